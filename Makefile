@@ -1,0 +1,63 @@
+# Everything here sets itself up on a machine with only python3, pip and make. The environment is made once,
+# from the pins in constraints.txt, and made anew only when those or pyproject.toml change.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check lint types imports unit format constraints clean
+
+help: ## Say what can be made.
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 20
+
+demo: $(VENV)/.runtime ## Run it all on this machine: an API server, Prefect, one sync, a first look.
+	@$(BIN)/gramhouse demo
+
+test: check unit ## Everything CI runs: style, types, import arrows, tests.
+
+check: lint types imports ## Style, types and import arrows.
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/.dev
+	$(BIN)/mypy
+
+imports: $(VENV)/.dev
+	$(BIN)/lint-imports
+
+unit: $(VENV)/.dev ## The tests alone.
+	$(BIN)/pytest
+
+format: $(VENV)/.dev ## Lay the code out.
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+constraints: ## Pin anew what pyproject.toml allows.
+	rm -rf .pins && $(PYTHON) -m venv .pins
+	.pins/bin/python -m pip install --quiet --disable-pip-version-check '.[dev]' 'setuptools>=77'
+	.pins/bin/python -m pip freeze --exclude gramhouse > constraints.txt
+	.pins/bin/python -m pip list --format freeze | grep '^setuptools==' >> constraints.txt
+	rm -rf .pins
+
+clean: ## Remove what was made, the demo's data too.
+	rm -rf $(VENV) .pins .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis data/demo
+
+# Some systems ship python3 without the means to make environments; virtualenv brings its own.
+$(VENV)/.made:
+	@echo "Setting up the environment in $(VENV), once; it takes about a minute."
+	@$(PYTHON) -m venv $(VENV) 2>/dev/null || { rm -rf $(VENV); \
+	  $(PYTHON) -m pip install --quiet --target .bootstrap virtualenv && \
+	  PYTHONPATH=.bootstrap $(PYTHON) -m virtualenv --quiet $(VENV) && rm -rf .bootstrap; }
+	@touch $@
+
+$(VENV)/.runtime: $(VENV)/.made pyproject.toml constraints.txt
+	@PIP_CONSTRAINT=constraints.txt $(PIP_INSTALL) --editable .
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.runtime
+	@PIP_CONSTRAINT=constraints.txt $(PIP_INSTALL) --editable '.[dev]'
+	@touch $@

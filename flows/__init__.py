@@ -1,0 +1,1 @@
+"""Runs, the Prefect flows around them, and the command line."""
