@@ -1,0 +1,53 @@
+"""What one commit makes durable together: a page, its checkpoint, and what became of its partition."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from models.ledger import Outcome
+from models.partition import Partition
+from models.walk import Checkpoint
+
+
+@dataclass(frozen=True, slots=True)
+class SetAside:
+    """A record of a page that cannot become a row; it goes to quarantine. `position` counts from 0."""
+
+    position: int
+    reason: str
+    payload: str
+
+
+@dataclass(frozen=True, slots=True)
+class StagedPage:
+    """A page as the API sent it, with what is needed to find its request again.
+
+    `page` counts the walk's pages from 1. `unknown_fields` are paths the contract does not know.
+    """
+
+    partition: Partition
+    run_id: str
+    walk_id: str
+    page: int
+    received_at: datetime
+    correlation_id: str | None
+    body: str
+    set_aside: tuple[SetAside, ...] = ()
+    unknown_fields: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ScopeHold:
+    """A promise not to ask a tenant scope again before `resume_after` (API 4, 8): it outlives the process."""
+
+    scope: str
+    resume_after: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Landing:
+    """All of this lands in one transaction, or none of it. One value, so that no part can go alone."""
+
+    page: StagedPage | None = None
+    checkpoint: Checkpoint | None = None
+    outcomes: tuple[Outcome, ...] = ()
+    hold: ScopeHold | None = None

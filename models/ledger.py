@@ -1,0 +1,121 @@
+"""The run ledger: runs, their one outcome per partition, and what a run amounts to."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from models.partition import Partition
+
+
+class OutcomeKind(StrEnum):
+    """What became of a partition in a run: exactly one per partition and run."""
+
+    COMPLETE = "complete"
+    SKIPPED = "skipped"
+    DEFERRED = "deferred"
+    DENIED = "denied"
+    NOT_FOUND = "not_found"
+    FAILED = "failed"
+
+
+class RunState(StrEnum):
+    """What became of a run. A running one whose process is gone is found and marked by the next."""
+
+    RUNNING = "running"
+    COMPLETE = "complete"
+    PARTIAL = "partial"
+    FAILED = "failed"
+    INTERRUPTED = "interrupted"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of one partition in one run.
+
+    `pages` and `items` count what this run landed of it. Of a partition that went wrong it keeps the error's
+    code, HTTP status and X-Correlation-ID (API 7), and when it may be asked for again.
+    """
+
+    partition: Partition
+    run_id: str
+    kind: OutcomeKind
+    started_at: datetime
+    ended_at: datetime
+    pages: int = 0
+    items: int = 0
+    error_code: str | None = None
+    http_status: int | None = None
+    correlation_id: str | None = None
+    resume_after: datetime | None = None
+    detail: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One invocation of sync or backfill. `carries_on` is the interrupted run it takes over, if any."""
+
+    run_id: str
+    kind: str
+    started_at: datetime
+    state: RunState = RunState.RUNNING
+    carries_on: str | None = None
+    ended_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """Outcomes counted by kind."""
+
+    kinds: dict[OutcomeKind, int] = field(default_factory=dict)
+
+    def __getitem__(self, kind: OutcomeKind) -> int:
+        return self.kinds.get(kind, 0)
+
+    @property
+    def total(self) -> int:
+        """Return how many outcomes there are."""
+        return sum(self.kinds.values())
+
+
+def tally(kinds: Iterable[OutcomeKind]) -> Tally:
+    """Count outcomes by kind."""
+    counted: dict[OutcomeKind, int] = {}
+    for kind in kinds:
+        counted[kind] = counted.get(kind, 0) + 1
+    return Tally(counted)
+
+
+def judge(counted: Tally, *, stopped: bool) -> RunState:
+    """Say what a run amounts to, from its outcomes and whether an error stopped it.
+
+    A run that was stopped, or in which nothing went well and nothing merely waits, failed. One in which
+    something is left to do while the rest landed is partial. Skipped accounts leave nothing to do: only
+    their owner can renew the token.
+    """
+    if stopped:
+        return RunState.FAILED
+    lost = counted[OutcomeKind.DENIED] + counted[OutcomeKind.NOT_FOUND] + counted[OutcomeKind.FAILED]
+    if not lost and not counted[OutcomeKind.DEFERRED]:
+        return RunState.COMPLETE
+    if not counted[OutcomeKind.COMPLETE] and not counted[OutcomeKind.DEFERRED]:
+        return RunState.FAILED
+    return RunState.PARTIAL
+
+
+def carried_on(runs: Iterable[Run], *, now: datetime, within: timedelta) -> tuple[str, ...]:
+    """Return the ids of the interrupted runs that a new run carries on, newest first; often none.
+
+    `runs` come newest first. A run is carried on if it is the last one, was interrupted, and the chain of
+    interrupted runs it belongs to began no longer ago than `within`: what was complete before that is too
+    old to pass for a new night's work.
+    """
+    by_id = {run.run_id: run for run in runs}
+    newest = next(iter(by_id.values()), None)
+    chain: list[Run] = []
+    while newest is not None and newest.state is RunState.INTERRUPTED and newest not in chain:
+        chain.append(newest)
+        newest = by_id.get(newest.carries_on) if newest.carries_on else None
+    if not chain or now - chain[-1].started_at > within:
+        return ()
+    return tuple(run.run_id for run in chain)

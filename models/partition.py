@@ -1,0 +1,34 @@
+"""A partition: what one cursor walks."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+Surface = Literal["posts", "stories"]
+Resource = Literal["accounts", "media"]
+
+# Stories live 24 hours, so they are walked before the posts, which keep.
+SURFACES: tuple[Surface, ...] = ("stories", "posts")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Partition:
+    """The account catalogue, or one account x surface (API 4.1, 4.2).
+
+    `account_id` and `surface` are empty text for the catalogue, so that a partition is a plain key in SQL,
+    where NULL never equals NULL.
+    """
+
+    resource: Resource
+    account_id: str = ""
+    surface: Surface | Literal[""] = ""
+
+    def __str__(self) -> str:
+        return "accounts" if self.resource == "accounts" else f"{self.surface} of account {self.account_id}"
+
+
+CATALOGUE = Partition("accounts")
+
+
+def media(account_id: str, surface: Surface) -> Partition:
+    """Return the partition of one account's posts or stories."""
+    return Partition("media", account_id, surface)

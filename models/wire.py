@@ -1,0 +1,257 @@
+"""The API as published: bytes in, values out (API 2).
+
+Pages are read strictly where the contract speaks and tolerantly where it is silent: a malformed
+account or an unknown field never costs the page it came on.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+)
+from pydantic_core import from_json, to_json
+
+MAX_ACCOUNTS = 50
+MAX_CURSOR = 1024
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
+_UUID = r"^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$"
+
+# Every escape is matched, so that the second half of `\\` can never be taken for the start of another.
+_ESCAPE = re.compile(
+    rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(\\u[dD][89a-fA-F][0-9a-fA-F]{2})|\\.",
+    re.DOTALL,
+)
+
+
+class MalformedPage(ValueError):  # noqa: N818 - it names what came, as `Deferred` does
+    """A body that is not the page the contract promises; the text is one line and quotes none of it."""
+
+
+class Account(BaseModel):
+    """One connected account (API 2); fields the contract does not know are kept in `model_extra`."""
+
+    model_config = ConfigDict(extra="allow", frozen=True, strict=True)
+
+    id: Annotated[str, Field(pattern=_UUID)]
+    ig_username: Annotated[str, Field(pattern=r"^[A-Za-z0-9._]+$", min_length=1, max_length=30)]
+    public_id: Annotated[str, Field(pattern=r"^[A-Za-z0-9]+$", min_length=12, max_length=16)]
+    status: Literal["active", "token_expired"]
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """An account that breaks the contract: its position in `items`, one line why, and its JSON text."""
+
+    position: int
+    reason: str
+    payload: str
+
+
+@dataclass(frozen=True, slots=True)
+class AccountPage:
+    """One page of the account list (API 4.1); `body` is its text, with lone surrogates repaired."""
+
+    accounts: tuple[Account, ...]
+    rejected: tuple[Rejected, ...]
+    next_cursor: str | None
+    items: int
+    unknown_fields: frozenset[str]
+    body: str
+
+
+@dataclass(frozen=True, slots=True)
+class MediaPage:
+    """One page of the media list (API 4.2), whose items stay opaque; `items` counts them."""
+
+    items: int
+    next_cursor: str | None
+    unknown_fields: frozenset[str]
+    body: str
+
+
+@dataclass(frozen=True, slots=True)
+class Issue:
+    """One validation issue of an error's details (API 2)."""
+
+    code: str
+    path: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorEnvelope:
+    """What the service says of a failure (API 2); `issues` is empty when it sent none we can read."""
+
+    code: str
+    message: str
+    correlation_id: str | None
+    issues: tuple[Issue, ...]
+
+
+def one_line(text: str, limit: int = 200) -> str:
+    """Text from outside as one printable line of at most `limit` characters."""
+    head = text[: 4 * limit]
+    line = " ".join("".join(char if char.isprintable() else " " for char in head).split())
+    return line if len(line) <= limit and len(head) == len(text) else line[: limit - 1] + "…"
+
+
+def repair(body: bytes) -> bytes:
+    r"""Replace half surrogate pairs (a truncated emoji's `\ud83d`) by `\ufffd`; all else stays as it is."""
+    if b"\\ud" not in body and b"\\uD" not in body:
+        return body
+    return _ESCAPE.sub(lambda escape: rb"\ufffd" if escape[1] else escape[0], body)
+
+
+def read_account_page(body: bytes) -> AccountPage:
+    """Read a page of accounts (API 2); a malformed account is rejected and the page goes on.
+
+    Raises MalformedPage when the envelope itself breaks the contract.
+    """
+    page, text = _read_page(_AccountEnvelope, body)
+    accounts = tuple(item for item in page.items if isinstance(item, Account))
+    rejected = tuple(
+        Rejected(position, item.reason, item.payload)
+        for position, item in enumerate(page.items)
+        if isinstance(item, _Refused)
+    )
+    fields = {f"items[].{name}" for account in accounts for name in account.model_extra or ()}
+    return AccountPage(
+        accounts,
+        rejected,
+        page.next_cursor,
+        len(page.items),
+        frozenset(fields.union(page.model_extra or ())),
+        text,
+    )
+
+
+def read_media_page(body: bytes) -> MediaPage:
+    """Read a page of media, of whose shape only what paging needs is known (API 4.2, 8).
+
+    Raises MalformedPage when `items` or `next_cursor` is missing or no list, no cursor.
+    """
+    page, text = _read_page(_MediaEnvelope, body)
+    return MediaPage(len(page.items), page.next_cursor, frozenset(page.model_extra or ()), text)
+
+
+def read_error(body: bytes) -> ErrorEnvelope | None:
+    """Read the error envelope (API 2), or None when the body is none: a proxy's HTML, say."""
+    try:
+        error = _parse(_Envelope, body)[0].error
+    except ValidationError:
+        return None
+    issues = error.details.issues if error.details else ()
+    return ErrorEnvelope(
+        error.code,
+        error.message,
+        error.correlation_id,
+        tuple(Issue(issue.code, tuple(issue.path)) for issue in issues),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Refused:
+    reason: str
+    payload: str
+
+
+def _account_or_refused(value: object) -> Account | _Refused:
+    try:
+        return Account.model_validate(value)
+    except ValidationError as error:
+        # A number too large for a float is legal JSON and an infinity here: `strings` keeps the text legal.
+        return _Refused(_reason(error), to_json(value, inf_nan_mode="strings").decode())
+
+
+def _none_if_unreadable(value: object, read: ValidatorFunctionWrapHandler) -> object:
+    try:
+        return read(value)
+    except ValidationError:
+        return None
+
+
+class _PageEnvelope(BaseModel):
+    model_config = ConfigDict(extra="allow", strict=True)
+
+    next_cursor: Annotated[str, Field(min_length=1, max_length=MAX_CURSOR)] | None
+
+
+class _AccountEnvelope(_PageEnvelope):
+    items: Annotated[list[Annotated[Any, AfterValidator(_account_or_refused)]], Field(max_length=MAX_ACCOUNTS)]
+
+
+class _Opaque(BaseModel):
+    """An object nobody looks into: a third of the time that building it as a dict takes."""
+
+    model_config = ConfigDict(extra="ignore")
+
+
+class _MediaEnvelope(_PageEnvelope):
+    items: list[Annotated[_Opaque | Any, Field(union_mode="left_to_right")]]
+
+
+class _Issue(BaseModel):
+    code: Annotated[str, Field(min_length=1, max_length=64)]
+    path: Annotated[list[Annotated[int, Field(ge=0)]], Field(max_length=16)]
+
+
+class _Details(BaseModel):
+    issues: Annotated[list[_Issue], Field(max_length=32)]
+
+
+class _Error(BaseModel):
+    code: Annotated[str, Field(min_length=1)]
+    message: str
+    correlation_id: Annotated[str | None, WrapValidator(_none_if_unreadable)] = None
+    details: Annotated[_Details | None, WrapValidator(_none_if_unreadable)] = None
+
+
+class _Envelope(BaseModel):
+    error: _Error
+
+
+_Model = TypeVar("_Model", bound=BaseModel)
+_Page = TypeVar("_Page", bound=_PageEnvelope)
+
+
+def _parse(model: type[_Model], body: bytes) -> tuple[_Model, bytes]:
+    body = body.removeprefix(_BYTE_ORDER_MARK)
+    try:
+        return model.model_validate_json(body), body
+    except ValidationError:
+        # Repaired only when refused: pages full of whole emoji pay nothing.
+        repaired = repair(body)
+        if repaired == body:
+            raise
+        return model.model_validate_json(repaired), repaired
+
+
+def _read_page(model: type[_Page], body: bytes) -> tuple[_Page, str]:
+    try:
+        page, text = _parse(model, body)
+        if b"NaN" in text or b"Infinity" in text:
+            # Pydantic lets these pass, though they are no JSON; in a caption they are only words.
+            from_json(text, allow_inf_nan=False)
+    except ValidationError as error:
+        raise MalformedPage(_reason(error)) from None
+    except ValueError as error:
+        message = one_line(f"Invalid JSON: {error}")
+        raise MalformedPage(message) from None
+    if page.next_cursor is not None and _REPLACEMENT in page.next_cursor and repair(body) != body:
+        # API 8 rule 2: a cursor travels unchanged, and a repaired one would not.
+        message = "next_cursor: holds half of a surrogate pair"
+        raise MalformedPage(message)
+    return page, text.decode()
+
+
+def _reason(error: ValidationError) -> str:
+    details = error.errors(include_url=False, include_context=False, include_input=False)
+    return one_line("; ".join(": ".join([*map(str, at["loc"]), at["msg"]]) for at in details))
