@@ -1,0 +1,46 @@
+"""Which addresses may be given the key."""
+
+import ipaddress
+from urllib.parse import SplitResult, urlsplit
+
+
+def check_base_url(url: str) -> str:
+    """Check where the API is said to be, and return it without a trailing slash; a path prefix is fine.
+
+    Only https may carry the key, save to this machine itself. Raises ValueError with one line that never
+    quotes the address, which may hold a password.
+    """
+    if not url.isascii() or not url.isprintable() or any(char in url for char in " \\"):
+        message = "the base URL holds characters that no address may hold; write non-ASCII hosts in punycode"
+        raise ValueError(message)
+    problem = _problem(url)
+    if problem:
+        message = f"the base URL {problem}"
+        raise ValueError(message)
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc}{parts.path}".rstrip("/")
+
+
+def _problem(url: str) -> str | None:
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        return "is no address: its host or port cannot be read"
+    faults = {
+        "must begin with https://": parts.scheme not in {"https", "http"},
+        "names no host": not parts.hostname,
+        "must hold no user name and no password": "@" in parts.netloc,
+        "must hold no query and no fragment": "?" in url or "#" in url,
+        "must hold no . or .. in its path": not {".", ".."}.isdisjoint(parts.path.split("/")),
+        "must use https: http is for this machine alone": parts.scheme == "http" and not _is_loopback(parts),
+        "names no port that exists": port == 0,
+    }
+    return next((fault for fault, present in faults.items() if present), None)
+
+
+def _is_loopback(parts: SplitResult) -> bool:
+    try:
+        return ipaddress.ip_address(parts.hostname or "").is_loopback
+    except ValueError:
+        return parts.hostname == "localhost"

@@ -1,0 +1,72 @@
+"""One page, asked for until it comes, is given up, or must wait longer than this run may."""
+
+import logging
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
+from datetime import datetime
+
+from connectors.source.backoff import BackoffPolicy, GiveUp, decide
+from connectors.source.endpoints import ApiRequest, Response
+from connectors.source.errors import ApiError, Deferred, Disposition
+from connectors.source.scopes import ScopeWait
+from models.clock import Clock
+
+Send = Callable[[ApiRequest], Awaitable[Response]]
+Park = Callable[[], AbstractAsyncContextManager[object]]
+OnWait = Callable[[str, datetime, ApiError], Awaitable[None]]
+
+_log = logging.getLogger(__name__)
+
+
+async def ask(
+    send: Send,
+    request: ApiRequest,
+    scope_wait: ScopeWait,
+    *,
+    policy: BackoffPolicy,
+    clock: Clock,
+    random: Callable[[], float],
+    park: Park,
+    on_wait: OnWait,
+) -> Response:
+    """Ask for one page, through every wait and retry that the policy and the scope's budget allow.
+
+    Every sleep happens inside `park()`, which gives the caller's place among the concurrent ones back.
+    `on_wait` is awaited before the first second of a new hold, so that a killed process keeps the
+    promise. The caller never has more than one request in flight per scope.
+
+    Raises the last ApiError when it gives up, and Deferred when the scope's wait exceeds its budget.
+    """
+    failures: Counter[Disposition] = Counter()
+    last: ApiError | None = None
+    while True:
+        await _leave_alone(scope_wait, last, clock, park)
+        try:
+            return await send(request)
+        except ApiError as error:
+            last = error
+        failures[last.disposition] += 1
+        verdict = decide(last, failures[last.disposition], policy, random)
+        if isinstance(verdict, GiveUp):
+            raise last
+        _log.info("%s; again in %.1f s", last, verdict.delay)
+        if verdict.scope_wait:
+            monotonic = clock.monotonic()
+            scope_wait.hold(verdict.delay, monotonic)
+            await on_wait(scope_wait.scope, scope_wait.resume_after(clock.now(), monotonic), last)
+        else:
+            async with park():
+                await clock.sleep(verdict.delay)
+
+
+async def _leave_alone(scope_wait: ScopeWait, cause: ApiError | None, clock: Clock, park: Park) -> None:
+    # A loop, because a sleep may end early and a wait may not.
+    while due := scope_wait.due(clock.monotonic()):
+        if not scope_wait.affords(due):
+            resume_after = scope_wait.resume_after(clock.now(), clock.monotonic())
+            raise Deferred(scope_wait.scope, resume_after, cause)
+        began = clock.monotonic()
+        async with park():
+            await clock.sleep(due)
+        scope_wait.spend(clock.monotonic() - began)

@@ -1,0 +1,51 @@
+"""An answer's body, gathered within bounds: the size that counts is the one after decompression."""
+
+import zlib
+
+
+class BodyError(ValueError):
+    """A body that cannot be used; the text is one line."""
+
+
+class BodyTooLarge(BodyError):  # noqa: N818 - it names what came
+    """A body larger than we are willing to hold."""
+
+
+class BoundedBody:
+    """Gathers the pieces of one body, unpacking gzip as they come; `limit` is in bytes, unpacked.
+
+    Only what was asked for is unpacked: codings stacked on one another would multiply a bomb's power.
+    Raises BodyError for any other coding.
+    """
+
+    def __init__(self, content_encoding: str, limit: int) -> None:
+        coding = content_encoding.strip().lower()
+        if coding not in {"", "identity", "gzip", "x-gzip"}:
+            message = "the body's Content-Encoding is not the gzip that was asked for"
+            raise BodyError(message)
+        self._gzip = zlib.decompressobj(wbits=31) if coding.endswith("gzip") else None
+        self._limit = limit
+        self._pieces: list[bytes] = []
+        self._size = 0
+
+    def add(self, piece: bytes) -> None:
+        """Take the next piece; raises BodyTooLarge, or BodyError when the gzip is damaged."""
+        if self._gzip is not None:
+            try:
+                # One byte more than fits is enough to know that it does not.
+                piece = self._gzip.decompress(piece, self._limit - self._size + 1)
+            except zlib.error:
+                message = "the body's gzip is damaged"
+                raise BodyError(message) from None
+        self._size += len(piece)
+        if self._size > self._limit:
+            message = f"the body is larger than {self._limit} bytes"
+            raise BodyTooLarge(message)
+        self._pieces.append(piece)
+
+    def whole(self) -> bytes:
+        """Return the body; raises BodyError when its gzip did not end, or ended before the body did."""
+        if self._gzip is not None and self._size and (not self._gzip.eof or self._gzip.unused_data):
+            message = "the body's gzip is cut"
+            raise BodyError(message)
+        return b"".join(self._pieces)

@@ -1,0 +1,185 @@
+"""The two operations, without IO: requests as values, and answers read into pages or errors (API 4)."""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from types import MappingProxyType
+from typing import Final, Literal
+from urllib.parse import quote, urlsplit
+
+from connectors.source.errors import ApiError, rule_for, trouble
+from models.wire import (
+    AccountPage,
+    ErrorEnvelope,
+    MalformedPage,
+    MediaPage,
+    one_line,
+    read_account_page,
+    read_error,
+    read_media_page,
+)
+
+Surface = Literal["posts", "stories"]
+
+ACCOUNTS: Final = "accounts.list"
+MEDIA: Final = "accounts.media.list"
+MAX_LIMIT: Final = 50
+
+_CORRELATION_ID = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}")
+_SECONDS = re.compile(r"[0-9]+(\.[0-9]+)?", re.ASCII)
+_READERS: Mapping[str, Callable[[bytes], AccountPage | MediaPage]] = MappingProxyType(
+    {ACCOUNTS: read_account_page, MEDIA: read_media_page}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ApiRequest:
+    """One GET: its path below the base URL, already encoded, its parameters, and its rate-limit scope."""
+
+    operation: str
+    path: str
+    params: tuple[tuple[str, str], ...]
+    scope: str
+
+    def __post_init__(self) -> None:
+        # Without the slash a path could lengthen the host it is appended to.
+        if not self.path.startswith("/"):
+            message = "a path begins with a slash"
+            raise ValueError(message)
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """A page, the operation that gave it, and the X-Correlation-ID it came with."""
+
+    operation: str
+    page: AccountPage | MediaPage
+    correlation_id: str | None
+
+
+def accounts_request(cursor: str | None, limit: int) -> ApiRequest:
+    """Ask for a page of the accounts the key can reach (API 4.1); ValueError unless limit is 1 to 50."""
+    return ApiRequest(ACCOUNTS, "/api/v1/accounts", _paging(cursor, limit), "account_catalog")
+
+
+def media_request(account_id: str, surface: Surface, cursor: str | None, limit: int) -> ApiRequest:
+    """Ask for a page of one account's media (API 4.2).
+
+    Raises ValueError unless limit is 1 to 50 and the id can stand in a path.
+    """
+    if account_id in {"", ".", ".."}:
+        # Dots are never encoded, and would be resolved away: the request would become another.
+        message = "an account id is neither empty nor dots"
+        raise ValueError(message)
+    return ApiRequest(
+        MEDIA,
+        f"/api/v1/accounts/{quote(account_id, safe='')}/media",
+        (("surface", surface), *_paging(cursor, limit)),
+        f"selected_account:{account_id}",
+    )
+
+
+def read_response(
+    request: ApiRequest, status: int, headers: Mapping[str, str], body: bytes, *, now: datetime
+) -> Response:
+    """Read an answer into its page; header names are lower-case, `now` is aware. Raises ApiError (API 7)."""
+    correlation_id = read_correlation_id(headers)
+    if status != 200:
+        raise _refusal(request.operation, status, headers, read_error(body), correlation_id, now)
+    try:
+        page = _READERS[request.operation](body)
+    except MalformedPage as malformed:
+        kind = one_line(headers.get("content-type", "a body of no stated type"), 80)
+        error = trouble(
+            request.operation,
+            "malformed_page",
+            f"{kind}: {malformed}",
+            status=status,
+            correlation_id=correlation_id,
+        )
+    else:
+        return Response(request.operation, page, correlation_id)
+    raise error
+
+
+def read_correlation_id(headers: Mapping[str, str]) -> str | None:
+    """Return the X-Correlation-ID (API 1) of an answer, or None when it has none of that pattern."""
+    traced = headers.get("x-correlation-id", "")
+    return traced if _CORRELATION_ID.fullmatch(traced) else None
+
+
+def read_retry_after(value: str, now: datetime) -> float | None:
+    """Seconds to wait from `now` (aware) by a Retry-After header: a number or an HTTP date; else None."""
+    text = value.strip()
+    if _SECONDS.fullmatch(text):
+        # As a float even an absurd number stays what it is, and is never cut to a wait that is too short.
+        return float(text)
+    until = _http_date(text)
+    seconds = (until - now).total_seconds() if until else -1.0
+    return seconds if seconds >= 0 else None
+
+
+def _paging(cursor: str | None, limit: int) -> tuple[tuple[str, str], ...]:
+    if not 1 <= limit <= MAX_LIMIT:
+        message = f"a page's limit is 1 to {MAX_LIMIT}, not {limit}"
+        raise ValueError(message)
+    # API 8 rule 2: the cursor travels unchanged.
+    return (*((("cursor", cursor),) if cursor is not None else ()), ("limit", str(limit)))
+
+
+def _refusal(
+    operation: str,
+    status: int,
+    headers: Mapping[str, str],
+    said: ErrorEnvelope | None,
+    correlation_id: str | None,
+    now: datetime,
+) -> ApiError:
+    rule = rule_for(said.code if said else None, status)
+    enveloped = said.correlation_id if said else None
+    if correlation_id is None and enveloped and _CORRELATION_ID.fullmatch(enveloped):
+        correlation_id = enveloped
+    return ApiError(
+        operation=operation,
+        code=one_line(said.code, 64) if said else _own_code(status),
+        status=status,
+        correlation_id=correlation_id,
+        retry_after=read_retry_after(headers.get("retry-after", ""), _http_date(headers.get("date", "")) or now),
+        disposition=rule.disposition,
+        outcome=rule.outcome,
+        message=_message(said) if said else _unenveloped(status, headers),
+        mend=rule.mend,
+    )
+
+
+def _own_code(status: int) -> str:
+    return {1: "unexpected_status", 2: "unexpected_status", 3: "redirect"}.get(status // 100, f"http_{status}")
+
+
+def _message(said: ErrorEnvelope) -> str:
+    issues = ", ".join(f"{issue.code} at {'.'.join(map(str, issue.path))}" for issue in said.issues)
+    return one_line(f"{said.message} [{issues}]" if issues else said.message)
+
+
+def _unenveloped(status: int, headers: Mapping[str, str]) -> str:
+    if status // 100 == 3:
+        return f"the answer points to {_host(headers.get('location', ''))} and is not followed"
+    kind = one_line(headers.get("content-type", "") or "no stated type", 80)
+    return f"the answer is no error of the API: status {status}, {kind}"
+
+
+def _host(location: str) -> str:
+    try:
+        return one_line(urlsplit(location).hostname or "another path of this host", 100)
+    except ValueError:
+        return "an address that cannot be read"
+
+
+def _http_date(text: str) -> datetime | None:
+    try:
+        date = parsedate_to_datetime(text)
+    except (ValueError, OverflowError):
+        return None
+    return date if date.tzinfo else date.replace(tzinfo=UTC)

@@ -1,0 +1,207 @@
+"""What can go wrong with a request, and what the caller does about it: tables, read by every retry layer.
+
+A failure is looked up by its code (`RULES` for what the service says, API 7; `TROUBLES` for what befalls
+us on the way), and by its status when the code is unknown or came with a status that is not its own.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from datetime import datetime
+from enum import Enum
+from functools import partial
+from types import MappingProxyType
+from typing import Any, Final, Literal
+
+from models.wire import one_line
+
+Outcome = Literal["denied", "not_found", "failed"]
+
+
+class Disposition(Enum):
+    """What the caller does with a failure."""
+
+    RETRY = "retry"
+    """Ask again after a growing, jittered delay, a bounded number of times."""
+    WAIT = "wait"
+    """Ask again once the tenant scope's wait is over; tries are not counted, the wait is."""
+    SKIP = "skip"
+    """Give this partition up with its outcome; the others go on."""
+    RESTART = "restart"
+    """Walk this partition again from its first page, once."""
+    STOP = "stop"
+    """End the run: no request like this one can succeed until a person has mended something."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What a failure means: its documented statuses (none for ours), and what follows from it."""
+
+    statuses: frozenset[int]
+    disposition: Disposition
+    outcome: Outcome
+    mend: str
+
+
+@dataclass(eq=False, kw_only=True)
+class ApiError(Exception):
+    """One failed request: facts that the ledger and the log keep, and what to do about them.
+
+    `code` is the service's (API 7) or ours (`TROUBLES`, `http_<status>`), `retry_after` is in seconds,
+    `outcome` is what the ledger says once it is given up. `message` and `mend` are one line each and
+    never hold the key.
+    """
+
+    operation: Final[str]
+    code: Final[str]
+    status: Final[int | None] = None
+    correlation_id: Final[str | None] = None
+    retry_after: Final[float | None] = None
+    disposition: Final[Disposition]
+    outcome: Final[Outcome]
+    message: Final[str]
+    mend: Final[str]
+
+    def __str__(self) -> str:
+        status = "" if self.status is None else f" {self.status}"
+        trace = "" if self.correlation_id is None else f" (correlation id {self.correlation_id})"
+        return f"{self.operation}:{status} {self.code}: {self.message}{trace}"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Let it travel between processes, which keyword-only exceptions do not by themselves."""
+        return partial(type(self), **{field.name: getattr(self, field.name) for field in fields(self)}), ()
+
+
+class Deferred(Exception):  # noqa: N818 - no error: the checkpoint keeps the work until `resume_after`
+    """A wait that this run cannot afford: the partition goes on in a run after `resume_after` (UTC)."""
+
+    def __init__(self, scope: str, resume_after: datetime, error: ApiError | None) -> None:
+        super().__init__(scope, resume_after, error)
+        self.scope = scope
+        self.resume_after = resume_after
+        self.error = error
+
+    def __str__(self) -> str:
+        cause = "" if self.error is None else f" ({self.error})"
+        return f"{self.scope} must wait until {self.resume_after.isoformat(timespec='seconds')}{cause}"
+
+
+_REPORT = "nothing you did: report this, with the correlation id, as a bug of gramhouse"
+_HEALS = "nothing, if it passes by itself; if it stays, ask the service's support with the correlation id"
+_KEY = "check the API key (wrong, revoked, or of another kind); keys are made in the service's API-key settings"
+_SCOPE = "make a key that holds the scope automations:read"
+_GRANT = "grant this account to the key in the service's API-key settings, or leave it out"
+_GONE = "see whether the account is still connected to the service; nothing else is affected"
+_CURSOR = "nothing: the walk starts again from its first page"
+_ADDRESS = "set GRAMHOUSE_BASE_URL to the address that answers"
+_NETWORK = "check the network and GRAMHOUSE_BASE_URL; if both are right, it passes by itself"
+_BROKEN = "nothing, if it passes by itself; if it stays, look at what stands between us and the service"
+
+
+def _rule(disposition: Disposition, mend: str, *statuses: int, outcome: Outcome = "failed") -> Rule:
+    return Rule(frozenset(statuses), disposition, outcome, mend)
+
+
+RULES: Mapping[str, Rule] = MappingProxyType(
+    {
+        "api_invalid_content_length": _rule(Disposition.STOP, _REPORT, 400),
+        "api_invalid_json": _rule(Disposition.STOP, _REPORT, 400),
+        "api_invalid_request_url": _rule(Disposition.STOP, _REPORT, 400),
+        "api_invalid_utf8": _rule(Disposition.STOP, _REPORT, 400),
+        "api_unauthorized": _rule(Disposition.STOP, _KEY, 401),
+        "api_account_not_granted": _rule(Disposition.SKIP, _GRANT, 403, outcome="denied"),
+        "api_forbidden": _rule(Disposition.SKIP, _GRANT, 403, outcome="denied"),
+        "api_scope_denied": _rule(Disposition.STOP, _SCOPE, 403, outcome="denied"),
+        "api_automation_media_not_found": _rule(Disposition.SKIP, _GONE, 404, outcome="not_found"),
+        "api_body_too_large": _rule(Disposition.STOP, _REPORT, 413),
+        "api_json_too_deep": _rule(Disposition.STOP, _REPORT, 413),
+        "api_unsupported_media_type": _rule(Disposition.STOP, _REPORT, 415),
+        "api_invalid_cursor": _rule(Disposition.RESTART, _CURSOR, 422),
+        "api_invalid_limit": _rule(Disposition.SKIP, _REPORT, 422),
+        "api_validation_error": _rule(Disposition.SKIP, _REPORT, 422),
+        "api_automation_invalid_configuration": _rule(Disposition.SKIP, _HEALS, 422),
+        "rate_limited": _rule(Disposition.WAIT, "nothing: the wait is kept, here or by the next run", 429),
+        "api_internal_error": _rule(Disposition.RETRY, _HEALS, 500),
+        "api_invalid_projection": _rule(Disposition.RETRY, _HEALS, 500),
+        "api_projection_too_large": _rule(Disposition.RETRY, _HEALS, 500),
+        "api_account_resolution_unavailable": _rule(Disposition.RETRY, _HEALS, 503),
+        "rate_limiter_unavailable": _rule(Disposition.RETRY, _HEALS, 503),
+    }
+)
+"""Every row of API 7."""
+
+TROUBLES: Mapping[str, Rule] = MappingProxyType(
+    {
+        # No answer in time: connecting, reading, or the attempt as a whole.
+        "timeout": _rule(Disposition.RETRY, _NETWORK),
+        # No connection: refused, unreachable, unknown host, a TLS handshake that broke off.
+        "connection_failed": _rule(Disposition.RETRY, _NETWORK),
+        # The connection ended before an answer began.
+        "connection_reset": _rule(Disposition.RETRY, _NETWORK),
+        # The answer began and did not end, or its gzip is damaged.
+        "cut_body": _rule(Disposition.RETRY, _BROKEN),
+        # What came is no HTTP: an invalid header or status line.
+        "protocol_error": _rule(Disposition.RETRY, _BROKEN),
+        # 200, and not the page of API 2: no JSON (a portal's login page, say), or another shape.
+        "malformed_page": _rule(Disposition.RETRY, _BROKEN),
+        # A certificate that does not vouch for the host heals by no retry, and the key must not go there.
+        "certificate_refused": _rule(
+            Disposition.STOP, "check GRAMHOUSE_BASE_URL, this machine's clock and its trusted certificates"
+        ),
+        # More than we are willing to hold, after decompression.
+        "body_too_large_response": _rule(Disposition.SKIP, "ask for smaller pages: lower GRAMHOUSE_PAGE_SIZE"),
+        # 3xx: never followed, so that the key goes nowhere else.
+        "redirect": _rule(Disposition.SKIP, _ADDRESS),
+        # 1xx or 2xx, and not 200.
+        "unexpected_status": _rule(Disposition.SKIP, _HEALS),
+        # A cursor came twice within one walk, which would never end.
+        "cursor_loop": _rule(Disposition.SKIP, "ask the service's support, with the correlation id"),
+    }
+)
+"""Every code of ours; a refusal without an envelope is `http_<status>`, ruled by its status."""
+
+_BY_STATUS: Mapping[int, Rule] = MappingProxyType(
+    {
+        400: _rule(Disposition.STOP, _REPORT),
+        401: _rule(Disposition.STOP, _KEY),
+        403: _rule(Disposition.SKIP, _GRANT, outcome="denied"),
+        404: _rule(Disposition.SKIP, f"{_GONE}; were it every request, {_ADDRESS}", outcome="not_found"),
+        408: _rule(Disposition.RETRY, _HEALS),
+        413: _rule(Disposition.STOP, _REPORT),
+        415: _rule(Disposition.STOP, _REPORT),
+        425: _rule(Disposition.RETRY, _HEALS),
+        429: RULES["rate_limited"],
+    }
+)
+
+_BY_CLASS: Mapping[int, Rule] = MappingProxyType(
+    {
+        3: TROUBLES["redirect"],
+        4: _rule(Disposition.SKIP, _HEALS),
+        5: _rule(Disposition.RETRY, _HEALS),
+    }
+)
+
+
+def rule_for(code: str | None, status: int) -> Rule:
+    """Find what a refusal means: by its code where that is at home with this status, else by the status."""
+    known = RULES.get(code or "")
+    if known is not None and status in known.statuses:
+        return known
+    return _BY_STATUS.get(status) or _BY_CLASS.get(status // 100) or TROUBLES["unexpected_status"]
+
+
+def trouble(
+    operation: str, code: str, message: str, *, status: int | None = None, correlation_id: str | None = None
+) -> ApiError:
+    """Build the error for what befell us on the way; `code` is a key of `TROUBLES`."""
+    rule = TROUBLES[code]
+    return ApiError(
+        operation=operation,
+        code=code,
+        status=status,
+        correlation_id=correlation_id,
+        disposition=rule.disposition,
+        outcome=rule.outcome,
+        message=one_line(message),
+        mend=rule.mend,
+    )

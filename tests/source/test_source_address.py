@@ -1,0 +1,57 @@
+import pytest
+
+from connectors.source.address import check_base_url
+
+
+@pytest.mark.parametrize(
+    ("given", "used"),
+    [
+        ("https://api.example", "https://api.example"),
+        ("https://api.example/", "https://api.example"),
+        ("HTTPS://API.example:8443/a/b//", "https://API.example:8443/a/b"),
+        ("http://localhost:8000", "http://localhost:8000"),
+        ("http://LOCALHOST", "http://LOCALHOST"),
+        ("http://127.0.0.1:1", "http://127.0.0.1:1"),
+        ("http://127.8.9.1", "http://127.8.9.1"),
+        ("http://[::1]:80/x", "http://[::1]:80/x"),
+        ("https://192.0.2.1", "https://192.0.2.1"),
+    ],
+)
+def test_good_addresses(given: str, used: str) -> None:
+    assert check_base_url(given) == used
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ("", "must begin with https"),
+        ("api.example", "must begin with https"),
+        ("ftp://api.example", "must begin with https"),
+        ("http://api.example", "must use https"),
+        ("http://127.0.0.1.evil.example", "must use https"),
+        ("http://localhost.evil.example", "must use https"),
+        ("http://192.168.0.1", "must use https"),
+        ("https://", "names no host"),
+        ("https:///path", "names no host"),
+        ("https://me:hunter2@api.example", "no user name"),
+        ("https://me@api.example", "no user name"),
+        ("https://@api.example", "no user name"),
+        ("https://api.example?", "no query"),
+        ("https://api.example/?a=hunter2", "no query"),
+        ("https://api.example/#", "no query"),
+        ("https://api.example/a/../b", "in its path"),
+        ("https://api.example:99999", "cannot be read"),
+        ("https://api.example:x", "cannot be read"),
+        ("https://api.example:0", "no port"),
+        ("https://[::1", "cannot be read"),
+        ("https://api.example\n", "characters"),
+        ("https://api .example", "characters"),
+        ("https://api.example\\@evil.example", "characters"),
+        ("https://äpi.example", "characters"),
+    ],
+)
+def test_addresses_that_must_not_get_the_key(given: str, why: str) -> None:
+    with pytest.raises(ValueError, match=why) as caught:
+        check_base_url(given)
+    assert str(caught.value).isprintable()
+    assert "hunter2" not in str(caught.value)

@@ -1,0 +1,65 @@
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from connectors.source.backoff import Again, BackoffPolicy, GiveUp, decide
+from connectors.source.errors import ApiError, Disposition
+
+POLICY = BackoffPolicy()
+shares = st.floats(0, 1, exclude_max=True)
+pure = settings(deadline=None, derandomize=True)
+
+
+def error(disposition: Disposition, retry_after: float | None = None) -> ApiError:
+    return ApiError(
+        operation="accounts.list",
+        code="x",
+        disposition=disposition,
+        outcome="failed",
+        message="",
+        mend="",
+        retry_after=retry_after,
+    )
+
+
+@pytest.mark.parametrize("disposition", [Disposition.SKIP, Disposition.RESTART, Disposition.STOP])
+def test_what_asking_again_cannot_heal_is_given_up_at_once(disposition: Disposition) -> None:
+    assert decide(error(disposition, 5), 1, POLICY, lambda: 0.5) == GiveUp()
+
+
+def test_a_retry_waits_a_growing_capped_share() -> None:
+    patient = replace(POLICY, tries=12)
+    delays = [decide(error(Disposition.RETRY), attempt, patient, lambda: 1.0) for attempt in range(1, 12)]
+    assert delays == [Again(s, scope_wait=False) for s in (0.5, 1, 2, 4, 8, 16, 32, 60, 60, 60, 60)]
+    assert decide(error(Disposition.RETRY), 3, POLICY, lambda: 0.0) == Again(0.0, scope_wait=False)
+
+
+def test_tries_are_all_attempts_the_first_included() -> None:
+    assert isinstance(decide(error(Disposition.RETRY), 5, POLICY, lambda: 0.5), Again)
+    assert decide(error(Disposition.RETRY), 6, POLICY, lambda: 0.5) == GiveUp()
+    assert decide(error(Disposition.RETRY, 1), 6, POLICY, lambda: 0.5) == GiveUp()
+
+
+@pytest.mark.parametrize("disposition", [Disposition.RETRY, Disposition.WAIT])
+@pure
+@given(st.floats(0, 1e9), shares)
+def test_an_announced_wait_is_never_shortened_and_holds_the_scope(
+    disposition: Disposition, announced: float, share: float
+) -> None:
+    verdict = decide(error(disposition, announced), 1, POLICY, lambda: share)
+    assert isinstance(verdict, Again)
+    assert verdict.scope_wait
+    least = max(1.0, announced)
+    assert least <= verdict.delay <= least + min(least / 10, 5) + 1e-6
+
+
+def test_a_rate_limit_without_a_number_waits_longer_each_time() -> None:
+    delays = [decide(error(Disposition.WAIT), attempt, POLICY, lambda: 0.0) for attempt in (1, 2, 3, 7, 9999)]
+    assert delays == [Again(s, scope_wait=True) for s in (1, 2, 4, 60, 60)]
+
+
+def test_waits_are_not_counted_and_an_endless_one_stays_endless() -> None:
+    assert isinstance(decide(error(Disposition.WAIT, 3), 10**6, POLICY, lambda: 0.5), Again)
+    assert decide(error(Disposition.WAIT, float("inf")), 1, POLICY, lambda: 0.0) == Again(float("inf"), scope_wait=True)

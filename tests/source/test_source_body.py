@@ -1,0 +1,59 @@
+import gzip
+
+import pytest
+
+from connectors.source.body import BodyError, BodyTooLarge, BoundedBody
+
+TEXT = b"the quick brown fox " * 50
+PACKED = gzip.compress(TEXT)
+
+
+def gather(pieces: list[bytes], coding: str = "", limit: int = 10_000) -> bytes:
+    body = BoundedBody(coding, limit)
+    for piece in pieces:
+        body.add(piece)
+    return body.whole()
+
+
+@pytest.mark.parametrize("coding", ["", "identity", " Identity "])
+def test_plain_pieces_are_joined(coding: str) -> None:
+    assert gather([b"a", b"", b"bc"], coding) == b"abc"
+    assert gather([], coding) == b""
+
+
+@pytest.mark.parametrize("coding", ["gzip", "GZIP", "x-gzip"])
+def test_gzip_is_unpacked_however_it_is_cut_into_pieces(coding: str) -> None:
+    assert gather([PACKED], coding) == TEXT
+    assert gather([PACKED[at : at + 1] for at in range(len(PACKED))], coding) == TEXT
+    assert gather([], coding) == b""
+
+
+@pytest.mark.parametrize("coding", ["br", "deflate", "gzip, gzip", "gzip,br"])
+def test_what_was_not_asked_for_is_refused(coding: str) -> None:
+    with pytest.raises(BodyError, match="Content-Encoding"):
+        BoundedBody(coding, 10)
+
+
+def test_the_limit_is_exact() -> None:
+    assert gather([b"x" * 5, b"x" * 5], limit=10) == b"x" * 10
+    assert gather([PACKED], "gzip", limit=len(TEXT)) == TEXT
+    with pytest.raises(BodyTooLarge, match="larger than 9 bytes"):
+        gather([b"x" * 5, b"x" * 5], limit=9)
+    with pytest.raises(BodyTooLarge):
+        gather([PACKED], "gzip", limit=len(TEXT) - 1)
+
+
+def test_a_bomb_is_never_unpacked_beyond_the_limit() -> None:
+    body = BoundedBody("gzip", 1000)
+    with pytest.raises(BodyTooLarge):
+        body.add(gzip.compress(bytes(50_000_000)))
+    assert body._size == 1001  # noqa: SLF001
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [[b"<html>"], [PACKED[:-9]], [PACKED[:-1]], [PACKED, b"more"], [PACKED[:30] + b"\xff" * 40]],
+)
+def test_damaged_gzip_is_no_body(pieces: list[bytes]) -> None:
+    with pytest.raises(BodyError, match="gzip"):
+        gather(pieces, "gzip")

@@ -1,0 +1,445 @@
+import asyncio
+import gzip
+import json
+import logging
+import ssl
+import traceback
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError
+from types import SimpleNamespace
+from urllib.parse import parse_qsl
+
+import aiohttp
+import httpx
+import pytest
+from pydantic import SecretStr
+
+from connectors.source import client as client_module
+from connectors.source.client import ApiClient, Timeouts
+from connectors.source.endpoints import ApiRequest, Response, accounts_request, media_request
+from connectors.source.errors import ApiError
+from models.wire import MediaPage
+
+pytestmark = pytest.mark.anyio
+KEY = "canary-4f1e9b"
+TRACE = "01J9ZK4TQ8M3V5X7B2C6D0FGHN"
+REQUEST = media_request("an-id", "posts", None, 50)
+PAGE = b'{"items":[{"id":"1"}],"next_cursor":null}'
+QUICK = Timeouts(connect=0.25, read=0.1, total=0.25)
+
+Play = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+
+class Clock:
+    def now(self) -> datetime:
+        return datetime(2026, 1, 1, tzinfo=UTC)
+
+    def monotonic(self) -> float:
+        return 0.0
+
+    async def sleep(self, seconds: float) -> None:
+        raise AssertionError(seconds)
+
+
+class Stage:
+    """A server on a real socket that reads each request's head and then does as its play says."""
+
+    def __init__(self, play: Play) -> None:
+        self.play = play
+        self.heads: list[str] = []
+        self.url = ""
+
+    async def _meet(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while True:
+                self.heads.append((await reader.readuntil(b"\r\n\r\n")).decode())
+                await self.play(reader, writer)
+                await writer.drain()
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass
+        finally:
+            writer.close()
+
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator["Stage"]:
+        server = await asyncio.start_server(self._meet, "127.0.0.1", 0)
+        self.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        try:
+            yield self
+        finally:
+            server.close()
+
+
+def http(status: str = "200 OK", body: bytes = PAGE, **headers: str) -> bytes:
+    named = {"content-length": str(len(body)), "x-correlation-id": TRACE}
+    named |= {name.replace("_", "-"): value for name, value in headers.items()}
+    head = "".join(f"{name}: {value}\r\n" for name, value in named.items())
+    return f"HTTP/1.1 {status}\r\n{head}\r\n".encode() + body
+
+
+def saying(*pieces: bytes, then: str = "stay", pause: float = 0.0) -> Play:
+    async def play(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        for piece in pieces:
+            writer.write(piece)
+            await writer.drain()
+            await asyncio.sleep(pause)
+        if then == "reset":
+            transport = writer.transport
+            assert isinstance(transport, asyncio.Transport)
+            transport.abort()
+        elif then == "close":
+            writer.close()
+        elif then == "hang":
+            await reader.read()
+
+    return play
+
+
+async def send(play: Play, within: Timeouts | None = None, *, limit: int = 10_000) -> Response:
+    async with (
+        Stage(play).open() as stage,
+        ApiClient(stage.url, SecretStr(KEY), clock=Clock(), timeout=within, max_body_bytes=limit) as client,
+    ):
+        return await client.send(REQUEST)
+
+
+def everything_shown(error: BaseException) -> str:
+    shown = "".join(traceback.format_exception(error)) + repr(error) + str(error) + repr(vars(error))
+    for chained in (error.__cause__, error.__context__):
+        if chained is not None:
+            shown += everything_shown(chained)
+    return shown
+
+
+async def failing(play: Play, within: Timeouts | None = None, *, limit: int = 10_000) -> ApiError:
+    with pytest.raises(ApiError) as caught:
+        await send(play, within, limit=limit)
+    error = caught.value
+    assert KEY not in everything_shown(error)
+    assert (error.__cause__, error.__context__) == (None, None)
+    assert error.message.isprintable()
+    return error
+
+
+async def test_a_page_comes_back_with_its_correlation_id() -> None:
+    response = await send(saying(http()))
+    assert isinstance(response.page, MediaPage)
+    assert (response.page.items, response.correlation_id) == (1, TRACE)
+
+
+async def test_gzip_and_chunks_are_understood() -> None:
+    assert (await send(saying(http(body=gzip.compress(PAGE), content_encoding="gzip")))).page.items == 1
+    head = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
+    chunks = b"".join(b"1\r\n%c\r\n" % byte for byte in PAGE) + b"0\r\n\r\n"
+    assert (await send(saying(head, chunks))).page.items == 1
+
+
+async def test_a_request_says_what_it_must_and_no_more() -> None:
+    play = saying(http(set_cookie="session=abc; Path=/"))
+    async with (
+        Stage(play).open() as stage,
+        ApiClient(f"{stage.url}/pre/fix/", SecretStr(KEY), clock=Clock()) as client,
+    ):
+        await client.send(REQUEST)
+        await client.send(REQUEST)
+    first, second = stage.heads
+    assert first == second
+    line, *headers = first.strip().split("\r\n")
+    assert line == "GET /pre/fix/api/v1/accounts/an-id/media?surface=posts&limit=50 HTTP/1.1"
+    named = dict(header.split(": ", 1) for header in headers)
+    assert named.pop("User-Agent", named.pop("user-agent", "")).startswith("gramhouse/")
+    assert {name.lower(): value for name, value in named.items()} == {
+        "host": stage.url.removeprefix("http://"),
+        "authorization": f"Bearer {KEY}",
+        "accept": "application/json",
+        "accept-encoding": "gzip",
+    }
+
+
+CURSORS = [
+    "a b+c/d=e&f?g#h%i%2Fj",
+    "\x00\r\n\t",
+    "é😀",
+    "%",
+    "%zz",
+    "..",
+    "$'()*~[]{}|\\^`\"<>;,:@!",
+    "c" * 1024,
+]
+
+
+@pytest.mark.parametrize("cursor", CURSORS, ids=ascii)
+async def test_a_cursor_arrives_unchanged(cursor: str) -> None:
+    async with (
+        Stage(saying(http())).open() as stage,
+        ApiClient(stage.url, SecretStr(KEY), clock=Clock()) as client,
+    ):
+        await client.send(accounts_request(cursor, 50))
+    target = stage.heads[0].split(" ")[1]
+    assert parse_qsl(target.split("?", 1)[1], strict_parsing=True) == [("cursor", cursor), ("limit", "50")]
+
+
+@pytest.mark.parametrize("account_id", ["../../x", "%2e%2e", "a/b", "a?b#c", "é;"])
+async def test_an_id_stays_one_part_of_the_path(account_id: str) -> None:
+    async with (
+        Stage(saying(http())).open() as stage,
+        ApiClient(stage.url, SecretStr(KEY), clock=Clock()) as client,
+    ):
+        await client.send(media_request(account_id, "posts", None, 50))
+    path = stage.heads[0].split(" ")[1].split("?")[0]
+    assert path.startswith("/api/v1/accounts/")
+    assert path.endswith("/media")
+    assert path.count("/") == 5
+
+
+HALF = http()[:-10]
+TROUBLE: dict[str, tuple[Play, str, int | None]] = {
+    "reset at once": (saying(then="reset"), "connection_reset", None),
+    "closed at once": (saying(then="close"), "connection_reset", None),
+    "closed in the head": (saying(b"HTTP/1.1 200 OK\r\nx-", then="close"), "connection_reset", None),
+    "silence": (saying(then="hang"), "timeout", None),
+    "silence in the body": (saying(HALF, then="hang"), "timeout", 200),
+    "a slow drip": (saying(http()[:-40], *[b" "] * 39, pause=0.03), "timeout", 200),
+    "a slow head": (saying(*[bytes([byte]) for byte in http()[:60]], pause=0.03), "timeout", None),
+    "cut body": (saying(HALF, then="close"), "cut_body", 200),
+    "reset in the body": (saying(HALF, then="reset", pause=0.05), "cut_body", 200),
+    "cut chunks": (
+        saying(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\n{", then="close"),
+        "cut_body",
+        200,
+    ),
+    "cut gzip": (saying(http(body=gzip.compress(PAGE)[:-8], content_encoding="gzip")), "cut_body", 200),
+    "no gzip": (saying(http(content_encoding="gzip")), "cut_body", 200),
+    "another coding": (saying(http(content_encoding="br")), "cut_body", 200),
+    "no http": (saying(b"SSH-2.0-OpenSSH_9.6\r\n\r\n", then="close"), "protocol_error", None),
+    "an invalid header": (saying(b"HTTP/1.1 200 OK\r\nbad header\r\n\r\n"), "protocol_error", None),
+    "an endless header": (saying(b"HTTP/1.1 200 OK\r\nx: " + b"x" * 20_000), "protocol_error", None),
+    "too large": (saying(http(body=b" " * 10_001)), "body_too_large_response", 200),
+    "a gzip bomb": (
+        saying(http(body=gzip.compress(bytes(30_000_000)), content_encoding="gzip")),
+        "body_too_large_response",
+        200,
+    ),
+    "html": (saying(http(body=b"<html>", content_type="text/html")), "malformed_page", 200),
+    "cut json without a length": (
+        saying(b"HTTP/1.1 200 OK\r\n\r\n" + PAGE[:-1], then="close"),
+        "malformed_page",
+        200,
+    ),
+    "html from a proxy": (saying(http("502 Bad Gateway", b"<html>")), "http_502", 502),
+    "nothing": (saying(http("204 No Content", b"")), "unexpected_status", 204),
+}
+
+
+@pytest.mark.parametrize(("play", "code", "status"), TROUBLE.values(), ids=TROUBLE)
+async def test_every_trouble_on_the_wire_becomes_its_error(play: Play, code: str, status: int | None) -> None:
+    error = await failing(play, QUICK if code == "timeout" else None)
+    assert (error.code, error.status) == (code, status)
+
+
+async def test_trouble_in_a_body_keeps_the_correlation_id() -> None:
+    assert (await failing(saying(HALF, then="close"))).correlation_id == TRACE
+
+
+async def test_a_refusal_whose_body_is_lost_is_still_that_refusal() -> None:
+    limited = http("429 Too Many Requests", retry_after="30")
+    for error in (
+        await failing(saying(limited[:-10], then="close")),
+        await failing(saying(limited[:-10], then="hang"), QUICK),
+        await failing(saying(http("429 Too Many Requests", retry_after="30", content_encoding="br"))),
+        await failing(saying(limited), limit=1),
+    ):
+        assert (error.code, error.retry_after, error.correlation_id) == ("http_429", 30.0, TRACE)
+
+
+async def test_a_redirect_is_not_followed() -> None:
+    async with Stage(saying(http())).open() as elsewhere:
+        error = await failing(saying(http("302 Found", b"", location=f"{elsewhere.url}/login?{KEY}")))
+        assert (error.code, elsewhere.heads) == ("redirect", [])
+        assert "127.0.0.1" in error.message
+
+
+async def test_a_key_that_the_service_repeats_is_not_repeated_by_us() -> None:
+    said = {"error": {"code": f"bad_{KEY}", "message": f"no such key: {KEY}"}}
+    error = await failing(saying(http("418 Teapot", json.dumps(said).encode())))
+    assert (error.code, error.message) == ("bad_***", "no such key: ***")
+    error = await failing(saying(http("302 Found", b"", location=f"https://{KEY}.example/")))
+    assert error.message == "the answer points to ***.example and is not followed"
+    error = await failing(saying(f"HTTP/1.1 200 {KEY}\r\nbad {KEY} header\r\n\r\n".encode()))
+    assert error.code == "protocol_error"
+
+
+async def test_nobody_listening_is_a_failed_connection() -> None:
+    async with Stage(saying()).open() as stage:
+        url = stage.url
+    async with ApiClient(url, SecretStr(KEY), clock=Clock(), timeout=QUICK) as client:
+        with pytest.raises(ApiError) as caught:
+            await client.send(REQUEST)
+    assert caught.value.code == "connection_failed"
+    assert KEY not in everything_shown(caught.value)
+
+
+async def test_https_is_spoken_where_https_is_said() -> None:
+    async with Stage(saying(http())).open() as stage:
+        url = stage.url.replace("http://", "https://")
+        async with ApiClient(url, SecretStr(KEY), clock=Clock(), timeout=QUICK) as client:
+            with pytest.raises(ApiError) as caught:
+                await client.send(REQUEST)
+    assert caught.value.code in {"connection_failed", "timeout"}
+    assert not any(KEY in head for head in stage.heads)
+
+
+class Broken(httpx.AsyncBaseTransport):
+    """A transport that fails with a given exception, raised from a given cause."""
+
+    def __init__(self, error: Exception, cause: Exception | None = None) -> None:
+        self.error = error
+        self.cause = cause
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        assert KEY in request.headers["authorization"]
+        raise self.error from self.cause
+
+
+LINE = SimpleNamespace(host="h", port=443, ssl=True, is_ssl=True)
+
+
+@pytest.mark.parametrize(
+    ("error", "cause", "code"),
+    [
+        (
+            httpx.ConnectTimeout(""),
+            aiohttp.ClientConnectorCertificateError(
+                LINE,  # type: ignore[arg-type]
+                ssl.SSLCertVerificationError("self-signed"),
+            ),
+            "certificate_refused",
+        ),
+        (httpx.ConnectTimeout(""), aiohttp.ServerDisconnectedError(), "connection_reset"),
+        (httpx.ConnectTimeout(""), None, "timeout"),
+        (httpx.ConnectError("no"), None, "connection_failed"),
+        (httpx.ReadError("no"), None, "connection_reset"),
+        (httpx.RemoteProtocolError("no"), None, "protocol_error"),
+        (httpx.DecodingError("no"), None, "protocol_error"),
+        (httpx.InvalidURL("no"), None, "connection_failed"),
+        (httpx.UnsupportedProtocol("no"), ValueError("no"), "connection_failed"),
+        (aiohttp.ClientPayloadError("no"), None, "cut_body"),
+        (ssl.SSLCertVerificationError("self-signed"), None, "certificate_refused"),
+        (ssl.SSLError("no"), None, "connection_failed"),
+        (ConnectionResetError(f"with {KEY}"), None, "connection_reset"),
+        (OSError("no"), None, "connection_failed"),
+        (TimeoutError(), None, "timeout"),
+    ],
+    ids=repr,
+)
+async def test_whatever_a_transport_raises_becomes_an_error(
+    error: Exception, cause: Exception | None, code: str
+) -> None:
+    async with ApiClient("http://localhost", SecretStr(KEY), clock=Clock(), transport=Broken(error, cause)) as client:
+        with pytest.raises(ApiError) as caught:
+            await client.send(REQUEST)
+    assert caught.value.code == code
+    assert KEY not in everything_shown(caught.value)
+
+
+async def test_a_transport_of_the_wrong_kind_is_a_mistake_and_not_trouble() -> None:
+    class Blocking(httpx.SyncByteStream):
+        pass
+
+    class Wrong(httpx.AsyncBaseTransport):
+        async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+            return SimpleAnswer(200, stream=Blocking(), request=request)
+
+    class SimpleAnswer(httpx.Response):
+        async def aclose(self) -> None:
+            pass
+
+    async with ApiClient("http://localhost", SecretStr(KEY), clock=Clock(), transport=Wrong()) as client:
+        with pytest.raises(TypeError, match="blocking"):
+            await client.send(REQUEST)
+
+
+async def test_any_httpx_transport_will_do() -> None:
+    def answer(request: httpx.Request) -> httpx.Response:
+        return httpx.Response(200, content=PAGE, request=request)
+
+    transport = httpx.MockTransport(answer)
+    async with ApiClient("http://localhost", SecretStr(KEY), clock=Clock(), transport=transport) as client:
+        assert (await client.send(REQUEST)).page.items == 1
+
+
+async def test_a_cancelled_request_is_cancelled_and_not_trouble() -> None:
+    async with (
+        Stage(saying(then="hang")).open() as stage,
+        ApiClient(stage.url, SecretStr(KEY), clock=Clock()) as client,
+    ):
+        task = asyncio.create_task(client.send(REQUEST))
+        await asyncio.sleep(0.05)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+
+async def test_connections_are_bounded_and_kept() -> None:
+    open_now, most = 0, 0
+
+    async def play(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal open_now, most
+        open_now += 1
+        most = max(most, open_now)
+        await asyncio.sleep(0.01)
+        open_now -= 1
+        writer.write(http())
+
+    async with (
+        Stage(play).open() as stage,
+        ApiClient(stage.url, SecretStr(KEY), clock=Clock(), concurrency=3) as client,
+    ):
+        await asyncio.gather(*[client.send(REQUEST) for _ in range(12)])
+    assert most == 3
+
+
+async def test_the_key_is_in_no_log(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.DEBUG):
+        await send(saying(http()))
+        await failing(saying(then="reset"))
+    assert KEY not in caplog.text
+
+
+@pytest.mark.parametrize("key", ["", "two words", "line\n", "tab\t", "schlüssel", "\x00"])
+def test_a_key_that_no_header_can_carry_is_refused_unseen(key: str) -> None:
+    with pytest.raises(ValueError, match="API key") as caught:
+        ApiClient("http://localhost", SecretStr(key), clock=Clock(), transport=Broken(OSError()))
+    assert not key.strip() or key not in str(caught.value)
+
+
+def test_a_base_url_that_must_not_get_the_key_is_refused() -> None:
+    with pytest.raises(ValueError, match="https"):
+        ApiClient("http://api.example", SecretStr(KEY), clock=Clock())
+
+
+def test_a_client_shows_no_key() -> None:
+    client = ApiClient("http://localhost", SecretStr(KEY), clock=Clock(), transport=Broken(OSError()))
+    assert KEY not in repr(client)
+
+
+def test_an_uninstalled_checkout_still_names_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(name: str) -> str:
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr(client_module, "version", missing)
+    requests: list[httpx.Request] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        requests.append(request)
+        return httpx.Response(200, content=PAGE)
+
+    async def once(request: ApiRequest) -> None:
+        transport = httpx.MockTransport(answer)
+        async with ApiClient("http://localhost", SecretStr(KEY), clock=Clock(), transport=transport) as client:
+            await client.send(request)
+
+    asyncio.run(once(REQUEST))
+    assert requests[0].headers["user-agent"] == "gramhouse/unreleased"

@@ -1,0 +1,197 @@
+import json
+from datetime import UTC, datetime, timedelta, timezone
+from email.utils import format_datetime
+from urllib.parse import unquote
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from connectors.source.endpoints import (
+    ACCOUNTS,
+    MEDIA,
+    ApiRequest,
+    accounts_request,
+    media_request,
+    read_response,
+    read_retry_after,
+)
+from connectors.source.errors import ApiError
+from models.wire import AccountPage, MediaPage
+
+NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
+TRACE = "01J9ZK4TQ8M3V5X7B2C6D0FGHN"
+CATALOGUE = accounts_request(None, 50)
+pure = settings(deadline=None, derandomize=True)
+
+
+def refused(status: int, body: bytes = b"", **headers: str) -> ApiError:
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    with pytest.raises(ApiError) as caught:
+        read_response(CATALOGUE, status, named, body, now=NOW)
+    assert caught.value.__cause__ is None
+    assert caught.value.__context__ is None
+    return caught.value
+
+
+def envelope(**said: object) -> bytes:
+    return json.dumps({"error": {"code": "api_x", "message": "M.", **said}}).encode()
+
+
+def test_requests_hold_only_documented_parameters() -> None:
+    assert accounts_request(None, 50) == ApiRequest(ACCOUNTS, "/api/v1/accounts", (("limit", "50"),), "account_catalog")
+    assert accounts_request("c/+ ", 1).params == (("cursor", "c/+ "), ("limit", "1"))
+    assert media_request("id", "stories", "c", 25) == ApiRequest(
+        MEDIA,
+        "/api/v1/accounts/id/media",
+        (("surface", "stories"), ("cursor", "c"), ("limit", "25")),
+        "selected_account:id",
+    )
+    # An empty cursor is no documented value, and nothing of ours to hide either.
+    assert accounts_request("", 1).params[0] == ("cursor", "")
+
+
+@pytest.mark.parametrize("limit", [-1, 0, 51])
+def test_limits_outside_the_contract_are_never_sent(limit: int) -> None:
+    with pytest.raises(ValueError, match="1 to 50"):
+        accounts_request(None, limit)
+    with pytest.raises(ValueError, match="1 to 50"):
+        media_request("id", "posts", None, limit)
+
+
+@pytest.mark.parametrize("account_id", ["", ".", ".."])
+def test_an_id_that_would_be_resolved_away_is_refused(account_id: str) -> None:
+    with pytest.raises(ValueError, match="account id"):
+        media_request(account_id, "posts", None, 50)
+
+
+@pure
+@given(st.text(min_size=1).filter(lambda text: text not in {".", ".."}))
+def test_no_id_escapes_its_place_in_the_path(account_id: str) -> None:
+    path = media_request(account_id, "posts", None, 50).path
+    assert [unquote(part) for part in path.split("/")] == ["", "api", "v1", "accounts", account_id, "media"]
+    assert path.isascii()
+    assert not {"?", "#", " "} & set(path)
+
+
+def test_a_path_cannot_lengthen_the_host() -> None:
+    with pytest.raises(ValueError, match="slash"):
+        ApiRequest(ACCOUNTS, "@elsewhere.example/", (), "account_catalog")
+
+
+def test_answers_become_pages_of_their_operation() -> None:
+    body = b'{"items":[],"next_cursor":"on"}'
+    accounts = read_response(CATALOGUE, 200, {"x-correlation-id": TRACE}, body, now=NOW)
+    assert isinstance(accounts.page, AccountPage)
+    assert (accounts.operation, accounts.correlation_id, accounts.page.next_cursor) == (ACCOUNTS, TRACE, "on")
+    media = read_response(media_request("id", "posts", None, 1), 200, {}, body, now=NOW)
+    assert isinstance(media.page, MediaPage)
+    assert (media.operation, media.correlation_id) == (MEDIA, None)
+
+
+def test_a_page_that_is_none_says_what_came_instead() -> None:
+    error = refused(200, b"<html>", content_type="text/html", x_correlation_id=TRACE)
+    assert (error.code, error.status, error.correlation_id) == ("malformed_page", 200, TRACE)
+    assert error.message == "text/html: Invalid JSON: expected value at line 1 column 1"
+    assert refused(200).message.startswith("a body of no stated type: ")
+
+
+@pytest.mark.parametrize(
+    ("header", "enveloped", "kept"),
+    [
+        (TRACE, "0" * 26, TRACE),
+        (TRACE.lower(), "0" * 26, "0" * 26),
+        (f"{TRACE}\n", "U" * 26, None),
+        ("", "0" * 27, None),
+        ("I" * 26, None, None),
+    ],
+)
+def test_only_true_correlation_ids_are_kept(header: str, enveloped: str | None, kept: str | None) -> None:
+    body = envelope(correlation_id=enveloped) if enveloped else envelope()
+    assert refused(500, body, x_correlation_id=header).correlation_id == kept
+
+
+def test_unknown_codes_and_messages_are_tamed_and_issues_told() -> None:
+    issues = [{"code": "too_small", "path": [0, 1]}, {"code": "odd", "path": []}]
+    error = refused(418, envelope(code="new\n" + "x" * 100, message="a\x1b[2Jb", details={"issues": issues}))
+    assert error.code == "new " + "x" * 59 + "…"
+    assert error.message == "a [2Jb [too_small at 0.1, odd at ]"
+
+
+@pytest.mark.parametrize(
+    ("status", "code"),
+    [(100, "unexpected_status"), (204, "unexpected_status"), (404, "http_404"), (502, "http_502")],
+)
+def test_an_answer_without_envelope_gets_a_code_of_ours(status: int, code: str) -> None:
+    error = refused(status, b"<html>bad\ngateway</html>", content_type="text/html\x07")
+    assert error.code == code
+    assert error.message == f"the answer is no error of the API: status {status}, text/html"
+    assert refused(status).message.endswith("no stated type")
+
+
+@pytest.mark.parametrize(
+    ("location", "host"),
+    [
+        ("https://user:secret@www.elsewhere.example:8443/login?token=1", "www.elsewhere.example"),
+        ("/login", "another path of this host"),
+        ("", "another path of this host"),
+        ("https://[broken", "an address that cannot be read"),
+    ],
+)
+def test_a_redirect_names_the_host_and_nothing_else(location: str, host: str) -> None:
+    error = refused(302, location=location)
+    assert error.code == "redirect"
+    assert error.message == f"the answer points to {host} and is not followed"
+    assert error.mend == "set GRAMHOUSE_BASE_URL to the address that answers"
+
+
+@pytest.mark.parametrize(
+    ("value", "seconds"),
+    [
+        ("0", 0.0),
+        ("1", 1.0),
+        (" 30 ", 30.0),
+        ("1.5", 1.5),
+        ("86400000", 86400000.0),
+        ("9" * 5000, float("inf")),
+        ("Thu, 01 Jan 2026 12:01:30 GMT", 90.0),
+        ("Thu, 01 Jan 2026 12:01:30 -0000", 90.0),
+        ("Thursday, 01-Jan-26 12:01:30 GMT", 90.0),
+        ("Thu, 01 Jan 2026 12:00:00 GMT", 0.0),
+        ("Thu, 01 Jan 2026 11:59:59 GMT", None),
+        ("Thu, 99 Jan 2026 11:59:59 GMT", None),
+        ("-1", None),
+        ("+1", None),
+        ("1e3", None),
+        ("٣", None),
+        ("nan", None),
+        ("inf", None),
+        ("5, 5", None),
+        ("soon", None),
+        ("", None),
+    ],
+)
+def test_retry_after_is_read_in_both_forms(value: str, seconds: float | None) -> None:
+    assert read_retry_after(value, NOW) == seconds
+
+
+@pure
+@given(st.text() | st.from_regex(r"\A[A-Z][a-z]{2}, [0-9]{1,2} Jan [0-9]{1,5} [0-9:]{1,9} [-+A-Z0-9]{1,7}\Z"))
+def test_no_retry_after_breaks_the_reader(value: str) -> None:
+    seconds = read_retry_after(value, NOW)
+    assert seconds is None or seconds >= 0
+
+
+@pure
+@given(st.integers(0, 10**7), st.integers(-12, 12))
+def test_a_date_means_the_same_from_every_zone(seconds: int, hours: int) -> None:
+    until = (NOW + timedelta(seconds=seconds)).astimezone(timezone(timedelta(hours=hours)))
+    assert read_retry_after(format_datetime(until), NOW) == seconds
+
+
+def test_a_date_is_measured_by_the_clock_that_wrote_it() -> None:
+    later = "Thu, 01 Jan 2026 15:00:00 GMT"
+    assert refused(503, date="Thu, 01 Jan 2026 14:59:00 GMT", retry_after=later).retry_after == 60
+    assert refused(503, date="garbage", retry_after=later).retry_after == 3 * 3600
+    assert refused(503, retry_after=later).retry_after == 3 * 3600
+    assert refused(503).retry_after is None

@@ -1,0 +1,133 @@
+import json
+import pickle
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from connectors.source.endpoints import ACCOUNTS, accounts_request, media_request, read_response
+from connectors.source.errors import RULES, TROUBLES, ApiError, Deferred, Disposition, rule_for, trouble
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+EXAMPLES = sorted((Path(__file__).parents[1] / "contract").glob("[45]*.json"))
+REQUESTS = {
+    request.operation: request for request in (accounts_request(None, 50), media_request("an-id", "posts", None, 50))
+}
+# Transcribed from the house rules, row by row, and not from the table under test.
+DECISIONS = {
+    "api_invalid_content_length": ("stop", "failed"),
+    "api_invalid_json": ("stop", "failed"),
+    "api_invalid_request_url": ("stop", "failed"),
+    "api_invalid_utf8": ("stop", "failed"),
+    "api_unauthorized": ("stop", "failed"),
+    "api_account_not_granted": ("skip", "denied"),
+    "api_forbidden": ("skip", "denied"),
+    "api_scope_denied": ("stop", "denied"),
+    "api_automation_media_not_found": ("skip", "not_found"),
+    "api_body_too_large": ("stop", "failed"),
+    "api_json_too_deep": ("stop", "failed"),
+    "api_unsupported_media_type": ("stop", "failed"),
+    "api_invalid_cursor": ("restart", "failed"),
+    "api_invalid_limit": ("skip", "failed"),
+    "api_validation_error": ("skip", "failed"),
+    "api_automation_invalid_configuration": ("skip", "failed"),
+    "rate_limited": ("wait", "failed"),
+    "api_internal_error": ("retry", "failed"),
+    "api_invalid_projection": ("retry", "failed"),
+    "api_projection_too_large": ("retry", "failed"),
+    "api_account_resolution_unavailable": ("retry", "failed"),
+    "rate_limiter_unavailable": ("retry", "failed"),
+}
+
+
+def example(path: Path) -> dict[str, Any]:
+    read: dict[str, Any] = json.loads(path.read_text())
+    return read
+
+
+def test_the_table_the_contract_and_the_decisions_speak_of_the_same_codes() -> None:
+    assert {example(path)["body"]["error"]["code"] for path in EXAMPLES} == set(RULES) == set(DECISIONS)
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_every_published_refusal_is_read_and_ruled(path: Path) -> None:
+    sent = example(path)
+    said = sent["body"]["error"]
+    headers = {name.lower(): value for name, value in sent["headers"].items()}
+    for operation in sent["operations"]:
+        with pytest.raises(ApiError) as caught:
+            read_response(REQUESTS[operation], sent["status"], headers, json.dumps(sent["body"]).encode(), now=NOW)
+        error = caught.value
+        assert (error.operation, error.status, error.code) == (operation, sent["status"], said["code"])
+        assert error.correlation_id == headers["x-correlation-id"]
+        assert error.message.startswith(said["message"])
+        assert (error.disposition.value, error.outcome) == DECISIONS[said["code"]]
+        assert error.retry_after == (float(headers["retry-after"]) if "retry-after" in headers else None)
+        assert error.mend.isprintable()
+        assert RULES[error.code].statuses == {sent["status"]}
+
+
+@pytest.mark.parametrize(
+    ("status", "disposition", "outcome"),
+    [
+        (100, "skip", "failed"),
+        (204, "skip", "failed"),
+        (302, "skip", "failed"),
+        (400, "stop", "failed"),
+        (401, "stop", "failed"),
+        (403, "skip", "denied"),
+        (404, "skip", "not_found"),
+        (408, "retry", "failed"),
+        (409, "skip", "failed"),
+        (413, "stop", "failed"),
+        (415, "stop", "failed"),
+        (418, "skip", "failed"),
+        (422, "skip", "failed"),
+        (425, "retry", "failed"),
+        (429, "wait", "failed"),
+        (500, "retry", "failed"),
+        (502, "retry", "failed"),
+        (504, "retry", "failed"),
+        (599, "retry", "failed"),
+        (999, "skip", "failed"),
+    ],
+)
+@pytest.mark.parametrize("code", [None, "", "api_brand_new", "timeout"])
+def test_an_unknown_code_is_ruled_by_its_status(code: str | None, status: int, disposition: str, outcome: str) -> None:
+    rule = rule_for(code, status)
+    assert (rule.disposition.value, rule.outcome) == (disposition, outcome)
+
+
+def test_a_code_with_a_status_not_its_own_is_ruled_by_the_status() -> None:
+    assert rule_for("api_unauthorized", 503).disposition is Disposition.RETRY
+    assert rule_for("api_internal_error", 401).disposition is Disposition.STOP
+    assert rule_for("api_invalid_cursor", 400).disposition is Disposition.STOP
+
+
+@pytest.mark.parametrize("code", sorted(TROUBLES))
+def test_our_own_codes_make_one_line_errors(code: str) -> None:
+    error = trouble(ACCOUNTS, code, "first\nsecond \x1b[31m", status=200, correlation_id="C")
+    assert (error.message, error.retry_after) == ("first second [31m", None)
+    assert str(error) == f"accounts.list: 200 {code}: first second [31m (correlation id C)"
+    assert error.mend.isprintable()
+    healed_by_asking_again = {
+        "timeout",
+        "connection_failed",
+        "connection_reset",
+        "cut_body",
+        "protocol_error",
+        "malformed_page",
+    }
+    stops = {"certificate_refused"}
+    expected = "retry" if code in healed_by_asking_again else "stop" if code in stops else "skip"
+    assert error.disposition.value == expected
+
+
+def test_errors_travel_between_processes() -> None:
+    error = trouble(ACCOUNTS, "timeout", "late")
+    copy = pickle.loads(pickle.dumps(Deferred("account_catalog", NOW, error)))
+    assert (copy.scope, copy.resume_after) == ("account_catalog", NOW)
+    assert repr(copy.error) == repr(error)
+    assert str(copy) == ("account_catalog must wait until 2026-01-01T00:00:00+00:00 (accounts.list: timeout: late)")
+    assert str(Deferred("s", NOW, None)) == "s must wait until 2026-01-01T00:00:00+00:00"
