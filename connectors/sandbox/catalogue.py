@@ -1,0 +1,108 @@
+"""The catalogue: accounts and media of any size, made a page at a time and never held."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from itertools import islice
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from connectors.sandbox.contract import POSTS, STORIES, SURFACES, UUID
+from connectors.sandbox.draw import Draw
+from connectors.sandbox.identity import Identity
+from connectors.sandbox.population import MOST_PLACES, Account, Population
+from connectors.sandbox.posts import START, Posts
+from connectors.sandbox.shapes import shape_of
+from connectors.sandbox.stories import Stories
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from connectors.sandbox.posts import Item
+    from connectors.sandbox.settings import SandboxSettings
+
+Grant = tuple[int, ...] | None
+_OWNERS = 10**10
+
+
+class Surface(Protocol):
+    """Posts or stories of every account."""
+
+    def before(self, place: int, night: int, sequence: int) -> Iterator[Item]:
+        """Yield what an account shows on a night, newest first, older than ``sequence``."""
+        ...
+
+
+class Page(NamedTuple):
+    """Rendered items, in order, and the anchor the next page starts after; None on the last page."""
+
+    items: list[str]
+    anchor: int | None
+
+
+class Catalogue:
+    """What the service knows, night by night. Everything here is a pure function of the settings.
+
+    Accounts are anchored at their place (growing), media at their sequence (falling): an anchor names
+    an item, not a count, so nothing that comes or goes elsewhere moves a walk.
+    """
+
+    def __init__(self, settings: SandboxSettings) -> None:
+        draw = Draw(settings.seed)
+        self._shape = settings.shape
+        self._identity = Identity(draw)
+        self._population = Population(settings, draw, self._identity)
+        self._surfaces: dict[str, Surface] = {
+            POSTS: Posts(settings.posts, draw, self._identity),
+            STORIES: Stories(settings.stories, draw, self._identity),
+        }
+
+    def place(self, account_id: str) -> int:
+        """Return the place of the account with this uuid on whatever night, -1 when there is none."""
+        place = self._identity.place(account_id) if UUID.fullmatch(account_id) else -1
+        return place if place < MOST_PLACES else -1
+
+    def find(self, account_id: str, night: int) -> Account | None:
+        """Return the account with this uuid when it is in the catalogue on this night."""
+        place = self.place(account_id)
+        return self._population.account(place, night) if self._population.visible(place, night) else None
+
+    def accounts(self, night: int, grant: Grant = None, after: int = -1) -> Iterator[Account]:
+        """Yield the accounts of a grant that are visible on this night, after a place."""
+        population = self._population
+        if grant is None:
+            places: Iterator[int] = iter(range(after + 1, population.size(night)))
+        else:
+            places = iter(grant[bisect_right(grant, after) :])
+        return (population.account(p, night) for p in places if population.visible(p, night))
+
+    def items(self, account: Account, surface: str, night: int, before: int = START) -> Iterator[str]:
+        """Yield the items of one account and surface as JSON texts, newest first."""
+        return (text for _, text in self._rendered(account, surface, night, before))
+
+    def account_page(self, night: int, grant: Grant, after: int | None, limit: int) -> Page:
+        """Return a page of the account list (API 4.1) that starts after a place."""
+        start = -1 if after is None else after
+        found = list(islice(self.accounts(night, grant, start), limit + 1))
+        shown = found[:limit]
+        return Page([account.json() for account in shown], shown[-1].place if len(found) > limit else None)
+
+    def media_page(self, night: int, account: Account, surface: str, before: int | None, limit: int) -> Page:
+        """Return a page of the media list (API 4.2) that starts before a sequence."""
+        start = START if before is None else before
+        found = list(islice(self._rendered(account, surface, night, start), limit + 1))
+        shown = found[:limit]
+        return Page([text for _, text in shown], shown[-1][0] if len(found) > limit else None)
+
+    def truth(self, night: int, grant: Grant = None) -> Iterator[tuple[Account, str, str]]:
+        """Yield (account, surface, item as JSON text) for everything a grant reaches on a night."""
+        for account in self.accounts(night, grant):
+            for surface in SURFACES:
+                for item in self.items(account, surface, night):
+                    yield account, surface, item
+
+    def _rendered(self, account: Account, surface: str, night: int, before: int) -> Iterator[tuple[int, str]]:
+        shape = shape_of(self._shape, account.place)
+        # The network's own number of an account: eleven digits, so never mistaken for an item's.
+        owner = _OWNERS + account.place
+        for item in self._surfaces[surface].before(account.place, night, before):
+            yield item.sequence, shape(item, account.ig_username, owner, night)

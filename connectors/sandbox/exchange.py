@@ -1,0 +1,95 @@
+"""One request and its reply, as the rest of the sandbox speaks of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from connectors.sandbox.contract import ACCOUNTS, DEFAULT_LIMIT, ERRORS, MEDIA, Code, Issue, envelope
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+Headers = list[tuple[bytes, bytes]]
+_JSON = b"application/json"
+
+
+class Resource(NamedTuple):
+    """What a cursor is bound to: the account list, or one account (by place) and surface."""
+
+    place: int | None = None
+    surface: str | None = None
+
+    @property
+    def operation(self) -> str:
+        """Return the operation id (API 4)."""
+        return ACCOUNTS if self.place is None else MEDIA
+
+
+@dataclass(slots=True)
+class Asked:
+    """What is known of a request so far; filled while it is checked, and logged at the end."""
+
+    correlation_id: str
+    arrived: float
+    operation: str | None = None
+    account_id: str | None = None
+    surface: str | None = None
+    cursor: str | None = None
+    limit: int = DEFAULT_LIMIT
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What is sent: status, headers without the correlation id, body, and how the connection ends.
+
+    ``padding`` spaces follow the body; ``promised`` is the Content-Length sent when it is not the true
+    one; ``ending`` ``cut`` closes the connection after the body, ``reset`` sends nothing and resets it.
+    ``correlated`` says whether the reply carries X-Correlation-ID; ``code`` is the error code, for the
+    log; ``delay`` is in seconds, before anything is sent.
+    """
+
+    status: int
+    body: bytes
+    headers: Headers
+    code: str | None = None
+    correlated: bool = True
+    promised: int | None = None
+    padding: int = 0
+    ending: Literal["whole", "cut", "reset"] = "whole"
+    delay: float = 0.0
+
+
+class Refused(Exception):  # noqa: N818 - it is an answer, not a failure of ours
+    """A request is answered with an error of section 7."""
+
+    def __init__(
+        self, code: Code, *, issues: Sequence[Issue] = (), headers: Mapping[bytes, bytes] | None = None
+    ) -> None:
+        super().__init__(code)
+        self.code = code
+        self.issues = issues
+        self.headers = dict(headers or {})
+
+    def reply(self, correlation_id: str) -> Reply:
+        """Return the error as the contract spells it, 401's WWW-Authenticate included (API 5.7)."""
+        row = ERRORS[self.code]
+        headers = dict(self.headers)
+        if row.status == 401:
+            headers[b"www-authenticate"] = b"Bearer"
+        return json_reply(
+            row.status,
+            envelope(row.code, row.message, correlation_id, self.issues),
+            code=row.code,
+            extra=headers,
+        )
+
+
+def json_reply(
+    status: int, body: bytes, *, code: str | None = None, extra: Mapping[bytes, bytes] | None = None
+) -> Reply:
+    """Return a reply of ``application/json`` with further headers."""
+    headers = [(b"content-type", _JSON)]
+    if extra:
+        headers.extend(extra.items())
+    return Reply(status, body, headers, code=code)

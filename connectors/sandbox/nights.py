@@ -1,0 +1,27 @@
+"""The sandbox's calendar: night n is a fixed date plus n days, whatever the wall clock says."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from functools import lru_cache
+from time import gmtime
+
+DAY = 86_400
+FIRST_NIGHT = int(datetime(2025, 3, 1, 2, 0, tzinfo=UTC).timestamp())
+
+
+def instant(night: int) -> int:
+    """Return the moment a night stands for, in epoch seconds: 02:00 UTC of its date."""
+    return FIRST_NIGHT + night * DAY
+
+
+@lru_cache(maxsize=65_536)
+def _minute(minutes: int) -> str:
+    year, month, day, hour, minute, *_ = gmtime(minutes * 60)
+    return f"{year:04d}-{month:02d}-{day:02d}T{hour:02d}:{minute:02d}:"
+
+
+def iso(seconds: int) -> str:
+    """Return epoch seconds as ``2017-08-31T18:10:00``, in UTC and without an offset."""
+    minutes, rest = divmod(seconds, 60)
+    return f"{_minute(minutes)}{rest:02d}"

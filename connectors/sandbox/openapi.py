@@ -1,0 +1,197 @@
+"""API v1 as OpenAPI 3.1, drawn from the same tables that answer (API 2, 4, 5, 7)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from connectors.sandbox.contract import (
+    ACCOUNTS,
+    ACCOUNTS_PATH,
+    ACTIVE,
+    ALSO_ON_MEDIA,
+    CORRELATION_ID,
+    DEFAULT_LIMIT,
+    ERRORS,
+    MAX_CURSOR,
+    MAX_ISSUES,
+    MAX_LIMIT,
+    MEDIA,
+    PUBLIC_ID,
+    SURFACES,
+    TOKEN_EXPIRED,
+    USERNAME,
+    Code,
+    ErrorRow,
+)
+
+Schema = dict[str, Any]
+
+
+def _closed(properties: Schema, *, optional: tuple[str, ...] = ()) -> Schema:
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": [name for name in properties if name not in optional],
+        "additionalProperties": False,
+    }
+
+
+_NEXT_CURSOR = {"type": ["string", "null"], "maxLength": MAX_CURSOR}
+_ISSUE = _closed(
+    {
+        "code": {"type": "string", "minLength": 1, "maxLength": 64},
+        "path": {"type": "array", "items": {"type": "integer", "minimum": 0}, "maxItems": 16},
+    }
+)
+SCHEMAS: Schema = {
+    "AccountV1": _closed(
+        {
+            "id": {"type": "string", "format": "uuid"},
+            "ig_username": {"type": "string", "pattern": USERNAME, "minLength": 1, "maxLength": 30},
+            "public_id": {"type": "string", "pattern": PUBLIC_ID, "minLength": 12, "maxLength": 16},
+            "status": {"type": "string", "enum": [ACTIVE, TOKEN_EXPIRED]},
+        }
+    ),
+    "AccountPageV1": _closed(
+        {
+            "items": {
+                "type": "array",
+                "maxItems": MAX_LIMIT,
+                "items": {"$ref": "#/components/schemas/AccountV1"},
+            },
+            "next_cursor": _NEXT_CURSOR,
+        }
+    ),
+    "PublicInstagramMediaPageV1": {
+        "description": "Not shown in the contract; this is what the sandbox serves.",
+        "type": "object",
+        "properties": {
+            "items": {"type": "array", "maxItems": MAX_LIMIT, "items": {"type": "object"}},
+            "next_cursor": _NEXT_CURSOR,
+        },
+        "required": ["items", "next_cursor"],
+    },
+}
+
+_CORRELATION_HEADER = {
+    "description": "Identifies this request in every record of it.",
+    "required": True,
+    "schema": {"type": "string", "pattern": CORRELATION_ID},
+}
+_RETRY_AFTER_HEADER = {
+    "description": "Whole seconds to stay away.",
+    "required": True,
+    "schema": {"type": "integer", "minimum": 1},
+}
+_BEARER_HEADER = {"required": True, "schema": {"type": "string", "const": "Bearer"}}
+_OWN_HEADERS = {401: {"WWW-Authenticate": _BEARER_HEADER}, 429: {"Retry-After": _RETRY_AFTER_HEADER}}
+
+_CURSOR = {
+    "name": "cursor",
+    "in": "query",
+    "description": "Taken unchanged from a next_cursor of this same operation.",
+    "schema": {"type": "string", "minLength": 1, "maxLength": MAX_CURSOR},
+}
+_LIMIT = {
+    "name": "limit",
+    "in": "query",
+    "schema": {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": DEFAULT_LIMIT},
+}
+_ACCOUNT_ID = {
+    "name": "accountId",
+    "in": "path",
+    "required": True,
+    "schema": {"type": "string", "format": "uuid"},
+}
+_SURFACE = {
+    "name": "surface",
+    "in": "query",
+    "required": True,
+    "schema": {"type": "string", "enum": list(SURFACES)},
+}
+
+
+def rows_of(operation: str) -> list[ErrorRow]:
+    """Return the errors an operation may answer with: section 7's, and on media those of section 8."""
+    return [
+        row
+        for row in ERRORS.values()
+        if operation in row.operations or (operation == MEDIA and row.code in ALSO_ON_MEDIA)
+    ]
+
+
+def _error_schema(row: ErrorRow) -> Schema:
+    error: Schema = {
+        "code": {"const": row.code},
+        "message": {"const": row.message},
+        "correlation_id": {"type": "string", "pattern": CORRELATION_ID},
+    }
+    if row.code == Code.VALIDATION_ERROR:
+        issues = {"type": "array", "maxItems": MAX_ISSUES, "items": _ISSUE}
+        error["details"] = _closed({"issues": issues})
+    return _closed({"error": _closed(error, optional=("correlation_id",))})
+
+
+def _json(schema: Schema) -> Schema:
+    return {"application/json": {"schema": schema}}
+
+
+def _responses(operation: str, page: str) -> Schema:
+    headers = {"X-Correlation-ID": _CORRELATION_HEADER}
+    rows = rows_of(operation)
+    responses: Schema = {
+        "200": {
+            "description": "One page.",
+            "headers": headers,
+            "content": _json({"$ref": f"#/components/schemas/{page}"}),
+        }
+    }
+    for status in sorted({row.status for row in rows}):
+        codes = [row for row in rows if row.status == status]
+        responses[str(status)] = {
+            "description": ", ".join(row.code for row in codes),
+            "headers": {**headers, **_OWN_HEADERS.get(status, {})},
+            "content": _json({"oneOf": [{"$ref": f"#/components/schemas/error_{row.code}"} for row in codes]}),
+        }
+    return responses
+
+
+def _operation(operation: str, page: str, parameters: list[Schema], **more: object) -> Schema:
+    return {
+        "operationId": operation,
+        "security": [{"apiKey": []}],
+        "parameters": parameters,
+        "responses": _responses(operation, page),
+        **more,
+    }
+
+
+def description() -> Schema:
+    """Return the document, ready for JSON."""
+    accounts = _operation(
+        ACCOUNTS,
+        "AccountPageV1",
+        [_CURSOR, _LIMIT],
+        summary="List the accounts the API key can access",
+    )
+    media = _operation(
+        MEDIA,
+        "PublicInstagramMediaPageV1",
+        [_ACCOUNT_ID, _SURFACE, _CURSOR, _LIMIT],
+        summary="List posts or stories of one connected account",
+        description="Needs the scope automations:read. Its 429, 500 and 503 are not shown in the contract.",
+    )
+    errors = {f"error_{row.code}": _error_schema(row) for row in ERRORS.values()}
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "Social-media account automation (sandbox)", "version": "1"},
+        "servers": [{"url": "/"}],
+        "paths": {
+            ACCOUNTS_PATH: {"get": accounts},
+            f"{ACCOUNTS_PATH}/{{accountId}}/media": {"get": media},
+        },
+        "components": {
+            "schemas": {**SCHEMAS, **errors},
+            "securitySchemes": {"apiKey": {"type": "http", "scheme": "bearer"}},
+        },
+    }

@@ -1,0 +1,93 @@
+"""What a sandbox is made of, said once and frozen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from connectors.sandbox.keys import BUILT_IN, Key
+
+if TYPE_CHECKING:
+    from connectors.sandbox.rules import Rule
+
+SHAPES = ("graph", "camel", "flat", "mixed")
+MAX_ACCOUNTS = 1 << 20
+MAX_POSTS = 5_000_000
+MAX_STORIES = 100
+
+
+@dataclass(frozen=True, slots=True)
+class RateLimit:
+    """At most ``requests`` per window of ``seconds``, for each tenant scope by itself (API 4, 8)."""
+
+    requests: int
+    seconds: float
+
+    def __post_init__(self) -> None:
+        if self.requests < 1 or self.seconds <= 0:
+            message = f"a rate limit needs at least 1 request and a positive window: {self}"
+            raise ValueError(message)
+
+
+@dataclass(frozen=True, slots=True)
+class SandboxSettings:
+    """Everything a sandbox is told.
+
+    seed
+        the only source of chance: two sandboxes with equal settings serve equal bytes.
+    accounts
+        accounts visible at night 0.
+    posts, stories
+        mean number of posts per account at night 0, and of live stories per account each night.
+    night
+        the night it starts at, 0 or more; items' times derive from it.
+    change_every
+        out of so many accounts, each night one leaves, one joins and one token expires; 0: none ever.
+    shape
+        ``graph``, ``camel``, ``flat``, or ``mixed`` (each account one of the three).
+    page_extras
+        whether a media page carries a top-level field beside ``items`` and ``next_cursor``.
+    account_catalog, selected_account
+        rate limits by kind of tenant scope; None: off.
+    keys, faults
+        the credentials accepted and the scripted faults, in order.
+    log_size
+        how many of the last requests are remembered; 0: none.
+    cache_bytes
+        the most that rendered pages may hold, in bytes.
+
+    Raises ValueError for numbers the catalogue has no room for and for an unknown shape.
+    """
+
+    seed: int = 7
+    accounts: int = 40
+    posts: int = 60
+    stories: int = 2
+    night: int = 0
+    change_every: int = 40
+    shape: str = "mixed"
+    page_extras: bool = False
+    account_catalog: RateLimit | None = None
+    selected_account: RateLimit | None = None
+    keys: tuple[Key, ...] = BUILT_IN
+    faults: tuple[Rule, ...] = ()
+    log_size: int = 10_000
+    cache_bytes: int = 64 * 1024 * 1024
+
+    def __post_init__(self) -> None:
+        bounds = (
+            ("accounts", self.accounts, MAX_ACCOUNTS),
+            ("posts", self.posts, MAX_POSTS),
+            ("stories", self.stories, MAX_STORIES),
+            ("night", self.night, 10_000),
+            ("change_every", self.change_every, MAX_ACCOUNTS),
+            ("log_size", self.log_size, 100_000_000),
+            ("cache_bytes", self.cache_bytes, 1 << 40),
+        )
+        for name, value, most in bounds:
+            if not 0 <= value <= most:
+                message = f"{name} must be between 0 and {most}, not {value}"
+                raise ValueError(message)
+        if self.shape not in SHAPES:
+            message = f"shape must be one of {', '.join(SHAPES)}, not {self.shape!r}"
+            raise ValueError(message)

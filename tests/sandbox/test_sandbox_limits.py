@@ -1,0 +1,96 @@
+from collections.abc import Callable
+
+import pytest
+
+from connectors.sandbox.keys import NO_SCOPE_KEY
+from connectors.sandbox.rules import Action, Rule
+from connectors.sandbox.settings import RateLimit
+from tests.sandbox.asking import Asker, FakeClock
+
+Build = Callable[..., Asker]
+
+
+def test_a_window_admits_so_many_and_says_how_long_to_wait(build: Build, clock: FakeClock) -> None:
+    asker = build(account_catalog=RateLimit(3, 10))
+    assert [asker.get().status for _ in range(3)] == [200, 200, 200]
+    clock.now += 7.5
+    refused = asker.get()
+    assert (refused.status, refused.code, refused.headers["retry-after"]) == (429, "rate_limited", "3")
+    clock.now += 3
+    assert asker.get().status == 200
+    assert asker.sandbox.limiter.early_total == 0
+
+
+@pytest.mark.parametrize("elapsed", [0.0, 0.1, 1.0, 9.0, 9.999])
+def test_waiting_as_told_is_always_enough(build: Build, clock: FakeClock, elapsed: float) -> None:
+    asker = build(account_catalog=RateLimit(1, 10))
+    asker.get()
+    clock.now += elapsed
+    wait = int(asker.get().headers["retry-after"])
+    assert 1 <= wait <= 10
+    clock.now += wait
+    assert asker.get().status == 200
+    assert asker.sandbox.limiter.early_total == 0
+
+
+def test_the_limit_belongs_to_one_scope(build: Build) -> None:
+    asker = build(account_catalog=RateLimit(1, 10), selected_account=RateLimit(1, 10))
+    first, second = asker.account_id(0), asker.account_id(1)
+    answers = [
+        asker.get(),
+        asker.get(key=NO_SCOPE_KEY),
+        asker.media(first),
+        asker.media(second),
+        asker.media(first, key="sandbox-one-account-key"),
+    ]
+    assert [a.status for a in answers] == [200] * 5
+    again = [asker.get(), asker.media(first), asker.media(first, "stories"), asker.media(second)]
+    assert [a.status for a in again] == [429] * 4
+
+
+def test_who_comes_early_is_remembered(build: Build, clock: FakeClock) -> None:
+    asker = build(selected_account=RateLimit(1, 5))
+    account_id = asker.account_id()
+    asker.media(account_id)
+    asker.media(account_id)
+    clock.now += 4.9
+    early = asker.media(account_id)
+    assert early.status == 429
+    (record,) = asker.sandbox.limiter.early
+    assert record.account_id == account_id
+    assert record.correlation_id == early.headers["x-correlation-id"]
+    assert record.allowed_from - record.arrived == pytest.approx(0.1)
+    asker.get()
+    assert asker.control("GET", "stats").json()["early_requests"] == 1
+
+
+def test_a_scripted_wait_is_watched_too(asker: Asker, clock: FakeClock) -> None:
+    limited = Action("error", code="rate_limited", retry_after=7)
+    asker.sandbox.faults.replace([Rule(limited, operation="accounts", times=1)])
+    assert asker.get().status == 429
+    clock.now += 6
+    assert asker.get().status == 200
+    assert asker.sandbox.limiter.early_total == 1
+    clock.now += 1
+    asker.get()
+    assert asker.sandbox.limiter.early_total == 1
+
+
+@pytest.mark.parametrize("retry_after", [None, "Fri, 31 Dec 2100 23:59:59 GMT", "soon"])
+def test_a_wait_without_seconds_binds_nobody(asker: Asker, retry_after: str | None) -> None:
+    limited = Action("error", code="rate_limited", retry_after=retry_after)
+    asker.sandbox.faults.replace([Rule(limited, times=1)])
+    assert asker.get().headers.get("retry-after") == retry_after
+    asker.get()
+    assert asker.sandbox.limiter.early_total == 0
+
+
+def test_limits_change_while_it_runs(asker: Asker) -> None:
+    answer = asker.control("POST", "limits", {"account_catalog": {"requests": 1, "seconds": 60}})
+    assert answer.json() == {"account_catalog": {"requests": 1, "seconds": 60}, "selected_account": None}
+    assert [asker.get().status, asker.get().status] == [200, 429]
+    asker.control("POST", "limits", {"account_catalog": None})
+    assert asker.get().status == 200
+    assert asker.control("POST", "limits", {"everything": None}).status == 400
+    assert asker.control("POST", "limits", {"account_catalog": {"requests": 0, "seconds": 1}}).status == 400
+    assert asker.control("POST", "limits", {"account_catalog": {"per": 1}}).status == 400
