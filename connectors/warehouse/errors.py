@@ -1,0 +1,23 @@
+"""What can be wrong with the files, said so that a person can mend it.
+
+WarehouseError
+├── WarehouseBusy      another process holds the file
+├── WarehouseUnusable  the file cannot be opened, read or written
+└── SnapshotMissing    nothing has been published yet
+"""
+
+
+class WarehouseError(Exception):
+    """Something about the warehouse or the snapshot that a person can mend; one line."""
+
+
+class WarehouseBusy(WarehouseError):  # noqa: N818 - a state of the file, not a fault of ours
+    """Another process holds the warehouse."""
+
+
+class WarehouseUnusable(WarehouseError):  # noqa: N818
+    """The file cannot be opened, read or written."""
+
+
+class SnapshotMissing(WarehouseError):  # noqa: N818
+    """No snapshot has been published yet."""

@@ -1,0 +1,130 @@
+"""Folding: staged pages become rows, in one transaction, without a row passing through Python."""
+
+from dataclasses import dataclass, fields
+
+from sqlalchemy import Connection
+
+from connectors.warehouse.fold_accounts import fold_accounts
+from connectors.warehouse.fold_media import fold_media
+from connectors.warehouse.removal import mark_gone
+
+
+@dataclass(frozen=True, slots=True)
+class FoldCounts:
+    """What a fold did to the media, in items, and how many records it set aside."""
+
+    added: int = 0
+    changed: int = 0
+    returned: int = 0
+    removed: int = 0
+    expired: int = 0
+    quarantined: int = 0
+
+    def __add__(self, other: "FoldCounts") -> "FoldCounts":
+        return FoldCounts(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
+
+    @property
+    def untouched(self) -> bool:
+        """Say whether the fold left every media item as it was."""
+        return not (self.added or self.changed or self.returned or self.removed or self.expired)
+
+
+# A page DuckDB cannot read must not stop the others for ever: it goes to quarantine whole.
+_FOLDING = "CREATE OR REPLACE TEMP TABLE folding AS SELECT * FROM ops.staging WHERE json_valid(body)"
+
+_LAST_CHECKPOINTS = """
+CREATE OR REPLACE TEMP TABLE last_checkpoints AS
+SELECT * FROM ops.checkpoints
+QUALIFY row_number() OVER (PARTITION BY resource, account_id, surface ORDER BY seq DESC) = 1
+"""
+
+_FINISHED = """
+CREATE OR REPLACE TEMP TABLE finished AS
+SELECT c.resource, c.account_id, c.surface, c.walk_id, c.started_at, c.updated_at AS complete_at
+FROM last_checkpoints AS c
+LEFT JOIN core.walks AS w USING (resource, account_id, surface)
+WHERE c.state = 'complete' AND c.walk_id IS DISTINCT FROM w.walk_id
+"""
+
+_SET_ASIDE = """
+CREATE OR REPLACE TEMP TABLE set_aside AS
+WITH records AS (
+    SELECT
+        r.reason, f.resource, f.account_id, f.surface, f.page, r.position, r.payload, f.run_id,
+        f.correlation_id, f.received_at AS seen_at
+    FROM folding AS f, unnest(from_json(f.set_aside, '[{"position":"INTEGER","reason":"VARCHAR","payload":"VARCHAR"}]')) AS x(r)
+    WHERE f.set_aside IS NOT NULL
+    UNION ALL
+    SELECT
+        'The item has no id that gramhouse knows.', 'media', account_id, surface, page, position, payload::VARCHAR,
+        run_id, correlation_id, received_at
+    FROM media_sightings WHERE media_id IS NULL
+    UNION ALL
+    SELECT
+        'The page is not JSON.', resource, account_id, surface, page, NULL, body, run_id, correlation_id, received_at
+    FROM ops.staging WHERE NOT json_valid(body)
+)
+SELECT * FROM records AS r
+ANTI JOIN core.quarantine AS q USING (reason, resource, account_id, surface, payload)
+QUALIFY row_number() OVER (PARTITION BY reason, resource, account_id, surface, payload ORDER BY seen_at) = 1
+"""
+
+_UNKNOWN_FIELDS = """
+INSERT INTO core.fields (resource, path, first_seen_at)
+WITH met AS (
+    SELECT
+        CASE WHEN f.resource = 'media' THEN 'media_page' WHEN p.path LIKE 'items[].%' THEN 'account'
+             ELSE 'account_page' END AS resource,
+        CASE WHEN f.resource = 'accounts' THEN regexp_replace(p.path, '^items\\[\\]\\.', '') ELSE p.path END AS path,
+        f.received_at
+    FROM folding AS f, unnest(from_json(f.unknown_fields, '["VARCHAR"]')) AS p(path)
+    WHERE f.unknown_fields IS NOT NULL
+)
+SELECT resource, path, min(received_at) FROM met ANTI JOIN core.fields AS known USING (resource, path)
+GROUP BY resource, path
+"""
+
+# What an unfinished walk has seen must outlive its pages, or its end could not tell what it missed.
+_REMEMBER = (
+    """
+DELETE FROM ops.seen
+WHERE walk_id NOT IN (SELECT walk_id FROM last_checkpoints WHERE state = 'walking')
+""",
+    """
+INSERT INTO ops.seen
+SELECT DISTINCT s.walk_id, s.account_id, s.surface, s.media_id
+FROM media_sightings AS s
+JOIN last_checkpoints AS c USING (walk_id)
+WHERE c.state = 'walking' AND s.media_id IS NOT NULL
+""",
+)
+
+_CLOSE = (
+    """
+DELETE FROM core.walks USING finished AS f
+WHERE walks.resource = f.resource AND walks.account_id = f.account_id AND walks.surface = f.surface
+""",
+    "INSERT INTO core.walks BY NAME SELECT resource, account_id, surface, walk_id, complete_at FROM finished",
+    "INSERT INTO core.quarantine BY NAME SELECT * FROM set_aside",
+    "DELETE FROM ops.staging",
+    "DELETE FROM ops.checkpoints WHERE seq NOT IN (SELECT seq FROM last_checkpoints)",
+)
+
+
+def fold(connection: Connection) -> FoldCounts:
+    """Fold all that is staged, in the open transaction, and clear it; return what changed.
+
+    The work depends on what is staged, and on nothing else: folding after every page or once a night leaves
+    the same rows.
+    """
+    for statement in (_FOLDING, _LAST_CHECKPOINTS, _FINISHED):
+        connection.exec_driver_sql(statement)
+    fold_accounts(connection)
+    media = fold_media(connection)
+    connection.exec_driver_sql(_SET_ASIDE)
+    quarantined = int(connection.exec_driver_sql("SELECT count(*) FROM set_aside").scalar_one())
+    connection.exec_driver_sql(_UNKNOWN_FIELDS)
+    gone = mark_gone(connection)
+    for statement in (*_REMEMBER, *_CLOSE):
+        connection.exec_driver_sql(statement)
+    return FoldCounts(**media, **gone, quarantined=quarantined)

@@ -1,0 +1,103 @@
+"""Folding pages of the account catalogue: accounts as last listed, and every change of their status."""
+
+from sqlalchemy import Connection
+
+# Account pages whose records Python set aside carry their positions; what is left satisfies API 2.
+_SIGHTINGS = """
+CREATE OR REPLACE TEMP TABLE account_sightings AS
+WITH records AS (
+    SELECT
+        seq, walk_id, received_at, set_aside,
+        unnest(from_json(body, '{"items":["JSON"]}').items) AS item,
+        generate_subscripts(from_json(body, '{"items":["JSON"]}').items, 1) - 1 AS position
+    FROM folding
+    WHERE resource = 'accounts'
+),
+kept AS (
+    SELECT * FROM records
+    WHERE set_aside IS NULL
+       OR NOT list_contains(from_json(set_aside, '[{"position":"INTEGER"}]').apply(lambda r: r.position), position)
+)
+SELECT
+    seq, position, walk_id, received_at,
+    item ->> '$.id' AS account_id,
+    item ->> '$.ig_username' AS ig_username,
+    item ->> '$.public_id' AS public_id,
+    item ->> '$.status' AS status
+FROM kept
+"""
+
+# A status period begins where a sighting's status differs from the sighting before it, however the pages
+# were cut into folds: so a killed run and an undisturbed one leave the same history.
+_PERIODS = """
+CREATE OR REPLACE TEMP TABLE account_periods AS
+WITH compared AS (
+    SELECT
+        s.account_id, s.status, s.received_at, s.seq, s.position,
+        coalesce(
+            lag(s.status) OVER (PARTITION BY s.account_id ORDER BY s.seq, s.position), a.status
+        ) AS before
+    FROM account_sightings AS s
+    LEFT JOIN core.accounts AS a USING (account_id)
+)
+SELECT
+    account_id, status, received_at AS valid_from,
+    lead(received_at) OVER (PARTITION BY account_id ORDER BY seq, position) AS valid_to
+FROM compared
+WHERE status IS DISTINCT FROM before
+"""
+
+_CLOSE_PERIODS = """
+UPDATE core.account_status_history AS h
+SET valid_to = p.began
+FROM (SELECT account_id, min(valid_from) AS began FROM account_periods GROUP BY account_id) AS p
+WHERE h.account_id = p.account_id AND h.valid_to IS NULL
+"""
+
+_OPEN_PERIODS = """
+INSERT INTO core.account_status_history (account_id, status, valid_from, valid_to)
+SELECT account_id, status, valid_from, valid_to FROM account_periods ORDER BY account_id, valid_from
+"""
+
+_FOLDED = """
+CREATE OR REPLACE TEMP TABLE folded_accounts AS
+WITH last AS (
+    SELECT s.*, min(s.received_at) OVER (PARTITION BY s.account_id) AS first_received_at
+    FROM account_sightings AS s
+    QUALIFY row_number() OVER (PARTITION BY s.account_id ORDER BY s.seq DESC, s.position DESC) = 1
+),
+present AS (
+    SELECT account_id, valid_from FROM account_periods WHERE valid_to IS NULL
+)
+SELECT
+    l.account_id, l.ig_username, l.public_id, l.status,
+    coalesce(p.valid_from, a.status_since) AS status_since,
+    coalesce(a.first_seen_at, l.first_received_at) AS first_seen_at,
+    l.received_at AS last_seen_at,
+    NULL::TIMESTAMPTZ AS removed_at,
+    l.walk_id
+FROM last AS l
+LEFT JOIN core.accounts AS a USING (account_id)
+LEFT JOIN present AS p USING (account_id)
+"""
+
+_REPLACE = (
+    "DELETE FROM core.accounts USING folded_accounts AS f WHERE accounts.account_id = f.account_id",
+    """
+INSERT INTO core.accounts BY NAME SELECT * FROM folded_accounts ORDER BY account_id
+""",
+)
+
+# Only a complete walk of the catalogue tells that an account is gone.
+_REMOVE = """
+UPDATE core.accounts
+SET removed_at = w.complete_at
+FROM finished AS w
+WHERE w.resource = 'accounts' AND accounts.walk_id <> w.walk_id AND accounts.removed_at IS NULL
+"""
+
+
+def fold_accounts(connection: Connection) -> None:
+    """Fold the catalogue pages among `folding`, and mark what the walks in `finished` did not list."""
+    for statement in (_SIGHTINGS, _PERIODS, _CLOSE_PERIODS, _OPEN_PERIODS, _FOLDED, *_REPLACE, _REMOVE):
+        connection.exec_driver_sql(statement)

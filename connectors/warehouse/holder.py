@@ -1,0 +1,94 @@
+"""Who holds the warehouse: a lock file beside it, which dies with its process and says more than DuckDB's."""
+
+import fcntl
+import json
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import IO
+
+from connectors.warehouse.errors import WarehouseBusy, WarehouseUnusable
+
+_TRIES = 5
+_PAUSE = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """The process that writes: what it does, since when (ISO 8601, UTC)."""
+
+    pid: int
+    activity: str
+    since: str
+
+    def __str__(self) -> str:
+        return f"{self.activity} (process {self.pid}, since {self.since})"
+
+
+def lock_path(warehouse: Path) -> Path:
+    """Return the lock file's path."""
+    return warehouse.with_name(warehouse.name + ".lock")
+
+
+def _read(file: IO[str]) -> Holder | None:
+    file.seek(0)
+    try:
+        return Holder(**json.load(file))
+    except (ValueError, TypeError):
+        return None
+
+
+def _try_lock(file: IO[str], kind: int) -> bool:
+    try:
+        fcntl.flock(file, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+@contextmanager
+def hold(warehouse: Path, activity: str, *, since: str, pause: Callable[[float], None]) -> Iterator[None]:
+    """Hold the warehouse for writing as long as the block runs.
+
+    The lock is the operating system's own (flock): a killed process leaves nothing held. A look by
+    `holder` takes it for an instant, which is why a first refusal is not yet believed.
+
+    Raises WarehouseBusy, naming the holder, and WarehouseUnusable where the folder cannot be written.
+    """
+    path = lock_path(warehouse)
+    try:
+        warehouse.parent.mkdir(parents=True, exist_ok=True)
+        file = path.open("a+", encoding="utf-8")
+    except OSError as error:
+        message = f"cannot write in {warehouse.parent}: {error.strerror}. Point GRAMHOUSE_WAREHOUSE to a folder you may write in."
+        raise WarehouseUnusable(message) from error
+    with file:
+        for _ in range(_TRIES):
+            if _try_lock(file, fcntl.LOCK_EX):
+                break
+            pause(_PAUSE)
+        else:
+            who = _read(file) or "another gramhouse"
+            message = f"{warehouse} is held by {who}. Wait for it to end, or read the snapshot meanwhile."
+            raise WarehouseBusy(message)
+        file.truncate(0)
+        json.dump(asdict(Holder(os.getpid(), activity, since)), file)
+        file.flush()
+        try:
+            yield
+        finally:
+            file.truncate(0)
+
+
+def holder(warehouse: Path) -> Holder | None:
+    """Say who writes to the warehouse now; None when nobody does."""
+    try:
+        file = lock_path(warehouse).open(encoding="utf-8")
+    except OSError:
+        return None
+    with file:
+        if _try_lock(file, fcntl.LOCK_SH):
+            return None
+        return _read(file)

@@ -1,0 +1,80 @@
+"""The run ledger in DuckDB: one row per run, one outcome per partition and run."""
+
+from datetime import datetime, timedelta
+
+from sqlalchemy import Connection, func, insert, select, update
+
+from models.ledger import OutcomeKind, Run, RunState, Tally, carried_on
+from models.tables import core_outcomes, core_runs
+
+# A chain of interrupted runs longer than this is a machine that cannot run anything.
+_RECENT = 1000
+
+
+def begin(
+    connection: Connection, run_id: str, kind: str, *, now: datetime, within: timedelta, version: str
+) -> tuple[str, ...]:
+    """Enter a new run; return the ids of the interrupted runs that it carries on, newest first.
+
+    Whoever holds the warehouse is alone, so a run still said to be running died: it is marked interrupted.
+    """
+    connection.execute(
+        update(core_runs)
+        .where(core_runs.c.state == RunState.RUNNING.value)
+        .values(state=RunState.INTERRUPTED.value, detail="The process ended without a word.")
+    )
+    rows = connection.execute(
+        select(core_runs).where(core_runs.c.kind == kind).order_by(core_runs.c.started_at.desc()).limit(_RECENT)
+    )
+    runs = [
+        Run(row.run_id, row.kind, row.started_at, RunState(row.state), row.carries_on, row.ended_at) for row in rows
+    ]
+    chain = carried_on(runs, now=now, within=within)
+    connection.execute(
+        insert(core_runs).values(
+            run_id=run_id,
+            kind=kind,
+            state=RunState.RUNNING.value,
+            started_at=now,
+            carries_on=chain[0] if chain else None,
+            version=version,
+        )
+    )
+    return chain
+
+
+def end(connection: Connection, run_id: str, state: RunState, /, *, now: datetime, **columns: object) -> None:
+    """Close a run with its state and what it did; `columns` are columns of `runs`."""
+    connection.execute(
+        update(core_runs).where(core_runs.c.run_id == run_id).values(state=state.value, ended_at=now, **columns)
+    )
+
+
+def tally(connection: Connection, run_id: str) -> tuple[Tally, int, int]:
+    """Return a run's outcomes by kind, with the pages and records it landed.
+
+    Raises ValueError when a partition has more than one outcome: the ledger would be lying.
+    """
+    table = core_outcomes.c
+    rows = connection.execute(
+        select(
+            table.outcome,
+            func.count().label("outcomes"),
+            func.sum(table.pages).label("pages"),
+            func.sum(table["items"]).label("records"),
+        )
+        .where(table.run_id == run_id)
+        .group_by(table.outcome)
+    ).all()
+    doubles = connection.execute(
+        select(table.resource, table.account_id, table.surface)
+        .where(table.run_id == run_id)
+        .group_by(table.resource, table.account_id, table.surface)
+        .having(func.count() > 1)
+        .limit(1)
+    ).first()
+    if doubles is not None:
+        message = f"the ledger holds two outcomes of {tuple(doubles)} in run {run_id}"
+        raise ValueError(message)
+    kinds = {OutcomeKind(row.outcome): int(row.outcomes) for row in rows}
+    return Tally(kinds), sum(int(row.pages) for row in rows), sum(int(row.records) for row in rows)

@@ -1,0 +1,55 @@
+"""What a run reads back before it goes on: checkpoints, promises to wait, accounts already listed."""
+
+from collections.abc import Collection, Mapping
+from datetime import datetime
+
+from sqlalchemy import Connection, func, select
+
+from models.partition import Partition
+from models.tables import core_accounts, ops_checkpoints, ops_holds
+from models.walk import Checkpoint, WalkState
+
+
+def checkpoints(connection: Connection, resource: str, account_ids: Collection[str]) -> Mapping[Partition, Checkpoint]:
+    """Return the last checkpoint of each partition of these accounts that has one."""
+    table = ops_checkpoints.c
+    place = (
+        func.row_number()
+        .over(partition_by=(table.resource, table.account_id, table.surface), order_by=table.seq.desc())
+        .label("place")
+    )
+    ranked = (
+        select(ops_checkpoints, place).where(table.resource == resource, table.account_id.in_(account_ids)).subquery()
+    )
+    found: dict[Partition, Checkpoint] = {}
+    for row in connection.execute(select(ranked).where(ranked.c.place == 1)).mappings():
+        partition = Partition(row["resource"], row["account_id"], row["surface"])
+        found[partition] = Checkpoint(
+            partition=partition,
+            walk_id=row["walk_id"],
+            run_id=row["run_id"],
+            started_at=row["started_at"],
+            updated_at=row["updated_at"],
+            cursor=row["cursor"],
+            pages=row["pages"],
+            items=row["items"],
+            state=WalkState(row["state"]),
+        )
+    return found
+
+
+def holds(connection: Connection, *, now: datetime) -> Mapping[str, datetime]:
+    """Return the tenant scopes that must not be asked yet, and until when."""
+    until = func.max(ops_holds.c.resume_after).label("until")
+    rows = connection.execute(select(ops_holds.c.scope, until).group_by(ops_holds.c.scope).having(until > now))
+    return {row.scope: row.until for row in rows}
+
+
+def listed(connection: Connection, walk_id: str) -> list[tuple[str, str]]:
+    """Return account id and status of the accounts which a walk of the catalogue has listed, once folded."""
+    rows = connection.execute(
+        select(core_accounts.c.account_id, core_accounts.c.status)
+        .where(core_accounts.c.walk_id == walk_id)
+        .order_by(core_accounts.c.account_id)
+    )
+    return [(row.account_id, row.status) for row in rows]

@@ -1,0 +1,117 @@
+"""What is gone: decided only by walks that are complete, with a brake against mass disappearance."""
+
+from sqlalchemy import Connection
+
+from models.removal import POSTS_BRAKE, STORY_LIFE_HOURS
+
+_MISSED = """
+CREATE OR REPLACE TEMP TABLE missed AS
+WITH seen AS (
+    SELECT s.walk_id, s.account_id, s.surface, s.media_id
+    FROM media_sightings AS s JOIN finished AS w USING (walk_id) WHERE s.media_id IS NOT NULL
+    UNION
+    SELECT s.walk_id, s.account_id, s.surface, s.media_id
+    FROM ops.seen AS s JOIN finished AS w USING (walk_id)
+),
+known AS (
+    SELECT w.walk_id, w.complete_at, m.account_id, m.surface, m.media_id, m.published_at, m.first_seen_at
+    FROM core.media AS m
+    JOIN finished AS w ON w.resource = 'media' AND w.account_id = m.account_id AND w.surface = m.surface
+    WHERE m.removed_at IS NULL
+)
+SELECT k.*, p.since, p.last_seen_at
+FROM known AS k
+ANTI JOIN seen AS s USING (walk_id, account_id, surface, media_id)
+LEFT JOIN ops.missing AS p USING (account_id, surface, media_id)
+"""
+
+# Of what was known before the walk began: new posts must not make room for a mass disappearance.
+_KNOWN_BEFORE = """
+CREATE OR REPLACE TEMP TABLE known_before AS
+SELECT m.account_id, m.surface, count(*) AS items
+FROM core.media AS m
+JOIN finished AS w ON w.resource = 'media' AND w.account_id = m.account_id AND w.surface = m.surface
+WHERE m.removed_at IS NULL AND m.first_seen_at < w.started_at
+GROUP BY m.account_id, m.surface
+"""
+
+_BRAKED = f"""
+CREATE OR REPLACE TEMP TABLE braked AS
+SELECT x.account_id, x.surface
+FROM missed AS x
+JOIN known_before AS k USING (account_id, surface)
+WHERE x.surface = 'posts'
+GROUP BY x.account_id, x.surface, k.items
+HAVING count(*) FILTER (x.since IS NULL) > {POSTS_BRAKE} * k.items
+"""  # noqa: S608
+
+_GONE = f"""
+CREATE OR REPLACE TEMP TABLE gone AS
+SELECT
+    x.account_id, x.surface, x.media_id, coalesce(x.since, x.complete_at) AS removed_at,
+    CASE
+        WHEN x.surface = 'stories'
+         AND x.complete_at - coalesce(x.published_at, x.first_seen_at) >= INTERVAL {STORY_LIFE_HOURS} HOUR
+        THEN 'expired' ELSE 'removed'
+    END AS removal
+FROM missed AS x
+LEFT JOIN braked AS b USING (account_id, surface)
+WHERE b.account_id IS NULL OR x.since IS NOT NULL
+"""  # noqa: S608
+
+# The row is written anew rather than updated: an UPDATE would rewrite its columns' whole row groups.
+_REWRITE = (
+    """
+CREATE OR REPLACE TEMP TABLE gone_rows AS
+SELECT m.* REPLACE (
+    g.removed_at AS removed_at, g.removal AS removal,
+    coalesce(p.last_seen_at, greatest(m.written_at, w.complete_at), m.written_at) AS written_at
+)
+FROM core.media AS m
+JOIN gone AS g USING (account_id, surface, media_id)
+LEFT JOIN core.walks AS w ON w.resource = 'media' AND w.account_id = m.account_id AND w.surface = m.surface
+LEFT JOIN ops.missing AS p USING (account_id, surface, media_id)
+""",
+    """
+DELETE FROM core.media USING gone AS g
+WHERE media.account_id = g.account_id AND media.surface = g.surface AND media.media_id = g.media_id
+""",
+    "INSERT INTO core.media BY NAME SELECT * FROM gone_rows",
+)
+
+# A complete walk settles what was in doubt: seen again, marked now, or still missing and so in doubt anew.
+_DOUBT = (
+    """
+CREATE OR REPLACE TEMP TABLE doubted AS
+SELECT
+    x.account_id, x.surface, x.media_id, x.complete_at AS since,
+    coalesce(greatest(m.written_at, w.complete_at), m.written_at) AS last_seen_at
+FROM missed AS x
+JOIN braked AS b USING (account_id, surface)
+JOIN core.media AS m USING (account_id, surface, media_id)
+LEFT JOIN core.walks AS w ON w.resource = 'media' AND w.account_id = x.account_id AND w.surface = x.surface
+WHERE x.since IS NULL
+""",
+    """
+DELETE FROM ops.missing USING finished AS w
+WHERE w.resource = 'media' AND missing.account_id = w.account_id AND missing.surface = w.surface
+""",
+    "INSERT INTO ops.missing BY NAME SELECT * FROM doubted",
+)
+
+_COUNT = """
+SELECT
+    count(*) FILTER (removal = 'removed') AS removed,
+    count(*) FILTER (removal = 'expired') AS expired
+FROM gone
+"""
+
+
+def mark_gone(connection: Connection) -> dict[str, int]:
+    """Mark what the walks in `finished` did not see; return how many items were removed and expired.
+
+    Needs the temporary tables of `fold_media`, and runs after it, in the same transaction.
+    """
+    for statement in (_MISSED, _KNOWN_BEFORE, _BRAKED, _GONE, *_REWRITE, *_DOUBT):
+        connection.exec_driver_sql(statement)
+    return {name: int(value) for name, value in connection.exec_driver_sql(_COUNT).mappings().one().items()}

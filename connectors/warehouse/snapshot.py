@@ -1,0 +1,69 @@
+"""Reading the snapshot: read-only, shut off from every other file, never in a writer's way."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from connectors.warehouse.errors import SnapshotMissing, WarehouseUnusable
+
+# Whoever may ask a question may not thereby read this machine's files, or write any.
+_SHUT: dict[str, str | bool | int | float | list[str]] = {
+    "enable_external_access": "false",
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+}
+
+
+class QueryError(Exception):
+    """A query that DuckDB refuses, with DuckDB's own words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A query's result: column names, and rows of Python values."""
+
+    columns: tuple[str, ...]
+    rows: list[tuple[Any, ...]]
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return the rows by column name."""
+        return [dict(zip(self.columns, row, strict=True)) for row in self.rows]
+
+
+class Snapshot:
+    """An open snapshot. What is published meanwhile is seen by those who open it later."""
+
+    def __init__(self, db: duckdb.DuckDBPyConnection) -> None:
+        self._db = db
+
+    def ask(self, query: str, parameters: Sequence[object] = ()) -> Answer:
+        """Run a query; raises QueryError."""
+        try:
+            cursor = self._db.execute(query, list(parameters))
+            columns = tuple(str(column[0]) for column in cursor.description or ())
+            return Answer(columns, cursor.fetchall() if columns else [])
+        except duckdb.Error as error:
+            raise QueryError(str(error)) from error
+
+
+@contextmanager
+def open_snapshot(path: Path) -> Iterator[Snapshot]:
+    """Open the snapshot for reading. Raises SnapshotMissing and WarehouseUnusable."""
+    if not path.exists():
+        message = f"There is no snapshot at {path} yet: `gramhouse sync` makes one."
+        raise SnapshotMissing(message)
+    try:
+        db = duckdb.connect(str(path), read_only=True, config=_SHUT)
+        db.execute("SET TimeZone = 'UTC'")
+        db.execute("SET lock_configuration = true")
+    except duckdb.Error as error:
+        message = f"{path} cannot be read: {str(error).splitlines()[0]}"
+        raise WarehouseUnusable(message) from error
+    try:
+        yield Snapshot(db)
+    finally:
+        db.close()
