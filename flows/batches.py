@@ -1,0 +1,146 @@
+"""Accounts go to work in batches while the catalogue is still being listed."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from connectors.warehouse import progress
+from flows.run import RunContext
+from flows.walking import PartitionWalk
+from models.landing import Landing
+from models.ledger import Outcome, OutcomeKind, Tally, tally
+from models.partition import Partition, media
+from models.walk import Checkpoint
+
+# A hundredth of what is listed so far: the first batches are a page each, and a million accounts make about
+# 600 batches, under the thousand task runs that a Prefect server records without loss.
+_SHARE = 100
+
+
+@dataclass(frozen=True, slots=True)
+class ListedAccount:
+    """An account as the catalogue lists it: its id and whether its token has expired."""
+
+    account_id: str
+    expired: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Accounts number `first` to `last` of a run, counted from 1."""
+
+    first: int
+    accounts: tuple[ListedAccount, ...]
+
+    @property
+    def last(self) -> int:
+        """Return the number of the last account."""
+        return self.first + len(self.accounts) - 1
+
+    def __str__(self) -> str:
+        return f"accounts {self.first} to {self.last}"
+
+
+@dataclass(frozen=True, slots=True)
+class BatchReport:
+    """What became of a batch: outcomes by kind, and the pages and items landed."""
+
+    batch: Batch
+    outcomes: Tally
+    pages: int
+    items: int
+
+
+Work = Callable[[], Awaitable[BatchReport]]
+RunBatch = Callable[[Batch, Work], Awaitable[BatchReport]]
+
+
+async def run_directly(_: Batch, work: Work) -> BatchReport:
+    """Run a batch with nothing around it."""
+    return await work()
+
+
+@dataclass(slots=True)
+class Gathering:
+    """Listed accounts on their way into batches, each account once a run however often it is listed."""
+
+    listed: int = 0
+    _known: set[str] = field(default_factory=set)
+    _waiting: list[ListedAccount] = field(default_factory=list)
+
+    def add(self, accounts: Sequence[ListedAccount]) -> None:
+        """Take listed accounts in."""
+        for account in accounts:
+            if account.account_id not in self._known:
+                self._known.add(account.account_id)
+                self._waiting.append(account)
+                self.listed += 1
+
+    def take(self, *, all_of_them: bool = False) -> Batch | None:
+        """Return the next batch once there are enough accounts for one, or any at all; else None."""
+        enough = 1 if all_of_them else max(1, self.listed // _SHARE)
+        if len(self._waiting) < enough:
+            return None
+        accounts, self._waiting = tuple(self._waiting), []
+        return Batch(self.listed - len(accounts) + 1, accounts)
+
+
+async def _walk_account(run: RunContext, account: ListedAccount, last: Mapping[Partition, Checkpoint]) -> list[Outcome]:
+    # One after the other, for both surfaces are one tenant scope: never two requests of it at once, and a
+    # wait that one was told binds the other (API 4.2).
+    scope_wait = run.scope_wait(f"selected_account:{account.account_id}")
+    outcomes = []
+    for surface in run.means.surfaces:
+        partition = media(account.account_id, surface)
+        walk = PartitionWalk(run, partition, scope_wait, run.stop_media, last.get(partition), slot=True)
+        outcomes.append(await walk.to_outcome())
+    run.counters.accounts_done += 1
+    return outcomes
+
+
+async def _skip(run: RunContext, accounts: Sequence[ListedAccount]) -> list[Outcome]:
+    now = run.means.clock.now()
+    outcomes = [
+        Outcome(
+            partition=media(account.account_id, surface),
+            run_id=run.run_id,
+            kind=OutcomeKind.SKIPPED,
+            started_at=now,
+            ended_at=now,
+            error_code="token_expired",
+            detail="Its access token must be renewed; it catches up by itself after that.",
+        )
+        for account in accounts
+        for surface in run.means.surfaces
+    ]
+    if outcomes:
+        await run.means.warehouse.land(Landing(outcomes=tuple(outcomes)))
+        run.counters.accounts_done += len(accounts)
+    return outcomes
+
+
+async def walk_batch(run: RunContext, batch: Batch) -> BatchReport:
+    """Walk a batch's accounts, as many at once as there are places; land an outcome for each partition."""
+    means = run.means
+    expired = [account for account in batch.accounts if account.expired and not means.walk_expired]
+    due = [account for account in batch.accounts if not account.expired or means.walk_expired]
+    outcomes = await _skip(run, expired)
+    last = await means.warehouse.transact(progress.checkpoints, "media", [a.account_id for a in due])
+
+    async def one(account: ListedAccount) -> None:
+        try:
+            outcomes.extend(await _walk_account(run, account, last))
+        finally:
+            means.slots.give()
+
+    async with asyncio.TaskGroup() as group:
+        for account in due:
+            # The place is taken before the task is made: accounts that must wait their turn cost nothing.
+            await means.slots.take()
+            group.create_task(one(account))
+    return BatchReport(
+        batch,
+        tally(outcome.kind for outcome in outcomes),
+        pages=sum(outcome.pages for outcome in outcomes),
+        items=sum(outcome.items for outcome in outcomes),
+    )

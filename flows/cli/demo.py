@@ -1,0 +1,149 @@
+"""`gramhouse demo`: the whole of it on nothing but this machine, and a first look at what it made."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.panel import Panel
+from rich.syntax import Syntax
+
+from connectors.warehouse.errors import SnapshotMissing
+from connectors.warehouse.snapshot import Snapshot, open_snapshot
+from flows.cli.neighbours import PREFECT_QUIET, NeighbourError, free_port, prefect, sandbox
+from flows.cli.querying import print_answer
+from flows.cli.terminal import DONE, FAIL, WARN, clean, err, moment, out
+from flows.exit_code import ExitCode
+from flows.words import count
+
+_KEY = "sandbox-demo-key"
+
+_QUERIES = {
+    "What is in here?": """
+SELECT surface, count(*) AS items, count(DISTINCT account_id) AS accounts,
+       round(avg(like_count)) AS avg_likes, max(published_at)::DATE AS newest,
+       count(*) FILTER (removed_at IS NOT NULL) AS gone_but_kept
+FROM media GROUP BY surface ORDER BY surface
+""",
+    "Which posts do people like most?": """
+SELECT ig_username, like_count, comments_count, published_at::DATE AS published, left(caption, 48) AS caption
+FROM media WHERE surface = 'posts' AND removed_at IS NULL
+ORDER BY like_count DESC LIMIT 5
+""",
+    "Who posts how often?": """
+SELECT ig_username, count(*) AS posts, max(published_at)::DATE AS last_post,
+       round(count(*) / greatest(1, date_diff('day', min(published_at), max(published_at))) * 7, 1) AS posts_a_week
+FROM media WHERE surface = 'posts' AND removed_at IS NULL
+GROUP BY ig_username ORDER BY posts_a_week DESC LIMIT 5
+""",
+}
+
+_TOTALS = """
+SELECT
+    (SELECT count(*) FROM accounts WHERE removed_at IS NULL),
+    (SELECT count(*) FROM media WHERE surface = 'posts' AND removed_at IS NULL),
+    (SELECT count(*) FROM media WHERE surface = 'stories' AND removed_at IS NULL),
+    (SELECT count(*) FROM media WHERE removed_at IS NOT NULL),
+    (SELECT count(*) FROM runs WHERE state = 'complete')
+"""
+
+_EXPIRED = "SELECT ig_username, token_expired_since FROM expired_accounts ORDER BY ig_username"
+
+
+def _program() -> str:
+    given = Path(sys.argv[0])
+    if given.name != "gramhouse":
+        return "python -m flows.cli"
+    here = Path.cwd()
+    return str(given.relative_to(here)) if given.is_absolute() and given.is_relative_to(here) else str(given)
+
+
+def _nights(snapshot: Path) -> int:
+    try:
+        with open_snapshot(snapshot) as opened:
+            return int(opened.ask("SELECT count(*) FROM runs WHERE state = 'complete'").rows[0][0])
+    except SnapshotMissing:
+        return 0
+
+
+@contextmanager
+def _servers(folder: Path, night: int) -> Iterator[dict[str, str]]:
+    api, tracker = free_port(), free_port()
+    with ExitStack() as stack, err.status("[dim]bringing up the API and a Prefect server …[/]"):
+        started = [
+            stack.enter_context(sandbox(folder, api, "--night", str(night))),
+            stack.enter_context(prefect(folder / "prefect", tracker)),
+        ]
+        for server in started:
+            server.wait()
+        servers = stack.pop_all()
+    with servers:
+        yield {
+            **PREFECT_QUIET,
+            "PREFECT_HOME": str((folder / "prefect").resolve()),
+            "PREFECT_API_URL": f"http://127.0.0.1:{tracker}/api",
+            "GRAMHOUSE_BASE_URL": f"http://127.0.0.1:{api}",
+            "GRAMHOUSE_API_KEY": _KEY,
+            "GRAMHOUSE_WAREHOUSE": str(folder / "warehouse.duckdb"),
+            "GRAMHOUSE_SNAPSHOT": str(folder / "analytics.duckdb"),
+        }
+
+
+def _first_look(snapshot: Snapshot) -> None:
+    accounts, posts, stories, gone, runs = snapshot.ask(_TOTALS).rows[0]
+    told = f"{count(accounts, 'account')}, {count(posts, 'post')}, {count(stories, 'story', 'stories')}"
+    kept = f", and {count(gone, 'item')} that are gone but kept" if gone else ""
+    out.print(f"\n{DONE} The snapshot holds {told}{kept}, after {count(runs, 'night')}.")
+    expired = snapshot.ask(_EXPIRED).rows
+    if expired:
+        names = ", ".join(f"[bold]{clean(name)}[/] (since {moment(since)} UTC)" for name, since in expired)
+        out.print(f"{WARN} Expired tokens, flagged and skipped, not failed: {names}.")
+    for question, sql in _QUERIES.items():
+        out.print(f"\n[bold]{question}[/]")
+        out.print(Syntax(sql.strip(), "sql", background_color="default", word_wrap=True))
+        print_answer(snapshot.ask(sql))
+
+
+def _next(folder: Path, snapshot: Path) -> None:
+    program = _program()
+    lines = (
+        (f"{program} demo", "the next night: posts come, change and go; tokens return"),
+        (f'{program} query --snapshot {snapshot} "SELECT ..."', "your own question"),
+        (f"{program} accounts --expired --snapshot {snapshot}", "who must renew a token"),
+        (f"{program} status --snapshot {snapshot}", "what is fresh, and what is not"),
+        (f"{program} --help", "everything else; README.md for a real server"),
+    )
+    text = "\n".join(f"[cyan]{clean(command)}[/]\n    [dim]{what}[/]" for command, what in lines)
+    out.print(Panel(text, title="What to type next", title_align="left", border_style="dim", expand=False))
+    out.print(f"[dim]All of it is in {clean(folder)}: delete the folder to begin again.[/]")
+
+
+def demo(
+    *,
+    folder: Annotated[Path, typer.Option(help="Where the demo keeps its files.")] = Path("data/demo"),
+) -> None:
+    """Run it all here: our own API server, a Prefect server, one tracked sync, and a first look at the data.
+
+    Each time is another night of the same catalogue.
+    """
+    snapshot = folder / "analytics.duckdb"
+    night = _nights(snapshot)
+    out.print(
+        f"[bold]gramhouse demo[/], night {night + 1}: a made-up service of 40 social-media accounts on this machine,"
+        " a Prefect server, and one sync that it tracks."
+    )
+    try:
+        with _servers(folder, night) as env:
+            synced = subprocess.run([sys.executable, "-m", "flows.cli", "sync"], env={**os.environ, **env}, check=False)
+    except NeighbourError as error:
+        err.print(f"{FAIL} {clean(error)}")
+        raise typer.Exit(ExitCode.FAILED) from None
+    if synced.returncode not in (ExitCode.COMPLETE, ExitCode.PARTIAL):
+        raise typer.Exit(synced.returncode)
+    with open_snapshot(snapshot) as opened:
+        _first_look(opened)
+    _next(folder, snapshot)

@@ -1,0 +1,153 @@
+"""`gramhouse doctor`: what a run needs, checked one by one, each with its mend."""
+
+import asyncio
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+
+import typer
+
+from connectors.warehouse.errors import WarehouseError
+from connectors.warehouse.holder import holder
+from connectors.warehouse.snapshot import open_snapshot
+from flows.cli.options import AsJson
+from flows.cli.terminal import DONE, FAIL, WARN, clean, out
+from flows.exit_code import ExitCode
+from flows.settings import PREFIX, Settings, SettingsError, load, prefect_api_url, unknown_names
+from flows.words import span
+
+_MARKS = {"ok": DONE, "note": WARN, "bad": FAIL}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What one check found: `verdict` is ok, note or bad; a bad one names its mend in `said`."""
+
+    check: str
+    verdict: str
+    said: str
+
+
+def _configuration(settings: Settings) -> Iterator[Finding]:
+    for name in unknown_names():
+        yield Finding("configuration", "bad", f"{name} is no setting of gramhouse: a typing error? Known: {_known()}.")
+    try:
+        yield Finding("address", "ok", settings.address())
+    except SettingsError as error:
+        yield Finding("address", "bad", str(error))
+    try:
+        settings.key()
+        where = f"{PREFIX}API_KEY" if settings.api_key else f"{settings.api_key_file}"
+        yield Finding("key", "ok", f"from {where}")
+        if settings.api_key is None and settings.api_key_file and settings.api_key_file.stat().st_mode & 0o077:
+            yield Finding("key", "note", f"others on this machine can read {settings.api_key_file}: chmod 600 it.")
+    except SettingsError as error:
+        yield Finding("key", "bad", str(error))
+
+
+def _known() -> str:
+    return ", ".join(PREFIX + name.upper() for name in Settings.model_fields)
+
+
+def _api(settings: Settings) -> Finding:
+    try:
+        address, key = settings.address(), settings.key()
+    except SettingsError:
+        return Finding("API", "note", "not asked, for want of an address or a key.")
+    from connectors.source.client import ApiClient
+    from connectors.source.endpoints import accounts_request
+    from connectors.source.errors import ApiError
+    from flows.clock import SystemClock
+
+    async def ask() -> Finding:
+        try:
+            async with ApiClient(address, key, clock=SystemClock()) as client:
+                response = await client.send(accounts_request(None, 1))
+        except ValueError as error:
+            return Finding("API", "bad", f"{error}.")
+        except ApiError as error:
+            return Finding("API", "bad", f"{error}. Mend: {error.mend}.")
+        some = "at least one account" if response.page.items else "no account"
+        return Finding("API", "ok", f"answers, and the key reaches {some} (correlation id {response.correlation_id})")
+
+    return asyncio.run(ask())
+
+
+def _folder(settings: Settings) -> Iterator[Finding]:
+    for name, path in (("warehouse", settings.warehouse), ("snapshot", settings.snapshot)):
+        folder = path.parent
+        while not folder.exists():
+            folder = folder.parent
+        if not os.access(folder, os.W_OK):
+            mend = f"{folder} cannot be written: mend its rights, or set {PREFIX}{name.upper()} elsewhere."
+            yield Finding(name, "bad", mend)
+
+
+def _warehouse(settings: Settings) -> Finding:
+    writing = holder(settings.warehouse)
+    if writing:
+        return Finding("warehouse", "note", f"{settings.warehouse} is held by {writing}; a sync would exit with 4.")
+    if not settings.warehouse.exists():
+        return Finding("warehouse", "note", f"{settings.warehouse} is not there yet: the first sync makes it.")
+    from connectors.warehouse.connection import connect
+
+    try:
+        with connect(settings.warehouse):
+            size = settings.warehouse.stat().st_size / 1e6
+            return Finding("warehouse", "ok", f"{settings.warehouse} opens ({size:,.1f} MB)")
+    except WarehouseError as error:
+        return Finding("warehouse", "bad", str(error))
+
+
+def _snapshot(settings: Settings) -> Finding:
+    if not settings.snapshot.exists():
+        return Finding("snapshot", "note", f"{settings.snapshot} is not there yet: the first sync publishes it.")
+    try:
+        with open_snapshot(settings.snapshot) as snapshot:
+            (at,) = snapshot.ask("SELECT max(published_at) FROM published").rows[0]
+    except WarehouseError as error:
+        return Finding("snapshot", "bad", str(error))
+    age = (datetime.now(UTC) - at).total_seconds()
+    return Finding("snapshot", "ok", f"{settings.snapshot} was published {span(age)} ago")
+
+
+def _prefect() -> Finding:
+    url = prefect_api_url()
+    if url is None:
+        return Finding("Prefect", "note", "PREFECT_API_URL is not set: syncs run directly, and no server tracks them.")
+    from prefect.client.orchestration import get_client
+
+    async def ask() -> Exception | None:
+        async with get_client() as client:
+            return await client.api_healthcheck()
+
+    trouble = asyncio.run(ask())
+    if trouble is None:
+        return Finding("Prefect", "ok", f"{url} answers")
+    mend = "start it with `prefect server start`, or unset PREFECT_API_URL to sync without it"
+    return Finding("Prefect", "bad", f"{url} does not answer: {mend}.")
+
+
+def _findings(settings: Settings) -> Iterator[Finding]:
+    yield from _configuration(settings)
+    yield _api(settings)
+    yield from _folder(settings)
+    yield _warehouse(settings)
+    yield _snapshot(settings)
+    yield _prefect()
+
+
+def doctor(*, as_json: AsJson = False) -> None:
+    """Check configuration, key, API, warehouse, snapshot and Prefect: one line each, with the mend."""
+    found = []
+    for finding in _findings(load()):
+        found.append(finding)
+        if not as_json:
+            out.print(f"{_MARKS[finding.verdict]} [bold]{finding.check}[/] {clean(finding.said)}", soft_wrap=True)
+    if as_json:
+        out.out(json.dumps([asdict(finding) for finding in found]))
+    bad = {finding.check for finding in found if finding.verdict == "bad"}
+    wrong = bad & {"configuration", "address", "key"}
+    raise typer.Exit(ExitCode.WRONG_USAGE if wrong else ExitCode.FAILED if bad else ExitCode.COMPLETE)

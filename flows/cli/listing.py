@@ -1,0 +1,117 @@
+"""`gramhouse accounts` and `gramhouse runs`: lists from the snapshot."""
+
+import json
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from connectors.warehouse.snapshot import open_snapshot
+from flows.cli.options import AsJson, SnapshotFile
+from flows.cli.terminal import clean, moment, out
+from flows.settings import load
+from flows.words import span
+
+_ACCOUNTS = """
+SELECT
+    a.ig_username, a.status, a.token_expired_since,
+    count(*) FILTER (m.surface = 'posts') AS posts,
+    count(*) FILTER (m.surface = 'stories') AS stories,
+    (SELECT min(w.complete_at) FROM walks AS w WHERE w.resource = 'media' AND w.account_id = a.account_id)
+        AS media_as_of,
+    a.account_id
+FROM accounts AS a
+LEFT JOIN media AS m ON m.account_id = a.account_id AND m.removed_at IS NULL
+WHERE a.removed_at IS NULL AND (NOT ? OR a.status = 'token_expired')
+GROUP BY ALL ORDER BY a.token_expired_since, a.ig_username
+"""
+
+_RUNS = "SELECT * FROM runs ORDER BY started_at DESC LIMIT ?"
+
+_STATES = {"complete": "green", "partial": "yellow", "interrupted": "yellow", "failed": "red", "running": "cyan"}
+
+
+def _number(value: int | None) -> str:
+    return "" if value is None else f"{value:,}"
+
+
+def _table(columns: Mapping[str, str]) -> Table:
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for name, side in columns.items():
+        table.add_column(name, justify="right" if side == "right" else "left", no_wrap=True)
+    return table
+
+
+def _print_json(rows: list[dict[str, Any]]) -> None:
+    out.out(json.dumps(rows, default=str, ensure_ascii=False))
+
+
+def accounts(
+    *,
+    expired: Annotated[bool, typer.Option("--expired", help="Only those whose access token must be renewed.")] = False,
+    snapshot: SnapshotFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the accounts: their status, since when a token is expired, how old their media are."""
+    with open_snapshot(load(snapshot=snapshot).snapshot) as opened:
+        rows = opened.ask(_ACCOUNTS, [expired]).records()
+    if as_json:
+        _print_json(rows)
+        return
+    if not rows:
+        out.print("No token is expired." if expired else "No accounts yet.")
+        return
+    table = _table(
+        {"account": "", "token expired": "", "posts": "right", "stories": "right", "media as of": "", "account id": ""}
+    )
+    for row in rows:
+        table.add_row(
+            clean(row["ig_username"]),
+            moment(row["token_expired_since"]),
+            _number(row["posts"]),
+            _number(row["stories"]),
+            moment(row["media_as_of"]) or "never",
+            clean(row["account_id"]),
+            style="yellow" if row["token_expired_since"] else None,
+        )
+    out.print(table)
+
+
+def runs(
+    *,
+    last: Annotated[int, typer.Option(help="How many runs.", min=1)] = 20,
+    snapshot: SnapshotFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the last runs: what they landed, and how they ended."""
+    with open_snapshot(load(snapshot=snapshot).snapshot) as opened:
+        rows = opened.ask(_RUNS, [last]).records()
+    if as_json:
+        _print_json(rows)
+        return
+    table = _table(
+        {
+            "began (UTC)": "",
+            "state": "",
+            "took": "right",
+            "accounts": "right",
+            "pages": "right",
+            "new": "right",
+            "changed": "right",
+            "gone": "right",
+            "why": "",
+        }
+    )
+    for row in rows:
+        took = row["ended_at"] - row["started_at"] if row["ended_at"] else None
+        gone = None if row["removed"] is None else row["removed"] + row["expired"]
+        table.add_row(
+            moment(row["started_at"]),
+            f"[{_STATES.get(row['state'], 'default')}]{row['state']}[/]",
+            span(took.total_seconds()) if took else "",
+            *(_number(row[name]) for name in ("accounts", "pages", "added", "changed")),
+            _number(gone),
+            clean(row["error_code"] or ""),
+        )
+    out.print(table)

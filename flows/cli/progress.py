@@ -1,0 +1,59 @@
+"""Progress of a run: a moving line on a terminal, a plain line now and then elsewhere."""
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rich.live import Live
+from rich.spinner import Spinner
+
+from flows.cli.terminal import err
+from flows.run import Counters
+
+_FRAMES = 8
+_PLAIN_EVERY = 15.0
+
+
+def line(counters: Counters, seconds: float) -> str:
+    """Say how far a run is."""
+    more = "" if counters.catalogue_complete else "+"
+    parts = [
+        f"{counters.accounts_done:,} of {counters.accounts:,}{more} accounts",
+        f"{counters.pages:,} pages",
+        f"{counters.items:,} records",
+    ]
+    if counters.waiting:
+        parts.append(f"{counters.waiting:,} waiting as the API asked")
+    if counters.retries:
+        parts.append(f"{counters.retries:,} tried again")
+    return " · ".join([*parts, f"{seconds:,.0f} s"])
+
+
+@contextmanager
+def watch(counters: Counters) -> Iterator[None]:
+    """Show the counters for as long as the block runs."""
+    began = time.monotonic()
+    if err.is_terminal:
+        spinner = Spinner("dots", text="")
+
+        def frame() -> Spinner:
+            spinner.update(text=line(counters, time.monotonic() - began))
+            return spinner
+
+        with Live(get_renderable=frame, console=err, refresh_per_second=_FRAMES, transient=True):
+            yield
+        return
+    ended = threading.Event()
+
+    def speak() -> None:
+        while not ended.wait(_PLAIN_EVERY):
+            err.print(line(counters, time.monotonic() - began))
+
+    speaker = threading.Thread(target=speak, name="progress", daemon=True)
+    speaker.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        speaker.join()

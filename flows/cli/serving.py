@@ -1,0 +1,100 @@
+"""`gramhouse sandbox`: API v1 served here, for demos and tests."""
+
+import json
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from flows.cli.terminal import clean, err, out
+from flows.settings import SettingsError
+
+if TYPE_CHECKING:
+    from connectors.sandbox.rules import Rule
+    from connectors.sandbox.settings import RateLimit
+
+_LIMIT = re.compile(r"(\d+)/(\d+(?:\.\d+)?)")
+
+
+def _limit(text: str | None) -> "RateLimit | None":
+    if text is None:
+        return None
+    from connectors.sandbox.settings import RateLimit
+
+    found = _LIMIT.fullmatch(text)
+    if not found:
+        message = f"{text!r} is no limit: write REQUESTS/SECONDS, such as 30/60."
+        raise SettingsError(message)
+    return RateLimit(int(found[1]), float(found[2]))
+
+
+def _faults(path: Path | None) -> "tuple[Rule, ...]":
+    if path is None:
+        return ()
+    from connectors.sandbox.rules import rule_from_json
+
+    try:
+        return tuple(rule_from_json(rule) for rule in json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError) as error:
+        message = f"{path} holds no list of faults: {error}"
+        raise SettingsError(message) from None
+
+
+def sandbox(
+    *,
+    port: Annotated[int, typer.Option(help="Port on 127.0.0.1; 0 takes a free one.", min=0, max=65535)] = 8787,
+    accounts: Annotated[int, typer.Option(help="Accounts on the first night.", min=0)] = 40,
+    posts: Annotated[int, typer.Option(help="Posts per account, on average.", min=0)] = 60,
+    stories: Annotated[int, typer.Option(help="Stories per account and night, on average.", min=0)] = 2,
+    seed: Annotated[int, typer.Option(help="The only source of chance.")] = 7,
+    night: Annotated[int, typer.Option(help="The night it begins at; every night the catalogue changes.", min=0)] = 0,
+    shape: Annotated[str, typer.Option(help="Shape of media items: graph, camel, flat or mixed.")] = "mixed",
+    account_limit: Annotated[
+        str | None, typer.Option(help="Limit of each account, REQUESTS/SECONDS.", show_default=False)
+    ] = None,
+    catalogue_limit: Annotated[
+        str | None, typer.Option(help="Limit of the account list, REQUESTS/SECONDS.", show_default=False)
+    ] = None,
+    faults: Annotated[
+        Path | None,
+        typer.Option(help="JSON file with faults to play, as POST /_sandbox/faults takes.", show_default=False),
+    ] = None,
+) -> None:
+    """Serve the whole of API v1 on this machine, over a made-up catalogue.
+
+    The key is `sandbox-demo-key`. POST /_sandbox/night moves it on by a night.
+    """
+    from connectors.sandbox.app import Sandbox
+    from connectors.sandbox.keys import DEMO_KEY
+    from connectors.sandbox.serve import serve
+    from connectors.sandbox.settings import SandboxSettings
+
+    try:
+        server = Sandbox(
+            SandboxSettings(
+                seed=seed,
+                accounts=accounts,
+                posts=posts,
+                stories=stories,
+                night=night,
+                shape=shape,
+                account_catalog=_limit(catalogue_limit),
+                selected_account=_limit(account_limit),
+                faults=_faults(faults),
+            )
+        )
+    except ValueError as error:
+        raise SettingsError(str(error)) from None
+
+    def ready(url: str) -> None:
+        out.print(f"export GRAMHOUSE_BASE_URL={url} GRAMHOUSE_API_KEY={DEMO_KEY}", soft_wrap=True)
+        err.print(
+            "[dim]Serving API v1; Ctrl-C ends it. In another terminal, type the line above, then `gramhouse sync`.[/]"
+        )
+
+    try:
+        serve(server, port=port, on_ready=ready)
+    except OSError as error:
+        message = f"port {port} cannot be served: {clean(error.strerror or error)}; choose another with --port."
+        raise SettingsError(message) from None

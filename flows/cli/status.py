@@ -1,0 +1,126 @@
+"""`gramhouse status`: how things stand, read from the snapshot, so that no writer is ever in the way."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from connectors.warehouse.errors import SnapshotMissing
+from connectors.warehouse.holder import holder
+from connectors.warehouse.snapshot import Snapshot, open_snapshot
+from flows.cli.options import AsJson, SnapshotFile, WarehouseFile
+from flows.cli.terminal import DONE, FAIL, WARN, clean, moment, out
+from flows.settings import load
+from flows.words import count
+
+_MARKS = {"complete": DONE, "failed": FAIL}
+
+_LAST_RUN = "SELECT * FROM runs ORDER BY started_at DESC LIMIT 1"
+
+_FRESHNESS = """
+SELECT
+    f.surface, count(*) AS accounts, min(f.complete_at) AS oldest,
+    count(*) FILTER (f.complete_at IS NULL) AS never,
+    count(*) FILTER (f.complete_at < r.started_at) AS behind
+FROM freshness AS f, (SELECT max(started_at) AS started_at FROM runs) AS r
+GROUP BY f.surface ORDER BY f.surface
+"""
+
+_TROUBLE = """
+SELECT o.outcome, coalesce(o.error_code, '') AS error_code, count(*) AS walks,
+       count(DISTINCT o.account_id) AS accounts, max(o.resume_after) AS resume_after,
+       min(o.detail) AS detail, min(o.correlation_id) AS correlation_id
+FROM run_outcomes AS o
+WHERE o.run_id = ? AND o.outcome NOT IN ('complete', 'skipped')
+GROUP BY ALL ORDER BY walks DESC
+"""
+
+_TOTALS = """
+SELECT
+    (SELECT count(*) FROM accounts WHERE removed_at IS NULL) AS accounts,
+    (SELECT count(*) FROM expired_accounts) AS expired,
+    (SELECT count(*) FROM media WHERE removed_at IS NULL AND surface = 'posts') AS posts,
+    (SELECT count(*) FROM media WHERE removed_at IS NULL AND surface = 'stories') AS stories,
+    (SELECT count(*) FROM quarantine) AS quarantined,
+    (SELECT max(published_at) FROM published) AS published_at
+"""
+
+
+def _gather(snapshot: Snapshot) -> dict[str, Any]:
+    last = snapshot.ask(_LAST_RUN).records()
+    return {
+        "totals": snapshot.ask(_TOTALS).records()[0],
+        "last_run": last[0] if last else None,
+        "freshness": snapshot.ask(_FRESHNESS).records(),
+        "trouble": snapshot.ask(_TROUBLE, [last[0]["run_id"] if last else ""]).records(),
+    }
+
+
+def _last_run(run: dict[str, Any]) -> str:
+    why = f" ({clean(run['error_code'])}: {clean(run['detail'])})" if run["error_code"] else ""
+    numbers = (
+        count(run["accounts"] or 0, "account"),
+        count(run["pages"] or 0, "page"),
+        f"{run['added'] or 0:,} new",
+        f"{run['changed'] or 0:,} changed",
+    )
+    mark = _MARKS.get(run["state"], WARN)
+    began = moment(run["started_at"])
+    return f"{mark} last {run['kind']} [bold]{run['state']}[/]{why}, begun {began} UTC: {', '.join(numbers)}"
+
+
+def _fresh(fact: dict[str, Any]) -> str:
+    held_up = fact["never"] + fact["behind"]
+    accounts = count(fact["accounts"], "account")
+    if not held_up:
+        return f"{DONE} {fact['surface']} of all {accounts} are as of the last run"
+    oldest = f"the oldest complete walk ended {moment(fact['oldest'])} UTC" if fact["oldest"] else "none is complete"
+    never = f", {fact['never']:,} never walked to the end" if fact["never"] else ""
+    return f"{WARN} {fact['surface']} of {held_up:,} of {accounts} are older than the last run{never}; {oldest}"
+
+
+def _trouble(trouble: dict[str, Any]) -> str:
+    mark = FAIL if trouble["outcome"] == "failed" else WARN
+    walks = count(trouble["walks"], "walk")
+    after = f", to be taken up after {moment(trouble['resume_after'])} UTC" if trouble["resume_after"] else ""
+    trace = f" (correlation id {clean(trouble['correlation_id'])})" if trouble["correlation_id"] else ""
+    what = trouble["outcome"].replace("_", " ")
+    return f"{mark} {what}: {walks}, {clean(trouble['error_code'])}{after}: {clean(trouble['detail'] or '')}{trace}"
+
+
+def _lines(found: dict[str, Any]) -> Iterator[str]:
+    totals = found["totals"]
+    if found["last_run"]:
+        yield _last_run(found["last_run"])
+    yield from map(_fresh, found["freshness"])
+    if totals["expired"]:
+        yield f"{WARN} {count(totals['expired'], 'account')} with an expired token: see `gramhouse accounts --expired`"
+    yield from map(_trouble, found["trouble"])
+    if totals["quarantined"]:
+        yield f"{WARN} {count(totals['quarantined'], 'record')} in quarantine: see the table quarantine"
+    numbers = (
+        count(totals["accounts"], "account"),
+        count(totals["posts"], "post"),
+        count(totals["stories"], "story", "stories"),
+    )
+    yield f"[dim]The snapshot holds {', '.join(numbers)}; published {moment(totals['published_at'])} UTC.[/]"
+
+
+def status(*, warehouse: WarehouseFile = None, snapshot: SnapshotFile = None, as_json: AsJson = False) -> None:
+    """Say what is fresh, stale, expired, deferred or failed, and why."""
+    settings = load(warehouse=warehouse, snapshot=snapshot)
+    writing = holder(settings.warehouse)
+    try:
+        with open_snapshot(settings.snapshot) as opened:
+            found = _gather(opened)
+    except SnapshotMissing:
+        if writing is None:
+            raise
+        out.print(f"{WARN} {clean(writing)} is writing; nothing has been published yet.")
+        return
+    if as_json:
+        out.out(json.dumps(found | {"writing": str(writing) if writing else None}, default=str, ensure_ascii=False))
+        return
+    if writing:
+        out.print(f"{WARN} {clean(writing)} is writing; what follows is the snapshot before it.")
+    for line in _lines(found):
+        out.print(line)

@@ -1,0 +1,62 @@
+"""What a person reads when a sync has ended."""
+
+from rich.table import Table
+
+from connectors.source.errors import RULES, TROUBLES
+from connectors.warehouse.report import Concern
+from flows.cli.terminal import DONE, FAIL, WARN, clean, megabytes, moment, out
+from flows.pipeline import RunReport
+from flows.report import changes
+from flows.words import count, span
+from models.ledger import OutcomeKind, RunState
+
+_MARKS = {RunState.COMPLETE: DONE, RunState.PARTIAL: WARN, RunState.FAILED: FAIL}
+
+
+def _mend(code: str) -> str | None:
+    rule = RULES.get(code) or TROUBLES.get(code)
+    return rule.mend if rule else None
+
+
+def _concern(concern: Concern) -> str:
+    what = count(concern.partitions, "walk") if concern.example != "the account catalogue" else concern.example
+    trace = f", correlation id {clean(concern.correlation_id)}" if concern.correlation_id else ""
+    example = f" ({clean(concern.example)}{trace})" if what != concern.example else trace
+    said = f": {clean(concern.detail)}" if concern.detail else ""
+    after = f" To be taken up after {moment(concern.resume_after)} UTC." if concern.resume_after else ""
+    mend = _mend(concern.error_code)
+    advice = f"\n[dim]{mend[:1].upper()}{mend[1:]}.[/]" if mend and concern.outcome is not OutcomeKind.DEFERRED else ""
+    return f"{what} [yellow]{clean(concern.error_code)}[/]{said}{example}.{after}{advice}"
+
+
+def _listed(report: RunReport) -> str:
+    told = count(report.accounts, "account")
+    return f"{told}, {report.expired:,} of them with an expired token" if report.expired else told
+
+
+def show(report: RunReport) -> None:
+    """Print a run's report."""
+    mark = _MARKS[report.state]
+    out.print(f"{mark} [bold]{report.state.value}[/] in {span(report.seconds)}")
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(style="dim", no_wrap=True)
+    grid.add_column()
+    if report.stopped_by:
+        stop = report.stopped_by
+        trace = f" (correlation id {clean(stop.correlation_id)})" if stop.correlation_id else ""
+        grid.add_row(
+            "stopped",
+            f"[red]{clean(stop.code)}[/]: {clean(stop.message)}{trace}\n{stop.mend[:1].upper()}{stop.mend[1:]}.",
+        )
+    if report.carried_on:
+        grid.add_row("carried on", "an interrupted run: what it had landed was not asked for again")
+    grid.add_row("listed", _listed(report))
+    grid.add_row("landed", f"{count(report.pages, 'page')}, {count(report.items, 'record')}")
+    grid.add_row("media", changes(report))
+    if report.media.quarantined:
+        grid.add_row("quarantine", f"{count(report.media.quarantined, 'record')} set aside: see the table quarantine")
+    for concern in report.concerns:
+        if report.stopped_by is None or concern.error_code != report.stopped_by.code:
+            grid.add_row(concern.outcome.value.replace("_", " "), _concern(concern))
+    grid.add_row("snapshot", f"{clean(report.snapshot)} ({megabytes(report.snapshot_bytes)})")
+    out.print(grid)

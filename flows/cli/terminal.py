@@ -1,0 +1,45 @@
+"""How a person is spoken to: results on standard output, everything else on standard error."""
+
+import sys
+import unicodedata
+from datetime import datetime
+
+from rich.console import Console
+from rich.markup import escape
+
+# What goes into a pipe or a file is not wrapped to a terminal that is not there.
+_WIDE = 240
+
+out = Console(highlight=False, width=None if sys.stdout.isatty() else _WIDE)
+err = Console(stderr=True, highlight=False, width=None if sys.stderr.isatty() else _WIDE)
+
+DONE = "[green]✔[/]"
+WARN = "[yellow]![/]"
+FAIL = "[red]✖[/]"
+
+_SHOWN = {"\t", "\n"}
+
+
+# Controls, formatting (but for the joiner that emoji are made with), surrogates, line and paragraph separators.
+_STEERING = {"Cc", "Cf", "Cs", "Zl", "Zp"}
+_JOINER = "\u200d"
+
+
+def _harmless(char: str) -> bool:
+    return char == _JOINER or unicodedata.category(char) not in _STEERING
+
+
+def clean(text: object, *, newlines: bool = False) -> str:
+    """Return text from outside without what could steer a terminal or pass for markup."""
+    keep = _SHOWN if newlines else set()
+    return escape("".join(char if char in keep or _harmless(char) else " " for char in str(text)))
+
+
+def moment(at: datetime | None) -> str:
+    """Say a time to the minute, UTC."""
+    return "" if at is None else at.strftime("%Y-%m-%d %H:%M")
+
+
+def megabytes(size: int) -> str:
+    """Say a size in MB."""
+    return f"{size / 1e6:,.1f} MB"

@@ -1,0 +1,21 @@
+"""The time of this machine: what a run is handed everywhere but in tests."""
+
+import asyncio
+import time
+from datetime import UTC, datetime
+
+
+class SystemClock:
+    """Wall time in UTC, and the monotonic clock that waits are measured by."""
+
+    def now(self) -> datetime:
+        """Return the time of day, UTC."""
+        return datetime.now(UTC)
+
+    def monotonic(self) -> float:
+        """Return seconds that never run backwards."""
+        return time.monotonic()
+
+    async def sleep(self, seconds: float) -> None:
+        """Let others run for so many seconds."""
+        await asyncio.sleep(seconds)

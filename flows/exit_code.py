@@ -1,0 +1,23 @@
+"""What a command's exit says to whoever called it."""
+
+from collections.abc import Mapping
+from enum import IntEnum
+
+from models.ledger import RunState
+
+
+class ExitCode(IntEnum):
+    """The exit codes of every command; a signal's is 128 plus its number, as everywhere."""
+
+    COMPLETE = 0
+    FAILED = 1
+    WRONG_USAGE = 2
+    PARTIAL = 3
+    BUSY = 4
+
+
+EXIT_OF: Mapping[RunState, ExitCode] = {
+    RunState.COMPLETE: ExitCode.COMPLETE,
+    RunState.PARTIAL: ExitCode.PARTIAL,
+    RunState.FAILED: ExitCode.FAILED,
+}

@@ -1,0 +1,69 @@
+"""Putting a run together from the settings: the client, the warehouse, the clock."""
+
+import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from importlib.metadata import PackageNotFoundError, version
+
+from connectors.source.client import ApiClient
+from connectors.warehouse.errors import WarehouseUnusable
+from connectors.warehouse.writer import open_warehouse
+from flows.clock import SystemClock
+from flows.pipeline import RunOrder, new_id
+from flows.run import Means
+from flows.settings import Settings, SettingsError
+from flows.slots import Slots
+
+
+def release() -> str:
+    """Return the version of gramhouse that runs."""
+    try:
+        return version("gramhouse")
+    except PackageNotFoundError:
+        return "unreleased"
+
+
+def order(settings: Settings, kind: str = "sync") -> RunOrder:
+    """Return what the settings ask of a run."""
+    within = timedelta(seconds=settings.resume_within)
+    return RunOrder(kind, settings.snapshot, within, release())
+
+
+@asynccontextmanager
+async def means(settings: Settings, activity: str) -> AsyncIterator[Means]:
+    """Open what a run works with; all of it is closed when the block ends.
+
+    Raises SettingsError, WarehouseBusy and WarehouseUnusable, each before anything was asked of the API.
+    """
+    clock = SystemClock()
+    try:
+        client = ApiClient(settings.address(), settings.key(), clock=clock, concurrency=settings.concurrency + 1)
+    except ValueError as error:
+        raise SettingsError(str(error)) from None
+    async with open_warehouse(settings.warehouse, activity, now=clock.now()) as warehouse, client:
+        yield Means(
+            send=client.send,
+            warehouse=warehouse,
+            clock=clock,
+            random=random.SystemRandom().random,
+            new_id=new_id,
+            slots=Slots(settings.concurrency),
+            page_size=settings.page_size,
+            max_wait=settings.max_wait,
+            walk_expired=settings.walk_expired,
+        )
+
+
+async def publish_now(settings: Settings) -> int:
+    """Fold what has landed and publish it; return the snapshot's size in bytes.
+
+    Raises WarehouseBusy and WarehouseUnusable, the latter also when there is no warehouse yet.
+    """
+    if not settings.warehouse.exists():
+        message = f"There is no warehouse at {settings.warehouse} yet: `gramhouse sync` makes one."
+        raise WarehouseUnusable(message)
+    clock = SystemClock()
+    async with open_warehouse(settings.warehouse, "gramhouse publish", now=clock.now()) as warehouse:
+        await warehouse.fold()
+        return await warehouse.publish(settings.snapshot, at=clock.now(), version=release())

@@ -1,0 +1,79 @@
+"""A run's report in words and in JSON."""
+
+import json
+from dataclasses import asdict
+
+from flows.exit_code import EXIT_OF
+from flows.pipeline import RunReport
+from flows.words import count
+from models.ledger import OutcomeKind, RunState
+
+
+def state_name(report: RunReport) -> str:
+    """Name what a run amounts to, as Prefect's UI shows it."""
+    if report.state is RunState.COMPLETE and report.expired:
+        return "Completed with expired accounts"
+    return {RunState.COMPLETE: "Completed", RunState.PARTIAL: "Partial", RunState.FAILED: "Failed"}[report.state]
+
+
+def changes(report: RunReport) -> str:
+    """Say what a run did to the media."""
+    media = report.media
+    if media.untouched:
+        return "nothing changed"
+    told = {
+        "new": media.added,
+        "changed": media.changed,
+        "removed": media.removed,
+        "expired": media.expired,
+        "returned": media.returned,
+    }
+    return ", ".join(f"{number:,} {word}" for word, number in told.items() if number)
+
+
+def outcomes(report: RunReport) -> str:
+    """Say what became of the partitions, kind by kind."""
+    tally = report.outcomes
+    return ", ".join(f"{tally[kind]:,} {kind.replace('_', ' ')}" for kind in OutcomeKind if tally[kind])
+
+
+def sentence(report: RunReport) -> str:
+    """Say a run in one line."""
+    return (
+        f"{count(report.accounts, 'account')} listed, {count(report.pages, 'page')} landed;"
+        f" media: {changes(report)}; partitions: {outcomes(report)}."
+    )
+
+
+def to_json(report: RunReport) -> str:
+    """Return a run's report as one JSON object, for programs."""
+    stopped = report.stopped_by
+    return json.dumps(
+        {
+            "run_id": report.run_id,
+            "state": report.state,
+            "exit_code": EXIT_OF[report.state],
+            "carried_on": list(report.carried_on),
+            "accounts": report.accounts,
+            "expired_accounts": report.expired,
+            "outcomes": {kind.value: report.outcomes[kind] for kind in OutcomeKind},
+            "pages": report.pages,
+            "items": report.items,
+            "media": asdict(report.media),
+            "concerns": [asdict(concern) for concern in report.concerns],
+            "stopped_by": None
+            if stopped is None
+            else {
+                "code": stopped.code,
+                "status": stopped.status,
+                "correlation_id": stopped.correlation_id,
+                "message": stopped.message,
+                "mend": stopped.mend,
+            },
+            "started_at": report.started_at,
+            "seconds": round(report.seconds, 3),
+            "snapshot": str(report.snapshot),
+            "snapshot_bytes": report.snapshot_bytes,
+        },
+        default=str,
+    )

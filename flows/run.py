@@ -1,0 +1,162 @@
+"""What the parts of a run share: its means, its counters, and the error that stops it."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from connectors.source.asking import Send, ask
+from connectors.source.backoff import BackoffPolicy
+from connectors.source.endpoints import ApiRequest, Response
+from connectors.source.errors import ApiError
+from connectors.source.scopes import ScopeWait
+from connectors.warehouse.writer import Warehouse
+from flows.slots import Slots
+from models.clock import Clock
+from models.landing import Landing, ScopeHold
+from models.partition import SURFACES, Surface
+
+
+@dataclass(frozen=True, slots=True)
+class Means:
+    """All that a run works with; time, randomness and ids among them."""
+
+    send: Send
+    warehouse: Warehouse
+    clock: Clock
+    random: Callable[[], float]
+    new_id: Callable[[], str]
+    slots: Slots
+    page_size: int = 50
+    max_wait: float = 3600.0
+    walk_expired: bool = False
+    surfaces: tuple[Surface, ...] = SURFACES
+    policy: BackoffPolicy = field(default_factory=BackoffPolicy)
+
+
+@dataclass(slots=True)
+class Counters:
+    """How far a run is, for whoever watches. `waiting` counts accounts that a limit keeps waiting."""
+
+    accounts: int = 0
+    accounts_done: int = 0
+    catalogue_complete: bool = False
+    pages: int = 0
+    items: int = 0
+    retries: int = 0
+    waiting: int = 0
+
+
+class Halted(Exception):  # noqa: N818 - the error is its cause
+    """A partition is not walked on, because `error` stopped the run."""
+
+    def __init__(self, error: ApiError) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+class Brake:
+    """Set once, by an error that ends the run, or only its media walks; whoever sleeps wakes up to it."""
+
+    def __init__(self) -> None:
+        self.error: ApiError | None = None
+        self._pulled = asyncio.Event()
+
+    def pull(self, error: ApiError) -> None:
+        """Stop; the first error is the one that counts."""
+        if self.error is None:
+            self.error = error
+            self._pulled.set()
+
+    def check(self) -> None:
+        """Raise Halted when stopped."""
+        if self.error is not None:
+            raise Halted(self.error)
+
+    async def sleep(self, clock: Clock, seconds: float) -> None:
+        """Sleep, but no longer than until the brake is pulled."""
+        waits = [asyncio.ensure_future(clock.sleep(seconds)), asyncio.ensure_future(self._pulled.wait())]
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()
+            await asyncio.gather(*waits, return_exceptions=True)
+
+
+@dataclass(frozen=True, slots=True)
+class _BrakedClock:
+    clock: Clock
+    brake: Brake
+
+    def now(self) -> datetime:
+        return self.clock.now()
+
+    def monotonic(self) -> float:
+        return self.clock.monotonic()
+
+    async def sleep(self, seconds: float) -> None:
+        await self.brake.sleep(self.clock, seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class RunContext:
+    """One run under way: `carried_on` are the interrupted runs it takes over, `holds` promises to wait."""
+
+    run_id: str
+    carried_on: tuple[str, ...]
+    holds: Mapping[str, datetime]
+    means: Means
+    counters: Counters = field(default_factory=Counters)
+    stop: Brake = field(default_factory=Brake)
+    stop_media: Brake = field(default_factory=Brake)
+
+    def scope_wait(self, scope: str) -> ScopeWait:
+        """Begin this run's waiting for a tenant scope, with what an earlier run was told."""
+        clock = self.means.clock
+        return ScopeWait.seeded(
+            scope, self.means.max_wait, self.holds.get(scope), now=clock.now(), monotonic=clock.monotonic()
+        )
+
+    async def ask(self, request: ApiRequest, scope_wait: ScopeWait, brake: Brake, *, slot: bool) -> Response:
+        """Ask for one page through all waits and retries; `slot` says whether the caller holds a place.
+
+        Raises ApiError, Deferred, and Halted once `brake` is pulled.
+        """
+        means = self.means
+
+        async def send(request: ApiRequest) -> Response:
+            brake.check()
+            try:
+                return await means.send(request)
+            except ApiError:
+                self.counters.retries += 1
+                raise
+
+        async def remember(scope: str, resume_after: datetime, _: ApiError) -> None:
+            await means.warehouse.land(Landing(hold=ScopeHold(scope, resume_after)))
+
+        @asynccontextmanager
+        async def park() -> AsyncIterator[None]:
+            brake.check()
+            self.counters.waiting += 1
+            try:
+                if slot:
+                    async with means.slots.parked_outside():
+                        yield
+                else:
+                    yield
+            finally:
+                self.counters.waiting -= 1
+
+        return await ask(
+            send,
+            request,
+            scope_wait,
+            policy=means.policy,
+            clock=_BrakedClock(means.clock, brake),
+            random=means.random,
+            park=park,
+            on_wait=remember,
+        )

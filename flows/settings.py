@@ -1,0 +1,134 @@
+"""What an operator sets: read once, from the environment and gramhouse.toml, and handed down as values."""
+
+import os
+import tomllib
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field, SecretStr, ValidationError
+from pydantic_settings import (
+    BaseSettings,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    TomlConfigSettingsSource,
+)
+
+from connectors.source.address import check_base_url
+
+PREFIX = "GRAMHOUSE_"
+CONFIG = Path("gramhouse.toml")
+
+
+class SettingsError(Exception):
+    """Settings that cannot be used; each argument is one line for a person."""
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.args))
+
+
+def _base_url(value: object) -> object:
+    return check_base_url(value.strip()) if isinstance(value, str) else value
+
+
+class Settings(BaseSettings):
+    """Every setting, each from `GRAMHOUSE_<NAME>` or the same key, in small letters, of gramhouse.toml.
+
+    The environment wins. Raises ValidationError; use `load`, which says it in lines for a person.
+    """
+
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX, extra="forbid", frozen=True, toml_file=CONFIG, env_ignore_empty=True
+    )
+
+    base_url: Annotated[str, BeforeValidator(_base_url)] | None = Field(
+        None, description="Address of the service, such as https://api.example.com; its /api/v1 is added."
+    )
+    api_key: SecretStr | None = Field(None, description="The API key.")
+    api_key_file: Path | None = Field(None, description="A file that holds the API key and nothing else.")
+    warehouse: Path = Field(Path("data/warehouse.duckdb"), description="The writer's DuckDB file.")
+    snapshot: Path = Field(Path("data/analytics.duckdb"), description="The analysts' DuckDB file.")
+    concurrency: int = Field(16, ge=1, le=256, description="How many accounts are walked at once.")
+    page_size: int = Field(50, ge=1, le=50, description="Records per page asked for.")
+    max_wait: float = Field(
+        3600, ge=0, description="Seconds that one limited account, or the catalogue, may make a run wait."
+    )
+    resume_within: float = Field(
+        12 * 3600,
+        ge=0,
+        description="Seconds for which an interrupted run is carried on rather than begun anew.",
+    )
+    walk_expired: bool = Field(default=False, description="Walk the media of accounts whose token expired, too.")
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - the signature is pydantic's
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Let arguments win over the environment, and that over the file."""
+        return init_settings, env_settings, TomlConfigSettingsSource(settings_cls)
+
+    def key(self) -> SecretStr:
+        """Return the API key; SettingsError when there is none, or its file cannot be read."""
+        if self.api_key is not None:
+            return self.api_key
+        if self.api_key_file is None:
+            message = "No API key: set GRAMHOUSE_API_KEY, or GRAMHOUSE_API_KEY_FILE to a file that holds it."
+            raise SettingsError(message)
+        try:
+            text = self.api_key_file.read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            why = error.strerror if isinstance(error, OSError) else "it is not text"
+            message = f"GRAMHOUSE_API_KEY_FILE: {self.api_key_file} cannot be read ({why})."
+            raise SettingsError(message) from None
+        if not text:
+            message = f"GRAMHOUSE_API_KEY_FILE: {self.api_key_file} is empty."
+            raise SettingsError(message)
+        return SecretStr(text)
+
+    def address(self) -> str:
+        """Return the base URL; SettingsError when there is none."""
+        if self.base_url is None:
+            message = "No address: set GRAMHOUSE_BASE_URL to the service, such as https://api.example.com."
+            raise SettingsError(message)
+        return self.base_url
+
+
+def _line(error: dict[str, Any]) -> str:
+    name = ".".join(str(part) for part in error["loc"])
+    said = str(error["msg"]).removeprefix("Value error, ")
+    if error["type"] == "extra_forbidden":
+        return f"{CONFIG}: {name}: there is no such setting; `gramhouse doctor` lists those there are."
+    return f"{PREFIX}{name.upper()}: {said[:1].lower()}{said[1:]}."
+
+
+def load(**chosen: object) -> Settings:
+    """Read the settings; `chosen` (what was typed on the command line) wins where it is not None.
+
+    Raises SettingsError with a line for each thing that is wrong; the key is in none of them.
+    """
+    try:
+        return Settings(**{name: value for name, value in chosen.items() if value is not None})  # type: ignore[arg-type]
+    except ValidationError as error:
+        lines = [_line(dict(found)) for found in error.errors(include_input=False, include_url=False)]
+        raise SettingsError(*lines) from None
+    except tomllib.TOMLDecodeError as error:
+        message = f"{CONFIG} is not TOML: {error}"
+        raise SettingsError(message) from None
+    except OSError as error:
+        message = f"{CONFIG} cannot be read: {error.strerror}"
+        raise SettingsError(message) from None
+
+
+def unknown_names() -> list[str]:
+    """Return names in the environment that look like settings and are none: a typing error, most likely."""
+    known = {PREFIX + name.upper() for name in Settings.model_fields}
+    return sorted(name for name in os.environ if name.startswith(PREFIX) and name not in known)
+
+
+def prefect_api_url() -> str | None:
+    """Return the address of the Prefect API that runs are tracked by, if one is configured."""
+    return os.environ.get("PREFECT_API_URL") or None

@@ -1,0 +1,32 @@
+"""How many walks are at work at once; one that merely waits gives its place to another."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+
+class Slots:
+    """Places for walks. A limited account parks outside, so that it holds up nobody but itself."""
+
+    def __init__(self, places: int) -> None:
+        self._places = asyncio.Semaphore(places)
+        self.parked = 0
+
+    async def take(self) -> None:
+        """Wait for a place and take it."""
+        await self._places.acquire()
+
+    def give(self) -> None:
+        """Give a place back."""
+        self._places.release()
+
+    @asynccontextmanager
+    async def parked_outside(self) -> AsyncIterator[None]:
+        """Give the place back while the block runs, and take one again after it."""
+        self.give()
+        self.parked += 1
+        try:
+            yield
+        finally:
+            self.parked -= 1
+            await self._places.acquire()

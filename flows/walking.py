@@ -1,0 +1,212 @@
+"""Walking one partition: ask, land, and say what became of it."""
+
+from collections.abc import Callable
+from contextlib import aclosing
+from dataclasses import dataclass
+from datetime import datetime
+
+from connectors.source.endpoints import ApiRequest, Response, accounts_request, media_request
+from connectors.source.errors import ApiError, Deferred, Disposition
+from connectors.source.pagination import walk
+from connectors.source.scopes import ScopeWait
+from flows.run import Brake, Halted, RunContext
+from models.landing import Landing, SetAside, StagedPage
+from models.ledger import Outcome, OutcomeKind
+from models.partition import CATALOGUE, Partition
+from models.walk import Checkpoint, Done, Resume, plan_walk
+from models.wire import AccountPage
+
+OnPage = Callable[[Response], None]
+
+SCOPE_DENIED = "api_scope_denied"
+
+
+def request_for(partition: Partition, cursor: str | None, page_size: int) -> ApiRequest:
+    """Build the request for a page of a partition."""
+    if partition.resource == "accounts":
+        return accounts_request(cursor, page_size)
+    if partition.surface == "":
+        message = f"{partition} names no surface"
+        raise ValueError(message)
+    return media_request(partition.account_id, partition.surface, cursor, page_size)
+
+
+def stops(error: ApiError, partition: Partition) -> tuple[bool, bool]:
+    """Say whether an error ends the whole run, and whether it ends the media walks."""
+    if error.disposition is not Disposition.STOP:
+        return False, False
+    media_only = error.code == SCOPE_DENIED and partition != CATALOGUE
+    return not media_only, True
+
+
+def may_restart(error: ApiError, checkpoint: Checkpoint, *, restarted: bool) -> bool:
+    """Say whether a walk whose cursor was refused begins anew: once, and only if there was a cursor."""
+    return error.disposition is Disposition.RESTART and checkpoint.cursor is not None and not restarted
+
+
+def dead_end(error: ApiError) -> bool:
+    """Say whether a walk must not be taken up where it stands: its cursor leads nowhere."""
+    return error.disposition is Disposition.RESTART or error.code == "cursor_loop"
+
+
+def _set_aside(page: object) -> tuple[SetAside, ...]:
+    if not isinstance(page, AccountPage):
+        return ()
+    return tuple(SetAside(record.position, record.reason, record.payload) for record in page.rejected)
+
+
+@dataclass(slots=True)
+class PartitionWalk:
+    """One partition's walk in one run, from where it was left to its outcome, which is always landed."""
+
+    run: RunContext
+    partition: Partition
+    scope_wait: ScopeWait
+    brake: Brake
+    last: Checkpoint | None
+    slot: bool
+    on_page: OnPage | None = None
+    pages: int = 0
+    items: int = 0
+    note: str | None = None
+
+    async def to_outcome(self) -> Outcome:
+        """Walk; return what became of it. Raises only what stops the warehouse, or cancellation."""
+        clock = self.run.means.clock
+        began = clock.now()
+        plan = plan_walk(
+            self.partition,
+            self.last,
+            run_id=self.run.run_id,
+            carried_on=self.run.carried_on,
+            now=began,
+            new_id=self.run.means.new_id,
+        )
+        if isinstance(plan, Done):
+            outcome = self._outcome(OutcomeKind.COMPLETE, began, detail="Walked by the run that this one carries on.")
+            await self._land(Landing(outcomes=(outcome,)))
+            return outcome
+        if isinstance(plan, Resume):
+            self.note = f"Taken up after {plan.checkpoint.pages} pages."
+        return await self._attempt(plan.checkpoint, began)
+
+    async def _attempt(self, checkpoint: Checkpoint, began: datetime) -> Outcome:
+        restarted = False
+        while True:
+            try:
+                return await self._walk(checkpoint, began)
+            except _Broken as broken:
+                checkpoint, error = broken.checkpoint, broken.error
+            except Halted as halted:
+                return await self._give_up(halted.error, None, began)
+            except Deferred as deferred:
+                return await self._defer(deferred, began)
+            if may_restart(error, checkpoint, restarted=restarted):
+                restarted = True
+                self.note = "Its cursor was refused: walked again from the first page."
+                now = self.run.means.clock.now()
+                checkpoint = Checkpoint(self.partition, self.run.means.new_id(), self.run.run_id, now, now)
+                continue
+            whole, media = stops(error, self.partition)
+            if whole:
+                self.run.stop.pull(error)
+            if media:
+                self.run.stop_media.pull(error)
+            return await self._give_up(error, checkpoint if dead_end(error) else None, began)
+
+    async def _walk(self, checkpoint: Checkpoint, began: datetime) -> Outcome:
+        clock, run = self.run.means.clock, self.run
+
+        async def ask_page(cursor: str | None) -> Response:
+            request = request_for(self.partition, cursor, run.means.page_size)
+            return await run.ask(request, self.scope_wait, self.brake, slot=self.slot)
+
+        try:
+            async with aclosing(walk(ask_page, checkpoint.cursor)) as responses:
+                async for response in responses:
+                    page = response.page
+                    now = clock.now()
+                    checkpoint = checkpoint.advance(
+                        run_id=run.run_id, next_cursor=page.next_cursor, items=page.items, at=now
+                    )
+                    self.pages += 1
+                    self.items += page.items
+                    ended = page.next_cursor is None
+                    outcome = self._outcome(OutcomeKind.COMPLETE, began, detail=self.note)
+                    staged = self._staged(response, checkpoint, now)
+                    await self._land(Landing(staged, checkpoint, (outcome,) if ended else ()))
+                    run.counters.pages += 1
+                    run.counters.items += page.items
+                    if self.on_page is not None:
+                        self.on_page(response)
+                    if ended:
+                        return outcome
+        except ApiError as error:
+            raise _Broken(error, checkpoint) from error
+        message = f"the walk of {self.partition} ended without a last page"
+        raise AssertionError(message)
+
+    def _staged(self, response: Response, checkpoint: Checkpoint, now: datetime) -> StagedPage:
+        return StagedPage(
+            partition=self.partition,
+            run_id=self.run.run_id,
+            walk_id=checkpoint.walk_id,
+            page=checkpoint.pages,
+            received_at=now,
+            correlation_id=response.correlation_id,
+            body=response.page.body,
+            set_aside=_set_aside(response.page),
+            unknown_fields=tuple(sorted(response.page.unknown_fields)),
+        )
+
+    async def _defer(self, deferred: Deferred, began: datetime) -> Outcome:
+        error = deferred.error
+        outcome = self._outcome(
+            OutcomeKind.DEFERRED,
+            began,
+            error_code=error.code if error else "rate_limited",
+            http_status=error.status if error else None,
+            correlation_id=error.correlation_id if error else None,
+            resume_after=deferred.resume_after,
+            detail=error.message if error else "An earlier run was told to wait, and the wait is not over.",
+        )
+        await self._land(Landing(outcomes=(outcome,)))
+        return outcome
+
+    async def _give_up(self, error: ApiError, dead: Checkpoint | None, began: datetime) -> Outcome:
+        outcome = self._outcome(
+            OutcomeKind(error.outcome),
+            began,
+            error_code=error.code,
+            http_status=error.status,
+            correlation_id=error.correlation_id,
+            detail=error.message,
+        )
+        now = self.run.means.clock.now()
+        abandoned = dead.abandon(run_id=self.run.run_id, at=now) if dead else None
+        await self._land(Landing(checkpoint=abandoned, outcomes=(outcome,)))
+        return outcome
+
+    async def _land(self, landing: Landing) -> None:
+        await self.run.means.warehouse.land(landing)
+
+    def _outcome(self, kind: OutcomeKind, began: datetime, **told: object) -> Outcome:
+        return Outcome(
+            partition=self.partition,
+            run_id=self.run.run_id,
+            kind=kind,
+            started_at=began,
+            ended_at=self.run.means.clock.now(),
+            pages=self.pages,
+            items=self.items,
+            **told,  # type: ignore[arg-type]
+        )
+
+
+class _Broken(Exception):  # noqa: N818
+    """A walk that an ApiError ended, with its progress up to there."""
+
+    def __init__(self, error: ApiError, checkpoint: Checkpoint) -> None:
+        super().__init__(str(error))
+        self.error = error
+        self.checkpoint = checkpoint
