@@ -1,0 +1,217 @@
+"""Real processes on real sockets: the sandbox in one, gramhouse in another, the test asking both."""
+
+import http.client
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+KEY = "sandbox-demo-key"
+PATIENCE = 60.0
+
+
+def until(true: Callable[[], bool], what: str) -> None:
+    """Wait for something another process does; fails loudly when it never comes."""
+    end = time.monotonic() + PATIENCE
+    while not true():
+        assert time.monotonic() < end, f"waited {PATIENCE} s for {what}"
+        time.sleep(0.01)
+
+
+@dataclass(frozen=True)
+class Service:
+    """A sandbox in a process of its own, steered over its control plane."""
+
+    url: str
+
+    def _call(self, method: str, path: str, document: object = None) -> bytes:
+        connection = http.client.HTTPConnection(self.url.removeprefix("http://"), timeout=30)
+        try:
+            connection.request(method, path, None if document is None else json.dumps(document))
+            answer = connection.getresponse()
+            body = answer.read()
+            assert answer.status == 200, body
+            return body
+        finally:
+            connection.close()
+
+    def night(self, night: int) -> "Service":
+        self._call("POST", "/_sandbox/night", {"night": night})
+        return self
+
+    def expired(self) -> set[str]:
+        return {account["id"] for account in self.accounts() if account["status"] == "token_expired"}
+
+    def active(self) -> list[str]:
+        return [account["id"] for account in self.accounts() if account["status"] == "active"]
+
+    def faults(self, *rules: Mapping[str, object]) -> None:
+        self._call("POST", "/_sandbox/faults", list(rules))
+
+    def limits(self, **limits: Mapping[str, float] | None) -> None:
+        self._call("POST", "/_sandbox/limits", limits)
+
+    def forget(self) -> None:
+        self._call("DELETE", "/_sandbox/requests")
+
+    def stats(self) -> dict[str, Any]:
+        return dict(json.loads(self._call("GET", "/_sandbox/stats")))
+
+    def requests(self) -> list[dict[str, Any]]:
+        return list(json.loads(self._call("GET", "/_sandbox/requests"))["requests"])
+
+    def _lines(self, query: str) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self._call("GET", f"/_sandbox/truth{query}").splitlines()]
+
+    def accounts(self) -> list[dict[str, Any]]:
+        return self._lines("")
+
+    def media(self) -> list[dict[str, Any]]:
+        return self._lines("?media=1")
+
+
+@dataclass
+class Operator:
+    """Somebody with a folder, an environment, and the command line."""
+
+    folder: Path
+    env: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def warehouse(self) -> Path:
+        return self.folder / "warehouse.duckdb"
+
+    @property
+    def snapshot(self) -> Path:
+        return self.folder / "analytics.duckdb"
+
+    def environment(self, **changes: str) -> dict[str, str]:
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("GRAMHOUSE_", "PREFECT_"))}
+        files = {"GRAMHOUSE_WAREHOUSE": str(self.warehouse), "GRAMHOUSE_SNAPSHOT": str(self.snapshot)}
+        return {**kept, **files, **self.env, **changes}
+
+    def start(self, *arguments: str, **env: str) -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, "-m", "flows.cli", *arguments],
+            env=self.environment(**env),
+            cwd=Path(__file__).parents[2],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def run(self, *arguments: str, code: int = 0, **env: str) -> subprocess.CompletedProcess[str]:
+        process = self.start(*arguments, **env)
+        out, err = process.communicate(timeout=PATIENCE)
+        assert process.returncode == code, f"exit code {process.returncode}, not {code}:\n{out}\n{err}"
+        assert "Traceback" not in out + err
+        return subprocess.CompletedProcess(arguments, code, out, err)
+
+    def sync(self, *, code: int = 0, **env: str) -> dict[str, Any]:
+        return dict(json.loads(self.run("sync", "--json", code=code, **env).stdout))
+
+    def ask(self, query: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        with duckdb.connect(str(self.snapshot), read_only=True) as db:
+            return db.execute(query, parameters).fetchall()
+
+    def inside(self, query: str) -> list[tuple[Any, ...]]:
+        """Ask the warehouse itself, which nobody may hold meanwhile."""
+        with duckdb.connect(str(self.warehouse), read_only=True) as db:
+            return db.execute(query).fetchall()
+
+
+@pytest.fixture
+def serve() -> Iterator[Callable[..., Service]]:
+    started: list[subprocess.Popen[str]] = []
+
+    def begin(*options: str) -> Service:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "flows.cli", "sandbox", "--port", "0", *options],
+            cwd=Path(__file__).parents[2],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        started.append(process)
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        return Service(line.split("GRAMHOUSE_BASE_URL=")[1].split()[0])
+
+    yield begin
+    for process in started:
+        process.terminate()
+        process.communicate(timeout=PATIENCE)
+
+
+@pytest.fixture
+def service(serve: Callable[..., Service]) -> Service:
+    return serve("--accounts", "8", "--posts", "30", "--seed", "11")
+
+
+@pytest.fixture
+def operator(tmp_path: Path, service: Service) -> Operator:
+    return Operator(tmp_path / "house", {"GRAMHOUSE_BASE_URL": service.url, "GRAMHOUSE_API_KEY": KEY})
+
+
+ID_PATHS = ("id", "media_id", "mediaId", "pk")
+
+
+def media_id(item: Mapping[str, Any]) -> str:
+    return str(next(item[name] for name in ID_PATHS if name in item))
+
+
+def expected_media(service: Service) -> dict[tuple[str, str, str], Any]:
+    """What the service shows tonight of accounts that are synced, by key."""
+    skipped = service.expired()
+    return {
+        (line["account_id"], line["surface"], media_id(line["item"])): line["item"]
+        for line in service.media()
+        if line["account_id"] not in skipped
+    }
+
+
+def assert_in_step(operator: Operator, service: Service) -> None:
+    """The snapshot holds exactly what the service shows: no more, no less, no doubles."""
+    accounts = operator.ask("SELECT account_id, ig_username, public_id, status FROM accounts WHERE removed_at IS NULL")
+    shown = [(a["id"], a["ig_username"], a["public_id"], a["status"]) for a in service.accounts()]
+    assert sorted(accounts) == sorted(shown)
+    expired = service.expired()
+    rows = [
+        ((account_id, surface, item_id), json.loads(payload))
+        for account_id, surface, item_id, payload in operator.ask(
+            "SELECT account_id, surface, media_id, payload FROM media WHERE removed_at IS NULL"
+            " AND account_id IN (SELECT account_id FROM accounts WHERE removed_at IS NULL)"
+        )
+        if account_id not in expired
+    ]
+    expected = expected_media(service)
+    assert len(rows) == len(dict(rows)) == len(expected)
+    assert {key: _lasting(item) for key, item in rows} == {key: _lasting(item) for key, item in expected.items()}
+
+
+def _lasting(value: Any) -> Any:  # noqa: ANN401 - any JSON
+    """Strip what a URL gets anew each time it is served: such a row is not rewritten."""
+    if isinstance(value, dict):
+        return {name: _lasting(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [_lasting(inner) for inner in value]
+    return value.split("?")[0] if isinstance(value, str) and value.startswith("https://") else value
+
+
+@contextmanager
+def stopped(process: subprocess.Popen[str]) -> Iterator[subprocess.Popen[str]]:
+    """See a process to its end, whatever the test does."""
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate(timeout=PATIENCE)

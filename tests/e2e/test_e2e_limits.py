@@ -1,0 +1,76 @@
+"""Rate limits: every Retry-After kept, by this process and by the next, and others go on meanwhile."""
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from tests.e2e.conftest import Operator, Service, assert_in_step
+
+pytestmark = pytest.mark.e2e
+
+
+def test_no_request_falls_inside_a_window_while_others_go_on(operator: Operator, service: Service) -> None:
+    service.limits(selected_account={"requests": 4, "seconds": 1})
+    report = operator.sync(GRAMHOUSE_PAGE_SIZE="5")
+    assert report["state"] == "complete"
+    assert_in_step(operator, service)
+    stats = service.stats()
+    assert stats["counts"]["accounts.media.list"]["429"] > 0
+    assert stats["early_requests"] == 0
+
+
+def test_the_catalogue_waits_by_itself(operator: Operator, service: Service) -> None:
+    service.limits(account_catalog={"requests": 3, "seconds": 1})
+    operator.sync(GRAMHOUSE_PAGE_SIZE="2")
+    assert_in_step(operator, service)
+    log = service.requests()
+    refused = next(place for place, entry in enumerate(log) if entry["status"] == 429)
+    after = [entry["operation"] for entry in log[refused + 1 :]]
+    # While the catalogue was waiting, the media of the accounts listed so far were walked.
+    assert after.index("accounts.list") > 0
+    assert service.stats()["early_requests"] == 0
+
+
+def test_a_wait_past_the_budget_defers_and_the_next_run_takes_it_from_there(
+    operator: Operator, service: Service
+) -> None:
+    one = service.active()[0]
+    limited = {"kind": "error", "code": "rate_limited", "retry_after": 3600}
+    service.faults({"action": limited, "account_id": one, "surface": "posts", "nth": 3})
+    report = operator.sync(code=3, GRAMHOUSE_PAGE_SIZE="5", GRAMHOUSE_MAX_WAIT="10")
+    assert report["state"] == "partial"
+    assert report["outcomes"]["deferred"] == 1
+    [(surface, code, status, resume_after)] = operator.ask(
+        "SELECT surface, error_code, http_status, resume_after FROM run_outcomes WHERE outcome = 'deferred'"
+    )
+    assert (surface, code, status) == ("posts", "rate_limited", 429)
+    assert 3590 < (resume_after - datetime.now(UTC)).total_seconds() < 4000
+    assert "deferred" in operator.run("status").stdout
+
+    # Too early: the promise outlives the process, and the account is not asked at all.
+    service.forget()
+    service.faults()
+    operator.sync(code=3, GRAMHOUSE_PAGE_SIZE="5", GRAMHOUSE_MAX_WAIT="10")
+    assert not [entry for entry in service.requests() if entry["account_id"] == one]
+    assert json.loads(operator.run("status", "--json").stdout)["trouble"][0]["outcome"] == "deferred"
+
+
+def test_a_deferred_walk_goes_on_where_it_stopped(operator: Operator, service: Service) -> None:
+    one = service.active()[0]
+    limited = {"kind": "error", "code": "rate_limited", "retry_after": 2}
+    service.faults({"action": limited, "account_id": one, "surface": "posts", "nth": 3})
+    operator.sync(code=3, GRAMHOUSE_PAGE_SIZE="5", GRAMHOUSE_MAX_WAIT="1")
+    landed = [entry["cursor"] for entry in _posts(service, one) if entry["status"] == 200]
+    assert len(landed) == 2
+    service.forget()
+    operator.sync(GRAMHOUSE_PAGE_SIZE="5")
+    again = [entry["cursor"] for entry in _posts(service, one)]
+    assert not set(landed) & set(again)
+    assert service.stats()["early_requests"] == 0
+    assert_in_step(operator, service)
+
+
+def _posts(service: Service, account_id: str) -> list[dict[str, Any]]:
+    return [e for e in service.requests() if e["account_id"] == account_id and e["surface"] == "posts"]

@@ -1,0 +1,154 @@
+"""The main job, as an operator types it, against a server that is another process."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from tests.e2e.conftest import Operator, Service, assert_in_step, stopped, until
+
+pytestmark = pytest.mark.e2e
+
+ANALYST = """
+import duckdb, sys
+db = duckdb.connect(sys.argv[1], read_only=True)
+for line in sys.stdin:
+    print(db.execute("SELECT count(*), max(started_at) FROM media, runs").fetchone(), flush=True)
+"""
+
+
+def test_the_snapshot_holds_exactly_what_the_service_shows(operator: Operator, service: Service) -> None:
+    report = operator.sync()
+    assert report["state"] == "complete"
+    assert_in_step(operator, service)
+    again = operator.run("sync")
+    assert "nothing changed" in again.stdout
+    assert operator.sync()["media"] == dict.fromkeys(report["media"], 0)
+    assert_in_step(operator, service)
+
+
+def test_every_night_is_followed(operator: Operator, service: Service) -> None:
+    for night in range(4):
+        service.night(night)
+        operator.sync()
+        assert_in_step(operator, service)
+    gone = dict(operator.ask("SELECT removal, count(*) FROM media WHERE removed_at IS NOT NULL GROUP BY removal"))
+    assert gone["removed"] > 0
+    assert gone["expired"] > 0
+
+
+def test_the_ledger_owes_every_partition_one_outcome(operator: Operator, service: Service) -> None:
+    report = operator.sync()
+    accounts = len(service.accounts())
+    assert sum(report["outcomes"].values()) == 1 + 2 * accounts
+    rows = operator.ask("SELECT resource, account_id, surface, count(*) FROM run_outcomes GROUP BY ALL")
+    assert len(rows) == 1 + 2 * accounts
+    assert {row[-1] for row in rows} == {1}
+
+
+def test_pages_of_every_size_come_to_the_same(operator: Operator, service: Service) -> None:
+    for size in ("7", "50", "1"):
+        operator.sync(GRAMHOUSE_PAGE_SIZE=size)
+        assert_in_step(operator, service)
+    assert operator.ask("SELECT added FROM runs ORDER BY started_at")[1:] == [(0,), (0,)]
+
+
+def test_expired_accounts_are_flagged_skipped_and_taken_up_again(operator: Operator, service: Service) -> None:
+    night = next(night for night in range(60) if service.night(night).expired())
+    operator.sync()
+    listed = json.loads(operator.run("accounts", "--expired", "--json").stdout)
+    assert {account["account_id"] for account in listed} == service.expired()
+    assert all(account["token_expired_since"] for account in listed)
+    skipped = operator.ask(
+        "SELECT DISTINCT account_id, outcome, error_code FROM run_outcomes WHERE outcome = 'skipped'"
+    )
+    assert {row[0] for row in skipped} == service.expired()
+    one = next(iter(service.expired()))
+    while one in service.expired():
+        night += 1
+        service.night(night)
+    operator.sync()
+    assert_in_step(operator, service)
+    (count,) = operator.ask("SELECT count(*) FROM media WHERE account_id = ? AND removed_at IS NULL", [one])[0]
+    assert count > 0 or one not in {account["id"] for account in service.accounts()}
+    periods = operator.ask(
+        "SELECT status, valid_from, valid_to FROM account_status_history WHERE account_id = ? ORDER BY valid_from",
+        [one],
+    )
+    assert periods[0][0] == "token_expired"
+    assert periods[0][2] is not None or one not in {account["id"] for account in service.accounts()}
+
+
+def test_an_analyst_with_the_snapshot_open_neither_blocks_nor_is_blocked(operator: Operator, service: Service) -> None:
+    operator.sync()
+    reader = subprocess.Popen(
+        [
+            sys.executable,
+            "-c",
+            ANALYST,
+            str(operator.snapshot),
+        ],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    with stopped(reader):
+        assert reader.stdin is not None
+        assert reader.stdout is not None
+
+        def look() -> str:
+            assert reader.stdin is not None
+            assert reader.stdout is not None
+            reader.stdin.write("\n")
+            reader.stdin.flush()
+            return reader.stdout.readline()
+
+        before = look()
+        service.night(1)
+        service.faults({"action": {"kind": "delay", "seconds": 0.02}})
+        with stopped(operator.start("sync")) as writing:
+            while writing.poll() is None:
+                assert look() == before
+            assert writing.returncode == 0
+        assert look() == before
+    assert_in_step(operator, service)
+
+
+def test_a_second_sync_names_the_holder_and_exits_with_4(operator: Operator, service: Service) -> None:
+    service.faults({"action": {"kind": "delay", "seconds": 30}})
+    with stopped(operator.start("sync")) as first:
+        until(lambda: service.stats()["total"] > 0, "the first request")
+        second = operator.run("sync", code=4)
+        assert len(second.stderr.strip().splitlines()) == 2
+        assert f"gramhouse sync (process {first.pid}" in second.stderr
+        status = operator.run("status")
+        assert "is writing" in status.stdout
+
+
+def test_another_program_on_the_file_is_named(operator: Operator, service: Service) -> None:
+    operator.sync()
+    program = "import duckdb, sys; db = duckdb.connect(sys.argv[1]); print('open', flush=True); sys.stdin.read()"
+    holder = subprocess.Popen(
+        [sys.executable, "-c", program, str(operator.warehouse)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    with stopped(holder):
+        assert holder.stdout is not None
+        holder.stdout.readline()
+        said = operator.run("sync", code=4).stderr
+        assert f"process {holder.pid}" in said
+    assert service.stats()["early_requests"] == 0
+
+
+def test_the_key_is_nowhere(operator: Operator) -> None:
+    canary = "canary-7f3a9c51e2"
+    for command in (("sync", "--verbose"), ("doctor",)):
+        said = operator.run(*command, code=1, GRAMHOUSE_API_KEY=canary)
+        assert canary not in said.stdout + said.stderr
+    operator.sync()
+    for path in operator.folder.iterdir():
+        assert canary.encode() not in path.read_bytes()
+        assert b"sandbox-demo-key" not in path.read_bytes()
