@@ -132,3 +132,8 @@ def unknown_names() -> list[str]:
 def prefect_api_url() -> str | None:
     """Return the address of the Prefect API that runs are tracked by, if one is configured."""
     return os.environ.get("PREFECT_API_URL") or None
+
+
+def environment(**changes: str) -> dict[str, str]:
+    """Return this process's environment with changes, for a process that it starts."""
+    return {**os.environ, **changes}

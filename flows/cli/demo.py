@@ -1,6 +1,5 @@
 """`gramhouse demo`: the whole of it on nothing but this machine, and a first look at what it made."""
 
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -9,8 +8,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.console import Group
 from rich.panel import Panel
 from rich.syntax import Syntax
+from rich.table import Table
 
 from connectors.warehouse.errors import SnapshotMissing
 from connectors.warehouse.snapshot import Snapshot, open_snapshot
@@ -18,6 +19,7 @@ from flows.cli.neighbours import PREFECT_QUIET, NeighbourError, free_port, prefe
 from flows.cli.querying import print_answer
 from flows.cli.terminal import DONE, FAIL, WARN, clean, err, moment, out
 from flows.exit_code import ExitCode
+from flows.settings import environment
 from flows.words import count
 
 _KEY = "sandbox-demo-key"
@@ -26,19 +28,18 @@ _QUERIES = {
     "What is in here?": """
 SELECT surface, count(*) AS items, count(DISTINCT account_id) AS accounts,
        round(avg(like_count)) AS avg_likes, max(published_at)::DATE AS newest,
-       count(*) FILTER (removed_at IS NOT NULL) AS gone_but_kept
+       count(removed_at) AS gone_but_kept
 FROM media GROUP BY surface ORDER BY surface
 """,
     "Which posts do people like most?": """
-SELECT ig_username, like_count, comments_count, published_at::DATE AS published, left(caption, 48) AS caption
+SELECT ig_username, like_count, comments_count, left(caption, 40) AS caption
 FROM media WHERE surface = 'posts' AND removed_at IS NULL
-ORDER BY like_count DESC LIMIT 5
+ORDER BY like_count DESC LIMIT 4
 """,
-    "Who posts how often?": """
-SELECT ig_username, count(*) AS posts, max(published_at)::DATE AS last_post,
-       round(count(*) / greatest(1, date_diff('day', min(published_at), max(published_at))) * 7, 1) AS posts_a_week
-FROM media WHERE surface = 'posts' AND removed_at IS NULL
-GROUP BY ig_username ORDER BY posts_a_week DESC LIMIT 5
+    "On which days of the week do posts do best?": """
+SELECT dayname(published_at) AS day, count(*) AS posts,
+       median(like_count)::INTEGER AS median_likes
+FROM media WHERE surface = 'posts' GROUP BY day ORDER BY median_likes DESC LIMIT 3
 """,
 }
 
@@ -111,15 +112,19 @@ def _first_look(snapshot: Snapshot) -> None:
 def _next(folder: Path, snapshot: Path) -> None:
     program = _program()
     lines = (
+        (f'{program} query "FROM media LIMIT 3"', "your own question"),
+        (f"{program} accounts --expired", "who must renew a token"),
+        (f"{program} status", "what is fresh, and what is not"),
         (f"{program} demo", "the next night: posts come, change and go; tokens return"),
-        (f'{program} query --snapshot {snapshot} "SELECT ..."', "your own question"),
-        (f"{program} accounts --expired --snapshot {snapshot}", "who must renew a token"),
-        (f"{program} status --snapshot {snapshot}", "what is fresh, and what is not"),
-        (f"{program} --help", "everything else; README.md for a real server"),
     )
-    text = "\n".join(f"[cyan]{clean(command)}[/]\n    [dim]{what}[/]" for command, what in lines)
-    out.print(Panel(text, title="What to type next", title_align="left", border_style="dim", expand=False))
-    out.print(f"[dim]All of it is in {clean(folder)}: delete the folder to begin again.[/]")
+    grid = Table.grid(padding=(0, 3))
+    for command, what in lines:
+        grid.add_row(f"[cyan]{clean(command)}[/]", f"[dim]{what}[/]")
+    export = f"[cyan]export GRAMHOUSE_SNAPSHOT={clean(snapshot)}[/]"
+    out.print(
+        Panel(Group(export, grid), title="What to type next", title_align="left", border_style="dim", expand=False)
+    )
+    out.print(f"[dim]All of it is in {clean(folder)}; delete the folder to begin again. A real server: README.md.[/]")
 
 
 def demo(
@@ -133,12 +138,12 @@ def demo(
     snapshot = folder / "analytics.duckdb"
     night = _nights(snapshot)
     out.print(
-        f"[bold]gramhouse demo[/], night {night + 1}: a made-up service of 40 social-media accounts on this machine,"
-        " a Prefect server, and one sync that it tracks."
+        f"[bold]gramhouse demo[/], night {night + 1}: 40 made-up accounts behind an API on this machine,"
+        " and one sync, tracked by a Prefect server."
     )
     try:
         with _servers(folder, night) as env:
-            synced = subprocess.run([sys.executable, "-m", "flows.cli", "sync"], env={**os.environ, **env}, check=False)
+            synced = subprocess.run([sys.executable, "-m", "flows.cli", "sync"], env=environment(**env), check=False)
     except NeighbourError as error:
         err.print(f"{FAIL} {clean(error)}")
         raise typer.Exit(ExitCode.FAILED) from None

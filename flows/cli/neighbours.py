@@ -12,6 +12,8 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from flows.settings import environment
+
 _PATIENCE = 90.0
 _GRACE = 10.0
 _PAUSE = 0.2
@@ -84,7 +86,7 @@ def neighbour(
             [sys.executable, "-m", *arguments],
             stdout=file,
             stderr=subprocess.STDOUT,
-            env={**os.environ, **env},
+            env=environment(**env),
             start_new_session=True,
         )
     started = Neighbour(name, port, health, log, process)

@@ -1,0 +1,70 @@
+"""The same sync, tracked by a real Prefect server."""
+
+import json
+import sqlite3
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flows.cli.neighbours import free_port, prefect
+from tests.e2e.conftest import KEY, Operator, Service, assert_in_step
+
+pytestmark = [pytest.mark.e2e, pytest.mark.prefect]
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("prefect")
+
+
+@pytest.fixture(scope="module")
+def api(home: Path) -> Iterator[str]:
+    port = free_port()
+    with prefect(home, port) as server:
+        server.wait()
+        yield f"http://127.0.0.1:{port}/api"
+
+
+def _filter(api: str, what: str) -> list[dict[str, Any]]:
+    request = urllib.request.Request(f"{api}/{what}/filter", data=b"{}", headers={"Content-Type": "application/json"})
+    with urllib.request.urlopen(request, timeout=30) as answer:
+        return list(json.load(answer))
+
+
+def test_a_tracked_sync_lands_the_same_and_shows_it(operator: Operator, service: Service, api: str, home: Path) -> None:
+    operator.env |= {"PREFECT_API_URL": api, "PREFECT_HOME": str(home), "DO_NOT_TRACK": "1"}
+    said = operator.run("sync")
+    assert f"tracked by {api}" in said.stderr
+    assert "complete" in said.stdout
+    assert "prefect" not in said.stderr.replace(api, "").replace("tracked by", "").lower()
+    assert_in_step(operator, service)
+
+    [run] = _filter(api, "flow_runs")
+    assert run["state_type"] == "COMPLETED"
+    assert run["state"]["name"] == "Completed" + (" with expired accounts" if service.expired() else "")
+    assert f"{len(service.accounts())} accounts listed" in run["state"]["message"]
+    [batch] = _filter(api, "task_runs")
+    assert batch["name"] == f"media, accounts 1 to {len(service.accounts())}"
+
+    service.faults({"action": {"kind": "error", "code": "api_forbidden"}, "account_id": service.active()[0]})
+    operator.run("sync", code=3)
+    operator.run("sync", code=1, GRAMHOUSE_API_KEY="wrong-canary-8c1")
+    names = {run["state"]["name"]: run["state_type"] for run in _filter(api, "flow_runs")}
+    assert names["Partial"] == "COMPLETED"
+    assert names["Failed"] == "FAILED"
+
+    for path in home.rglob("*"):
+        if path.is_file():
+            content = path.read_bytes()
+            assert KEY.encode() not in content
+            assert b"wrong-canary-8c1" not in content
+    with sqlite3.connect(home / "prefect.db") as db:
+        assert db.execute("SELECT count(*) FROM flow_run").fetchone() == (3,)
+    db.close()
+
+
+def test_without_an_api_it_runs_directly_and_says_so(operator: Operator) -> None:
+    assert "PREFECT_API_URL is not set" in operator.run("sync").stderr

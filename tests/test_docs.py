@@ -1,0 +1,87 @@
+"""The documents say what the program does: each command, setting, table and query of theirs is tried."""
+
+import re
+from pathlib import Path
+
+import duckdb
+import pytest
+import typer
+
+from connectors.sandbox.app import Sandbox
+from connectors.sandbox.serve import in_thread
+from connectors.sandbox.settings import SandboxSettings
+from flows.cli.app import app
+from flows.cli.syncing import run_until_signalled
+from flows.means import means, order
+from flows.pipeline import run_once
+from flows.settings import PREFIX, Settings, load
+from models.tables import SNAPSHOT
+from models.views import views
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+COMMANDS = sorted(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
+QUERIES = re.findall(r"```sql\n(.*?)```", README, re.DOTALL)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_is_in_the_readme(command: str) -> None:
+    assert f"| `gramhouse {command}" in README
+
+
+@pytest.mark.parametrize("name", sorted(Settings.model_fields))
+def test_every_setting_is_in_the_readme_with_its_default(name: str) -> None:
+    row = re.search(rf"^\| `{PREFIX}{name.upper()}` \|([^|]*)\|", README, re.MULTILINE)
+    assert row, name
+    default = Settings.model_fields[name].default
+    assert row[1].strip().strip("`") == ("" if default is None else str(default).lower())
+
+
+@pytest.mark.parametrize("name", sorted([*SNAPSHOT.tables, *(view.name for view in views())]))
+def test_every_table_and_view_is_in_the_readme(name: str) -> None:
+    table = README[README.index("| table or view |") : README.index("Times are TIMESTAMPTZ")]
+    assert f"`{name}`" in table
+
+
+@pytest.fixture(scope="module")
+def snapshot(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("house")
+    sandbox = Sandbox(SandboxSettings(accounts=8, posts=20))
+
+    async def sync(url: str) -> None:
+        settings = load(
+            base_url=url,
+            api_key="sandbox-demo-key",
+            warehouse=folder / "warehouse.duckdb",
+            snapshot=folder / "analytics.duckdb",
+        )
+        async with means(settings, "test") as at_hand:
+            await run_once(order(settings), at_hand)
+
+    with in_thread(sandbox) as url:
+        for sandbox.night in (0, 1):
+            run_until_signalled(sync(url))
+    return folder / "analytics.duckdb"
+
+
+@pytest.mark.parametrize("query", QUERIES, ids=[query.splitlines()[0][3:] for query in QUERIES])
+def test_every_query_of_the_readme_answers(query: str, snapshot: Path) -> None:
+    with duckdb.connect(str(snapshot), read_only=True) as db:
+        answer = db.execute(query)
+        assert answer.description
+        rows = answer.fetchall()
+    if "NOT IN ('complete', 'skipped')" in query:
+        assert rows == []
+    elif "expired_accounts" not in query:
+        assert rows
+
+
+def test_only_the_settings_read_the_environment() -> None:
+    reading = re.compile(r"os\.(environ|getenv)")
+    found = [
+        str(path.relative_to(ROOT))
+        for room in ("flows", "connectors", "models")
+        for path in sorted((ROOT / room).rglob("*.py"))
+        if reading.search(path.read_text(encoding="utf-8"))
+    ]
+    assert found == ["flows/settings.py"]
