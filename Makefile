@@ -4,10 +4,10 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input
+PIP_INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check --no-input
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint types imports unit format constraints clean
+.PHONY: help demo test check lint types imports unit format dictionary constraints clean
 
 help: ## Say what can be made.
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 20
@@ -35,6 +35,9 @@ unit: $(VENV)/.dev ## The tests alone.
 format: $(VENV)/.dev ## Lay the code out.
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+dictionary: $(VENV)/.runtime ## Write docs/data-dictionary.md from the declarations.
+	$(BIN)/python -c 'from models.dictionary import markdown; print(markdown(), end="")' > docs/data-dictionary.md
 
 constraints: ## Pin anew what pyproject.toml allows.
 	rm -rf .pins && $(PYTHON) -m venv .pins

@@ -4,7 +4,6 @@ The media item's schema is not published (API 2), so every column has candidate 
 Instagram Graph names first, then their camelCase and nested cousins.
 """
 
-import re
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -121,14 +120,3 @@ VOLATILE_URL_PARAMETERS = (
 )
 
 VOLATILE_URL_PATTERN = r"([?&])(?:" + "|".join(VOLATILE_URL_PARAMETERS) + r""")=[^&"\\\s]*"""
-
-_PLAIN_STEP = re.compile(r"\$(\.[A-Za-z_][A-Za-z0-9_]*)+")
-
-
-def check_paths(mapping: ColumnMapping) -> ColumnMapping:
-    """Return the mapping; ValueError names a path that is not of the form `$.name.name`."""
-    for path in mapping.paths:
-        if not _PLAIN_STEP.fullmatch(path):
-            message = f"column {mapping.column}: {path!r} is not a JSON path of the form $.name.name"
-            raise ValueError(message)
-    return mapping

@@ -15,6 +15,7 @@ from flows.cli.syncing import run_until_signalled
 from flows.means import means, order
 from flows.pipeline import run_once
 from flows.settings import PREFIX, Settings, load
+from models.dictionary import markdown
 from models.tables import SNAPSHOT
 from models.views import views
 
@@ -74,6 +75,10 @@ def test_every_query_of_the_readme_answers(query: str, snapshot: Path) -> None:
         assert rows == []
     elif "expired_accounts" not in query:
         assert rows
+
+
+def test_the_data_dictionary_is_what_the_declarations_say() -> None:
+    assert (ROOT / "docs/data-dictionary.md").read_text(encoding="utf-8") == markdown(), "run `make dictionary`"
 
 
 def test_only_the_settings_read_the_environment() -> None:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from connectors.warehouse.errors import SnapshotMissing, WarehouseBusy, WarehouseError, WarehouseUnusable
-from flows.cli import demo, doctor, listing, querying, serving, status, syncing
+from flows.cli import demo, describing, doctor, listing, querying, serving, status, syncing
 from flows.cli.terminal import FAIL, clean, err
 from flows.exit_code import ExitCode
 from flows.settings import SettingsError
@@ -53,6 +53,7 @@ app.command()(status.status)
 app.command()(listing.accounts)
 app.command()(listing.runs)
 app.command()(querying.query)
+app.command()(describing.describe)
 app.command()(doctor.doctor)
 app.command()(serving.sandbox)
 

@@ -36,7 +36,8 @@ def _number(value: int | None) -> str:
     return "" if value is None else f"{value:,}"
 
 
-def _table(columns: Mapping[str, str]) -> Table:
+def plain_table(columns: Mapping[str, str]) -> Table:
+    """Return an unruled table; `columns` says which stand to the right."""
     table = Table(box=None, header_style="bold", pad_edge=False)
     for name, side in columns.items():
         table.add_column(name, justify="right" if side == "right" else "left", no_wrap=True)
@@ -62,7 +63,7 @@ def accounts(
     if not rows:
         out.print("No token is expired." if expired else "No accounts yet.")
         return
-    table = _table(
+    table = plain_table(
         {"account": "", "token expired": "", "posts": "right", "stories": "right", "media as of": "", "account id": ""}
     )
     for row in rows:
@@ -90,7 +91,7 @@ def runs(
     if as_json:
         _print_json(rows)
         return
-    table = _table(
+    table = plain_table(
         {
             "began (UTC)": "",
             "state": "",

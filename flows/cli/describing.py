@@ -1,0 +1,60 @@
+"""`gramhouse describe`: what is in the snapshot, table by table, column by column."""
+
+import json
+from typing import Annotated
+
+import typer
+
+from connectors.warehouse.snapshot import open_snapshot
+from flows.cli.listing import plain_table
+from flows.cli.options import AsJson, SnapshotFile
+from flows.cli.terminal import clean, out
+from flows.settings import SettingsError, load
+
+_RELATIONS = """
+SELECT r.name, r.kind, r.comment, r.rows
+FROM (
+    SELECT table_name AS name, 'table' AS kind, comment, estimated_size AS rows
+    FROM duckdb_tables() WHERE schema_name = 'main'
+    UNION ALL
+    SELECT view_name, 'view', comment, NULL FROM duckdb_views() WHERE schema_name = 'main' AND NOT internal
+) AS r
+ORDER BY r.kind, r.name
+"""
+
+_COLUMNS = """
+SELECT column_name AS name, data_type AS type, comment
+FROM duckdb_columns() WHERE schema_name = 'main' AND table_name = ? ORDER BY column_index
+"""
+
+
+def describe(
+    table: Annotated[str | None, typer.Argument(help="A table or view; without it, all are listed.")] = None,
+    *,
+    snapshot: SnapshotFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say what analysts find in the snapshot: its tables and views, or the columns of one."""
+    with open_snapshot(load(snapshot=snapshot).snapshot) as opened:
+        relations = opened.ask(_RELATIONS).records()
+        if table is None:
+            rows = relations
+        else:
+            rows = opened.ask(_COLUMNS, [table]).records()
+            if not rows:
+                names = ", ".join(relation["name"] for relation in relations)
+                message = f"There is no table or view {table!r}; there are {names}."
+                raise SettingsError(message)
+    if as_json:
+        out.out(json.dumps(rows, default=str, ensure_ascii=False))
+        return
+    if table is not None:
+        comment = next(relation["comment"] for relation in relations if relation["name"] == table)
+        out.print(f"[bold]{clean(table)}[/]: {clean(comment or '')}\n")
+    kinds = {"name": "", "type": ""} if table else {"name": "", "kind": "", "rows": "right"}
+    shown = plain_table(kinds)
+    shown.add_column("what it is")
+    for row in rows:
+        cells = [f"{row[kind]:,}" if isinstance(row[kind], int) else clean(row[kind] or "") for kind in kinds]
+        shown.add_row(*cells, clean(row["comment"] or ""))
+    out.print(shown)
