@@ -23,6 +23,8 @@ _SETTINGS = {
     "preserve_insertion_order": "false",
 }
 
+_SCHEMAS = {str(table.schema) for table in WAREHOUSE.sorted_tables}
+
 _CONFLICT = re.compile(r"Conflicting lock is held in (?P<program>.*?) \(PID (?P<pid>\d+)\)")
 
 
@@ -46,6 +48,9 @@ def connect(path: Path) -> Iterator[Connection]:
 
     Raises WarehouseBusy when another program holds the file, WarehouseUnusable when DuckDB cannot use it.
     """
+    if (name := path.name.split(".")[0].lower()) in _SCHEMAS:
+        message = f"{path} cannot be used: DuckDB would take its name for the schema {name}. Call the file otherwise."
+        raise WarehouseUnusable(message)
     url = make_url("duckdb://").set(database=str(path))
     engine = create_engine(url, poolclass=StaticPool)
     try:

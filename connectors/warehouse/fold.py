@@ -29,12 +29,33 @@ class FoldCounts:
         return not (self.added or self.changed or self.returned or self.removed or self.expired)
 
 
+# A walk that ended is settled before its partition is walked again, or nobody could tell what it had missed:
+# what is staged after such an end waits for the next slice.
+_LAST_BEFORE_NEXT_WALK = """
+WITH progress AS (
+    SELECT
+        c.seq,
+        lag(c.state = 'complete' AND c.walk_id IS DISTINCT FROM w.walk_id) OVER (
+            PARTITION BY c.resource, c.account_id, c.surface ORDER BY c.seq
+        ) AS follows_an_end
+    FROM ops.checkpoints AS c
+    LEFT JOIN core.walks AS w USING (resource, account_id, surface)
+)
+SELECT min(seq) - 1 FROM progress WHERE follows_an_end
+"""
+
+_EVERYTHING = 2**63 - 1
+
 # A page DuckDB cannot read must not stop the others for ever: it goes to quarantine whole.
-_FOLDING = "CREATE OR REPLACE TEMP TABLE folding AS SELECT * FROM ops.staging WHERE json_valid(body)"
+_FOLDING = """
+CREATE OR REPLACE TEMP TABLE folding AS
+SELECT * FROM ops.staging WHERE seq <= getvariable('slice_end') AND json_valid(body)
+"""
 
 _LAST_CHECKPOINTS = """
 CREATE OR REPLACE TEMP TABLE last_checkpoints AS
 SELECT * FROM ops.checkpoints
+WHERE seq <= getvariable('slice_end')
 QUALIFY row_number() OVER (PARTITION BY resource, account_id, surface ORDER BY seq DESC) = 1
 """
 
@@ -46,28 +67,36 @@ LEFT JOIN core.walks AS w USING (resource, account_id, surface)
 WHERE c.state = 'complete' AND c.walk_id IS DISTINCT FROM w.walk_id
 """
 
-_SET_ASIDE = """
+_SET_ASIDE_FIELDS = '[{"position":"INTEGER","reason":"VARCHAR","payload":"VARCHAR"}]'
+
+_SET_ASIDE = f"""
 CREATE OR REPLACE TEMP TABLE set_aside AS
 WITH records AS (
     SELECT
         r.reason, f.resource, f.account_id, f.surface, f.page, r.position, r.payload, f.run_id,
-        f.correlation_id, f.received_at AS seen_at
-    FROM folding AS f, unnest(from_json(f.set_aside, '[{"position":"INTEGER","reason":"VARCHAR","payload":"VARCHAR"}]')) AS x(r)
+        f.correlation_id, f.received_at AS seen_at, f.seq
+    FROM folding AS f, unnest(from_json(f.set_aside, '{_SET_ASIDE_FIELDS}')) AS x(r)
     WHERE f.set_aside IS NOT NULL
     UNION ALL
     SELECT
-        'The item has no id that gramhouse knows.', 'media', account_id, surface, page, position, payload::VARCHAR,
-        run_id, correlation_id, received_at
+        'The item has no id that gramhouse knows.', 'media', account_id, surface, page, position,
+        coalesce(payload::VARCHAR, 'null'), run_id, correlation_id, received_at, seq
     FROM media_sightings WHERE media_id IS NULL
     UNION ALL
     SELECT
-        'The page is not JSON.', resource, account_id, surface, page, NULL, body, run_id, correlation_id, received_at
-    FROM ops.staging WHERE NOT json_valid(body)
+        'DuckDB finds no account in it.', 'accounts', '', '', page, position, coalesce(item::VARCHAR, 'null'),
+        run_id, correlation_id, received_at, seq
+    FROM account_records WHERE NOT is_account
+    UNION ALL
+    SELECT
+        'The page is not JSON.', resource, account_id, surface, page, NULL, body, run_id, correlation_id, received_at,
+        seq
+    FROM ops.staging WHERE seq <= getvariable('slice_end') AND NOT json_valid(body)
 )
-SELECT * FROM records AS r
+SELECT * EXCLUDE (seq) FROM records AS r
 ANTI JOIN core.quarantine AS q USING (reason, resource, account_id, surface, payload)
-QUALIFY row_number() OVER (PARTITION BY reason, resource, account_id, surface, payload ORDER BY seen_at) = 1
-"""
+QUALIFY row_number() OVER (PARTITION BY reason, resource, account_id, surface, payload ORDER BY seq, position) = 1
+"""  # noqa: S608
 
 _UNKNOWN_FIELDS = """
 INSERT INTO core.fields (resource, path, first_seen_at)
@@ -76,11 +105,11 @@ WITH met AS (
         CASE WHEN f.resource = 'media' THEN 'media_page' WHEN p.path LIKE 'items[].%' THEN 'account'
              ELSE 'account_page' END AS resource,
         CASE WHEN f.resource = 'accounts' THEN regexp_replace(p.path, '^items\\[\\]\\.', '') ELSE p.path END AS path,
-        f.received_at
+        f.received_at, f.seq
     FROM folding AS f, unnest(from_json(f.unknown_fields, '["VARCHAR"]')) AS p(path)
     WHERE f.unknown_fields IS NOT NULL
 )
-SELECT resource, path, min(received_at) FROM met ANTI JOIN core.fields AS known USING (resource, path)
+SELECT resource, path, arg_min(received_at, seq) FROM met ANTI JOIN core.fields AS known USING (resource, path)
 GROUP BY resource, path
 """
 
@@ -106,17 +135,28 @@ WHERE walks.resource = f.resource AND walks.account_id = f.account_id AND walks.
 """,
     "INSERT INTO core.walks BY NAME SELECT resource, account_id, surface, walk_id, complete_at FROM finished",
     "INSERT INTO core.quarantine BY NAME SELECT * FROM set_aside",
-    "DELETE FROM ops.staging",
-    "DELETE FROM ops.checkpoints WHERE seq NOT IN (SELECT seq FROM last_checkpoints)",
+    "DELETE FROM ops.staging WHERE seq <= getvariable('slice_end')",
+    """
+DELETE FROM ops.checkpoints
+WHERE seq <= getvariable('slice_end') AND seq NOT IN (SELECT seq FROM last_checkpoints)
+""",
 )
 
 
 def fold(connection: Connection) -> FoldCounts:
     """Fold all that is staged, in the open transaction, and clear it; return what changed.
 
-    The work depends on what is staged, and on nothing else: folding after every page or once a night leaves
-    the same rows.
+    The work depends on what is staged, and on nothing else: folding after every page, once a night or once a
+    month leaves the same rows.
     """
+    counts = FoldCounts()
+    while (end := connection.exec_driver_sql(_LAST_BEFORE_NEXT_WALK).scalar()) is not None:
+        counts += _fold_slice(connection, int(end))
+    return counts + _fold_slice(connection, _EVERYTHING)
+
+
+def _fold_slice(connection: Connection, end: int) -> FoldCounts:
+    connection.exec_driver_sql(f"SET VARIABLE slice_end = {end}")
     for statement in (_FOLDING, _LAST_CHECKPOINTS, _FINISHED):
         connection.exec_driver_sql(statement)
     fold_accounts(connection)

@@ -3,11 +3,11 @@
 from sqlalchemy import Connection
 
 # Account pages whose records Python set aside carry their positions; what is left satisfies API 2.
-_SIGHTINGS = """
-CREATE OR REPLACE TEMP TABLE account_sightings AS
+_RECORDS = """
+CREATE OR REPLACE TEMP TABLE account_records AS
 WITH records AS (
     SELECT
-        seq, walk_id, received_at, set_aside,
+        seq, walk_id, run_id, page, correlation_id, received_at, set_aside,
         unnest(from_json(body, '{"items":["JSON"]}').items) AS item,
         generate_subscripts(from_json(body, '{"items":["JSON"]}').items, 1) - 1 AS position
     FROM folding
@@ -19,12 +19,18 @@ kept AS (
        OR NOT list_contains(from_json(set_aside, '[{"position":"INTEGER"}]').apply(lambda r: r.position), position)
 )
 SELECT
-    seq, position, walk_id, received_at,
+    * EXCLUDE (set_aside),
     item ->> '$.id' AS account_id,
     item ->> '$.ig_username' AS ig_username,
     item ->> '$.public_id' AS public_id,
-    item ->> '$.status' AS status
+    item ->> '$.status' AS status,
+    account_id IS NOT NULL AND ig_username IS NOT NULL AND public_id IS NOT NULL AND status IS NOT NULL AS is_account
 FROM kept
+"""
+
+# Of a key written twice Python reads the last and DuckDB the first, which may be null.
+_SIGHTINGS = """
+CREATE OR REPLACE TEMP TABLE account_sightings AS SELECT * FROM account_records WHERE is_account
 """
 
 # A status period begins where a sighting's status differs from the sighting before it, however the pages
@@ -62,7 +68,9 @@ SELECT account_id, status, valid_from, valid_to FROM account_periods ORDER BY ac
 _FOLDED = """
 CREATE OR REPLACE TEMP TABLE folded_accounts AS
 WITH last AS (
-    SELECT s.*, min(s.received_at) OVER (PARTITION BY s.account_id) AS first_received_at
+    SELECT
+        s.*,
+        first_value(s.received_at) OVER (PARTITION BY s.account_id ORDER BY s.seq, s.position) AS first_received_at
     FROM account_sightings AS s
     QUALIFY row_number() OVER (PARTITION BY s.account_id ORDER BY s.seq DESC, s.position DESC) = 1
 ),
@@ -88,6 +96,24 @@ INSERT INTO core.accounts BY NAME SELECT * FROM folded_accounts ORDER BY account
 """,
 )
 
+# A known account whose record was set aside was listed all the same: it is not gone, and stays as it was read last.
+_TOUCH_SET_ASIDE = """
+UPDATE core.accounts
+SET walk_id = listed.walk_id, last_seen_at = listed.received_at, removed_at = NULL
+FROM (
+    SELECT
+        CASE WHEN json_valid(r.payload) THEN r.payload ->> '$.id' END AS account_id,
+        arg_max(f.walk_id, f.seq) AS walk_id, arg_max(f.received_at, f.seq) AS received_at, max(f.seq) AS seq
+    FROM folding AS f, unnest(from_json(f.set_aside, '[{"payload":"VARCHAR"}]')) AS x(r)
+    WHERE f.resource = 'accounts' AND f.set_aside IS NOT NULL
+    GROUP BY ALL
+) AS listed
+WHERE accounts.account_id = listed.account_id
+  AND NOT EXISTS (
+    FROM account_sightings AS s WHERE s.account_id = listed.account_id AND s.seq >= listed.seq
+  )
+"""
+
 # Only a complete walk of the catalogue tells that an account is gone.
 _REMOVE = """
 UPDATE core.accounts
@@ -99,5 +125,7 @@ WHERE w.resource = 'accounts' AND accounts.walk_id <> w.walk_id AND accounts.rem
 
 def fold_accounts(connection: Connection) -> None:
     """Fold the catalogue pages among `folding`, and mark what the walks in `finished` did not list."""
-    for statement in (_SIGHTINGS, _PERIODS, _CLOSE_PERIODS, _OPEN_PERIODS, _FOLDED, *_REPLACE, _REMOVE):
+    sight = (_RECORDS, _SIGHTINGS)
+    follow_status = (_PERIODS, _CLOSE_PERIODS, _OPEN_PERIODS)
+    for statement in (*sight, *follow_status, _FOLDED, *_REPLACE, _TOUCH_SET_ASIDE, _REMOVE):
         connection.exec_driver_sql(statement)

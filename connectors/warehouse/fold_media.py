@@ -10,11 +10,13 @@ _READINGS = {
     Reading.TEXT: "{0}",
     # A count may come as a number, or as a string that holds one.
     Reading.COUNT: "TRY_CAST({0} AS BIGINT)",
-    # ISO 8601 with Z, +00:00 or +0000; seconds or milliseconds since 1970.
+    # ISO 8601 with Z, +00:00 or +0000; seconds or milliseconds since 1970. What Python's years 1 to 9999 do not
+    # hold is none: DuckDB knows infinity and years before Christ, and cannot compute with the one.
     Reading.TIMESTAMP: (
-        "CASE WHEN regexp_full_match({0}, '-?[0-9]{{1,11}}(\\.[0-9]+)?') THEN to_timestamp(TRY_CAST({0} AS DOUBLE))"
+        "CASE WHEN regexp_full_match({0}, '-?[0-9]{{1,10}}(\\.[0-9]+)?') THEN to_timestamp(TRY_CAST({0} AS DOUBLE))"
         " WHEN regexp_full_match({0}, '[0-9]{{12,14}}') THEN to_timestamp(TRY_CAST({0} AS DOUBLE) / 1000)"
-        " ELSE TRY_CAST({0} AS TIMESTAMPTZ) END"
+        " WHEN TRY_CAST({0} AS TIMESTAMPTZ) BETWEEN TIMESTAMPTZ '0001-01-02 00:00:00+00'"
+        " AND TIMESTAMPTZ '9999-12-30 00:00:00+00' THEN TRY_CAST({0} AS TIMESTAMPTZ) END"
     ),
 }
 
@@ -42,6 +44,7 @@ def sightings_sql(columns: Sequence[ColumnMapping] = MEDIA_COLUMNS) -> str:
         readings.append(_column(mapping, len(paths) + 1))
         paths.extend(mapping.paths)
     path_list = "[" + ", ".join(_quoted(path) for path in paths) + "]"
+    stable = f"regexp_replace(payload::VARCHAR, {_quoted(VOLATILE_URL_PATTERN)}, '\\1', 'g')"
     ids = ", ".join(_id(place) for place in range(1, len(MEDIA_ID_PATHS) + 1))
     return f"""
 CREATE OR REPLACE TEMP TABLE media_sightings AS
@@ -60,7 +63,7 @@ found AS (
 SELECT
     seq, position, walk_id, run_id, account_id, surface, page, correlation_id, received_at, payload,
     coalesce({ids}) AS media_id,
-    (md5_number_lower(regexp_replace(payload::VARCHAR, {_quoted(VOLATILE_URL_PATTERN)}, '\\1', 'g')) >> 1)::BIGINT AS digest,
+    (md5_number_lower({stable}) >> 1)::BIGINT AS digest,
     {", ".join(readings)}
 FROM found
 """  # noqa: S608 - made of the mapping's paths, quoted
@@ -75,25 +78,29 @@ CREATE OR REPLACE TEMP TABLE media_versions AS
 SELECT
     s.seq, s.position, s.account_id, s.surface, s.media_id, s.received_at,
     m.digest IS NULL AS is_new, m.removed_at IS NOT NULL AS was_removed,
-    m.first_seen_at, m.changed_at, s.digest,
-    coalesce(lag(s.digest) OVER item, m.digest) AS digest_before
+    m.first_seen_at, m.changed_at,
+    s.digest IS DISTINCT FROM coalesce(lag(s.digest) OVER item, m.digest) AS differs
 FROM media_sightings AS s
 LEFT JOIN core.media AS m USING (account_id, surface, media_id)
 WHERE s.media_id IS NOT NULL
 WINDOW item AS (PARTITION BY s.account_id, s.surface, s.media_id ORDER BY s.seq, s.position)
 """
 
+# The row is written from the last sighting that said something else; from the first one where it only came back.
 _TOUCHED = """
 CREATE OR REPLACE TEMP TABLE media_touched AS
 SELECT
     account_id, surface, media_id,
     bool_or(is_new) AS is_new, bool_or(was_removed) AS was_removed,
-    coalesce(any_value(first_seen_at), min(received_at)) AS first_seen_at,
-    coalesce(max(received_at) FILTER (digest IS DISTINCT FROM digest_before), any_value(changed_at)) AS changed_at,
-    arg_max(seq, (seq, position)) AS seq, arg_max(position, (seq, position)) AS position
+    coalesce(any_value(first_seen_at), arg_min(received_at, (seq, position))) AS first_seen_at,
+    coalesce(arg_max(received_at, (seq, position)) FILTER (differs), any_value(changed_at)) AS changed_at,
+    coalesce(arg_max(seq, (seq, position)) FILTER (differs), min(seq)) AS seq,
+    coalesce(
+        arg_max(position, (seq, position)) FILTER (differs), arg_min(position, (seq, position))
+    ) AS position
 FROM media_versions
 GROUP BY account_id, surface, media_id
-HAVING bool_or(digest IS DISTINCT FROM digest_before) OR bool_or(was_removed)
+HAVING bool_or(differs) OR bool_or(was_removed)
 """
 
 _DELETE = """

@@ -62,7 +62,10 @@ def hold(warehouse: Path, activity: str, *, since: str, pause: Callable[[float],
         warehouse.parent.mkdir(parents=True, exist_ok=True)
         file = path.open("a+", encoding="utf-8")
     except OSError as error:
-        message = f"cannot write in {warehouse.parent}: {error.strerror}. Point GRAMHOUSE_WAREHOUSE to a folder you may write in."
+        message = (
+            f"cannot write in {warehouse.parent}: {error.strerror}."
+            " Point GRAMHOUSE_WAREHOUSE to a folder you may write in."
+        )
         raise WarehouseUnusable(message) from error
     with file:
         for _ in range(_TRIES):

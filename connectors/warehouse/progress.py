@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping
 from datetime import datetime
 
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, delete, func, select
 
 from models.partition import Partition
 from models.tables import core_accounts, ops_checkpoints, ops_holds
@@ -39,9 +39,10 @@ def checkpoints(connection: Connection, resource: str, account_ids: Collection[s
 
 
 def holds(connection: Connection, *, now: datetime) -> Mapping[str, datetime]:
-    """Return the tenant scopes that must not be asked yet, and until when."""
+    """Return the tenant scopes that must not be asked yet, and until when; forget the promises that were kept."""
+    connection.execute(delete(ops_holds).where(ops_holds.c.resume_after <= now))
     until = func.max(ops_holds.c.resume_after).label("until")
-    rows = connection.execute(select(ops_holds.c.scope, until).group_by(ops_holds.c.scope).having(until > now))
+    rows = connection.execute(select(ops_holds.c.scope, until).group_by(ops_holds.c.scope))
     return {row.scope: row.until for row in rows}
 
 

@@ -65,22 +65,19 @@ def _fill(db: DuckDBPyConnection, dialect: Dialect, *, at: datetime, version: st
             db.execute(f"COMMENT ON COLUMN {name}.{column.name} IS {_literal(column.comment or '')}")
         if table.name in _CONTENTS:
             db.execute(f"INSERT INTO {name} BY NAME {_CONTENTS[table.name]}")
-    db.execute(f"INSERT INTO {_NEXT}.main.published VALUES (?, ?)", (at, version))
+    db.execute(f"INSERT INTO {_NEXT}.main.published VALUES (?, ?)", (at, version))  # noqa: S608
 
 
 def _make_views(db: DuckDBPyConnection) -> None:
     # A view's query names no database, so it must be made while the snapshot is the database in use.
-    (home,) = db.execute("SELECT current_database()").fetchall()[0]
     db.execute(f"USE {_NEXT}")
-    try:
-        for view in views():
-            db.execute(f"CREATE VIEW {view.name} AS {view.select}")
-            db.execute(f"COMMENT ON VIEW {view.name} IS {_literal(view.comment)}")
-    finally:
-        db.execute(f'USE "{home}"')
+    for view in views():
+        db.execute(f"CREATE VIEW {view.name} AS {view.select}")
+        db.execute(f"COMMENT ON VIEW {view.name} IS {_literal(view.comment)}")
 
 
 def _write(db: DuckDBPyConnection, dialect: Dialect, draft: Path, *, at: datetime, version: str) -> None:
+    (home,) = db.execute("SELECT current_database()").fetchall()[0]
     db.execute(f"ATTACH {_literal(str(draft))} AS {_NEXT}")
     try:
         db.begin()
@@ -93,6 +90,7 @@ def _write(db: DuckDBPyConnection, dialect: Dialect, draft: Path, *, at: datetim
         db.commit()
         db.execute(f"CHECKPOINT {_NEXT}")
     finally:
+        db.execute("USE " + '"' + home.replace('"', '""') + '"')
         db.execute(f"DETACH {_NEXT}")
 
 

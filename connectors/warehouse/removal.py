@@ -4,6 +4,14 @@ from sqlalchemy import Connection
 
 from models.removal import POSTS_BRAKE, STORY_LIFE_HOURS
 
+# An item in doubt that any walk saw again, a complete one or not, is in doubt no longer.
+_SEEN_AGAIN = """
+DELETE FROM ops.missing
+WHERE (account_id, surface, media_id) IN (
+    SELECT (account_id, surface, media_id) FROM media_sightings WHERE media_id IS NOT NULL
+)
+"""
+
 _MISSED = """
 CREATE OR REPLACE TEMP TABLE missed AS
 WITH seen AS (
@@ -112,6 +120,6 @@ def mark_gone(connection: Connection) -> dict[str, int]:
 
     Needs the temporary tables of `fold_media`, and runs after it, in the same transaction.
     """
-    for statement in (_MISSED, _KNOWN_BEFORE, _BRAKED, _GONE, *_REWRITE, *_DOUBT):
+    for statement in (_SEEN_AGAIN, _MISSED, _KNOWN_BEFORE, _BRAKED, _GONE, *_REWRITE, *_DOUBT):
         connection.exec_driver_sql(statement)
     return {name: int(value) for name, value in connection.exec_driver_sql(_COUNT).mappings().one().items()}

@@ -14,6 +14,7 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
 from connectors.warehouse.connection import duck, explain, writer
+from connectors.warehouse.errors import WarehouseUnusable
 from connectors.warehouse.fold import FoldCounts, fold
 from connectors.warehouse.landing import land, last_seq
 from connectors.warehouse.publish import publish
@@ -102,6 +103,9 @@ class Warehouse:
         """Write what is folded into the file, then publish a snapshot of it; return its size in bytes."""
 
         def run() -> int:
+            if snapshot.resolve() == self._path.resolve():
+                message = f"{snapshot} is the warehouse itself: give GRAMHOUSE_SNAPSHOT a path of its own."
+                raise WarehouseUnusable(message)
             duck(self._connection).execute("CHECKPOINT")
             return publish(self._connection, snapshot, at=at, version=version)
 
@@ -119,11 +123,13 @@ class Warehouse:
             except (duckdb.Error, DBAPIError) as error:
                 raise explain(self._path, error) from error
 
-        # Shielded: a cancelled caller must not leave while the thread is in the midst of its work.
+        # Shielded: what the thread was handed is done, also when whoever waits for it is cancelled.
         return await asyncio.shield(asyncio.get_running_loop().run_in_executor(self._thread, run))
 
     def start(self) -> None:
         """Read where the last process left off; called once, on the writer's thread."""
+        # DuckDB would draw it on standard output, into the midst of a report for programs.
+        duck(self._connection).execute("SET enable_progress_bar = false")
         with self._connection.begin():
             self._seq = last_seq(self._connection)
 
@@ -149,18 +155,24 @@ async def open_warehouse(
             since = now.isoformat(timespec="seconds")
             connection = stack.enter_context(writer(path, activity, since=since, pause=pause))
             warehouse = Warehouse(path, connection, thread, fold_bytes=fold_bytes)
-            try:
-                warehouse.start()
-            except BaseException:
-                stack.close()
-                raise
+            warehouse.start()
             return warehouse
 
-        warehouse = await loop.run_in_executor(thread, enter)
+        try:
+            warehouse = await loop.run_in_executor(thread, enter)
+        except BaseException:
+            # Whoever is cancelled while the file is being opened leaves it shut: this runs after `enter`.
+            thread.submit(stack.close)
+            raise
         try:
             yield warehouse
         finally:
-            await asyncio.shield(_close(warehouse, thread, stack))
+            closing = asyncio.create_task(_close(warehouse, thread, stack))
+            try:
+                await asyncio.shield(closing)
+            except asyncio.CancelledError:
+                await closing
+                raise
 
 
 async def _close(warehouse: Warehouse, thread: ThreadPoolExecutor, stack: ExitStack) -> None:

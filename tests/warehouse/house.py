@@ -1,0 +1,136 @@
+"""A warehouse under test, and the walks that fill it, as the flows would land them."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from sqlalchemy import Connection
+
+from connectors.warehouse.fold import FoldCounts, fold
+from connectors.warehouse.landing import land
+from models.landing import Landing, SetAside, StagedPage
+from models.partition import CATALOGUE, Partition, media
+from models.tables import WAREHOUSE
+from models.walk import Checkpoint, WalkState
+
+T0 = datetime(2026, 3, 1, 2, 0, tzinfo=UTC)
+ANNA = "0b6f7c1e-52a4-4d1b-9a53-2f1d3f0c8e11"
+BEN = "11111111-2222-4333-8444-555555555555"
+POSTS = media(ANNA, "posts")
+STORIES = media(ANNA, "stories")
+
+Row = tuple[Any, ...]
+Item = dict[str, Any]
+
+
+def at(hours: float) -> datetime:
+    return T0 + timedelta(hours=hours)
+
+
+def body(items: Sequence[object], cursor: str | None = None) -> str:
+    return json.dumps({"items": items, "next_cursor": cursor}, ensure_ascii=False, separators=(",", ":"))
+
+
+def account(account_id: str = ANNA, *, name: str = "anna", status: str = "active", **more: object) -> Item:
+    return {"id": account_id, "ig_username": name, "public_id": "k3Xw9QbT5mZa", "status": status, **more}
+
+
+@dataclass
+class Walk:
+    """A walk in the making: each `page` is the landing of its next page."""
+
+    partition: Partition
+    walk_id: str
+    started_at: datetime
+    run_id: str = "run-1"
+    checkpoint: Checkpoint = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.checkpoint = Checkpoint(self.partition, self.walk_id, self.run_id, self.started_at, self.started_at)
+
+    @property
+    def over(self) -> bool:
+        return self.checkpoint.state is not WalkState.WALKING
+
+    def page(
+        self,
+        items: Sequence[object],
+        when: datetime,
+        *,
+        last: bool = False,
+        text: str | None = None,
+        set_aside: tuple[SetAside, ...] = (),
+        unknown_fields: tuple[str, ...] = (),
+    ) -> Landing:
+        cursor = None if last else f"{self.walk_id}/{self.checkpoint.pages + 1}"
+        self.checkpoint = self.checkpoint.advance(run_id=self.run_id, next_cursor=cursor, items=len(items), at=when)
+        page = StagedPage(
+            partition=self.partition,
+            run_id=self.run_id,
+            walk_id=self.walk_id,
+            page=self.checkpoint.pages,
+            received_at=when,
+            correlation_id=f"{self.walk_id}-{self.checkpoint.pages}",
+            body=body(items, cursor) if text is None else text,
+            set_aside=set_aside,
+            unknown_fields=unknown_fields,
+        )
+        return Landing(page, self.checkpoint)
+
+    def abandon(self, when: datetime) -> Landing:
+        self.checkpoint = self.checkpoint.abandon(run_id=self.run_id, at=when)
+        return Landing(checkpoint=self.checkpoint)
+
+
+class House:
+    """An open warehouse, its landings numbered in the order of the calls."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self.seq = 0
+
+    def land(self, *landings: Landing) -> None:
+        with self.connection.begin():
+            self.seq = land(self.connection, landings, after=self.seq)
+
+    def fold(self) -> FoldCounts:
+        with self.connection.begin():
+            return fold(self.connection)
+
+    def walk(
+        self, partition: Partition, walk_id: str, hour: float, *pages: Sequence[object], last: bool = True
+    ) -> FoldCounts:
+        """Land a whole walk, a page a minute from `hour` on, and fold it; it is complete unless `last` is false."""
+        walk = Walk(partition, walk_id, at(hour))
+        for number, items in enumerate(pages, 1):
+            when = at(hour) + timedelta(minutes=number)
+            self.land(walk.page(items, when, last=last and number == len(pages)))
+        return self.fold()
+
+    def catalogue(self, walk_id: str, hour: float, *pages: Sequence[object], last: bool = True) -> FoldCounts:
+        return self.walk(CATALOGUE, walk_id, hour, *pages, last=last)
+
+    def rows(self, query: str) -> list[Row]:
+        with self.connection.begin():
+            return [tuple(row) for row in self.connection.exec_driver_sql(query)]
+
+    def row(self, query: str) -> Row:
+        (only,) = self.rows(query)
+        return only
+
+    def value(self, query: str) -> Any:  # noqa: ANN401 - a column is anything
+        (only,) = self.row(query)
+        return only
+
+    def do(self, statement: str) -> None:
+        with self.connection.begin():
+            self.connection.exec_driver_sql(statement)
+
+
+def emptied(connection: Connection) -> House:
+    with connection.begin():
+        for table in WAREHOUSE.sorted_tables:
+            connection.exec_driver_sql(f"DELETE FROM {table.fullname}")
+    return House(connection)

@@ -1,0 +1,125 @@
+"""What the warehouse must hold, told once more in plain Python: it knows events, and none of our code."""
+
+import json
+import re
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+Where = tuple[str, str, str]
+Key = tuple[str, str, str]
+
+
+@dataclass(frozen=True)
+class Event:
+    """A page received, or (without items) a walk given up. `aside` are places that must become no row."""
+
+    where: Where
+    walk_id: str
+    started_at: datetime
+    at: datetime
+    page: int
+    items: tuple[Any, ...] | None
+    last: bool = False
+    aside: tuple[int, ...] = ()
+
+
+@dataclass
+class Oracle:
+    accounts: dict[str, dict[str, Any]] = field(default_factory=dict)
+    history: list[list[Any]] = field(default_factory=list)
+    media: dict[Key, dict[str, Any]] = field(default_factory=dict)
+    walks: dict[Where, tuple[str, datetime]] = field(default_factory=dict)
+    quarantine: dict[tuple[str, Where, str], tuple[int, int, datetime]] = field(default_factory=dict)
+    missing: dict[Key, tuple[datetime, datetime]] = field(default_factory=dict)
+    seen: dict[str, set[Key]] = field(default_factory=dict)
+
+    def hear(self, event: Event) -> None:
+        if event.items is None:
+            return
+        for place, item in enumerate(event.items):
+            if event.where[0] == "accounts":
+                self._account(event, place, item)
+            else:
+                self._item(event, place, item)
+        if event.last:
+            (self._end_catalogue if event.where[0] == "accounts" else self._end_media)(event)
+            self.walks[event.where] = (event.walk_id, event.at)
+
+    def _set_aside(self, reason: str, event: Event, place: int, item: object) -> None:
+        text = json.dumps(item, separators=(",", ":"))
+        self.quarantine.setdefault((reason, event.where, text), (event.page, place, event.at))
+
+    def _account(self, event: Event, place: int, item: dict[str, str]) -> None:
+        if place in event.aside:
+            self._set_aside("broken", event, place, item)
+            return
+        known = self.accounts.get(item["id"])
+        if known is None or known["status"] != item["status"]:
+            for period in self.history:
+                if period[0] == item["id"] and period[3] is None:
+                    period[3] = event.at
+            self.history.append([item["id"], item["status"], event.at, None])
+        self.accounts[item["id"]] = {
+            "ig_username": item["ig_username"],
+            "status": item["status"],
+            "status_since": known["status_since"] if known and known["status"] == item["status"] else event.at,
+            "first_seen_at": known["first_seen_at"] if known else event.at,
+            "last_seen_at": event.at,
+            "removed_at": None,
+            "walk_id": event.walk_id,
+        }
+
+    def _end_catalogue(self, event: Event) -> None:
+        for row in self.accounts.values():
+            if row["walk_id"] != event.walk_id and row["removed_at"] is None:
+                row["removed_at"] = event.at
+
+    def _item(self, event: Event, place: int, item: dict[str, Any]) -> None:
+        if "id" not in item:
+            self._set_aside("The item has no id that gramhouse knows.", event, place, item)
+            return
+        key = (event.where[1], event.where[2], str(item["id"]))
+        self.seen.setdefault(event.walk_id, set()).add(key)
+        self.missing.pop(key, None)
+        known = self.media.get(key)
+        if known and same(known["payload"], item):
+            if known["removed_at"] is not None:
+                known.update(removed_at=None, removal=None, written_at=event.at, payload=item)
+            return
+        self.media[key] = {
+            "payload": item,
+            "first_seen_at": known["first_seen_at"] if known else event.at,
+            "written_at": event.at,
+            "changed_at": event.at,
+            "removed_at": None,
+            "removal": None,
+        }
+
+    def _end_media(self, event: Event) -> None:
+        _, account_id, surface = event.where
+        there = {
+            key: row for key, row in self.media.items() if key[:2] == (account_id, surface) and not row["removed_at"]
+        }
+        missed = there.keys() - self.seen.get(event.walk_id, set())
+        known_before = sum(row["first_seen_at"] < event.started_at for row in there.values())
+        newly = [key for key in missed if key not in self.missing]
+        brake = surface == "posts" and known_before > 0 and len(newly) > known_before / 2
+        before = self.walks.get(event.where)
+        for key in missed:
+            row = there[key]
+            last_seen = max(row["written_at"], before[1]) if before else row["written_at"]
+            since = event.at
+            if key in self.missing:
+                since, last_seen = self.missing.pop(key)
+            elif brake:
+                self.missing[key] = (event.at, last_seen)
+                continue
+            age = event.at - datetime.fromisoformat(row["payload"].get("timestamp") or row["first_seen_at"].isoformat())
+            expired = surface == "stories" and age >= timedelta(hours=24)
+            row.update(removed_at=since, written_at=last_seen, removal="expired" if expired else "removed")
+
+
+def same(one: object, other: object) -> bool:
+    texts = (re.sub(r"oe=\w+", "", json.dumps(item)) for item in (one, other))
+    return next(texts) == next(texts)

@@ -1,0 +1,63 @@
+"""Folding after every page, now and then, or once at the end leaves the same rows: those of the oracle."""
+
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from sqlalchemy import Connection
+
+from tests.warehouse.house import House, emptied
+from tests.warehouse.oracle import Oracle
+from tests.warehouse.story import CODES, PARTITIONS, Story, check_against_the_oracle, contents, tell
+
+
+def folded(connection: Connection, story: Story, cuts: set[int]) -> House:
+    """A warehouse into which the story is landed, folded after the landings numbered in `cuts` and at the end."""
+    house = emptied(connection)
+    done = 0
+    for cut in (*sorted(cuts), len(story)):
+        house.land(*(landing for landing, _ in story[done:cut]))
+        house.fold()
+        done = max(done, cut)
+    return house
+
+
+CODE = st.integers(0, CODES - 1)
+ROUNDS = st.lists(
+    st.tuples(st.integers(1, 30), st.lists(CODE, min_size=len(PARTITIONS), max_size=len(PARTITIONS))),
+    min_size=4,
+    max_size=8,
+)
+
+
+@settings(
+    max_examples=4,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    phases=[Phase.generate],
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(rounds=ROUNDS, now_and_then=st.sets(st.integers(1, 60), max_size=8))
+def test_any_story_folds_to_the_same_rows_however_it_is_cut(
+    open_house: Connection, rounds: list[tuple[int, list[int]]], now_and_then: set[int]
+) -> None:
+    story = list(tell(rounds))
+    oracle = Oracle()
+    for _, event in story:
+        oracle.hear(event)
+    once = folded(open_house, story, set())
+    check_against_the_oracle(once, oracle)
+    expected = contents(once)
+    assert contents(folded(open_house, story, now_and_then)) == expected
+    assert contents(folded(open_house, story, each_page(story))) == expected
+
+
+def each_page(story: Story) -> set[int]:
+    """Cut before a partition lands its second page since the last cut, so that no fold holds two pages of one walk."""
+    cuts: set[int] = set()
+    held: set[object] = set()
+    for number, (_, event) in enumerate(story):
+        if event.where in held:
+            cuts.add(number)
+            held.clear()
+        held.add(event.where)
+    return cuts

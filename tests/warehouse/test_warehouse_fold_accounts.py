@@ -1,0 +1,223 @@
+import json
+
+import pytest
+
+from models.landing import SetAside
+from models.partition import CATALOGUE
+from tests.warehouse.house import ANNA, BEN, POSTS, T0, House, Row, Walk, account, at
+
+HISTORY = "SELECT status, valid_from, valid_to FROM core.account_status_history ORDER BY valid_from, valid_to"
+STATE = "SELECT status, status_since, first_seen_at, last_seen_at, removed_at FROM core.accounts"
+
+
+def page_at(hour: float) -> object:
+    """The instant of the first page of a walk that `House.walk` begins at this hour."""
+    return at(hour + 1 / 60)
+
+
+def names(house: House) -> list[Row]:
+    return house.rows("SELECT account_id, ig_username, removed_at IS NOT NULL FROM core.accounts ORDER BY account_id")
+
+
+def test_new_accounts_land_with_their_first_period(house: House) -> None:
+    house.catalogue("c1", 0, [account(), account(BEN, name="ben", status="token_expired")])
+    assert names(house) == [(ANNA, "anna", False), (BEN, "ben", False)]
+    assert house.rows(f"{STATE} ORDER BY account_id") == [
+        ("active", page_at(0), page_at(0), page_at(0), None),
+        ("token_expired", page_at(0), page_at(0), page_at(0), None),
+    ]
+    assert house.rows(HISTORY) == [("active", page_at(0), None), ("token_expired", page_at(0), None)]
+
+
+def test_a_renamed_account_keeps_its_row_and_its_first_sight(house: House) -> None:
+    house.catalogue("c1", 0, [account()])
+    house.catalogue("c2", 24, [account(name="anna.bakes")])
+    assert names(house) == [(ANNA, "anna.bakes", False)]
+    assert house.row(STATE) == ("active", page_at(0), page_at(0), page_at(24), None)
+    assert house.rows(HISTORY) == [("active", page_at(0), None)]
+
+
+def test_every_change_of_status_closes_a_period_and_opens_one(house: House) -> None:
+    for night, status in enumerate(["active", "token_expired", "token_expired", "active"]):
+        house.catalogue(f"c{night}", 24 * night, [account(status=status)])
+    assert house.rows(HISTORY) == [
+        ("active", page_at(0), page_at(24)),
+        ("token_expired", page_at(24), page_at(72)),
+        ("active", page_at(72), None),
+    ]
+    assert house.row(STATE)[:2] == ("active", page_at(72))
+
+
+def test_several_changes_inside_one_fold_leave_every_period(house: House) -> None:
+    house.catalogue("c0", 0, [account()])
+    for night, status in enumerate(["token_expired", "token_expired", "active", "token_expired"], 1):
+        house.land(Walk(CATALOGUE, f"c{night}", at(24 * night)).page([account(status=status)], at(24 * night)))
+    house.fold()
+    assert house.rows(HISTORY) == [
+        ("active", page_at(0), at(24)),
+        ("token_expired", at(24), at(72)),
+        ("active", at(72), at(96)),
+        ("token_expired", at(96), None),
+    ]
+    assert house.row(STATE)[:3] == ("token_expired", at(96), page_at(0))
+
+
+def test_a_status_that_came_and_went_inside_one_fold_leaves_the_present_one_open(house: House) -> None:
+    house.catalogue("c0", 0, [account()])
+    for night, status in enumerate(["token_expired", "active"], 1):
+        house.land(Walk(CATALOGUE, f"c{night}", at(24 * night)).page([account(status=status)], at(24 * night)))
+    house.fold()
+    assert house.rows(HISTORY) == [
+        ("active", page_at(0), at(24)),
+        ("token_expired", at(24), at(48)),
+        ("active", at(48), None),
+    ]
+
+
+@pytest.mark.parametrize("pages", [[[0, 1]], [[0], [1]]], ids=["one page", "two pages"])
+def test_of_an_account_listed_twice_the_last_one_wins(house: House, pages: list[list[int]]) -> None:
+    versions = [account(name="old"), account(name="new", status="token_expired")]
+    house.catalogue("c1", 0, *([versions[i] for i in page] for page in pages))
+    assert names(house) == [(ANNA, "new", False)]
+    assert house.value("SELECT count(*) FROM core.account_status_history WHERE valid_to IS NULL") == 1
+
+
+def test_records_set_aside_become_no_row_but_go_to_quarantine_once(house: House) -> None:
+    broken = account(BEN, status="asleep")
+    aside = SetAside(1, "status: unknown", json.dumps(broken))
+    for night in range(2):
+        walk = Walk(CATALOGUE, f"c{night}", at(night), run_id=f"run-{night}")
+        items = [account(), broken, account("c", name="carl")]
+        house.land(walk.page(items, at(night), last=True, set_aside=(aside,)))
+        assert house.fold().quarantined == (1 if night == 0 else 0)
+    assert names(house) == [(ANNA, "anna", False), ("c", "carl", False)]
+    assert house.row("SELECT * FROM core.quarantine") == (
+        "status: unknown", "accounts", "", "", 1, 1, json.dumps(broken), "run-0", "c0-1", T0,
+    )  # fmt: skip
+
+
+def test_the_same_record_set_aside_twice_in_one_fold_is_quarantined_at_its_first_place(house: House) -> None:
+    walk = Walk(CATALOGUE, "c", T0)
+    asides = tuple(SetAside(position, "broken", "7") for position in (2, 0))
+    house.land(walk.page([7, account(), 7], at(1), set_aside=asides), walk.page([7], at(1), set_aside=asides[1:]))
+    assert house.fold().quarantined == 1
+    assert house.row("SELECT page, position FROM core.quarantine") == (1, 0)
+
+
+def test_only_a_complete_walk_of_the_catalogue_marks_accounts_removed(house: House) -> None:
+    both = [account(), account(BEN, name="ben")]
+    house.catalogue("c1", 0, both)
+    house.catalogue("c2", 24, [account()], last=False)
+    assert names(house) == [(ANNA, "anna", False), (BEN, "ben", False)]
+    house.walk(POSTS, "p", 25, [])
+    assert names(house) == [(ANNA, "anna", False), (BEN, "ben", False)]
+    house.catalogue("c3", 48, [account()])
+    assert names(house) == [(ANNA, "anna", False), (BEN, "ben", True)]
+    assert house.value(f"SELECT removed_at FROM core.accounts WHERE account_id = '{BEN}'") == page_at(48)
+
+
+def test_removal_keeps_the_instant_at_which_it_was_first_missed(house: House) -> None:
+    house.catalogue("c1", 0, [account(), account(BEN, name="ben")])
+    for night in (1, 2):
+        house.catalogue(f"d{night}", 24 * night, [account()])
+    assert house.value(f"SELECT removed_at FROM core.accounts WHERE account_id = '{BEN}'") == page_at(24)
+
+
+def test_an_account_that_returns_is_there_again_even_if_the_walk_breaks_off(house: House) -> None:
+    house.catalogue("c1", 0, [account(), account(BEN, name="ben")])
+    house.catalogue("c2", 24, [account()])
+    house.catalogue("c3", 48, [account(BEN, name="ben")], last=False)
+    assert names(house) == [(ANNA, "anna", False), (BEN, "ben", False)]
+    assert house.value(f"SELECT first_seen_at FROM core.accounts WHERE account_id = '{BEN}'") == page_at(0)
+
+
+def test_a_walk_resumed_over_folds_removes_nothing_that_an_earlier_fold_listed(house: House) -> None:
+    walk = Walk(CATALOGUE, "c", T0)
+    for number, who in enumerate([account(), account(BEN, name="ben")]):
+        house.land(walk.page([who], at(number), last=number == 1))
+        house.fold()
+    assert names(house) == [(ANNA, "anna", False), (BEN, "ben", False)]
+
+
+def test_an_empty_page_folds(house: House) -> None:
+    house.catalogue("c1", 0, [], [account()], [])
+    assert names(house) == [(ANNA, "anna", False)]
+    assert house.row("SELECT resource, account_id, surface, walk_id FROM core.walks") == ("accounts", "", "", "c1")
+
+
+def test_unknown_fields_are_recorded_once_with_their_first_sight(house: House) -> None:
+    for night in range(2):
+        walk = Walk(CATALOGUE, f"c{night}", at(night))
+        house.land(walk.page([account()], at(night), unknown_fields=("items[].tier", "items[].a'b", "total")))
+        media_walk = Walk(POSTS, f"p{night}", at(night))
+        house.land(media_walk.page([], at(night), unknown_fields=("total",)), media_walk.page([], at(9)))
+        house.fold()
+    assert house.rows("SELECT resource, path, first_seen_at FROM core.fields ORDER BY ALL") == [
+        ("account", "a'b", T0),
+        ("account", "tier", T0),
+        ("account_page", "total", T0),
+        ("media_page", "total", T0),
+    ]
+
+
+def test_the_first_to_land_gives_a_field_its_first_sight_however_the_pages_are_folded(house: House) -> None:
+    late = Walk(POSTS, "p", T0).page([], at(2), unknown_fields=("total",))
+    early = Walk(CATALOGUE, "c", T0).page([], at(1), unknown_fields=("total",))
+    other = Walk(POSTS, "q", T0).page([], at(1), unknown_fields=("total",))
+    house.land(late, early, other)
+    house.fold()
+    assert house.value("SELECT first_seen_at FROM core.fields WHERE resource = 'media_page'") == at(2)
+
+
+def test_ids_and_names_with_quotes_are_only_data(house: House) -> None:
+    evil = "x'; DROP TABLE core.accounts; --\"$.["
+    house.catalogue("c1", 0, [account(evil, name=evil)])
+    house.catalogue("c2", 24, [account()])
+    assert names(house) == [(ANNA, "anna", False), (evil, evil, True)]
+
+
+def test_an_account_whose_doubled_key_hides_its_id_from_duckdb_goes_to_quarantine(house: House) -> None:
+    doubled = f'{{"id":null,"id":"{BEN}","ig_username":"ben","public_id":"k","status":"active"}}'
+    text = f'{{"items":[{doubled},{json.dumps(account())}],"next_cursor":null}}'
+    house.land(Walk(CATALOGUE, "c", T0).page([{}, {}], at(1), last=True, text=text))
+    assert house.fold().quarantined == 1
+    assert names(house) == [(ANNA, "anna", False)]
+    assert house.row("SELECT reason, position, payload FROM core.quarantine") == (
+        "DuckDB finds no account in it.",
+        0,
+        doubled,
+    )
+
+
+def set_aside(record: dict[str, object]) -> SetAside:
+    return SetAside(0, "status: of no known kind", json.dumps(record))
+
+
+def test_a_known_account_whose_record_is_set_aside_is_not_gone(house: House) -> None:
+    house.catalogue("c1", 0, [account(), account(BEN, name="ben")])
+    odd = account(status="paused")
+    walk = Walk(CATALOGUE, "c2", at(24))
+    house.land(walk.page([odd, account(BEN, name="ben")], at(25), last=True, set_aside=(set_aside(odd),)))
+    house.fold()
+    assert names(house) == [(ANNA, "anna", False), (BEN, "ben", False)]
+    assert house.row(f"{STATE} WHERE account_id = '{ANNA}'") == ("active", page_at(0), page_at(0), at(25), None)
+
+
+def test_a_record_set_aside_does_not_take_the_place_of_a_later_sighting(house: House) -> None:
+    house.catalogue("c1", 0, [account()])
+    odd = account(status="paused")
+    walk = Walk(CATALOGUE, "c2", at(24))
+    house.land(walk.page([odd], at(25), set_aside=(set_aside(odd),)))
+    house.land(walk.page([account(name="anna.bakes")], at(26), last=True))
+    house.fold()
+    assert house.row(STATE)[3] == at(26)
+    assert names(house) == [(ANNA, "anna.bakes", False)]
+
+
+@pytest.mark.parametrize("payload", ["null", '"text"', "[1]", "{}", '{"id": 17}'])
+def test_a_record_without_an_id_touches_nobody(house: House, payload: str) -> None:
+    house.catalogue("c1", 0, [account()])
+    walk = Walk(CATALOGUE, "c2", at(24))
+    house.land(walk.page([json.loads(payload)], at(25), last=True, set_aside=(SetAside(0, "odd", payload),)))
+    house.fold()
+    assert names(house) == [(ANNA, "anna", True)]

@@ -1,0 +1,115 @@
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from connectors.warehouse import ledger
+from connectors.warehouse.report import Concern, concerns, expired_accounts
+from models.landing import Landing
+from models.ledger import Outcome, OutcomeKind, RunState
+from models.partition import CATALOGUE, Partition
+from tests.warehouse.house import ANNA, BEN, POSTS, STORIES, T0, House, account, at
+
+DAY = timedelta(hours=24)
+
+
+def begin(house: House, run_id: str, hour: float, kind: str = "sync") -> tuple[str, ...]:
+    with house.connection.begin():
+        return ledger.begin(house.connection, run_id, kind, now=at(hour), within=DAY, version="1.2")
+
+
+def finish(house: House, run_id: str, hour: float, state: RunState, **columns: object) -> None:
+    with house.connection.begin():
+        ledger.end(house.connection, run_id, state, now=at(hour), **columns)
+
+
+def outcome(kind: OutcomeKind, partition: Partition = POSTS, run_id: str = "r", **told: Any) -> Landing:  # noqa: ANN401
+    return Landing(outcomes=(Outcome(partition, run_id, kind, T0, at(1), **told),))
+
+
+def test_a_run_is_entered_and_closed_with_what_it_did(house: House) -> None:
+    assert begin(house, "r", 0) == ()
+    assert house.row("SELECT state, started_at, ended_at, carries_on, version FROM core.runs") == (
+        "running", T0, None, None, "1.2",
+    )  # fmt: skip
+    finish(house, "r", 2, RunState.PARTIAL, accounts=3, items=5, error_code="e", detail="It's so.")
+    assert house.row("SELECT state, ended_at, accounts, items, error_code, detail FROM core.runs") == (
+        "partial", at(2), 3, 5, "e", "It's so.",
+    )  # fmt: skip
+
+
+def test_a_run_that_died_is_marked_and_carried_on_with_those_before_it(house: House) -> None:
+    assert begin(house, "a", 0) == ()
+    assert begin(house, "b", 1) == ("a",)
+    assert begin(house, "c", 2) == ("b", "a")
+    assert house.rows("SELECT run_id, state, carries_on FROM core.runs ORDER BY started_at") == [
+        ("a", "interrupted", None),
+        ("b", "interrupted", "a"),
+        ("c", "running", "b"),
+    ]
+    finish(house, "c", 3, RunState.COMPLETE)
+    assert begin(house, "d", 4) == ()
+
+
+def test_a_chain_that_began_too_long_ago_is_not_carried_on(house: House) -> None:
+    begin(house, "a", 0)
+    assert begin(house, "b", 24) == ("a",)
+    assert begin(house, "c", 24.1) == ()
+    assert begin(house, "d", 25) == ("c",)
+
+
+def test_a_backfill_carries_on_no_sync_but_marks_it_dead(house: House) -> None:
+    begin(house, "a", 0)
+    assert begin(house, "b", 1, kind="backfill") == ()
+    assert house.value("SELECT state FROM core.runs WHERE run_id = 'a'") == "interrupted"
+    assert begin(house, "c", 2) == ("a",)
+
+
+def test_outcomes_are_tallied_by_kind_with_their_pages_and_records(house: House) -> None:
+    house.land(
+        outcome(OutcomeKind.COMPLETE, CATALOGUE, pages=1, items=2),
+        outcome(OutcomeKind.COMPLETE, POSTS, pages=3, items=40),
+        outcome(OutcomeKind.SKIPPED, STORIES),
+        outcome(OutcomeKind.FAILED, POSTS, run_id="other", pages=9, items=9),
+    )
+    with house.connection.begin():
+        counted, pages, items = ledger.tally(house.connection, "r")
+        assert (counted.kinds, counted.total, pages, items) == (
+            {OutcomeKind.COMPLETE: 2, OutcomeKind.SKIPPED: 1}, 3, 4, 42,
+        )  # fmt: skip
+        counted, pages, items = ledger.tally(house.connection, "none")
+        assert (counted.total, pages, items) == (0, 0, 0)
+
+
+def test_two_outcomes_of_one_partition_are_refused(house: House) -> None:
+    house.land(outcome(OutcomeKind.COMPLETE), outcome(OutcomeKind.FAILED))
+    with house.connection.begin(), pytest.raises(ValueError, match=f"two outcomes of .*{ANNA}.* in run r"):
+        ledger.tally(house.connection, "r")
+
+
+def test_concerns_group_what_went_wrong_with_the_most_first(house: House) -> None:
+    told: dict[str, Any] = {
+        "error_code": "rate_limited",
+        "resume_after": at(5),
+        "correlation_id": "c1",
+        "detail": "Wait.",
+    }
+    house.land(
+        outcome(OutcomeKind.COMPLETE, STORIES),
+        outcome(OutcomeKind.FAILED, CATALOGUE, error_code="timeout"),
+        outcome(OutcomeKind.DEFERRED, POSTS, **told),
+        outcome(OutcomeKind.DEFERRED, Partition("media", BEN, "posts"), **told | {"resume_after": at(6)}),
+        outcome(OutcomeKind.SKIPPED, Partition("media", BEN, "stories")),
+    )
+    with house.connection.begin():
+        assert concerns(house.connection, "r") == (
+            Concern(OutcomeKind.DEFERRED, "rate_limited", 2, 2, f"posts of account {ANNA}", "c1", "Wait.", at(6)),
+            Concern(OutcomeKind.FAILED, "timeout", 1, 1, "the account catalogue", None, None, None),
+        )
+
+
+def test_expired_accounts_are_those_still_listed(house: House) -> None:
+    house.catalogue("a", 0, [account(ANNA, status="token_expired"), account(BEN, status="token_expired")])
+    house.catalogue("b", 24, [account(ANNA, status="token_expired"), account("c")])
+    with house.connection.begin():
+        assert expired_accounts(house.connection) == 1

@@ -1,0 +1,278 @@
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import duckdb
+import pytest
+from sqlalchemy import Connection
+
+from connectors.warehouse import ledger
+from connectors.warehouse.connection import connect
+from connectors.warehouse.errors import WarehouseUnusable
+from connectors.warehouse.publish import publish
+from connectors.warehouse.snapshot import open_snapshot
+from models.landing import Landing
+from models.ledger import Outcome, OutcomeKind, RunState
+from models.partition import CATALOGUE, Partition, media
+from models.tables import SNAPSHOT
+from models.views import views
+from tests.warehouse.house import ANNA, BEN, POSTS, STORIES, T0, House, Row, Walk, account, at
+
+
+@pytest.fixture
+def kept(path: Path) -> Iterator[House]:
+    """A warehouse in a file, open for writing."""
+    with connect(path) as connection:
+        yield House(connection)
+
+
+@pytest.fixture
+def snapshot(tmp_path: Path) -> Path:
+    return tmp_path / "out" / "analytics.duckdb"
+
+
+def outcome(partition: Partition, run_id: str, kind: OutcomeKind, hour: float) -> Landing:
+    return Landing(outcomes=(Outcome(partition, run_id, kind, at(hour), at(hour)),))
+
+
+def fill(house: House) -> None:
+    """Two nights: Ben's token expires on the second, his posts are skipped, and Carl is gone."""
+    everyone = [account(), account(BEN, name="ben"), account("carl", name="carl")]
+    house.catalogue("c1", 0, everyone)
+    house.walk(POSTS, "p1", 1, [{"id": str(n), "timestamp": f"2026-01-0{n + 1}T00:00:00Z"} for n in range(5)])
+    house.walk(STORIES, "s1", 2, [{"id": "9"}])
+    house.walk(media(BEN, "posts"), "b1", 3, [{"id": "1"}])
+    house.catalogue("c2", 24, [account(), account(BEN, name="ben", status="token_expired")])
+    house.walk(POSTS, "p2", 25, [{"id": str(n), "timestamp": f"2026-01-0{n + 1}T00:00:00Z"} for n in range(4)])
+    house.walk(STORIES, "s2", 50, [{"caption": "no id"}])
+    for night, kind in enumerate((OutcomeKind.COMPLETE, OutcomeKind.SKIPPED)):
+        run_id, hour = f"run-{night}", 24 * night + 4
+        with house.connection.begin():
+            ledger.begin(house.connection, run_id, "sync", now=at(hour), within=timedelta(0), version="1")
+            ledger.end(house.connection, run_id, RunState.COMPLETE, now=at(hour + 1))
+        house.land(
+            outcome(CATALOGUE, run_id, OutcomeKind.COMPLETE, hour),
+            outcome(POSTS, run_id, OutcomeKind.COMPLETE, hour),
+            outcome(media(BEN, "posts"), run_id, kind, hour),
+            outcome(media("carl", "posts"), run_id, OutcomeKind.NOT_FOUND, hour),
+        )
+
+
+def put(house: House | Connection, snapshot: Path, hour: float = 60) -> int:
+    connection = house.connection if isinstance(house, House) else house
+    return publish(connection, snapshot, at=at(hour), version="1.2.3")
+
+
+def ask(snapshot: Path, query: str) -> list[Row]:
+    with open_snapshot(snapshot) as opened:
+        return opened.ask(query).rows
+
+
+def ask_elsewhere(snapshot: Path, query: str) -> str:
+    """Ask from another process: within one, DuckDB hands out a file that is already open."""
+    code = "import duckdb, sys; print(duckdb.connect(sys.argv[1], read_only=True).execute(sys.argv[2]).fetchall())"
+    command = [sys.executable, "-c", code, str(snapshot), query]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def names_in(folder: Path) -> list[str]:
+    return sorted(entry.name for entry in folder.iterdir())
+
+
+def test_every_declared_table_and_column_is_there_with_its_comment(house: House, snapshot: Path) -> None:
+    put(house, snapshot)
+    tables = ask(snapshot, "SELECT table_name, comment FROM duckdb_tables() ORDER BY ALL")
+    assert tables == sorted((table.name, table.comment) for table in SNAPSHOT.sorted_tables)
+    columns = ask(snapshot, "SELECT table_name, column_name, comment FROM duckdb_columns() WHERE NOT internal")
+    declared = {(t.name, c.name, c.comment) for t in SNAPSHOT.sorted_tables for c in t.columns}
+    assert declared <= set(columns)
+    assert {name for name, *_ in set(columns) - declared} <= {view.name for view in views()}
+    assert dict(ask(snapshot, "SELECT view_name, comment FROM duckdb_views() WHERE NOT internal")) == {
+        view.name: view.comment for view in views()
+    }
+    assert ask(snapshot, "SELECT count(*) FROM duckdb_indexes()") == [(0,)]
+
+
+def test_the_snapshot_says_what_it_is(house: House, snapshot: Path) -> None:
+    assert put(house, snapshot) == snapshot.stat().st_size
+    assert ask(snapshot, "SELECT * FROM published") == [(at(60), "1.2.3")]
+
+
+def test_accounts_and_media_are_as_last_seen(house: House, snapshot: Path) -> None:
+    fill(house)
+    put(house, snapshot)
+    seen, missed = at(0) + timedelta(minutes=1), at(24) + timedelta(minutes=1)
+    assert ask(snapshot, "SELECT account_id, token_expired_since, last_seen_at, removed_at FROM accounts") == [
+        (ANNA, None, missed, None),
+        (BEN, missed, missed, None),
+        ("carl", None, seen, missed),
+    ]
+    assert ask(snapshot, "SELECT surface, media_id, ig_username, last_seen_at, removal FROM media") == [
+        *(
+            ("posts", n, "anna", at(1 if n == "4" else 25) + timedelta(minutes=1), "removed" if n == "4" else None)
+            for n in ("4", "3", "2", "1", "0")
+        ),
+        ("stories", "9", "anna", at(2) + timedelta(minutes=1), "expired"),
+        ("posts", "1", "ben", at(3) + timedelta(minutes=1), None),
+    ]
+    assert ask(snapshot, "SELECT reason, surface FROM quarantine") == [
+        ("The item has no id that gramhouse knows.", "stories")
+    ]
+
+
+def test_rows_lie_sorted_by_account_even_when_there_are_many(house: House, snapshot: Path) -> None:
+    house.do("SET threads = 4")
+    house.do("""
+INSERT INTO core.media BY NAME
+SELECT
+    lpad((i * 7919 % 997)::VARCHAR, 4, '0') AS account_id, 'posts' AS surface, i::VARCHAR AS media_id,
+    '{}'::JSON AS payload, i AS digest, now() AS first_seen_at, now() AS written_at, now() AS changed_at
+FROM range(400000) AS r(i)
+""")
+    put(house, snapshot)
+    house.do("SET threads = 1")
+    query = "SELECT count(*) FROM (SELECT account_id < lag(account_id) OVER (ORDER BY rowid) AS back FROM media)"
+    assert ask(snapshot, f"{query} WHERE back") == [(0,)]
+    assert ask(snapshot, "SELECT count(*) FROM media") == [(400_000,)]
+
+
+def test_freshness_tells_the_last_complete_walk_and_the_last_outcome(house: House, snapshot: Path) -> None:
+    fill(house)
+    put(house, snapshot)
+    found = ask(snapshot, "SELECT account_id, surface, complete_at, outcome, last_tried_at FROM freshness ORDER BY 1")
+    walks = {(a, s): t for r, a, s, t in ask(snapshot, "SELECT * FROM walks") if r == "media"}
+    outcomes = ask(snapshot, "SELECT account_id, surface, outcome, ended_at FROM run_outcomes WHERE resource = 'media'")
+    last: dict[tuple[str, str], tuple[datetime, str]] = {}
+    for account_id, surface, kind, ended_at in outcomes:
+        known = last.get((account_id, surface))
+        last[account_id, surface] = max((ended_at, kind), known) if known else (ended_at, kind)
+    listed = {row[0] for row in ask(snapshot, "SELECT account_id FROM accounts WHERE removed_at IS NULL")}
+    assert found == sorted(
+        (account_id, surface, walks.get((account_id, surface)), kind, ended_at)
+        for (account_id, surface), (ended_at, kind) in last.items()
+        if account_id in listed
+    )
+    assert [row[3] for row in found] == ["complete", "skipped"]
+    assert ask(snapshot, "SELECT bool_and(stale_for = now() - complete_at) FROM freshness") == [(True,)]
+
+
+def test_expired_accounts_are_named_with_the_age_of_their_media(house: House, snapshot: Path) -> None:
+    fill(house)
+    put(house, snapshot)
+    assert ask(snapshot, "SELECT * FROM expired_accounts") == [
+        (BEN, "ben", at(24) + timedelta(minutes=1), at(3) + timedelta(minutes=1))
+    ]
+
+
+def test_it_opens_elsewhere_while_the_warehouse_is_open(kept: House, snapshot: Path) -> None:
+    kept.walk(POSTS, "p", 0, [{"id": "1"}])
+    put(kept, snapshot)
+    kept.land(Walk(POSTS, "q", T0).page([{"id": "2"}], at(1)))
+    assert ask_elsewhere(snapshot, "SELECT media_id FROM media") == "[('1',)]"
+
+
+def test_an_open_reader_keeps_the_old_snapshot_and_a_new_one_sees_the_new(kept: House, snapshot: Path) -> None:
+    kept.walk(POSTS, "p", 0, [{"id": "1"}])
+    put(kept, snapshot)
+    with open_snapshot(snapshot) as reader:
+        for night in range(2, 5):
+            kept.walk(POSTS, f"p{night}", night, [{"id": str(number)} for number in range(night)])
+            put(kept, snapshot)
+            assert reader.ask("SELECT count(*) FROM media").rows == [(1,)]
+            assert ask_elsewhere(snapshot, "SELECT count(*) FROM media") == f"[({night},)]"
+    assert ask(snapshot, "SELECT count(*) FROM media") == [(4,)]
+
+
+def test_nothing_but_the_snapshot_is_left_and_left_overs_are_removed(kept: House, snapshot: Path) -> None:
+    snapshot.parent.mkdir()
+    (snapshot.parent / ".analytics.duckdb.next").write_bytes(b"half a draft of a run that was killed")
+    (snapshot.parent / ".analytics.duckdb.next.wal").write_bytes(b"and its log")
+    for _ in range(2):
+        put(kept, snapshot)
+        assert names_in(snapshot.parent) == ["analytics.duckdb"]
+
+
+def test_the_snapshot_knows_nothing_of_the_warehouse(path: Path, snapshot: Path) -> None:
+    with connect(path) as connection:
+        fill(House(connection))
+        put(connection, snapshot)
+    path.unlink()
+    moved = snapshot.rename(snapshot.with_name("elsewhere.duckdb"))
+    for view in views():
+        assert ask(moved, f"SELECT count(*) > 0 FROM {view.name}") == [(True,)]
+
+
+def test_names_of_files_with_quotes_are_no_trouble(tmp_path: Path) -> None:
+    snapshot = tmp_path / 'it\'s "so".duckdb'
+    with connect(tmp_path / "ware\"house's.duckdb") as connection:
+        for _ in range(2):
+            put(connection, snapshot)
+            House(connection).walk(POSTS, "p", 0, [])
+    assert ask(snapshot, "SELECT count(*) FROM published") == [(1,)]
+
+
+def check_refused(house: House, snapshot: Path) -> str:
+    with pytest.raises(WarehouseUnusable) as raised:
+        put(house, snapshot)
+    message = str(raised.value)
+    assert str(snapshot) in message
+    assert "\n" not in message
+    assert "Traceback" not in message
+    return message
+
+
+def test_a_folder_in_the_way_of_the_draft_is_told_and_the_old_snapshot_stays(kept: House, snapshot: Path) -> None:
+    put(kept, snapshot)
+    draft = snapshot.parent / ".analytics.duckdb.next"
+    draft.mkdir()
+    assert "The last snapshot stays" in check_refused(kept, snapshot)
+    assert ask(snapshot, "SELECT version FROM published") == [("1.2.3",)]
+    draft.rmdir()
+    assert put(kept, snapshot) > 0
+
+
+def test_a_folder_where_the_snapshot_belongs_is_told(kept: House, snapshot: Path) -> None:
+    snapshot.mkdir(parents=True)
+    (snapshot / "precious").touch()
+    check_refused(kept, snapshot)
+    assert names_in(snapshot) == ["precious"]
+    kept.walk(POSTS, "p", 0, [{"id": "1"}])
+
+
+def test_a_file_where_the_folder_belongs_is_told(kept: House, snapshot: Path) -> None:
+    snapshot.parent.touch()
+    check_refused(kept, snapshot)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_folder_that_must_not_be_written_is_told(kept: House, snapshot: Path) -> None:
+    put(kept, snapshot)
+    snapshot.parent.chmod(0o500)
+    check_refused(kept, snapshot)
+    assert ask(snapshot, "SELECT version FROM published") == [("1.2.3",)]
+
+
+@pytest.mark.parametrize("broken", ["core.accounts", "core.media", "core.walks"])
+def test_a_draft_that_fails_half_way_leaves_the_writer_and_the_old_snapshot_sound(
+    kept: House, snapshot: Path, broken: str
+) -> None:
+    put(kept, snapshot)
+    kept.do(f"ALTER TABLE {broken} RENAME TO hidden")
+    check_refused(kept, snapshot)
+    assert ask(snapshot, "SELECT version FROM published") == [("1.2.3",)]
+    kept.do(f"ALTER TABLE core.hidden RENAME TO {broken.removeprefix('core.')}")
+    kept.walk(POSTS, "p", 0, [{"id": "1"}])
+    put(kept, snapshot)
+    assert ask(snapshot, "SELECT media_id FROM media") == [("1",)]
+    assert names_in(snapshot.parent) == ["analytics.duckdb"]
+
+
+def test_the_published_file_is_not_written_again(kept: House, snapshot: Path) -> None:
+    put(kept, snapshot)
+    attached = "SELECT database_name FROM duckdb_databases() WHERE NOT internal"
+    assert kept.rows(attached) == [("warehouse",)]
+    with duckdb.connect(str(snapshot), read_only=True) as reader:
+        assert reader.execute("SELECT count(*) FROM published").fetchall() == [(1,)]

@@ -1,0 +1,190 @@
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from connectors.warehouse.publish import publish
+from connectors.warehouse.snapshot import open_snapshot
+from tests.warehouse.house import POSTS, STORIES, House, Item, Row, Walk, at
+
+GONE = "SELECT media_id, removed_at, removal FROM core.media WHERE removed_at IS NOT NULL ORDER BY media_id"
+
+
+def end(hour: float) -> datetime:
+    """When a walk of one page that `House.walk` begins at this hour is complete."""
+    return at(hour) + timedelta(minutes=1)
+
+
+def posts(*numbers: int) -> list[Item]:
+    return [{"id": str(number)} for number in numbers]
+
+
+def last_seen(house: House, folder: Path) -> dict[str, Row]:
+    """What the snapshot tells analysts of each item: last_seen_at and removed_at."""
+    publish(house.connection, folder / "s.duckdb", at=at(0), version="1")
+    with open_snapshot(folder / "s.duckdb") as snapshot:
+        return {row[0]: row[1:] for row in snapshot.ask("SELECT media_id, last_seen_at, removed_at FROM media").rows}
+
+
+def test_a_complete_walk_marks_what_it_did_not_see(house: House) -> None:
+    house.walk(POSTS, "a", 0, posts(1, 2), posts(3))
+    assert house.walk(POSTS, "b", 24, posts(1, 3)).removed == 1
+    assert house.rows(GONE) == [("2", end(24), "removed")]
+    assert house.walk(POSTS, "c", 48, posts(1, 3)).removed == 0
+    assert house.rows(GONE) == [("2", end(24), "removed")]
+
+
+def test_walks_that_break_off_mark_nothing(house: House) -> None:
+    house.walk(POSTS, "a", 0, posts(1, 2, 3))
+    house.walk(POSTS, "b", 24, posts(1, 2), last=False)
+    given_up = Walk(POSTS, "c", at(48))
+    house.land(given_up.page(posts(1, 2), at(48)), given_up.abandon(at(49)))
+    house.fold()
+    assert house.rows(GONE) == []
+
+
+def test_a_walk_of_one_surface_says_nothing_of_the_other(house: House) -> None:
+    house.walk(POSTS, "a", 0, posts(1, 2, 3))
+    house.walk(STORIES, "b", 24, posts(1))
+    assert house.rows(GONE) == []
+
+
+def test_a_walk_resumed_in_another_fold_remembers_what_it_saw(house: House) -> None:
+    house.walk(POSTS, "a", 0, posts(1, 2, 3))
+    walk = Walk(POSTS, "b", at(24))
+    house.land(walk.page(posts(1), at(24)))
+    house.fold()
+    house.land(walk.page(posts(2), at(30)))
+    house.fold()
+    assert house.value("SELECT count(*) FROM ops.seen") == 2
+    house.land(walk.page([], at(31), last=True))
+    house.fold()
+    assert house.rows(GONE) == [("3", at(31), "removed")]
+    assert house.value("SELECT count(*) FROM ops.seen") == 0
+
+
+def test_a_walk_restarted_does_not_borrow_what_the_one_given_up_saw(house: House) -> None:
+    house.walk(POSTS, "a", 0, posts(1, 2, 3))
+    given_up = Walk(POSTS, "b", at(24))
+    house.land(given_up.page(posts(3), at(24)))
+    house.fold()
+    house.land(given_up.abandon(at(25)))
+    house.walk(POSTS, "c", 26, posts(1, 2))
+    assert house.rows(GONE) == [("3", end(26), "removed")]
+
+
+def test_two_complete_walks_in_one_fold_are_settled_one_after_the_other(house: House) -> None:
+    """A walk's end is not lost because its partition was walked again before anyone folded."""
+    first, second, third = Walk(POSTS, "a", at(0)), Walk(POSTS, "b", at(24)), Walk(POSTS, "c", at(48))
+    house.land(
+        first.page(posts(1, 2, 3), at(0), last=True),
+        second.page(posts(1, 2), at(24), last=True),
+        third.page(posts(3), at(48)),
+    )
+    counts = house.fold()
+    assert (counts.added, counts.removed, counts.returned) == (3, 1, 1)
+    assert house.rows(GONE) == []
+    assert house.value("SELECT walk_id FROM core.walks") == "b"
+
+
+def test_stories_past_their_day_expired_and_younger_ones_were_removed(house: House) -> None:
+    def published(hour: float) -> str:
+        return at(hour).isoformat()
+
+    stories = [
+        {"id": "1", "timestamp": published(-23)},
+        {"id": "2", "timestamp": published(-22.9)},
+        {"id": "3", "timestamp": published(0)},
+        {"id": "4", "timestamp": "garbage"},
+    ]
+    house.walk(STORIES, "a", 0, stories)
+    assert house.walk(STORIES, "b", 59 / 60, []).expired == 1
+    assert house.rows(GONE) == [(n, at(1), "expired" if n == "1" else "removed") for n in "1234"]
+
+
+def test_a_story_that_does_not_tell_its_age_is_as_old_as_its_first_sight(house: House) -> None:
+    house.walk(STORIES, "a", 0, posts(1))
+    house.walk(STORIES, "b", 12, posts(1, 2))
+    house.walk(STORIES, "c", 24, [])
+    assert house.rows(GONE) == [("1", end(24), "expired"), ("2", end(24), "removed")]
+
+
+def test_posts_never_expire_however_old(house: House) -> None:
+    house.walk(POSTS, "a", 0, [{"id": "1", "timestamp": "2016-01-01T00:00:00Z"}, *posts(2)])
+    assert house.walk(POSTS, "b", 24, posts(2)).removed == 1
+
+
+def test_what_returns_is_there_again_with_its_first_sight(house: House) -> None:
+    house.walk(POSTS, "a", 0, posts(1, 2))
+    house.walk(POSTS, "b", 24, posts(1))
+    counts = house.walk(POSTS, "c", 48, posts(1, 2))
+    assert (counts.returned, counts.added, counts.changed) == (1, 0, 0)
+    assert house.row("SELECT first_seen_at, changed_at, removed_at, removal FROM core.media WHERE media_id = '2'") == (
+        end(0),
+        end(0),
+        None,
+        None,
+    )
+
+
+def test_half_of_the_posts_may_go_at_once(house: House) -> None:
+    house.walk(POSTS, "a", 0, posts(1, 2, 3, 4))
+    assert house.walk(POSTS, "b", 24, posts(1, 2)).removed == 2
+
+
+def test_new_posts_make_no_room_for_a_mass_disappearance(house: House) -> None:
+    house.walk(POSTS, "a", 0, posts(1, 2, 3))
+    assert house.walk(POSTS, "b", 24, posts(1, *range(10, 30))).removed == 0
+    assert house.value("SELECT count(*) FROM ops.missing") == 2
+
+
+def test_a_mass_disappearance_is_marked_by_the_second_walk_as_of_the_first(house: House, tmp_path: Path) -> None:
+    house.walk(POSTS, "a", 0, posts(1, 2, 3, 4))
+    assert house.walk(POSTS, "b", 24, posts(1)).removed == 0
+    seen = last_seen(house, tmp_path)
+    assert seen == {"1": (end(24), None)} | dict.fromkeys("234", (end(0), None))
+    house.walk(POSTS, "partial", 30, posts(1), last=False)
+    assert last_seen(house, tmp_path) == seen
+    assert house.walk(POSTS, "c", 48, posts(1)).removed == 3
+    assert house.rows(GONE) == [(n, end(24), "removed") for n in "234"]
+    assert house.value("SELECT count(*) FROM ops.missing") == 0
+    assert last_seen(house, tmp_path) == {"1": (end(48), None)} | dict.fromkeys("234", (end(0), end(24)))
+
+
+def test_a_return_cancels_the_doubt(house: House, tmp_path: Path) -> None:
+    house.walk(POSTS, "a", 0, posts(1, 2, 3, 4))
+    house.walk(POSTS, "b", 24, posts(1))
+    assert house.walk(POSTS, "c", 48, posts(1, 2, 3, 4)).untouched
+    assert last_seen(house, tmp_path) == dict.fromkeys("1234", (end(48), None))
+    house.walk(POSTS, "d", 72, posts(1, 2, 3))
+    assert house.rows(GONE) == [("4", end(72), "removed")]
+
+
+def test_whoever_was_seen_by_a_walk_that_broke_off_must_be_missed_twice_again(house: House) -> None:
+    house.walk(POSTS, "a", 0, posts(1, 2, 3, 4))
+    house.walk(POSTS, "b", 24, posts(1))
+    house.walk(POSTS, "c", 48, posts(2, 3, 4), last=False)
+    assert house.value("SELECT count(*) FROM ops.missing") == 0
+    assert house.walk(POSTS, "d", 72, posts(1)).removed == 0
+    assert house.walk(POSTS, "e", 96, posts(1)).removed == 3
+    assert house.rows(GONE) == [(n, end(72), "removed") for n in "234"]
+
+
+def test_posts_that_go_while_others_are_in_doubt_are_judged_by_themselves(house: House) -> None:
+    house.walk(POSTS, "a", 0, posts(*range(10)))
+    house.walk(POSTS, "b", 24, posts(0, 1, 2, 3))
+    assert house.walk(POSTS, "c", 48, posts(0, 1, 2)).removed == 7
+    assert house.value("SELECT removed_at FROM core.media WHERE media_id = '3'") == end(48)
+    assert house.value("SELECT removed_at FROM core.media WHERE media_id = '9'") == end(24)
+
+
+@pytest.mark.parametrize("pages", [1, 2])
+def test_an_account_that_shows_nothing_any_more_is_a_mass_disappearance(house: House, pages: int) -> None:
+    house.walk(POSTS, "a", 0, posts(1))
+    assert house.walk(POSTS, "b", 24, *([[]] * pages)).removed == 0
+    assert house.walk(POSTS, "c", 48, []).removed == 1
+
+
+def test_stories_have_no_brake(house: House) -> None:
+    house.walk(STORIES, "a", 0, posts(1, 2, 3))
+    assert house.walk(STORIES, "b", 1, []).removed == 3

@@ -1,0 +1,232 @@
+import asyncio
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import Connection
+
+from connectors.warehouse.errors import WarehouseUnusable
+from connectors.warehouse.fold import FoldCounts
+from connectors.warehouse.holder import holder
+from connectors.warehouse.snapshot import open_snapshot
+from connectors.warehouse.writer import Warehouse, open_warehouse
+from models.landing import Landing
+from models.partition import media
+from tests.warehouse.house import POSTS, T0, Walk, at
+
+pytestmark = pytest.mark.anyio
+
+
+def opened(path: Path, fold_bytes: int = 10**9) -> Any:  # noqa: ANN401 - an async context manager
+    return open_warehouse(path, "gramhouse sync", now=T0, fold_bytes=fold_bytes, pause=lambda _: None)
+
+
+def ask(query: str) -> Callable[[Connection], Any]:
+    return lambda connection: connection.exec_driver_sql(query).scalar()
+
+
+def page(number: int) -> Landing:
+    return Walk(media(f"account-{number}", "posts"), f"w{number}", T0).page([{"id": str(number)}], at(1), last=True)
+
+
+def spoilt() -> Landing:
+    good = page(0)
+    assert good.page is not None
+    return replace(good, page=replace(good.page, body=None))  # type: ignore[arg-type]
+
+
+class Gate:
+    """Keeps the writer's thread busy until it is opened."""
+
+    def __init__(self, warehouse: Warehouse) -> None:
+        self._open = threading.Event()
+        self._busy = asyncio.create_task(warehouse.transact(self._wait))
+
+    def _wait(self, _: Connection) -> None:
+        assert self._open.wait(timeout=30)
+
+    async def open(self) -> None:
+        self._open.set()
+        await self._busy
+
+
+async def turn() -> None:
+    """Let every task run as far as it can without the writer's thread."""
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+
+async def test_many_land_at_once_and_each_is_durable_and_numbered(path: Path) -> None:
+    async with opened(path) as warehouse:
+        await asyncio.gather(*(warehouse.land(page(n)) for n in range(600)))
+        assert await warehouse.transact(ask("SELECT count(DISTINCT seq) FROM ops.staging")) == 600
+        assert await warehouse.transact(ask("SELECT max(seq) FROM ops.checkpoints")) == 600
+    async with opened(path) as warehouse:
+        await warehouse.land(page(600))
+        assert await warehouse.transact(ask("SELECT max(seq) FROM ops.staging")) == 601
+
+
+async def test_landings_that_arrive_together_share_a_commit_and_its_failure(path: Path) -> None:
+    async with opened(path) as warehouse:
+        landings = [page(1), page(2), spoilt(), page(3)]
+        ended = await asyncio.gather(*map(warehouse.land, landings), return_exceptions=True)
+        assert all(isinstance(error, WarehouseUnusable) for error in ended)
+        assert len(str(ended[0]).splitlines()) == 1
+        assert await warehouse.transact(ask("SELECT count(*) FROM ops.staging")) == 0
+        await asyncio.gather(*map(warehouse.land, [page(1), page(2)]))
+        assert await warehouse.transact(ask("SELECT count(*) FROM ops.staging")) == 2
+
+
+async def test_those_who_arrive_after_a_failing_commit_began_are_not_harmed(path: Path) -> None:
+    async with opened(path) as warehouse:
+        gate = Gate(warehouse)
+        bad = asyncio.create_task(warehouse.land(spoilt()))
+        await turn()
+        good = asyncio.create_task(warehouse.land(page(1)))
+        await turn()
+        await gate.open()
+        with pytest.raises(WarehouseUnusable):
+            await bad
+        await good
+
+
+async def test_a_waiter_who_is_cancelled_harms_nobody(path: Path) -> None:
+    async with opened(path) as warehouse:
+        gate = Gate(warehouse)
+        tasks = [asyncio.create_task(warehouse.land(page(n))) for n in range(3)]
+        await turn()
+        tasks[1].cancel()
+        await turn()
+        assert [task.done() for task in tasks] == [False, True, False]
+        await gate.open()
+        await asyncio.gather(tasks[0], tasks[2])
+        assert await warehouse.transact(ask("SELECT count(*) FROM ops.staging")) == 3
+
+
+async def test_work_goes_on_to_its_end_when_its_caller_is_cancelled(path: Path) -> None:
+    async with opened(path) as warehouse:
+        gate = Gate(warehouse)
+        task = asyncio.create_task(
+            warehouse.transact(ask("INSERT INTO ops.holds VALUES ('s', '2026-01-01T00:00:00Z')"))
+        )
+        await turn()
+        task.cancel()
+        await gate.open()
+        assert await warehouse.transact(ask("SELECT count(*) FROM ops.holds")) == 1
+
+
+async def test_a_landing_waits_for_the_fold_before_it(path: Path) -> None:
+    async with opened(path) as warehouse:
+        await warehouse.land(page(1))
+        gate = Gate(warehouse)
+        fold = asyncio.create_task(warehouse.fold())
+        await turn()
+        landing = asyncio.create_task(warehouse.land(page(2)))
+        await turn()
+        assert not landing.done()
+        await gate.open()
+        await landing
+        assert fold.done()
+        assert await fold == FoldCounts(added=1)
+        assert await warehouse.transact(ask("SELECT count(*) FROM ops.staging")) == 1
+
+
+async def test_what_is_staged_is_folded_when_there_is_enough_of_it(path: Path) -> None:
+    size = len(page(1).page.body)  # type: ignore[union-attr]
+    async with opened(path, fold_bytes=2 * size) as warehouse:
+        for number, left in enumerate([1, 0, 1, 0], 1):
+            await warehouse.land(page(number))
+            assert await warehouse.transact(ask("SELECT count(*) FROM ops.staging")) == left
+        assert await warehouse.transact(ask("SELECT count(*) FROM core.media")) == 4
+        assert await warehouse.fold() == FoldCounts(added=4)
+
+
+async def test_a_transaction_that_fails_is_rolled_back_and_told_in_one_line(path: Path) -> None:
+    def spoil(connection: Connection) -> None:
+        connection.exec_driver_sql("INSERT INTO ops.holds VALUES ('s', now())")
+        connection.exec_driver_sql("SELECT nothing\nFROM nowhere")
+
+    async with opened(path) as warehouse:
+        with pytest.raises(WarehouseUnusable, match="nowhere") as raised:
+            await warehouse.transact(spoil)
+        assert "\n" not in str(raised.value)
+        assert "Traceback" not in str(raised.value)
+        assert await warehouse.transact(ask("SELECT count(*) FROM ops.holds")) == 0
+
+
+async def test_errors_that_are_not_duckdbs_pass_unchanged(path: Path) -> None:
+    async with opened(path) as warehouse:
+        with pytest.raises(ZeroDivisionError):
+            await warehouse.transact(lambda _: 1 // 0)
+
+
+async def test_closing_waits_for_what_has_arrived(path: Path) -> None:
+    async with opened(path) as warehouse:
+        gate = Gate(warehouse)
+        tasks = [asyncio.create_task(warehouse.land(page(n))) for n in range(3)]
+        await turn()
+        await gate.open()
+    await asyncio.gather(*tasks)
+    async with opened(path) as warehouse:
+        assert await warehouse.transact(ask("SELECT count(*) FROM ops.staging")) == 3
+
+
+async def test_cancelled_while_it_closes_it_still_closes(path: Path) -> None:
+    entered = asyncio.Event()
+    gates: list[Gate] = []
+
+    async def work() -> None:
+        async with opened(path) as warehouse:
+            gates.append(Gate(warehouse))
+            entered.set()
+
+    task = asyncio.create_task(work())
+    await entered.wait()
+    await turn()
+    task.cancel()
+    await turn()
+    await gates[0].open()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    async with opened(path):
+        pass
+
+
+async def test_cancelled_while_it_opens_it_leaves_the_file_shut(path: Path) -> None:
+    async def work() -> None:
+        async with opened(path):
+            raise AssertionError
+
+    task = asyncio.create_task(work())
+    await turn()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert holder(path) is None
+    async with opened(path) as warehouse:
+        await warehouse.land(page(1))
+
+
+async def test_the_warehouse_is_never_overwritten_by_its_snapshot(path: Path) -> None:
+    async with opened(path) as warehouse:
+        await warehouse.land(page(1))
+        publish = partial(warehouse.publish, at=T0, version="1")
+        with pytest.raises(WarehouseUnusable, match="is the warehouse itself"):
+            await publish(path.parent / "." / path.name)
+        assert await publish(path.with_name("analytics.duckdb")) > 0
+        assert await warehouse.transact(ask("SELECT count(*) FROM ops.staging")) == 1
+
+
+async def test_publishing_shows_what_is_folded_and_nothing_staged(path: Path) -> None:
+    async with opened(path) as warehouse:
+        await warehouse.land(Walk(POSTS, "p", T0).page([{"id": "1"}], at(1), last=True))
+        await warehouse.fold()
+        await warehouse.land(page(2))
+        size = await warehouse.publish(path.with_name("s.duckdb"), at=T0, version="1")
+        assert size == path.with_name("s.duckdb").stat().st_size
+        with open_snapshot(path.with_name("s.duckdb")) as snapshot:
+            assert snapshot.ask("SELECT media_id FROM media").rows == [("1",)]
