@@ -53,7 +53,7 @@ clean: ## Remove what was made, the demo's data too.
 $(VENV)/.made:
 	@echo "Setting up the environment in $(VENV), once; it takes about a minute."
 	@$(PYTHON) -m venv $(VENV) 2>/dev/null || { rm -rf $(VENV); \
-	  $(PYTHON) -m pip install --quiet --target .bootstrap virtualenv && \
+	  $(PYTHON) -m pip install -qq --target .bootstrap virtualenv && \
 	  PYTHONPATH=.bootstrap $(PYTHON) -m virtualenv --quiet $(VENV) && rm -rf .bootstrap; }
 	@touch $@
 
