@@ -1,20 +1,22 @@
 """Accounts go to work in batches while the catalogue is still being listed."""
 
-import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from connectors.warehouse import progress
 from flows.run import RunContext
+from flows.together import together
 from flows.walking import PartitionWalk
 from models.landing import Landing
-from models.ledger import Outcome, OutcomeKind, Tally, tally
+from models.ledger import Outcome, OutcomeKind, Tally
 from models.partition import Partition, media
 from models.walk import Checkpoint
 
-# A hundredth of what is listed so far: the first batches are a page each, and a million accounts make about
-# 600 batches, under the thousand task runs that a Prefect server records without loss.
-_SHARE = 100
+# An eightieth of what is listed so far: the first batches are a page each, and a million accounts make 530
+# batches, or 900 where a page holds a single one: under the thousand task runs that a Prefect server records
+# without loss.
+_SHARE = 80
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,23 +126,26 @@ async def walk_batch(run: RunContext, batch: Batch) -> BatchReport:
     means = run.means
     expired = [account for account in batch.accounts if account.expired and not means.walk_expired]
     due = [account for account in batch.accounts if not account.expired or means.walk_expired]
-    outcomes = await _skip(run, expired)
     last = await means.warehouse.transact(progress.checkpoints, "media", [a.account_id for a in due])
+    kinds: Counter[OutcomeKind] = Counter()
+    pages = items = 0
+
+    def add(outcomes: Sequence[Outcome]) -> None:
+        # Counted, not kept: a large batch has tens of thousands of them, and the ledger holds them all.
+        nonlocal pages, items
+        kinds.update(outcome.kind for outcome in outcomes)
+        pages += sum(outcome.pages for outcome in outcomes)
+        items += sum(outcome.items for outcome in outcomes)
 
     async def one(account: ListedAccount) -> None:
-        try:
-            outcomes.extend(await _walk_account(run, account, last))
-        finally:
-            means.slots.give()
+        add(await _walk_account(run, account, last))
 
-    async with asyncio.TaskGroup() as group:
+    add(await _skip(run, expired))
+    async with together() as group:
         for account in due:
             # The place is taken before the task is made: accounts that must wait their turn cost nothing.
             await means.slots.take()
-            group.create_task(one(account))
-    return BatchReport(
-        batch,
-        tally(outcome.kind for outcome in outcomes),
-        pages=sum(outcome.pages for outcome in outcomes),
-        items=sum(outcome.items for outcome in outcomes),
-    )
+            task = group.create_task(one(account))
+            # Not in a `finally` of its own: a task that is cancelled before it begins has none.
+            task.add_done_callback(lambda _: means.slots.give())
+    return BatchReport(batch, Tally(dict(kinds)), pages, items)

@@ -1,10 +1,12 @@
 """Putting a run together from the settings: the client, the warehouse, the clock."""
 
+import os
 import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 
 from connectors.source.client import ApiClient
 from connectors.warehouse.errors import WarehouseUnusable
@@ -30,6 +32,25 @@ def order(settings: Settings, kind: str = "sync") -> RunOrder:
     return RunOrder(kind, settings.snapshot, within, release())
 
 
+def _check_snapshot(snapshot: Path, warehouse: Path) -> None:
+    """Find out before a night of walking, and not after it, that nothing could be published."""
+    folder = snapshot.parent
+    message = f"cannot write {snapshot}"
+    mend = "Point GRAMHOUSE_SNAPSHOT to a file in a folder you may write in."
+    if snapshot.resolve() == warehouse.resolve():
+        message = f"{snapshot} is the warehouse itself: give GRAMHOUSE_SNAPSHOT a path of its own."
+        raise SettingsError(message)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        message = f"{message}: {error.strerror}. {mend}"
+        raise WarehouseUnusable(message) from error
+    if snapshot.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
+        why = "it is a folder" if snapshot.is_dir() else f"{folder} is not yours to write in"
+        message = f"{message}: {why}. {mend}"
+        raise WarehouseUnusable(message)
+
+
 @asynccontextmanager
 async def means(settings: Settings, activity: str) -> AsyncIterator[Means]:
     """Open what a run works with; all of it is closed when the block ends.
@@ -37,6 +58,7 @@ async def means(settings: Settings, activity: str) -> AsyncIterator[Means]:
     Raises SettingsError, WarehouseBusy and WarehouseUnusable, each before anything was asked of the API.
     """
     clock = SystemClock()
+    _check_snapshot(settings.snapshot, settings.warehouse)
     try:
         client = ApiClient(settings.address(), settings.key(), clock=clock, concurrency=settings.concurrency + 1)
     except ValueError as error:
@@ -63,6 +85,7 @@ async def publish_now(settings: Settings) -> int:
     if not settings.warehouse.exists():
         message = f"There is no warehouse at {settings.warehouse} yet: `gramhouse sync` makes one."
         raise WarehouseUnusable(message)
+    _check_snapshot(settings.snapshot, settings.warehouse)
     clock = SystemClock()
     async with open_warehouse(settings.warehouse, "gramhouse publish", now=clock.now()) as warehouse:
         await warehouse.fold()

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from functools import partial
@@ -12,10 +13,12 @@ from uuid import uuid4
 from connectors.source.endpoints import Response
 from connectors.source.errors import ApiError
 from connectors.warehouse import ledger, progress
+from connectors.warehouse.errors import WarehouseUnusable
 from connectors.warehouse.fold import FoldCounts
 from connectors.warehouse.report import Concern, concerns, expired_accounts
 from flows.batches import Batch, BatchReport, Gathering, ListedAccount, RunBatch, run_directly, walk_batch
 from flows.run import Counters, Means, RunContext
+from flows.together import together
 from flows.walking import PartitionWalk
 from models.ledger import Outcome, RunState, Tally, judge
 from models.partition import CATALOGUE
@@ -23,6 +26,9 @@ from models.walk import Fresh, plan_walk
 from models.wire import AccountPage
 
 EXPIRED = "token_expired"
+
+# So many accounts that an interrupted run had listed are handed on at once, that they make batches, too.
+_EARLIER = 500
 
 
 class _Ended(TypedDict):
@@ -104,7 +110,9 @@ async def run_once(
         raise
     except Exception as error:
         said = str(error).strip().splitlines() or [type(error).__name__]
-        await _close(run, RunState.FAILED, detail=said[0])
+        # A file that failed takes no last word either; the next run then finds this one without an end.
+        with suppress(WarehouseUnusable):
+            await _close(run, RunState.FAILED, detail=said[0])
         raise
     size = await warehouse.publish(order.snapshot, at=clock.now(), version=order.version)
     return RunReport(
@@ -161,7 +169,7 @@ async def _close(run: RunContext, state: RunState, **columns: object) -> None:
 async def _walk_everything(run: RunContext, run_batch: RunBatch) -> int:
     """Walk the catalogue and, while it goes on, the accounts listed so far; return how many were listed."""
     gathering = Gathering()
-    async with asyncio.TaskGroup() as group:
+    async with together() as group:
 
         async def work(batch: Batch) -> None:
             async def body() -> BatchReport:
@@ -191,7 +199,9 @@ async def _walk_catalogue(run: RunContext, send_off: Callable[[list[ListedAccoun
     if not isinstance(plan, Fresh):
         # The pages this walk landed earlier are not asked for again, but their accounts are this run's, too.
         earlier = await means.warehouse.transact(progress.listed, plan.checkpoint.walk_id)
-        send_off([ListedAccount(account_id, status == EXPIRED) for account_id, status in earlier])
+        for begin in range(0, len(earlier), _EARLIER):
+            some = earlier[begin : begin + _EARLIER]
+            send_off([ListedAccount(account_id, status == EXPIRED) for account_id, status in some])
 
     def on_page(response: Response) -> None:
         if isinstance(response.page, AccountPage):

@@ -37,7 +37,7 @@ class Means:
 
 @dataclass(slots=True)
 class Counters:
-    """How far a run is, for whoever watches. `waiting` counts accounts that a limit keeps waiting."""
+    """How far a run is, for whoever watches. `waiting` counts walks that sleep before they ask again."""
 
     accounts: int = 0
     accounts_done: int = 0
@@ -102,7 +102,10 @@ class _BrakedClock:
 
 @dataclass(frozen=True, slots=True)
 class RunContext:
-    """One run under way: `carried_on` are the interrupted runs it takes over, `holds` promises to wait."""
+    """One run under way: `carried_on` are the interrupted runs it takes over, `holds` promises to wait.
+
+    `told` keeps, scope by scope, the error by which the API last told this run to wait.
+    """
 
     run_id: str
     carried_on: tuple[str, ...]
@@ -111,6 +114,7 @@ class RunContext:
     counters: Counters = field(default_factory=Counters)
     stop: Brake = field(default_factory=Brake)
     stop_media: Brake = field(default_factory=Brake)
+    told: dict[str, ApiError] = field(default_factory=dict)
 
     def scope_wait(self, scope: str) -> ScopeWait:
         """Begin this run's waiting for a tenant scope, with what an earlier run was told."""
@@ -125,16 +129,17 @@ class RunContext:
         Raises ApiError, Deferred, and Halted once `brake` is pulled.
         """
         means = self.means
+        asked = False
 
         async def send(request: ApiRequest) -> Response:
+            nonlocal asked
             brake.check()
-            try:
-                return await means.send(request)
-            except ApiError:
-                self.counters.retries += 1
-                raise
+            self.counters.retries += asked
+            asked = True
+            return await means.send(request)
 
-        async def remember(scope: str, resume_after: datetime, _: ApiError) -> None:
+        async def remember(scope: str, resume_after: datetime, error: ApiError) -> None:
+            self.told[scope] = error
             await means.warehouse.land(Landing(hold=ScopeHold(scope, resume_after)))
 
         @asynccontextmanager

@@ -5,7 +5,7 @@ import tomllib
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field, SecretStr, ValidationError
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, ValidationError
 from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
@@ -30,6 +30,16 @@ def _base_url(value: object) -> object:
     return check_base_url(value.strip()) if isinstance(value, str) else value
 
 
+def _file(path: Path) -> Path:
+    if not path.name or "\0" in str(path):
+        message = "it names no file"
+        raise ValueError(message)
+    return path
+
+
+File = Annotated[Path, AfterValidator(_file)]
+
+
 class Settings(BaseSettings):
     """Every setting, each from `GRAMHOUSE_<NAME>` or the same key, in small letters, of gramhouse.toml.
 
@@ -44,17 +54,21 @@ class Settings(BaseSettings):
         None, description="Address of the service, such as https://api.example.com; its /api/v1 is added."
     )
     api_key: SecretStr | None = Field(None, description="The API key.")
-    api_key_file: Path | None = Field(None, description="A file that holds the API key and nothing else.")
-    warehouse: Path = Field(Path("data/warehouse.duckdb"), description="The writer's DuckDB file.")
-    snapshot: Path = Field(Path("data/analytics.duckdb"), description="The analysts' DuckDB file.")
+    api_key_file: File | None = Field(None, description="A file that holds the API key and nothing else.")
+    warehouse: File = Field(Path("data/warehouse.duckdb"), description="The writer's DuckDB file.")
+    snapshot: File = Field(Path("data/analytics.duckdb"), description="The analysts' DuckDB file.")
     concurrency: int = Field(16, ge=1, le=256, description="How many accounts are walked at once.")
     page_size: int = Field(50, ge=1, le=50, description="Records per page asked for.")
     max_wait: float = Field(
-        3600, ge=0, description="Seconds that one limited account, or the catalogue, may make a run wait."
+        3600,
+        ge=0,
+        allow_inf_nan=False,
+        description="Seconds that one limited account, or the catalogue, may make a run wait.",
     )
     resume_within: float = Field(
         12 * 3600,
         ge=0,
+        le=366 * 24 * 3600,
         description="Seconds for which an interrupted run is carried on rather than begun anew.",
     )
     walk_expired: bool = Field(default=False, description="Walk the media of accounts whose token expired, too.")
@@ -115,7 +129,7 @@ def load(**chosen: object) -> Settings:
     except ValidationError as error:
         lines = [_line(dict(found)) for found in error.errors(include_input=False, include_url=False)]
         raise SettingsError(*lines) from None
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         message = f"{CONFIG} is not TOML: {error}"
         raise SettingsError(message) from None
     except OSError as error:
@@ -127,6 +141,14 @@ def unknown_names() -> list[str]:
     """Return names in the environment that look like settings and are none: a typing error, most likely."""
     known = {PREFIX + name.upper() for name in Settings.model_fields}
     return sorted(name for name in os.environ if name.startswith(PREFIX) and name not in known)
+
+
+class TrackerUnreachable(Exception):  # noqa: N818 - a state of the server, not a fault of ours
+    """The Prefect API that is configured does not answer; one line with the mend."""
+
+    def __init__(self, url: str) -> None:
+        mend = "start it with `prefect server start` (its address ends in /api), or unset PREFECT_API_URL"
+        super().__init__(f"{url} does not answer: {mend}.")
 
 
 def prefect_api_url() -> str | None:

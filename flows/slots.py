@@ -10,6 +10,7 @@ class Slots:
 
     def __init__(self, places: int) -> None:
         self._places = asyncio.Semaphore(places)
+        self._missing = 0
         self.parked = 0
 
     async def take(self) -> None:
@@ -18,15 +19,25 @@ class Slots:
 
     def give(self) -> None:
         """Give a place back."""
-        self._places.release()
+        if self._missing:
+            self._missing -= 1
+        else:
+            self._places.release()
 
     @asynccontextmanager
     async def parked_outside(self) -> AsyncIterator[None]:
-        """Give the place back while the block runs, and take one again after it."""
+        """Give the place back while the block runs, and take one again after it.
+
+        Whoever is cancelled meanwhile does not wait for a place only to give it back: it may never come.
+        """
         self.give()
         self.parked += 1
         try:
             yield
+            await self._places.acquire()
+        except BaseException:
+            # It goes without the place that it will nevertheless give back.
+            self._missing += 1
+            raise
         finally:
             self.parked -= 1
-            await self._places.acquire()

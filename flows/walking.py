@@ -160,7 +160,8 @@ class PartitionWalk:
         )
 
     async def _defer(self, deferred: Deferred, began: datetime) -> Outcome:
-        error = deferred.error
+        # The wait may have been told to the account's other surface: they are one scope.
+        error = deferred.error or self.run.told.get(deferred.scope)
         outcome = self._outcome(
             OutcomeKind.DEFERRED,
             began,

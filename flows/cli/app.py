@@ -1,5 +1,7 @@
 """The commands, and how an error becomes one line and an exit code."""
 
+import io
+import logging
 import signal
 import sys
 from collections.abc import Mapping
@@ -8,10 +10,11 @@ from typing import Annotated
 import typer
 
 from connectors.warehouse.errors import SnapshotMissing, WarehouseBusy, WarehouseError, WarehouseUnusable
+from connectors.warehouse.snapshot import QueryError
 from flows.cli import demo, describing, doctor, listing, querying, serving, status, syncing
 from flows.cli.terminal import FAIL, clean, err
 from flows.exit_code import ExitCode
-from flows.settings import SettingsError
+from flows.settings import SettingsError, TrackerUnreachable
 
 app = typer.Typer(
     name="gramhouse",
@@ -24,6 +27,7 @@ app = typer.Typer(
 
 _EXITS: Mapping[type[Exception], ExitCode] = {
     SettingsError: ExitCode.WRONG_USAGE,
+    TrackerUnreachable: ExitCode.FAILED,
     WarehouseBusy: ExitCode.BUSY,
     WarehouseUnusable: ExitCode.FAILED,
     SnapshotMissing: ExitCode.FAILED,
@@ -58,16 +62,35 @@ app.command()(doctor.doctor)
 app.command()(serving.sandbox)
 
 
+def _say(error: object) -> None:
+    for line in str(error).splitlines():
+        err.print(f"{FAIL} {clean(line)}")
+
+
+def _prepare() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        # A terminal that cannot show a sign still shows the line.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    # What goes wrong with the file is said once, by us; the pool would add a traceback from its tidying up.
+    logging.getLogger("sqlalchemy.pool").addHandler(logging.NullHandler())
+
+
 def main() -> None:
     """Run what was typed, and exit with its code."""
+    _prepare()
     try:
         app()
-    except (SettingsError, WarehouseError) as error:
-        for line in str(error).splitlines():
-            err.print(f"{FAIL} {clean(line)}")
+    except (SettingsError, WarehouseError, TrackerUnreachable) as error:
+        _say(error)
         sys.exit(_EXITS[type(error)])
+    except QueryError as error:
+        said = str(error).splitlines()[0]
+        _say(f"The snapshot is none of this gramhouse: `gramhouse publish` makes it anew. DuckDB says: {said}")
+        sys.exit(ExitCode.FAILED)
+    except OSError as error:
+        # A folder that may not be read, a full disk below our output: the machine's refusal, and no bug.
+        _say(f"{error.filename or 'What was to be written'}: {error.strerror or error}. Mend that, and try again.")
+        sys.exit(ExitCode.FAILED)
     except KeyboardInterrupt:
         sys.exit(128 + signal.SIGINT)
-    except BrokenPipeError:
-        # Whoever read our output, a pager say, has seen enough.
-        sys.exit(ExitCode.COMPLETE)

@@ -1,7 +1,6 @@
 """`gramhouse doctor`: what a run needs, checked one by one, each with its mend."""
 
 import asyncio
-import json
 import os
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -11,11 +10,19 @@ import typer
 
 from connectors.warehouse.errors import WarehouseError
 from connectors.warehouse.holder import holder
-from connectors.warehouse.snapshot import open_snapshot
+from connectors.warehouse.snapshot import QueryError, open_snapshot
 from flows.cli.options import AsJson
-from flows.cli.terminal import DONE, FAIL, WARN, clean, out
+from flows.cli.terminal import DONE, FAIL, WARN, clean, out, print_json
 from flows.exit_code import ExitCode
-from flows.settings import PREFIX, Settings, SettingsError, load, prefect_api_url, unknown_names
+from flows.settings import (
+    PREFIX,
+    Settings,
+    SettingsError,
+    TrackerUnreachable,
+    load,
+    prefect_api_url,
+    unknown_names,
+)
 from flows.words import span
 
 _MARKS = {"ok": DONE, "note": WARN, "bad": FAIL}
@@ -109,6 +116,12 @@ def _snapshot(settings: Settings) -> Finding:
             (at,) = snapshot.ask("SELECT max(published_at) FROM published").rows[0]
     except WarehouseError as error:
         return Finding("snapshot", "bad", str(error))
+    except QueryError:
+        at = None
+    if at is None:
+        return Finding(
+            "snapshot", "bad", f"{settings.snapshot} is no snapshot of gramhouse: `gramhouse publish` makes it."
+        )
     age = (datetime.now(UTC) - at).total_seconds()
     return Finding("snapshot", "ok", f"{settings.snapshot} was published {span(age)} ago")
 
@@ -117,17 +130,13 @@ def _prefect() -> Finding:
     url = prefect_api_url()
     if url is None:
         return Finding("Prefect", "note", "PREFECT_API_URL is not set: syncs run directly, and no server tracks them.")
-    from prefect.client.orchestration import get_client
+    from flows.sync import check_tracker
 
-    async def ask() -> Exception | None:
-        async with get_client() as client:
-            return await client.api_healthcheck()
-
-    trouble = asyncio.run(ask())
-    if trouble is None:
-        return Finding("Prefect", "ok", f"{url} answers")
-    mend = "start it with `prefect server start`, or unset PREFECT_API_URL to sync without it"
-    return Finding("Prefect", "bad", f"{url} does not answer: {mend}.")
+    try:
+        asyncio.run(check_tracker())
+    except TrackerUnreachable as error:
+        return Finding("Prefect", "bad", str(error))
+    return Finding("Prefect", "ok", f"{url} answers")
 
 
 def _findings(settings: Settings) -> Iterator[Finding]:
@@ -147,7 +156,7 @@ def doctor(*, as_json: AsJson = False) -> None:
         if not as_json:
             out.print(f"{_MARKS[finding.verdict]} [bold]{finding.check}[/] {clean(finding.said)}", soft_wrap=True)
     if as_json:
-        out.out(json.dumps([asdict(finding) for finding in found]))
+        print_json([asdict(finding) for finding in found])
     bad = {finding.check for finding in found if finding.verdict == "bad"}
     wrong = bad & {"configuration", "address", "key"}
     raise typer.Exit(ExitCode.WRONG_USAGE if wrong else ExitCode.FAILED if bad else ExitCode.COMPLETE)

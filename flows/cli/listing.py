@@ -1,15 +1,14 @@
 """`gramhouse accounts` and `gramhouse runs`: lists from the snapshot."""
 
-import json
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.table import Table
 
 from connectors.warehouse.snapshot import open_snapshot
 from flows.cli.options import AsJson, SnapshotFile
-from flows.cli.terminal import clean, moment, out
+from flows.cli.terminal import clean, moment, out, print_json
 from flows.settings import load
 from flows.words import span
 
@@ -40,12 +39,10 @@ def plain_table(columns: Mapping[str, str]) -> Table:
     """Return an unruled table; `columns` says which stand to the right."""
     table = Table(box=None, header_style="bold", pad_edge=False)
     for name, side in columns.items():
-        table.add_column(name, justify="right" if side == "right" else "left", no_wrap=True)
+        # On a narrow terminal only the id is cut: nobody reads it, and --json has it whole.
+        no_wrap = name != "account id"
+        table.add_column(name, justify="right" if side == "right" else "left", no_wrap=no_wrap, overflow="ellipsis")
     return table
-
-
-def _print_json(rows: list[dict[str, Any]]) -> None:
-    out.out(json.dumps(rows, default=str, ensure_ascii=False))
 
 
 def accounts(
@@ -58,7 +55,7 @@ def accounts(
     with open_snapshot(load(snapshot=snapshot).snapshot) as opened:
         rows = opened.ask(_ACCOUNTS, [expired]).records()
     if as_json:
-        _print_json(rows)
+        print_json(rows)
         return
     if not rows:
         out.print("No token is expired." if expired else "No accounts yet.")
@@ -89,7 +86,7 @@ def runs(
     with open_snapshot(load(snapshot=snapshot).snapshot) as opened:
         rows = opened.ask(_RUNS, [last]).records()
     if as_json:
-        _print_json(rows)
+        print_json(rows)
         return
     table = plain_table(
         {

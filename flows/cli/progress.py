@@ -24,7 +24,7 @@ def line(counters: Counters, seconds: float) -> str:
         f"{counters.items:,} records",
     ]
     if counters.waiting:
-        parts.append(f"{counters.waiting:,} waiting as the API asked")
+        parts.append(f"{counters.waiting:,} waiting")
     if counters.retries:
         parts.append(f"{counters.retries:,} tried again")
     return " · ".join([*parts, f"{seconds:,.0f} s"])

@@ -1,6 +1,5 @@
 """`gramhouse status`: how things stand, read from the snapshot, so that no writer is ever in the way."""
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -8,7 +7,7 @@ from connectors.warehouse.errors import SnapshotMissing
 from connectors.warehouse.holder import holder
 from connectors.warehouse.snapshot import Snapshot, open_snapshot
 from flows.cli.options import AsJson, SnapshotFile, WarehouseFile
-from flows.cli.terminal import DONE, FAIL, WARN, clean, moment, out
+from flows.cli.terminal import DONE, FAIL, WARN, clean, moment, out, print_json
 from flows.settings import load
 from flows.words import count
 
@@ -118,7 +117,7 @@ def status(*, warehouse: WarehouseFile = None, snapshot: SnapshotFile = None, as
         out.print(f"{WARN} {clean(writing)} is writing; nothing has been published yet.")
         return
     if as_json:
-        out.out(json.dumps(found | {"writing": str(writing) if writing else None}, default=str, ensure_ascii=False))
+        print_json(found | {"writing": str(writing) if writing else None})
         return
     if writing:
         out.print(f"{WARN} {clean(writing)} is writing; what follows is the snapshot before it.")

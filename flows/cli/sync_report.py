@@ -31,7 +31,7 @@ def _concern(concern: Concern) -> str:
 
 def _listed(report: RunReport) -> str:
     told = count(report.accounts, "account")
-    return f"{told}, {report.expired:,} of them with an expired token" if report.expired else told
+    return f"{told}, {report.expired:,} of them with an expired token" if report.accounts and report.expired else told
 
 
 def show(report: RunReport) -> None:

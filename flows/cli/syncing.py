@@ -1,21 +1,28 @@
 """`gramhouse sync` and `gramhouse publish`: what writes."""
 
 import asyncio
-import json
 import logging
 import signal
 import sys
-from collections.abc import Coroutine, Mapping
-from typing import Annotated, Any, TypeVar
+from collections.abc import Callable, Coroutine, Mapping
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
 from flows.cli.options import AsJson, SnapshotFile, WarehouseFile
-from flows.cli.terminal import clean, err, megabytes, out
+from flows.cli.terminal import WARN, clean, err, megabytes, out, print_json
 from flows.exit_code import EXIT_OF, ExitCode
 from flows.settings import Settings, load, prefect_api_url
 
+if TYPE_CHECKING:
+    from flows.pipeline import RunReport
+
 T = TypeVar("T")
+
+
+# Takes the signals back, for a coroutine in which others have taken them for themselves.
+_listen: ContextVar[Callable[[], None]] = ContextVar("listen")
 
 
 def run_until_signalled(work: Coroutine[Any, Any, T]) -> T:
@@ -34,8 +41,12 @@ def run_until_signalled(work: Coroutine[Any, Any, T]) -> T:
             if task is not None:
                 task.cancel()
 
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, stop, number)
+        def listen() -> None:
+            for number in (signal.SIGTERM, signal.SIGINT):
+                loop.add_signal_handler(number, stop, number)
+
+        listen()
+        _listen.set(listen)
         return await work
 
     try:
@@ -47,7 +58,7 @@ def run_until_signalled(work: Coroutine[Any, Any, T]) -> T:
         sys.exit(128 + received[0])
 
 
-async def _sync(settings: Settings, chosen: Mapping[str, object]) -> Any:  # noqa: ANN401 - a RunReport, imported late
+async def _sync(settings: Settings, chosen: Mapping[str, object]) -> "RunReport":
     from flows.cli.progress import watch
     from flows.run import Counters
 
@@ -60,10 +71,21 @@ async def _sync(settings: Settings, chosen: Mapping[str, object]) -> Any:  # noq
         async with means(settings, "gramhouse sync") as at_hand:
             with watch(counters):
                 return await run_once(order(settings), at_hand, counters=counters)
-    from flows.sync import SyncOptions, tracked_sync
+    from flows.sync import SyncOptions, Watcher, tracked_sync
 
     with watch(counters):
-        return await tracked_sync(SyncOptions.model_validate(chosen), counters)
+        # Prefect takes SIGTERM for itself when a flow run begins, and would raise it amid whatever runs.
+        watcher = Watcher(counters, begun=_listen.get(), lost=lambda said: err.print(f"{WARN} {clean(said)}"))
+        return await tracked_sync(SyncOptions.model_validate(chosen), watcher)
+
+
+def _speak_up() -> None:
+    # Of our own, and of nobody else: Prefect and its client would say every request of theirs.
+    ours = logging.getLogger("connectors")
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("%(message)s"))
+    ours.addHandler(handler)
+    ours.setLevel(logging.INFO)
 
 
 def sync(
@@ -106,7 +128,7 @@ def sync(
     settings = load(**chosen)
     address, _ = settings.address(), settings.key()
     if verbose:
-        logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
+        _speak_up()
     api = prefect_api_url()
     how = (
         f"tracked by {clean(api)}" if api else "run directly: PREFECT_API_URL is not set, so Prefect does not track it"
@@ -131,7 +153,7 @@ def publish(*, warehouse: WarehouseFile = None, snapshot: SnapshotFile = None, a
     settings = load(warehouse=warehouse, snapshot=snapshot)
     size = run_until_signalled(publish_now(settings))
     if as_json:
-        out.out(json.dumps({"snapshot": str(settings.snapshot), "snapshot_bytes": size}))
+        print_json({"snapshot": str(settings.snapshot), "snapshot_bytes": size})
     else:
         out.print(f"Published {clean(settings.snapshot)} ({megabytes(size)}).")
     raise typer.Exit(ExitCode.COMPLETE)

@@ -1,5 +1,6 @@
 """How a person is spoken to: results on standard output, everything else on standard error."""
 
+import json
 import sys
 import unicodedata
 from datetime import datetime
@@ -29,10 +30,21 @@ def _harmless(char: str) -> bool:
     return char == _JOINER or unicodedata.category(char) not in _STEERING
 
 
+def steerless(text: object, *, newlines: bool = False) -> str:
+    """Return text from outside without what could steer a terminal."""
+    keep = _SHOWN if newlines else set()
+    return "".join(char if char in keep or _harmless(char) else " " for char in str(text))
+
+
 def clean(text: object, *, newlines: bool = False) -> str:
     """Return text from outside without what could steer a terminal or pass for markup."""
-    keep = _SHOWN if newlines else set()
-    return escape("".join(char if char in keep or _harmless(char) else " " for char in str(text)))
+    return escape(steerless(text, newlines=newlines))
+
+
+def print_json(document: object) -> None:
+    """Print a JSON document, for programs; on a terminal without what could steer it."""
+    text = json.dumps(document, default=str, ensure_ascii=False)
+    out.out(steerless(text) if out.is_terminal else text)
 
 
 def moment(at: datetime | None) -> str:

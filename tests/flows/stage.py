@@ -1,0 +1,152 @@
+"""A service that plays what a test wrote for it, a clock that no one waits for, and a run's means around them."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from connectors.source.endpoints import ApiRequest, Response, read_response
+from connectors.warehouse.writer import Warehouse, open_warehouse
+from flows.pipeline import RunOrder
+from flows.run import Means
+from flows.slots import Slots
+
+NIGHT = datetime(2026, 3, 1, 2, 15, tzinfo=UTC)
+TRACE = "0123456789ABCDEFGHJKMNPQRS"
+
+
+class VirtualClock:
+    """Time that passes only when somebody sleeps."""
+
+    def __init__(self) -> None:
+        self.passed = 0.0
+        self.slept: list[float] = []
+
+    def now(self) -> datetime:
+        return NIGHT + timedelta(seconds=self.passed)
+
+    def monotonic(self) -> float:
+        return self.passed
+
+    async def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        until = self.passed + seconds
+        await asyncio.sleep(0)
+        self.passed = max(self.passed, until)
+
+
+class StillClock(VirtualClock):
+    """Whoever sleeps, sleeps until the test is over."""
+
+    async def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        await asyncio.Event().wait()
+
+
+def uuid(number: int) -> str:
+    return f"00000000-0000-4000-8000-{number:012d}"
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """An error of API 7."""
+
+    status: int
+    code: str
+    retry_after: int | None = None
+
+
+@dataclass
+class Service:
+    """Accounts 1 to n with so many posts each, and no stories; `trouble` says which requests go wrong."""
+
+    accounts: int = 3
+    posts: int = 3
+    expired: frozenset[int] = frozenset()
+    trouble: Callable[[ApiRequest], Refusal | BaseException | None] = lambda _: None
+    asked: list[ApiRequest] = field(default_factory=list)
+    clock: VirtualClock = field(default_factory=VirtualClock)
+
+    async def send(self, request: ApiRequest) -> Response:
+        self.asked.append(request)
+        await asyncio.sleep(0)
+        trouble = self.trouble(request)
+        if isinstance(trouble, BaseException):
+            raise trouble
+        headers = {"x-correlation-id": TRACE}
+        if trouble is None:
+            return read_response(request, 200, headers, self._page(request), now=self.clock.now())
+        if trouble.retry_after is not None:
+            headers["retry-after"] = str(trouble.retry_after)
+        body = json.dumps({"error": {"code": trouble.code, "message": "No."}}).encode()
+        return read_response(request, trouble.status, headers, body, now=self.clock.now())
+
+    def _page(self, request: ApiRequest) -> bytes:
+        params = dict(request.params)
+        begin, limit = int(params.get("cursor", "c0")[1:]), int(params["limit"])
+        items = self._items(request, params)
+        end = begin + limit
+        cursor = f"c{end}" if end < len(items) else None
+        return json.dumps({"items": items[begin:end], "next_cursor": cursor}).encode()
+
+    def _items(self, request: ApiRequest, params: dict[str, str]) -> list[dict[str, Any]]:
+        if request.operation == "accounts.list":
+            return [
+                {
+                    "id": uuid(number),
+                    "ig_username": f"user_{number}",
+                    "public_id": f"p{number:012d}",
+                    "status": "token_expired" if number in self.expired else "active",
+                }
+                for number in range(1, self.accounts + 1)
+            ]
+        if params["surface"] == "stories":
+            return []
+        return [{"id": f"{request.scope[-3:]}-{number}", "caption": "a post"} for number in range(self.posts)]
+
+
+def account_of(request: ApiRequest) -> int | None:
+    return int(request.scope[-12:]) if request.operation == "accounts.media.list" else None
+
+
+def cursor_of(request: ApiRequest) -> str | None:
+    return dict(request.params).get("cursor")
+
+
+def is_posts(request: ApiRequest, account: int) -> bool:
+    return account_of(request) == account and dict(request.params)["surface"] == "posts"
+
+
+def order(folder: Path) -> RunOrder:
+    return RunOrder("sync", folder / "analytics.duckdb", timedelta(hours=12), "test")
+
+
+def means_with(service: Service, warehouse: Warehouse, **changes: Any) -> Means:  # noqa: ANN401 - fields of Means
+    ids = count(1)
+    at_hand: dict[str, Any] = {
+        "send": service.send,
+        "warehouse": warehouse,
+        "clock": service.clock,
+        "random": lambda: 0.5,
+        "new_id": lambda: f"{service.clock.passed:.0f}-{next(ids)}-{id(service)}",
+        "slots": Slots(4),
+        "page_size": 2,
+        "max_wait": 100.0,
+    }
+    return Means(**(at_hand | changes))
+
+
+@asynccontextmanager
+async def staged(folder: Path, service: Service, **changes: Any) -> AsyncIterator[Means]:  # noqa: ANN401
+    """Open a real warehouse in a folder, and all else that a run works with."""
+    async with open_warehouse(folder / "warehouse.duckdb", "a test", now=NIGHT) as warehouse:
+        yield means_with(service, warehouse, **changes)
+
+
+async def rows(means: Means, sql: str) -> list[tuple[Any, ...]]:
+    return await means.warehouse.transact(lambda c: [tuple(row) for row in c.exec_driver_sql(sql)])

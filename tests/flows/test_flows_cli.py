@@ -1,0 +1,238 @@
+"""What a person types, and what they read: never a traceback for what they can mend."""
+
+import errno
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import duckdb
+import pytest
+from typer.testing import CliRunner
+
+from connectors.sandbox.app import Sandbox
+from connectors.sandbox.serve import in_thread
+from connectors.sandbox.settings import SandboxSettings
+from flows.cli import app as command_line
+from flows.cli import progress
+from flows.cli.app import app, main
+from flows.run import Counters
+from flows.settings import TrackerUnreachable
+
+COMMANDS = [command.callback.__name__ for command in app.registered_commands if command.callback is not None]
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    with in_thread(Sandbox(SandboxSettings(accounts=4, posts=5, seed=11))) as url:
+        yield url
+
+
+@pytest.fixture
+def environment(monkeypatch: pytest.MonkeyPatch, address: str) -> None:
+    monkeypatch.setenv("GRAMHOUSE_BASE_URL", address)
+    monkeypatch.setenv("GRAMHOUSE_API_KEY", "sandbox-demo-key")
+
+
+@pytest.fixture
+def typed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> "Typed":
+    return Typed(monkeypatch, capsys)
+
+
+class Typed:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+        self._monkeypatch = monkeypatch
+        self._capsys = capsys
+
+    def __call__(self, *arguments: str) -> tuple[int, str, str]:
+        """Type a command; return its exit code, and what it said on both streams."""
+        self._monkeypatch.setattr(sys, "argv", ["gramhouse", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        said = self._capsys.readouterr()
+        return int(ended.value.code or 0), said.out, said.err
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_explains_itself(command: str) -> None:
+    said = CliRunner().invoke(app, [command, "--help"])
+    assert said.exit_code == 0
+    assert "Usage" in said.output
+
+
+def test_the_promised_commands_are_there() -> None:
+    assert {"demo", "sync", "status", "accounts", "runs", "query", "publish", "doctor", "sandbox"} <= set(COMMANDS)
+
+
+def test_the_version_and_the_help() -> None:
+    assert CliRunner().invoke(app, ["--version"]).output.startswith("gramhouse ")
+    assert CliRunner().invoke(app, ["-h"]).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["nonsense"],
+        ["sync", "--page-size", "many"],
+        ["sync", "extra"],
+        ["query"],
+        ["query", "SELECT 1", "--format", "xml"],
+        ["runs", "--last", "0"],
+        ["sandbox", "--port", "-1"],
+    ],
+)
+def test_bad_usage_exits_with_2(arguments: list[str]) -> None:
+    said = CliRunner().invoke(app, arguments)
+    assert said.exit_code == 2
+    assert "Traceback" not in said.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["sync"], "GRAMHOUSE_BASE_URL"),
+        (["sync", "--page-size", "0"], "GRAMHOUSE_PAGE_SIZE"),
+        (["sync", "--base-url", "http://example.com"], "must use https"),
+        (["sandbox", "--account-limit", "soon"], "REQUESTS/SECONDS"),
+        (["sandbox", "--account-limit", "0/5"], "at least 1 request"),
+        (["sandbox", "--shape", "odd"], "shape must be"),
+        (["sandbox", "--faults", "none.json"], "none.json"),
+    ],
+)
+def test_wrong_settings_are_one_line_and_exit_with_2(typed: Typed, arguments: list[str], told: str) -> None:
+    code, out, err = typed(*arguments)
+    assert (code, out, len(err.splitlines())) == (2, "", 1)
+    assert told in err
+
+
+@pytest.mark.parametrize("command", [["status"], ["accounts"], ["runs"], ["query", "SELECT 1"], ["publish"]])
+def test_before_the_first_sync_each_command_says_what_to_do(typed: Typed, command: list[str]) -> None:
+    code, out, err = typed(*command)
+    assert (code, out, len(err.splitlines())) == (1, "", 1)
+    assert "`gramhouse sync` makes one" in err
+
+
+@pytest.mark.parametrize("command", ["status", "accounts", "runs"])
+def test_somebody_elses_file_is_one_line(typed: Typed, command: str) -> None:
+    duckdb.connect("other.duckdb").close()
+    code, _, err = typed(command, "--snapshot", "other.duckdb")
+    assert (code, len(err.splitlines())) == (1, 1)
+    assert "is none of this gramhouse" in err
+
+
+@pytest.mark.usefixtures("environment")
+def test_a_sync_and_all_that_asks_about_it(typed: Typed) -> None:
+    code, out, err = typed("sync", "--json")
+    assert (code, json.loads(out)["state"]) == (0, "complete")
+    assert "run directly" in err
+    assert typed("sync", "-v")[:1] == (0,)
+    assert json.loads(typed("status", "--json")[1])["last_run"]["state"] == "complete"
+    assert "last sync" in typed("status")[1]
+    assert len(json.loads(typed("accounts", "--json")[1])) == 4
+    assert typed("accounts")[0] == typed("accounts", "--expired")[0] == 0
+    assert len(json.loads(typed("runs", "--json")[1])) == 2
+    assert "complete" in typed("runs", "--last", "1")[1]
+    assert typed("publish")[0] == 0
+    assert json.loads(typed("publish", "--json")[1])["snapshot_bytes"] > 0
+    code, out, _ = typed("doctor", "--json")
+    assert code == 0
+    assert {finding["verdict"] for finding in json.loads(out)} == {"ok", "note"}
+
+
+@pytest.mark.usefixtures("environment")
+def test_answers_in_every_format(typed: Typed) -> None:
+    typed("sync")
+    sql = "SELECT MAP {DATE '2020-01-01': [1, 'nan'::DOUBLE]} AS m, chr(27) || '[31m' AS hostile"
+    assert json.loads(typed("query", sql, "--json")[1]) == [{"m": {"2020-01-01": [1.0, None]}, "hostile": "\x1b[31m"}]
+    assert "\x1b" not in typed("query", sql)[1]
+    assert typed("query", "SELECT 1 AS a", "-f", "csv")[1].split() == ["a", "1"]
+    for wrong in ("SELEC", "DROP TABLE media", "SELECT \udcff", "SELECT * FROM read_text('/etc/passwd')"):
+        code, out, err = typed("query", wrong)
+        assert (code, out) == (2, "")
+        assert "Traceback" not in err
+
+
+@pytest.mark.usefixtures("environment")
+def test_on_a_terminal_raw_rows_steer_nothing(typed: Typed, monkeypatch: pytest.MonkeyPatch) -> None:
+    typed("sync")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    for style in ("csv", "json"):
+        said = typed("query", "SELECT chr(27) || chr(155) || chr(8238) || 'x' AS x", "-f", style)[1]
+        assert re.search("[\x1b\x9b\u202e]", said) is None
+
+
+@pytest.mark.usefixtures("environment")
+def test_a_snapshot_that_cannot_be_written_is_found_before_anything_is_asked(typed: Typed, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "folder").mkdir()
+    for wrong in ("file/s.duckdb", "folder"):
+        code, _, err = typed("sync", "--snapshot", wrong)
+        assert (code, len(err.splitlines())) == (1, 2)
+        assert "Point GRAMHOUSE_SNAPSHOT" in err
+    code, _, err = typed("sync", "--snapshot", "same.duckdb", "--warehouse", "./same.duckdb")
+    assert code == 2
+    assert "is the warehouse itself" in err
+    assert not Path("same.duckdb").exists()
+
+
+@pytest.mark.usefixtures("environment")
+def test_a_warehouse_that_cannot_be_written_is_one_line(typed: Typed, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    code, _, err = typed("sync", "--warehouse", "file/w.duckdb")
+    assert (code, len(err.splitlines())) == (1, 2)
+    assert "Point GRAMHOUSE_WAREHOUSE" in err
+
+
+def test_the_machines_refusals_are_one_line(typed: Typed, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused() -> None:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), "/somewhere/s.duckdb")
+
+    monkeypatch.setattr(command_line, "app", refused)
+    assert typed() == (1, "", "✖ /somewhere/s.duckdb: Permission denied. Mend that, and try again.\n")
+
+
+def test_a_prefect_server_that_does_not_answer_is_one_line(typed: Typed, monkeypatch: pytest.MonkeyPatch) -> None:
+    url = "http://127.0.0.1:1/api"
+
+    def refused() -> None:
+        raise TrackerUnreachable(url)
+
+    monkeypatch.setattr(command_line, "app", refused)
+    code, _, err = typed()
+    assert (code, len(err.splitlines())) == (1, 1)
+    assert "prefect server start" in err
+
+
+def test_a_second_sync_exits_with_4(typed: Typed, monkeypatch: pytest.MonkeyPatch, address: str) -> None:
+    monkeypatch.setenv("GRAMHOUSE_BASE_URL", address)
+    monkeypatch.setenv("GRAMHOUSE_API_KEY", "sandbox-demo-key")
+    holding = (
+        "import sys, datetime, pathlib, connectors.warehouse.holder as h\n"
+        "with h.hold(pathlib.Path('data/warehouse.duckdb'), 'a test', since='now', pause=lambda _: None):\n"
+        "    print(flush=True); sys.stdin.read()"
+    )
+    root = Path(__file__).parents[2]
+    with subprocess.Popen(
+        [sys.executable, "-c", holding],
+        env={**os.environ, "PYTHONPATH": str(root)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as other:
+        assert other.stdout is not None
+        other.stdout.readline()
+        code, _, err = typed("sync")
+        other.communicate()
+    assert code == 4
+    assert f"a test (process {other.pid}" in err
+
+
+def test_progress_in_words() -> None:
+    counters = Counters(accounts=1200, accounts_done=3, pages=5, items=40)
+    assert progress.line(counters, 61) == "3 of 1,200+ accounts · 5 pages · 40 records · 61 s"
+    counters.catalogue_complete, counters.waiting, counters.retries = True, 2, 7
+    assert progress.line(counters, 1).endswith(
+        "3 of 1,200 accounts · 5 pages · 40 records · 2 waiting · 7 tried again · 1 s"
+    )

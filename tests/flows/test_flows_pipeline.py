@@ -1,0 +1,128 @@
+"""A whole run in this process: our client, the sandbox behind ASGI, a warehouse on disk."""
+
+import json
+import random
+from dataclasses import replace
+from itertools import count
+from pathlib import Path
+
+import httpx
+import pytest
+from pydantic import SecretStr
+
+from connectors.sandbox.app import Sandbox
+from connectors.sandbox.keys import DEMO_KEY
+from connectors.sandbox.settings import SandboxSettings
+from connectors.source.client import ApiClient
+from connectors.source.errors import trouble
+from connectors.warehouse.snapshot import open_snapshot
+from connectors.warehouse.writer import open_warehouse
+from flows.exit_code import EXIT_OF, ExitCode
+from flows.pipeline import RunReport, run_once
+from flows.report import changes, outcomes, sentence, state_name, to_json
+from flows.run import Means
+from flows.slots import Slots
+from models.ledger import RunState
+from tests.flows.stage import NIGHT, Service, VirtualClock, order, staged
+
+pytestmark = pytest.mark.anyio
+
+
+async def _night(folder: Path, sandbox: Sandbox, clock: VirtualClock, key: str = DEMO_KEY) -> RunReport:
+    client = ApiClient(
+        "http://127.0.0.1",
+        SecretStr(key),
+        clock=clock,
+        transport=httpx.ASGITransport(sandbox, raise_app_exceptions=False),
+    )
+    ids = count(int(clock.passed))
+    async with open_warehouse(folder / "warehouse.duckdb", "a test", now=NIGHT) as warehouse, client:
+        means = Means(
+            send=client.send,
+            warehouse=warehouse,
+            clock=clock,
+            random=random.Random(7).random,
+            new_id=lambda: f"{next(ids):032d}",
+            slots=Slots(4),
+            page_size=9,
+        )
+        return await run_once(order(folder), means)
+
+
+async def test_nights_in_step_with_the_service(tmp_path: Path) -> None:
+    clock = VirtualClock()
+    sandbox = Sandbox(SandboxSettings(accounts=6, posts=12, seed=11), clock=clock.monotonic, sleep=clock.sleep)
+    for night in range(3):
+        sandbox.night = night
+        clock.passed = night * 86_400
+        report = await _night(tmp_path, sandbox, clock)
+        assert report.state is RunState.COMPLETE
+        listed = [json.loads(account.json()) for account in sandbox.catalogue.accounts(night, None)]
+        with open_snapshot(report.snapshot) as snapshot:
+            found = snapshot.ask("SELECT account_id, status FROM accounts WHERE removed_at IS NULL").rows
+            [(media,)] = snapshot.ask(
+                "SELECT count(*) FROM media AS m SEMI JOIN accounts AS a ON a.account_id = m.account_id"
+                " AND a.status = 'active' AND a.removed_at IS NULL WHERE m.removed_at IS NULL"
+            ).rows
+            assert len(snapshot.ask("SELECT * FROM runs WHERE state = 'complete'").rows) == night + 1
+        assert sorted(found) == sorted((account["id"], account["status"]) for account in listed)
+        active = {account["id"] for account in listed if account["status"] == "active"}
+        assert media == sum(account.id in active for account, *_ in sandbox.catalogue.truth(night, None))
+        assert report.accounts == len(listed)
+
+
+def _holding(text: str, folder: Path) -> list[Path]:
+    return [path for path in folder.iterdir() if text.encode() in path.read_bytes()]
+
+
+async def test_a_wrong_key_is_in_nothing_that_is_written_or_said(tmp_path: Path) -> None:
+    canary = "canary-7f3a9c51e2"
+    clock = VirtualClock()
+    report = await _night(tmp_path, Sandbox(SandboxSettings(accounts=2)), clock, canary)
+    assert report.state is RunState.FAILED
+    assert canary not in f"{report!r} {to_json(report)} {sentence(report)}"
+    assert not _holding(canary, tmp_path)
+
+
+@pytest.fixture
+async def report(tmp_path: Path) -> RunReport:
+    async with staged(tmp_path, Service(accounts=2, posts=3, expired=frozenset({2}))) as means:
+        return await run_once(order(tmp_path), means)
+
+
+async def test_a_report_in_words(report: RunReport) -> None:
+    assert sentence(report) == ("2 accounts listed, 4 pages landed; media: 3 new; partitions: 3 complete, 2 skipped.")
+    assert state_name(report) == "Completed with expired accounts"
+    assert state_name(replace(report, expired=0)) == "Completed"
+    assert state_name(replace(report, state=RunState.PARTIAL)) == "Partial"
+    assert state_name(replace(report, state=RunState.FAILED)) == "Failed"
+    assert outcomes(report) == "3 complete, 2 skipped"
+    assert changes(replace(report, media=replace(report.media, added=0))) == "nothing changed"
+
+
+async def test_a_report_for_programs(report: RunReport) -> None:
+    told = json.loads(to_json(report))
+    assert (told["state"], told["exit_code"], told["accounts"], told["expired_accounts"]) == ("complete", 0, 2, 1)
+    assert told["outcomes"] == {
+        "complete": 3,
+        "skipped": 2,
+        "deferred": 0,
+        "denied": 0,
+        "not_found": 0,
+        "failed": 0,
+    }
+    assert told["stopped_by"] is None
+    stopped = trouble("accounts.list", "certificate_refused", "no")
+    told = json.loads(to_json(replace(report, state=RunState.FAILED, stopped_by=stopped)))
+    assert (told["exit_code"], told["stopped_by"]["code"]) == (1, "certificate_refused")
+
+
+def test_exit_codes_are_the_promised_ones() -> None:
+    assert {code.name: int(code) for code in ExitCode} == {
+        "COMPLETE": 0,
+        "FAILED": 1,
+        "WRONG_USAGE": 2,
+        "PARTIAL": 3,
+        "BUSY": 4,
+    }
+    assert EXIT_OF == {RunState.COMPLETE: 0, RunState.PARTIAL: 3, RunState.FAILED: 1}

@@ -1,0 +1,161 @@
+"""Settings: each from both places, every wrong one a line, the key in none of them."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flows.settings import Settings, SettingsError, load, prefect_api_url, unknown_names
+
+SECRET = "canary-51e2"
+
+RIGHT = [
+    ("base_url", "https://api.example.com/", "https://api.example.com"),
+    ("api_key", SECRET, SECRET),
+    ("api_key_file", "k", Path("k")),
+    ("warehouse", "a/w.db", Path("a/w.db")),
+    ("snapshot", "a/s.db", Path("a/s.db")),
+    ("concurrency", 7, 7),
+    ("page_size", 9, 9),
+    ("max_wait", 1.5, 1.5),
+    ("resume_within", 60, 60.0),
+    ("walk_expired", True, True),
+]
+
+WRONG = [
+    ("base_url", "http://api.example.com"),
+    ("base_url", "ftp://x"),
+    ("base_url", "https://user:pass@x"),
+    ("warehouse", "/"),
+    ("warehouse", "."),
+    ("snapshot", ".."[:1]),
+    ("api_key_file", "/"),
+    ("concurrency", "0"),
+    ("concurrency", "257"),
+    ("concurrency", "many"),
+    ("page_size", "0"),
+    ("page_size", "51"),
+    ("page_size", "1.5"),
+    ("max_wait", "-1"),
+    ("max_wait", "inf"),
+    ("max_wait", "nan"),
+    ("resume_within", "-1"),
+    ("resume_within", "1e300"),
+    ("resume_within", "inf"),
+    ("walk_expired", "maybe"),
+]
+
+
+def _plain(value: Any) -> Any:  # noqa: ANN401 - any setting
+    return value.get_secret_value() if hasattr(value, "get_secret_value") else value
+
+
+def test_every_setting_is_tried_here() -> None:
+    assert {name for name, *_ in RIGHT} == set(Settings.model_fields)
+
+
+@pytest.mark.parametrize(("name", "given", "read"), RIGHT)
+def test_a_setting_comes_from_the_environment(
+    monkeypatch: pytest.MonkeyPatch, name: str, given: object, read: object
+) -> None:
+    monkeypatch.setenv(f"GRAMHOUSE_{name.upper()}", str(given))
+    assert _plain(getattr(load(), name)) == read
+
+
+@pytest.mark.parametrize(("name", "given", "read"), RIGHT)
+def test_a_setting_comes_from_the_file(name: str, given: object, read: object) -> None:
+    value = str(given).lower() if isinstance(given, bool) else repr(given)
+    Path("gramhouse.toml").write_text(f"{name} = {value}\n", encoding="utf-8")
+    assert _plain(getattr(load(), name)) == read
+
+
+def test_what_is_typed_wins_over_the_environment_and_that_over_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("gramhouse.toml").write_text("page_size = 1\nconcurrency = 1\nmax_wait = 1\n", encoding="utf-8")
+    monkeypatch.setenv("GRAMHOUSE_PAGE_SIZE", "2")
+    monkeypatch.setenv("GRAMHOUSE_CONCURRENCY", "2")
+    read = load(page_size=3, concurrency=None)
+    assert (read.page_size, read.concurrency, read.max_wait) == (3, 2, 1)
+
+
+def test_empty_means_not_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GRAMHOUSE_PAGE_SIZE", "")
+    monkeypatch.setenv("PREFECT_API_URL", "")
+    assert load().page_size == 50
+    assert prefect_api_url() is None
+
+
+@pytest.mark.parametrize(("name", "given"), WRONG)
+def test_each_wrong_value_is_one_line_that_names_it(monkeypatch: pytest.MonkeyPatch, name: str, given: str) -> None:
+    monkeypatch.setenv(f"GRAMHOUSE_{name.upper()}", given)
+    monkeypatch.setenv("GRAMHOUSE_API_KEY", SECRET)
+    with pytest.raises(SettingsError) as raised:
+        load()
+    said = str(raised.value)
+    assert len(said.splitlines()) == 1
+    assert said.startswith(f"GRAMHOUSE_{name.upper()}: ")
+    assert SECRET not in said
+    assert "pass@" not in said
+
+
+def test_two_wrong_values_are_two_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GRAMHOUSE_PAGE_SIZE", "x")
+    monkeypatch.setenv("GRAMHOUSE_CONCURRENCY", "x")
+    with pytest.raises(SettingsError) as raised:
+        load()
+    assert len(str(raised.value).splitlines()) == 2
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"page_size = ", "gramhouse.toml is not TOML"),
+        (b"\xff\xfe", "gramhouse.toml is not TOML"),
+        (b"pagesize = 1", "pagesize: there is no such setting"),
+        (b'warehouse = "a\\u0000b"', "GRAMHOUSE_WAREHOUSE: it names no file"),
+        (b"api_key = 123456", "GRAMHOUSE_API_KEY: "),
+    ],
+)
+def test_a_wrong_file_is_one_line(content: bytes, said: str) -> None:
+    Path("gramhouse.toml").write_bytes(content)
+    with pytest.raises(SettingsError, match=said) as raised:
+        load()
+    assert len(str(raised.value).splitlines()) == 1
+    assert "123456" not in str(raised.value)
+
+
+def test_the_key_is_shown_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GRAMHOUSE_API_KEY", SECRET)
+    read = load()
+    assert read.key().get_secret_value() == SECRET
+    assert SECRET not in f"{read!r} {read} {read.model_dump()} {read.model_dump_json()}"
+
+
+def test_the_key_comes_from_its_file_without_the_line_break(tmp_path: Path) -> None:
+    (tmp_path / "key").write_text(f"{SECRET}\n", encoding="utf-8")
+    assert load(api_key_file=tmp_path / "key").key().get_secret_value() == SECRET
+
+
+@pytest.mark.parametrize(("content", "why"), [(b"", "is empty"), (b" \n", "is empty"), (b"\xff", "it is not text")])
+def test_a_key_file_that_holds_none_is_one_line(tmp_path: Path, content: bytes, why: str) -> None:
+    (tmp_path / "key").write_bytes(content)
+    with pytest.raises(SettingsError, match=why):
+        load(api_key_file=tmp_path / "key").key()
+
+
+def test_a_key_file_that_is_missing_or_a_folder_is_one_line(tmp_path: Path) -> None:
+    for path in (tmp_path / "none", tmp_path):
+        with pytest.raises(SettingsError, match="cannot be read"):
+            load(api_key_file=path).key()
+
+
+def test_what_is_missing_says_what_to_set() -> None:
+    with pytest.raises(SettingsError, match="set GRAMHOUSE_BASE_URL"):
+        load().address()
+    with pytest.raises(SettingsError, match="set GRAMHOUSE_API_KEY"):
+        load().key()
+
+
+def test_a_name_that_looks_like_a_setting_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GRAMHOUSE_PAGESIZE", "1")
+    monkeypatch.setenv("GRAMHOUSE_PAGE_SIZE", "1")
+    assert unknown_names() == ["GRAMHOUSE_PAGESIZE"]
