@@ -100,7 +100,7 @@ async def run_once(
         ledger.begin, run_id, order.kind, now=started_at, within=order.within, version=order.version
     )
     holds = await warehouse.transact(progress.holds, now=started_at)
-    run = RunContext(run_id, carried_on, holds, means, counters or Counters())
+    run = RunContext(run_id, carried_on, holds, means, order.within, counters or Counters())
     on_begin(run_id, carried_on)
     try:
         listed = await _walk_everything(run, run_batch)
@@ -110,9 +110,10 @@ async def run_once(
         raise
     except Exception as error:
         said = str(error).strip().splitlines() or [type(error).__name__]
-        # A file that failed takes no last word either; the next run then finds this one without an end.
+        # Interrupted, not failed: no verdict of the API's, so the next run carries on what had landed. A file that
+        # failed takes no last word either; the next run then finds this one without an end.
         with suppress(WarehouseUnusable):
-            await _close(run, RunState.FAILED, detail=said[0])
+            await _close(run, RunState.INTERRUPTED, detail=said[0])
         raise
     size = await warehouse.publish(order.snapshot, at=clock.now(), version=order.version)
     return RunReport(

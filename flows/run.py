@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from connectors.source.asking import Send, ask
 from connectors.source.backoff import BackoffPolicy
@@ -104,13 +104,15 @@ class _BrakedClock:
 class RunContext:
     """One run under way: `carried_on` are the interrupted runs it takes over, `holds` promises to wait.
 
-    `told` keeps, scope by scope, the error by which the API last told this run to wait.
+    `told` keeps, scope by scope, the error by which the API last told this run to wait. The end of a walk that
+    began longer ago than `fresh_within` says too little of today: such a walk is ended, and walked again.
     """
 
     run_id: str
     carried_on: tuple[str, ...]
     holds: Mapping[str, datetime]
     means: Means
+    fresh_within: timedelta
     counters: Counters = field(default_factory=Counters)
     stop: Brake = field(default_factory=Brake)
     stop_media: Brake = field(default_factory=Brake)

@@ -4,11 +4,15 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+# A walk that waits costs some 25 kB. Past so many, those who wait keep their places, and no walk is begun.
+_MOST_PARKED = 20_000
+
 
 class Slots:
     """Places for walks. A limited account parks outside, so that it holds up nobody but itself."""
 
-    def __init__(self, places: int) -> None:
+    def __init__(self, places: int, most_parked: int = _MOST_PARKED) -> None:
+        self._most_parked = most_parked
         self._places = asyncio.Semaphore(places)
         self._missing = 0
         self.parked = 0
@@ -30,6 +34,9 @@ class Slots:
 
         Whoever is cancelled meanwhile does not wait for a place only to give it back: it may never come.
         """
+        if self.parked >= self._most_parked:
+            yield
+            return
         self.give()
         self.parked += 1
         try:

@@ -86,15 +86,25 @@ class PartitionWalk:
             outcome = self._outcome(OutcomeKind.COMPLETE, began, detail="Walked by the run that this one carries on.")
             await self._land(Landing(outcomes=(outcome,)))
             return outcome
-        if isinstance(plan, Resume):
+        resumed = isinstance(plan, Resume)
+        if resumed:
             self.note = f"Taken up after {plan.checkpoint.pages} pages."
-        return await self._attempt(plan.checkpoint, began)
+        return await self._attempt(plan.checkpoint, began, resumed=resumed)
 
-    async def _attempt(self, checkpoint: Checkpoint, began: datetime) -> Outcome:
+    async def _attempt(self, checkpoint: Checkpoint, began: datetime, *, resumed: bool) -> Outcome:
         restarted = False
         while True:
+            dated = resumed and began - checkpoint.started_at > self.run.fresh_within
             try:
-                return await self._walk(checkpoint, began)
+                outcome = await self._walk(checkpoint, began, dated=dated)
+                if outcome is not None:
+                    return outcome
+                resumed = False
+                self.note = (
+                    f"A walk begun {checkpoint.started_at:%Y-%m-%d} was ended, and walked again from the first page."
+                )
+                checkpoint = self._fresh()
+                continue
             except _Broken as broken:
                 checkpoint, error = broken.checkpoint, broken.error
             except Halted as halted:
@@ -102,10 +112,9 @@ class PartitionWalk:
             except Deferred as deferred:
                 return await self._defer(deferred, began)
             if may_restart(error, checkpoint, restarted=restarted):
-                restarted = True
+                restarted, resumed = True, False
                 self.note = "Its cursor was refused: walked again from the first page."
-                now = self.run.means.clock.now()
-                checkpoint = Checkpoint(self.partition, self.run.means.new_id(), self.run.run_id, now, now)
+                checkpoint = self._fresh()
                 continue
             whole, media = stops(error, self.partition)
             if whole:
@@ -114,7 +123,15 @@ class PartitionWalk:
                 self.run.stop_media.pull(error)
             return await self._give_up(error, checkpoint if dead_end(error) else None, began)
 
-    async def _walk(self, checkpoint: Checkpoint, began: datetime) -> Outcome:
+    def _fresh(self) -> Checkpoint:
+        now = self.run.means.clock.now()
+        return Checkpoint(self.partition, self.run.means.new_id(), self.run.run_id, now, now)
+
+    async def _walk(self, checkpoint: Checkpoint, began: datetime, *, dated: bool) -> Outcome | None:
+        """Walk to the end; return the outcome, or None after a walk too old for its end to be one.
+
+        What was published since such a walk began stands on pages it had passed by then.
+        """
         clock, run = self.run.means.clock, self.run
 
         async def ask_page(cursor: str | None) -> Response:
@@ -132,9 +149,9 @@ class PartitionWalk:
                     self.pages += 1
                     self.items += page.items
                     ended = page.next_cursor is None
-                    outcome = self._outcome(OutcomeKind.COMPLETE, began, detail=self.note)
+                    outcome = None if dated else self._outcome(OutcomeKind.COMPLETE, began, detail=self.note)
                     staged = self._staged(response, checkpoint, now)
-                    await self._land(Landing(staged, checkpoint, (outcome,) if ended else ()))
+                    await self._land(Landing(staged, checkpoint, (outcome,) if ended and outcome else ()))
                     run.counters.pages += 1
                     run.counters.items += page.items
                     if self.on_page is not None:

@@ -19,6 +19,9 @@ from models.tables import WAREHOUSE
 # The default of 16 MB stalls a commit for most of a second, every 25,000 rows or so; a run checkpoints at its end.
 _SETTINGS = {
     "TimeZone": "UTC",
+    "memory_limit": "1GB",
+    # DuckDB would draw it on standard output, into the midst of a report for programs.
+    "enable_progress_bar": "false",
     "wal_autocheckpoint": "1GB",
     "preserve_insertion_order": "false",
 }
@@ -92,3 +95,15 @@ def writer(path: Path, activity: str, *, since: str, pause: Callable[[float], No
     """Hold the warehouse against every other gramhouse, then open it for writing."""
     with hold(path, activity, since=since, pause=pause), connect(path) as connection:
         yield connection
+
+
+def check(path: Path, *, since: str, pause: Callable[[float], None]) -> None:
+    """See whether the warehouse file can be opened, and change nothing in it.
+
+    Raises WarehouseBusy and WarehouseUnusable.
+    """
+    with hold(path, "gramhouse doctor", since=since, pause=pause):
+        try:
+            duckdb.connect(str(path), read_only=True).close()
+        except duckdb.Error as error:
+            raise explain(path, error) from error

@@ -152,7 +152,16 @@ def fold(connection: Connection) -> FoldCounts:
     counts = FoldCounts()
     while (end := connection.exec_driver_sql(_LAST_BEFORE_NEXT_WALK).scalar()) is not None:
         counts += _fold_slice(connection, int(end))
-    return counts + _fold_slice(connection, _EVERYTHING)
+    counts += _fold_slice(connection, _EVERYTHING)
+    _forget(connection)
+    return counts
+
+
+def _forget(connection: Connection) -> None:
+    # Temporary tables live in memory, and hold the pages and items of the last slice.
+    names = connection.exec_driver_sql("SELECT table_name FROM duckdb_tables() WHERE temporary").scalars().all()
+    for name in names:
+        connection.exec_driver_sql(f"DROP TABLE temp.{name}")
 
 
 def _fold_slice(connection: Connection, end: int) -> FoldCounts:

@@ -43,9 +43,11 @@ class Snapshot:
     def ask(self, query: str, parameters: Sequence[object] = ()) -> Answer:
         """Run a query; raises QueryError."""
         try:
-            cursor = self._db.execute(query, list(parameters))
-            columns = tuple(str(column[0]) for column in cursor.description or ())
-            return Answer(columns, cursor.fetchall() if columns else [])
+            cursor: duckdb.DuckDBPyConnection | None = self._db.execute(query, list(parameters))
+            if cursor is None or not cursor.description:
+                message = "The query asks for nothing."
+                raise QueryError(message)
+            return Answer(tuple(str(column[0]) for column in cursor.description), cursor.fetchall())
         except duckdb.Error as error:
             raise QueryError(str(error)) from error
 
@@ -59,6 +61,8 @@ def open_snapshot(path: Path) -> Iterator[Snapshot]:
     try:
         db = duckdb.connect(str(path), read_only=True, config=_SHUT)
         db.execute("SET TimeZone = 'UTC'")
+        # DuckDB would draw it on standard output, in front of the answer.
+        db.execute("SET enable_progress_bar = false")
         db.execute("SET lock_configuration = true")
     except duckdb.Error as error:
         message = f"{path} cannot be read: {str(error).splitlines()[0]}"

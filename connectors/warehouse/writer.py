@@ -25,7 +25,7 @@ T = TypeVar("T")
 
 # As many landings as one commit takes, and as much staged text (bytes) as is folded at once.
 _BATCH = 256
-_FOLD_BYTES = 64 * 1024 * 1024
+_FOLD_BYTES = 16 * 1024 * 1024
 
 
 class Warehouse:
@@ -128,8 +128,6 @@ class Warehouse:
 
     def start(self) -> None:
         """Read where the last process left off; called once, on the writer's thread."""
-        # DuckDB would draw it on standard output, into the midst of a report for programs.
-        duck(self._connection).execute("SET enable_progress_bar = false")
         with self._connection.begin():
             self._seq = last_seq(self._connection)
 

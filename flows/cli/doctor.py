@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -98,14 +99,14 @@ def _warehouse(settings: Settings) -> Finding:
         return Finding("warehouse", "note", f"{settings.warehouse} is held by {writing}; a sync would exit with 4.")
     if not settings.warehouse.exists():
         return Finding("warehouse", "note", f"{settings.warehouse} is not there yet: the first sync makes it.")
-    from connectors.warehouse.connection import connect
+    from connectors.warehouse.connection import check
 
     try:
-        with connect(settings.warehouse):
-            size = settings.warehouse.stat().st_size / 1e6
-            return Finding("warehouse", "ok", f"{settings.warehouse} opens ({size:,.1f} MB)")
+        check(settings.warehouse, since=datetime.now(UTC).isoformat(timespec="seconds"), pause=time.sleep)
     except WarehouseError as error:
         return Finding("warehouse", "bad", str(error))
+    size = settings.warehouse.stat().st_size / 1e6
+    return Finding("warehouse", "ok", f"{settings.warehouse} opens ({size:,.1f} MB)")
 
 
 def _snapshot(settings: Settings) -> Finding:

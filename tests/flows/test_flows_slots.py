@@ -82,6 +82,19 @@ async def test_a_cancelled_sleeper_never_waits_for_a_place(*, waking: bool) -> N
     assert await _free(slots) == 1
 
 
+async def test_past_the_bound_who_waits_keeps_the_place() -> None:
+    slots = Slots(2, most_parked=1)
+    await slots.take()
+    await slots.take()
+    async with slots.parked_outside():
+        assert await _free(slots) == 1
+        async with slots.parked_outside():
+            assert (slots.parked, await _free(slots)) == (1, 1)
+    slots.give()
+    slots.give()
+    assert (slots.parked, await _free(slots)) == (0, 2)
+
+
 async def test_the_brake_wakes_sleepers_and_the_first_error_counts() -> None:
     brake = Brake()
     sleeping = asyncio.create_task(brake.sleep(StillClock(), 3600))

@@ -241,12 +241,41 @@ async def test_a_walk_that_failed_is_taken_up_where_it_stands(tmp_path: Path) ->
     assert outcomes[uuid(1), "posts"][:3] == ("complete", 1, 1)
 
 
-async def test_an_exception_marks_the_run_failed_and_is_raised_as_itself(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("hours", "asked"), [(11, ["c4"]), (13, ["c4", None, "c2", "c4"])])
+async def test_a_walk_begun_long_ago_is_ended_and_walked_again(
+    tmp_path: Path, hours: int, asked: list[str | None]
+) -> None:
+    down = Refusal(503, "rate_limiter_unavailable")
+    service = Service(posts=5, trouble=lambda r: down if is_posts(r, 1) and cursor_of(r) == "c4" else None)
+    await _run(tmp_path, service)
+    service.clock.passed += hours * 3600
+    healed = Service(posts=5, clock=service.clock)
+    report, outcomes = await _run(tmp_path, healed)
+    assert report.state is RunState.COMPLETE
+    assert _posts(healed, 1) == asked
+    kind, pages, *_, detail = outcomes[uuid(1), "posts"]
+    assert (kind, pages) == ("complete", len(asked))
+    assert ("walked again" in detail) == (hours > 12)
+
+
+async def test_a_walk_begun_long_ago_that_is_refused_again_keeps_its_one_outcome(tmp_path: Path) -> None:
+    down = Refusal(503, "rate_limiter_unavailable")
+    service = Service(posts=5, trouble=lambda r: down if is_posts(r, 1) and cursor_of(r) == "c4" else None)
+    await _run(tmp_path, service)
+    service.clock.passed += 24 * 3600
+    ended = Service(posts=5, clock=service.clock)
+    ended.trouble = lambda r: down if len(_posts(ended, 1)) > 1 and is_posts(r, 1) else None
+    report, outcomes = await _run(tmp_path, ended)
+    assert report.state is RunState.PARTIAL
+    assert outcomes[uuid(1), "posts"][:4] == ("failed", 1, 1, "rate_limiter_unavailable")
+
+
+async def test_an_exception_marks_the_run_interrupted_and_is_raised_as_itself(tmp_path: Path) -> None:
     service = Service(accounts=9, trouble=lambda r: RuntimeError("a bug") if account_of(r) == 5 else None)
     async with staged(tmp_path, service) as means:
         with pytest.raises(RuntimeError, match="a bug"):
             await run_once(order(tmp_path), means)
-        assert await rows(means, "SELECT state, detail FROM core.runs") == [("failed", "a bug")]
+        assert await rows(means, "SELECT state, detail FROM core.runs") == [("interrupted", "a bug")]
 
 
 async def test_a_warehouse_that_fails_in_a_batch_is_raised_as_itself(tmp_path: Path) -> None:
