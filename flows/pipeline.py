@@ -38,6 +38,7 @@ class _Ended(TypedDict):
     pages: int
     items: int
     media: FoldCounts
+    concerns: tuple[Concern, ...]
     stopped_by: ApiError | None
 
 
@@ -119,7 +120,6 @@ async def run_once(
     return RunReport(
         run_id=run_id,
         carried_on=carried_on,
-        concerns=await warehouse.transact(concerns, run_id),
         expired=await warehouse.transact(expired_accounts),
         started_at=started_at,
         seconds=clock.monotonic() - began,
@@ -140,6 +140,8 @@ async def _settle(run: RunContext, listed: int) -> _Ended:
         raise AssertionError(message)
     stopped_by = run.stop_media.error
     state = judge(outcomes, stopped=stopped_by is not None)
+    matters = await warehouse.transact(concerns, run.run_id)
+    foremost = matters[0] if matters else None
     await _close(
         run,
         state,
@@ -148,8 +150,8 @@ async def _settle(run: RunContext, listed: int) -> _Ended:
         pages=pages,
         items=items,
         **asdict(media),
-        error_code=stopped_by.code if stopped_by else None,
-        detail=stopped_by.message if stopped_by else None,
+        error_code=stopped_by.code if stopped_by else foremost and foremost.error_code,
+        detail=stopped_by.message if stopped_by else foremost and foremost.detail,
     )
     return _Ended(
         state=state,
@@ -158,6 +160,7 @@ async def _settle(run: RunContext, listed: int) -> _Ended:
         pages=pages,
         items=items,
         media=media,
+        concerns=matters,
         stopped_by=stopped_by,
     )
 

@@ -135,7 +135,7 @@ def _run() -> tuple[Column[object] | Column[str] | Column[int], ...]:
         _whole("expired", "Stories marked expired."),
         _whole("returned", "Media items that came back."),
         _whole("quarantined", "Records set aside."),
-        _text("error_code", "The error that stopped it."),
+        _text("error_code", "The error that stopped it, or else the one that most of its partitions met."),
         _text("detail", "What a person should know of it, one line."),
         _text("version", "The gramhouse that ran it.", nullable=False),
     )

@@ -112,10 +112,10 @@ def _first_look(snapshot: Snapshot) -> None:
 def _next(folder: Path, snapshot: Path) -> None:
     program = _program()
     lines = (
-        (f'{program} query "FROM media LIMIT 3"', "your own question"),
+        (f'{program} query "FROM runs"', "your own question"),
         (f"{program} accounts --expired", "who must renew a token"),
         (f"{program} status", "what is fresh, and what is not"),
-        (f"{program} demo", "the next night: posts come, change and go; tokens return"),
+        (f"{program} demo", "the next night: posts come, change and go"),
     )
     grid = Table.grid(padding=(0, 3))
     for command, what in lines:

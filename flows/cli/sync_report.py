@@ -6,7 +6,7 @@ from connectors.source.errors import RULES, TROUBLES
 from connectors.warehouse.report import Concern
 from flows.cli.terminal import DONE, FAIL, WARN, clean, megabytes, moment, out
 from flows.pipeline import RunReport
-from flows.report import changes
+from flows.report import changes, outcomes
 from flows.words import count, span
 from models.ledger import OutcomeKind, RunState
 
@@ -51,6 +51,8 @@ def show(report: RunReport) -> None:
     if report.carried_on:
         grid.add_row("carried on", "an interrupted run: what it had landed was not asked for again")
     grid.add_row("listed", _listed(report))
+    if report.state is not RunState.COMPLETE:
+        grid.add_row("walks", outcomes(report))
     grid.add_row("landed", f"{count(report.pages, 'page')}, {count(report.items, 'record')}")
     grid.add_row("media", changes(report))
     if report.media.quarantined:
