@@ -1,6 +1,7 @@
 """The same sync, tracked by a real Prefect server."""
 
 import json
+import signal
 import sqlite3
 import urllib.request
 from collections.abc import Iterator
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 
 from flows.cli.neighbours import free_port, prefect
-from tests.e2e.conftest import KEY, Operator, Service, assert_in_step
+from tests.e2e.conftest import KEY, PATIENCE, Operator, Service, assert_in_step, stopped, until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.prefect]
 
@@ -68,3 +69,24 @@ def test_a_tracked_sync_lands_the_same_and_shows_it(operator: Operator, service:
 
 def test_without_an_api_it_runs_directly_and_says_so(operator: Operator) -> None:
     assert "PREFECT_API_URL is not set" in operator.run("sync").stderr
+
+
+def test_a_signal_ends_a_tracked_run_politely(operator: Operator, service: Service, api: str, home: Path) -> None:
+    operator.env |= {"PREFECT_API_URL": api, "PREFECT_HOME": str(home), "DO_NOT_TRACK": "1"}
+    service.faults({"action": {"kind": "delay", "seconds": 30}, "operation": "media"})
+    with stopped(operator.start("sync")) as process:
+        until(lambda: service.stats()["total"] > 1, "a media walk")
+        process.send_signal(signal.SIGTERM)
+        out, err = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 128 + signal.SIGTERM
+    assert "Traceback" not in out + err
+    assert operator.inside("SELECT state FROM core.runs") == [("interrupted",)]
+    service.faults()
+    assert operator.sync()["carried_on"]
+    assert_in_step(operator, service)
+
+
+def test_a_prefect_api_that_does_not_answer_is_one_line(operator: Operator) -> None:
+    said = operator.run("sync", code=1, PREFECT_API_URL=f"http://127.0.0.1:{free_port()}/api")
+    assert "does not answer: start it with `prefect server start`" in said.stderr
+    assert said.stdout == ""
