@@ -94,7 +94,7 @@ async def run_once(
     warehouse, clock = means.warehouse, means.clock
     began = clock.monotonic()
     # What an earlier process landed and did not fold comes first: this run reads what it listed.
-    await warehouse.fold()
+    left_over = await warehouse.fold()
     run_id = means.new_id()
     started_at = clock.now()
     carried_on = await warehouse.transact(
@@ -105,7 +105,7 @@ async def run_once(
     on_begin(run_id, carried_on)
     try:
         listed = await _walk_everything(run, run_batch)
-        ended = await _settle(run, listed)
+        ended = await _settle(run, listed, left_over)
     except asyncio.CancelledError:
         await _close(run, RunState.INTERRUPTED, detail="Stopped by a person or by the machine.")
         raise
@@ -117,6 +117,7 @@ async def run_once(
             await _close(run, RunState.INTERRUPTED, detail=said[0])
         raise
     size = await warehouse.publish(order.snapshot, at=clock.now(), version=order.version)
+    await warehouse.transact(ledger.mark_published, now=clock.now())
     return RunReport(
         run_id=run_id,
         carried_on=carried_on,
@@ -129,10 +130,10 @@ async def run_once(
     )
 
 
-async def _settle(run: RunContext, listed: int) -> _Ended:
+async def _settle(run: RunContext, listed: int, left_over: FoldCounts) -> _Ended:
     """Fold what landed, hold the ledger to account, and close the run."""
     warehouse = run.means.warehouse
-    media = await warehouse.fold()
+    media = left_over + await warehouse.fold()
     outcomes, pages, items = await warehouse.transact(ledger.tally, run.run_id)
     owed = 1 + listed * len(run.means.surfaces)
     if outcomes.total != owed:

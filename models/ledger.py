@@ -53,14 +53,22 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One invocation of sync or backfill. `carries_on` is the interrupted run it takes over, if any."""
+    """One invocation of sync or backfill. `carries_on` is the run it takes over, if any.
+
+    `published`: analysts were given what it left.
+    """
 
     run_id: str
     kind: str
     started_at: datetime
     state: RunState = RunState.RUNNING
     carries_on: str | None = None
-    ended_at: datetime | None = None
+    published: bool = True
+
+    @property
+    def unfinished(self) -> bool:
+        """Say whether it was cut short: in its work, or before its snapshot was in place."""
+        return self.state is RunState.INTERRUPTED or not self.published
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,16 +112,16 @@ def judge(counted: Tally, *, stopped: bool) -> RunState:
 
 
 def carried_on(runs: Iterable[Run], *, now: datetime, within: timedelta) -> tuple[str, ...]:
-    """Return the ids of the interrupted runs that a new run carries on, newest first; often none.
+    """Return the ids of the unfinished runs that a new run carries on, newest first; often none.
 
-    `runs` come newest first. A run is carried on if it is the last one, was interrupted, and the chain of
-    interrupted runs it belongs to began no longer ago than `within`: what was complete before that is too
+    `runs` come newest first. A run is carried on if it is the last one, was cut short, and the chain of
+    unfinished runs it belongs to began no longer ago than `within`: what was complete before that is too
     old to pass for a new night's work.
     """
     by_id = {run.run_id: run for run in runs}
     newest = next(iter(by_id.values()), None)
     chain: list[Run] = []
-    while newest is not None and newest.state is RunState.INTERRUPTED and newest not in chain:
+    while newest is not None and newest.unfinished and newest not in chain:
         chain.append(newest)
         newest = by_id.get(newest.carries_on) if newest.carries_on else None
     if not chain or now - chain[-1].started_at > within:

@@ -124,7 +124,7 @@ def _run() -> tuple[Column[object] | Column[str] | Column[int], ...]:
         _text("state", "running, complete, partial, failed or interrupted.", nullable=False),
         _instant("started_at", "When it began.", nullable=False),
         _instant("ended_at", "When it ended."),
-        _text("carries_on", "The interrupted run that it took over."),
+        _text("carries_on", "The run, cut short, that it took over."),
         _whole("accounts", "Accounts listed."),
         _whole("partitions", "Partitions it owed an outcome: the catalogue, and each account x surface."),
         _whole("pages", "Pages landed."),
@@ -213,7 +213,14 @@ core_fields = Table(
     "fields", WAREHOUSE, *_fields(), schema="core", comment="Fields met that the contract does not know."
 )
 
-core_runs = Table("runs", WAREHOUSE, *_run(), schema="core", comment="Runs, one row each.")
+core_runs = Table(
+    "runs",
+    WAREHOUSE,
+    *_run(),
+    _instant("published_at", "When analysts were given what it left; NULL while they were not."),
+    schema="core",
+    comment="Runs, one row each.",
+)
 
 core_outcomes = Table(
     "run_outcomes",

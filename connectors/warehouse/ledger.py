@@ -14,7 +14,7 @@ _RECENT = 1000
 def begin(
     connection: Connection, run_id: str, kind: str, *, now: datetime, within: timedelta, version: str
 ) -> tuple[str, ...]:
-    """Enter a new run; return the ids of the interrupted runs that it carries on, newest first.
+    """Enter a new run; return the ids of the unfinished runs that it carries on, newest first.
 
     Whoever holds the warehouse is alone, so a run still said to be running died: it is marked interrupted.
     """
@@ -27,7 +27,15 @@ def begin(
         select(core_runs).where(core_runs.c.kind == kind).order_by(core_runs.c.started_at.desc()).limit(_RECENT)
     )
     runs = [
-        Run(row.run_id, row.kind, row.started_at, RunState(row.state), row.carries_on, row.ended_at) for row in rows
+        Run(
+            row.run_id,
+            row.kind,
+            row.started_at,
+            RunState(row.state),
+            row.carries_on,
+            published=row.published_at is not None,
+        )
+        for row in rows
     ]
     chain = carried_on(runs, now=now, within=within)
     connection.execute(
@@ -48,6 +56,11 @@ def end(connection: Connection, run_id: str, state: RunState, /, *, now: datetim
     connection.execute(
         update(core_runs).where(core_runs.c.run_id == run_id).values(state=state.value, ended_at=now, **columns)
     )
+
+
+def mark_published(connection: Connection, *, now: datetime) -> None:
+    """Note that analysts were given what all runs so far left."""
+    connection.execute(update(core_runs).where(core_runs.c.published_at.is_(None)).values(published_at=now))
 
 
 def tally(connection: Connection, run_id: str) -> tuple[Tally, int, int]:

@@ -45,7 +45,7 @@ ORDER BY m.account_id, m.surface, m.published_at DESC, m.media_id
 """,
     "fields": "SELECT * FROM core.fields ORDER BY resource, path",
     "quarantine": "SELECT * FROM core.quarantine ORDER BY seen_at",
-    "runs": "SELECT * FROM core.runs ORDER BY started_at",
+    "runs": "SELECT * EXCLUDE (published_at) FROM core.runs ORDER BY started_at",
     "run_outcomes": "SELECT * FROM core.run_outcomes ORDER BY started_at",
     "walks": "SELECT resource, account_id, surface, complete_at FROM core.walks ORDER BY account_id, surface",
 }

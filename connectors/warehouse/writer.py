@@ -95,9 +95,10 @@ class Warehouse:
         return await self._on_thread(run)
 
     async def fold(self) -> FoldCounts:
-        """Fold all that is staged; return what all folds since the file was opened did together."""
+        """Fold all that is staged; return what was folded since the last call, on arrival too."""
         await self._on_thread(self._fold)
-        return self._folded
+        counts, self._folded = self._folded, FoldCounts()
+        return counts
 
     async def publish(self, snapshot: Path, *, at: datetime, version: str) -> int:
         """Write what is folded into the file, then publish a snapshot of it; return its size in bytes."""

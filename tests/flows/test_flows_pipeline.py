@@ -15,6 +15,7 @@ from connectors.sandbox.keys import DEMO_KEY
 from connectors.sandbox.settings import SandboxSettings
 from connectors.source.client import ApiClient
 from connectors.source.errors import trouble
+from connectors.warehouse.errors import WarehouseUnusable
 from connectors.warehouse.snapshot import open_snapshot
 from connectors.warehouse.writer import open_warehouse
 from flows.exit_code import EXIT_OF, ExitCode
@@ -126,3 +127,22 @@ def test_exit_codes_are_the_promised_ones() -> None:
         "BUSY": 4,
     }
     assert EXIT_OF == {RunState.COMPLETE: 0, RunState.PARTIAL: 3, RunState.FAILED: 1}
+
+
+async def test_a_run_that_could_not_publish_is_carried_on_and_asks_for_nothing(tmp_path: Path) -> None:
+    service = Service()
+    in_the_way = tmp_path / "analytics.duckdb"
+    in_the_way.mkdir()
+    async with staged(tmp_path, service) as means:
+        with pytest.raises(WarehouseUnusable):
+            await run_once(order(tmp_path), means)
+        asked = len(service.asked)
+        in_the_way.rmdir()
+        report = await run_once(order(tmp_path), means)
+        assert len(report.carried_on) == 1
+        assert report.state is RunState.COMPLETE
+        assert len(service.asked) == asked
+        assert in_the_way.exists()
+        again = await run_once(order(tmp_path), means)
+        assert again.carried_on == ()
+        assert len(service.asked) == 2 * asked

@@ -54,6 +54,12 @@ def test_only_an_interrupted_last_run_is_carried_on(state: RunState) -> None:
     assert chain(run("b", 1, state=state), run("a", 2)) == ()
 
 
+@pytest.mark.parametrize("state", [RunState.COMPLETE, RunState.PARTIAL, RunState.FAILED])
+def test_a_run_whose_snapshot_was_never_in_place_is_carried_on(state: RunState) -> None:
+    unpublished = Run("b", "sync", NOON, state, "a", published=False)
+    assert chain(unpublished, run("a", 2)) == ("b", "a")
+
+
 def test_a_chain_is_followed_as_far_as_it_was_interrupted() -> None:
     assert chain(run("c", 1, "b"), run("b", 2, "a"), run("a", 3)) == ("c", "b", "a")
     assert chain(run("c", 1), run("b", 2)) == ("c",)

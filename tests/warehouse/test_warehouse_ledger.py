@@ -23,6 +23,11 @@ def finish(house: House, run_id: str, hour: float, state: RunState, **columns: o
         ledger.end(house.connection, run_id, state, now=at(hour), **columns)
 
 
+def publish(house: House, hour: float) -> None:
+    with house.connection.begin():
+        ledger.mark_published(house.connection, now=at(hour))
+
+
 def outcome(kind: OutcomeKind, partition: Partition = POSTS, run_id: str = "r", **told: Any) -> Landing:  # noqa: ANN401
     return Landing(outcomes=(Outcome(partition, run_id, kind, T0, at(1), **told),))
 
@@ -48,7 +53,22 @@ def test_a_run_that_died_is_marked_and_carried_on_with_those_before_it(house: Ho
         ("c", "running", "b"),
     ]
     finish(house, "c", 3, RunState.COMPLETE)
+    publish(house, 3)
     assert begin(house, "d", 4) == ()
+
+
+def test_a_run_that_ended_but_was_not_published_is_carried_on(house: House) -> None:
+    begin(house, "a", 0)
+    finish(house, "a", 1, RunState.COMPLETE)
+    assert begin(house, "b", 2) == ("a",)
+    finish(house, "b", 3, RunState.COMPLETE)
+    publish(house, 3)
+    assert begin(house, "c", 4) == ()
+    assert house.rows("SELECT run_id, published_at FROM core.runs ORDER BY started_at") == [
+        ("a", at(3)),
+        ("b", at(3)),
+        ("c", None),
+    ]
 
 
 def test_a_chain_that_began_too_long_ago_is_not_carried_on(house: House) -> None:
