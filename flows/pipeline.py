@@ -57,6 +57,7 @@ class RunReport:
     concerns: tuple[Concern, ...]
     expired: int
     stopped_by: ApiError | None
+    restarted: int
     started_at: datetime
     seconds: float
     snapshot: Path
@@ -122,6 +123,7 @@ async def run_once(
         run_id=run_id,
         carried_on=carried_on,
         expired=await warehouse.transact(expired_accounts),
+        restarted=run.counters.restarted,
         started_at=started_at,
         seconds=clock.monotonic() - began,
         snapshot=order.snapshot,

@@ -57,6 +57,7 @@ def to_json(report: RunReport) -> str:
             "accounts": report.accounts,
             "expired_accounts": report.expired,
             "outcomes": {kind.value: report.outcomes[kind] for kind in OutcomeKind},
+            "restarted": report.restarted,
             "pages": report.pages,
             "items": report.items,
             "media": asdict(report.media),

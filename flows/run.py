@@ -45,6 +45,7 @@ class Counters:
     pages: int = 0
     items: int = 0
     retries: int = 0
+    restarted: int = 0
     waiting: int = 0
 
 

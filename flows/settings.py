@@ -34,7 +34,7 @@ def _file(path: Path) -> Path:
     if not path.name or "\0" in str(path):
         message = "it names no file"
         raise ValueError(message)
-    return path
+    return path.expanduser()
 
 
 File = Annotated[Path, AfterValidator(_file)]
@@ -115,7 +115,7 @@ def _line(error: dict[str, Any]) -> str:
     name = ".".join(str(part) for part in error["loc"])
     said = str(error["msg"]).removeprefix("Value error, ")
     if error["type"] == "extra_forbidden":
-        return f"{CONFIG}: {name}: there is no such setting; `gramhouse doctor` lists those there are."
+        return f"{CONFIG}: {name}: there is no such setting; there are {', '.join(Settings.model_fields)}."
     return f"{PREFIX}{name.upper()}: {said[:1].lower()}{said[1:]}."
 
 

@@ -1,5 +1,6 @@
 """Walking one partition: ask, land, and say what became of it."""
 
+import logging
 from collections.abc import Callable
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -19,6 +20,8 @@ from models.wire import AccountPage
 OnPage = Callable[[Response], None]
 
 SCOPE_DENIED = "api_scope_denied"
+
+_log = logging.getLogger(__name__)
 
 
 def request_for(partition: Partition, cursor: str | None, page_size: int) -> ApiRequest:
@@ -113,6 +116,8 @@ class PartitionWalk:
                 return await self._defer(deferred, began)
             if may_restart(error, checkpoint, restarted=restarted):
                 restarted, resumed = True, False
+                self.run.counters.restarted += 1
+                _log.info("%s: the cursor was refused; walked again from the first page", self.partition)
                 self.note = "Its cursor was refused: walked again from the first page."
                 checkpoint = self._fresh()
                 continue

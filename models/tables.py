@@ -75,11 +75,13 @@ def _media_content() -> tuple[Column[object] | Column[str] | Column[int], ...]:
         _text("media_type", "Kind of media as the API says it, such as IMAGE, VIDEO, CAROUSEL_ALBUM."),
         _text("caption", "The caption as published."),
         _text("permalink", "Address of the item on the social network."),
-        _text("media_url", "Address of the picture or film; its signature expires."),
+        _text("media_url", "Address of the picture or film when the item last changed; a signature in it expires."),
         _instant("published_at", "When the item was published."),
         _whole("like_count", "Likes when last seen; NULL where the account hides them."),
         _whole("comments_count", "Comments when last seen."),
-        Column("payload", JSON, comment="The whole item as the API sent it, JSON.", nullable=False),
+        Column(
+            "payload", JSON, comment="The whole item as the API sent it when it last changed, JSON.", nullable=False
+        ),
     )
 
 

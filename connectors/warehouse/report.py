@@ -26,15 +26,17 @@ class Concern:
 def concerns(connection: Connection, run_id: str) -> tuple[Concern, ...]:
     """Return what went otherwise than complete or skipped in a run, most partitions first."""
     table = core_outcomes.c
+    example = table.surface + " of account " + table.account_id
     rows = connection.execute(
         select(
             table.outcome,
             table.error_code,
             func.count().label("partitions"),
             func.count(table.account_id.distinct()).label("accounts"),
-            func.min(table.surface + " of account " + table.account_id).label("example"),
-            func.min(table.correlation_id).label("correlation_id"),
-            func.min(table.detail).label("detail"),
+            func.min(example).label("example"),
+            # Of the same walk as the example: support is asked about one of them, not about a mixture.
+            func.arg_min_null(table.correlation_id, example).label("correlation_id"),
+            func.arg_min_null(table.detail, example).label("detail"),
             func.max(table.resume_after).label("resume_after"),
         )
         .where(

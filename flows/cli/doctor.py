@@ -155,7 +155,7 @@ def doctor(*, as_json: AsJson = False) -> None:
     for finding in _findings(load()):
         found.append(finding)
         if not as_json:
-            out.print(f"{_MARKS[finding.verdict]} [bold]{finding.check}[/] {clean(finding.said)}", soft_wrap=True)
+            out.print(f"{_MARKS[finding.verdict]} [bold]{finding.check}[/] {clean(finding.said)}")
     if as_json:
         print_json([asdict(finding) for finding in found])
     bad = {finding.check for finding in found if finding.verdict == "bad"}

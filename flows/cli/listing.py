@@ -28,6 +28,8 @@ GROUP BY ALL ORDER BY a.token_expired_since, a.ig_username
 
 _RUNS = "SELECT * FROM runs ORDER BY started_at DESC LIMIT ?"
 
+_ROOM_FOR_SIZES = 95
+
 _STATES = {"complete": "green", "partial": "yellow", "interrupted": "yellow", "failed": "red", "running": "cyan"}
 
 
@@ -88,13 +90,14 @@ def runs(
     if as_json:
         print_json(rows)
         return
+    # A narrow terminal would cut numbers, and a number that is cut is another number.
+    sizes = ("accounts", "pages") if out.width >= _ROOM_FOR_SIZES else ()
     table = plain_table(
         {
             "began (UTC)": "",
             "state": "",
             "took": "right",
-            "accounts": "right",
-            "pages": "right",
+            **dict.fromkeys(sizes, "right"),
             "new": "right",
             "changed": "right",
             "gone": "right",
@@ -108,7 +111,7 @@ def runs(
             moment(row["started_at"]),
             f"[{_STATES.get(row['state'], 'default')}]{row['state']}[/]",
             span(took.total_seconds()) if took else "",
-            *(_number(row[name]) for name in ("accounts", "pages", "added", "changed")),
+            *(_number(row[name]) for name in (*sizes, "added", "changed")),
             _number(gone),
             clean(row["error_code"] or ""),
         )

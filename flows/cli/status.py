@@ -21,24 +21,30 @@ SELECT
     count(*) FILTER (f.complete_at IS NULL) AS never,
     count(*) FILTER (f.complete_at < r.started_at) AS behind
 FROM freshness AS f, (SELECT max(started_at) AS started_at FROM runs) AS r
+WHERE f.outcome <> 'skipped'
 GROUP BY f.surface ORDER BY f.surface
 """
 
 _TROUBLE = """
 SELECT o.outcome, coalesce(o.error_code, '') AS error_code, count(*) AS walks,
        count(DISTINCT o.account_id) AS accounts, max(o.resume_after) AS resume_after,
-       min(o.detail) AS detail, min(o.correlation_id) AS correlation_id
+       arg_min_null(o.detail, (o.account_id, o.surface)) AS detail,
+       arg_min_null(o.correlation_id, (o.account_id, o.surface)) AS correlation_id
 FROM run_outcomes AS o
 WHERE o.run_id = ? AND o.outcome NOT IN ('complete', 'skipped')
 GROUP BY ALL ORDER BY walks DESC
 """
 
 _TOTALS = """
+WITH present AS (
+    SELECT m.surface FROM media AS m JOIN accounts AS a USING (account_id)
+    WHERE m.removed_at IS NULL AND a.removed_at IS NULL
+)
 SELECT
     (SELECT count(*) FROM accounts WHERE removed_at IS NULL) AS accounts,
     (SELECT count(*) FROM expired_accounts) AS expired,
-    (SELECT count(*) FROM media WHERE removed_at IS NULL AND surface = 'posts') AS posts,
-    (SELECT count(*) FROM media WHERE removed_at IS NULL AND surface = 'stories') AS stories,
+    (SELECT count(*) FROM present WHERE surface = 'posts') AS posts,
+    (SELECT count(*) FROM present WHERE surface = 'stories') AS stories,
     (SELECT count(*) FROM quarantine) AS quarantined,
     (SELECT max(published_at) FROM published) AS published_at
 """
@@ -71,7 +77,7 @@ def _fresh(fact: dict[str, Any]) -> str:
     held_up = fact["never"] + fact["behind"]
     accounts = count(fact["accounts"], "account")
     if not held_up:
-        return f"{DONE} {fact['surface']} of all {accounts} are as of the last run"
+        return f"{DONE} {fact['surface']} of {accounts} are as of the last run"
     oldest = f"the oldest complete walk ended {moment(fact['oldest'])} UTC" if fact["oldest"] else "none is complete"
     never = f", {fact['never']:,} never walked to the end" if fact["never"] else ""
     return f"{WARN} {fact['surface']} of {held_up:,} of {accounts} are older than the last run{never}; {oldest}"
@@ -80,10 +86,13 @@ def _fresh(fact: dict[str, Any]) -> str:
 def _trouble(trouble: dict[str, Any]) -> str:
     mark = FAIL if trouble["outcome"] == "failed" else WARN
     walks = count(trouble["walks"], "walk")
-    after = f", to be taken up after {moment(trouble['resume_after'])} UTC" if trouble["resume_after"] else ""
+    after = (
+        f", to be taken up after {moment(trouble['resume_after'], seconds=True)} UTC" if trouble["resume_after"] else ""
+    )
     trace = f" (correlation id {clean(trouble['correlation_id'])})" if trouble["correlation_id"] else ""
     what = trouble["outcome"].replace("_", " ")
-    return f"{mark} {what}: {walks}, {clean(trouble['error_code'])}{after}: {clean(trouble['detail'] or '')}{trace}"
+    said = clean((trouble["detail"] or "").rstrip("."))
+    return f"{mark} {what}: {walks}, {clean(trouble['error_code'])}{after}: {said}{trace}"
 
 
 def _lines(found: dict[str, Any]) -> Iterator[str]:

@@ -1,8 +1,10 @@
 """What a person reads when a sync has ended."""
 
+from collections.abc import Iterator
+
 from rich.table import Table
 
-from connectors.source.errors import RULES, TROUBLES
+from connectors.source.errors import RULES, TROUBLES, ApiError
 from connectors.warehouse.report import Concern
 from flows.cli.terminal import DONE, FAIL, WARN, clean, megabytes, moment, out
 from flows.pipeline import RunReport
@@ -22,11 +24,11 @@ def _concern(concern: Concern) -> str:
     what = count(concern.partitions, "walk") if concern.example != "the account catalogue" else concern.example
     trace = f", correlation id {clean(concern.correlation_id)}" if concern.correlation_id else ""
     example = f" ({clean(concern.example)}{trace})" if what != concern.example else trace
-    said = f": {clean(concern.detail)}" if concern.detail else ""
-    after = f" To be taken up after {moment(concern.resume_after)} UTC." if concern.resume_after else ""
+    said = f": {clean(concern.detail.rstrip('.'))}" if concern.detail else ""
+    after = f" To be taken up after {moment(concern.resume_after, seconds=True)} UTC." if concern.resume_after else ""
     mend = _mend(concern.error_code)
     advice = f"\n[dim]{mend[:1].upper()}{mend[1:]}.[/]" if mend and concern.outcome is not OutcomeKind.DEFERRED else ""
-    return f"{what} [yellow]{clean(concern.error_code)}[/]{said}{example}.{after}{advice}"
+    return f"{what}, [yellow]{clean(concern.error_code)}[/]{said}{example}.{after}{advice}"
 
 
 def _listed(report: RunReport) -> str:
@@ -34,31 +36,43 @@ def _listed(report: RunReport) -> str:
     return f"{told}, {report.expired:,} of them with an expired token" if report.accounts and report.expired else told
 
 
+def _stopped(stop: ApiError) -> str:
+    trace = f" (correlation id {clean(stop.correlation_id)})" if stop.correlation_id else ""
+    return (
+        f"[red]{clean(stop.code)}[/]: {clean(stop.message.rstrip('.'))}{trace}. {stop.mend[:1].upper()}{stop.mend[1:]}."
+    )
+
+
+def _rows(report: RunReport) -> Iterator[tuple[str, str]]:
+    if report.stopped_by:
+        yield "stopped", _stopped(report.stopped_by)
+    if report.carried_on:
+        yield "carried on", "a run that was cut short: what it had landed was not asked for again"
+    if report.restarted:
+        yield "restarted", f"{count(report.restarted, 'walk')} whose cursor was refused, from the first page"
+    yield "listed", _listed(report)
+    if report.state is not RunState.COMPLETE:
+        yield "walks", outcomes(report)
+    yield "landed", f"{count(report.pages, 'page')}, {count(report.items, 'record')}"
+    yield "media", changes(report)
+    if report.media.quarantined:
+        yield "quarantine", f"{count(report.media.quarantined, 'record')} set aside: see the table quarantine"
+    for concern in report.concerns:
+        if report.stopped_by is None or concern.error_code != report.stopped_by.code:
+            yield concern.outcome.value.replace("_", " "), _concern(concern)
+    yield "snapshot", f"{clean(report.snapshot)} ({megabytes(report.snapshot_bytes)})"
+
+
 def show(report: RunReport) -> None:
-    """Print a run's report."""
+    """Print a run's report; a single line where the API would not hear of us."""
     mark = _MARKS[report.state]
+    if report.stopped_by and not report.pages:
+        out.print(f"{mark} [bold]{report.state.value}[/] {_stopped(report.stopped_by)}", soft_wrap=True)
+        return
     out.print(f"{mark} [bold]{report.state.value}[/] in {span(report.seconds)}")
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="dim", no_wrap=True)
     grid.add_column()
-    if report.stopped_by:
-        stop = report.stopped_by
-        trace = f" (correlation id {clean(stop.correlation_id)})" if stop.correlation_id else ""
-        grid.add_row(
-            "stopped",
-            f"[red]{clean(stop.code)}[/]: {clean(stop.message)}{trace}\n{stop.mend[:1].upper()}{stop.mend[1:]}.",
-        )
-    if report.carried_on:
-        grid.add_row("carried on", "an interrupted run: what it had landed was not asked for again")
-    grid.add_row("listed", _listed(report))
-    if report.state is not RunState.COMPLETE:
-        grid.add_row("walks", outcomes(report))
-    grid.add_row("landed", f"{count(report.pages, 'page')}, {count(report.items, 'record')}")
-    grid.add_row("media", changes(report))
-    if report.media.quarantined:
-        grid.add_row("quarantine", f"{count(report.media.quarantined, 'record')} set aside: see the table quarantine")
-    for concern in report.concerns:
-        if report.stopped_by is None or concern.error_code != report.stopped_by.code:
-            grid.add_row(concern.outcome.value.replace("_", " "), _concern(concern))
-    grid.add_row("snapshot", f"{clean(report.snapshot)} ({megabytes(report.snapshot_bytes)})")
+    for name, told in _rows(report):
+        grid.add_row(name, told)
     out.print(grid)

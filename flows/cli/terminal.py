@@ -47,9 +47,9 @@ def print_json(document: object) -> None:
     out.out(steerless(text) if out.is_terminal else text)
 
 
-def moment(at: datetime | None) -> str:
-    """Say a time to the minute, UTC."""
-    return "" if at is None else at.strftime("%Y-%m-%d %H:%M")
+def moment(at: datetime | None, *, seconds: bool = False) -> str:
+    """Say a time to the minute, or to the second, UTC."""
+    return "" if at is None else at.strftime("%Y-%m-%d %H:%M:%S" if seconds else "%Y-%m-%d %H:%M")
 
 
 def megabytes(size: int) -> str:

@@ -26,6 +26,7 @@ def test_a_wrong_key_is_one_clear_line_and_loses_nothing(operator: Operator) -> 
     operator.sync()
     before = operator.ask("SELECT * EXCLUDE (last_seen_at) FROM media ORDER BY ALL")
     said = operator.run("sync", code=1, GRAMHOUSE_API_KEY="wrong")
+    assert len(said.stdout.strip().splitlines()) == 1
     assert said.stdout.count("api_unauthorized") == 1
     assert "Check the API key" in said.stdout
     assert operator.ask("SELECT * EXCLUDE (last_seen_at) FROM media ORDER BY ALL") == before

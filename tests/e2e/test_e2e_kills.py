@@ -81,6 +81,7 @@ def test_a_cursor_no_longer_accepted_restarts_that_walk_alone(operator: Operator
     assert_in_step(operator, service)
     restarted = operator.ask("SELECT account_id, surface FROM run_outcomes WHERE detail LIKE 'Its cursor was refused%'")
     assert sorted(restarted) == sorted(half)
+    assert report["restarted"] == len(half)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

@@ -143,6 +143,12 @@ def test_another_program_on_the_file_is_named(operator: Operator, service: Servi
     assert service.stats()["early_requests"] == 0
 
 
+def test_a_question_may_begin_with_a_comment(operator: Operator) -> None:
+    operator.sync()
+    answer = operator.run("query", "--json", "-- How many are there?\nSELECT count(*) AS accounts FROM accounts;")
+    assert json.loads(answer.stdout) == [{"accounts": 8}]
+
+
 def test_the_key_is_nowhere(operator: Operator) -> None:
     canary = "canary-7f3a9c51e2"
     for command in (("sync", "--verbose"), ("doctor",)):
