@@ -9,7 +9,6 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from connectors.source.client import ApiClient
-from connectors.warehouse import ledger
 from connectors.warehouse.errors import WarehouseUnusable
 from connectors.warehouse.writer import open_warehouse
 from flows.clock import SystemClock
@@ -90,6 +89,4 @@ async def publish_now(settings: Settings) -> int:
     clock = SystemClock()
     async with open_warehouse(settings.warehouse, "gramhouse publish", now=clock.now()) as warehouse:
         await warehouse.fold()
-        size = await warehouse.publish(settings.snapshot, at=clock.now(), version=release())
-        await warehouse.transact(ledger.mark_published, now=clock.now())
-        return size
+        return await warehouse.publish(settings.snapshot, at=clock.now(), version=release())

@@ -85,7 +85,6 @@ async def run_once(
     *,
     run_batch: RunBatch = run_directly,
     counters: Counters | None = None,
-    on_begin: Callable[[str, tuple[str, ...]], None] = lambda *_: None,
 ) -> RunReport:
     """Run one sync over everything the key can see, and publish what it left.
 
@@ -103,7 +102,6 @@ async def run_once(
     )
     holds = await warehouse.transact(progress.holds, now=started_at)
     run = RunContext(run_id, carried_on, holds, means, order.within, counters or Counters())
-    on_begin(run_id, carried_on)
     try:
         listed = await _walk_everything(run, run_batch)
         ended = await _settle(run, listed, left_over)
@@ -118,7 +116,6 @@ async def run_once(
             await _close(run, RunState.INTERRUPTED, detail=said[0])
         raise
     size = await warehouse.publish(order.snapshot, at=clock.now(), version=order.version)
-    await warehouse.transact(ledger.mark_published, now=clock.now())
     return RunReport(
         run_id=run_id,
         carried_on=carried_on,

@@ -86,14 +86,6 @@ class Tally:
         return sum(self.kinds.values())
 
 
-def tally(kinds: Iterable[OutcomeKind]) -> Tally:
-    """Count outcomes by kind."""
-    counted: dict[OutcomeKind, int] = {}
-    for kind in kinds:
-        counted[kind] = counted.get(kind, 0) + 1
-    return Tally(counted)
-
-
 def judge(counted: Tally, *, stopped: bool) -> RunState:
     """Say what a run amounts to, from its outcomes and whether an error stopped it.
 

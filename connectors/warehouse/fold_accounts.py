@@ -5,13 +5,14 @@ from sqlalchemy import Connection
 # Account pages whose records Python set aside carry their positions; what is left satisfies API 2.
 _RECORDS = """
 CREATE OR REPLACE TEMP TABLE account_records AS
-WITH records AS (
+WITH pages AS (
+    SELECT *, from_json(body, '{"items":["JSON"]}').items AS page_items FROM folding WHERE resource = 'accounts'
+),
+records AS (
     SELECT
         seq, walk_id, run_id, page, correlation_id, received_at, set_aside,
-        unnest(from_json(body, '{"items":["JSON"]}').items) AS item,
-        generate_subscripts(from_json(body, '{"items":["JSON"]}').items, 1) - 1 AS position
-    FROM folding
-    WHERE resource = 'accounts'
+        unnest(page_items) AS item, generate_subscripts(page_items, 1) - 1 AS position
+    FROM pages
 ),
 kept AS (
     SELECT * FROM records

@@ -17,6 +17,7 @@ from connectors.warehouse.connection import duck, explain, writer
 from connectors.warehouse.errors import WarehouseUnusable
 from connectors.warehouse.fold import FoldCounts, fold
 from connectors.warehouse.landing import land, last_seq
+from connectors.warehouse.ledger import mark_published
 from connectors.warehouse.publish import publish
 from models.landing import Landing
 
@@ -108,7 +109,10 @@ class Warehouse:
                 message = f"{snapshot} is the warehouse itself: give GRAMHOUSE_SNAPSHOT a path of its own."
                 raise WarehouseUnusable(message)
             duck(self._connection).execute("CHECKPOINT")
-            return publish(self._connection, snapshot, at=at, version=version)
+            size = publish(self._connection, snapshot, at=at, version=version)
+            with self._connection.begin():
+                mark_published(self._connection, now=at)
+            return size
 
         return await self._on_thread(run)
 

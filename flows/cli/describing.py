@@ -1,6 +1,5 @@
 """`gramhouse describe`: what is in the snapshot, table by table, column by column."""
 
-import json
 from typing import Annotated
 
 import typer
@@ -8,7 +7,7 @@ import typer
 from connectors.warehouse.snapshot import open_snapshot
 from flows.cli.listing import plain_table
 from flows.cli.options import AsJson, SnapshotFile
-from flows.cli.terminal import clean, out
+from flows.cli.terminal import clean, out, print_json
 from flows.settings import SettingsError, load
 
 _RELATIONS = """
@@ -46,7 +45,7 @@ def describe(
                 message = f"There is no table or view {table!r}; there are {names}."
                 raise SettingsError(message)
     if as_json:
-        out.out(json.dumps(rows, default=str, ensure_ascii=False))
+        print_json(rows)
         return
     if table is not None:
         comment = next(relation["comment"] for relation in relations if relation["name"] == table)

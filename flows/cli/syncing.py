@@ -81,11 +81,12 @@ async def _sync(settings: Settings, chosen: Mapping[str, object]) -> "RunReport"
 
 def _speak_up() -> None:
     # Of our own, and of nobody else: Prefect and its client would say every request of theirs.
-    ours = logging.getLogger("connectors")
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter("%(message)s"))
-    ours.addHandler(handler)
-    ours.setLevel(logging.INFO)
+    for room in ("connectors", "flows"):
+        ours = logging.getLogger(room)
+        ours.addHandler(handler)
+        ours.setLevel(logging.INFO)
 
 
 def sync(

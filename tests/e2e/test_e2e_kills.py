@@ -1,5 +1,6 @@
 """Killed at any moment: the same result, and no landed page asked for twice."""
 
+import json
 import signal
 from typing import Any
 
@@ -76,8 +77,10 @@ def test_a_cursor_no_longer_accepted_restarts_that_walk_alone(operator: Operator
     assert half
     service.forget()
     service.faults({"action": "forget_cursors", "times": 1})
-    report = operator.sync()
+    said = operator.run("sync", "--json", "--verbose")
+    report = json.loads(said.stdout)
     assert report["state"] == "complete"
+    assert said.stderr.count("the cursor was refused; walked again from the first page") == len(half)
     assert_in_step(operator, service)
     restarted = operator.ask("SELECT account_id, surface FROM run_outcomes WHERE detail LIKE 'Its cursor was refused%'")
     assert sorted(restarted) == sorted(half)

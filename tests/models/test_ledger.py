@@ -1,8 +1,9 @@
+from collections import Counter
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from models.ledger import OutcomeKind, Run, RunState, carried_on, judge, tally
+from models.ledger import OutcomeKind, Run, RunState, Tally, carried_on, judge
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 DAY = timedelta(hours=24)
@@ -11,6 +12,10 @@ COMPLETE, SKIPPED, DEFERRED, DENIED, NOT_FOUND, FAILED = OutcomeKind
 
 def run(name: str, hours_ago: float, carries_on: str | None = None, state: RunState = RunState.INTERRUPTED) -> Run:
     return Run(name, "sync", NOON - timedelta(hours=hours_ago), state, carries_on)
+
+
+def tally(kinds: list[OutcomeKind]) -> Tally:
+    return Tally(dict(Counter(kinds)))
 
 
 def chain(*runs: Run, within: timedelta = DAY) -> tuple[str, ...]:
