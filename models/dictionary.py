@@ -10,7 +10,7 @@ _HEAD = """# Data dictionary
 What analysts find in the snapshot, schema `main`. Times are TIMESTAMPTZ in UTC. The same is in the file
 itself, as comments of its tables and columns: `gramhouse describe`, or `FROM duckdb_columns()`.
 
-This page is written by `make dictionary` from `models/tables.py` and `models/views`; a test compares them.
+This page is written by `make dictionary` from `models/tables` and `models/views`; a test compares them.
 """
 
 _TYPES = {"TIMESTAMP": "TIMESTAMPTZ"}

@@ -113,7 +113,7 @@ _INSERT = f"""
 INSERT INTO core.media BY NAME
 SELECT
     s.account_id, s.surface, s.media_id, {_NAMES}, s.payload, s.digest,
-    t.first_seen_at, s.received_at AS written_at, t.changed_at,
+    t.first_seen_at, s.received_at AS written_at, t.changed_at, t.changed_at AS content_changed_at,
     NULL::TIMESTAMPTZ AS removed_at, NULL::VARCHAR AS removal
 FROM media_touched AS t
 JOIN media_sightings AS s ON s.seq = t.seq AND s.position = t.position

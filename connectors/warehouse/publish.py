@@ -31,7 +31,7 @@ SELECT account_id, status, valid_from, valid_to FROM core.account_status_history
     # What is still there was seen by the last complete walk, unless its absence awaits confirmation.
     "media": """
 SELECT
-    m.* EXCLUDE (digest, written_at), a.ig_username,
+    m.* EXCLUDE (digest, content_digest, written_at), a.ig_username,
     CASE
         WHEN m.removed_at IS NOT NULL THEN m.written_at
         ELSE coalesce(p.last_seen_at, greatest(m.written_at, w.complete_at))
@@ -43,7 +43,10 @@ LEFT JOIN ops.missing AS p
     ON p.account_id = m.account_id AND p.surface = m.surface AND p.media_id = m.media_id
 ORDER BY m.account_id, m.surface, m.published_at DESC, m.media_id
 """,
-    "fields": "SELECT * FROM core.fields ORDER BY resource, path",
+    "media_superseded": "SELECT * FROM core.media_superseded ORDER BY account_id, surface, media_id, valid_from",
+    "media_metrics": "SELECT * FROM core.media_metrics ORDER BY account_id, surface, media_id, metric, observed_at",
+    "media_children": "SELECT * FROM core.media_children ORDER BY account_id, surface, media_id, position",
+    "fields": "SELECT * EXCLUDE (ordinal, kinds) FROM core.fields ORDER BY resource, path",
     "quarantine": "SELECT * FROM core.quarantine ORDER BY seen_at",
     "runs": "SELECT * EXCLUDE (published_at) FROM core.runs ORDER BY started_at",
     "run_outcomes": "SELECT * FROM core.run_outcomes ORDER BY started_at",

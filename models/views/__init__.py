@@ -15,7 +15,7 @@ class View:
 
 
 # In the order of their making: a view may read those before it.
-_ORDER = ("freshness", "expired_accounts")
+_ORDER = ("freshness", "expired_accounts", "media_history")
 
 
 def _read(name: str) -> View:

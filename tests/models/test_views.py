@@ -4,7 +4,7 @@ from models.views import views
 
 def test_every_view_says_what_it_answers_and_is_one_query() -> None:
     found = views()
-    assert [view.name for view in found] == ["freshness", "expired_accounts"]
+    assert [view.name for view in found] == ["freshness", "expired_accounts", "media_history"]
     for view in found:
         assert view.comment.endswith(".")
         assert "--" not in view.comment + view.select

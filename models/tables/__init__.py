@@ -1,0 +1,35 @@
+"""Every table and column gramhouse keeps, declared once, each with a comment.
+
+Two houses are declared here. `WAREHOUSE` is the writer's file, `SNAPSHOT` the analysts'. No table has a key or an
+index: DuckDB's cost far more on these loads than they give, so uniqueness is kept by the fold.
+"""
+
+from models.tables.snapshot import SNAPSHOT
+from models.tables.warehouse import (
+    WAREHOUSE,
+    core_accounts,
+    core_children,
+    core_fields,
+    core_media,
+    core_outcomes,
+    core_runs,
+    ops_checkpoints,
+    ops_holds,
+    ops_mapping,
+    ops_staging,
+)
+
+__all__ = [
+    "SNAPSHOT",
+    "WAREHOUSE",
+    "core_accounts",
+    "core_children",
+    "core_fields",
+    "core_media",
+    "core_outcomes",
+    "core_runs",
+    "ops_checkpoints",
+    "ops_holds",
+    "ops_mapping",
+    "ops_staging",
+]

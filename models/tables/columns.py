@@ -1,0 +1,189 @@
+"""The columns tables are made of, each with its comment; what several tables share is said once."""
+
+from sqlalchemy import BIGINT, INTEGER, TIMESTAMP, VARCHAR, Column
+from sqlalchemy.types import JSON, TypeEngine
+
+INSTANT = TIMESTAMP(timezone=True)
+
+
+def text(name: str, comment: str, *, nullable: bool = True) -> Column[str]:
+    return Column(name, VARCHAR, comment=comment, nullable=nullable)
+
+
+def instant(name: str, comment: str, *, nullable: bool = True) -> Column[object]:
+    return Column(name, INSTANT, comment=comment, nullable=nullable)
+
+
+def whole(name: str, comment: str, kind: TypeEngine[int] | type[TypeEngine[int]] = BIGINT) -> Column[int]:
+    return Column(name, kind, comment=comment)
+
+
+def account_id() -> Column[str]:
+    return text("account_id", "The account's id, a UUID as the API writes it.", nullable=False)
+
+
+def surface() -> Column[str]:
+    return text("surface", "Where the item was listed: posts or stories.", nullable=False)
+
+
+def media_id() -> Column[str]:
+    return text("media_id", "The item's own id, always text.", nullable=False)
+
+
+def partition() -> tuple[Column[str], ...]:
+    return (
+        text("resource", "What was walked: accounts (the catalogue) or media.", nullable=False),
+        text("account_id", "The account walked; empty for the catalogue.", nullable=False),
+        text("surface", "posts or stories; empty for the catalogue.", nullable=False),
+    )
+
+
+def account() -> tuple[Column[str], ...]:
+    return (
+        account_id(),
+        text("ig_username", "The account's name on the social network.", nullable=False),
+        text("public_id", "The account's short public id.", nullable=False),
+        text("status", "active, or token_expired: its access token must be renewed.", nullable=False),
+    )
+
+
+def account_life() -> tuple[Column[object], ...]:
+    return (
+        instant("first_seen_at", "When a sync first saw the account.", nullable=False),
+        instant("last_seen_at", "When a sync last saw the account.", nullable=False),
+        instant("removed_at", "When a complete walk of the catalogue no longer listed it; NULL while it does."),
+    )
+
+
+def status_period() -> tuple[Column[object], ...]:
+    return (
+        instant("valid_from", "When a sync first saw this status.", nullable=False),
+        instant("valid_to", "When a sync first saw the next status; NULL for the present one."),
+    )
+
+
+def media_content() -> tuple[Column[object] | Column[str] | Column[int], ...]:
+    return (
+        text("media_type", "Kind of media as the API says it, such as IMAGE, VIDEO, CAROUSEL_ALBUM."),
+        text("caption", "The caption as published."),
+        text("permalink", "Address of the item on the social network."),
+        text("media_url", "Address of the picture or film when the item last changed; a signature in it expires."),
+        instant("published_at", "When the item was published."),
+        whole("like_count", "Likes when last seen; NULL where the account hides them."),
+        whole("comments_count", "Comments when last seen."),
+        Column(
+            "payload", JSON, comment="The whole item as the API sent it when it last changed, JSON.", nullable=False
+        ),
+    )
+
+
+def removal() -> tuple[Column[object] | Column[str], ...]:
+    return (
+        instant("removed_at", "When a complete walk first missed it; NULL while it is there."),
+        text("removal", "Why it is gone: removed, or expired (a story past its 24 hours)."),
+    )
+
+
+def quarantined() -> tuple[Column[object] | Column[str] | Column[int], ...]:
+    return (
+        text("reason", "Why the record could not become a row.", nullable=False),
+        text("resource", "accounts or media.", nullable=False),
+        text("account_id", "The account whose page carried it; empty for the catalogue.", nullable=False),
+        text("surface", "posts or stories; empty for the catalogue.", nullable=False),
+        whole("page", "Page of the walk, from 1.", INTEGER),
+        whole("position", "Place in the page, from 0; NULL when the whole page was set aside.", INTEGER),
+        text("payload", "The record as the API sent it.", nullable=False),
+        text("run_id", "The run that first met it.", nullable=False),
+        text("correlation_id", "X-Correlation-ID of the response that carried it."),
+        instant("seen_at", "When it was first met.", nullable=False),
+    )
+
+
+def version() -> tuple[Column[object] | Column[str], ...]:
+    return (
+        instant("valid_from", "When a sync first saw this version.", nullable=False),
+        instant("valid_to", "When a sync first saw the next one.", nullable=False),
+        Column("payload", JSON, comment="The whole item as it was last written in this version, JSON.", nullable=False),
+    )
+
+
+def metric() -> tuple[Column[object] | Column[str] | Column[int], ...]:
+    return (
+        text("metric", "What is counted: the name of a column of media, such as like_count.", nullable=False),
+        whole("value", "The count from then on; NULL when the item stopped saying it."),
+        instant("observed_at", "When a sync first saw this value.", nullable=False),
+    )
+
+
+def child() -> tuple[Column[str] | Column[int], ...]:
+    return (
+        account_id(),
+        surface(),
+        media_id(),
+        Column("position", INTEGER, comment="Place in the item's list, from 0.", nullable=False),
+    )
+
+
+def media_child() -> tuple[Column[str], ...]:
+    return (
+        text("child_id", "The child's own id, always text."),
+        text("media_type", "Kind of media as the API says it."),
+        text("media_url", "Address of the picture or film when the item last changed; a signature in it expires."),
+    )
+
+
+def field() -> tuple[Column[object] | Column[str] | Column[int], ...]:
+    return (
+        text(
+            "resource",
+            "Where it was met: media, a child table (media_children), account, account_page or media_page.",
+            nullable=False,
+        ),
+        text("path", "Path of the field; for media a JSON Pointer, as in payload ->> path.", nullable=False),
+        text("column_name", "The column, or child table, that holds it; NULL while only the payload does."),
+        text("type", "The column's type; ROWS for a child table."),
+        instant("first_seen_at", "When the field was first met.", nullable=False),
+        instant("last_type_change_at", "When its type last widened."),
+        whole("items", "How many items, or children, carry it in this snapshot."),
+    )
+
+
+def run() -> tuple[Column[object] | Column[str] | Column[int], ...]:
+    return (
+        text("run_id", "The run's id.", nullable=False),
+        text("kind", "sync or backfill.", nullable=False),
+        text("state", "running, complete, partial, failed or interrupted.", nullable=False),
+        instant("started_at", "When it began.", nullable=False),
+        instant("ended_at", "When it ended."),
+        text("carries_on", "The run, cut short, that it took over."),
+        whole("accounts", "Accounts listed."),
+        whole("partitions", "Partitions it owed an outcome: the catalogue, and each account x surface."),
+        whole("pages", "Pages landed."),
+        whole("items", "Records landed, accounts and media."),
+        whole("added", "Media items never seen before."),
+        whole("changed", "Media items whose content or counts changed."),
+        whole("removed", "Media items marked removed."),
+        whole("expired", "Stories marked expired."),
+        whole("returned", "Media items that came back."),
+        whole("quarantined", "Records set aside."),
+        text("error_code", "The error that stopped it, or else the one that most of its partitions met."),
+        text("detail", "What a person should know of it, one line."),
+        text("version", "The gramhouse that ran it.", nullable=False),
+    )
+
+
+def outcome() -> tuple[Column[object] | Column[str] | Column[int], ...]:
+    return (
+        text("run_id", "The run.", nullable=False),
+        *partition(),
+        text("outcome", "complete, skipped, deferred, denied, not_found or failed.", nullable=False),
+        whole("pages", "Pages this run landed of it."),
+        whole("items", "Records this run landed of it."),
+        text("error_code", "The API's error code, or gramhouse's own for what never became an answer."),
+        whole("http_status", "HTTP status of the last answer.", INTEGER),
+        text("correlation_id", "X-Correlation-ID of the last answer: name it to the API's support."),
+        instant("resume_after", "Not to be asked for again before this."),
+        text("detail", "What a person should know of it, one line."),
+        instant("started_at", "When the run turned to it.", nullable=False),
+        instant("ended_at", "When its outcome was known.", nullable=False),
+    )

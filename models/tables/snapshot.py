@@ -1,0 +1,125 @@
+"""The analysts' file, all in schema `main`."""
+
+from sqlalchemy import MetaData, Table
+
+from models.tables.columns import (
+    account,
+    account_id,
+    account_life,
+    child,
+    field,
+    instant,
+    media_child,
+    media_content,
+    media_id,
+    metric,
+    outcome,
+    partition,
+    quarantined,
+    removal,
+    run,
+    status_period,
+    surface,
+    text,
+    version,
+)
+
+SNAPSHOT = MetaData()
+
+accounts = Table(
+    "accounts",
+    SNAPSHOT,
+    *account(),
+    instant("token_expired_since", "When a sync first saw the token expired; NULL while it is active."),
+    *account_life(),
+    comment="Accounts, one row each, as the API last listed them.",
+)
+
+account_status_history = Table(
+    "account_status_history",
+    SNAPSHOT,
+    account_id(),
+    text("status", "active or token_expired.", nullable=False),
+    *status_period(),
+    comment="Every status an account has had, one row per period.",
+)
+
+media = Table(
+    "media",
+    SNAPSHOT,
+    account_id(),
+    surface(),
+    media_id(),
+    text("ig_username", "The account's present name on the social network."),
+    *media_content(),
+    instant("first_seen_at", "When a sync first saw it.", nullable=False),
+    instant("last_seen_at", "When a walk last saw it.", nullable=False),
+    instant("changed_at", "When what it says last changed.", nullable=False),
+    instant("content_changed_at", "When what it says, counts aside, last changed.", nullable=False),
+    *removal(),
+    comment="Media items as last seen, one row each; what is gone stays, marked in removed_at. After these columns "
+    "comes one for every other field the items carry.",
+)
+
+media_superseded = Table(
+    "media_superseded",
+    SNAPSHOT,
+    account_id(),
+    surface(),
+    media_id(),
+    *version(),
+    comment="Versions of items' content that another has followed; media_history has the present one, too.",
+)
+
+media_metrics = Table(
+    "media_metrics",
+    SNAPSHOT,
+    account_id(),
+    surface(),
+    media_id(),
+    *metric(),
+    comment="Every count an item has said, one row per change.",
+)
+
+media_children = Table(
+    "media_children",
+    SNAPSHOT,
+    *child(),
+    *media_child(),
+    comment="Children of media items (the pictures of a carousel), one row each; after these columns comes one for "
+    "every other field they carry.",
+)
+
+fields = Table(
+    "fields",
+    SNAPSHOT,
+    *field(),
+    comment="Every field met that the contract does not know, and the column that holds it.",
+)
+
+quarantine = Table("quarantine", SNAPSHOT, *quarantined(), comment="Records set aside, with their request.")
+
+runs = Table("runs", SNAPSHOT, *run(), comment="Runs, one row each.")
+
+run_outcomes = Table(
+    "run_outcomes",
+    SNAPSHOT,
+    *outcome(),
+    comment="What became of each partition in each run: exactly one row.",
+)
+
+walks = Table(
+    "walks",
+    SNAPSHOT,
+    *partition(),
+    instant("complete_at", "When the last complete walk received its last page.", nullable=False),
+    comment="When each partition was last walked to its end.",
+)
+
+published = Table(
+    "published",
+    SNAPSHOT,
+    instant("published_at", "When this snapshot was made.", nullable=False),
+    text("version", "The gramhouse that made it.", nullable=False),
+    comment="What this file is: one row.",
+)

@@ -1,0 +1,214 @@
+"""The writer's file: schema `core` holds what was folded, schema `ops` what a run needs to go on."""
+
+from sqlalchemy import INTEGER, Column, MetaData, Table
+from sqlalchemy.types import JSON
+
+from models.tables.columns import (
+    account,
+    account_id,
+    account_life,
+    child,
+    field,
+    instant,
+    media_child,
+    media_content,
+    media_id,
+    metric,
+    outcome,
+    partition,
+    quarantined,
+    removal,
+    run,
+    status_period,
+    surface,
+    text,
+    version,
+    whole,
+)
+
+WAREHOUSE = MetaData()
+
+core_accounts = Table(
+    "accounts",
+    WAREHOUSE,
+    *account(),
+    instant("status_since", "When a sync first saw the present status.", nullable=False),
+    *account_life(),
+    text("walk_id", "The walk of the catalogue that last listed it.", nullable=False),
+    schema="core",
+    comment="Accounts, one row each.",
+)
+
+core_status_history = Table(
+    "account_status_history",
+    WAREHOUSE,
+    account_id(),
+    text("status", "active or token_expired.", nullable=False),
+    *status_period(),
+    schema="core",
+    comment="Every status an account has had, one row per period.",
+)
+
+core_media = Table(
+    "media",
+    WAREHOUSE,
+    account_id(),
+    surface(),
+    media_id(),
+    *media_content(),
+    whole("digest", "Digest of the payload without volatile URL parameters."),
+    whole("content_digest", "The same without the counts, too."),
+    instant("first_seen_at", "When a sync first saw it.", nullable=False),
+    instant("written_at", "The sighting that last wrote this row.", nullable=False),
+    instant("changed_at", "When what it says last changed.", nullable=False),
+    instant("content_changed_at", "When what it says, counts aside, last changed.", nullable=False),
+    *removal(),
+    schema="core",
+    comment="Media items as last seen, one row each. Rows that did not change are not rewritten.",
+)
+
+core_superseded = Table(
+    "media_superseded",
+    WAREHOUSE,
+    account_id(),
+    surface(),
+    media_id(),
+    *version(),
+    schema="core",
+    comment="Versions of items' content that another has followed; the present one is in media.",
+)
+
+core_metrics = Table(
+    "media_metrics",
+    WAREHOUSE,
+    account_id(),
+    surface(),
+    media_id(),
+    *metric(),
+    schema="core",
+    comment="Every count an item has said, one row per change.",
+)
+
+core_children = Table(
+    "media_children",
+    WAREHOUSE,
+    *child(),
+    *media_child(),
+    schema="core",
+    comment="Children of media items (the pictures of a carousel), one row each.",
+)
+
+core_walks = Table(
+    "walks",
+    WAREHOUSE,
+    *partition(),
+    text("walk_id", "The last complete walk that was folded.", nullable=False),
+    instant("complete_at", "When its last page was received.", nullable=False),
+    schema="core",
+    comment="The last complete walk of each partition: what it saw was there at complete_at.",
+)
+
+core_quarantine = Table(
+    "quarantine", WAREHOUSE, *quarantined(), schema="core", comment="Records set aside, with their request."
+)
+
+core_fields = Table(
+    "fields",
+    WAREHOUSE,
+    *field(),
+    whole("ordinal", "Order in which its resource's fields were met, from 0; NULL where that decides nothing."),
+    text("kinds", "JSON object: each kind of value met there, and when first."),
+    schema="core",
+    comment="Fields met that the contract does not know.",
+)
+
+core_runs = Table(
+    "runs",
+    WAREHOUSE,
+    *run(),
+    instant("published_at", "When analysts were given what it left; NULL while they were not."),
+    schema="core",
+    comment="Runs, one row each.",
+)
+
+core_outcomes = Table(
+    "run_outcomes",
+    WAREHOUSE,
+    *outcome(),
+    schema="core",
+    comment="What became of each partition in each run: exactly one row.",
+)
+
+ops_staging = Table(
+    "staging",
+    WAREHOUSE,
+    whole("seq", "Order of landing."),
+    *partition(),
+    text("run_id", "The run that landed it.", nullable=False),
+    text("walk_id", "The walk it belongs to.", nullable=False),
+    whole("page", "Page of the walk, from 1.", INTEGER),
+    instant("received_at", "When the response was received.", nullable=False),
+    text("correlation_id", "X-Correlation-ID of the response."),
+    text("body", "The page as the API sent it.", nullable=False),
+    text("set_aside", "JSON list of {position, reason, payload} that must not become rows."),
+    text("unknown_fields", "JSON list of field paths that the contract does not know."),
+    schema="ops",
+    comment="Landed pages that are not folded yet.",
+)
+
+ops_checkpoints = Table(
+    "checkpoints",
+    WAREHOUSE,
+    whole("seq", "Order of landing; the last row of a partition counts."),
+    *partition(),
+    text("walk_id", "The walk.", nullable=False),
+    text("run_id", "The last run that took part in it.", nullable=False),
+    text("cursor", "Cursor of the page to ask for next, unchanged."),
+    whole("pages", "Pages of the walk landed so far."),
+    whole("items", "Records of the walk landed so far."),
+    text("state", "walking, complete or abandoned.", nullable=False),
+    instant("started_at", "When the walk began.", nullable=False),
+    instant("updated_at", "When its last page was received.", nullable=False),
+    schema="ops",
+    comment="Progress of walks, appended with each landed page; the fold keeps the last row of each.",
+)
+
+ops_seen = Table(
+    "seen",
+    WAREHOUSE,
+    text("walk_id", "The walk, not complete yet.", nullable=False),
+    account_id(),
+    surface(),
+    media_id(),
+    schema="ops",
+    comment="What walks that are not complete have seen in pages already folded.",
+)
+
+ops_missing = Table(
+    "missing",
+    WAREHOUSE,
+    account_id(),
+    surface(),
+    media_id(),
+    instant("since", "When a complete walk first missed it.", nullable=False),
+    instant("last_seen_at", "When a walk last saw it.", nullable=False),
+    schema="ops",
+    comment="Items of a mass disappearance that a second complete walk has yet to confirm.",
+)
+
+ops_holds = Table(
+    "holds",
+    WAREHOUSE,
+    text("scope", "Tenant scope that was limited.", nullable=False),
+    instant("resume_after", "Not to be asked again before this.", nullable=False),
+    schema="ops",
+    comment="Promises to wait, kept over a restart.",
+)
+
+ops_mapping = Table(
+    "mapping",
+    WAREHOUSE,
+    Column("mapping", JSON, comment="The mapping that every row of media was read by.", nullable=False),
+    schema="ops",
+    comment="How media items are read: one row.",
+)
