@@ -4,10 +4,12 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+COMPAT := $(VENV)/compat
+NEXT_DUCKDB := duckdb>=2,<3
 PIP_INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check --no-input
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint types imports unit format dictionary constraints clean
+.PHONY: help demo test check lint types imports unit compat format dictionary constraints clean
 
 help: ## Say what can be made.
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 20
@@ -31,6 +33,12 @@ imports: $(VENV)/.dev
 
 unit: $(VENV)/.dev ## The tests alone.
 	$(BIN)/pytest
+
+compat: $(VENV)/.dev $(COMPAT)/.made ## What this DuckDB writes, the next one reads; it passes the readers' tests, too.
+	rm -rf $(COMPAT)/files
+	$(BIN)/python -m tests.warehouse.compat make $(COMPAT)/files
+	$(COMPAT)/bin/python -m tests.warehouse.compat check $(COMPAT)/files
+	$(COMPAT)/bin/python -m pytest -q tests/warehouse/test_warehouse_readers.py tests/warehouse/test_warehouse_export.py
 
 format: $(VENV)/.dev ## Lay the code out.
 	$(BIN)/ruff check --fix .
@@ -63,4 +71,12 @@ $(VENV)/.runtime: $(VENV)/.made pyproject.toml constraints.txt
 
 $(VENV)/.dev: $(VENV)/.runtime
 	@PIP_CONSTRAINT=constraints.txt $(PIP_INSTALL) --editable '.[dev]'
+	@touch $@
+
+# The same packages but for DuckDB: an environment's own come first on its path.
+$(COMPAT)/.made: $(VENV)/.dev
+	@rm -rf $(COMPAT) && $(BIN)/python -m venv $(COMPAT) && $(COMPAT)/bin/python -m pip install -qq \
+	  --disable-pip-version-check --no-input --no-deps '$(NEXT_DUCKDB)'
+	@$(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))' \
+	  > "$$($(COMPAT)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/gramhouse-dev.pth"
 	@touch $@

@@ -2,6 +2,7 @@
 
 import os
 import random
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
@@ -10,6 +11,9 @@ from pathlib import Path
 
 from connectors.source.client import ApiClient
 from connectors.warehouse.errors import WarehouseUnusable
+from connectors.warehouse.rebuild import Reread, rebuild_stored
+from connectors.warehouse.replay import Rebuilt, rebuild_from_archive
+from connectors.warehouse.retry import Retried, retry
 from connectors.warehouse.writer import open_warehouse
 from flows.clock import SystemClock
 from flows.pipeline import RunOrder, new_id
@@ -51,6 +55,20 @@ def _check_snapshot(snapshot: Path, warehouse: Path) -> None:
         raise WarehouseUnusable(message)
 
 
+def _check_archive(archive: Path | None) -> None:
+    """Find out before a night of walking, and not in it, that nothing could be archived."""
+    if archive is None:
+        return
+    try:
+        archive.mkdir(parents=True, exist_ok=True)
+        why = None if os.access(archive, os.W_OK | os.X_OK) else "it is not yours to write in"
+    except OSError as error:
+        why = str(error.strerror)
+    if why:
+        message = f"cannot write the archive {archive}: {why}. Point GRAMHOUSE_ARCHIVE to a folder you may write in."
+        raise WarehouseUnusable(message)
+
+
 @asynccontextmanager
 async def means(settings: Settings, activity: str) -> AsyncIterator[Means]:
     """Open what a run works with; all of it is closed when the block ends.
@@ -59,11 +77,13 @@ async def means(settings: Settings, activity: str) -> AsyncIterator[Means]:
     """
     clock = SystemClock()
     _check_snapshot(settings.snapshot, settings.warehouse)
+    _check_archive(settings.archive)
     try:
         client = ApiClient(settings.address(), settings.key(), clock=clock, concurrency=settings.concurrency + 1)
     except ValueError as error:
         raise SettingsError(str(error)) from None
-    async with open_warehouse(settings.warehouse, activity, now=clock.now()) as warehouse, client:
+    opening = open_warehouse(settings.warehouse, activity, now=clock.now(), archive=settings.archive, new_id=new_id)
+    async with opening as warehouse, client:
         yield Means(
             send=client.send,
             warehouse=warehouse,
@@ -74,6 +94,7 @@ async def means(settings: Settings, activity: str) -> AsyncIterator[Means]:
             page_size=settings.page_size,
             max_wait=settings.max_wait,
             walk_expired=settings.walk_expired,
+            mapping=settings.media_mapping(),
         )
 
 
@@ -86,7 +107,67 @@ async def publish_now(settings: Settings) -> int:
         message = f"There is no warehouse at {settings.warehouse} yet: `gramhouse sync` makes one."
         raise WarehouseUnusable(message)
     _check_snapshot(settings.snapshot, settings.warehouse)
+    _check_archive(settings.archive)
     clock = SystemClock()
-    async with open_warehouse(settings.warehouse, "gramhouse publish", now=clock.now()) as warehouse:
+    opening = open_warehouse(
+        settings.warehouse, "gramhouse publish", now=clock.now(), archive=settings.archive, new_id=new_id
+    )
+    async with opening as warehouse:
         await warehouse.fold()
         return await warehouse.publish(settings.snapshot, at=clock.now(), version=release())
+
+
+async def retry_now(settings: Settings) -> tuple[Retried, int]:
+    """Read the quarantined media items again, and publish; return what became of them, and the snapshot's bytes.
+
+    Raises WarehouseBusy and WarehouseUnusable, the latter also when there is no warehouse yet.
+    """
+    if not settings.warehouse.exists():
+        message = f"There is no warehouse at {settings.warehouse} yet: `gramhouse sync` makes one."
+        raise WarehouseUnusable(message)
+    _check_snapshot(settings.snapshot, settings.warehouse)
+    _check_archive(settings.archive)
+    clock = SystemClock()
+    opening = open_warehouse(
+        settings.warehouse, "gramhouse quarantine --retry", now=clock.now(), archive=settings.archive, new_id=new_id
+    )
+    async with opening as warehouse:
+        await warehouse.fold()
+        retried = await warehouse.transact(retry, now=clock.now())
+        return retried, await warehouse.publish(settings.snapshot, at=clock.now(), version=release())
+
+
+def rebuild_archived(settings: Settings, *, force: bool) -> Rebuilt:
+    """Make the warehouse anew from the archive; nothing of it is published yet.
+
+    Raises SettingsError when no archive is set, WarehouseBusy and WarehouseUnusable.
+    """
+    if settings.archive is None:
+        message = "No archive: set GRAMHOUSE_ARCHIVE to the folder in which earlier syncs kept their pages."
+        raise SettingsError(message)
+    since = SystemClock().now().isoformat(timespec="seconds")
+    return rebuild_from_archive(
+        settings.warehouse,
+        settings.archive,
+        since=since,
+        pause=time.sleep,
+        mapping=settings.media_mapping(),
+        force=force,
+    )
+
+
+async def rebuild_now(settings: Settings) -> Reread:
+    """Read everything stored anew by the settings' mapping; nothing of it is published yet.
+
+    Raises WarehouseBusy and WarehouseUnusable, the latter also when there is no warehouse yet.
+    """
+    if not settings.warehouse.exists():
+        message = f"There is no warehouse at {settings.warehouse} yet: `gramhouse sync` makes one."
+        raise WarehouseUnusable(message)
+    _check_archive(settings.archive)
+    opening = open_warehouse(
+        settings.warehouse, "gramhouse rebuild", now=SystemClock().now(), archive=settings.archive, new_id=new_id
+    )
+    async with opening as warehouse:
+        await warehouse.fold()
+        return await warehouse.transact(rebuild_stored, settings.media_mapping())

@@ -15,6 +15,7 @@ from connectors.source.errors import ApiError
 from connectors.warehouse import ledger, progress
 from connectors.warehouse.errors import WarehouseUnusable
 from connectors.warehouse.fold import FoldCounts
+from connectors.warehouse.rebuild import is_read_by
 from connectors.warehouse.report import Concern, concerns, expired_accounts
 from flows.batches import Batch, BatchReport, Gathering, ListedAccount, RunBatch, run_directly, walk_batch
 from flows.run import Counters, Means, RunContext
@@ -44,7 +45,10 @@ class _Ended(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class RunReport:
-    """What a run did, once it has ended; `seconds` on the monotonic clock."""
+    """What a run did, once it has ended; `seconds` on the monotonic clock.
+
+    `mapping_pending` says that the media are read by another mapping than the settings'.
+    """
 
     run_id: str
     state: RunState
@@ -58,6 +62,7 @@ class RunReport:
     expired: int
     stopped_by: ApiError | None
     restarted: int
+    mapping_pending: bool
     started_at: datetime
     seconds: float
     snapshot: Path
@@ -93,6 +98,7 @@ async def run_once(
     """
     warehouse, clock = means.warehouse, means.clock
     began = clock.monotonic()
+    is_current = await warehouse.transact(is_read_by, means.mapping)
     # What an earlier process landed and did not fold comes first: this run reads what it listed.
     left_over = await warehouse.fold()
     run_id = means.new_id()
@@ -121,6 +127,7 @@ async def run_once(
         carried_on=carried_on,
         expired=await warehouse.transact(expired_accounts),
         restarted=run.counters.restarted,
+        mapping_pending=not is_current,
         started_at=started_at,
         seconds=clock.monotonic() - began,
         snapshot=order.snapshot,

@@ -58,6 +58,7 @@ def to_json(report: RunReport) -> str:
             "expired_accounts": report.expired,
             "outcomes": {kind.value: report.outcomes[kind] for kind in OutcomeKind},
             "restarted": report.restarted,
+            "mapping_pending": report.mapping_pending,
             "pages": report.pages,
             "items": report.items,
             "media": asdict(report.media),

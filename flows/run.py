@@ -1,7 +1,8 @@
 """What the parts of a run share: its means, its counters, and the error that stops it."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable
+from collections.abc import Mapping as Map
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -15,6 +16,8 @@ from connectors.warehouse.writer import Warehouse
 from flows.slots import Slots
 from models.clock import Clock
 from models.landing import Landing, ScopeHold
+from models.mapping import Mapping
+from models.mapping_built_in import BUILT_IN
 from models.partition import SURFACES, Surface
 
 
@@ -33,6 +36,7 @@ class Means:
     walk_expired: bool = False
     surfaces: tuple[Surface, ...] = SURFACES
     policy: BackoffPolicy = field(default_factory=BackoffPolicy)
+    mapping: Mapping = BUILT_IN
 
 
 @dataclass(slots=True)
@@ -111,7 +115,7 @@ class RunContext:
 
     run_id: str
     carried_on: tuple[str, ...]
-    holds: Mapping[str, datetime]
+    holds: Map[str, datetime]
     means: Means
     fresh_within: timedelta
     counters: Counters = field(default_factory=Counters)

@@ -14,6 +14,8 @@ from pydantic_settings import (
 )
 
 from connectors.source.address import check_base_url
+from flows.mapping import MappingSettings
+from models.mapping import Mapping
 
 PREFIX = "GRAMHOUSE_"
 CONFIG = Path("gramhouse.toml")
@@ -57,6 +59,7 @@ class Settings(BaseSettings):
     api_key_file: File | None = Field(None, description="A file that holds the API key and nothing else.")
     warehouse: File = Field(Path("data/warehouse.duckdb"), description="The writer's DuckDB file.")
     snapshot: File = Field(Path("data/analytics.duckdb"), description="The analysts' DuckDB file.")
+    archive: File | None = Field(None, description="A folder that keeps every page as it came; none keeps none.")
     concurrency: int = Field(16, ge=1, le=256, description="How many accounts are walked at once.")
     page_size: int = Field(50, ge=1, le=50, description="Records per page asked for.")
     max_wait: float = Field(
@@ -72,6 +75,7 @@ class Settings(BaseSettings):
         description="Seconds for which an interrupted run is carried on rather than begun anew.",
     )
     walk_expired: bool = Field(default=False, description="Walk the media of accounts whose token expired, too.")
+    mapping: MappingSettings | None = Field(None, description="How media items are read, a table of gramhouse.toml.")
 
     @classmethod
     def settings_customise_sources(
@@ -84,6 +88,10 @@ class Settings(BaseSettings):
     ) -> tuple[PydanticBaseSettingsSource, ...]:
         """Let arguments win over the environment, and that over the file."""
         return init_settings, env_settings, TomlConfigSettingsSource(settings_cls)
+
+    def media_mapping(self) -> Mapping:
+        """Return how media items are to be read."""
+        return (self.mapping or MappingSettings()).mapping()
 
     def key(self) -> SecretStr:
         """Return the API key; SettingsError when there is none, or its file cannot be read."""
@@ -114,6 +122,9 @@ class Settings(BaseSettings):
 def _line(error: dict[str, Any]) -> str:
     name = ".".join(str(part) for part in error["loc"])
     said = str(error["msg"]).removeprefix("Value error, ")
+    if error["loc"][0] == "mapping":
+        why = "there is no such key" if error["type"] == "extra_forbidden" else said[:1].lower() + said[1:]
+        return f"{CONFIG}: {name}: {why}."
     if error["type"] == "extra_forbidden":
         return f"{CONFIG}: {name}: there is no such setting; there are {', '.join(Settings.model_fields)}."
     return f"{PREFIX}{name.upper()}: {said[:1].lower()}{said[1:]}."

@@ -30,7 +30,10 @@ def _tables() -> Iterator[str]:
 
 def _views() -> Iterator[str]:
     for view in views():
-        yield f"\n### {view.name}\n\n{view.comment}\n\n```sql\n{view.select}\n```"
+        yield f"\n### {view.name}\n\n{view.comment}\n\n| column | |\n|---|---|"
+        for column, comment in view.columns.items():
+            yield f"| `{column}` | {_cell(comment)} |"
+        yield f"\n```sql\n{view.select}\n```"
 
 
 def markdown() -> str:

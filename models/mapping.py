@@ -1,11 +1,15 @@
 """Where in a media item's JSON each canonical column may be found: data, not code.
 
-The media item's schema is not published (API 2), so every column has candidate paths, tried in order:
-Instagram Graph names first, then their camelCase and nested cousins.
+The media item's schema is not published (API 2), so every column has candidate paths (JSON Pointers), tried in order.
 """
 
-from dataclasses import dataclass
+import json
+import re
+from collections.abc import Mapping as Map
+from dataclasses import asdict, dataclass
 from enum import StrEnum
+
+from models.pointer import to_keys
 
 
 class Reading(StrEnum):
@@ -13,116 +17,77 @@ class Reading(StrEnum):
 
     TEXT = "text"
     COUNT = "count"
+    NUMBER = "number"
+    FLAG = "flag"
     TIMESTAMP = "timestamp"
+
+
+READING_TYPES: Map[Reading, str] = {
+    Reading.TEXT: "VARCHAR",
+    Reading.COUNT: "BIGINT",
+    Reading.NUMBER: "DOUBLE",
+    Reading.FLAG: "BOOLEAN",
+    Reading.TIMESTAMP: "TIMESTAMP WITH TIME ZONE",
+}
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnMapping:
-    """A canonical column of `media`: its candidate JSON paths, in order, and how to read what is there."""
+    """A canonical column: its candidate JSON Pointers, in order, and how to read what is there."""
 
     column: str
     reading: Reading
     paths: tuple[str, ...]
 
 
-MEDIA_ID_PATHS = ("$.id", "$.media_id", "$.mediaId", "$.pk", "$.ig_id", "$.igId")
+@dataclass(frozen=True, slots=True)
+class Mapping:
+    """How media items are read. `count_words` are last keys that name a count, in snake_case."""
 
-MEDIA_COLUMNS = (
-    ColumnMapping(
-        "media_type",
-        Reading.TEXT,
-        ("$.media_type", "$.mediaType", "$.type", "$.media.type", "$.kind"),
-    ),
-    ColumnMapping(
-        "caption",
-        Reading.TEXT,
-        ("$.caption.text", "$.caption", "$.captionText", "$.caption_text", "$.text"),
-    ),
-    ColumnMapping(
-        "permalink",
-        Reading.TEXT,
-        ("$.permalink", "$.permalinkUrl", "$.permalink_url", "$.link"),
-    ),
-    ColumnMapping(
-        "media_url",
-        Reading.TEXT,
-        (
-            "$.media_url",
-            "$.mediaUrl",
-            "$.media.url",
-            "$.url",
-            "$.image_url",
-            "$.imageUrl",
-            "$.video_url",
-            "$.videoUrl",
-        ),
-    ),
-    ColumnMapping(
-        "published_at",
-        Reading.TIMESTAMP,
-        (
-            "$.timestamp",
-            "$.published_at",
-            "$.publishedAt",
-            "$.taken_at",
-            "$.takenAt",
-            "$.created_time",
-            "$.createdTime",
-            "$.created_at",
-            "$.createdAt",
-        ),
-    ),
-    ColumnMapping(
-        "like_count",
-        Reading.COUNT,
-        (
-            "$.like_count",
-            "$.likeCount",
-            "$.likes_count",
-            "$.likesCount",
-            "$.metrics.likes",
-            "$.stats.likes",
-            "$.statistics.likes",
-            "$.counts.likes",
-            "$.likes.count",
-            "$.likes",
-        ),
-    ),
-    ColumnMapping(
-        "comments_count",
-        Reading.COUNT,
-        (
-            "$.comments_count",
-            "$.commentsCount",
-            "$.comment_count",
-            "$.commentCount",
-            "$.metrics.comments",
-            "$.stats.comments",
-            "$.statistics.comments",
-            "$.counts.comments",
-            "$.comments.count",
-            "$.comments",
-        ),
-    ),
-)
+    media_id: tuple[str, ...]
+    columns: tuple[ColumnMapping, ...]
+    children: tuple[str, ...]
+    child_columns: tuple[ColumnMapping, ...]
+    count_words: tuple[str, ...]
+    volatile_parameters: tuple[str, ...]
 
-# A signed URL gets new signature parameters each time it is served: the picture behind it is the same.
-VOLATILE_URL_PARAMETERS = (
-    "_nc_[a-z0-9_]+",
-    "ccb",
-    "edm",
-    "efg",
-    "ig_cache_key",
-    "oe",
-    "oh",
-    "stp",
-    "X-Amz-[A-Za-z]+",
-    "Expires",
-    "Signature",
-    "Key-Pair-Id",
-    "se",
-    "sig",
-    "token",
-)
+    def to_json(self) -> str:
+        """Return the mapping as one line of JSON, the same for equal mappings."""
+        return json.dumps(asdict(self), ensure_ascii=False)
 
-VOLATILE_URL_PATTERN = r"([?&])(?:" + "|".join(VOLATILE_URL_PARAMETERS) + r""")=[^&"\\\s]*"""
+    @classmethod
+    def from_json(cls, text: str) -> "Mapping":
+        """Return the mapping that `to_json` wrote."""
+        raw = json.loads(text)
+
+        def columns(name: str) -> tuple[ColumnMapping, ...]:
+            return tuple(ColumnMapping(c["column"], Reading(c["reading"]), tuple(c["paths"])) for c in raw[name])
+
+        return cls(
+            media_id=tuple(raw["media_id"]),
+            columns=columns("columns"),
+            children=tuple(raw["children"]),
+            child_columns=columns("child_columns"),
+            count_words=tuple(raw["count_words"]),
+            volatile_parameters=tuple(raw["volatile_parameters"]),
+        )
+
+    @property
+    def volatile_pattern(self) -> str:
+        """Return the pattern of a URL parameter that says nothing of what the URL shows; keep its group 1."""
+        return r"([?&])(?:" + "|".join(self.volatile_parameters) + r""")=[^&"\\\s]*"""
+
+    @property
+    def count_key_pattern(self) -> str:
+        """Return the pattern of a key that names a count, in snake_case or camelCase, without groups."""
+        words = set(self.count_words)
+        for column in self.columns:
+            if column.reading is Reading.COUNT:
+                words.update(to_keys(path)[-1] for path in column.paths)
+        every = sorted(words | {_camel(word) for word in words})
+        return r"(?:[A-Za-z0-9_]*(?:_c|C)ounts?|" + "|".join(re.escape(word) for word in every) + ")"
+
+
+def _camel(word: str) -> str:
+    first, *rest = word.split("_")
+    return first + "".join(part.capitalize() for part in rest)

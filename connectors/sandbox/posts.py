@@ -34,6 +34,14 @@ _KINDS = (
 _CHILD_KINDS = ("IMAGE", "IMAGE", "IMAGE", "VIDEO")
 
 
+def _shown(fate: int, since: int) -> bool:
+    """Tell whether a post is shown so many nights after its first. One in ten is deleted, some only for a while."""
+    rest, deathless = divmod(fate, 10)
+    rest, dies = divmod(rest, 30)
+    away, returns = rest % 2 + 1, rest // 2 % 3 == 0
+    return bool(deathless) or since <= dies or (returns and since > dies + away)
+
+
 class Child(NamedTuple):
     """One picture or film of a carousel."""
 
@@ -120,9 +128,7 @@ class Posts:
         eight = self._draw.eight
         for older in range(min(timeline.total(night), sequence) - 1, -1, -1):
             chances = eight(_POST, place, older)
-            since = night - timeline.night_of(older)
-            mortal, dies = chances[0] % 10, chances[0] // 10 % 30
-            if mortal or since <= dies:
+            if _shown(chances[0], night - timeline.night_of(older)):
                 yield self._item(place, older, night, timeline, chances)
 
     def _item(self, place: int, sequence: int, night: int, timeline: Timeline, chances: tuple[int, ...]) -> Item:

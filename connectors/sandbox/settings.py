@@ -10,7 +10,7 @@ from connectors.sandbox.keys import BUILT_IN, Key
 if TYPE_CHECKING:
     from connectors.sandbox.rules import Rule
 
-SHAPES = ("graph", "camel", "flat", "mixed")
+SHAPES = ("graph", "camel", "flat", "mixed", "nested", "drift")
 MAX_ACCOUNTS = 1 << 20
 MAX_POSTS = 5_000_000
 MAX_STORIES = 100
@@ -44,7 +44,8 @@ class SandboxSettings:
     change_every
         out of so many accounts, each night one leaves, one joins and one token expires; 0: none ever.
     shape
-        ``graph``, ``camel``, ``flat``, or ``mixed`` (each account one of the three).
+        ``graph``, ``camel``, ``flat``, ``mixed`` (each account one of these three), ``nested``, or ``drift``
+        (types and names that change in the middle of a walk).
     page_extras
         whether a media page carries a top-level field beside ``items`` and ``next_cursor``.
     account_catalog, selected_account

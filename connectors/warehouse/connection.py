@@ -14,6 +14,7 @@ from sqlalchemy.pool import StaticPool
 
 from connectors.warehouse.errors import WarehouseBusy, WarehouseError, WarehouseUnusable
 from connectors.warehouse.holder import hold
+from connectors.warehouse.migrations import revisions
 from models.tables import WAREHOUSE
 
 # The default of 16 MB stalls a commit for most of a second, every 25,000 rows or so; a run checkpoints at its end.
@@ -40,16 +41,22 @@ def explain(path: Path, error: Exception) -> WarehouseError:
         return WarehouseBusy(message)
     if "Could not set lock" in text:
         return WarehouseBusy(f"{path} is held by another process. Close it there, or read the snapshot instead.")
-    first = text.strip().splitlines()[0] if text.strip() else type(error).__name__
-    first = re.sub(r"^\(\S+\) ", "", first)
-    return WarehouseUnusable(f"{path} cannot be used: {first}")
+    return WarehouseUnusable(f"{path} cannot be used: {first_line(error)}")
+
+
+def first_line(error: Exception) -> str:
+    """Return the first line of what DuckDB, or SQLAlchemy in its name, says."""
+    text = str(error).strip()
+    first = text.splitlines()[0] if text else type(error).__name__
+    return re.sub(r"^\(\S+\) ", "", first)
 
 
 @contextmanager
 def connect(path: Path) -> Iterator[Connection]:
-    """Open the warehouse file for writing, made with all its tables if it is new.
+    """Open the warehouse file for writing, made with all its tables if it is new, upgraded if it is older.
 
-    Raises WarehouseBusy when another program holds the file, WarehouseUnusable when DuckDB cannot use it.
+    Raises WarehouseBusy when another program holds the file, WarehouseUnusable when DuckDB cannot use it, it is
+    none of ours or a newer gramhouse's, or cannot be upgraded; it stays as it was.
     """
     if (name := path.name.split(".")[0].lower()) in _SCHEMAS:
         message = f"{path} cannot be used: DuckDB would take its name for the schema {name}. Call the file otherwise."
@@ -62,7 +69,7 @@ def connect(path: Path) -> Iterator[Connection]:
             for name, value in _SETTINGS.items():
                 connection.exec_driver_sql(f"SET {name} = '{value}'")
             connection.commit()
-            _create(connection)
+            _ready(connection, path)
         except (duckdb.Error, DBAPIError) as error:
             raise explain(path, error) from error
         with connection:
@@ -76,18 +83,76 @@ def duck(connection: Connection) -> DuckDBPyConnection:
     return cast("DuckDBPyConnection", connection.connection.driver_connection)
 
 
-def _create(connection: Connection) -> None:
-    with connection.begin():
-        present = {
-            row[0] for row in connection.exec_driver_sql("SELECT schema_name || '.' || table_name FROM duckdb_tables()")
-        }
-        missing = [table for table in WAREHOUSE.sorted_tables if table.fullname not in present]
-        if not missing:
-            return
-        for schema in sorted({str(table.schema) for table in missing}):
-            connection.exec_driver_sql(f"CREATE SCHEMA IF NOT EXISTS {schema}")
-        for table in missing:
-            table.create(connection, checkfirst=False)
+def _present(db: DuckDBPyConnection) -> set[str]:
+    return {row[0] for row in db.execute("SELECT schema_name || '.' || table_name FROM duckdb_tables()").fetchall()}
+
+
+def _revision(db: DuckDBPyConnection, path: Path) -> str | None:
+    """Return the revision of the warehouse's tables, which is one this gramhouse knows; None when there are none."""
+    present = _present(db)
+    if not present:
+        return None
+    if revisions.TABLE not in present:
+        if not present.isdisjoint(WAREHOUSE.tables):
+            return revisions.FIRST
+        message = (
+            f"{path} cannot be used: it is a DuckDB file, but not one that gramhouse wrote as its warehouse"
+            f" (it holds {min(present)}). Point GRAMHOUSE_WAREHOUSE to another."
+        )
+        raise WarehouseUnusable(message)
+    revision = revisions.read(db)
+    if not revision:
+        message = f"{path} cannot be used: {revisions.TABLE} should hold one row, its revision. Mend it by a backup."
+        raise WarehouseUnusable(message)
+    if revision not in revisions.REVISIONS:
+        message = (
+            f"{path} cannot be used: it was written by a newer gramhouse (revision {revision};"
+            f" this one knows up to {revisions.HEAD}). Upgrade gramhouse."
+        )
+        raise WarehouseUnusable(message)
+    return revision
+
+
+def _ready(connection: Connection, path: Path) -> None:
+    """Make the tables of a new file; upgrade those of an older one, or leave it as it was. One transaction."""
+    written = None
+    try:
+        with connection.begin():
+            db = duck(connection)
+            written = _revision(db, path)
+            if written is None:
+                revisions.stamp(db, revisions.HEAD)
+            elif written != revisions.HEAD:
+                _upgrade(connection, written)
+            _create(connection, _present(db))
+    except WarehouseUnusable:
+        raise
+    except Exception as error:
+        if written in {None, revisions.HEAD}:
+            raise
+        message = (
+            f"{path} cannot be upgraded from revision {written} to {revisions.HEAD} and stays as it was:"
+            f" {first_line(error).rstrip('.')}. Mend that and try again, or go on with the gramhouse that wrote it."
+        )
+        raise WarehouseUnusable(message) from error
+
+
+def _upgrade(connection: Connection, written: str) -> None:
+    # Imported here because Alembic takes longer to import than a file of today takes to open.
+    from connectors.warehouse.migrations.upgrade import upgrade  # noqa: PLC0415
+
+    db = duck(connection)
+    if revisions.TABLE not in _present(db):
+        revisions.stamp(db, written)
+    upgrade(connection, revisions.HEAD)
+
+
+def _create(connection: Connection, present: set[str]) -> None:
+    missing = [table for table in WAREHOUSE.sorted_tables if table.fullname not in present]
+    for schema in sorted({str(table.schema) for table in missing}):
+        connection.exec_driver_sql(f"CREATE SCHEMA IF NOT EXISTS {schema}")
+    for table in missing:
+        table.create(connection, checkfirst=False)
 
 
 @contextmanager
@@ -98,12 +163,13 @@ def writer(path: Path, activity: str, *, since: str, pause: Callable[[float], No
 
 
 def check(path: Path, *, since: str, pause: Callable[[float], None]) -> None:
-    """See whether the warehouse file can be opened, and change nothing in it.
+    """See whether the warehouse file can be opened and is one this gramhouse can use, and change nothing in it.
 
     Raises WarehouseBusy and WarehouseUnusable.
     """
     with hold(path, "gramhouse doctor", since=since, pause=pause):
         try:
-            duckdb.connect(str(path), read_only=True).close()
+            with duckdb.connect(str(path), read_only=True) as db:
+                _revision(db, path)
         except duckdb.Error as error:
             raise explain(path, error) from error

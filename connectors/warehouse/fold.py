@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields
 from sqlalchemy import Connection
 
 from connectors.warehouse.fold_accounts import fold_accounts
-from connectors.warehouse.fold_media import fold_media
+from connectors.warehouse.fold_media import MediaFold
 from connectors.warehouse.removal import mark_gone
 
 
@@ -149,31 +149,37 @@ def fold(connection: Connection) -> FoldCounts:
     The work depends on what is staged, and on nothing else: folding after every page, once a night or once a
     month leaves the same rows.
     """
+    media = MediaFold(connection)
+    media.read()
     counts = FoldCounts()
+    begin = 0
     while (end := connection.exec_driver_sql(_LAST_BEFORE_NEXT_WALK).scalar()) is not None:
-        counts += _fold_slice(connection, int(end))
-    counts += _fold_slice(connection, _EVERYTHING)
+        counts += _fold_slice(connection, media, begin, int(end))
+        begin = int(end)
+    counts += _fold_slice(connection, media, begin, _EVERYTHING)
     _forget(connection)
     return counts
 
 
 def _forget(connection: Connection) -> None:
     # Temporary tables live in memory, and hold the pages and items of the last slice.
+    connection.exec_driver_sql("DROP VIEW temp.media_sightings")
     names = connection.exec_driver_sql("SELECT table_name FROM duckdb_tables() WHERE temporary").scalars().all()
     for name in names:
         connection.exec_driver_sql(f"DROP TABLE temp.{name}")
 
 
-def _fold_slice(connection: Connection, end: int) -> FoldCounts:
+def _fold_slice(connection: Connection, media: MediaFold, begin: int, end: int) -> FoldCounts:
+    connection.exec_driver_sql(f"SET VARIABLE slice_begin = {begin}")
     connection.exec_driver_sql(f"SET VARIABLE slice_end = {end}")
     for statement in (_FOLDING, _LAST_CHECKPOINTS, _FINISHED):
         connection.exec_driver_sql(statement)
     fold_accounts(connection)
-    media = fold_media(connection)
+    folded = media.fold_slice()
     connection.exec_driver_sql(_SET_ASIDE)
     quarantined = int(connection.exec_driver_sql("SELECT count(*) FROM set_aside").scalar_one())
     connection.exec_driver_sql(_UNKNOWN_FIELDS)
     gone = mark_gone(connection)
     for statement in (*_REMEMBER, *_CLOSE):
         connection.exec_driver_sql(statement)
-    return FoldCounts(**media, **gone, quarantined=quarantined)
+    return FoldCounts(**folded, **gone, quarantined=quarantined)

@@ -1,55 +1,43 @@
 """Folding pages of media: items as last seen, rewritten only where they changed."""
 
-from collections.abc import Sequence
-
 from sqlalchemy import Connection
 
-from models.mapping import MEDIA_COLUMNS, MEDIA_ID_PATHS, VOLATILE_URL_PATTERN, ColumnMapping, Reading
-
-_READINGS = {
-    Reading.TEXT: "{0}",
-    # A count may come as a number, or as a string that holds one.
-    Reading.COUNT: "TRY_CAST({0} AS BIGINT)",
-    # ISO 8601 with Z, +00:00 or +0000; seconds or milliseconds since 1970. What Python's years 1 to 9999 do not
-    # hold is none: DuckDB knows infinity and years before Christ, and cannot compute with the one.
-    Reading.TIMESTAMP: (
-        "CASE WHEN regexp_full_match({0}, '-?[0-9]{{1,10}}(\\.[0-9]+)?') THEN to_timestamp(TRY_CAST({0} AS DOUBLE))"
-        " WHEN regexp_full_match({0}, '[0-9]{{12,14}}') THEN to_timestamp(TRY_CAST({0} AS DOUBLE) / 1000)"
-        " WHEN TRY_CAST({0} AS TIMESTAMPTZ) BETWEEN TIMESTAMPTZ '0001-01-02 00:00:00+00'"
-        " AND TIMESTAMPTZ '9999-12-30 00:00:00+00' THEN TRY_CAST({0} AS TIMESTAMPTZ) END"
-    ),
-}
-
-
-def _quoted(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
-
-
-def _column(mapping: ColumnMapping, first: int) -> str:
-    reading = _READINGS[mapping.reading]
-    candidates = [reading.format(f"found[{first + offset}]") for offset in range(len(mapping.paths))]
-    return f"coalesce({', '.join(candidates)}) AS {mapping.column}"
+from connectors.warehouse.alterations import alter
+from connectors.warehouse.discovery import discover
+from connectors.warehouse.field_registry import own_names, read_mapping, read_registry, write_registry
+from connectors.warehouse.fold_children import fold_children
+from connectors.warehouse.fold_history import fold_history
+from connectors.warehouse.readings import (
+    Found,
+    content_text,
+    counts_read,
+    digest,
+    path_list,
+    quoted,
+    sheet_select,
+    stable_text,
+)
+from models.mapping import Mapping
+from models.sheets import Sheet, sheets
 
 
 def _id(place: int) -> str:
     # An object or a list is no id, and neither is empty text.
-    return f"CASE WHEN left(found[{place}], 1) NOT IN ('', '{{', '[') THEN found[{place}] END"
+    return f"CASE WHEN left(ids[{place}], 1) NOT IN ('', '{{', '[') THEN ids[{place}] END"
 
 
-def sightings_sql(columns: Sequence[ColumnMapping] = MEDIA_COLUMNS) -> str:
-    """Return the statement that reads the staged items into columns; all paths of an item in one parse."""
-    paths = list(MEDIA_ID_PATHS)
-    readings: list[str] = []
-    for mapping in columns:
-        readings.append(_column(mapping, len(paths) + 1))
-        paths.extend(mapping.paths)
-    path_list = "[" + ", ".join(_quoted(path) for path in paths) + "]"
-    stable = f"regexp_replace(payload::VARCHAR, {_quoted(VOLATILE_URL_PATTERN)}, '\\1', 'g')"
-    ids = ", ".join(_id(place) for place in range(1, len(MEDIA_ID_PATHS) + 1))
+def media_id_of(mapping: Mapping) -> str:
+    """Return the expression of an item's id, out of `ids`: the texts at the mapping's paths to it, in their order."""
+    return f"coalesce({', '.join(_id(place) for place in range(1, len(mapping.media_id) + 1))})"
+
+
+def records_sql(mapping: Mapping) -> str:
+    """Return the statement that takes the staged pages apart into items, each with its id and its digest."""
     return f"""
-CREATE OR REPLACE TEMP TABLE media_sightings AS
+CREATE OR REPLACE TEMP TABLE media_records AS
 WITH pages AS (
-    SELECT *, from_json(body, '{{"items":["JSON"]}}').items AS page_items FROM folding WHERE resource = 'media'
+    SELECT *, from_json(body, '{{"items":["JSON"]}}').items AS page_items
+    FROM ops.staging WHERE resource = 'media' AND json_valid(body)
 ),
 records AS (
     SELECT
@@ -58,49 +46,75 @@ records AS (
     FROM pages
 ),
 found AS (
-    SELECT *, json_extract_string(payload, {path_list}) AS found FROM records
+    SELECT *, json_extract_string(payload, {path_list(mapping.media_id)}) AS ids FROM records
 )
-SELECT
-    seq, position, walk_id, run_id, account_id, surface, page, correlation_id, received_at, payload,
-    coalesce({ids}) AS media_id,
-    (md5_number_lower({stable}) >> 1)::BIGINT AS digest,
-    {", ".join(readings)}
-FROM found
+SELECT * EXCLUDE (ids), {media_id_of(mapping)} AS media_id, {digest(stable_text(mapping))} AS digest FROM found
 """  # noqa: S608 - made of the mapping's paths, quoted
 
 
-_NAMES = ", ".join(mapping.column for mapping in MEDIA_COLUMNS)
-
 # What a sighting is compared with is the sighting before it, and only the first with what is stored: so the
 # result does not depend on how the pages were cut into folds.
-_VERSIONS = """
-CREATE OR REPLACE TEMP TABLE media_versions AS
-SELECT
-    s.seq, s.position, s.account_id, s.surface, s.media_id, s.received_at,
-    m.digest IS NULL AS is_new, m.removed_at IS NOT NULL AS was_removed,
-    m.first_seen_at, m.changed_at,
-    s.digest IS DISTINCT FROM coalesce(lag(s.digest) OVER item, m.digest) AS differs
-FROM media_sightings AS s
-LEFT JOIN core.media AS m USING (account_id, surface, media_id)
-WHERE s.media_id IS NOT NULL
-WINDOW item AS (PARTITION BY s.account_id, s.surface, s.media_id ORDER BY s.seq, s.position)
+_NEWS = """
+CREATE OR REPLACE TEMP TABLE media_news AS
+WITH compared AS (
+    SELECT s.seq, s.position, s.digest, coalesce(lag(s.digest) OVER item, m.digest) AS before
+    FROM media_records AS s
+    LEFT JOIN core.media AS m USING (account_id, surface, media_id)
+    WHERE s.media_id IS NOT NULL
+    WINDOW item AS (PARTITION BY s.account_id, s.surface, s.media_id ORDER BY s.seq, s.position)
+)
+SELECT r.seq, r.position, r.account_id, r.surface, r.media_id, r.received_at, r.payload, r.digest
+FROM compared AS c JOIN media_records AS r USING (seq, position)
+WHERE c.digest IS DISTINCT FROM c.before
 """
 
-# The row is written from the last sighting that said something else; from the first one where it only came back.
+# Beside the columns of `media` stand the fold's own, with names that no discovered field is given.
+_READ = """
+CREATE OR REPLACE TEMP TABLE media_read AS
+SELECT
+    seq AS _seq, position AS _position, received_at AS _received_at, {counts} AS _counts, account_id, surface, media_id,
+    payload, digest, {content} AS content_digest{columns}
+FROM (SELECT *, {lookup} FROM media_news)
+"""
+
+_SIGHTINGS = """
+CREATE OR REPLACE TEMP VIEW media_sightings AS
+SELECT * FROM media_records WHERE seq > getvariable('slice_begin') AND seq <= getvariable('slice_end')
+"""
+
+# Rows that are written: from the last sighting that said something else, or the old one where an item only came back.
 _TOUCHED = """
 CREATE OR REPLACE TEMP TABLE media_touched AS
+WITH seen AS (
+    SELECT account_id, surface, media_id, arg_min(received_at, (seq, position)) AS first_received_at
+    FROM media_sightings WHERE media_id IS NOT NULL
+    GROUP BY account_id, surface, media_id
+),
+news AS (
+    SELECT
+        account_id, surface, media_id, count(*) AS news, arg_max(_received_at, (_seq, _position)) AS changed_at,
+        arg_max(_seq, (_seq, _position)) AS seq, arg_max(_position, (_seq, _position)) AS position
+    FROM media_read WHERE _seq > getvariable('slice_begin') AND _seq <= getvariable('slice_end')
+    GROUP BY account_id, surface, media_id
+)
 SELECT
-    account_id, surface, media_id,
-    bool_or(is_new) AS is_new, bool_or(was_removed) AS was_removed,
-    coalesce(any_value(first_seen_at), arg_min(received_at, (seq, position))) AS first_seen_at,
-    coalesce(arg_max(received_at, (seq, position)) FILTER (differs), any_value(changed_at)) AS changed_at,
-    coalesce(arg_max(seq, (seq, position)) FILTER (differs), min(seq)) AS seq,
-    coalesce(
-        arg_max(position, (seq, position)) FILTER (differs), arg_min(position, (seq, position))
-    ) AS position
-FROM media_versions
-GROUP BY account_id, surface, media_id
-HAVING bool_or(differs) OR bool_or(was_removed)
+    s.account_id, s.surface, s.media_id,
+    m.media_id IS NULL AS is_new, m.removed_at IS NOT NULL AS was_removed,
+    coalesce(m.first_seen_at, s.first_received_at) AS first_seen_at, s.first_received_at AS returned_at,
+    m.content_changed_at, coalesce(n.news, 0) AS news, n.changed_at, n.seq, n.position
+FROM seen AS s
+LEFT JOIN news AS n USING (account_id, surface, media_id)
+LEFT JOIN core.media AS m USING (account_id, surface, media_id)
+WHERE n.news IS NOT NULL OR m.removed_at IS NOT NULL
+"""
+
+_RETURNED = """
+CREATE OR REPLACE TEMP TABLE media_returned AS
+SELECT m.* REPLACE (
+    t.returned_at AS written_at, NULL::TIMESTAMPTZ AS removed_at, NULL::VARCHAR AS removal
+)
+FROM core.media AS m JOIN media_touched AS t USING (account_id, surface, media_id)
+WHERE t.news = 0
 """
 
 _DELETE = """
@@ -109,16 +123,22 @@ WHERE NOT t.is_new
   AND media.account_id = t.account_id AND media.surface = t.surface AND media.media_id = t.media_id
 """
 
-_INSERT = f"""
+_INSERT = """
 INSERT INTO core.media BY NAME
 SELECT
-    s.account_id, s.surface, s.media_id, {_NAMES}, s.payload, s.digest,
-    t.first_seen_at, s.received_at AS written_at, t.changed_at, t.changed_at AS content_changed_at,
+    t.account_id, t.surface, t.media_id{columns}, r.payload, r.digest, r.content_digest,
+    t.first_seen_at, r._received_at AS written_at, t.changed_at,
+    coalesce(l.content_changed_at, t.content_changed_at) AS content_changed_at,
     NULL::TIMESTAMPTZ AS removed_at, NULL::VARCHAR AS removal
 FROM media_touched AS t
-JOIN media_sightings AS s ON s.seq = t.seq AND s.position = t.position
-ORDER BY s.account_id, s.surface, s.published_at
-"""  # noqa: S608
+JOIN media_read AS r ON r._seq = t.seq AND r._position = t.position
+LEFT JOIN (
+    SELECT account_id, surface, media_id, max(seen_at) AS content_changed_at
+    FROM media_line WHERE begins AND seq >= 0
+    GROUP BY account_id, surface, media_id
+) AS l ON l.account_id = t.account_id AND l.surface = t.surface AND l.media_id = t.media_id
+ORDER BY t.account_id, t.surface, r.published_at
+"""
 
 _COUNT = """
 SELECT
@@ -129,8 +149,52 @@ FROM media_touched
 """
 
 
-def fold_media(connection: Connection) -> dict[str, int]:
-    """Fold the media pages among `folding`; return how many items were added, changed and returned."""
-    for statement in (sightings_sql(), _VERSIONS, _TOUCHED, _DELETE, _INSERT):
-        connection.exec_driver_sql(statement)
-    return {name: int(value) for name, value in connection.exec_driver_sql(_COUNT).mappings().one().items()}
+class MediaFold:
+    """The media pages of one fold: read at once, then folded slice by slice.
+
+    Reading comes first because it may alter tables, which DuckDB allows only before they are written to.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._mapping = read_mapping(connection)
+        self._sheets: tuple[Sheet, ...] = ()
+
+    def read(self) -> None:
+        """Take the staged pages apart, discover what their items carry, and read those that say something new."""
+        run = self._connection.exec_driver_sql
+        run(records_sql(self._mapping))
+        run(_NEWS)
+        run(_SIGHTINGS)
+        known = read_registry(self._connection)
+        registry = known
+        if run("SELECT count(*) FROM media_news").scalar_one():
+            own = own_names(self._mapping)
+            registry = discover(self._connection, "SELECT * FROM media_news", self._mapping, known, own)
+        self._sheets = sheets(self._mapping, registry)
+        if registry != known:
+            alter(self._connection, self._sheets, known, registry)
+            write_registry(self._connection, registry, self._mapping)
+        found = Found()
+        media = self._sheets[0]
+        columns = sheet_select(media, found)
+        counts = counts_read(media.metrics, found)
+        content = digest(content_text(self._mapping))
+        run(_READ.format(content=content, counts=counts, columns=columns, lookup=found.lookup()))
+
+    def fold_slice(self) -> dict[str, int]:
+        """Fold the pages of the slice; return how many items were added, changed and returned."""
+        media, *children = self._sheets
+        run = self._connection.exec_driver_sql
+        run(_TOUCHED)
+        fold_history(self._connection, self._mapping, media.metrics)
+        fold_children(self._connection, children)
+        names = "".join(f", r.{quoted(column.name)}" for column in media.columns)
+        for statement in (
+            _RETURNED,
+            _DELETE,
+            _INSERT.format(columns=names),
+            "INSERT INTO core.media BY NAME SELECT * FROM media_returned",
+        ):
+            run(statement)
+        return {name: int(value) for name, value in run(_COUNT).mappings().one().items()}

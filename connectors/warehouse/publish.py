@@ -1,73 +1,35 @@
 """The snapshot: written whole beside the old one and renamed into its place, so no reader ever waits."""
 
 import os
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 
 import duckdb
 from duckdb import DuckDBPyConnection
-from sqlalchemy import Connection, Dialect
-from sqlalchemy.schema import CreateTable
+from sqlalchemy import Connection
 
 from connectors.warehouse.connection import duck, explain
+from connectors.warehouse.contents import SnapshotTable, snapshot_tables
 from connectors.warehouse.errors import WarehouseUnusable
-from models.tables import SNAPSHOT
+from connectors.warehouse.readings import literal, quoted
 from models.views import views
 
 _NEXT = "next_snapshot"
 
-# One SELECT over the warehouse per table of the snapshot, in the order in which it is read.
-_CONTENTS = {
-    "accounts": """
-SELECT
-    account_id, ig_username, public_id, status,
-    CASE WHEN status = 'token_expired' THEN status_since END AS token_expired_since,
-    first_seen_at, last_seen_at, removed_at
-FROM core.accounts ORDER BY account_id
-""",
-    "account_status_history": """
-SELECT account_id, status, valid_from, valid_to FROM core.account_status_history ORDER BY account_id, valid_from
-""",
-    # What is still there was seen by the last complete walk, unless its absence awaits confirmation.
-    "media": """
-SELECT
-    m.* EXCLUDE (digest, content_digest, written_at), a.ig_username,
-    CASE
-        WHEN m.removed_at IS NOT NULL THEN m.written_at
-        ELSE coalesce(p.last_seen_at, greatest(m.written_at, w.complete_at))
-    END AS last_seen_at
-FROM core.media AS m
-LEFT JOIN core.accounts AS a USING (account_id)
-LEFT JOIN core.walks AS w ON w.resource = 'media' AND w.account_id = m.account_id AND w.surface = m.surface
-LEFT JOIN ops.missing AS p
-    ON p.account_id = m.account_id AND p.surface = m.surface AND p.media_id = m.media_id
-ORDER BY m.account_id, m.surface, m.published_at DESC, m.media_id
-""",
-    "media_superseded": "SELECT * FROM core.media_superseded ORDER BY account_id, surface, media_id, valid_from",
-    "media_metrics": "SELECT * FROM core.media_metrics ORDER BY account_id, surface, media_id, metric, observed_at",
-    "media_children": "SELECT * FROM core.media_children ORDER BY account_id, surface, media_id, position",
-    "fields": "SELECT * EXCLUDE (ordinal, kinds) FROM core.fields ORDER BY resource, path",
-    "quarantine": "SELECT * FROM core.quarantine ORDER BY seen_at",
-    "runs": "SELECT * EXCLUDE (published_at) FROM core.runs ORDER BY started_at",
-    "run_outcomes": "SELECT * FROM core.run_outcomes ORDER BY started_at",
-    "walks": "SELECT resource, account_id, surface, complete_at FROM core.walks ORDER BY account_id, surface",
-}
 
-
-def _literal(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
-
-
-def _fill(db: DuckDBPyConnection, dialect: Dialect, *, at: datetime, version: str) -> None:
-    for table in SNAPSHOT.sorted_tables:
-        ddl = str(CreateTable(table).compile(dialect=dialect)).strip()
-        name = f"{_NEXT}.main.{table.name}"
-        db.execute(ddl.replace(f"CREATE TABLE {table.name}", f"CREATE TABLE {name}", 1))
-        db.execute(f"COMMENT ON TABLE {name} IS {_literal(table.comment or '')}")
+def _fill(db: DuckDBPyConnection, tables: Sequence[SnapshotTable], *, at: datetime, version: str) -> None:
+    for table in tables:
+        name = f"{_NEXT}.main.{quoted(table.name)}"
+        columns = ", ".join(
+            f"{quoted(column.name)} {column.type}{'' if column.nullable else ' NOT NULL'}" for column in table.columns
+        )
+        db.execute(f"CREATE TABLE {name} ({columns})")
+        db.execute(f"COMMENT ON TABLE {name} IS {literal(table.comment)}")
         for column in table.columns:
-            db.execute(f"COMMENT ON COLUMN {name}.{column.name} IS {_literal(column.comment or '')}")
-        if table.name in _CONTENTS:
-            db.execute(f"INSERT INTO {name} BY NAME {_CONTENTS[table.name]}")
+            db.execute(f"COMMENT ON COLUMN {name}.{quoted(column.name)} IS {literal(column.comment)}")
+        if table.select is not None:
+            db.execute(f"INSERT INTO {name} BY NAME {table.select}")
     db.execute(f"INSERT INTO {_NEXT}.main.published VALUES (?, ?)", (at, version))  # noqa: S608
 
 
@@ -76,16 +38,18 @@ def _make_views(db: DuckDBPyConnection) -> None:
     db.execute(f"USE {_NEXT}")
     for view in views():
         db.execute(f"CREATE VIEW {view.name} AS {view.select}")
-        db.execute(f"COMMENT ON VIEW {view.name} IS {_literal(view.comment)}")
+        db.execute(f"COMMENT ON VIEW {view.name} IS {literal(view.comment)}")
+        for column, comment in view.columns.items():
+            db.execute(f"COMMENT ON COLUMN {view.name}.{column} IS {literal(comment)}")
 
 
-def _write(db: DuckDBPyConnection, dialect: Dialect, draft: Path, *, at: datetime, version: str) -> None:
+def _write(db: DuckDBPyConnection, tables: Sequence[SnapshotTable], draft: Path, *, at: datetime, version: str) -> None:
     (home,) = db.execute("SELECT current_database()").fetchall()[0]
-    db.execute(f"ATTACH {_literal(str(draft))} AS {_NEXT}")
+    db.execute(f"ATTACH {literal(str(draft))} AS {_NEXT}")
     try:
         db.begin()
         try:
-            _fill(db, dialect, at=at, version=version)
+            _fill(db, tables, at=at, version=version)
             _make_views(db)
         except BaseException:
             db.rollback()
@@ -117,7 +81,9 @@ def publish(connection: Connection, snapshot: Path, *, at: datetime, version: st
         snapshot.parent.mkdir(parents=True, exist_ok=True)
         for left_over in (draft, draft.with_name(draft.name + ".wal")):
             left_over.unlink(missing_ok=True)
-        _write(duck(connection), connection.dialect, draft, at=at, version=version)
+        with connection.begin():
+            tables = snapshot_tables(connection, f"{_NEXT}.main")
+        _write(duck(connection), tables, draft, at=at, version=version)
         _sync(draft)
         size = draft.stat().st_size
         draft.replace(snapshot)

@@ -8,11 +8,13 @@ from contextlib import ExitStack, asynccontextmanager
 from datetime import datetime
 from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
+from uuid import uuid4
 
 import duckdb
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
+from connectors.warehouse.archive import enroll, keep
 from connectors.warehouse.connection import duck, explain, writer
 from connectors.warehouse.errors import WarehouseUnusable
 from connectors.warehouse.fold import FoldCounts, fold
@@ -35,11 +37,20 @@ class Warehouse:
     Every method raises WarehouseUnusable when DuckDB fails (a full disk, say); what was committed stays.
     """
 
-    def __init__(self, path: Path, connection: Connection, thread: ThreadPoolExecutor, *, fold_bytes: int) -> None:
+    def __init__(
+        self,
+        path: Path,
+        connection: Connection,
+        thread: ThreadPoolExecutor,
+        *,
+        fold_bytes: int,
+        archive: Path | None,
+    ) -> None:
         self._path = path
         self._connection = connection
         self._thread = thread
         self._fold_bytes = fold_bytes
+        self._archive = archive
         self._staged_bytes = 0
         self._seq = 0
         self._folded = FoldCounts()
@@ -82,6 +93,7 @@ class Warehouse:
 
     def _fold(self) -> None:
         with self._connection.begin():
+            keep(self._connection, self._archive)
             counts = fold(self._connection)
         self._folded += counts
         self._staged_bytes = 0
@@ -131,9 +143,11 @@ class Warehouse:
         # Shielded: what the thread was handed is done, also when whoever waits for it is cancelled.
         return await asyncio.shield(asyncio.get_running_loop().run_in_executor(self._thread, run))
 
-    def start(self) -> None:
+    def start(self, new_id: Callable[[], str]) -> None:
         """Read where the last process left off; called once, on the writer's thread."""
         with self._connection.begin():
+            if self._archive is not None:
+                enroll(self._connection, new_id=new_id)
             self._seq = last_seq(self._connection)
 
 
@@ -145,8 +159,12 @@ async def open_warehouse(
     now: datetime,
     fold_bytes: int = _FOLD_BYTES,
     pause: Callable[[float], None] = time.sleep,
+    archive: Path | None = None,
+    new_id: Callable[[], str] = lambda: uuid4().hex,
 ) -> AsyncIterator[Warehouse]:
     """Open the warehouse for writing; nobody else can until the block ends.
+
+    With `archive`, a folder, every page is kept there before it is folded; `new_id` names a warehouse in it.
 
     Raises WarehouseBusy naming the holder, and WarehouseUnusable.
     """
@@ -157,8 +175,8 @@ async def open_warehouse(
         def enter() -> Warehouse:
             since = now.isoformat(timespec="seconds")
             connection = stack.enter_context(writer(path, activity, since=since, pause=pause))
-            warehouse = Warehouse(path, connection, thread, fold_bytes=fold_bytes)
-            warehouse.start()
+            warehouse = Warehouse(path, connection, thread, fold_bytes=fold_bytes, archive=archive)
+            warehouse.start(new_id)
             return warehouse
 
         try:

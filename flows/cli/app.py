@@ -11,7 +11,20 @@ import typer
 
 from connectors.warehouse.errors import SnapshotMissing, WarehouseBusy, WarehouseError, WarehouseUnusable
 from connectors.warehouse.snapshot import QueryError
-from flows.cli import demo, describing, doctor, listing, querying, serving, status, syncing
+from flows.cli import (
+    compacting,
+    demo,
+    describing,
+    doctor,
+    exporting,
+    listing,
+    quarantining,
+    querying,
+    rebuilding,
+    serving,
+    status,
+    syncing,
+)
 from flows.cli.terminal import FAIL, clean, err
 from flows.exit_code import ExitCode
 from flows.settings import SettingsError, TrackerUnreachable
@@ -53,12 +66,16 @@ def _gramhouse(
 app.command()(demo.demo)
 app.command()(syncing.sync)
 app.command()(syncing.publish)
+app.command()(compacting.compact)
+app.command()(rebuilding.rebuild)
 app.command()(status.status)
 app.command()(listing.accounts)
 app.command()(listing.runs)
+app.command()(quarantining.quarantine)
 # A question may begin with a comment, which looks like an option.
 app.command(context_settings={"ignore_unknown_options": True})(querying.query)
 app.command()(describing.describe)
+app.command()(exporting.export)
 app.command()(doctor.doctor)
 app.command()(serving.sandbox)
 

@@ -49,7 +49,9 @@ def sandbox(
     stories: Annotated[int, typer.Option(help="Stories per account and night, on average.", min=0)] = 2,
     seed: Annotated[int, typer.Option(help="The only source of chance.")] = 7,
     night: Annotated[int, typer.Option(help="The night it begins at; every night the catalogue changes.", min=0)] = 0,
-    shape: Annotated[str, typer.Option(help="Shape of media items: graph, camel, flat or mixed.")] = "mixed",
+    shape: Annotated[
+        str, typer.Option(help="Shape of media items: graph, camel, flat, mixed, nested or drift.")
+    ] = "mixed",
     account_limit: Annotated[
         str | None, typer.Option(help="Limit of each account, REQUESTS/SECONDS.", show_default=False)
     ] = None,

@@ -57,6 +57,8 @@ def _rows(report: RunReport) -> Iterator[tuple[str, str]]:
     yield "media", changes(report)
     if report.media.quarantined:
         yield "quarantine", f"{count(report.media.quarantined, 'record')} set aside: see the table quarantine"
+    if report.mapping_pending:
+        yield "mapping", "the media are read by an earlier one: `gramhouse rebuild` applies the present"
     for concern in report.concerns:
         if report.stopped_by is None or concern.error_code != report.stopped_by.code:
             yield concern.outcome.value.replace("_", " "), _concern(concern)

@@ -143,7 +143,7 @@ def field() -> tuple[Column[object] | Column[str] | Column[int], ...]:
         text("column_name", "The column, or child table, that holds it; NULL while only the payload does."),
         text("type", "The column's type; ROWS for a child table."),
         instant("first_seen_at", "When the field was first met.", nullable=False),
-        instant("last_type_change_at", "When its type last widened."),
+        instant("last_type_change_at", "When values of another type were last met there for the first time."),
         whole("items", "How many items, or children, carry it in this snapshot."),
     )
 

@@ -117,6 +117,8 @@ core_fields = Table(
     WAREHOUSE,
     *field(),
     whole("ordinal", "Order in which its resource's fields were met, from 0; NULL where that decides nothing."),
+    text("name", "The name given to its column, should it need one."),
+    text("child_table", "The name given to its child table, should it need one."),
     text("kinds", "JSON object: each kind of value met there, and when first."),
     schema="core",
     comment="Fields met that the contract does not know.",

@@ -2,18 +2,18 @@ import re
 
 import pytest
 
-from models.mapping import MEDIA_COLUMNS, MEDIA_ID_PATHS, VOLATILE_URL_PATTERN
+from models.mapping_built_in import BUILT_IN
 from models.tables import core_media
 
 
 def test_every_mapped_column_is_a_column_of_media() -> None:
-    assert all(mapping.column in core_media.c for mapping in MEDIA_COLUMNS)
+    assert all(mapping.column in core_media.c for mapping in BUILT_IN.columns)
 
 
 def test_every_path_is_a_plain_one_and_named_once() -> None:
-    for paths in (MEDIA_ID_PATHS, *(mapping.paths for mapping in MEDIA_COLUMNS)):
+    for paths in (BUILT_IN.media_id, *(mapping.paths for mapping in BUILT_IN.columns)):
         assert len(set(paths)) == len(paths)
-        assert all(re.fullmatch(r"\$(\.[A-Za-z_][A-Za-z0-9_]*)+", path) for path in paths)
+        assert all(re.fullmatch(r"(/[A-Za-z_][A-Za-z0-9_]*)+", path) for path in paths)
 
 
 @pytest.mark.parametrize(
@@ -28,4 +28,4 @@ def test_every_path_is_a_plain_one_and_named_once() -> None:
     ],
 )
 def test_signatures_are_cut_out_of_addresses_and_nothing_else(address: str, stable: str) -> None:
-    assert re.sub(VOLATILE_URL_PATTERN, r"\1", address) == stable
+    assert re.sub(BUILT_IN.volatile_pattern, r"\1", address) == stable

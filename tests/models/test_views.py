@@ -1,16 +1,36 @@
+from importlib.resources import files
+
+import pytest
+
 from models.tables import SNAPSHOT
-from models.views import views
+from models.views import View, views
+
+VIEWS = {view.name: view for view in views()}
 
 
-def test_every_view_says_what_it_answers_and_is_one_query() -> None:
-    found = views()
-    assert [view.name for view in found] == ["freshness", "expired_accounts", "media_history"]
-    for view in found:
-        assert view.comment.endswith(".")
-        assert "--" not in view.comment + view.select
-        assert ";" not in view.select
-        assert view.select.startswith(("SELECT", "WITH"))
+@pytest.mark.parametrize("view", VIEWS.values(), ids=VIEWS)
+def test_a_view_says_what_it_and_its_columns_are_and_is_one_query(view: View) -> None:
+    for comment in (view.comment, *view.columns.values()):
+        assert comment.endswith(".")
+    assert view.columns
+    assert "--" not in view.comment + view.select
+    assert ";" not in view.select
+    assert view.select.startswith(("SELECT", "WITH"))
+
+
+def test_comments_are_read_from_the_query() -> None:
+    view = VIEWS["expired_accounts"]
+    assert view.comment.startswith("Accounts whose access token must be renewed")
+    assert list(view.columns) == ["account_id", "ig_username", "token_expired_since", "media_as_of"]
+    assert view.columns["ig_username"] == "Its name on the social network."
+    assert "    a.ig_username,\n" in view.select
 
 
 def test_no_view_takes_the_name_of_a_table() -> None:
-    assert not {view.name for view in views()} & SNAPSHOT.tables.keys()
+    assert not VIEWS.keys() & SNAPSHOT.tables.keys()
+
+
+def test_every_file_is_a_view() -> None:
+    assert set(VIEWS) == {
+        path.name.removesuffix(".sql") for path in files("models.views").iterdir() if ".sql" in path.name
+    }

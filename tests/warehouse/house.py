@@ -12,7 +12,7 @@ from connectors.warehouse.fold import FoldCounts, fold
 from connectors.warehouse.landing import land
 from models.landing import Landing, SetAside, StagedPage
 from models.partition import CATALOGUE, Partition, media
-from models.tables import WAREHOUSE
+from models.tables import WAREHOUSE, core_children, core_media
 from models.walk import Checkpoint, WalkState
 
 T0 = datetime(2026, 3, 1, 2, 0, tzinfo=UTC)
@@ -130,7 +130,15 @@ class House:
 
 
 def emptied(connection: Connection) -> House:
+    """The warehouse as new: without rows, and without what discovery added to its tables."""
     with connection.begin():
+        found = "SELECT table_name FROM duckdb_tables() WHERE schema_name = 'core'"
+        names = set(connection.exec_driver_sql(found).scalars())
+        for name in names - {table.name for table in WAREHOUSE.sorted_tables}:
+            connection.exec_driver_sql(f'DROP TABLE core."{name}"')
+        for table in (core_media, core_children):
+            table.drop(connection)
+            table.create(connection)
         for table in WAREHOUSE.sorted_tables:
             connection.exec_driver_sql(f"DELETE FROM {table.fullname}")
     return House(connection)

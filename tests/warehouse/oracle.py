@@ -85,7 +85,7 @@ class Oracle:
         known = self.media.get(key)
         if known and same(known["payload"], item):
             if known["removed_at"] is not None:
-                known.update(removed_at=None, removal=None, written_at=event.at, payload=item)
+                known.update(removed_at=None, removal=None, written_at=event.at)
             return
         self.media[key] = {
             "payload": item,

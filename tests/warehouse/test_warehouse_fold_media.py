@@ -6,7 +6,7 @@ import pytest
 
 from connectors.warehouse.fold import FoldCounts
 from models.landing import Landing
-from models.mapping import MEDIA_COLUMNS
+from models.mapping_built_in import BUILT_IN
 from tests.warehouse.house import ANNA, POSTS, STORIES, T0, House, Item, Row, Walk, at
 
 CANONICAL = "media_type, caption, permalink, media_url, published_at, like_count, comments_count"
@@ -26,7 +26,7 @@ def read(house: House, column: str, items: Sequence[Item]) -> dict[int, object]:
 
 
 def nested(path: str, value: object) -> Item:
-    for step in reversed(path.removeprefix("$.").split(".")):
+    for step in reversed(path.removeprefix("/").split("/")):
         value = {step: value}
     assert isinstance(value, dict)
     return value
@@ -61,7 +61,7 @@ def test_every_shape_finds_its_canonical_columns(house: House, item: Item) -> No
 def test_every_path_of_the_mapping_is_read(house: House) -> None:
     written = {"published_at": "2026-02-28T12:00:00Z", "like_count": "5", "comments_count": "5"}
     expected = {"published_at": NOON, "like_count": 5, "comments_count": 5}
-    for mapping in MEDIA_COLUMNS:
+    for mapping in BUILT_IN.columns:
         items = [nested(path, written.get(mapping.column, "text")) for path in mapping.paths]
         found = read(house, mapping.column, items)
         assert [found[place] for place in range(len(items))] == [expected.get(mapping.column, "text")] * len(items)

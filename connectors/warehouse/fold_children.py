@@ -1,0 +1,30 @@
+"""Folding children: the rows of an item's lists of objects, written anew where the item was."""
+
+from collections.abc import Sequence
+
+from sqlalchemy import Connection
+
+from connectors.warehouse.alterations import children_select
+from connectors.warehouse.readings import quoted
+from models.sheets import Sheet
+
+_REWRITTEN = """
+SELECT t.account_id, t.surface, t.media_id, r.payload
+FROM media_touched AS t JOIN media_read AS r ON r._seq = t.seq AND r._position = t.position
+WHERE t.news > 0
+"""
+
+
+def fold_children(connection: Connection, sheets: Sequence[Sheet]) -> None:
+    """Rewrite the children of the items among `media_touched` that say something new."""
+    for sheet in sheets:
+        table = f"core.{quoted(sheet.table)}"
+        if not sheet.lists:
+            continue
+        connection.exec_driver_sql(
+            f"DELETE FROM {table} AS c USING media_touched AS t"  # noqa: S608 - the sheet's own name, quoted
+            " WHERE NOT t.is_new AND t.news > 0"
+            " AND c.account_id = t.account_id AND c.surface = t.surface AND c.media_id = t.media_id"
+        )
+        rows = children_select(sheet, _REWRITTEN)
+        connection.exec_driver_sql(f"INSERT INTO {table} BY NAME {rows} ORDER BY ALL")

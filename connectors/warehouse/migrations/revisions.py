@@ -1,0 +1,25 @@
+"""Which revision a warehouse is at. Knows nothing of Alembic, which takes longer to import than a file to open."""
+
+from duckdb import DuckDBPyConnection
+
+# Every revision there is, oldest first. A warehouse written before there were any is at the first.
+REVISIONS = ("0001", "0002")
+FIRST = REVISIONS[0]
+HEAD = REVISIONS[-1]
+
+SCHEMA = "ops"
+TABLE = f"{SCHEMA}.alembic_version"
+
+
+def read(db: DuckDBPyConnection) -> str:
+    """Return the revision that the warehouse says it is at; empty when it does not say exactly one."""
+    rows = db.execute(f"SELECT version_num FROM {TABLE}").fetchall()  # noqa: S608 - a constant
+    return str(rows[0][0]) if len(rows) == 1 else ""
+
+
+def stamp(db: DuckDBPyConnection, revision: str) -> None:
+    """Note the revision of a warehouse that has none yet, in the transaction under way."""
+    db.execute(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}")
+    db.execute(f"CREATE TABLE {TABLE} (version_num VARCHAR NOT NULL)")
+    db.execute(f"COMMENT ON TABLE {TABLE} IS 'Which revision of the tables this file is at: one row.'")
+    db.execute(f"INSERT INTO {TABLE} VALUES (?)", [revision])  # noqa: S608 - a constant

@@ -1,0 +1,166 @@
+"""Reading everything stored anew, by another mapping, without asking the API: one transaction."""
+
+from dataclasses import dataclass, replace
+
+from sqlalchemy import Connection
+
+from connectors.warehouse.alterations import fill_children
+from connectors.warehouse.discovery import discover
+from connectors.warehouse.field_registry import (
+    own_names,
+    read_mapping,
+    read_registry,
+    write_mapping,
+    write_registry,
+)
+from connectors.warehouse.readings import (
+    Found,
+    content_text,
+    counts_read,
+    digest,
+    literal,
+    quoted,
+    sheet_select,
+    stable_text,
+)
+from models.fields import Field, OwnNames, Registry
+from models.kinds import Kind
+from models.mapping import Mapping
+from models.naming import unique
+from models.sheets import Metric, Sheet, sheets
+from models.tables import WAREHOUSE, core_media
+
+# Everything of an item that is still known, with the instant at which it was first met.
+_STORED = """
+SELECT payload, changed_at AS received_at, epoch_us(first_seen_at) AS seq, rowid AS position FROM core.media
+UNION ALL
+SELECT payload, valid_from, epoch_us(valid_from), -1 - rowid FROM core.media_superseded
+"""
+
+_OF_A_MAPPING = {Kind.SHADOWED, Kind.UNREADABLE}
+
+# Columns whose values do not follow from the payload.
+_LIFE = (
+    "account_id, surface, media_id, payload, first_seen_at, written_at, changed_at, content_changed_at, removed_at,"
+    " removal"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Reread:
+    """What was read anew: items, columns of media, child tables."""
+
+    items: int
+    columns: int
+    child_tables: int
+
+
+def _renamed(registry: Registry, own: OwnNames) -> Registry:
+    """Give way to the mapping: a field whose name it claims gets another."""
+    taken: dict[str, set[str]] = {resource: set(names) for resource, names in own.columns.items()}
+    fields: dict[tuple[str, str], Field] = {}
+    for key, field in sorted(registry.items(), key=lambda item: (item[0][0], item[1].ordinal)):
+        names = taken.setdefault(field.resource, set())
+        name = unique(field.name, names)
+        names.add(name)
+        kinds = {kind: at for kind, at in field.kinds.items() if kind not in _OF_A_MAPPING}
+        fields[key] = replace(field, name=name, kinds=kinds)
+    return fields
+
+
+def _registry(connection: Connection, mapping: Mapping) -> Registry:
+    own = own_names(mapping)
+    known = _renamed(read_registry(connection), own)
+    return discover(connection, _STORED, mapping, known, own)
+
+
+def _media(connection: Connection, mapping: Mapping, sheet: Sheet) -> int:
+    declared = {column.name for column in core_media.c}
+    connection.exec_driver_sql("ALTER TABLE core.media RENAME TO media_before")
+    core_media.create(connection)
+    for column in sheet.columns:
+        if column.name not in declared:
+            connection.exec_driver_sql(f"ALTER TABLE core.media ADD COLUMN {quoted(column.name)} {column.type}")
+    found = Found()
+    columns = sheet_select(sheet, found)
+    connection.exec_driver_sql(
+        f"""
+INSERT INTO core.media BY NAME
+SELECT {_LIFE}, {digest(stable_text(mapping))} AS digest, {digest(content_text(mapping))} AS content_digest{columns}
+FROM (SELECT *, {found.lookup()} FROM core.media_before)
+"""  # noqa: S608 - made of the sheet, quoted
+    )
+    items = connection.exec_driver_sql("SELECT count(*) FROM core.media").scalar_one()
+    connection.exec_driver_sql("DROP TABLE core.media_before")
+    return int(items)
+
+
+def _metrics(connection: Connection, metrics: tuple[Metric, ...]) -> None:
+    """Append what the counts are now read as, where that is not what was last observed."""
+    found = Found()
+    counts = counts_read(metrics, found)
+    names = "[" + ", ".join(literal(metric.name) for metric in metrics) + "]"
+    run = connection.exec_driver_sql
+    run(
+        f"""
+CREATE OR REPLACE TEMP TABLE recounted AS
+WITH present AS (
+    SELECT account_id, surface, media_id, changed_at AS observed_at, unnest({names}) AS metric, unnest(counts) AS value
+    FROM (SELECT *, {counts} AS counts FROM (SELECT *, {found.lookup()} FROM core.media))
+),
+last AS (
+    SELECT account_id, surface, media_id, metric, arg_max(value, observed_at) AS value
+    FROM core.media_metrics GROUP BY ALL
+)
+SELECT p.* FROM present AS p LEFT JOIN last AS l USING (account_id, surface, media_id, metric)
+WHERE p.value IS DISTINCT FROM l.value
+"""  # noqa: S608 - made of the sheet, quoted
+    )
+    run(
+        """
+DELETE FROM core.media_metrics USING recounted AS r
+WHERE media_metrics.account_id = r.account_id AND media_metrics.surface = r.surface
+  AND media_metrics.media_id = r.media_id AND media_metrics.metric = r.metric
+  AND media_metrics.observed_at = r.observed_at
+"""
+    )
+    run("INSERT INTO core.media_metrics BY NAME SELECT * FROM recounted ORDER BY ALL")
+    run("DROP TABLE temp.recounted")
+
+
+def rebuild_stored(connection: Connection, mapping: Mapping) -> Reread:
+    """Read every stored payload by the mapping: columns, children, counts, digests; in the open transaction.
+
+    Ids stay as they landed, and so do versions and counts of the past. What is staged must be folded before.
+    """
+    registry = _registry(connection, mapping)
+    media, *children = sheets(mapping, registry)
+    items = _media(connection, mapping, media)
+    declared = {table.name for table in WAREHOUSE.sorted_tables}
+    wanted = {sheet.table for sheet in children}
+    present = connection.exec_driver_sql(
+        "SELECT table_name FROM duckdb_tables() WHERE schema_name = 'core' AND database_name = current_database()"
+    ).scalars()
+    for name in set(present) - declared - wanted:
+        connection.exec_driver_sql(f"DROP TABLE core.{quoted(name)}")
+    for sheet in children:
+        fill_children(connection, sheet)
+    _metrics(connection, media.metrics)
+    write_registry(connection, registry, mapping)
+    write_mapping(connection, mapping)
+    return Reread(items, len(media.columns), len(children))
+
+
+def is_read_by(connection: Connection, mapping: Mapping) -> bool:
+    """Say whether the stored rows are what this mapping makes of their payloads.
+
+    A warehouse without rows takes the mapping at once. One that an older gramhouse filled is read by none yet.
+    """
+    if not connection.exec_driver_sql("SELECT EXISTS (FROM core.media)").scalar_one():
+        if not connection.exec_driver_sql("SELECT EXISTS (FROM ops.mapping)").scalar_one() or (
+            read_mapping(connection) != mapping
+        ):
+            write_mapping(connection, mapping)
+        return True
+    stored = connection.exec_driver_sql("SELECT mapping::VARCHAR FROM ops.mapping").scalar()
+    return stored is not None and Mapping.from_json(stored) == mapping

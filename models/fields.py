@@ -1,0 +1,134 @@
+"""The registry of fields: what was met in media items, in which order, and the name each field got. Pure."""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from models.kinds import Kind, column_type, type_changed_at
+from models.naming import safe_name, table_name, unique
+from models.pointer import to_keys
+
+MEDIA = "media"
+
+# Of each table, so many paths get columns, and as many more are at least registered: payloads keyed by data
+# ({"by_day": {"2026-01-01": 1, ...}}) must not make a table of ten thousand columns.
+MOST_COLUMNS = 300
+MOST_FIELDS = 600
+
+# What every child table has before its fields' columns.
+_CHILD_KEY = frozenset({"account_id", "surface", "media_id", "position"})
+
+# The path of the one row that says that there are more.
+AND_MORE = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A path (JSON Pointer) of a resource (`media`, or a child table), and the kinds of value met there, since when.
+
+    `name` is its column's, given for ever. `table` is the child table of a list of objects, once it has one.
+    """
+
+    resource: str
+    path: str
+    name: str
+    ordinal: int
+    kinds: Mapping[Kind, datetime]
+    table: str | None = None
+
+    @property
+    def type(self) -> str | None:
+        """Return the type of the column that holds it; None when it needs none, or comes too late for one."""
+        return column_type(self.kinds) if self.ordinal < MOST_COLUMNS else None
+
+    @property
+    def first_seen_at(self) -> datetime:
+        """Return when it was first met."""
+        return min(self.kinds.values())
+
+    @property
+    def last_type_change_at(self) -> datetime | None:
+        """Return when its type last widened."""
+        return type_changed_at(self.kinds)
+
+
+@dataclass(frozen=True, slots=True)
+class Sighting:
+    """A kind of value met at a path, first at an instant."""
+
+    resource: str
+    path: str
+    kind: Kind
+    at: datetime
+
+
+Registry = Mapping[tuple[str, str], Field]
+
+
+@dataclass(frozen=True, slots=True)
+class OwnNames:
+    """The names that are not free: of each resource's own columns, and of tables; and the lists that need no table."""
+
+    columns: Mapping[str, Collection[str]]
+    tables: Collection[str]
+    lists: Collection[str]
+
+
+def _telling(kinds: Mapping[Kind, datetime]) -> Mapping[Kind, datetime]:
+    """Return the kinds without an instant that other text came before: from then on nobody looks for instants."""
+    instant, text = kinds.get(Kind.INSTANT), kinds.get(Kind.TEXT)
+    if instant is None or text is None or instant < text:
+        return kinds
+    return {kind: at for kind, at in kinds.items() if kind is not Kind.INSTANT}
+
+
+class _Register:
+    """A registry in the making."""
+
+    def __init__(self, known: Registry, own: OwnNames) -> None:
+        self.fields = dict(known)
+        self._own = own
+        self._tables = {*own.tables, *(field.table for field in known.values() if field.table is not None)}
+        self._names: dict[str, set[str]] = {resource: set(names) for resource, names in own.columns.items()}
+        self._counts: dict[str, int] = {}
+        for field in known.values():
+            self._of(field.resource).add(field.name)
+            self._counts[field.resource] = self._counts.get(field.resource, 0) + (field.path != AND_MORE)
+
+    def _of(self, resource: str) -> set[str]:
+        return self._names.setdefault(resource, set(_CHILD_KEY))
+
+    def _new(self, seen: Sighting) -> Field | None:
+        count = self._counts.get(seen.resource, 0)
+        if count >= MOST_FIELDS:
+            more = Field(seen.resource, AND_MORE, AND_MORE, count, {Kind.NULL: seen.at})
+            self.fields.setdefault((seen.resource, AND_MORE), more)
+            return None
+        self._counts[seen.resource] = count + 1
+        name = unique(safe_name(to_keys(seen.path)), self._of(seen.resource))
+        self._of(seen.resource).add(name)
+        return Field(seen.resource, seen.path, name, count, {})
+
+    def _table(self, field: Field) -> str | None:
+        wants = Kind.ROWS in field.kinds and field.ordinal < MOST_COLUMNS and field.path not in self._own.lists
+        if field.table is not None or not wants:
+            return field.table
+        table = unique(table_name(to_keys(field.path)), self._tables)
+        self._tables.add(table)
+        return table
+
+    def meet(self, seen: Sighting) -> None:
+        field = self.fields.get((seen.resource, seen.path)) or self._new(seen)
+        if field is None:
+            return
+        if seen.kind not in field.kinds or seen.at < field.kinds[seen.kind]:
+            field = replace(field, kinds=_telling({**field.kinds, seen.kind: seen.at}))
+        self.fields[seen.resource, seen.path] = replace(field, table=self._table(field))
+
+
+def register(known: Registry, sightings: Iterable[Sighting], own: OwnNames) -> Registry:
+    """Return the registry with the sightings, which come in the order in which they were met."""
+    registry = _Register(known, own)
+    for seen in sightings:
+        registry.meet(seen)
+    return registry.fields

@@ -1,0 +1,125 @@
+"""Sheets: which columns `media` and its child tables have, and which path of the payload fills each. Pure.
+
+They follow from the mapping and the registry of fields, and from nothing else.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from models.fields import MEDIA, Field, Registry
+from models.kinds import Kind
+from models.mapping import READING_TYPES, ColumnMapping, Mapping
+from models.pointer import to_keys
+
+CHILDREN = "media_children"
+
+_OF_ITS_OWN = (Kind.SHADOWED, Kind.UNREADABLE)
+
+
+@dataclass(frozen=True, slots=True)
+class SheetColumn:
+    """A column filled from payloads: a canonical one by its mapping's paths, any other by its field's only path."""
+
+    name: str
+    type: str
+    paths: tuple[str, ...]
+    mapping: ColumnMapping | None = None
+    field: Field | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """A count that is followed over time: by the column of that name where there is one, else by its path."""
+
+    name: str
+    path: str | None
+    column: SheetColumn | None
+
+
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """A table filled from payloads. A child table holds what is in all of its `lists` (paths), one after another."""
+
+    table: str
+    columns: tuple[SheetColumn, ...]
+    lists: tuple[str, ...] = ()
+    metrics: tuple[Metric, ...] = ()
+
+
+def shadowed(paths: Sequence[str], present: Iterable[str]) -> tuple[str, ...]:
+    """Return which of the candidate paths an item carries in vain, as it carries one that comes before, too."""
+    here = set(present)
+    return tuple([path for path in paths if path in here][1:])
+
+
+def _own_column(field: Field, candidates: set[str]) -> bool:
+    if field.path in candidates and not any(kind in field.kinds for kind in _OF_ITS_OWN):
+        return False
+    return field.type is not None
+
+
+def _sheet_columns(
+    resource: str, columns: Sequence[ColumnMapping], ids: Sequence[str], registry: Registry
+) -> tuple[SheetColumn, ...]:
+    fields = sorted((field for field in registry.values() if field.resource == resource), key=lambda f: f.ordinal)
+    candidates = set(ids).union(*(mapping.paths for mapping in columns))
+    canonical = [
+        SheetColumn(
+            mapping.column,
+            READING_TYPES[mapping.reading],
+            tuple(path for path in mapping.paths if (resource, path) in registry),
+            mapping=mapping,
+        )
+        for mapping in columns
+    ]
+    discovered = [
+        SheetColumn(field.name, field.type, (field.path,), field=field)
+        for field in fields
+        if field.type is not None and _own_column(field, candidates)
+    ]
+    return (*canonical, *discovered)
+
+
+def _metrics(mapping: Mapping, columns: Sequence[SheetColumn], registry: Registry) -> tuple[Metric, ...]:
+    is_count = re.compile(mapping.count_key_pattern)
+    own = {column.field.path: column for column in columns if column.field is not None}
+    candidates = {path for column in mapping.columns for path in column.paths}
+    canonical = [
+        Metric(column.name, None, column)
+        for column in columns
+        if column.mapping is not None and column.type == "BIGINT"
+    ]
+    discovered = [
+        Metric(field.name, field.path, own.get(field.path))
+        for field in sorted(registry.values(), key=lambda f: f.ordinal)
+        if field.resource == MEDIA and field.path not in candidates and is_count.fullmatch(to_keys(field.path)[-1])
+        if field.type is not None
+    ]
+    return (*canonical, *discovered)
+
+
+def child_table(field: Field, mapping: Mapping) -> str | None:
+    """Return the child table that the list of objects at this path of an item fills; None when it comes too late."""
+    return CHILDREN if field.path in mapping.children else field.table
+
+
+def sheets(mapping: Mapping, registry: Registry) -> tuple[Sheet, ...]:
+    """Return `media`, `media_children`, and one sheet for every other list of objects that was met."""
+    columns = _sheet_columns(MEDIA, mapping.columns, mapping.media_id, registry)
+    media = Sheet(MEDIA, columns, metrics=_metrics(mapping, columns, registry))
+    lists: dict[str, list[str]] = {CHILDREN: []}
+    for field in sorted(registry.values(), key=lambda f: f.ordinal):
+        if field.resource == MEDIA and Kind.ROWS in field.kinds:
+            table = child_table(field, mapping)
+            if table is not None:
+                lists.setdefault(table, []).append(field.path)
+    lists[CHILDREN].sort(key=mapping.children.index)
+    child_mapping = {CHILDREN: mapping.child_columns}
+    return (
+        media,
+        *(
+            Sheet(table, _sheet_columns(table, child_mapping.get(table, ()), (), registry), tuple(paths))
+            for table, paths in lists.items()
+        ),
+    )

@@ -1,0 +1,36 @@
+-- Likes and comments that each account's posts gained, by the day (UTC) on which a walk saw them: a nightly walk sees
+-- most of the day before. What was taken back counts against it; what grew while a count was hidden is gained on the
+-- day it is shown again. An item's first count is a gain only within 48 hours of its publication, otherwise it grew
+-- before anyone looked. Removed posts and accounts keep their days. A day has no row when nothing was seen to happen.
+WITH counted AS (
+    SELECT
+        c.account_id,
+        (c.observed_at AT TIME ZONE 'UTC')::DATE AS day,
+        c.metric,
+        c.value - coalesce(
+            lag(c.value) OVER (PARTITION BY c.account_id, c.media_id, c.metric ORDER BY c.observed_at),
+            CASE WHEN c.observed_at < m.published_at + INTERVAL 48 HOURS THEN 0 END
+        ) AS gain
+    FROM media_metrics AS c
+    JOIN media AS m USING (account_id, surface, media_id)
+    WHERE c.surface = 'posts' AND c.metric IN ('like_count', 'comments_count') AND c.value IS NOT NULL
+),
+happened AS (
+    SELECT account_id, day, metric, gain
+    FROM counted
+    WHERE gain IS NOT NULL
+    UNION ALL
+    SELECT account_id, (published_at AT TIME ZONE 'UTC')::DATE, 'post', 1
+    FROM media
+    WHERE surface = 'posts' AND published_at IS NOT NULL
+)
+SELECT
+    h.account_id,  -- The account's id.
+    a.ig_username,  -- Its name on the social network.
+    h.day,  -- The day, in UTC.
+    (sum(h.gain) FILTER (h.metric = 'like_count'))::BIGINT AS likes_gained,  -- NULL when no change was seen.
+    (sum(h.gain) FILTER (h.metric = 'comments_count'))::BIGINT AS comments_gained,  -- NULL when no change was seen.
+    count(*) FILTER (h.metric = 'post') AS posts_published  -- Posts published on this day, also those removed since.
+FROM happened AS h
+LEFT JOIN accounts AS a USING (account_id)
+GROUP BY h.account_id, a.ig_username, h.day

@@ -1,0 +1,44 @@
+-- How each count of each post grew while it was watched. A count holds from the walk that saw it until one sees
+-- another, so it may be as late as the walks lie apart. A count that vanished (hidden likes) is judged by what it said
+-- until then. Removed posts and accounts are in here, too; posts that never said a count are not.
+WITH grown AS (
+    SELECT
+        c.account_id,
+        c.media_id,
+        c.metric,
+        min(c.observed_at) FILTER (c.value IS NOT NULL) AS first_observed_at,
+        max(c.observed_at) FILTER (c.value IS NOT NULL) AS latest_observed_at,
+        if(arg_max_null(c.value, c.observed_at) IS NULL, max(c.observed_at), NULL) AS vanished_at,
+        arg_min(c.value, c.observed_at) AS first_value,
+        arg_max(c.value, c.observed_at) AS latest_value,
+        arg_max_null(c.value, c.observed_at) FILTER (c.observed_at <= m.published_at + INTERVAL 24 HOURS) AS by_24h,
+        arg_max_null(c.value, c.observed_at) FILTER (c.observed_at <= m.published_at + INTERVAL 168 HOURS) AS by_7d
+    FROM media_metrics AS c
+    JOIN media AS m USING (account_id, surface, media_id)
+    WHERE c.surface = 'posts'
+    GROUP BY c.account_id, c.media_id, c.metric
+    HAVING count(c.value) > 0
+)
+SELECT
+    g.account_id,  -- The account's id.
+    m.ig_username,  -- Its name on the social network.
+    g.media_id,  -- The post's own id.
+    m.published_at,  -- When it was published.
+    g.metric,  -- What is counted: the name of a column of media, such as like_count.
+    g.first_value,  -- The first count seen.
+    g.first_observed_at,  -- When it was first seen.
+    g.latest_value,  -- The last count it said.
+    g.latest_observed_at,  -- When that was first seen.
+    g.vanished_at,  -- When the post was seen to say this count no longer; NULL while it does.
+    g.latest_value - g.first_value AS gained,  -- From the first count to the last; below zero when it fell.
+    (g.latest_value - g.first_value) * 86400 / nullif(
+        epoch(coalesce(g.vanished_at, m.last_seen_at)) - epoch(g.first_observed_at), 0
+    ) AS gained_per_day,  -- The same per day watched; NULL when it was seen but once.
+    CASE
+        WHEN m.last_seen_at >= m.published_at + INTERVAL 24 HOURS THEN g.by_24h
+    END AS gained_24h,  -- The count 24 hours after publication; NULL when it was not seen before and after that.
+    CASE
+        WHEN m.last_seen_at >= m.published_at + INTERVAL 168 HOURS THEN g.by_7d
+    END AS gained_7d  -- The count 7 days after publication; NULL when it was not seen before and after that.
+FROM grown AS g
+JOIN media AS m ON m.surface = 'posts' AND m.account_id = g.account_id AND m.media_id = g.media_id

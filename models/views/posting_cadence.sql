@@ -1,0 +1,32 @@
+-- How often each account posts: the posts of the days before this snapshot was made, and how many days usually lie
+-- between two. Posts removed since were posted, too, and count; those without a time of publication do not. What was
+-- posted after walked_at is not known yet. Accounts that left the catalogue are left out.
+WITH post AS (
+    SELECT
+        m.account_id,
+        m.published_at,
+        (epoch(s.published_at) - epoch(m.published_at)) / 86400 AS days_ago,
+        (epoch(m.published_at) - epoch(lead(m.published_at) OVER newest_first)) / 86400 AS gap,
+        row_number() OVER newest_first AS nth
+    FROM media AS m
+    CROSS JOIN published AS s
+    WHERE m.surface = 'posts' AND m.published_at IS NOT NULL
+    WINDOW newest_first AS (PARTITION BY m.account_id ORDER BY m.published_at DESC)
+)
+SELECT
+    a.account_id,  -- The account's id.
+    a.ig_username,  -- Its name on the social network.
+    count(p.account_id) AS posts,  -- Posts known, of whatever age.
+    count(*) FILTER (p.days_ago < 7) AS posts_7d,  -- Posts of the 7 days before the snapshot.
+    count(*) FILTER (p.days_ago < 28) AS posts_28d,  -- Posts of the 28 days before the snapshot.
+    count(*) FILTER (p.days_ago < 90) AS posts_90d,  -- Posts of the 90 days before the snapshot.
+    count(*) FILTER (p.days_ago < 28) / 4 AS posts_per_week,  -- The mean of those 28 days.
+    median(p.gap) FILTER (p.nth <= 20) AS median_days_between_posts,  -- Of the last 20 gaps; NULL below two posts.
+    max(p.published_at) AS last_post_at,  -- When the newest was published; NULL without a post.
+    min(p.days_ago) AS days_since_last_post,  -- From then to the snapshot.
+    w.complete_at AS walked_at  -- When the posts were last walked to the end; NULL when they never were.
+FROM accounts AS a
+LEFT JOIN post AS p ON p.account_id = a.account_id
+LEFT JOIN walks AS w ON w.resource = 'media' AND w.account_id = a.account_id AND w.surface = 'posts'
+WHERE a.removed_at IS NULL
+GROUP BY a.account_id, a.ig_username, w.complete_at

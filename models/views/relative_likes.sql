@@ -1,0 +1,23 @@
+-- How each post did by the standard of its account: 2 is twice the likes of the account's median post. Left out are
+-- posts last seen within 7 days of their publication, whose likes were still coming, and those that hide their likes
+-- or do not say when they were published. Removed posts and accounts are in, with the likes they had.
+WITH ripe AS (
+    SELECT
+        account_id,
+        ig_username,
+        media_id,
+        published_at,
+        like_count,
+        median(like_count) OVER (PARTITION BY account_id) AS usual
+    FROM media
+    WHERE surface = 'posts' AND like_count IS NOT NULL AND last_seen_at >= published_at + INTERVAL 168 HOURS
+)
+SELECT
+    account_id,  -- The account's id.
+    ig_username,  -- Its name on the social network.
+    media_id,  -- The post's own id.
+    published_at,  -- When it was published.
+    like_count,  -- Likes when last seen.
+    usual AS median_likes,  -- The median of the account's posts in this view.
+    like_count / nullif(usual, 0) AS relative_likes  -- like_count by median_likes; NULL when that is 0.
+FROM ripe

@@ -1,0 +1,32 @@
+-- Stories captured, by account and day of publication (UTC; the day it was first seen where a story does not say), and
+-- what became of them. Accounts that left the catalogue keep their days. A day without a story has no row.
+WITH story AS (
+    SELECT account_id, ig_username, coalesce(published_at, first_seen_at) AS began_at, last_seen_at, removal
+    FROM media
+    WHERE surface = 'stories'
+),
+judged AS (
+    SELECT
+        t.account_id,
+        t.ig_username,
+        (t.began_at AT TIME ZONE 'UTC')::DATE AS day,
+        CASE
+            WHEN t.removal IS NOT NULL THEN t.removal
+            WHEN t.last_seen_at >= t.began_at + INTERVAL 24 HOURS THEN 'live'
+            WHEN s.published_at < t.began_at + INTERVAL 24 HOURS THEN 'live'
+            ELSE 'unconfirmed'
+        END AS fate
+    FROM story AS t
+    CROSS JOIN published AS s
+)
+SELECT
+    account_id,  -- The account's id.
+    ig_username,  -- Its name on the social network.
+    day,  -- The day, in UTC.
+    count(*) AS stories,  -- Stories captured: the sum of the next four.
+    count(*) FILTER (fate = 'live') AS live,  -- Still listed when last looked for, and that is not out of date.
+    count(*) FILTER (fate = 'expired') AS expired,  -- Gone after their 24 hours.
+    count(*) FILTER (fate = 'removed') AS removed,  -- Gone before that: taken down.
+    count(*) FILTER (fate = 'unconfirmed') AS unconfirmed  -- Listed when last looked for; their 24 hours ended since.
+FROM judged
+GROUP BY account_id, ig_username, day

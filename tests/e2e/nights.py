@@ -1,0 +1,220 @@
+"""What a warehouse must hold after each night, told in plain Python: it knows what was served, and none of our code.
+
+Times are moments: which page of which walk of which night brought the news. What the clock said at a moment is for
+the test to find out; here it is only told that the same moment is the same instant.
+"""
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from functools import cache
+from typing import Any, NamedTuple
+
+from models.mapping_built_in import BUILT_IN
+from tests.e2e import reading
+from tests.e2e.reading import Item
+
+Partition = tuple[str, str]
+Key = tuple[str, str, str]
+
+CATALOGUE: Partition = ("", "")
+SURFACES = ("posts", "stories")
+_PUBLISHED = next(column for column in BUILT_IN.columns if column.column == "published_at")
+_COUNTS = [column for column in BUILT_IN.columns if column.reading == "count"]
+_CANDIDATES = {path for column in BUILT_IN.columns for path in column.paths}
+_COUNT_WORDS = {
+    *BUILT_IN.count_words,
+    *(path.rpartition("/")[2] for column in _COUNTS for path in column.paths),
+}
+
+
+class Moment(NamedTuple):
+    """When a page of a walk was received, in one night."""
+
+    night: int
+    partition: Partition
+    page: int
+
+
+@dataclass
+class Account:
+    ig_username: str
+    public_id: str
+    status: str
+    token_expired_since: Moment | None
+    first_seen_at: Moment
+    last_seen_at: Moment
+    removed_at: Moment | None = None
+
+
+@dataclass
+class Media:
+    payload: Item
+    first_seen_at: Moment
+    last_seen_at: Moment
+    changed_at: Moment
+    content_changed_at: Moment
+    removed_at: Moment | None = None
+    removal: str | None = None
+
+
+@dataclass
+class Nights:
+    """All that was ever seen, fed a night at a time. `news` and `told` are the last night's."""
+
+    page_size: int
+    accounts: dict[str, Account] = field(default_factory=dict)
+    statuses: dict[str, list[tuple[str, Moment, Moment | None]]] = field(default_factory=dict)
+    media: dict[Key, Media] = field(default_factory=dict)
+    superseded: list[tuple[Key, Moment, Moment, Item]] = field(default_factory=list)
+    metrics: list[tuple[Key, str, int | None, Moment]] = field(default_factory=list)
+    walks: dict[Partition, Moment] = field(default_factory=dict)
+    news: list[Item] = field(default_factory=list)
+    told: Counter[str] = field(default_factory=Counter)
+    _missing: dict[Key, tuple[Moment, Moment]] = field(default_factory=dict)
+    _counts: dict[Key, dict[str, int | None]] = field(default_factory=dict)
+
+    def pass_(
+        self, night: int, accounts: Sequence[Item], media: Sequence[Item], names: dict[str, str], now: datetime
+    ) -> None:
+        """Let a night pass: what was served (in its order), what counts are called, and about when it was."""
+        self.told = Counter()
+        self.news = []
+        self._catalogue(night, accounts)
+        for account in accounts:
+            if account["status"] == "active":
+                for surface in SURFACES:
+                    partition = (account["id"], surface)
+                    items = [line["item"] for line in media if (line["account_id"], line["surface"]) == partition]
+                    self._walk(night, partition, items, names, now)
+
+    def _pages(
+        self, night: int, partition: Partition, records: Sequence[Item], size: int
+    ) -> Iterator[tuple[Item, Moment]]:
+        for place, record in enumerate(records):
+            yield record, Moment(night, partition, 1 + place // size)
+        self.walks[partition] = Moment(night, partition, max(1, -(-len(records) // size)))
+
+    def _catalogue(self, night: int, listed: Sequence[Item]) -> None:
+        for record, moment in self._pages(night, CATALOGUE, listed, self.page_size):
+            known = self.accounts.get(record["id"])
+            periods = self.statuses.setdefault(record["id"], [])
+            if not periods or periods[-1][0] != record["status"]:
+                if periods:
+                    periods[-1] = (*periods[-1][:2], moment)
+                periods.append((record["status"], moment, None))
+            self.accounts[record["id"]] = Account(
+                record["ig_username"],
+                record["public_id"],
+                record["status"],
+                periods[-1][1] if record["status"] == "token_expired" else None,
+                known.first_seen_at if known else moment,
+                moment,
+            )
+        for account_id, account in self.accounts.items():
+            if account_id not in {record["id"] for record in listed} and account.removed_at is None:
+                account.removed_at = self.walks[CATALOGUE]
+
+    def _walk(
+        self, night: int, partition: Partition, items: Sequence[Item], names: dict[str, str], now: datetime
+    ) -> None:
+        known = {key: media for key, media in self.media.items() if key[:2] == partition and not media.removed_at}
+        seen = set()
+        for item, moment in self._pages(night, partition, items, self.page_size):
+            key = (*partition, reading.media_id(item, BUILT_IN.media_id))
+            seen.add(key)
+            self._missing.pop(key, None)
+            self._see(key, item, moment, names)
+        end = self.walks[partition]
+        for key in seen:
+            self.media[key].last_seen_at = end
+        missed = known.keys() - seen
+        newly = missed - self._missing.keys()
+        # A listing that breaks off looks like a mass deletion: it takes a second one to believe it.
+        doubtful = partition[1] == "posts" and 2 * len(newly) > len(known)
+        for key in missed:
+            media = known[key]
+            if key in newly and doubtful:
+                self._missing[key] = (end, media.last_seen_at)
+                continue
+            media.removed_at, media.last_seen_at = self._missing.pop(key, (end, media.last_seen_at))
+            media.removal = _removal(partition[1], media, now)
+            self.told[media.removal] += 1
+
+    def _see(self, key: Key, item: Item, moment: Moment, names: dict[str, str]) -> None:
+        media = self.media.get(key)
+        if media is None:
+            self.media[key] = Media(item, moment, moment, moment, moment)
+            self.told["added"] += 1
+        else:
+            returned, changed = media.removed_at is not None, lasting(media.payload) != lasting(item)
+            self.told["returned" if returned else "changed"] += returned or changed
+            media.removed_at = media.removal = None
+            self.told["returned as it was"] += returned and not changed
+            if not changed:
+                return
+            if content(media.payload) != content(item):
+                self.superseded.append((key, media.content_changed_at, moment, media.payload))
+                media.content_changed_at = moment
+            media.payload, media.changed_at = item, moment
+        self.news.append(item)
+        self._count(key, item, moment, names)
+
+    def _count(self, key: Key, item: Item, moment: Moment, names: dict[str, str]) -> None:
+        said = self._counts.setdefault(key, {})
+        now = counts(item, names)
+        for metric in said.keys() | now.keys():
+            if said.get(metric) != now.get(metric):
+                self.metrics.append((key, metric, now.get(metric), moment))
+        self._counts[key] = now
+
+
+def _removal(surface: str, media: Media, now: datetime) -> str:
+    # Whoever does not say when it was published was first seen within the hour that the test takes.
+    published = reading.canonical(media.payload, _PUBLISHED)
+    old = published is not None and now - published >= timedelta(hours=24)
+    return "expired" if surface == "stories" and old else "removed"
+
+
+def lasting(value: Any) -> Any:  # noqa: ANN401 - any JSON
+    """An item without what its URLs get anew each time they are served."""
+    if isinstance(value, dict):
+        return {name: lasting(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return [lasting(inner) for inner in value]
+    return re.sub(r"([?&])(_nc_\w+|oh|oe)=[^&]*", "", value) if isinstance(value, str) else value
+
+
+def content(item: Item) -> str:
+    """What an item says but for its counts, as text."""
+    return json.dumps(_uncounted(lasting(item)), sort_keys=True)
+
+
+def _uncounted(value: Any) -> Any:  # noqa: ANN401 - any JSON
+    if isinstance(value, dict):
+        return {name: _uncounted(inner) for name, inner in value.items() if not (_is_count(name) and _countable(inner))}
+    return [_uncounted(inner) for inner in value] if isinstance(value, list) else value
+
+
+@cache
+def _is_count(name: str) -> bool:
+    """Tell whether a key sounds like a count, in snake_case or camelCase."""
+    snake = re.sub(r"(?<=[a-z0-9])([A-Z])", r"_\1", name).lower()
+    return snake in _COUNT_WORDS or name in _COUNT_WORDS or bool(re.search(r"_counts?$|^counts?$", snake))
+
+
+def _countable(value: object) -> bool:
+    return value is None or (not isinstance(value, bool) and reading.count_of(value) is not None)
+
+
+def counts(item: Item, names: dict[str, str]) -> dict[str, int | None]:
+    """What an item counts: the canonical columns, and the discovered fields that sound like counts, by column name."""
+    found = {column.column: reading.canonical(item, column) for column in _COUNTS}
+    for path, value, kind in reading.leaves(item):
+        key = path.rpartition("/")[2].replace("~1", "/").replace("~0", "~")
+        if path not in _CANDIDATES and kind not in ("object", "rows", "empty list") and _is_count(key):
+            found[names[path]] = reading.count_of(value)
+    return {name: count for name, count in found.items() if count is not None}

@@ -1,0 +1,200 @@
+"""What an item's JSON says, read in plain Python: by decision 9, and by the mapping's paths as data."""
+
+import json
+import re
+from collections.abc import Collection, Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from models.mapping import ColumnMapping, Reading
+
+Item = dict[str, Any]
+
+# Objects at this depth and below keep their JSON as text.
+DEEPEST = 8
+
+_INSTANT = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d{1,6})?)?(Z|[+-]\d\d(:?\d\d)?)")
+_SCALARS = {
+    "boolean": "BOOLEAN",
+    "integer": "BIGINT",
+    "number": "DOUBLE",
+    "text": "VARCHAR",
+    "wide": "VARCHAR",
+    "instant": "TIMESTAMP WITH TIME ZONE",
+}
+
+
+def instant(text: str) -> datetime | None:
+    """The instant that an ISO 8601 time with a zone stands for."""
+    if not _INSTANT.fullmatch(text):
+        return None
+    try:
+        return datetime.fromisoformat(re.sub(r"([+-]\d\d)$", r"\1:00", text))
+    except ValueError:
+        return None
+
+
+def at(item: object, path: str) -> Any:  # noqa: ANN401 - any JSON
+    """The value under a JSON Pointer; None when there is none."""
+    for key in path.split("/")[1:]:
+        name = key.replace("~1", "/").replace("~0", "~")
+        item = item.get(name) if isinstance(item, dict) else None
+    return item
+
+
+def _scalar(value: object) -> str:
+    if isinstance(value, bool):
+        return "boolean"
+    if isinstance(value, int):
+        return "integer" if -(2**63) <= value < 2**63 else "wide"
+    if isinstance(value, float):
+        return "number"
+    return "instant" if instant(str(value)) else "text"
+
+
+def _list(values: Sequence[object]) -> str:
+    there = [value for value in values if value is not None]
+    if not there:
+        return "empty list"
+    if all(isinstance(value, dict) for value in there):
+        return "rows"
+    if any(isinstance(value, (dict, list)) for value in there):
+        return "mixed"
+    kinds = {"text" if (kind := _scalar(value)) == "instant" else kind for value in there}
+    for numbers, told in (({"integer", "number"}, "number"), ({"integer", "wide"}, "wide")):
+        if kinds == numbers:
+            kinds = {told}
+    return f"{kinds.pop()}[]" if len(kinds) == 1 else "mixed"
+
+
+def kind(value: object, depth: int, *, in_element: bool = False) -> str | None:
+    """The kind of a value; None for null. What is too deep, or a list of objects in a list of objects, is mixed."""
+    if value is None:
+        return None
+    if isinstance(value, dict):
+        return "object" if depth < DEEPEST else "mixed"
+    if isinstance(value, list):
+        found = _list(value)
+        return "mixed" if in_element and found == "rows" else found
+    return _scalar(value)
+
+
+def leaves(item: Item, *, in_element: bool = False) -> Iterator[tuple[str, Any, str]]:
+    """Every path of an item below which there is something, its value and its kind, in the order of the text."""
+    yield from _leaves(item, "", 1, in_element=in_element)
+
+
+def _leaves(item: Item, above: str, depth: int, *, in_element: bool) -> Iterator[tuple[str, Any, str]]:
+    for key, value in item.items():
+        # No query can name such a key: it stays in the payload.
+        if "\0" in key:
+            continue
+        path = f"{above}/{key.replace('~', '~0').replace('/', '~1')}"
+        found = kind(value, depth, in_element=in_element)
+        if found is not None:
+            yield path, value, found
+        if found == "object":
+            yield from _leaves(value, path, depth + 1, in_element=in_element)
+
+
+def _family(kind: str) -> str:
+    if kind in ("object", "rows", "mixed"):
+        return kind
+    return "list" if kind.endswith("[]") else "scalar"
+
+
+def _one(kinds: Collection[str]) -> str:
+    types = {_SCALARS[kind] for kind in kinds}
+    if len(types) == 1:
+        return types.pop()
+    return "DOUBLE" if types == {"BIGINT", "DOUBLE"} else "VARCHAR"
+
+
+def column_type(kinds: Collection[str]) -> str | None:
+    """The type of a column that has met these kinds; None when it needs none."""
+    families = {_family(kind) for kind in kinds if kind != "empty list"}
+    if "empty list" in kinds and families and not families <= {"list", "rows"}:
+        families.add("list")
+    if not families or families in ({"object"}, {"rows"}):
+        return None
+    if len(families) > 1 or families == {"mixed"}:
+        return "VARCHAR"
+    kinds = [kind for kind in kinds if kind != "empty list"]
+    return _one(kinds) if families == {"scalar"} else _one([kind.removesuffix("[]") for kind in kinds]) + "[]"
+
+
+def sort(kind: str) -> str | None:
+    """What a person calls values of a kind: text, number, boolean, object or list; None for an empty list."""
+    if kind == "empty list":
+        return None
+    if kind in ("rows", "mixed") or kind.endswith("[]"):
+        return "list"
+    return {"instant": "text", "integer": "number", "wide": "number"}.get(kind, kind)
+
+
+def same(stored: object, value: object, type_: str) -> bool:
+    """Tell whether a column of this type holds the value."""
+    if type_.endswith("[]"):
+        return (
+            isinstance(stored, list)
+            and isinstance(value, list)
+            and len(stored) == len(value)
+            and all(
+                same(one, other, type_[:-2]) if other is not None else one is None
+                for one, other in zip(stored, value, strict=True)
+            )
+        )
+    if type_ == "VARCHAR":
+        return stored == value if isinstance(value, str) else isinstance(stored, str) and _equal(stored, value)
+    if type_ == "TIMESTAMP WITH TIME ZONE":
+        return stored == instant(str(value))
+    return type(stored) is {"BOOLEAN": bool, "BIGINT": int, "DOUBLE": float}[type_] and stored == value
+
+
+def _equal(text: str, value: object) -> bool:
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return False
+    return bool(found == value) and isinstance(found, bool) == isinstance(value, bool)
+
+
+def text_of(value: object) -> str | None:
+    """A value as text: a string is its own, anything else its JSON."""
+    if value is None or isinstance(value, str):
+        return value
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def count_of(value: object) -> int | None:
+    """A whole number, written as a number or as text."""
+    text = text_of(value)
+    return int(text) if text is not None and re.fullmatch(r"-?\d{1,18}", text) else None
+
+
+def time_of(value: object) -> datetime | None:
+    """A time as ISO 8601 with a zone, as seconds or milliseconds since 1970."""
+    text = text_of(value) or ""
+    if re.fullmatch(r"\d{1,10}", text):
+        return datetime.fromtimestamp(int(text), UTC)
+    if re.fullmatch(r"\d{12,14}", text):
+        return datetime.fromtimestamp(int(text) / 1000, UTC)
+    return instant(text)
+
+
+_READ = {Reading.TEXT: text_of, Reading.COUNT: count_of, Reading.TIMESTAMP: time_of}
+
+
+def read(value: object, reading: Reading) -> Any:  # noqa: ANN401 - whatever the column holds
+    """A value as a canonical column of this reading holds it; None when it cannot be read so."""
+    return _READ[reading](value)
+
+
+def canonical(item: Item, column: ColumnMapping) -> Any:  # noqa: ANN401 - whatever the column holds
+    """What a canonical column holds of an item: the first of its paths that has a value."""
+    return next((found for path in column.paths if (found := read(at(item, path), column.reading)) is not None), None)
+
+
+def media_id(item: Item, paths: Sequence[str]) -> str:
+    """The id of an item, always text."""
+    return next(str(found) for path in paths if (found := at(item, path)) not in (None, ""))

@@ -1,0 +1,235 @@
+"""Five nights, and after each the snapshot equals the model, column by column: what was visible when."""
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from datetime import datetime
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from models.mapping_built_in import BUILT_IN
+from tests.e2e import reading
+from tests.e2e.conftest import KEY, Operator, Service
+from tests.e2e.nights import Account, Media, Moment, Nights
+from tests.e2e.reading import Item
+from tests.e2e.registered import Row, assert_every_value_has_its_column, kinds_met, registry, rows_of
+
+pytestmark = pytest.mark.e2e
+
+NIGHTS = 5
+PAGE_SIZE = 6
+COUNTED = ("added", "changed", "returned", "removed", "expired")
+SUBTLER = ("returned as it was",)
+
+
+@dataclass
+class Clock:
+    """What the clock said at each moment. It is learnt from the snapshots, and a moment has one instant in all."""
+
+    said: dict[Moment, datetime] = field(default_factory=dict)
+
+    def check(self, expected: object, found: object, where: object) -> None:
+        if isinstance(expected, Moment):
+            assert isinstance(found, datetime), where
+            assert self.said.setdefault(expected, found) == found, (where, expected)
+        else:
+            assert found == expected, where
+
+    def check_rows(self, expected: Mapping[Any, Mapping[str, object]], rows: Mapping[Any, Row], table: str) -> None:
+        assert rows.keys() == expected.keys(), table
+        for key, wanted in expected.items():
+            for column, value in wanted.items():
+                self.check(value, rows[key][column], (table, key, column))
+
+    def check_order(self, runs: list[tuple[datetime, datetime]]) -> None:
+        """Every page came within its night's run, and the pages of a walk one after the other."""
+        for (night, _, _), instant in self.said.items():
+            assert runs[night][0] < instant < runs[night][1]
+        for (one, before), (other, after) in pairwise(sorted(self.said.items())):
+            if one[:2] == other[:2]:
+                assert before < after, (one, other)
+
+
+def keyed(rows: Iterable[Row], *names: str) -> dict[Any, Row]:
+    listed = list(rows)
+    found = {tuple(row[name] for name in names): row for row in listed}
+    assert len(found) == len(listed)
+    return found
+
+
+def attributes(of: Account | Media) -> dict[str, Any]:
+    return {one.name: getattr(of, one.name) for one in fields(of)}
+
+
+@dataclass
+class Ever:
+    """The kinds of value that were ever met, by table and path: a type only ever widens."""
+
+    of: dict[str, dict[str, set[str]]] = field(default_factory=lambda: {"media": {}, "media_children": {}})
+
+    def note(self, model: Nights) -> None:
+        children = [child for item in model.news for child in children_of(item)]
+        for table, items in (("media", model.news), ("media_children", children)):
+            for path, kinds in kinds_met(table, items).items():
+                self.of[table].setdefault(path, set()).update(kinds)
+
+
+KEYS = ("account_id", "surface", "media_id")
+
+
+def check_accounts(model: Nights, clock: Clock, operator: Operator) -> None:
+    rows = keyed(rows_of(operator, "FROM accounts"), "account_id")
+    clock.check_rows({(key,): attributes(account) for key, account in model.accounts.items()}, rows, "accounts")
+    periods = keyed(
+        rows_of(
+            operator,
+            "SELECT *, row_number() OVER (PARTITION BY account_id ORDER BY valid_from) - 1 AS period"
+            " FROM account_status_history",
+        ),
+        "account_id",
+        "period",
+    )
+    wanted = {
+        (account_id, number): {"status": status, "valid_from": since, "valid_to": until}
+        for account_id, statuses in model.statuses.items()
+        for number, (status, since, until) in enumerate(statuses)
+    }
+    clock.check_rows(wanted, periods, "account_status_history")
+
+
+def canonical(model: Nights, media: Media, account_id: str) -> dict[str, Any]:
+    read = {column.column: reading.canonical(media.payload, column) for column in BUILT_IN.columns}
+    said = {name: value for name, value in attributes(media).items() if name != "payload"}
+    return {**read, **said, "ig_username": model.accounts[account_id].ig_username}
+
+
+def check_media(model: Nights, clock: Clock, operator: Operator, ever: Ever) -> None:
+    rows = keyed(rows_of(operator, "FROM media"), *KEYS)
+    clock.check_rows({key: canonical(model, media, key[0]) for key, media in model.media.items()}, rows, "media")
+    for key, media in model.media.items():
+        assert json.loads(rows[key]["payload"]) == media.payload
+    pairs = [(media.payload, rows[key]) for key, media in model.media.items()]
+    assert_every_value_has_its_column("media", pairs, registry(operator), ever.of["media"])
+
+
+def children_of(item: Item) -> list[Item]:
+    lists = [found for path in BUILT_IN.children if isinstance(found := reading.at(item, path), list)]
+    return [child for found in lists for child in found if isinstance(child, dict)]
+
+
+def check_children(model: Nights, clock: Clock, operator: Operator, ever: Ever) -> None:
+    rows = keyed(rows_of(operator, "FROM media_children"), *KEYS, "position")
+    children = {
+        (*key, place): child
+        for key, media in model.media.items()
+        for place, child in enumerate(children_of(media.payload))
+    }
+    wanted = {
+        key: {column.column: reading.canonical(child, column) for column in BUILT_IN.child_columns}
+        for key, child in children.items()
+    }
+    clock.check_rows(wanted, rows, "media_children")
+    pairs = [(child, rows[key]) for key, child in children.items()]
+    assert_every_value_has_its_column("media_children", pairs, registry(operator), ever.of["media_children"])
+
+
+def check_history(model: Nights, clock: Clock, operator: Operator) -> None:
+    versions: dict[Any, list[tuple[Moment, Moment | None, Item]]] = {key: [] for key in model.media}
+    for key, since, until, payload in model.superseded:
+        versions[key].append((since, until, payload))
+    for key, media in model.media.items():
+        versions[key].append((media.content_changed_at, None, media.payload))
+    number = f"row_number() OVER (PARTITION BY {', '.join(KEYS)} ORDER BY valid_from) - 1 AS version"
+    rows = keyed(rows_of(operator, f"SELECT *, {number} FROM media_history"), *KEYS, "version")
+    for row in rows.values():
+        row["payload"] = json.loads(row["payload"])
+    wanted = {
+        (*key, place): {"valid_from": since, "valid_to": until, "payload": payload}
+        for key, several in versions.items()
+        for place, (since, until, payload) in enumerate(several)
+    }
+    clock.check_rows(wanted, rows, "media_history")
+    assert operator.ask("SELECT count(*) FROM media_superseded") == [(len(model.superseded),)]
+
+
+def check_metrics(model: Nights, clock: Clock, operator: Operator) -> None:
+    number = f"row_number() OVER (PARTITION BY {', '.join(KEYS)}, metric ORDER BY observed_at) - 1 AS place"
+    rows = keyed(rows_of(operator, f"SELECT *, {number} FROM media_metrics"), *KEYS, "metric", "place")
+    wanted: dict[Any, dict[str, object]] = {}
+    for key, metric, value, moment in model.metrics:
+        place = sum((*key, metric, before) in wanted for before in range(NIGHTS))
+        wanted[*key, metric, place] = {"value": value, "observed_at": moment}
+    clock.check_rows(wanted, rows, "media_metrics")
+
+
+def check_walks(model: Nights, clock: Clock, operator: Operator) -> None:
+    rows = keyed(rows_of(operator, "FROM walks"), "account_id", "surface")
+    wanted = {partition: {"complete_at": moment} for partition, moment in model.walks.items()}
+    clock.check_rows(wanted, rows, "walks")
+
+
+CHECKS = (check_walks, check_accounts, check_history, check_metrics)
+
+
+@dataclass
+class Seen:
+    """What came up in the nights: a model that met none of it would prove nothing."""
+
+    told: dict[str, int] = field(default_factory=dict)
+
+    def note(self, model: Nights) -> None:
+        for name in (*COUNTED, *SUBTLER):
+            self.told[name] = self.told.get(name, 0) + model.told[name]
+
+    def check(self, model: Nights, wanted: Iterable[str]) -> None:
+        assert {name for name, count in self.told.items() if count} == set(wanted)
+        stories = [tuple(status for status, _, _ in periods) for periods in model.statuses.values()]
+        assert ("active", "token_expired", "active") in stories
+        assert any(account.removed_at for account in model.accounts.values())
+        assert any(account.first_seen_at.night for account in model.accounts.values())
+        assert any(
+            media.removed_at and media.removed_at.night > media.last_seen_at.night for media in model.media.values()
+        )
+        assert model.superseded
+        assert any(value is not None and moment.night for _, _, value, moment in model.metrics)
+
+
+# Stories that do not say when they were published cannot expire; and where everything counts, nothing stays as it was.
+MET = {
+    "mixed": (*COUNTED, *SUBTLER),
+    "nested": ("added", "changed", "returned", "removed"),
+    "drift": (*COUNTED, *SUBTLER),
+}
+
+
+@pytest.mark.parametrize("shape", list(MET))
+def test_the_snapshot_equals_what_was_visible_when(shape: str, serve: Callable[..., Service], tmp_path: Path) -> None:
+    service = serve("--accounts", "40", "--posts", "10", "--stories", "1", "--seed", "93", "--shape", shape)
+    operator = Operator(
+        tmp_path / "house",
+        {
+            "GRAMHOUSE_BASE_URL": service.url,
+            "GRAMHOUSE_API_KEY": KEY,
+            "GRAMHOUSE_PAGE_SIZE": str(PAGE_SIZE),
+        },
+    )
+    model, clock, ever, seen = Nights(PAGE_SIZE), Clock(), Ever(), Seen()
+    for night in range(NIGHTS):
+        service.night(night)
+        assert operator.sync()["state"] == "complete"
+        runs = operator.ask("SELECT started_at, ended_at FROM runs ORDER BY started_at")
+        names = dict(operator.ask("SELECT path, column_name FROM fields WHERE resource = 'media'"))
+        model.pass_(night, service.accounts(), service.media(), names, runs[-1][1])
+        for check in CHECKS:
+            check(model, clock, operator)
+        ever.note(model)
+        check_media(model, clock, operator, ever)
+        check_children(model, clock, operator, ever)
+        clock.check_order(runs)
+        counted = operator.ask(f"SELECT {', '.join(COUNTED)} FROM runs ORDER BY started_at DESC LIMIT 1")
+        assert counted == [tuple(model.told[name] for name in COUNTED)]
+        seen.note(model)
+    seen.check(model, MET[shape])

@@ -1,0 +1,212 @@
+"""Catalogues in shapes the mapping was not written for: every row lands, and every value is in a typed column."""
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from models.mapping_built_in import BUILT_IN
+from tests.e2e import reading
+from tests.e2e.conftest import KEY, Operator, Service, expected_media, media_id
+from tests.e2e.reading import Item
+from tests.e2e.registered import Registry, assert_every_value_has_its_column, kinds_met, registry, rows_of
+
+pytestmark = pytest.mark.e2e
+
+Key = tuple[str, str, str]
+Serve = Callable[..., Service]
+Work = Callable[..., tuple[Operator, Service]]
+
+# Of each shape, what the mapping finds in every item, and what in some.
+FILLED = {
+    "graph": ({"media_type", "permalink", "media_url", "published_at", "like_count", "comments_count"}, {"caption"}),
+    "nested": ({"media_type", "media_url", "like_count", "comments_count"}, set[str]()),
+    "drift": ({"media_type", "permalink", "media_url"}, {"caption", "published_at", "like_count", "comments_count"}),
+}
+
+
+@pytest.fixture
+def work(serve: Serve, tmp_path: Path) -> Work:
+    def begin(shape: str, *options: str, page_size: int = 5) -> tuple[Operator, Service]:
+        service = serve("--shape", shape, "--seed", "11", *options)
+        env = {
+            "GRAMHOUSE_BASE_URL": service.url,
+            "GRAMHOUSE_API_KEY": KEY,
+            "GRAMHOUSE_PAGE_SIZE": str(page_size),
+        }
+        return Operator(tmp_path / "house", env), service
+
+    return begin
+
+
+def paired(operator: Operator, truth: dict[Key, Item]) -> list[tuple[Item, dict[str, Any]]]:
+    rows = {(row["account_id"], row["surface"], row["media_id"]): row for row in rows_of(operator, "FROM media")}
+    assert rows.keys() == truth.keys()
+    return [(item, rows[key]) for key, item in truth.items()]
+
+
+def assert_children(operator: Operator, truth: dict[Key, Item], path: str, table: str, fields: Registry) -> int:
+    rows = {
+        (row["account_id"], row["surface"], row["media_id"], row["position"]): row
+        for row in rows_of(operator, f'FROM "{table}"')
+    }
+    children = {
+        (*key, place): child
+        for key, item in truth.items()
+        for place, child in enumerate(reading.at(item, path) or ())
+        if isinstance(child, dict)
+    }
+    assert rows.keys() == children.keys()
+    pairs = [(child, rows[key]) for key, child in children.items()]
+    assert_every_value_has_its_column(table, pairs, fields, kinds_met(table, children.values()))
+    if table == "media_children":
+        for key, child in children.items():
+            for column in BUILT_IN.child_columns:
+                assert rows[key][column.column] == reading.canonical(child, column)
+    return len(children)
+
+
+@pytest.mark.parametrize("shape", list(FILLED))
+def test_no_row_is_lost_and_no_value(shape: str, work: Work) -> None:
+    operator, service = work(shape, "--accounts", "6", "--posts", "40", "--stories", "4")
+    report = operator.sync()
+    assert report["state"] == "complete"
+    truth = expected_media(service)
+    assert len(truth) > 150
+    pairs = paired(operator, truth)
+    always, sometimes = FILLED[shape]
+    for column in BUILT_IN.columns:
+        values = [reading.canonical(item, column) for item, _ in pairs]
+        assert [row[column.column] for _, row in pairs] == values
+        assert column.column not in always or None not in values
+        assert column.column not in sometimes or {type(value) for value in values} > {type(None)}
+    fields = registry(operator)
+    own = assert_every_value_has_its_column("media", pairs, fields, kinds_met("media", truth.values()))
+    assert operator.ask("SELECT count(*) FROM quarantine") == [(0,)]
+    began, ended = operator.ask("SELECT started_at, ended_at FROM runs")[0]
+    outside = "SELECT path FROM fields WHERE NOT first_seen_at BETWEEN $1 AND $2 OR last_type_change_at > $2"
+    assert operator.ask(f"{outside} OR last_type_change_at <= first_seen_at", [began, ended]) == []
+    lists = {path: field for (of, path), field in fields.items() if of == "media" and field.type == "ROWS"}
+    for path, field in lists.items():
+        assert assert_children(operator, truth, path, field.column or "", fields) > 0
+    assert (
+        lists.keys()
+        == {
+            "graph": {"/children/data"},
+            "nested": {"/children", "/productTags"},
+            "drift": {"/children/data"},
+        }[shape]
+    )
+    wanted = {
+        "graph": {"/owner/id": "owner__id", "/is_comment_enabled": "is_comment_enabled"},
+        "nested": {
+            "/content/captionText": "content__caption_text",
+            "/when/publishedAt": "when__published_at",
+            "/location/geo/lat": "location__geo__lat",
+            "/media/dimensions/aspectRatio": "media__dimensions__aspect_ratio",
+            "/engagement/views/reelPlayCount": "engagement__views__reel_play_count",
+            "/hashtags": "hashtags",
+        },
+        "drift": {"/insights/per_day/first": "insights__per_day__first", "/location/geo/lng": "location__geo__lng"},
+    }[shape]
+    assert {path: fields["media", path].column for path in wanted} == wanted
+    assert wanted.keys() <= own
+
+
+def test_names_can_be_written_without_quotes_and_paths_lead_to_the_payload(work: Work) -> None:
+    operator, service = work("drift", "--accounts", "4", "--posts", "40", "--stories", "1")
+    operator.sync()
+    truth = expected_media(service)
+    fields = registry(operator)
+    names = [
+        field.column
+        for (of, _), field in fields.items()
+        if of == "media" and field.column is not None and field.type != "ROWS"
+    ]
+    discovered = set(names) - {column.column for column in BUILT_IN.columns} - {"media_id"}
+    assert len(discovered) > 80
+    # Candidates of a canonical column share its name; every other name is one path's alone.
+    assert all(names.count(name) == 1 for name in discovered)
+    listed = ", ".join(f"{name}, m.{name} AS {name}_again" for name in sorted(discovered))
+    rows = rows_of(operator, f"SELECT {listed} FROM media AS m WHERE removed_at IS NULL")
+    assert len(rows) == len(truth)
+    assert all(name == name.lower() and name.replace("_", "a").isalnum() and len(name) <= 63 for name in discovered)
+    declared = {row[0] for row in operator.ask("SELECT column_name FROM duckdb_columns() WHERE table_name = 'media'")}
+    assert discovered <= declared
+    carried: dict[str, int] = defaultdict(int)
+    for item in truth.values():
+        for path, _, _ in reading.leaves(item):
+            carried[path] += 1
+    for path, times in carried.items():
+        query = "SELECT count(*) FROM media WHERE json_type(payload, ?) <> 'NULL'"
+        assert operator.ask(query, [path]) == [(times,)], path
+
+
+def drifted(pages: Sequence[Sequence[Item]]) -> dict[str, bool]:
+    """Of each path, whether values of another type came with another page than the first."""
+    kinds: dict[str, set[str]] = defaultdict(set)
+    told: dict[str, list[tuple[str | None, set[str | None]]]] = defaultdict(list)
+    for page in pages:
+        for item in page:
+            for path, _, kind in reading.leaves(item):
+                kinds[path].add(kind)
+        for path, met in kinds.items():
+            sorts = {reading.sort(kind) for kind in met} - {None}
+            if sorts:
+                told[path].append((reading.column_type(met), sorts))
+    return {path: any(one != other for one, other in pairwise(told[path])) for path in kinds}
+
+
+def walked(service: Service, page_size: int) -> list[Sequence[Item]]:
+    """The pages of an only account, in the order in which they are asked for: stories first."""
+    pages: list[Sequence[Item]] = []
+    for surface in ("stories", "posts"):
+        items = [line["item"] for line in service.media() if line["surface"] == surface]
+        pages += [items[start : start + page_size] for start in range(0, len(items), page_size)]
+    return pages
+
+
+def test_each_drift_is_recorded(work: Work) -> None:
+    operator, service = work("drift", "--accounts", "1", "--posts", "60", "--stories", "3", page_size=2)
+    operator.sync()
+    fields = registry(operator)
+    expected = drifted(walked(service, 2))
+    candidates = {path for column in BUILT_IN.columns for path in column.paths}
+    for path, changed in expected.items():
+        if path not in candidates and path not in BUILT_IN.media_id:
+            assert fields["media", path].changed == changed, path
+    assert {"/score", "/venue", "/location", "/mood", "/pinned", "/edited_at", "/tags", "/serial"} <= {
+        path for path, changed in expected.items() if changed
+    }
+    # Even where a canonical column reads it, what cannot be read is met, kept and told.
+    for path in ("/like_count", "/timestamp"):
+        assert fields["media", path].changed, path
+        assert fields["media", path].type == "VARCHAR"
+
+
+def test_a_type_that_widens_later_is_widened_for_what_is_stored(work: Work) -> None:
+    operator, service = work("drift", "--accounts", "5", "--posts", "40", "--stories", "0")
+    operator.sync()
+    before = registry(operator)["media", "/boost/level"]
+    assert (before.type, before.changed) == ("BIGINT", False)
+    service.night(1)
+    operator.sync()
+    after = registry(operator)["media", "/boost/level"]
+    assert (after.column, after.type, after.changed) == (before.column, "VARCHAR", True)
+    changed, second = operator.ask(
+        "SELECT (SELECT last_type_change_at FROM fields WHERE resource = 'media' AND path = '/boost/level'),"
+        " max(started_at) FROM runs"
+    )[0]
+    assert changed > second
+    truth = expected_media(service)
+    stored = {(row["account_id"], row["surface"], row["media_id"]): row for row in rows_of(operator, "FROM media")}
+    there = {key: row for key, row in stored.items() if row["removed_at"] is None and key[0] not in service.expired()}
+    assert there.keys() >= truth.keys()
+    levels = {reading.text_of(reading.at(item, "/boost/level")) for item in truth.values()}
+    assert {"1", "level 1", None} <= levels
+    for key, item in truth.items():
+        assert there[key]["boost__level"] == reading.text_of(reading.at(item, "/boost/level"))
+        assert media_id(item) == key[2]

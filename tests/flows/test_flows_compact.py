@@ -1,0 +1,71 @@
+"""`gramhouse compact` as a person types it."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from connectors.warehouse.connection import connect, writer
+from flows.cli.app import main
+
+
+def typed(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
+    monkeypatch.setattr(sys, "argv", ["gramhouse", "compact", *arguments])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    return int(ended.value.code or 0)
+
+
+@pytest.fixture
+def warehouse(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    path = tmp_path / "w.duckdb"
+    monkeypatch.setenv("GRAMHOUSE_WAREHOUSE", str(path))
+    with connect(path) as connection:
+        connection.exec_driver_sql("CREATE TABLE core.gone AS SELECT md5(n::VARCHAR) AS it FROM range(100000) AS t(n)")
+        connection.commit()
+    with connect(path) as connection:
+        connection.exec_driver_sql("DROP TABLE core.gone")
+        connection.commit()
+    return path
+
+
+def test_it_says_the_size_before_and_after(
+    warehouse: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = warehouse.stat().st_size
+    assert typed(monkeypatch) == 0
+    after = warehouse.stat().st_size
+    assert after < before
+    said = capsys.readouterr().out
+    assert said == f"Compacted {warehouse}: {before / 1e6:.1f} MB before, {after / 1e6:.1f} MB now.\n"
+
+
+def test_programs_read_one_json_document(
+    warehouse: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = warehouse.stat().st_size
+    assert typed(monkeypatch, "--json") == 0
+    said = json.loads(capsys.readouterr().out)
+    assert said == {
+        "warehouse": str(warehouse),
+        "bytes_before": before,
+        "bytes_after": warehouse.stat().st_size,
+    }
+
+
+def test_a_warehouse_that_is_held_is_left_alone(
+    warehouse: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with writer(warehouse, "gramhouse sync", since="then", pause=lambda _: None):
+        assert typed(monkeypatch) == 4
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert "is held by gramhouse sync" in said.err
+
+
+def test_where_there_is_no_warehouse_it_says_how_to_make_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert typed(monkeypatch, "--warehouse", str(tmp_path / "none.duckdb")) == 1
+    assert "`gramhouse sync` makes one" in capsys.readouterr().err

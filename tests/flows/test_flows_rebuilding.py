@@ -1,0 +1,149 @@
+"""`gramhouse rebuild`, as it is typed: by another mapping, or from every page that was kept."""
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from connectors.sandbox.app import Sandbox
+from connectors.sandbox.serve import in_thread
+from connectors.sandbox.settings import SandboxSettings
+from flows.cli.app import main
+
+WAREHOUSE = Path("data/warehouse.duckdb")
+SNAPSHOT = Path("data/analytics.duckdb")
+
+
+class Typed:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+        self._monkeypatch = monkeypatch
+        self._capsys = capsys
+
+    def __call__(self, *arguments: str, code: int = 0) -> tuple[str, str]:
+        """Type a command; return what it said on both streams."""
+        self._monkeypatch.setattr(sys, "argv", ["gramhouse", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        said = self._capsys.readouterr()
+        assert int(ended.value.code or 0) == code, said
+        return said.out, said.err
+
+
+@pytest.fixture
+def typed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Typed:
+    return Typed(monkeypatch, capsys)
+
+
+@pytest.fixture
+def sandbox(monkeypatch: pytest.MonkeyPatch) -> Iterator[Sandbox]:
+    sandbox = Sandbox(SandboxSettings(accounts=6, posts=12, seed=11))
+    with in_thread(sandbox) as url:
+        monkeypatch.setenv("GRAMHOUSE_BASE_URL", url)
+        monkeypatch.setenv("GRAMHOUSE_API_KEY", "sandbox-demo-key")
+        yield sandbox
+
+
+def snapshot() -> dict[str, list[tuple[object, ...]]]:
+    """Every table as analysts read it, in the order of its rows; all but the moment of publishing."""
+    with duckdb.connect(str(SNAPSHOT), read_only=True) as db:
+        tables = [name for (name,) in db.execute("SELECT table_name FROM duckdb_tables() ORDER BY 1").fetchall()]
+        return {
+            name: [*db.execute(f"DESCRIBE {name}").fetchall(), *db.execute(f"FROM {name}").fetchall()]
+            for name in tables
+            if name != "published"
+        }
+
+
+def test_two_nights_come_back_from_the_archive(typed: Typed, sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GRAMHOUSE_ARCHIVE", "kept")
+    for night in (0, 1):
+        sandbox.night = night
+        typed("sync", "--json")
+    typed("publish")
+    before = snapshot()
+    asked = sandbox.log.counts.total()
+    SNAPSHOT.unlink()
+    told = json.loads(typed("rebuild", "--from-archive", "--json")[0])
+    assert told["landings"] > 0
+    assert snapshot() == before
+    assert before.keys() >= {"accounts", "media", "runs", "run_outcomes", "walks"}
+    assert len(before["media"]) > 100
+    assert sandbox.log.counts.total() == asked > 0
+    assert "Replayed" in typed("rebuild", "--from-archive")[0]
+    assert snapshot() == before
+    sandbox.night = 2
+    assert json.loads(typed("sync", "--json")[0])["state"] == "complete"
+
+
+OWNER = """
+[mapping.columns.owner]
+paths = ["$.owner.id", "$.user.pk"]
+"""
+
+
+def owners() -> tuple[int, int]:
+    with duckdb.connect(str(SNAPSHOT), read_only=True) as db:
+        items, of_somebody = db.execute("SELECT count(*), count(owner) FROM media").fetchall()[0]
+        return int(items), int(of_somebody)
+
+
+def test_a_new_mapping_is_applied_without_asking_the_api(
+    typed: Typed, sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GRAMHOUSE_ARCHIVE", "kept")
+    assert not json.loads(typed("sync", "--json")[0])["mapping_pending"]
+    Path("gramhouse.toml").write_text(OWNER, encoding="utf-8")
+    sandbox.night = 1
+    assert "`gramhouse rebuild` applies the present" in typed("sync")[0]
+    asked = sandbox.log.counts.total()
+    out = typed("rebuild")[0]
+    items, of_somebody = owners()
+    assert items == of_somebody > 50
+    assert out.startswith(f"Read {items:,} items anew into ")
+    assert sandbox.log.counts.total() == asked
+    assert not json.loads(typed("sync", "--json")[0])["mapping_pending"]
+
+    # From the archive, too, everything is read by the present mapping.
+    after = snapshot()["media"]
+    typed("rebuild", "--from-archive")
+    assert snapshot()["media"] == after
+    Path("gramhouse.toml").unlink()
+    typed("rebuild", "--from-archive", "--archive", "kept")
+    with pytest.raises(duckdb.BinderException):
+        owners()
+
+
+@pytest.mark.usefixtures("sandbox")
+def test_what_cannot_be_rebuilt_is_one_line(typed: Typed, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*arguments: str, code: int = 1) -> str:
+        out, err = typed("rebuild", *arguments, code=code)
+        assert (out, len(err.splitlines())) == ("", 1)
+        return err
+
+    assert "it goes with --from-archive" in refused("--force", code=2)
+    assert "There is no warehouse" in refused()
+    assert "GRAMHOUSE_ARCHIVE" in refused("--from-archive", code=2)
+    assert "There is no warehouse" in refused("--from-archive", "--archive", "kept")
+    typed("sync")
+    assert "never synced with GRAMHOUSE_ARCHIVE" in refused("--from-archive", "--archive", "kept")
+    monkeypatch.setenv("GRAMHOUSE_ARCHIVE", "kept")
+    typed("sync")
+    before = WAREHOUSE.read_bytes()
+    assert "--force" in refused("--from-archive")
+    assert WAREHOUSE.read_bytes() == before
+    typed("rebuild", "--from-archive", "--force")
+
+
+@pytest.mark.usefixtures("sandbox")
+def test_an_archive_that_cannot_be_written_is_found_before_anything_is_asked(
+    typed: Typed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("file").touch()
+    monkeypatch.setenv("GRAMHOUSE_ARCHIVE", "file/kept")
+    err = typed("sync", code=1)[1]
+    assert len(err.splitlines()) == 2
+    assert "Point GRAMHOUSE_ARCHIVE" in err
+    assert not WAREHOUSE.exists()

@@ -1,0 +1,133 @@
+"""The shapes that a reader was not written for: what they hold, and that they hold it every time."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from connectors.sandbox.catalogue import Catalogue
+from connectors.sandbox.settings import SandboxSettings
+
+Item = dict[str, Any]
+
+
+def texts(shape: str, night: int = 0, seed: int = 7) -> list[str]:
+    settings = SandboxSettings(shape=shape, accounts=20, posts=40, seed=seed)
+    return [text for _, _, text in Catalogue(settings).truth(night)]
+
+
+def items(shape: str, night: int = 0) -> list[Item]:
+    return [json.loads(text) for text in texts(shape, night)]
+
+
+def values(shape: str, *keys: str, night: int = 0) -> Iterator[Any]:
+    """What is met under these keys, null and absent alike left out."""
+    for item in items(shape, night):
+        value: Any = item
+        for key in keys:
+            value = value.get(key) if isinstance(value, dict) else None
+        if value is not None:
+            yield value
+
+
+def kinds(shape: str, *keys: str, night: int = 0) -> set[str]:
+    return {type(value).__name__ for value in values(shape, *keys, night=night)}
+
+
+@pytest.mark.parametrize("shape", ["nested", "drift"])
+def test_equal_seeds_serve_equal_bytes_and_others_do_not(shape: str) -> None:
+    assert texts(shape, 2) == texts(shape, 2)
+    assert not set(texts(shape)) & set(texts(shape, seed=8))
+
+
+@pytest.mark.parametrize("shape", ["nested", "drift"])
+@pytest.mark.parametrize("night", [0, 3])
+def test_it_is_the_graph_catalogue_told_otherwise(shape: str, night: int) -> None:
+    told = [item.get("id") or item["mediaId"] for item in items(shape, night)]
+    assert told == [item["id"] for item in items("graph", night)]
+
+
+@pytest.mark.parametrize("shape", ["nested", "drift"])
+def test_no_key_is_said_twice_and_all_of_it_travels(shape: str) -> None:
+    def once(pairs: list[tuple[str, Any]]) -> Item:
+        assert len(dict(pairs)) == len(pairs)
+        return dict(pairs)
+
+    def no_constant(name: str) -> None:
+        pytest.fail(f"{name} is no JSON")
+
+    for text in texts(shape, 1):
+        json.loads(text.encode(), object_pairs_hook=once, parse_constant=no_constant)
+
+
+def test_nested_says_everything_in_an_object_of_its_own() -> None:
+    assert len({tuple(item) for item in items("nested")}) == 1
+    for told, plain in zip(items("nested"), items("graph"), strict=True):
+        assert told["content"]["captionText"] == plain.get("caption")
+        assert told["statistics"] == {"likes": plain["like_count"], "comments": plain["comments_count"]}
+        assert told["media"]["url"] == plain["media_url"]
+        assert told["when"]["publishedAt"] == plain["timestamp"].replace("+0000", "Z")
+        assert len(told["children"]) == len(plain.get("children", {"data": []})["data"])
+    assert {len(tags) for tags in values("nested", "hashtags")} == {0, 1, 2, 3}
+    assert {len(tags) for tags in values("nested", "productTags")} == {0, 1, 2}
+    assert kinds("nested", "location", "geo", "lat") == {"float"}
+    assert 0 < len(list(values("nested", "location"))) < len(items("nested"))
+
+
+def test_drift_begins_like_the_graph_api() -> None:
+    first = [(told, plain) for told, plain in zip(items("drift"), items("graph"), strict=True) if "Mood" not in told]
+    assert any(plain.items() <= told.items() for told, plain in first)
+    assert not all(plain.items() <= told.items() for told, plain in first)
+
+
+def test_drift_changes_types_within_one_walk() -> None:
+    assert kinds("drift", "like_count") == {"int", "str", "dict"}
+    assert "many" in values("drift", "like_count")
+    assert kinds("drift", "location") == {"str", "dict", "list"}
+    assert kinds("drift", "pinned") == {"bool", "int"}
+    assert kinds("drift", "score") == {"int", "float", "str"}
+    assert kinds("drift", "tags") == {"list"}
+    assert {type(tag).__name__ for tags in values("drift", "tags") for tag in tags} >= {"str", "dict", "int", "list"}
+    assert kinds("drift", "caption") == {"str", "dict"}
+    assert kinds("drift", "timestamp") == {"str", "int"}
+    assert {"2026-13-45T99:99"} < set(values("drift", "timestamp"))
+    assert "yesterday" in values("drift", "edited_at")
+    assert max(values("drift", "serial")) >= 2**63
+    assert kinds("drift", "insights") == {"dict"}
+    assert len(list(values("drift", "insights"))) < len(items("drift")) / 2
+
+
+def test_drift_has_names_that_no_column_can_have() -> None:
+    keys = {key for item in items("drift") for key in item}
+    wanted = {"", "payload", "surface", "removed_at", "account_id", "digest", "select", "order", "nul\x00byte"}
+    assert wanted <= keys
+    assert {"Mood", "mood", "tags", "Tags"} <= keys
+    assert any({"Mood", "mood"} <= item.keys() for item in items("drift"))
+    assert any("DROP TABLE" in key for key in keys)
+    assert {300} <= {len(key) for key in keys}
+
+
+def test_drift_changes_the_type_of_what_was_served_before() -> None:
+    assert kinds("drift", "boost", "level", night=0) == {"int"}
+    assert kinds("drift", "boost", "level", night=1) == {"int", "str"}
+
+
+def test_a_walk_of_an_average_account_meets_every_stage() -> None:
+    (account, *_) = Catalogue(SandboxSettings(shape="drift", posts=30)).accounts(0)
+    walked = [
+        json.loads(text) for text in Catalogue(SandboxSettings(shape="drift", posts=30)).items(account, "posts", 0)
+    ]
+    assert {type(item["location"]).__name__ for item in walked} == {"str", "dict", "list"}
+    assert any("wide" in item for item in walked)
+    assert any("Mood" in item for item in walked)
+
+
+def test_some_deleted_posts_come_back() -> None:
+    settings = SandboxSettings(shape="graph", accounts=80, posts=60)
+    nights = [{(a.id, text[7:24]) for a, s, text in Catalogue(settings).truth(n) if s == "posts"} for n in range(5)]
+    staying = set.intersection(*({a.id for a in Catalogue(settings).accounts(n)} for n in range(5)))
+    lives = {
+        "".join("x" if key in night else " " for night in nights) for key in set().union(*nights) if key[0] in staying
+    }
+    assert {"x xxx", "x  xx", "x    "} <= lives

@@ -1,0 +1,67 @@
+"""`make compat`: a snapshot and its export made under one DuckDB are read under another."""
+
+import argparse
+import json
+from pathlib import Path
+
+import duckdb
+
+from connectors.warehouse.connection import connect
+from connectors.warehouse.export import export
+from models.tables import SNAPSHOT
+from tests.warehouse.exported import make_snapshot, plain, relations, snapshot_rows
+from tests.warehouse.house import at
+
+
+def _told(rows: object) -> object:
+    return json.loads(json.dumps(rows, default=str))
+
+
+def make(folder: Path) -> str:
+    """Write a snapshot, its export, and what this DuckDB reads in it."""
+    folder.mkdir(parents=True)
+    snapshot = folder / "analytics.duckdb"
+    with connect(Path(":memory:")) as connection:
+        make_snapshot(connection, snapshot)
+    export(snapshot, folder / "export", at=at(4))
+    truth = {table: snapshot_rows(snapshot, table) for table in relations(snapshot)}
+    (folder / "truth.json").write_text(json.dumps({"duckdb": duckdb.__version__, "truth": truth}, default=str))
+    return f"made under DuckDB {duckdb.__version__}: {len(truth)} tables and views"
+
+
+def check(folder: Path) -> str:
+    """Compare what this DuckDB reads with what the other one did. Raises AssertionError."""
+    written = json.loads((folder / "truth.json").read_text())
+    assert written["duckdb"] != duckdb.__version__, "both are the same DuckDB"
+    truth, snapshot = written["truth"], folder / "analytics.duckdb"
+    assert relations(snapshot) == list(truth)
+    assert {*SNAPSHOT.tables} < set(truth)
+    with duckdb.connect() as db:
+        db.execute("SET TimeZone = 'UTC'")
+        for table in truth:
+            assert _told(snapshot_rows(snapshot, table)) == truth[table], table
+            files = [str(path) for path in (folder / "export").rglob("*.parquet")]
+            found = [
+                path
+                for path in files
+                if Path(path).relative_to(folder / "export").parts[0] in {table, f"{table}.parquet"}
+            ]
+            answer = db.execute("SELECT * FROM read_parquet(?)", [found])
+            names = [str(column[0]) for column in answer.description or ()]
+            rows = [dict(zip(names, row, strict=True)) for row in answer.fetchall()]
+            for row in rows:
+                row.pop("stale_for", None)
+            assert _told(plain(rows)) == truth[table], table
+    return f"read alike under DuckDB {duckdb.__version__}: the snapshot and its export, made under {written['duckdb']}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("step", choices=["make", "check"])
+    parser.add_argument("folder", type=Path)
+    given = parser.parse_args()
+    print((make if given.step == "make" else check)(given.folder))  # noqa: T201 - it is a script
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,100 @@
+"""A snapshot with all that is hard to hand on, for whatever reads it: another library, another DuckDB."""
+
+import math
+from datetime import UTC, date
+from pathlib import Path
+from typing import Any
+
+import duckdb
+from sqlalchemy import Connection
+
+from connectors.warehouse.publish import publish
+from connectors.warehouse.snapshot import open_snapshot
+from models.partition import media
+from tests.warehouse.house import BEN, POSTS, STORIES, account, at, emptied
+
+Rows = list[dict[str, Any]]
+
+CAPTIONS = (
+    'it\'s "quoted", with a , and a ; and a \\ in it',
+    "naïve, 日本語, עברית, 🎈, e\u0301",
+    "two\nlines\r\nand\ta tab",
+    "",
+    "NULL",
+    None,
+)
+
+# Discovery makes such columns and tables; here by hand, so that each type is there whatever it finds.
+_BY_HAND = (
+    'ALTER TABLE media ADD COLUMN "hand ""odd"", name" VARCHAR[]',
+    """UPDATE media SET "hand ""odd"", name" = ['a', NULL, 'it''s "b"'] WHERE media_id IN ('1', '9')""",
+    """UPDATE media SET "hand ""odd"", name" = [] WHERE media_id = '2'""",
+    """
+CREATE TABLE media_hand AS
+SELECT
+    account_id, surface, media_id, 0::INTEGER AS position, [1, NULL]::BIGINT[] AS wholes, [0.5]::DOUBLE[] AS parts,
+    [true, false] AS flags, [published_at] AS instants, ['{"a": [1]}', '"text"']::JSON[] AS documents,
+    CASE WHEN media_id = '1' THEN INTERVAL 90 MINUTE END AS wait, like_count > 1 AS flag
+FROM media ORDER BY ALL
+""",
+    "COMMENT ON TABLE media_hand IS 'Made by hand; it''s a child table.'",
+    "COMMENT ON COLUMN media_hand.wait IS 'How long.'",
+)
+
+
+def make_snapshot(connection: Connection, snapshot: Path) -> None:
+    house = emptied(connection)
+    house.catalogue("c", 0, [account(), account(BEN, name="ben\u00e9", status="token_expired")])
+    posts = [
+        {"id": str(n), "caption": caption, "timestamp": f"2026-01-0{n + 1}T12:00:00.5+02:00", "like_count": n or None}
+        for n, caption in enumerate(CAPTIONS)
+    ]
+    house.walk(POSTS, "p", 1, posts)
+    house.walk(STORIES, "s", 1, [{"id": "9", "media_type": "IMAGE", "like_count": 2**62}])
+    house.walk(media(BEN, "posts"), "b", 2, [{"id": "1"}, {"caption": "no id"}])
+    publish(connection, snapshot, at=at(3), version="1.2.3")
+    with duckdb.connect(str(snapshot)) as db:
+        for statement in _BY_HAND:
+            db.execute(statement)
+
+
+def relations(snapshot: Path) -> list[str]:
+    with open_snapshot(snapshot) as opened:
+        names = opened.ask("SELECT DISTINCT table_name FROM duckdb_columns() WHERE NOT internal ORDER BY ALL").rows
+    return [str(name) for (name,) in names]
+
+
+def _plain(value: Any) -> Any:  # noqa: ANN401 - a value is anything
+    """Return one library's value as another has it: a list for an array, None for NaN and NaT."""
+    if isinstance(value, str) or value is None:
+        return value
+    if hasattr(value, "tolist") and getattr(value, "ndim", False):
+        # An array of times knows no zone; all of ours are UTC.
+        times = value.dtype.kind == "M"
+        value = [moment.replace(tzinfo=UTC) if times and moment else moment for moment in value.tolist()]
+    if isinstance(value, list | tuple):
+        return [_plain(inner) for inner in value]
+    if isinstance(value, float) and math.isnan(value):
+        return None
+    # NaT and NA are nothing that equals itself.
+    return value if value == value else None
+
+
+def _rank(value: object) -> str:
+    # A whole number is a float where a library has no other NULL; it must not stand elsewhere for that.
+    if isinstance(value, int | float):
+        return f"{float(value):.12g}"
+    return str(value)[:19] if isinstance(value, date) else value if isinstance(value, str) else ""
+
+
+def plain(rows: Rows) -> Rows:
+    """Return rows that compare whatever library they came by: plain values, in one order."""
+    found = [{str(name): _plain(value) for name, value in sorted(row.items())} for row in rows]
+    return sorted(found, key=lambda row: [_rank(value) for value in row.values()])
+
+
+def snapshot_rows(snapshot: Path, table: str) -> Rows:
+    """Return a table as the snapshot has it, spans of time in seconds; an age, which passes, is left out."""
+    with open_snapshot(snapshot) as opened:
+        columns = {"freshness": "* EXCLUDE (stale_for)", "media_hand": "* REPLACE (epoch(wait) AS wait)"}
+        return plain(opened.ask(f'SELECT {columns.get(table, "*")} FROM "{table}"').records())

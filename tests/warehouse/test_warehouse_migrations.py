@@ -1,0 +1,350 @@
+"""A warehouse of any release opens and is upgraded in one transaction, or says why not and stays as it was."""
+
+import gzip
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import duckdb
+import pytest
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection, create_engine
+from sqlalchemy.pool import StaticPool
+
+from connectors.warehouse.connection import check, connect
+from connectors.warehouse.errors import WarehouseUnusable
+from connectors.warehouse.landing import last_seq
+from connectors.warehouse.migrations import revisions, upgrade
+from connectors.warehouse.publish import publish
+from models.tables import WAREHOUSE
+from tests.warehouse.house import ANNA, POSTS, T0, House, Row, at
+
+ROOT = Path(__file__).parents[2]
+RELEASES = sorted((Path(__file__).parent / "fixtures").glob("warehouse_*.duckdb.gz"))
+FIRST_RELEASE = RELEASES[0]
+
+Schema = dict[str, dict[str, tuple[str, bool]]]
+
+# A revision as a later gramhouse might have one; `{end}` is how it ends.
+NEXT = """
+import os
+from alembic import op
+revision, down_revision = "9999", "{after}"
+
+def upgrade():
+    op.execute("ALTER TABLE core.media ADD COLUMN later INTEGER")
+    {end}
+"""
+
+OPENS = """
+import sys
+from pathlib import Path
+from connectors.warehouse.connection import connect
+with connect(Path(sys.argv[1])):
+    print(any(name.split(".")[0] == "alembic" for name in sys.modules))
+"""
+
+DIES = """
+import os, sys
+from pathlib import Path
+from connectors.warehouse.connection import connect
+from connectors.warehouse.migrations import revisions, upgrade
+if len(sys.argv) > 2:
+    upgrade.FOLDER = Path(sys.argv[2])
+    revisions.HEAD = "9999"
+with connect(Path(sys.argv[1])):
+    os._exit(9)
+"""
+
+
+@pytest.fixture(params=RELEASES, ids=lambda release: release.name.split(".duckdb")[0])
+def released(request: pytest.FixtureRequest, path: Path) -> Path:
+    """A copy of the warehouse that a release wrote."""
+    return unpacked(request.param, path)
+
+
+@pytest.fixture
+def oldest(path: Path) -> Path:
+    return unpacked(FIRST_RELEASE, path)
+
+
+@pytest.fixture
+def bare() -> Iterator[Connection]:
+    """A DuckDB connection on which nothing has been made but the place to note its revision."""
+    engine = create_engine("duckdb://", poolclass=StaticPool)
+    with engine.connect() as connection:
+        connection.exec_driver_sql(f"CREATE SCHEMA {revisions.SCHEMA}")
+        connection.commit()
+        yield connection
+    engine.dispose()
+
+
+def unpacked(release: Path, path: Path) -> Path:
+    path.write_bytes(gzip.decompress(release.read_bytes()))
+    return path
+
+
+def run(code: str, *arguments: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", code, *map(str, arguments)]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+def ask(path: Path, query: str) -> list[Row]:
+    with duckdb.connect(str(path), read_only=True) as db:
+        return db.execute(query).fetchall()
+
+
+def change(path: Path, *statements: str) -> None:
+    with duckdb.connect(str(path)) as db:
+        for statement in statements:
+            db.execute(statement)
+
+
+def shaped(columns: list[Row]) -> Schema:
+    found: Schema = {}
+    for table, column, kind, nullable in columns:
+        found.setdefault(table, {})[column] = (kind, nullable)
+    return found
+
+
+COLUMNS = (
+    "SELECT schema_name || '.' || table_name, column_name, data_type, is_nullable FROM duckdb_columns()"
+    f" WHERE NOT internal AND schema_name || '.' || table_name != '{revisions.TABLE}'"
+)
+
+
+def schema(connection: Connection) -> Schema:
+    return shaped([tuple(row) for row in connection.exec_driver_sql(COLUMNS)])
+
+
+def declared() -> Schema:
+    with connect(Path(":memory:")) as connection:
+        return schema(connection)
+
+
+def contents(path: Path, columns: Schema) -> dict[str, list[Row]]:
+    """What these columns hold."""
+    return {
+        table: ask(path, f"SELECT {', '.join(sorted(names))} FROM {table} ORDER BY ALL")
+        for table, names in columns.items()
+    }
+
+
+def refused(path: Path) -> str:
+    with pytest.raises(WarehouseUnusable) as raised, connect(path):
+        raise AssertionError
+    message = str(raised.value)
+    assert "\n" not in message
+    assert str(path) in message
+    return message
+
+
+def with_next(monkeypatch: pytest.MonkeyPatch, folder: Path, end: str) -> Path:
+    """This gramhouse, with one more revision."""
+    shutil.copytree(upgrade.FOLDER, folder)
+    (folder / "versions" / "r9999_next.py").write_text(NEXT.format(after=revisions.HEAD, end=end))
+    monkeypatch.setattr(upgrade, "FOLDER", folder)
+    monkeypatch.setattr(revisions, "REVISIONS", (*revisions.REVISIONS, "9999"))
+    monkeypatch.setattr(revisions, "HEAD", "9999")
+    return folder
+
+
+def test_the_revisions_known_without_alembic_are_those_that_alembic_finds() -> None:
+    script = ScriptDirectory.from_config(upgrade.config())
+    assert [found.revision for found in script.walk_revisions()] == list(reversed(revisions.REVISIONS))
+    assert script.get_current_head() == revisions.HEAD
+
+
+def test_the_revisions_lead_to_what_is_declared(bare: Connection) -> None:
+    """Whoever changes models/tables adds what an older warehouse lacks to a revision that is not released yet."""
+    with bare.begin():
+        upgrade.upgrade(bare, revisions.HEAD)
+        migrated = schema(bare)
+    wanted = declared()
+    assert migrated.keys() == wanted.keys()
+    for table, columns in wanted.items():
+        assert migrated[table] == columns, table
+
+
+def test_the_first_revision_is_what_the_first_release_wrote(bare: Connection, oldest: Path) -> None:
+    with bare.begin():
+        upgrade.upgrade(bare, revisions.FIRST)
+        assert schema(bare) == shaped(ask(oldest, COLUMNS))
+
+
+def test_a_released_warehouse_is_upgraded_and_keeps_every_row(released: Path) -> None:
+    columns = shaped(ask(released, COLUMNS))
+    before = contents(released, columns)
+    assert len(before["core.media"]) > 10
+    with connect(released) as connection:
+        upgraded = schema(connection)
+    assert upgraded == declared()
+    assert contents(released, columns) == before
+    assert ask(released, f"FROM {revisions.TABLE}") == [(revisions.HEAD,)]
+
+
+def test_the_first_releases_items_have_changed_when_they_last_changed(oldest: Path) -> None:
+    with connect(oldest):
+        pass
+    differing = "SELECT count(*) FROM core.media WHERE content_changed_at != changed_at OR content_digest IS NOT NULL"
+    assert ask(oldest, differing) == [(0,)]
+
+
+def test_an_upgraded_warehouse_is_told_of_a_next_night_and_publishes_it(released: Path, tmp_path: Path) -> None:
+    staged = ask(released, "SELECT count(*) FROM ops.staging")
+    with connect(released) as connection:
+        house = House(connection)
+        with connection.begin():
+            house.seq = last_seq(connection)
+        assert staged != [(0,)]
+        house.fold()
+        assert house.value(f"SELECT caption FROM core.media WHERE account_id = '{ANNA}' AND media_id = '2'") == (
+            "two, anew"
+        )
+        house.walk(POSTS, "next", 72, [{"id": "1", "caption": "one, too"}, {"id": "4"}])
+        publish(connection, tmp_path / "s.duckdb", at=at(80), version="next")
+    found = ask(
+        tmp_path / "s.duckdb",
+        "SELECT media_id, caption, first_seen_at < changed_at, removed_at IS NULL FROM media"
+        f" WHERE account_id = '{ANNA}' ORDER BY media_id",
+    )
+    assert found == [
+        ("1", "one, too", True, True),
+        ("2", "two, anew", True, False),
+        ("3", None, False, False),
+        (
+            "4",
+            None,
+            False,
+            True,
+        ),
+    ]
+    (kept,) = ask(tmp_path / "s.duckdb", f"SELECT count(*) FROM media WHERE account_id != '{ANNA}'")
+    assert kept == (40,)
+
+
+def test_what_was_discovered_is_left_alone(oldest: Path) -> None:
+    change(
+        oldest,
+        "ALTER TABLE core.media ADD COLUMN owner__username VARCHAR",
+        "UPDATE core.media SET owner__username = media_id",
+        "CREATE TABLE core.media_music (media_id VARCHAR NOT NULL, title VARCHAR)",
+        "INSERT INTO core.media_music VALUES ('1', 'a song')",
+    )
+    with connect(oldest):
+        pass
+    assert ask(oldest, "SELECT count(*) FROM core.media WHERE owner__username = media_id") == [(43,)]
+    assert ask(oldest, "FROM core.media_music") == [("1", "a song")]
+
+
+def test_an_upgrade_that_fails_half_way_leaves_the_file_as_it_was_and_says_why(oldest: Path) -> None:
+    change(oldest, "ALTER TABLE core.fields ADD COLUMN kinds INTEGER")
+    before = oldest.read_bytes()
+    for _ in range(2):
+        message = refused(oldest)
+        assert f"from revision {revisions.FIRST} to {revisions.HEAD} and stays as it was" in message
+        assert "kinds" in message
+    assert oldest.read_bytes() == before
+    change(oldest, "ALTER TABLE core.fields DROP COLUMN kinds")
+    with connect(oldest):
+        pass
+    assert ask(oldest, f"FROM {revisions.TABLE}") == [(revisions.HEAD,)]
+
+
+def test_when_the_last_of_several_revisions_fails_none_has_happened(
+    oldest: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = oldest.read_bytes()
+    with monkeypatch.context() as patched:
+        with_next(patched, tmp_path / "more", "raise KeyError('out of luck')")
+        assert "out of luck" in refused(oldest)
+    assert oldest.read_bytes() == before
+    with connect(oldest):
+        pass
+
+
+def test_several_revisions_are_made_in_one_go_from_whatever_folder(
+    oldest: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_next(monkeypatch, tmp_path / "100%(here)s", "pass")
+    with connect(oldest):
+        pass
+    assert ask(oldest, f"FROM {revisions.TABLE}") == [("9999",)]
+    assert ask(oldest, "SELECT count(*) FROM core.media WHERE later IS NULL") == [(43,)]
+
+
+def test_a_kill_amid_the_upgrade_leaves_the_file_as_it_was(
+    oldest: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    columns = shaped(ask(oldest, COLUMNS))
+    before = contents(oldest, columns)
+    with monkeypatch.context() as patched:
+        folder = with_next(patched, tmp_path / "more", "os._exit(7)")
+    assert run(DIES, oldest, folder).returncode == 7
+    assert shaped(ask(oldest, COLUMNS)) == columns
+    assert contents(oldest, columns) == before
+
+
+def test_a_kill_right_after_the_upgrade_loses_nothing(oldest: Path) -> None:
+    before = ask(oldest, "SELECT account_id, surface, media_id, changed_at FROM core.media ORDER BY ALL")
+    assert run(DIES, oldest).returncode == 9
+    with connect(oldest) as connection:
+        assert schema(connection) == declared()
+    after = ask(oldest, "SELECT account_id, surface, media_id, content_changed_at FROM core.media ORDER BY ALL")
+    assert after == before
+
+
+def test_alembic_is_imported_only_where_there_is_something_to_upgrade(oldest: Path) -> None:
+    assert run(OPENS, oldest).stdout == "True\n"
+    assert run(OPENS, oldest).stdout == "False\n"
+    assert run(OPENS, oldest.with_name("new.duckdb")).stdout == "False\n"
+
+
+def test_a_second_opening_changes_nothing(path: Path) -> None:
+    for _ in range(2):
+        with connect(path) as connection:
+            assert schema(connection) == declared()
+        assert ask(path, f"FROM {revisions.TABLE}") == [(revisions.HEAD,)]
+
+
+def test_a_newer_gramhouses_warehouse_is_refused_and_left_alone(path: Path) -> None:
+    with connect(path):
+        pass
+    change(path, f"UPDATE {revisions.TABLE} SET version_num = '4711'")
+    before = path.read_bytes()
+    message = refused(path)
+    assert "written by a newer gramhouse (revision 4711" in message
+    assert "Upgrade gramhouse." in message
+    with pytest.raises(WarehouseUnusable, match="revision 4711"):
+        check(path, since=T0.isoformat(), pause=lambda _: None)
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("done", ["DELETE FROM", f"INSERT INTO {revisions.TABLE} FROM"])
+def test_a_warehouse_that_does_not_say_one_revision_is_refused(path: Path, done: str) -> None:
+    with connect(path):
+        pass
+    change(path, f"{done} {revisions.TABLE}")
+    assert "should hold one row" in refused(path)
+
+
+def test_somebody_elses_file_is_refused_and_left_alone(path: Path) -> None:
+    change(path, "CREATE TABLE precious AS SELECT 1 AS it")
+    before = path.read_bytes()
+    assert "main.precious" in refused(path)
+    assert path.read_bytes() == before
+
+
+def test_a_snapshot_is_no_warehouse(path: Path, tmp_path: Path) -> None:
+    with connect(path) as connection:
+        publish(connection, tmp_path / "s.duckdb", at=T0, version="1")
+    assert "GRAMHOUSE_WAREHOUSE" in refused(tmp_path / "s.duckdb")
+
+
+def test_a_file_with_no_table_yet_becomes_a_warehouse(path: Path) -> None:
+    change(path)
+    with connect(path) as connection:
+        assert schema(connection) == declared()
+    assert len(WAREHOUSE.tables) == len(declared())

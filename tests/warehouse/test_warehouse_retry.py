@@ -1,0 +1,310 @@
+"""Quarantined media items are read again by another mapping: none is lost, none overwrites what is newer."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Connection
+
+from connectors.warehouse import retry as retrying
+from connectors.warehouse.connection import connect
+from connectors.warehouse.field_registry import write_mapping
+from connectors.warehouse.retry import Retried, Staying, retry
+from models.landing import SetAside
+from models.mapping_built_in import BUILT_IN
+from models.partition import CATALOGUE
+from tests.warehouse.house import ANNA, POSTS, STORIES, House, Item, Row, Walk, account, at
+from tests.warehouse.test_warehouse_fold_media import every_row
+
+NO_ID = "The item has no id that gramhouse knows."
+WITH_UUID = replace(BUILT_IN, media_id=(*BUILT_IN.media_id, "/uuid"))
+ROOT = Path(__file__).parents[2]
+
+
+def minute(hour: float, number: int = 1) -> datetime:
+    return at(hour) + timedelta(minutes=number)
+
+
+def again(house: House, hour: float = 1000) -> Retried:
+    with house.connection.begin():
+        return retry(house.connection, now=at(hour))
+
+
+def mapped(house: House) -> None:
+    with house.connection.begin():
+        write_mapping(house.connection, WITH_UUID)
+
+
+def again_mapped(house: House, hour: float = 1000) -> Retried:
+    mapped(house)
+    return again(house, hour)
+
+
+def quarantine(house: House) -> list[Row]:
+    return house.rows("SELECT * FROM core.quarantine ORDER BY ALL")
+
+
+def media(house: House, columns: str = "media_id, caption") -> list[Row]:
+    return house.rows(f"SELECT {columns} FROM core.media ORDER BY media_id")
+
+
+def post(uuid: object, caption: str = "x", **more: object) -> Item:
+    return {"uuid": uuid, "caption": caption, **more}
+
+
+def left(items: int, became_rows: int | None = None, outdated: int = 0, stay: Sequence[Staying] = ()) -> Retried:
+    return Retried(items if became_rows is None else became_rows, items, outdated, tuple(stay))
+
+
+def test_with_the_same_mapping_nothing_leaves_and_nothing_is_touched(house: House) -> None:
+    house.walk(POSTS, "p", 0, [{"id": "1"}, post("a"), None, "text", 7])
+    before = every_row(house)
+    assert again(house) == left(0, stay=[Staying("media", NO_ID, 4)])
+    assert every_row(house) == before
+
+
+def test_an_empty_quarantine_is_retried_to_nothing(house: House) -> None:
+    assert again_mapped(house) == left(0)
+
+
+def test_what_has_an_id_by_a_new_mapping_becomes_a_row(house: House) -> None:
+    house.walk(POSTS, "p", 0, [{"id": "1"}], [post("a", like_count=3, odd=True), post(None), {"caption": "no id"}])
+    stayed = [row for row in quarantine(house) if '"uuid":"a"' not in row[6]]
+    assert again_mapped(house) == left(1, stay=[Staying("media", NO_ID, 2)])
+    assert quarantine(house) == stayed
+    times = "first_seen_at, written_at, changed_at, content_changed_at, removed_at"
+    seen = minute(0, 2)
+    assert house.rows(f"SELECT caption, like_count, odd, {times} FROM core.media WHERE media_id = 'a'") == [
+        ("x", 3, True, seen, seen, seen, seen, None)
+    ]
+    assert json.loads(house.value("SELECT payload::VARCHAR FROM core.media WHERE media_id = 'a'")) == post(
+        "a", like_count=3, odd=True
+    )
+    assert house.rows("SELECT metric, value, observed_at FROM core.media_metrics") == [("like_count", 3, seen)]
+    assert house.value("SELECT count(*) FROM ops.staging") == 0
+
+
+def test_a_second_retry_changes_nothing(house: House) -> None:
+    house.walk(POSTS, "p", 0, [post("a"), {"caption": "no id"}])
+    again_mapped(house)
+    before = every_row(house)
+    assert again(house) == left(0, stay=[Staying("media", NO_ID, 1)])
+    assert every_row(house) == before
+
+
+def test_the_same_record_set_aside_again_is_the_one_that_was(house: House) -> None:
+    house.walk(POSTS, "p", 0, [{"id": "1"}, {"caption": "no id"}])
+    before = quarantine(house)
+    again_mapped(house)
+    house.walk(POSTS, "q", 24, [{"id": "1"}, {"caption": "no id"}])
+    assert quarantine(house) == before
+
+
+def test_versions_of_an_item_are_read_in_the_order_in_which_they_were_met(house: House) -> None:
+    for night, caption in enumerate("zam"):
+        house.walk(POSTS, f"p{night}", 24 * night, [post("a", caption)])
+    assert again_mapped(house) == left(1, became_rows=3)
+    assert media(house, "media_id, caption, first_seen_at, changed_at") == [("a", "m", minute(0), minute(48))]
+    assert house.rows(
+        "SELECT payload->>'caption', valid_from, valid_to FROM core.media_superseded ORDER BY valid_from"
+    ) == [("z", minute(0), minute(24)), ("a", minute(24), minute(48))]
+
+
+def test_within_a_page_the_last_place_wins(house: House) -> None:
+    house.walk(POSTS, "p", 0, [post("a", caption) for caption in ("v9", "v1", "v5")])
+    assert again_mapped(house) == left(1, became_rows=3)
+    assert media(house) == [("a", "v5")]
+
+
+def test_what_the_retry_leaves_is_what_the_mapping_would_have_left_from_the_start(house: House) -> None:
+    pages = [[post("a", "1"), {"id": "b"}], [post("c"), {"caption": "no id"}]]
+
+    def nights() -> None:
+        for night in range(2):
+            house.walk(POSTS, f"p{night}", 24 * night, *pages)
+            pages[0][0] = post("a", "2")
+
+    nights()
+    again_mapped(house)
+    columns = "media_id, caption, first_seen_at, changed_at, removed_at, digest, content_digest, payload"
+    found = media(house, columns), quarantine(house), house.rows("FROM core.media_superseded")
+    for table in ("core.media", "core.quarantine", "core.media_superseded", "core.walks", "ops.checkpoints"):
+        house.do(f"DELETE FROM {table}")
+    pages[0][0] = post("a", "1")
+    nights()
+    assert (media(house, columns), quarantine(house), house.rows("FROM core.media_superseded")) == found
+    assert len(found[0]) == 3
+
+
+def test_an_item_seen_later_is_not_overwritten(house: House) -> None:
+    house.walk(POSTS, "p", 0, [post("a", "old")])
+    house.walk(POSTS, "q", 24, [{"id": "a", "caption": "new"}])
+    before = media(house, "*")
+    assert again_mapped(house) == left(0, outdated=1)
+    assert media(house, "*") == before
+    assert quarantine(house) == []
+
+
+def test_an_item_seen_later_without_a_change_is_not_overwritten(house: House) -> None:
+    """Its row was written before the record was set aside; only the later walk says that it was seen since."""
+    house.walk(POSTS, "p", 0, [{"id": "a", "caption": "as ever"}])
+    house.walk(POSTS, "q", 24, [{"id": "a", "caption": "as ever"}, post("a", "for a moment")])
+    assert again_mapped(house) == left(0, outdated=1)
+    assert media(house) == [("a", "as ever")]
+
+
+def test_an_item_that_an_open_walk_saw_later_is_not_overwritten(house: House) -> None:
+    house.walk(POSTS, "p", 0, [{"id": "a", "caption": "as ever"}])
+    house.walk(POSTS, "q", 24, [post("a", "for a moment")], [{"id": "a", "caption": "as ever"}], last=False)
+    assert again_mapped(house) == left(0, outdated=1)
+    assert media(house) == [("a", "as ever")]
+
+
+def test_an_item_seen_earlier_gets_its_newer_version(house: House) -> None:
+    house.walk(POSTS, "p", 0, [{"id": "a", "caption": "old"}])
+    house.walk(POSTS, "q", 24, [post("a", "new")])
+    assert again_mapped(house) == left(1)
+    assert media(house, "caption, first_seen_at, changed_at, removed_at") == [("new", minute(0), minute(24), None)]
+
+
+def test_an_item_that_was_thought_gone_is_back(house: House) -> None:
+    items = [{"id": str(n)} for n in range(3)]
+    house.walk(POSTS, "p", 0, [{"id": "a", "caption": "old"}, *items])
+    assert house.walk(POSTS, "q", 24, [post("a", "new"), *items]).removed == 1
+    again_mapped(house)
+    assert house.rows("SELECT caption, removed_at FROM core.media WHERE media_id = 'a'") == [("new", None)]
+    house.walk(POSTS, "r", 48, [post("a", "new"), *items])
+    assert house.value("SELECT count(*) FROM core.media WHERE removed_at IS NULL") == 4
+
+
+def test_one_id_on_two_surfaces_is_two_items(house: House) -> None:
+    house.walk(POSTS, "p", 0, [post("a", "old")])
+    house.walk(STORIES, "s", 24, [{"id": "a", "caption": "a story"}])
+    assert again_mapped(house) == left(1)
+    assert house.rows("SELECT surface, caption FROM core.media ORDER BY 1") == [
+        ("posts", "old"), ("stories", "a story"),
+    ]  # fmt: skip
+
+
+def last_seen(house: House) -> list[Row]:
+    return house.rows("SELECT media_id, since, last_seen_at FROM ops.missing ORDER BY ALL")
+
+
+def test_a_walk_that_ended_since_does_not_say_that_the_item_was_still_there(house: House) -> None:
+    for night in range(3):
+        house.walk(STORIES, f"s{night}", 24 * night, [post(f"story-{night}")])
+    again_mapped(house, 70)
+    assert last_seen(house) == [("story-0", at(70), minute(0)), ("story-1", at(70), minute(24))]
+    assert house.walk(STORIES, "s3", 72, [post("story-1"), post("story-2")]).expired == 1
+    assert media(house, "media_id, removed_at, removal") == [
+        ("story-0", at(70), "expired"), ("story-1", None, None), ("story-2", None, None),
+    ]  # fmt: skip
+    assert house.value("SELECT written_at FROM core.media WHERE media_id = 'story-0'") == minute(0)
+    assert last_seen(house) == []
+
+
+def test_the_next_complete_walk_tells_what_is_gone(house: House) -> None:
+    house.walk(POSTS, "p", 0, [post("a"), post("b")])
+    again_mapped(house)
+    assert house.walk(POSTS, "q", 24, [post("a")], []).removed == 1
+    assert media(house, "media_id, removed_at") == [("a", None), ("b", minute(24, 2))]
+
+
+@pytest.mark.parametrize("fold_before_the_end", [True, False])
+def test_a_walk_that_was_half_way_does_not_miss_what_it_could_not_know(
+    house: House, *, fold_before_the_end: bool
+) -> None:
+    walk = Walk(POSTS, "p", at(0))
+    house.land(walk.page([post("a"), {"id": "1"}], at(1)))
+    house.fold()
+    again_mapped(house)
+    house.land(walk.page([{"id": "2"}], at(2)))
+    if fold_before_the_end:
+        house.fold()
+    house.land(walk.page([], at(3), last=True))
+    assert house.fold().removed == 0
+    assert media(house, "media_id, removed_at") == [("1", None), ("2", None), ("a", None)]
+    assert house.walk(POSTS, "q", 24, [{"id": "1"}, {"id": "2"}]).removed == 1
+
+
+def test_accounts_and_pages_set_aside_stay_as_they_are(house: House) -> None:
+    walk = Walk(CATALOGUE, "c", at(0))
+    broken = SetAside(0, "status: odd", json.dumps(account(status="odd", uuid="a")))
+    house.land(walk.page([account(status="odd", uuid="a")], at(0), set_aside=(broken,), last=True))
+    house.land(Walk(POSTS, "p", at(0)).page([], at(1), text='<html>{"uuid":"a"}', last=True))
+    house.walk(POSTS, "q", 2, [post("a")])
+    before = [row for row in quarantine(house) if row[0] != NO_ID]
+    stay = [Staying("accounts", "status: odd", 1), Staying("media", "The page is not JSON.", 1)]
+    assert again_mapped(house) == left(1, stay=stay)
+    assert quarantine(house) == before
+
+
+def test_hostile_payloads_are_only_data(house: House) -> None:
+    evil = "x'; DELETE FROM core.media; --\"%_{}\\\u0000é🍲]}"
+    house.walk(POSTS, "p", 0, [post(evil, evil), post("b" * 10_000), post(2**64 + 1)])
+    assert again_mapped(house) == left(3)
+    assert {row[0] for row in media(house)} == {evil, "b" * 10_000, str(2**64 + 1)}
+    assert house.value("SELECT DISTINCT account_id FROM core.media") == ANNA
+
+
+def test_what_is_staged_must_be_folded_first(house: House) -> None:
+    house.walk(POSTS, "p", 0, [post("a")])
+    house.land(Walk(POSTS, "q", at(24)).page([{"id": "1"}], at(24)))
+    before = every_row(house)
+    with pytest.raises(ValueError, match="fold what is staged"):
+        again(house)
+    assert every_row(house) == before
+
+
+def test_a_retry_that_breaks_off_leaves_everything_as_it_was(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    house.walk(POSTS, "p", 0, [post("a", brand_new=1)])
+    mapped(house)
+    before = every_row(house)
+    fold = retrying.fold
+
+    def broken(connection: Connection) -> None:
+        fold(connection)
+        raise OSError
+
+    monkeypatch.setattr(retrying, "fold", broken)
+    with pytest.raises(OSError):  # noqa: PT011 - it is ours, and says nothing
+        again(house)
+    assert every_row(house) == before
+    monkeypatch.undo()
+    assert again(house) == left(1)
+
+
+KILLED = """
+import os, signal, sys
+from datetime import UTC, datetime
+from pathlib import Path
+from connectors.warehouse import retry
+from connectors.warehouse.connection import connect
+fold = retry.fold
+def killed(connection):
+    fold(connection)
+    os.kill(os.getpid(), signal.SIGKILL)
+retry.fold = killed
+with connect(Path(sys.argv[1])) as connection, connection.begin():
+    retry.retry(connection, now=datetime.now(UTC))
+"""
+
+
+def test_a_retry_that_is_killed_loses_nothing(path: Path) -> None:
+    with connect(path) as connection:
+        house = House(connection)
+        house.walk(POSTS, "p", 0, [post("a"), post("b"), {"caption": "no id"}])
+        mapped(house)
+        before = every_row(house)
+    done = subprocess.run([sys.executable, "-c", KILLED, str(path)], cwd=ROOT, check=False)
+    assert done.returncode == -9
+    with connect(path) as connection:
+        house = House(connection)
+        assert every_row(house) == before
+        assert again(house) == left(2, stay=[Staying("media", NO_ID, 1)])
+        assert len(media(house)) == 2
