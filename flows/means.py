@@ -13,7 +13,7 @@ from connectors.source.client import ApiClient
 from connectors.warehouse.errors import WarehouseUnusable
 from connectors.warehouse.rebuild import Reread, rebuild_stored
 from connectors.warehouse.replay import Rebuilt, rebuild_from_archive
-from connectors.warehouse.retry import Retried, retry
+from connectors.warehouse.retry import Plan, Staying, plan_retry, retry, staying
 from connectors.warehouse.writer import open_warehouse
 from flows.clock import SystemClock
 from flows.pipeline import RunOrder, new_id
@@ -117,8 +117,11 @@ async def publish_now(settings: Settings) -> int:
         return await warehouse.publish(settings.snapshot, at=clock.now(), version=release())
 
 
-async def retry_now(settings: Settings) -> tuple[Retried, int]:
-    """Read the quarantined media items again, and publish; return what became of them, and the snapshot's bytes.
+async def retry_now(settings: Settings) -> tuple[Plan, tuple[Staying, ...], int]:
+    """Read the quarantined media items again, and publish.
+
+    Return what became rows, what stays in quarantine, and the snapshot's size in bytes. Should it be stopped, what it
+    had not come to is still in quarantine.
 
     Raises WarehouseBusy and WarehouseUnusable, the latter also when there is no warehouse yet.
     """
@@ -133,8 +136,11 @@ async def retry_now(settings: Settings) -> tuple[Retried, int]:
     )
     async with opening as warehouse:
         await warehouse.fold()
-        retried = await warehouse.transact(retry, now=clock.now())
-        return retried, await warehouse.publish(settings.snapshot, at=clock.now(), version=release())
+        plan = await warehouse.transact(plan_retry)
+        for batch in plan.batches:
+            await warehouse.transact(retry, batch, now=clock.now())
+        stay = await warehouse.transact(staying)
+        return plan, stay, await warehouse.publish(settings.snapshot, at=clock.now(), version=release())
 
 
 def rebuild_archived(settings: Settings, *, force: bool) -> Rebuilt:

@@ -93,8 +93,8 @@ def _metrics(mapping: Mapping, columns: Sequence[SheetColumn], registry: Registr
     discovered = [
         Metric(field.name, field.path, own.get(field.path))
         for field in sorted(registry.values(), key=lambda f: f.ordinal)
-        if field.resource == MEDIA and field.path not in candidates and is_count.fullmatch(to_keys(field.path)[-1])
-        if field.type is not None
+        if field.resource == MEDIA and field.type is not None and field.path not in candidates
+        if is_count.fullmatch(to_keys(field.path)[-1])
     ]
     return (*canonical, *discovered)
 

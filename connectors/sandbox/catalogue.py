@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from connectors.sandbox.contract import POSTS, STORIES, SURFACES, UUID
 from connectors.sandbox.draw import Draw
 from connectors.sandbox.identity import Identity
+from connectors.sandbox.nights import FIRST_NIGHT
 from connectors.sandbox.population import MOST_PLACES, Account, Population
 from connectors.sandbox.posts import START, Posts
 from connectors.sandbox.shapes import shape_of
@@ -49,6 +50,7 @@ class Catalogue:
     def __init__(self, settings: SandboxSettings) -> None:
         draw = Draw(settings.seed)
         self._shape = settings.shape
+        self._later = settings.first_night - FIRST_NIGHT
         self._identity = Identity(draw)
         self._population = Population(settings, draw, self._identity)
         self._surfaces: dict[str, Surface] = {
@@ -105,4 +107,5 @@ class Catalogue:
         # The network's own number of an account: eleven digits, so never mistaken for an item's.
         owner = _OWNERS + account.place
         for item in self._surfaces[surface].before(account.place, night, before):
-            yield item.sequence, shape(item, account.ig_username, owner, night)
+            shown = item._replace(published=item.published + self._later) if self._later else item
+            yield item.sequence, shape(shown, account.ig_username, owner, night)

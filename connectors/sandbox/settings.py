@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from connectors.sandbox.keys import BUILT_IN, Key
+from connectors.sandbox.nights import FIRST_NIGHT
 
 if TYPE_CHECKING:
     from connectors.sandbox.rules import Rule
@@ -41,6 +42,8 @@ class SandboxSettings:
         mean number of posts per account at night 0, and of live stories per account each night.
     night
         the night it starts at, 0 or more; items' times derive from it.
+    first_night
+        the moment night 0 stands for, in epoch seconds; whatever has a time moves with it.
     change_every
         out of so many accounts, each night one leaves, one joins and one token expires; 0: none ever.
     shape
@@ -65,6 +68,7 @@ class SandboxSettings:
     posts: int = 60
     stories: int = 2
     night: int = 0
+    first_night: int = FIRST_NIGHT
     change_every: int = 40
     shape: str = "mixed"
     page_extras: bool = False

@@ -40,17 +40,20 @@ def _in_store(field: Field | None, known: Registry) -> bool:
 
 
 def _alter_media(connection: Connection, sheet: Sheet, there: dict[str, str], known: Registry) -> None:
+    filled: list[str] = []
     for column in sheet.columns:
         name = quoted(column.name)
         if column.name not in there:
             connection.exec_driver_sql(f"ALTER TABLE core.media ADD COLUMN {name} {column.type}")
             if _in_store(column.field, known):
-                connection.exec_driver_sql(f"UPDATE core.media SET {name} = {_stored_value(column)}")  # noqa: S608
+                filled.append(f"{name} = {_stored_value(column)}")
         elif there[column.name] != column.type:
             value = _stored_value(column)
             connection.exec_driver_sql(
                 f"ALTER TABLE core.media ALTER COLUMN {name} SET DATA TYPE {column.type} USING ({value})"
             )
+    if filled:
+        connection.exec_driver_sql(f"UPDATE core.media SET {', '.join(filled)}")  # noqa: S608 - quoted
 
 
 def children_select(sheet: Sheet, relation: str) -> str:

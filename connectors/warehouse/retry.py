@@ -3,6 +3,7 @@
 An account set aside is not read again here: every sync lists it anew, and reads it by the reader of that day.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -15,6 +16,27 @@ from connectors.warehouse.landing import last_seq
 from connectors.warehouse.readings import path_list
 from models.mapping import Mapping
 
+# As much payload (bytes) as is folded at once.
+_BATCH_BYTES = 16 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Records that were met between two instants, both included: microseconds since 1970."""
+
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a retry is about: `records` that become rows, of `items` media items; `outdated` ones have just left."""
+
+    records: int
+    items: int
+    outdated: int
+    batches: tuple[Batch, ...]
+
 
 @dataclass(frozen=True, slots=True)
 class Staying:
@@ -25,37 +47,36 @@ class Staying:
     records: int
 
 
-@dataclass(frozen=True, slots=True)
-class Retried:
-    """What a retry did, in records: `items` media items are made of `became_rows`; `outdated` ones had newer news."""
-
-    became_rows: int
-    items: int
-    outdated: int
-    stay: tuple[Staying, ...]
-
-
-def _candidates(mapping: Mapping) -> str:
-    # A table of its own for the length of the transaction: the fold drops every temporary one.
-    return f"""
-CREATE TABLE ops.retried AS
-WITH found AS (
+def _identify(kind: str, table: str, mapping: Mapping, columns: str, where: str = "true") -> tuple[str, str]:
+    # Two statements: asked for at once, those with an id alone, DuckDB would take each payload apart a dozen times.
+    find = f"""
+CREATE {kind} {table} AS
+SELECT {columns}, {media_id_of(mapping)} AS media_id
+FROM (
     SELECT
         *, rowid AS record,
         CASE WHEN json_valid(payload) THEN json_extract_string(payload, {path_list(mapping.media_id)}) END AS ids
-    FROM core.quarantine WHERE resource = 'media' AND position IS NOT NULL
-),
-identified AS (
-    SELECT * EXCLUDE (ids), {media_id_of(mapping)} AS media_id FROM found WHERE media_id IS NOT NULL
-),
-open_walks AS (
-    SELECT account_id, surface, walk_id, updated_at FROM ops.checkpoints
-    WHERE resource = 'media'
-    QUALIFY row_number() OVER (PARTITION BY account_id, surface ORDER BY seq DESC) = 1 AND state = 'walking'
-),
-seen AS (
+    FROM core.quarantine WHERE resource = 'media' AND position IS NOT NULL AND {where}
+)
+"""  # noqa: S608 - made of the mapping's paths, quoted
+    return find, f"DELETE FROM {table} WHERE media_id IS NULL"  # noqa: S608
+
+
+_OPEN_WALKS = """
+SELECT account_id, surface, walk_id, updated_at FROM ops.checkpoints
+WHERE resource = 'media'
+QUALIFY row_number() OVER (PARTITION BY account_id, surface ORDER BY seq DESC) = 1 AND state = 'walking'
+"""
+
+
+# A quarantine may be larger than memory, so payloads are no part of the plan.
+_NARROW = "record, account_id, surface, seen_at, strlen(payload) AS size"
+
+_PLANNED = f"""
+CREATE TEMP TABLE retry_plan AS
+WITH seen AS (
     SELECT DISTINCT s.account_id, s.surface, s.media_id, o.updated_at
-    FROM ops.seen AS s JOIN open_walks AS o USING (walk_id)
+    FROM ops.seen AS s JOIN ({_OPEN_WALKS}) AS o USING (walk_id)
 ),
 known AS (
     SELECT
@@ -69,27 +90,40 @@ known AS (
     LEFT JOIN ops.missing AS p
         ON p.account_id = m.account_id AND p.surface = m.surface AND p.media_id = m.media_id
     LEFT JOIN seen AS s ON s.account_id = m.account_id AND s.surface = m.surface AND s.media_id = m.media_id
-    SEMI JOIN identified AS i
+    SEMI JOIN retry_identified AS i
         ON i.account_id = m.account_id AND i.surface = m.surface AND i.media_id = m.media_id
 )
+SELECT i.*, coalesce(k.last_seen_at >= i.seen_at, false) AS outdated
+FROM retry_identified AS i LEFT JOIN known AS k USING (account_id, surface, media_id)
+"""  # noqa: S608 - made of our own names
+
+_COUNT = """
 SELECT
-    i.*, coalesce(k.last_seen_at >= i.seen_at, false) AS outdated, coalesce(o.walk_id, '') AS walk_id
-FROM identified AS i
-LEFT JOIN known AS k USING (account_id, surface, media_id)
-LEFT JOIN open_walks AS o ON o.account_id = i.account_id AND o.surface = i.surface
-"""  # noqa: S608 - made of the mapping's paths, quoted
+    count(*) FILTER (NOT outdated),
+    count(DISTINCT (account_id, surface, media_id)) FILTER (NOT outdated),
+    count(*) FILTER (outdated)
+FROM retry_plan
+"""
+
+_SIZES = """
+SELECT epoch_us(seen_at) AS instant, sum(size)::BIGINT AS size FROM retry_plan
+WHERE NOT outdated GROUP BY ALL ORDER BY instant
+"""
+
+_DROP_OUTDATED = "DELETE FROM core.quarantine WHERE rowid IN (SELECT record FROM retry_plan WHERE outdated)"
 
 
 # In the order in which they were met, so that the last version of an item is its last. They count as seen by the walk
 # that is half-way: it passed its first pages by an older mapping, and could not tell that it misses them.
-_STAGE = """
+_STAGE = f"""
 INSERT INTO ops.staging BY NAME
 SELECT
-    {after} + row_number() OVER (ORDER BY seen_at, page, position, record) AS seq,
-    resource, account_id, surface, run_id, walk_id, page, seen_at AS received_at, correlation_id,
-    '{{"items":[' || payload || ']}}' AS body
-FROM ops.retried WHERE NOT outdated
-"""
+    ? + row_number() OVER (ORDER BY r.seen_at, r.page, r.position, r.record) AS seq,
+    r.resource, r.account_id, r.surface, r.run_id, coalesce(o.walk_id, '') AS walk_id, r.page,
+    r.seen_at AS received_at, r.correlation_id, '{{"items":[' || r.payload || ']}}' AS body
+FROM ops.retried AS r
+LEFT JOIN ({_OPEN_WALKS}) AS o USING (account_id, surface)
+"""  # noqa: S608
 
 _LEAVE = "DELETE FROM core.quarantine WHERE rowid IN (SELECT record FROM ops.retried)"
 
@@ -100,17 +134,8 @@ INSERT INTO ops.missing BY NAME
 SELECT r.account_id, r.surface, r.media_id, ?::TIMESTAMPTZ AS since, max(r.seen_at) AS last_seen_at
 FROM ops.retried AS r
 JOIN core.walks AS w ON w.resource = 'media' AND w.account_id = r.account_id AND w.surface = r.surface
-WHERE NOT r.outdated
 GROUP BY r.account_id, r.surface, r.media_id, w.complete_at
 HAVING max(r.seen_at) < w.complete_at
-"""
-
-_COUNT = """
-SELECT
-    count(*) FILTER (NOT outdated) AS became_rows,
-    count(DISTINCT (account_id, surface, media_id)) FILTER (NOT outdated) AS items,
-    count(*) FILTER (outdated) AS outdated
-FROM ops.retried
 """
 
 _STAY = """
@@ -118,11 +143,41 @@ SELECT resource, reason, count(*) AS records FROM core.quarantine GROUP BY ALL O
 """
 
 
-def retry(connection: Connection, *, now: datetime) -> Retried:
-    """Read the quarantined media items again, in the open transaction; those that have an id by now become rows.
+def _batches(sizes: Iterable[tuple[int, int]], most: int) -> tuple[Batch, ...]:
+    # Cut between instants, so that versions of an item met at once are compared with one another.
+    batches: list[Batch] = []
+    held = 0
+    for instant, size in sizes:
+        if batches and held + size <= most:
+            batches[-1] = Batch(batches[-1].first, instant)
+            held += size
+        else:
+            batches.append(Batch(instant, instant))
+            held = size
+    return tuple(batches)
+
+
+def plan_retry(connection: Connection, *, batch_bytes: int = _BATCH_BYTES) -> Plan:
+    """Find the quarantined media items that have an id by now, in the open transaction.
 
     A record of an item that was seen at the same time or later leaves the quarantine without a trace: what is stored
-    is newer. What still has no id stays as it is, untouched.
+    is newer. All others wait for their batch, in which they all have room.
+    """
+    run = connection.exec_driver_sql
+    for statement in (*_identify("TEMP TABLE", "retry_identified", read_mapping(connection), _NARROW), _PLANNED):
+        run(statement)
+    records, items, outdated = map(int, run(_COUNT).one())
+    batches = _batches(((int(instant), int(size)) for instant, size in run(_SIZES)), batch_bytes)
+    run(_DROP_OUTDATED)
+    run("DROP TABLE temp.retry_plan")
+    run("DROP TABLE temp.retry_identified")
+    return Plan(records, items, outdated, batches)
+
+
+def retry(connection: Connection, batch: Batch, *, now: datetime) -> None:
+    """Make rows of a planned batch, in the open transaction: its records leave the quarantine, or nothing happens.
+
+    The batches of a plan must come in their order, and nothing may be folded in between.
 
     Raises ValueError while something is staged: that must be folded first, for it goes into the archive, and what is
     read here is there already.
@@ -131,12 +186,17 @@ def retry(connection: Connection, *, now: datetime) -> Retried:
     if run("SELECT count(*) FROM ops.staging").scalar_one():
         message = "fold what is staged before a retry"
         raise ValueError(message)
-    run(_candidates(read_mapping(connection)))
-    became_rows, items, outdated = map(int, run(_COUNT).one())
+    # No temporary table: the fold drops every one of them.
+    met = f"seen_at BETWEEN make_timestamptz({batch.first}) AND make_timestamptz({batch.last})"
+    for statement in _identify("TABLE", "ops.retried", read_mapping(connection), "* EXCLUDE (ids)", met):
+        run(statement)
+    run(_STAGE, (last_seq(connection),))
     run(_LEAVE)
-    if became_rows:
-        run(_STAGE.format(after=last_seq(connection)))
-        fold(connection)
-        run(_DOUBT, (now,))
+    fold(connection)
+    run(_DOUBT, (now,))
     run("DROP TABLE ops.retried")
-    return Retried(became_rows, items, outdated, tuple(Staying(*row) for row in run(_STAY)))
+
+
+def staying(connection: Connection) -> tuple[Staying, ...]:
+    """Return what is in quarantine, by reason."""
+    return tuple(Staying(*row) for row in connection.exec_driver_sql(_STAY))

@@ -4,6 +4,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Annotated
 
@@ -18,6 +19,7 @@ from connectors.warehouse.snapshot import Snapshot, open_snapshot
 from flows.cli.neighbours import PREFECT_QUIET, NeighbourError, free_port, prefect, sandbox
 from flows.cli.querying import print_answer
 from flows.cli.terminal import DONE, FAIL, WARN, clean, err, moment, out
+from flows.clock import SystemClock
 from flows.exit_code import ExitCode
 from flows.settings import environment
 from flows.words import count
@@ -63,20 +65,26 @@ def _program() -> str:
     return str(given.relative_to(here)) if given.is_absolute() and given.is_relative_to(here) else str(given)
 
 
-def _nights(snapshot: Path) -> int:
+# The demo's first night lies so many days back: its second and third, minutes later, are then no future yet.
+_BACK = timedelta(days=3)
+
+
+def _nights(snapshot: Path, now: datetime) -> tuple[int, datetime]:
+    """Return the night that the demo has come to, from 0, and when its first one was."""
     try:
         with open_snapshot(snapshot) as opened:
-            return int(opened.ask("SELECT count(*) FROM runs WHERE state = 'complete'").rows[0][0])
+            ((nights, began),) = opened.ask("SELECT count(*), min(started_at) FROM runs WHERE state = 'complete'").rows
     except SnapshotMissing:
-        return 0
+        nights, began = 0, None
+    return nights, (began or now) - _BACK
 
 
 @contextmanager
-def _servers(folder: Path, night: int) -> Iterator[dict[str, str]]:
+def _servers(folder: Path, night: int, first: datetime) -> Iterator[dict[str, str]]:
     api, tracker = free_port(), free_port()
     with ExitStack() as stack, err.status("[dim]bringing up the API and a Prefect server …[/]"):
         started = [
-            stack.enter_context(sandbox(folder, api, "--night", str(night))),
+            stack.enter_context(sandbox(folder, api, "--night", str(night), "--first-night", f"{first:%Y-%m-%d}")),
             stack.enter_context(prefect(folder / "prefect", tracker)),
         ]
         for server in started:
@@ -136,13 +144,13 @@ def demo(
     Each time is another night of the same catalogue.
     """
     snapshot = folder / "analytics.duckdb"
-    night = _nights(snapshot)
+    night, first = _nights(snapshot, SystemClock().now())
     out.print(
         f"[bold]gramhouse demo[/], night {night + 1}: 40 made-up accounts behind an API on this machine,"
         " and one sync, tracked by a Prefect server."
     )
     try:
-        with _servers(folder, night) as env:
+        with _servers(folder, night, first) as env:
             synced = subprocess.run([sys.executable, "-m", "flows.cli", "sync"], env=environment(**env), check=False)
     except NeighbourError as error:
         err.print(f"{FAIL} {clean(error)}")

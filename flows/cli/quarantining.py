@@ -14,7 +14,7 @@ from flows.words import count
 from models.wire import one_line
 
 if TYPE_CHECKING:
-    from connectors.warehouse.retry import Retried
+    from connectors.warehouse.retry import Plan, Staying
 
 _REASONS = """
 SELECT resource, reason, count(*) AS records FROM quarantine GROUP BY ALL ORDER BY records DESC, resource, reason
@@ -103,33 +103,39 @@ def _list(settings: Settings, limit: int | None, *, as_json: bool) -> None:
         out.print(line, soft_wrap=True)
 
 
-def _told(retried: "Retried") -> Iterator[str]:
-    if retried.became_rows:
-        items = count(retried.items, "media item")
-        yield f"{DONE} {count(retried.became_rows, 'record')} became rows: {items}."
-    if retried.outdated:
-        yield f"{DONE} {count(retried.outdated, 'record')} left, because the item is known as it was seen since."
-    if not retried.stay:
+def _told(done: "Plan", stay: Sequence["Staying"]) -> Iterator[str]:
+    if done.records:
+        yield f"{DONE} {count(done.records, 'record')} became rows: {count(done.items, 'media item')}."
+    if done.outdated:
+        yield f"{DONE} {count(done.outdated, 'record')} left, because the item is known as it was seen since."
+    if not stay:
         yield f"{DONE} Nothing is set aside now."
         return
-    staying = sum(some.records for some in retried.stay)
+    staying = sum(some.records for some in stay)
     yield f"{WARN} {count(staying, 'record')} {'stays' if staying == 1 else 'stay'} in quarantine:"
-    for some in retried.stay:
+    for some in stay:
         yield f"  {some.records:,} of {some.resource}: {_sentence(some.reason)}."
-    yield from _what_next([some.resource for some in retried.stay])
+    yield from _what_next([some.resource for some in stay])
 
 
 def _retry(settings: Settings, *, as_json: bool) -> None:
-    from dataclasses import asdict
-
     from flows.cli.syncing import run_until_signalled
     from flows.means import retry_now
 
-    retried, size = run_until_signalled(retry_now(settings))
+    done, stay, size = run_until_signalled(retry_now(settings))
     if as_json:
-        print_json(asdict(retried) | {"snapshot": str(settings.snapshot), "snapshot_bytes": size})
+        print_json(
+            {
+                "became_rows": done.records,
+                "items": done.items,
+                "outdated": done.outdated,
+                "stay": [{"resource": some.resource, "reason": some.reason, "records": some.records} for some in stay],
+                "snapshot": str(settings.snapshot),
+                "snapshot_bytes": size,
+            }
+        )
         return
-    for line in _told(retried):
+    for line in _told(done, stay):
         out.print(line, soft_wrap=True)
     out.print(f"Published {clean(settings.snapshot)} ({megabytes(size)}).")
 

@@ -2,6 +2,7 @@
 
 import json
 import re
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -41,6 +42,10 @@ def _faults(path: Path | None) -> "tuple[Rule, ...]":
         raise SettingsError(message) from None
 
 
+def _two_o_clock(date: datetime) -> int:
+    return int(date.replace(hour=2, tzinfo=UTC).timestamp())
+
+
 def sandbox(
     *,
     port: Annotated[int, typer.Option(help="Port on 127.0.0.1; 0 takes a free one.", min=0, max=65535)] = 8787,
@@ -49,6 +54,10 @@ def sandbox(
     stories: Annotated[int, typer.Option(help="Stories per account and night, on average.", min=0)] = 2,
     seed: Annotated[int, typer.Option(help="The only source of chance.")] = 7,
     night: Annotated[int, typer.Option(help="The night it begins at; every night the catalogue changes.", min=0)] = 0,
+    first_night: Annotated[
+        datetime | None,
+        typer.Option(help="The date that night 0 stands for.", formats=["%Y-%m-%d"], show_default="2025-03-01"),
+    ] = None,
     shape: Annotated[
         str, typer.Option(help="Shape of media items: graph, camel, flat, mixed, nested or drift.")
     ] = "mixed",
@@ -69,6 +78,7 @@ def sandbox(
     """
     from connectors.sandbox.app import Sandbox
     from connectors.sandbox.keys import DEMO_KEY
+    from connectors.sandbox.nights import FIRST_NIGHT
     from connectors.sandbox.serve import serve
     from connectors.sandbox.settings import SandboxSettings
 
@@ -80,6 +90,7 @@ def sandbox(
                 posts=posts,
                 stories=stories,
                 night=night,
+                first_night=FIRST_NIGHT if first_night is None else _two_o_clock(first_night),
                 shape=shape,
                 account_catalog=_limit(catalogue_limit),
                 selected_account=_limit(account_limit),

@@ -104,7 +104,7 @@ def _lines(found: dict[str, Any]) -> Iterator[str]:
         yield f"{WARN} {count(totals['expired'], 'account')} with an expired token: see `gramhouse accounts --expired`"
     yield from map(_trouble, found["trouble"])
     if totals["quarantined"]:
-        yield f"{WARN} {count(totals['quarantined'], 'record')} in quarantine: see the table quarantine"
+        yield f"{WARN} {count(totals['quarantined'], 'record')} in quarantine: see `gramhouse quarantine`"
     numbers = (
         count(totals["accounts"], "account"),
         count(totals["posts"], "post"),

@@ -56,7 +56,7 @@ def _rows(report: RunReport) -> Iterator[tuple[str, str]]:
     yield "landed", f"{count(report.pages, 'page')}, {count(report.items, 'record')}"
     yield "media", changes(report)
     if report.media.quarantined:
-        yield "quarantine", f"{count(report.media.quarantined, 'record')} set aside: see the table quarantine"
+        yield "quarantine", f"{count(report.media.quarantined, 'record')} set aside: see `gramhouse quarantine`"
     if report.mapping_pending:
         yield "mapping", "the media are read by an earlier one: `gramhouse rebuild` applies the present"
     for concern in report.concerns:

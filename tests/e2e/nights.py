@@ -143,6 +143,7 @@ class Nights:
             media.removed_at, media.last_seen_at = self._missing.pop(key, (end, media.last_seen_at))
             media.removal = _removal(partition[1], media, now)
             self.told[media.removal] += 1
+            self.told["stories removed"] += partition[1] == "stories" and media.removal == "removed"
 
     def _see(self, key: Key, item: Item, moment: Moment, names: dict[str, str]) -> None:
         media = self.media.get(key)

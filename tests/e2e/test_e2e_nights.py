@@ -22,7 +22,8 @@ pytestmark = pytest.mark.e2e
 NIGHTS = 5
 PAGE_SIZE = 6
 COUNTED = ("added", "changed", "returned", "removed", "expired")
-SUBTLER = ("returned as it was",)
+SUBTLER = ("returned as it was", "stories removed")
+FIRST_NIGHT = 1
 
 
 @dataclass
@@ -38,9 +39,13 @@ class Clock:
         else:
             assert found == expected, where
 
-    def check_rows(self, expected: Mapping[Any, Mapping[str, object]], rows: Mapping[Any, Row], table: str) -> None:
+    def check_rows(
+        self, expected: Mapping[Any, Mapping[str, object]], rows: Mapping[Any, Row], table: str, besides: Iterable[str]
+    ) -> None:
+        """Hold rows against the model's; `besides` are columns that are keys, or held against it elsewhere."""
         assert rows.keys() == expected.keys(), table
         for key, wanted in expected.items():
+            assert rows[key].keys() == {*wanted, *besides}, table
             for column, value in wanted.items():
                 self.check(value, rows[key][column], (table, key, column))
 
@@ -82,7 +87,8 @@ KEYS = ("account_id", "surface", "media_id")
 
 def check_accounts(model: Nights, clock: Clock, operator: Operator) -> None:
     rows = keyed(rows_of(operator, "FROM accounts"), "account_id")
-    clock.check_rows({(key,): attributes(account) for key, account in model.accounts.items()}, rows, "accounts")
+    expected = {(account_id,): attributes(account) for account_id, account in model.accounts.items()}
+    clock.check_rows(expected, rows, "accounts", ["account_id"])
     periods = keyed(
         rows_of(
             operator,
@@ -97,7 +103,7 @@ def check_accounts(model: Nights, clock: Clock, operator: Operator) -> None:
         for account_id, statuses in model.statuses.items()
         for number, (status, since, until) in enumerate(statuses)
     }
-    clock.check_rows(wanted, periods, "account_status_history")
+    clock.check_rows(wanted, periods, "account_status_history", ["account_id", "period"])
 
 
 def canonical(model: Nights, media: Media, account_id: str) -> dict[str, Any]:
@@ -108,11 +114,15 @@ def canonical(model: Nights, media: Media, account_id: str) -> dict[str, Any]:
 
 def check_media(model: Nights, clock: Clock, operator: Operator, ever: Ever) -> None:
     rows = keyed(rows_of(operator, "FROM media"), *KEYS)
-    clock.check_rows({key: canonical(model, media, key[0]) for key, media in model.media.items()}, rows, "media")
+    found = registry(operator)
+    own = {field.column for (of, _), field in found.items() if of == "media" and field.type != "ROWS" and field.column}
+    declared = {"media_id", *(column.column for column in BUILT_IN.columns)}
+    expected = {key: canonical(model, media, key[0]) for key, media in model.media.items()}
+    clock.check_rows(expected, rows, "media", [*KEYS, "payload", *(own - declared)])
     for key, media in model.media.items():
         assert json.loads(rows[key]["payload"]) == media.payload
     pairs = [(media.payload, rows[key]) for key, media in model.media.items()]
-    assert_every_value_has_its_column("media", pairs, registry(operator), ever.of["media"])
+    assert_every_value_has_its_column("media", pairs, found, ever.of["media"])
 
 
 def children_of(item: Item) -> list[Item]:
@@ -131,7 +141,7 @@ def check_children(model: Nights, clock: Clock, operator: Operator, ever: Ever) 
         key: {column.column: reading.canonical(child, column) for column in BUILT_IN.child_columns}
         for key, child in children.items()
     }
-    clock.check_rows(wanted, rows, "media_children")
+    clock.check_rows(wanted, rows, "media_children", [*KEYS, "position"])
     pairs = [(child, rows[key]) for key, child in children.items()]
     assert_every_value_has_its_column("media_children", pairs, registry(operator), ever.of["media_children"])
 
@@ -151,7 +161,7 @@ def check_history(model: Nights, clock: Clock, operator: Operator) -> None:
         for key, several in versions.items()
         for place, (since, until, payload) in enumerate(several)
     }
-    clock.check_rows(wanted, rows, "media_history")
+    clock.check_rows(wanted, rows, "media_history", [*KEYS, "version"])
     assert operator.ask("SELECT count(*) FROM media_superseded") == [(len(model.superseded),)]
 
 
@@ -162,13 +172,13 @@ def check_metrics(model: Nights, clock: Clock, operator: Operator) -> None:
     for key, metric, value, moment in model.metrics:
         place = sum((*key, metric, before) in wanted for before in range(NIGHTS))
         wanted[*key, metric, place] = {"value": value, "observed_at": moment}
-    clock.check_rows(wanted, rows, "media_metrics")
+    clock.check_rows(wanted, rows, "media_metrics", [*KEYS, "metric", "place"])
 
 
 def check_walks(model: Nights, clock: Clock, operator: Operator) -> None:
     rows = keyed(rows_of(operator, "FROM walks"), "account_id", "surface")
     wanted = {partition: {"complete_at": moment} for partition, moment in model.walks.items()}
-    clock.check_rows(wanted, rows, "walks")
+    clock.check_rows(wanted, rows, "walks", ["resource", "account_id", "surface"])
 
 
 CHECKS = (check_walks, check_accounts, check_history, check_metrics)
@@ -197,17 +207,13 @@ class Seen:
         assert any(value is not None and moment.night for _, _, value, moment in model.metrics)
 
 
-# Stories that do not say when they were published cannot expire; and where everything counts, nothing stays as it was.
-MET = {
-    "mixed": (*COUNTED, *SUBTLER),
-    "nested": ("added", "changed", "returned", "removed"),
-    "drift": (*COUNTED, *SUBTLER),
-}
+# The last night's drifted stories no longer say when they were published, so nobody can tell that they expired.
+MET = {"mixed": (*COUNTED, "returned as it was"), "drift": (*COUNTED, "stories removed")}
 
 
 @pytest.mark.parametrize("shape", list(MET))
 def test_the_snapshot_equals_what_was_visible_when(shape: str, serve: Callable[..., Service], tmp_path: Path) -> None:
-    service = serve("--accounts", "40", "--posts", "10", "--stories", "1", "--seed", "93", "--shape", shape)
+    service = serve("--accounts", "40", "--posts", "10", "--stories", "1", "--seed", "73", "--shape", shape)
     operator = Operator(
         tmp_path / "house",
         {
@@ -218,7 +224,7 @@ def test_the_snapshot_equals_what_was_visible_when(shape: str, serve: Callable[.
     )
     model, clock, ever, seen = Nights(PAGE_SIZE), Clock(), Ever(), Seen()
     for night in range(NIGHTS):
-        service.night(night)
+        service.night(FIRST_NIGHT + night)
         assert operator.sync()["state"] == "complete"
         runs = operator.ask("SELECT started_at, ended_at FROM runs ORDER BY started_at")
         names = dict(operator.ask("SELECT path, column_name FROM fields WHERE resource = 'media'"))

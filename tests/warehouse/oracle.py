@@ -33,6 +33,10 @@ class Oracle:
     quarantine: dict[tuple[str, Where, str], tuple[int, int, datetime]] = field(default_factory=dict)
     missing: dict[Key, tuple[datetime, datetime]] = field(default_factory=dict)
     seen: dict[str, set[Key]] = field(default_factory=dict)
+    superseded: list[tuple[Any, ...]] = field(default_factory=list)
+    metrics: list[tuple[Any, ...]] = field(default_factory=list)
+    fields: dict[tuple[str, str], datetime] = field(default_factory=dict)
+    extras: set[str] = field(default_factory=set)
 
     def hear(self, event: Event) -> None:
         if event.items is None:
@@ -87,14 +91,29 @@ class Oracle:
             if known["removed_at"] is not None:
                 known.update(removed_at=None, removal=None, written_at=event.at)
             return
+        self._history(key, known, item, event.at)
+        new_content = known is None or content(known["payload"]) != content(item)
         self.media[key] = {
             "payload": item,
             "first_seen_at": known["first_seen_at"] if known else event.at,
             "written_at": event.at,
             "changed_at": event.at,
+            "content_changed_at": event.at if known is None or new_content else known["content_changed_at"],
             "removed_at": None,
             "removal": None,
         }
+
+    def _history(self, key: Key, known: dict[str, Any] | None, item: dict[str, Any], at: datetime) -> None:
+        if known is not None and content(known["payload"]) != content(item):
+            self.superseded.append((*key, known["content_changed_at"], at, known["payload"]))
+        before = counts(known["payload"]) if known else {}
+        for metric, value in counts(item).items():
+            if value != before.get(metric):
+                self.metrics.append((*key, metric, value, at))
+        for where in paths(item):
+            self.fields.setdefault(where, at)
+        if "extra" in item:
+            self.extras.add(type(item["extra"]).__name__)
 
     def _end_media(self, event: Event) -> None:
         _, account_id, surface = event.where
@@ -123,3 +142,41 @@ class Oracle:
 def same(one: object, other: object) -> bool:
     texts = (re.sub(r"oe=\w+", "", json.dumps(item)) for item in (one, other))
     return next(texts) == next(texts)
+
+
+def whole(value: object) -> int | None:
+    """A count, as a number or as text."""
+    return int(str(value)) if str(value).isdigit() else None
+
+
+def counts(item: dict[str, Any]) -> dict[str, int | None]:
+    return {"like_count": whole(item.get("like_count")), "stats__saves": whole(item.get("stats", {}).get("saves"))}
+
+
+def content(item: dict[str, Any]) -> str:
+    """What an item says without what is counted, and without signatures."""
+    rest = {name: value for name, value in item.items() if name != "like_count"}
+    if "stats" in rest and whole(rest["stats"]["saves"]) is not None:
+        rest["stats"] = {}
+    return re.sub(r"oe=\w+", "", json.dumps(rest))
+
+
+def paths(item: dict[str, Any]) -> list[tuple[str, str]]:
+    """The table and the path of every field that an item and its children carry."""
+    found = []
+    for name, value in item.items():
+        found.append(("media", f"/{name}"))
+        if isinstance(value, dict):
+            found += [("media", f"/{name}/{inner}") for inner in value]
+    return found + [("media_children", f"/{name}") for child in children(item) for name in child]
+
+
+def children(item: dict[str, Any]) -> list[dict[str, Any]]:
+    return list(item.get("children", {}).get("data", ()))
+
+
+def extra_type(kinds: set[str]) -> type[int] | type[str] | None:
+    """What a column that has met these types of value holds; an object alone has no column, its fields do."""
+    if kinds <= {"dict"}:
+        return None
+    return int if kinds == {"int"} else str

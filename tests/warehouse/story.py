@@ -7,16 +7,18 @@ from datetime import timedelta
 from models.landing import Landing, SetAside
 from models.partition import CATALOGUE, SURFACES, Partition, media
 from tests.warehouse.house import T0, House, Item, Row, Walk, account
-from tests.warehouse.oracle import Event, Oracle
+from tests.warehouse.oracle import Event, Oracle, children, extra_type
 
 TABLES = (
     "core.accounts", "core.account_status_history", "core.media", "core.walks", "core.quarantine", "core.fields",
-    "ops.missing", "ops.seen", "ops.checkpoints", "ops.staging",
+    "core.media_superseded", "core.media_metrics", "core.media_children", "ops.missing", "ops.seen",
+    "ops.checkpoints", "ops.staging",
 )  # fmt: skip
 IDS = ("a", "b", "c")
 PARTITIONS = (CATALOGUE, *(media(one, surface) for one in IDS for surface in SURFACES))
 
-CODES = 2**17
+# More than 24 bits hypothesis would not draw evenly.
+CODES = 2**24
 Story = list[tuple[Landing, Event]]
 
 
@@ -24,9 +26,18 @@ def bits(code: int, first: int, count: int = 1) -> int:
     return (code >> first) & ((1 << count) - 1)
 
 
+LIKES: tuple[Item, ...] = ({}, {"like_count": None}, {"like_count": 5}, {"like_count": 6})
+SAVES: tuple[Item, ...] = ({}, {"stats": {"saves": 3}}, {"stats": {"saves": "4"}}, {"stats": {"saves": "lots"}})
+EXTRAS: tuple[Item, ...] = ({}, {"extra": 7}, {"extra": "seven"}, {"extra": {"n": 7}})
+
+
 def post(number: int, code: int) -> Item:
-    """An item whose caption and signature the code tells; even ones say when they were published."""
+    """An item whose caption, counts, fields and signature the code tells; even ones say when they were published."""
     item: Item = {"id": str(number), "caption": f"v{bits(code, 4 + number)}", "url": f"https://x/?oe={bits(code, 8)}"}
+    item |= {**LIKES[bits(code, 17, 2)], **SAVES[bits(code, 19, 2)], **EXTRAS[bits(code, 21, 2)]}
+    if bits(code, 23):
+        parts = [{"id": f"{number}.{part}", "alt": f"part {part}"} for part in range(1 + bits(code, 5 + number))]
+        item["children"] = {"data": parts}
     return item if number % 2 else {**item, "timestamp": (T0 + timedelta(hours=number)).isoformat()}
 
 
@@ -81,7 +92,21 @@ def compact(item: object) -> str:
 
 def contents(house: House) -> dict[str, list[Row]]:
     assert house.value("SELECT count(*) FROM ops.staging") == 0
-    return {table: house.rows(f"SELECT DISTINCT COLUMNS(*)::VARCHAR FROM {table} ORDER BY ALL") for table in TABLES}
+    return {table: rows_of(house, table) for table in TABLES}
+
+
+def rows_of(house: House, table: str) -> list[Row]:
+    """A table's rows as text, by name of column: in which order discovered ones were added decides nothing."""
+    schema, _, name = table.partition(".")
+    named = house.rows(
+        "SELECT column_name FROM duckdb_columns() WHERE database_name = current_database()"
+        f" AND schema_name = '{schema}' AND table_name = '{name}' ORDER BY 1"
+    )
+    columns = [column for (column,) in named]
+    # What a walk that is half-way saw may be told once for each fold; anywhere else a double would be one too many.
+    distinct = "DISTINCT" if table == "ops.seen" else ""
+    listed = ", ".join(f'"{column}"::VARCHAR AS "{column}"' for column in columns)
+    return [tuple(columns), *house.rows(f"SELECT {distinct} {listed} FROM {table} ORDER BY ALL")]
 
 
 def check_against_the_oracle(house: House, oracle: Oracle) -> None:
@@ -94,8 +119,8 @@ def check_against_the_oracle(house: House, oracle: Oracle) -> None:
     found = {
         row[:3]: (json.loads(row[3]), *row[4:])
         for row in house.rows(
-            "SELECT account_id, surface, media_id, payload::VARCHAR, first_seen_at, written_at, changed_at, removed_at,"
-            " removal FROM core.media"
+            "SELECT account_id, surface, media_id, payload::VARCHAR, first_seen_at, written_at, changed_at,"
+            " content_changed_at, removed_at, removal FROM core.media"
         )
     }
     assert found == {key: tuple(row.values()) for key, row in oracle.media.items()}
@@ -110,3 +135,49 @@ def check_against_the_oracle(house: House, oracle: Oracle) -> None:
     assert house.rows(f"SELECT {columns} FROM core.quarantine ORDER BY ALL") == sorted(
         (reason, *where, text, *first) for (reason, where, text), first in oracle.quarantine.items()
     )
+    check_history(house, oracle)
+    check_fields(house, oracle)
+
+
+def check_history(house: House, oracle: Oracle) -> None:
+    versions = house.rows(
+        "SELECT account_id, surface, media_id, valid_from, valid_to, payload::VARCHAR FROM core.media_superseded"
+    )
+    told = [(*row[:-1], json.loads(row[-1])) for row in versions]
+    assert sorted(told, key=repr) == sorted(oracle.superseded, key=repr)
+    metrics = house.rows("SELECT account_id, surface, media_id, metric, value, observed_at FROM core.media_metrics")
+    assert sorted(metrics, key=repr) == sorted(oracle.metrics, key=repr)
+
+
+def documents(house: House, table: str) -> list[Item]:
+    return [json.loads(text) for (text,) in house.rows(f"SELECT to_json(t)::VARCHAR FROM {table} AS t")]
+
+
+def check_fields(house: House, oracle: Oracle) -> None:
+    fields = house.rows(
+        "SELECT resource, path, first_seen_at FROM core.fields WHERE resource LIKE 'media%' AND path <> 'total'"
+    )
+    assert sorted(fields) == sorted((*where, at) for where, at in oracle.fields.items())
+    found = {
+        (row["account_id"], row["surface"], row["media_id"]): (row.get("extra"), row.get("extra__n"))
+        for row in documents(house, "core.media")
+    }
+    assert found == {key: extra(row["payload"].get("extra"), oracle.extras) for key, row in oracle.media.items()}
+    parts = [
+        (row["account_id"], row["surface"], row["media_id"], row["position"], row["child_id"], row["alt"])
+        for row in documents(house, "core.media_children")
+    ]
+    assert sorted(parts) == sorted(
+        (*key, place, child["id"], child["alt"])
+        for key, row in oracle.media.items()
+        for place, child in enumerate(children(row["payload"]))
+    )
+
+
+def extra(value: object, kinds: set[str]) -> tuple[object, object]:
+    """What the columns `extra` and `extra__n` hold of a value, where these types of value were met."""
+    type_ = extra_type(kinds)
+    inner = value["n"] if isinstance(value, dict) else None
+    if value is None or type_ is None:
+        return None, inner
+    return value if type_ is int or isinstance(value, str) else compact(value), inner

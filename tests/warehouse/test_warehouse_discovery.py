@@ -157,7 +157,7 @@ def child_tables(house: House) -> list[str]:
 
 def records(house: House, table: str) -> list[dict[str, Any]]:
     names = sorted(columns(house, table))
-    listed = ", ".join(f'"{name}"' for name in names)
+    listed = ", ".join("payload::VARCHAR" if name == "payload" else f'"{name}"' for name in names)
     order = "account_id, surface, media_id, " + ("first_seen_at" if table == "media" else "position")
     rows = house.rows(f"SELECT {listed} FROM core.{table} ORDER BY {order}")
     return [dict(zip(names, row, strict=True)) for row in rows]

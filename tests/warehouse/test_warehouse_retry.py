@@ -11,18 +11,24 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Connection
 
+from connectors.warehouse import fold as fold_module
 from connectors.warehouse import retry as retrying
 from connectors.warehouse.connection import connect
 from connectors.warehouse.field_registry import write_mapping
-from connectors.warehouse.retry import Retried, Staying, retry
+from connectors.warehouse.retry import Batch, Staying, plan_retry, retry, staying
 from models.landing import SetAside
 from models.mapping_built_in import BUILT_IN
 from models.partition import CATALOGUE
+from models.tables import WAREHOUSE
 from tests.warehouse.house import ANNA, POSTS, STORIES, House, Item, Row, Walk, account, at
 from tests.warehouse.test_warehouse_fold_media import every_row
 
 NO_ID = "The item has no id that gramhouse knows."
 WITH_UUID = replace(BUILT_IN, media_id=(*BUILT_IN.media_id, "/uuid"))
+MADE = (
+    "core.media", "core.media_superseded", "core.media_metrics", "core.quarantine", "core.fields", "ops.missing",
+    "ops.seen",
+)  # fmt: skip
 ROOT = Path(__file__).parents[2]
 
 
@@ -30,9 +36,17 @@ def minute(hour: float, number: int = 1) -> datetime:
     return at(hour) + timedelta(minutes=number)
 
 
-def again(house: House, hour: float = 1000) -> Retried:
+Retried = tuple[int, int, int, tuple[Staying, ...]]
+
+
+def again(house: House, hour: float = 1000, batch_bytes: int = 2**24) -> Retried:
     with house.connection.begin():
-        return retry(house.connection, now=at(hour))
+        plan = plan_retry(house.connection, batch_bytes=batch_bytes)
+    for batch in plan.batches:
+        with house.connection.begin():
+            retry(house.connection, batch, now=at(hour))
+    with house.connection.begin():
+        return plan.records, plan.items, plan.outdated, staying(house.connection)
 
 
 def mapped(house: House) -> None:
@@ -40,9 +54,9 @@ def mapped(house: House) -> None:
         write_mapping(house.connection, WITH_UUID)
 
 
-def again_mapped(house: House, hour: float = 1000) -> Retried:
+def again_mapped(house: House, hour: float = 1000, batch_bytes: int = 2**24) -> Retried:
     mapped(house)
-    return again(house, hour)
+    return again(house, hour, batch_bytes)
 
 
 def quarantine(house: House) -> list[Row]:
@@ -58,7 +72,7 @@ def post(uuid: object, caption: str = "x", **more: object) -> Item:
 
 
 def left(items: int, became_rows: int | None = None, outdated: int = 0, stay: Sequence[Staying] = ()) -> Retried:
-    return Retried(items if became_rows is None else became_rows, items, outdated, tuple(stay))
+    return items if became_rows is None else became_rows, items, outdated, tuple(stay)
 
 
 def test_with_the_same_mapping_nothing_leaves_and_nothing_is_touched(house: House) -> None:
@@ -105,14 +119,44 @@ def test_the_same_record_set_aside_again_is_the_one_that_was(house: House) -> No
     assert quarantine(house) == before
 
 
-def test_versions_of_an_item_are_read_in_the_order_in_which_they_were_met(house: House) -> None:
+@pytest.mark.parametrize("batch_bytes", [1, 70, 2**24])
+def test_versions_of_an_item_are_read_in_the_order_in_which_they_were_met(house: House, batch_bytes: int) -> None:
     for night, caption in enumerate("zam"):
         house.walk(POSTS, f"p{night}", 24 * night, [post("a", caption)])
-    assert again_mapped(house) == left(1, became_rows=3)
+    assert again_mapped(house, batch_bytes=batch_bytes) == left(1, became_rows=3)
     assert media(house, "media_id, caption, first_seen_at, changed_at") == [("a", "m", minute(0), minute(48))]
     assert house.rows(
         "SELECT payload->>'caption', valid_from, valid_to FROM core.media_superseded ORDER BY valid_from"
     ) == [("z", minute(0), minute(24)), ("a", minute(24), minute(48))]
+
+
+@pytest.mark.parametrize("last", [True, False])
+def test_a_retry_in_batches_leaves_what_one_at_once_does(house: House, *, last: bool) -> None:
+    left_by = []
+    for batch_bytes in (1, 2**24):
+        for table in WAREHOUSE.sorted_tables:
+            house.do(f"DELETE FROM {table.fullname}")
+        for night in range(3):
+            items = [post("a", f"v{night}"), post("b", f"v{night}"), post("b", f"w{night % 2}"), post(f"c{night}")]
+            house.walk(POSTS, f"p{night}", 24 * night, items[:2], items[2:], last=last or night < 2)
+        house.walk(STORIES, "s", 1, [post("a"), {"id": "b"}])
+        assert again_mapped(house, batch_bytes=batch_bytes)[:3] == (12, 6, 0)
+        left_by.append([house.rows(f"SELECT DISTINCT * FROM {table} ORDER BY ALL") for table in MADE])
+    assert left_by[0] == left_by[1]
+
+
+def test_batches_are_cut_between_instants_and_no_larger_than_asked_for(house: House) -> None:
+    for night in range(4):
+        house.walk(POSTS, f"p{night}", 24 * night, [post(f"{night}"), post(f"{night}{night}")])
+    mapped(house)
+    us = [int(minute(24 * night).timestamp()) * 1_000_000 for night in range(4)]
+    with house.connection.begin():
+        one = len('{"uuid":"0","caption":"x"}')
+        plan = plan_retry(house.connection, batch_bytes=4 * one + 2)
+    assert plan.batches == (Batch(us[0], us[1]), Batch(us[2], us[3]))
+    with house.connection.begin():
+        plan = plan_retry(house.connection, batch_bytes=4 * one + 1)
+    assert plan.batches == tuple(Batch(night, night) for night in us)
 
 
 def test_within_a_page_the_last_place_wins(house: House) -> None:
@@ -165,6 +209,17 @@ def test_an_item_that_an_open_walk_saw_later_is_not_overwritten(house: House) ->
     assert media(house) == [("a", "as ever")]
 
 
+def test_an_item_that_an_open_walk_saw_twice_is_one_item(house: House) -> None:
+    walk = Walk(POSTS, "p", at(0))
+    for hour in (1, 2):
+        house.land(walk.page([{"id": "a"}], at(hour)))
+        house.fold()
+    house.land(walk.page([post("a", "newest"), post("b")], at(3)))
+    house.fold()
+    assert again_mapped(house) == left(1, outdated=1)
+    assert len(media(house)) == 2
+
+
 def test_an_item_seen_earlier_gets_its_newer_version(house: House) -> None:
     house.walk(POSTS, "p", 0, [{"id": "a", "caption": "old"}])
     house.walk(POSTS, "q", 24, [post("a", "new")])
@@ -184,8 +239,9 @@ def test_an_item_that_was_thought_gone_is_back(house: House) -> None:
 
 def test_one_id_on_two_surfaces_is_two_items(house: House) -> None:
     house.walk(POSTS, "p", 0, [post("a", "old")])
-    house.walk(STORIES, "s", 24, [{"id": "a", "caption": "a story"}])
-    assert again_mapped(house) == left(1)
+    house.walk(STORIES, "s", 0, [post("a", "an older story")])
+    house.walk(STORIES, "t", 24, [{"id": "a", "caption": "a story"}])
+    assert again_mapped(house) == left(1, outdated=1)
     assert house.rows("SELECT surface, caption FROM core.media ORDER BY 1") == [
         ("posts", "old"), ("stories", "a story"),
     ]  # fmt: skip
@@ -255,6 +311,7 @@ def test_hostile_payloads_are_only_data(house: House) -> None:
 def test_what_is_staged_must_be_folded_first(house: House) -> None:
     house.walk(POSTS, "p", 0, [post("a")])
     house.land(Walk(POSTS, "q", at(24)).page([{"id": "1"}], at(24)))
+    mapped(house)
     before = every_row(house)
     with pytest.raises(ValueError, match="fold what is staged"):
         again(house)
@@ -265,7 +322,7 @@ def test_a_retry_that_breaks_off_leaves_everything_as_it_was(house: House, monke
     house.walk(POSTS, "p", 0, [post("a", brand_new=1)])
     mapped(house)
     before = every_row(house)
-    fold = retrying.fold
+    fold = fold_module.fold
 
     def broken(connection: Connection) -> None:
         fold(connection)
@@ -290,8 +347,11 @@ def killed(connection):
     fold(connection)
     os.kill(os.getpid(), signal.SIGKILL)
 retry.fold = killed
-with connect(Path(sys.argv[1])) as connection, connection.begin():
-    retry.retry(connection, now=datetime.now(UTC))
+with connect(Path(sys.argv[1])) as connection:
+    with connection.begin():
+        plan = retry.plan_retry(connection)
+    with connection.begin():
+        retry.retry(connection, plan.batches[0], now=datetime.now(UTC))
 """
 
 

@@ -1,0 +1,127 @@
+from datetime import UTC, datetime
+
+from models.fields import AND_MORE, MEDIA, MOST_COLUMNS, MOST_FIELDS, OwnNames, Registry, Sighting, register
+from models.kinds import Kind
+from models.mapping import ColumnMapping, Mapping, Reading
+from models.sheets import CHILDREN, Metric, Sheet, child_table, shadowed, sheets
+
+T0 = datetime(2026, 3, 1, tzinfo=UTC)
+
+CAPTION = ColumnMapping("caption", Reading.TEXT, ("/caption/text", "/caption"))
+LIKES = ColumnMapping("like_count", Reading.COUNT, ("/like_count", "/likes"))
+CHILD_ID = ColumnMapping("child_id", Reading.TEXT, ("/id", "/pk"))
+MAPPING = Mapping(
+    media_id=("/id", "/pk"),
+    columns=(CAPTION, LIKES),
+    children=("/children/data", "/children"),
+    child_columns=(CHILD_ID,),
+    count_words=("saves",),
+    volatile_parameters=("oe",),
+)
+OWN = OwnNames(
+    {MEDIA: {"media_id", "caption", "like_count"}, CHILDREN: {"child_id"}}, {"media", CHILDREN}, MAPPING.children
+)
+
+
+def registry(*seen: tuple[str, Kind], resource: str = MEDIA, known: Registry | None = None) -> Registry:
+    return register(known or {}, [Sighting(resource, path, kind, T0) for path, kind in seen], OWN)
+
+
+def columns(sheet: Sheet) -> list[tuple[str, str, tuple[str, ...]]]:
+    return [(column.name, column.type, column.paths) for column in sheet.columns]
+
+
+def test_without_fields_there_are_the_canonical_columns() -> None:
+    media, children = sheets(MAPPING, {})
+    assert (media.table, columns(media)) == (MEDIA, [("caption", "VARCHAR", ()), ("like_count", "BIGINT", ())])
+    assert (children.table, columns(children), children.lists) == (CHILDREN, [("child_id", "VARCHAR", ())], ())
+
+
+def test_a_canonical_column_reads_the_candidates_that_were_met_in_their_order() -> None:
+    known = registry(("/likes", Kind.INTEGER), ("/caption", Kind.TEXT), ("/like_count", Kind.NULL))
+    assert columns(sheets(MAPPING, known)[0]) == [
+        ("caption", "VARCHAR", ("/caption",)),
+        ("like_count", "BIGINT", ("/like_count", "/likes")),
+    ]
+
+
+def test_a_discovered_column_reads_its_only_path() -> None:
+    known = registry(("/z", Kind.INTEGER), ("/owner", Kind.OBJECT), ("/owner/name", Kind.TEXT), ("/n", Kind.NULL))
+    media = sheets(MAPPING, known)[0]
+    assert columns(media)[2:] == [("z", "BIGINT", ("/z",)), ("owner__name", "VARCHAR", ("/owner/name",))]
+    assert [column.field for column in media.columns[2:]] == [known[MEDIA, "/z"], known[MEDIA, "/owner/name"]]
+    assert [column.mapping for column in media.columns] == [CAPTION, LIKES, None, None]
+
+
+def test_a_candidate_has_a_column_of_its_own_once_it_would_be_read_away() -> None:
+    known = registry(("/id", Kind.TEXT), ("/pk", Kind.INTEGER), ("/likes", Kind.INTEGER), ("/like_count", Kind.TEXT))
+    assert len(sheets(MAPPING, known)[0].columns) == 2
+    more = registry(
+        ("/pk", Kind.SHADOWED), ("/likes", Kind.SHADOWED), ("/like_count", Kind.UNREADABLE), known=known
+    )
+    assert columns(sheets(MAPPING, more)[0])[2:] == [
+        ("pk", "BIGINT", ("/pk",)),
+        ("likes", "BIGINT", ("/likes",)),
+        ("like_count_2", "VARCHAR", ("/like_count",)),
+    ]
+    assert len(sheets(MAPPING, registry(("/caption", Kind.OBJECT), ("/caption", Kind.UNREADABLE)))[0].columns) == 2
+
+
+def test_of_the_candidates_an_item_carries_all_but_the_first_are_shadowed() -> None:
+    paths = ("/a", "/b", "/c")
+    assert shadowed(paths, []) == ()
+    assert shadowed(paths, ["/b"]) == ()
+    assert shadowed(paths, ["/c", "/x", "/b"]) == ("/c",)
+    assert shadowed(paths, ["/c", "/b", "/a"]) == ("/b", "/c")
+
+
+def test_what_comes_too_late_has_no_column_and_no_table() -> None:
+    many = [(f"/f{number}", Kind.INTEGER) for number in range(MOST_FIELDS + 1)]
+    media, *rest = sheets(MAPPING, registry(*many))
+    assert len(media.columns) == 2 + MOST_COLUMNS
+    known = registry(*many[:MOST_COLUMNS], ("/tags", Kind.ROWS), ("/children", Kind.ROWS), ("/saves", Kind.INTEGER))
+    media, *rest = sheets(MAPPING, known)
+    assert [(sheet.table, sheet.lists) for sheet in rest] == [(CHILDREN, ("/children",))]
+    assert len(media.metrics) == 1
+    assert (MEDIA, AND_MORE) not in known
+
+
+def test_every_list_of_objects_has_a_sheet_and_children_have_one_together() -> None:
+    known = registry(("/tags", Kind.ROWS), ("/children", Kind.ROWS), ("/children/data", Kind.ROWS), ("/l", Kind.TEXTS))
+    known = registry(("/name", Kind.TEXT), ("/pk", Kind.INTEGER), resource="media_tags", known=known)
+    known = registry(("/pk", Kind.INTEGER), ("/w", Kind.NUMBER), resource=CHILDREN, known=known)
+    media, children, tags = sheets(MAPPING, known)
+    assert columns(media)[2:] == [("l", "VARCHAR[]", ("/l",))]
+    assert (children.table, children.lists) == (CHILDREN, ("/children/data", "/children"))
+    assert columns(children) == [("child_id", "VARCHAR", ("/pk",)), ("w", "DOUBLE", ("/w",))]
+    assert (tags.table, tags.lists) == ("media_tags", ("/tags",))
+    assert columns(tags) == [("name", "VARCHAR", ("/name",)), ("pk", "BIGINT", ("/pk",))]
+    assert children.metrics == tags.metrics == ()
+
+
+def test_a_list_of_objects_that_was_something_else_too_has_both() -> None:
+    media, _, tags = sheets(MAPPING, registry(("/tags", Kind.ROWS), ("/tags", Kind.TEXT)))
+    assert columns(media)[2:] == [("tags", "VARCHAR", ("/tags",))]
+    assert tags.lists == ("/tags",)
+
+
+def test_the_table_of_a_list() -> None:
+    known = registry(("/tags", Kind.ROWS), ("/children", Kind.ROWS), ("/a", Kind.TEXT))
+    assert [child_table(field, MAPPING) for field in known.values()] == ["media_tags", CHILDREN, None]
+
+
+def test_counts_are_the_canonical_ones_and_those_that_sound_like_one() -> None:
+    known = registry(
+        ("/saves", Kind.INTEGER), ("/viewCount", Kind.NUMBER), ("/stats", Kind.OBJECT), ("/stats/saves", Kind.TEXT),
+        ("/likes", Kind.INTEGER), ("/saves_total", Kind.INTEGER), ("/play_count", Kind.NULL), ("/account", Kind.INTEGER),
+        ("/counts", Kind.ROWS),
+    )  # fmt: skip
+    known = registry(("/saves", Kind.INTEGER), resource="media_counts", known=known)
+    media = sheets(MAPPING, known)[0]
+    by_name = {column.name: column for column in media.columns}
+    assert media.metrics == (
+        Metric("like_count", None, by_name["like_count"]),
+        Metric("saves", "/saves", by_name["saves"]),
+        Metric("view_count", "/viewCount", by_name["view_count"]),
+        Metric("stats__saves", "/stats/saves", by_name["stats__saves"]),
+    )

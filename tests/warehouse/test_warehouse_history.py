@@ -1,0 +1,316 @@
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from sqlalchemy import Connection
+
+from tests.warehouse.house import POSTS, STORIES, House, Item, Row, Walk, at, emptied
+
+VERSIONS = "SELECT media_id, valid_from, valid_to, payload::VARCHAR FROM core.media_superseded ORDER BY 1, 2, 3"
+COUNTS = "SELECT metric, value, observed_at FROM core.media_metrics ORDER BY observed_at, metric"
+
+
+def seen(hour: float, page: int = 1) -> datetime:
+    """The instant of a page of a walk that `House.walk` begins at this hour."""
+    return at(hour) + timedelta(minutes=page)
+
+
+def nights(house: House, *items: Item) -> None:
+    """Walk the posts every night, and find this one item."""
+    for night, item in enumerate(items):
+        house.walk(POSTS, f"night {night}", 24 * night, [{"id": "1", **item}])
+
+
+def versions(house: House) -> list[tuple[datetime, datetime, Item]]:
+    return [(since, until, json.loads(payload)) for _, since, until, payload in house.rows(VERSIONS)]
+
+
+def test_a_count_that_changes_is_no_new_version(house: House) -> None:
+    nights(house, {"caption": "a", "likes": 1}, {"caption": "a", "likes": 2}, {"caption": "a", "likes": 2})
+    assert versions(house) == []
+    assert house.rows(COUNTS) == [("like_count", 1, seen(0)), ("like_count", 2, seen(24))]
+    assert house.row("SELECT like_count, changed_at, content_changed_at FROM core.media") == (2, seen(24), seen(0))
+
+
+def test_content_that_changes_is_a_new_version_and_no_new_count(house: House) -> None:
+    nights(house, {"caption": "a", "likes": 1}, {"caption": "b", "likes": 1}, {"caption": "c", "likes": 1})
+    assert versions(house) == [
+        (seen(0), seen(24), {"id": "1", "caption": "a", "likes": 1}),
+        (seen(24), seen(48), {"id": "1", "caption": "b", "likes": 1}),
+    ]
+    assert house.rows(COUNTS) == [("like_count", 1, seen(0))]
+    assert house.row("SELECT changed_at, content_changed_at FROM core.media") == (seen(48), seen(48))
+
+
+def test_a_version_is_kept_as_it_was_last_written(house: House) -> None:
+    nights(house, {"caption": "a", "likes": 1}, {"caption": "a", "likes": 9}, {"caption": "b", "likes": 9})
+    assert versions(house) == [(seen(0), seen(48), {"id": "1", "caption": "a", "likes": 9})]
+
+
+def test_content_that_comes_back_is_a_version_again(house: House) -> None:
+    nights(house, {"caption": "a"}, {"caption": "b"}, {"caption": "a"})
+    assert [(since, until) for since, until, _ in versions(house)] == [(seen(0), seen(24)), (seen(24), seen(48))]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ({"url": "https://x/1.jpg?keep=1&oe=A&oh=B"}, {"url": "https://x/1.jpg?keep=1&oe=C&oh=D"}),
+        ({"url": "https://x/1.jpg?oe=A"}, {"url": "https://x/1.jpg?oe=B"}),
+        ({"children": [{"url": "https://x/1.jpg?sig=A"}]}, {"children": [{"url": "https://x/1.jpg?sig=B"}]}),
+        ({"likes": 1, "url": "https://x/1.jpg?oe=A"}, {"likes": 1, "url": "https://x/1.jpg?oe=B"}),
+    ],
+)
+def test_a_new_signature_is_nothing_new(house: House, before: Item, after: Item) -> None:
+    nights(house, before, after)
+    assert versions(house) == []
+    assert house.value("SELECT changed_at FROM core.media") == seen(0)
+
+
+def test_a_new_signature_beside_a_new_count_is_no_new_version(house: House) -> None:
+    nights(house, {"url": "https://x/1?oe=A", "likes": 1}, {"url": "https://x/1?oe=B", "likes": 2})
+    assert versions(house) == []
+    assert house.row("SELECT media_url, content_changed_at FROM core.media") == ("https://x/1?oe=B", seen(0))
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ({"likes": 1}, {}),
+        ({"likes": 1}, {"likes": None}),
+        ({"likes": None}, {"likes": 1}),
+        ({"likes": "1"}, {"likes": 2.0}),
+        ({"stats": {"saves": 1}}, {"stats": {"saves": 2}}),
+        ({"stats": {"saves": 1, "x": 1}}, {"stats": {"x": 1}}),
+        ({"stats": {"x": 1, "saves": 1}}, {"stats": {"x": 1}}),
+        ({"saves": 1, "reach": 2}, {"saves": 2, "reach": 3}),
+        ({"viewCount": -1}, {"viewCount": 12345678901234567}),
+        ({"tags": [{"likes": 1, "name": "x"}]}, {"tags": [{"likes": 2, "name": "x"}]}),
+    ],
+)
+def test_these_are_counts(house: House, before: Item, after: Item) -> None:
+    nights(house, {"caption": "a", **before}, {"caption": "a", **after})
+    assert versions(house) == []
+    assert house.value("SELECT changed_at FROM core.media") == seen(24)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ({"likes": "many"}, {"likes": "few"}),
+        ({"likes": 1.5}, {"likes": 2.5}),
+        ({"saves": True}, {"saves": False}),
+        ({"account": 1}, {"account": 2}),
+        ({"caption": '"likes":1'}, {"caption": '"likes":2'}),
+        ({"caption": "a,}"}, {"caption": "a}"}),
+        ({"caption": "oe=1"}, {"caption": "oe=2"}),
+        ({"tags": [{"name": "x"}]}, {"tags": [{"name": "y"}]}),
+    ],
+)
+def test_these_are_content(house: House, before: Item, after: Item) -> None:
+    nights(house, {"id": "1", **before}, {"id": "1", **after})
+    assert [item for *_, item in versions(house)] == [{"id": "1", **before}]
+
+
+def test_a_count_that_vanishes_is_null_from_then_on_and_may_return(house: House) -> None:
+    nights(house, {"likes": 5, "saves": 7}, {"saves": 7}, {"saves": 7}, {"likes": 5, "saves": 7}, {"likes": None})
+    assert house.rows(COUNTS) == [
+        ("like_count", 5, seen(0)),
+        ("saves", 7, seen(0)),
+        ("like_count", None, seen(24)),
+        ("like_count", 5, seen(72)),
+        ("like_count", None, seen(96)),
+        ("saves", None, seen(96)),
+    ]
+
+
+def test_an_item_that_never_said_a_count_has_none(house: House) -> None:
+    nights(house, {"caption": "a"}, {"caption": "b", "likes": "many"})
+    assert house.rows(COUNTS) == []
+
+
+def test_a_count_found_later_begins_when_it_is_met(house: House) -> None:
+    nights(house, {"likes": 1}, {"likes": 1, "stats": {"saves": 3}}, {"likes": 1, "stats": {"saves": "4"}})
+    assert house.rows(COUNTS) == [
+        ("like_count", 1, seen(0)), ("stats__saves", 3, seen(24)), ("stats__saves", 4, seen(48)),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("written", [[3, 2.5, 3], [2.5, 3, 3.0], [12345678901234567, 1.5, 12345678901234567]])
+def test_a_count_among_fractions_is_still_read_whole(house: House, written: list[object]) -> None:
+    nights(house, *({"caption": str(night), "saves": value} for night, value in enumerate(written)))
+    walk = Walk(POSTS, "again", at(96))
+    house.land(*(walk.page([{"id": "2", "caption": str(n), "saves": value}], at(96 + n)) for n, value in enumerate(written)))
+    house.fold()
+    one, other = (
+        house.rows(f"SELECT value FROM core.media_metrics WHERE media_id = '{number}' ORDER BY observed_at")
+        for number in (1, 2)
+    )
+    assert one == other
+
+
+def test_counts_of_other_items_are_their_own(house: House) -> None:
+    house.walk(POSTS, "p", 0, [{"id": "1", "likes": 1}, {"id": "2", "likes": 2}])
+    house.walk(STORIES, "s", 1, [{"id": "1", "likes": 3}])
+    house.walk(POSTS, "q", 24, [{"id": "1", "likes": 1}, {"id": "2", "likes": 4}])
+    query = "SELECT surface, media_id, value FROM core.media_metrics ORDER BY observed_at, media_id"
+    assert house.rows(query) == [("posts", "1", 1), ("posts", "2", 2), ("stories", "1", 3), ("posts", "2", 4)]
+
+
+def test_an_item_that_was_gone_and_comes_back_unchanged_has_one_history(house: House) -> None:
+    house.walk(POSTS, "p", 0, [{"id": "1", "likes": 1}, {"id": "2"}, {"id": "3"}])
+    house.walk(POSTS, "q", 24, [{"id": "2"}, {"id": "3"}])
+    assert house.value("SELECT removed_at FROM core.media WHERE media_id = '1'") == seen(24)
+    house.walk(POSTS, "r", 48, [{"id": "1", "likes": 1}, {"id": "2"}, {"id": "3"}])
+    assert house.row("SELECT removed_at, changed_at, content_changed_at FROM core.media WHERE media_id = '1'") == (
+        None, seen(0), seen(0),
+    )  # fmt: skip
+    assert (versions(house), house.rows(COUNTS)) == ([], [("like_count", 1, seen(0))])
+
+
+def test_an_item_that_comes_back_changed_has_a_version_that_lasted_until_then(house: House) -> None:
+    house.walk(POSTS, "p", 0, [{"id": "1", "caption": "a"}, {"id": "2"}, {"id": "3"}])
+    house.walk(POSTS, "q", 24, [{"id": "2"}, {"id": "3"}])
+    house.walk(POSTS, "r", 48, [{"id": "1", "caption": "b"}, {"id": "2"}, {"id": "3"}])
+    assert versions(house) == [(seen(0), seen(48), {"id": "1", "caption": "a"})]
+
+
+def test_an_item_listed_twice_in_a_page_says_both(house: House) -> None:
+    house.walk(POSTS, "p", 0, [{"id": "1", "caption": "a", "likes": 1}, {"id": "1", "caption": "b", "likes": 2}])
+    assert versions(house) == [(seen(0), seen(0), {"id": "1", "caption": "a", "likes": 1})]
+    assert sorted(house.rows(COUNTS), key=repr) == [("like_count", 1, seen(0)), ("like_count", 2, seen(0))]
+
+
+def test_several_changes_in_one_fold_are_all_kept(house: House) -> None:
+    house.walk(POSTS, "p", 0, [{"id": "1", "caption": "a", "likes": 1}])
+    walk = Walk(POSTS, "q", at(24))
+    for hour, (caption, likes) in enumerate([("a", 2), ("b", 2), ("b", 3), ("b", 3), ("a", 4)], 24):
+        house.land(walk.page([{"id": "1", "caption": caption, "likes": likes}], at(hour)))
+    house.fold()
+    assert [(since, until, item["caption"], item["likes"]) for since, until, item in versions(house)] == [
+        (seen(0), at(25), "a", 2),
+        (at(25), at(28), "b", 3),
+    ]
+    assert [row[1:] for row in house.rows(COUNTS)] == [(1, seen(0)), (2, at(24)), (3, at(26)), (4, at(28))]
+    assert house.row("SELECT caption, content_changed_at FROM core.media") == ("a", at(28))
+
+
+@pytest.mark.parametrize("after", [{"caption": "a", "likes": 2}, {"caption": "b", "likes": 1}])
+def test_a_row_from_before_there_was_history_is_compared_by_its_payload(house: House, after: Item) -> None:
+    nights(house, {"caption": "a", "likes": 1})
+    house.do("UPDATE core.media SET content_digest = NULL")
+    house.walk(POSTS, "next", 24, [{"id": "1", **after}])
+    changed = after["caption"] != "a"
+    assert [item for *_, item in versions(house)] == [{"id": "1", "caption": "a", "likes": 1}] * changed
+    assert house.value("SELECT content_changed_at FROM core.media") == (seen(24) if changed else seen(0))
+    assert house.value("SELECT content_digest IS NOT NULL FROM core.media")
+
+
+# The same, told once more in plain Python.
+
+
+@dataclass
+class Known:
+    item: Item
+    since: datetime
+    counts: dict[str, int | None] = field(default_factory=dict)
+
+
+def stable(item: Item) -> str:
+    return re.sub(r"oe=\w+", "", json.dumps(item))
+
+
+def content(item: Item) -> str:
+    return stable({key: value for key, value in item.items() if key not in ("likes", "saves")})
+
+
+def count(item: Item, key: str) -> int | None:
+    value = item.get(key)
+    return None if value is None else int(value)
+
+
+@dataclass
+class Chronicle:
+    known: dict[str, Known] = field(default_factory=dict)
+    versions: list[tuple[str, datetime, datetime, Item]] = field(default_factory=list)
+    counts: list[Row] = field(default_factory=list)
+
+    def hear(self, item: Item, when: datetime) -> None:
+        before = self.known.get(item["id"])
+        if before is not None and stable(before.item) == stable(item):
+            return
+        since, counts = when, dict.fromkeys(("like_count", "saves"))
+        if before is not None:
+            counts = before.counts
+            if content(before.item) == content(item):
+                since = before.since
+            else:
+                self.versions.append((item["id"], before.since, when, before.item))
+        now = {"like_count": count(item, "likes"), "saves": count(item, "saves")}
+        self.counts += [(item["id"], name, now[name], when) for name in now if now[name] != counts[name]]
+        self.known[item["id"]] = Known(item, since, now)
+
+
+items = st.builds(
+    lambda number, fields: {"id": str(number), **fields},
+    st.integers(0, 1),
+    st.fixed_dictionaries(
+        {},
+        optional={
+            "caption": st.sampled_from(["a", "b"]),
+            "likes": st.sampled_from([1, 2, "2", None]),
+            "saves": st.sampled_from([1, 2]),
+            "url": st.sampled_from(["https://x/1?oe=A", "https://x/1?oe=B", "https://x/2?oe=A"]),
+        },
+    ),
+)
+
+
+def history(house: House) -> dict[str, Any]:
+    return {
+        "versions": sorted(
+            ((*row[:3], json.loads(row[3])) for row in house.rows(VERSIONS)),
+            key=repr,
+        ),
+        "counts": sorted(
+            house.rows("SELECT media_id, metric, value, observed_at FROM core.media_metrics"),
+            key=repr,
+        ),
+        "present": {
+            media_id: (json.loads(payload), since)
+            for media_id, payload, since in house.rows(
+                "SELECT media_id, payload::VARCHAR, content_changed_at FROM core.media"
+            )
+        },
+    }
+
+
+@given(pages=st.lists(st.lists(items, max_size=3), min_size=1, max_size=8), folds=st.lists(st.booleans(), min_size=8))
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+def test_history_is_that_of_the_sightings_however_they_are_cut_into_folds(
+    open_house: Connection, pages: list[list[Item]], folds: Sequence[bool]
+) -> None:
+    chronicle = Chronicle()
+    for number, page in enumerate(pages):
+        for item in page:
+            chronicle.hear(item, at(number))
+    told = {
+        "versions": sorted(chronicle.versions, key=repr),
+        "counts": sorted(chronicle.counts, key=repr),
+        "present": {media_id: (known.item, known.since) for media_id, known in chronicle.known.items()},
+    }
+    for cuts in ([False] * 8, [True] * 8, folds):
+        house = emptied(open_house)
+        walk = Walk(POSTS, "p", at(0))
+        for number, page in enumerate(pages):
+            house.land(walk.page(page, at(number)))
+            if cuts[number]:
+                house.fold()
+        house.fold()
+        assert history(house) == told
