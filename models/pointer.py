@@ -4,12 +4,25 @@ import re
 
 from models.kinds import Keys
 
+_INDEX = re.compile(r"[0-9]+")
+_NAMEABLE = re.compile(r'[^"\\*]+')
 _PLAIN = re.compile(r"\$(?:\.[^.\[\]\"*]+)+")
 
 
 def to_pointer(keys: Keys) -> str:
     """Return the JSON Pointer that leads to the value under these keys."""
     return "".join("/" + key.replace("~", "~0").replace("/", "~1") for key in keys)
+
+
+def through_objects(pointer: str) -> str:
+    """Return the path by which to ask DuckDB for it: to DuckDB, /a/0 leads into a list at /a, too; $."a"."0" does not.
+
+    Keys that DuckDB cannot name in that way (with a quote, a backslash, a star, or empty) are left as they are.
+    """
+    keys = to_keys(pointer)
+    if any(_INDEX.fullmatch(key) for key in keys) and all(map(_NAMEABLE.fullmatch, keys)):
+        return "$" + "".join(f'."{key}"' for key in keys)
+    return pointer
 
 
 def to_keys(path: str) -> Keys:

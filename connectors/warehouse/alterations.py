@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 
 from sqlalchemy import Connection
 
-from connectors.warehouse.readings import Found, column_value, literal, quoted, sheet_select
+from connectors.warehouse.readings import Found, column_value, field_at, quoted, sheet_select
 from connectors.warehouse.sources import elements_sql
 from models.fields import MEDIA, Field, Registry
 from models.kinds import Kind
@@ -28,7 +28,7 @@ def _existing(connection: Connection) -> dict[str, dict[str, str]]:
 
 
 def _stored_value(column: SheetColumn) -> str:
-    return column_value(column, [f"json_extract_string(payload, {literal(path)})" for path in column.paths])
+    return column_value(column, [f"json_extract_string(payload, {field_at(path)})" for path in column.paths])
 
 
 def _in_store(field: Field | None, known: Registry) -> bool:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, Table
 
 from connectors.warehouse.field_registry import read_mapping, read_registry
-from connectors.warehouse.readings import literal, quoted
+from connectors.warehouse.readings import field_at, literal, quoted
 from models.fields import MEDIA, Registry
 from models.kinds import Kind
 from models.sheets import Sheet, SheetColumn, sheets
@@ -24,7 +24,7 @@ FROM core.accounts ORDER BY account_id
 SELECT account_id, status, valid_from, valid_to FROM core.account_status_history ORDER BY account_id, valid_from
 """,
     "media_superseded": "FROM core.media_superseded ORDER BY account_id, surface, media_id, valid_from, valid_to",
-    "media_metrics": "FROM core.media_metrics ORDER BY account_id, surface, media_id, metric, observed_at",
+    "media_metrics": "FROM core.media_metrics ORDER BY account_id, surface, media_id, metric, observed_at, value",
     "quarantine": "FROM core.quarantine ORDER BY seen_at",
     "runs": "SELECT * EXCLUDE (published_at) FROM core.runs ORDER BY started_at",
     "run_outcomes": "FROM core.run_outcomes ORDER BY started_at",
@@ -120,7 +120,7 @@ def _counts(registry: Registry, all_sheets: Sequence[Sheet]) -> Iterator[_Count]
     for field in registry.values():
         carried = field.kinds.keys() - {Kind.NULL, Kind.OBJECT, Kind.EMPTY_LIST}
         if field.resource == MEDIA and carried and (MEDIA, field.path) not in told:
-            yield _Count(MEDIA, MEDIA, field.path, f"count(json_extract_string(payload, {literal(field.path)}))")
+            yield _Count(MEDIA, MEDIA, field.path, f"count(json_extract_string(payload, {field_at(field.path)}))")
 
 
 def _fields_select(counts: Iterable[_Count], home: str) -> str:

@@ -10,7 +10,7 @@ from datetime import datetime
 
 from sqlalchemy import Connection
 
-from connectors.warehouse.readings import READINGS, path_list
+from connectors.warehouse.readings import READINGS, field_list
 from connectors.warehouse.sources import elements_sql
 from models.fields import MEDIA, OwnNames, Registry, Sighting, register
 from models.kinds import Kind, Structure, walk
@@ -67,7 +67,7 @@ def _look(
     rows = connection.exec_driver_sql(
         f"""
 WITH texts AS (
-    SELECT received_at, unnest(json_extract(payload, {path_list(paths)})::VARCHAR[]) AS v,
+    SELECT received_at, unnest(json_extract(payload, {field_list(paths)})::VARCHAR[]) AS v,
         unnest(range({len(paths)})) AS p
     FROM ({relation})
 )

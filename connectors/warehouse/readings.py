@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from models.mapping import Mapping, Reading
+from models.pointer import through_objects
 from models.sheets import Metric, Sheet, SheetColumn
 
 # What Python's years 1 to 9999 do not hold is none: DuckDB knows infinity and years before Christ, and cannot compute
@@ -12,11 +13,13 @@ _INSTANT = (
     " AND TIMESTAMPTZ '9999-12-30 00:00:00+00' THEN TRY_CAST({0} AS TIMESTAMPTZ) END"
 )
 
+_COUNT = "CASE WHEN regexp_full_match({0}, '-?[0-9]+(\\.0+)?') THEN TRY_CAST({0} AS BIGINT) END"
+
 # Of the text that DuckDB finds in a JSON value.
 READINGS = {
     Reading.TEXT: "{0}",
-    # A count may come as a number, or as a string that holds one.
-    Reading.COUNT: "TRY_CAST({0} AS BIGINT)",
+    # A count may come as a number, or as a string that holds one; DuckDB alone would round 1.5 to 2.
+    Reading.COUNT: _COUNT,
     Reading.NUMBER: "TRY_CAST({0} AS DOUBLE)",
     Reading.FLAG: "TRY_CAST({0} AS BOOLEAN)",
     # ISO 8601 with Z, +00:00 or +0000; seconds or milliseconds since 1970.
@@ -35,8 +38,6 @@ _OF_TYPE = {
     "TIMESTAMP WITH TIME ZONE": _INSTANT,
 }
 
-_METRIC = "CASE WHEN regexp_full_match({0}, '-?[0-9]+(\\.0+)?') THEN TRY_CAST({0} AS BIGINT) END"
-
 
 def literal(text: str) -> str:
     """Return the text as an SQL string."""
@@ -48,6 +49,16 @@ def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
+def field_at(path: str) -> str:
+    """Return the JSON Pointer of a field as an SQL string."""
+    return literal(through_objects(path))
+
+
+def field_list(paths: Sequence[str]) -> str:
+    """Return the JSON Pointers of fields as an SQL list."""
+    return path_list(list(map(through_objects, paths)))
+
+
 def path_list(paths: Sequence[str]) -> str:
     """Return JSON Pointers as an SQL list."""
     return "[" + ", ".join(map(literal, paths)) + "]::VARCHAR[]"
@@ -56,8 +67,8 @@ def path_list(paths: Sequence[str]) -> str:
 def of_type(kind: str, text: str) -> str:
     """Return the expression that reads a value of this column type out of a text expression."""
     if kind.endswith("[]"):
-        # A pointer such as /a/0 also leads into a list at /a, where there may be anything.
-        return f"TRY(from_json({text}, '[\"{kind.removesuffix('[]')}\"]'))"
+        # A pointer may lead where there is no list (see through_objects).
+        return f"CASE WHEN json_valid({text}) THEN from_json({text}, '[\"{kind.removesuffix('[]')}\"]') END"
     return _OF_TYPE[kind].format(text)
 
 
@@ -73,7 +84,7 @@ def column_value(column: SheetColumn, texts: Sequence[str]) -> str:
 
 def metric_of(text: str) -> str:
     """Return the expression of a count, given one of its text; no count is NULL."""
-    return _METRIC.format(text)
+    return _COUNT.format(text)
 
 
 class Found:
@@ -90,7 +101,7 @@ class Found:
 
     def lookup(self, payload: str = "payload") -> str:
         """Return the expression of all the texts: one pass over the JSON for any number of paths."""
-        return f"json_extract_string({payload}, {path_list(tuple(self._places))}) AS {self._name}"
+        return f"json_extract_string({payload}, {field_list(tuple(self._places))}) AS {self._name}"
 
     def column(self, column: SheetColumn) -> str:
         """Return the expression of a column, named as the column is."""
@@ -116,12 +127,11 @@ def counts_read(metrics: Sequence[Metric], found: Found) -> str:
 
 def counts_stored(metrics: Sequence[Metric], row: str) -> str:
     """Return the list of all counts, out of a row of `media` that was read by the same sheet."""
+    # A column of another type has lost digits, or has other text beside counts.
     counts = [
-        "NULL"
-        if metric.column is None
-        else f"{row}.{quoted(metric.column.name)}"
-        if metric.path is None
-        else metric_of(f"{row}.{quoted(metric.column.name)}::VARCHAR")
+        f"{row}.{quoted(metric.column.name)}"
+        if metric.column is not None and metric.column.type == "BIGINT"
+        else metric_of(f"json_extract_string({row}.payload, {field_at(metric.path or '')})")
         for metric in metrics
     ]
     return f"[{', '.join(counts)}]::BIGINT[]"
@@ -137,8 +147,11 @@ def content_text(mapping: Mapping) -> str:
 
     Within a JSON string a quote is escaped, so what looks like a key with a number is one.
     """
-    pair = f'"{mapping.count_key_pattern}":(?:"?-?[0-9]+(?:\\.0+)?"?|null)'
-    return f"regexp_replace({stable_text(mapping)}, {literal(f',{pair}|{pair},?')}, '', 'g')"
+    key, count = f'"{mapping.count_key_pattern}":', "-?[0-9]+(?:\\.0+)?"
+    pair = f'{key}(?:{count}|"{count}"|null)'
+    # A fraction is no count: the first alternative keeps it.
+    fraction = f"(,?{key}-?[0-9]+(?:\\.[0-9]*[1-9]|(?:\\.[0-9]+)?[eE]))"
+    return f"regexp_replace({stable_text(mapping)}, {literal(f'{fraction}|,{pair}|{pair},?')}, '\\1', 'g')"
 
 
 def digest(text: str) -> str:

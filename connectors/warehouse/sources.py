@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from connectors.warehouse.readings import literal
+from connectors.warehouse.readings import field_at
 
 
 def _list(path: str) -> str:
-    at = literal(path)
+    at = field_at(path)
     elements = f"from_json(json_extract(payload, {at}), '[\"JSON\"]')"
     others = f"list_filter({elements}, lambda element: json_type(element) NOT IN ('OBJECT', 'NULL'))"
     return f"CASE WHEN json_type(payload, {at}) = 'ARRAY' AND len({others}) = 0 THEN {elements} ELSE [] END"

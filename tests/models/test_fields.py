@@ -1,4 +1,3 @@
-from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
 from hypothesis import given
@@ -46,7 +45,7 @@ def test_the_registry_is_the_same_however_sightings_are_cut_into_calls(
     seen: list[Sighting], lengths: list[int]
 ) -> None:
     registry: Registry = {}
-    rest: Sequence[Sighting] = seen
+    rest = seen
     for length in lengths:
         registry, rest = register(registry, rest[:length], OWN), rest[length:]
     assert register(registry, rest, OWN) == register({}, seen, OWN)

@@ -65,14 +65,14 @@ def test_every_keyword_becomes_a_name_that_needs_no_quotes(db: duckdb.DuckDBPyCo
             assert refused(db, safe_name((key,))) == [], word
 
 
-def test_the_hidden_column_is_not_covered(db: duckdb.DuckDBPyConnection) -> None:
+def test_the_hidden_column_is_not_covered() -> None:
     assert safe_name(("rowid",)) == "rowid_"
 
 
 HOSTILE = (
     "", "_", "__", " ", ".", "1", "2026-01-01", "9lives", "½", "²", "١٢", "a'b", 'a"b', "a;DROP TABLE t", "--", "/*",
-    "$1", "?", "%s", "{0}", "\n", "\u00a0", "\u200b", "\ufeff", "é", "É", "ß", "ẞ", "İ", "ı", "ſ", "Å", "ﬁ", "日本",
-    "🍲", "ᾳ", "Ꭰ", "x" * 500, "ß" * 40, "日" * 70, "ROWID", "\ud800", "e\u0301",
+    "$1", "?", "%s", "{0}", "\n", "\u00a0", "\u200b", "\ufeff", "é", "É", "ß", "ẞ", "İ", "\u0131", "\u017f", "Å", "ﬁ",
+    "日本", "🍲", "ᾳ", "\u13a0", "x" * 500, "ß" * 40, "日" * 70, "ROWID", "\ud800", "e\u0301",
 )  # fmt: skip
 
 hostile_keys = st.lists(st.one_of(st.sampled_from(HOSTILE), st.text(max_size=70)), min_size=1, max_size=3).map(tuple)

@@ -7,9 +7,30 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from models.kinds import Keys
-from models.pointer import to_keys, to_pointer
+from models.pointer import through_objects, to_keys, to_pointer
 
-HOSTILE = ("", "a", "a.b", "a/b", "~", "~0", "~1", "~01", "'", '"', "\\", "$", "*", "#", "-", "0", "01", "[0]", " ", "é🍲")
+HOSTILE = (
+    "",
+    "a",
+    "a.b",
+    "a/b",
+    "~",
+    "~0",
+    "~1",
+    "~01",
+    "'",
+    '"',
+    "\\",
+    "$",
+    "*",
+    "#",
+    "-",
+    "0",
+    "01",
+    "[0]",
+    " ",
+    "é🍲",
+)
 
 keys = st.lists(
     st.one_of(
@@ -39,8 +60,21 @@ def test_duckdb_finds_the_value_at_a_pointer(db: duckdb.DuckDBPyConnection, path
     for key in reversed(path):
         document = {"other": 1, key: document}
     query = "SELECT json_extract_string(?::JSON, ?), json_extract_string(?::JSON, [?]::VARCHAR[])"
-    text, pointer = json.dumps(document), to_pointer(path)
-    assert db.execute(query, [text, pointer, text, pointer]).fetchall() == [("here", ["here"])]
+    text = json.dumps(document)
+    for asked in (to_pointer(path), through_objects(to_pointer(path))):
+        assert db.execute(query, [text, asked, text, asked]).fetchall() == [("here", ["here"])]
+
+
+@pytest.mark.parametrize("path", ["/a/0", "/a/12", "/0", "/a/0/b"])
+def test_a_path_through_objects_does_not_lead_into_a_list(db: duckdb.DuckDBPyConnection, path: str) -> None:
+    asked = through_objects(path)
+    for document in ('{"a":[{"b":1}]}', '["x"]', '{"a":["x"]}'):
+        assert db.execute("SELECT json_extract_string(?::JSON, ?)", [document, asked]).fetchall() == [(None,)]
+
+
+@pytest.mark.parametrize("path", ["/a", "/a/b", '/"/0', "/\\/0", "/*/0", "//0", "/a/-"])
+def test_other_pointers_are_asked_for_as_they_are(path: str) -> None:
+    assert through_objects(path) == path
 
 
 @pytest.mark.parametrize(
@@ -59,7 +93,9 @@ def test_a_person_writes_a_path_in_either_way(path: str, expected: Keys) -> None
     assert to_keys(path) == expected
 
 
-@pytest.mark.parametrize("path", ["", "owner", "$", "$.", "$..a", "$.a.", "$.a[0]", "$.*", '$."a"', "$a", "/a\0b", "$.\0"])
+@pytest.mark.parametrize(
+    "path", ["", "owner", "$", "$.", "$..a", "$.a.", "$.a[0]", "$.*", '$."a"', "$a", "/a\0b", "$.\0"]
+)
 def test_anything_else_is_no_path(path: str) -> None:
     with pytest.raises(ValueError, match=r"is no path: write it as \$\.owner\.username"):
         to_keys(path)

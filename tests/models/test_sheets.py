@@ -56,9 +56,7 @@ def test_a_discovered_column_reads_its_only_path() -> None:
 def test_a_candidate_has_a_column_of_its_own_once_it_would_be_read_away() -> None:
     known = registry(("/id", Kind.TEXT), ("/pk", Kind.INTEGER), ("/likes", Kind.INTEGER), ("/like_count", Kind.TEXT))
     assert len(sheets(MAPPING, known)[0].columns) == 2
-    more = registry(
-        ("/pk", Kind.SHADOWED), ("/likes", Kind.SHADOWED), ("/like_count", Kind.UNREADABLE), known=known
-    )
+    more = registry(("/pk", Kind.SHADOWED), ("/likes", Kind.SHADOWED), ("/like_count", Kind.UNREADABLE), known=known)
     assert columns(sheets(MAPPING, more)[0])[2:] == [
         ("pk", "BIGINT", ("/pk",)),
         ("likes", "BIGINT", ("/likes",)),
@@ -113,8 +111,8 @@ def test_the_table_of_a_list() -> None:
 def test_counts_are_the_canonical_ones_and_those_that_sound_like_one() -> None:
     known = registry(
         ("/saves", Kind.INTEGER), ("/viewCount", Kind.NUMBER), ("/stats", Kind.OBJECT), ("/stats/saves", Kind.TEXT),
-        ("/likes", Kind.INTEGER), ("/saves_total", Kind.INTEGER), ("/play_count", Kind.NULL), ("/account", Kind.INTEGER),
-        ("/counts", Kind.ROWS),
+        ("/likes", Kind.INTEGER), ("/saves_total", Kind.INTEGER), ("/play_count", Kind.NULL),
+        ("/account", Kind.INTEGER), ("/counts", Kind.ROWS),
     )  # fmt: skip
     known = registry(("/saves", Kind.INTEGER), resource="media_counts", known=known)
     media = sheets(MAPPING, known)[0]

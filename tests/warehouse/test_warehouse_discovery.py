@@ -1,8 +1,8 @@
 import json
-import math
 import re
 from collections.abc import Iterator, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,14 +10,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import Connection
 
+from connectors.warehouse.connection import connect
 from models.fields import AND_MORE, MOST_COLUMNS, MOST_FIELDS
 from models.mapping_built_in import BUILT_IN
-from models.pointer import to_keys, to_pointer
+from models.pointer import to_keys
 from models.tables import core_children, core_media
 from tests.warehouse.house import POSTS, STORIES, T0, House, Item, Row, Walk, at, emptied
 
 Night = list[list[Item]]
-Path = tuple[str, ...]
+Keys = tuple[str, ...]
 
 CANDIDATES = {path for column in BUILT_IN.columns for path in column.paths} | set(BUILT_IN.media_id)
 CHILD_CANDIDATES = {path for column in BUILT_IN.child_columns for path in column.paths}
@@ -111,17 +112,13 @@ def says(kind: str, found: object, value: object) -> bool:
     return type(found) is type(value) and found == value
 
 
-def under(item: object, keys: Path) -> Any:  # noqa: ANN401 - JSON is anything
+def under(item: object, keys: Keys) -> Any:  # noqa: ANN401 - JSON is anything
     for key in keys:
         item = item.get(key) if isinstance(item, dict) else None
     return item
 
 
-def leads_into_a_list(item: object, keys: Path) -> bool:
-    return any(isinstance(under(item, keys[:depth]), list) for depth in range(len(keys)))
-
-
-def paths(item: Item, above: Path = ()) -> Iterator[Path]:
+def paths(item: Item, above: Keys = ()) -> Iterator[Keys]:
     for key, value in item.items():
         keys = (*above, key)
         if "\0" not in key:
@@ -199,7 +196,7 @@ def check_table(
         if row["column_name"] is not None and row["type"] != "ROWS" and path not in candidates:
             assert (row["column_name"], row["type"]) == (row["name"], kind)
         for item, record in rows:
-            if kind is not None and not leads_into_a_list(item, keys):
+            if kind is not None:
                 assert says(kind, record[row["name"]], under(item, keys)), (path, kind, record[row["name"]], item)
     assert {name: kind for name, kind in there.items() if name not in own} == expected
 
@@ -266,7 +263,7 @@ lists_of_scalars = st.one_of(
 def stories(draw: st.DrawFn) -> list[Night]:
     keys = st.sampled_from(draw(st.lists(st.sampled_from(KEYS), min_size=2, max_size=5, unique=True)))
     # The same few kinds of value again and again: what all differs soon is but text.
-    favourites = st.sampled_from(draw(st.lists(scalars, min_size=2, max_size=3)))
+    favourites = st.sampled_from(draw(st.lists(st.one_of(scalars, lists_of_scalars), min_size=2, max_size=3)))
     leaves = st.one_of(favourites, favourites, scalars, lists_of_scalars)
     values = st.recursive(
         leaves,
@@ -299,3 +296,199 @@ def test_columns_say_what_payloads_say_however_pages_are_cut_into_folds(
         house = emptied(open_house)
         land(house, nights, some)
         assert contents(house) == at_once
+
+
+# What was found by the above, or must not wait for it.
+
+NOON = datetime.fromisoformat("2026-02-28T12:00:00Z")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "kind", "found"),
+    [
+        (True, False, "BOOLEAN", (True, False)),
+        (7, -(2**63), "BIGINT", (7, -(2**63))),
+        (7, 1.5, "DOUBLE", (7.0, 1.5)),
+        (7, "1.50", "VARCHAR", ("7", "1.50")),
+        ("1.50", 7, "VARCHAR", ("1.50", "7")),
+        (7, 2**63, "VARCHAR", ("7", "9223372036854775808")),
+        (1.5, 2**70, "VARCHAR", ("1.5", str(2**70))),
+        (True, 1, "VARCHAR", ("true", "1")),
+        ("2026-02-28T12:00:00Z", "2026-02-28T13:00:00+0100", "TIMESTAMP WITH TIME ZONE", (NOON, NOON)),
+        ("2026-02-28T13:00:00+0100", "soon", "VARCHAR", ("2026-02-28T13:00:00+0100", "soon")),
+        (None, "2026-02-28T12:00:00Z", "TIMESTAMP WITH TIME ZONE", (None, NOON)),
+        ("2026-02-28T12:00:00", None, "VARCHAR", ("2026-02-28T12:00:00", None)),
+        ([1], [2, None], "BIGINT[]", ([1], [2, None])),
+        ([1], [1.5], "DOUBLE[]", ([1.0], [1.5])),
+        ([1], ["x"], "VARCHAR[]", (["1"], ["x"])),
+        ([1], [2**70], "VARCHAR[]", (["1"], [str(2**70)])),
+        ([], [1], "BIGINT[]", ([], [1])),
+        ([], "x", "VARCHAR", ("[]", "x")),
+        ([1], 1, "VARCHAR", ("[1]", "1")),
+        ([1, "x"], [1], "VARCHAR", ('[1,"x"]', "[1]")),
+        ([[1]], None, "VARCHAR", ("[[1]]", None)),
+        ({"y": 1}, "x", "VARCHAR", ('{"y":1}', "x")),
+        ([{"y": 1}], "x", "VARCHAR", ('[{"y":1}]', "x")),
+        ([1, {"y": 1}], [{"y": 1}], "VARCHAR", ('[1,{"y":1}]', '[{"y":1}]')),
+        ([{}], None, "VARCHAR", ("[{}]", None)),
+    ],
+)
+@pytest.mark.parametrize("at_once", [True, False])
+def test_a_column_widens_and_is_read_again(
+    house: House, before: object, after: object, kind: str, found: Row, *, at_once: bool
+) -> None:
+    land(house, [[[{"id": "1", "x": before}], [{"id": "2", "x": after}]]], [not at_once])
+    assert columns(house, "media")["x"] == kind
+    assert tuple(value for (value,) in house.rows("SELECT x FROM core.media ORDER BY media_id")) == found
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [["99999999999999999999"], [1]],
+        [[2**70, "x"], [1]],
+        [None, "2026-01-01T00:00:00Z", None],
+        ["x", "2026-01-01T00:00:00Z", 1],
+        ["2026-01-01T00:00:00Z", "x"],
+        [[{"y": "x"}, {"y": 1}], [{"y": "2026-01-01T00:00:00Z"}]],
+        [[{"y": 2**70}, {"y": "x"}], [{"y": 1}]],
+        [[{"y": 1}, {"Y": 2}], [{"Y": 3}], [{"y": {}}]],
+        [[1, {"y": "2026-01-01T00:00:00Z"}], [{"y": "x"}]],
+        [[1, {"y": "x"}], [{"y": 5}]],
+        [[], [{"y": []}], [{"y": [1]}]],
+        [{"0": [1]}, ["x"]],
+        [{"y": 1, "Y": "x"}, {"y_2": True}, {"Y": None}],
+        [{"y": []}, {"y": {}}, {"y": 1}],
+    ],
+)
+def test_these_are_the_same_folded_page_by_page(house: House, values: list[object]) -> None:
+    items: list[Item] = [{"id": str(number), "x": value} for number, value in enumerate(values)]
+    found: list[dict[str, Any]] = []
+    for cut in (True, False):
+        house = emptied(house.connection)
+        land(house, [[[item] for item in items]], [cut])
+        check(house, [[items]])
+        found.append(contents(house))
+    assert found[0] == found[1]
+
+
+def test_null_and_what_is_empty_needs_no_column(house: House) -> None:
+    house.walk(POSTS, "p", 0, [{"id": "1", "n": None, "l": [], "o": {}, "ln": [None], "r": [{"l": [], "o": {}}]}])
+    assert set(columns(house, "media")) == {column.name for column in core_media.c}
+    assert columns(house, "media_r").keys() == {*KEY, "position"}
+    assert house.rows("SELECT position FROM core.media_r") == [(0,)]
+    assert {path: row["column_name"] for path, row in fields(house, "media").items()} == {
+        "/id": "media_id", "/n": None, "/l": None, "/o": None, "/ln": None, "/r": "media_r",
+    }  # fmt: skip
+
+
+def test_several_columns_may_be_added_and_widened_in_a_file_by_one_fold(path: Path) -> None:
+    first: Item = {"id": "1", "likes": 1, "caption": "a", "w": 1, "v": 2, "e": [], "o": {"x": 1}, "t": [1]}
+    second: Item = {
+        "id": "1", "like_count": 2, "likes": 3, "text": "b", "caption": {"text": "c"}, "w": "x", "v": 0.5, "e": ["y"],
+        "o": 5, "t": [{"z": 1}],
+    }  # fmt: skip
+    third: Item = {"id": "2", "like_count": 2, "likes": 3, "caption": "d", "text": "e"}
+    with connect(path) as connection:
+        kept = House(connection)
+        nights: list[Night] = [[[first]], [[second, third]]]
+        land(kept, nights, [True])
+        check(kept, nights)
+    with connect(path) as connection:
+        check(House(connection), nights)
+
+
+@pytest.mark.parametrize("name", ["position", "seq", "counts", "found", "received_at", "page", "walk_id", "payload"])
+def test_a_field_may_be_called_as_the_fold_calls_its_own(house: House, name: str) -> None:
+    item: Item = {"id": "1", name: "x", "tags": [{name: "y", "media_id": "z", "surface": 1, "account_id": 2}]}
+    nights: list[Night] = [[[item], [{**item, "id": "2", "caption": "a"}]], [[{**item, "caption": "b"}]]]
+    land(house, nights, [True])
+    check(house, nights)
+
+
+def test_the_page_after_too_many_fields_folds_like_any_other(house: House) -> None:
+    many = {f"f{number}": number for number in range(MOST_FIELDS + 10)}
+    house.walk(POSTS, "p", 0, [{"id": "1", **many}])
+    house.walk(STORIES, "s", 1, [{"id": "1", "later": 1, "f0": "x", "f299": 1}])
+    assert house.row("SELECT f0, f298 FROM core.media WHERE surface = 'posts'") == ("0", 298)
+    there = columns(house, "media").keys() - {column.name for column in core_media.c}
+    assert there == {f"f{number}" for number in range(MOST_COLUMNS - 1)}
+    found = fields(house, "media")
+    assert len(found) == MOST_FIELDS + 1
+    assert {key: found[AND_MORE][key] for key in ("column_name", "type", "name")} == {
+        "column_name": None, "type": None, "name": "",
+    }  # fmt: skip
+    assert found["/f400"]["column_name"] is None
+    assert "/later" not in found
+
+
+def test_kinds_are_known_since_the_page_that_showed_them_first(house: House) -> None:
+    land(house, [[[{"id": "1", "x": 1}], [{"id": "2", "x": 2.5}], [{"id": "3", "x": 3}]]], [False])
+    (kinds,) = house.row("SELECT kinds FROM core.fields WHERE path = '/x'")
+    assert json.loads(kinds) == {"integer": T0.isoformat(), "number": at(1).isoformat()}
+    assert house.row("SELECT first_seen_at, last_type_change_at FROM core.fields WHERE path = '/x'") == (T0, at(1))
+
+
+def test_a_key_that_looks_like_an_index_does_not_lead_into_a_list(house: House) -> None:
+    items: list[Item] = [{"id": "1", "a": {"0": [1]}}, {"id": "2", "a": ["x"]}, {"id": "3", "a": [["y"]]}]
+    for cut in (True, False):
+        house = emptied(house.connection)
+        land(house, [[[item] for item in items]], [cut])
+        check(house, [[items]])
+        assert house.rows("SELECT a__0 FROM core.media ORDER BY media_id") == [([1],), (None,), (None,)]
+
+
+def test_where_it_does_it_stops_no_fold(house: House) -> None:
+    """DuckDB cannot name these keys but by a pointer."""
+    items: list[Item] = [{"id": "1", 'a"': {"0": [1]}}, {"id": "2", 'a"': ["x"]}, {"id": "3", 'a"': [["y"]]}]
+    land(house, [[[item] for item in items]], [True])
+    assert house.rows("SELECT a__0 FROM core.media ORDER BY media_id") == [([1],), (None,), ([None],)]
+
+
+def test_what_is_no_object_among_objects_leaves_its_place_or_the_whole_list_to_json(house: House) -> None:
+    items = [{"id": "1", "t": [{"a": 1}, None, {"a": 2}]}, {"id": "2", "t": [{"a": 3}, 4]}]
+    house.walk(POSTS, "p", 0, items)
+    assert house.rows("SELECT media_id, position, a FROM core.media_t") == [("1", 0, 1), ("1", 2, 2)]
+    assert house.rows("SELECT t FROM core.media ORDER BY media_id") == [
+        ('[{"a":1},null,{"a":2}]',), ('[{"a":3},4]',),
+    ]  # fmt: skip
+
+
+def test_a_candidate_is_not_read_away(house: House) -> None:
+    items: list[Item] = [
+        {"id": "1", "like_count": 5, "likes": 6},
+        {"id": "2", "likes": 7},
+        {"id": "3", "like_count": "many"},
+        {"id": "4", "like_count": 1.5},
+    ]
+    for cut in (True, False):
+        house = emptied(house.connection)
+        land(house, [[[item] for item in items]], [cut])
+        assert house.rows("SELECT like_count, likes, like_count_2 FROM core.media ORDER BY media_id") == [
+            (5, 6, "5"), (7, 7, None), (None, None, "many"), (None, None, "1.5"),
+        ]  # fmt: skip
+
+
+def test_children_of_all_candidate_lists_stand_one_after_another(house: House) -> None:
+    item: Item = {
+        "id": "1",
+        "carousel": [{"id": "c", "w": 1}],
+        "children": {"data": [{"id": "a"}, {"id": "b", "w": "x"}]},
+    }
+    nights: list[Night] = [[[{"id": "1", "carousel": [{"pk": "z"}]}], [item]]]
+    for cut in (True, False):
+        house = emptied(house.connection)
+        land(house, nights, [cut])
+        check(house, nights)
+        assert house.rows("SELECT position, child_id, w FROM core.media_children ORDER BY 1") == [
+            (0, "a", None), (1, "b", "x"), (2, "c", "1"),
+        ]  # fmt: skip
+
+
+def test_children_of_an_item_that_loses_them_are_gone(house: House) -> None:
+    nights: list[Night] = [
+        [[{"id": "1", "t": [{"a": 1}]}, {"id": "2", "t": [{"a": 2}]}]],
+        [[{"id": "1"}, {"id": "2", "t": []}]],
+    ]
+    land(house, nights, [True])
+    assert house.value("SELECT count(*) FROM core.media_t") == 0

@@ -146,7 +146,9 @@ def test_a_count_found_later_begins_when_it_is_met(house: House) -> None:
 def test_a_count_among_fractions_is_still_read_whole(house: House, written: list[object]) -> None:
     nights(house, *({"caption": str(night), "saves": value} for night, value in enumerate(written)))
     walk = Walk(POSTS, "again", at(96))
-    house.land(*(walk.page([{"id": "2", "caption": str(n), "saves": value}], at(96 + n)) for n, value in enumerate(written)))
+    house.land(
+        *(walk.page([{"id": "2", "caption": str(n), "saves": value}], at(96 + n)) for n, value in enumerate(written))
+    )
     house.fold()
     one, other = (
         house.rows(f"SELECT value FROM core.media_metrics WHERE media_id = '{number}' ORDER BY observed_at")

@@ -1,0 +1,208 @@
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from connectors.warehouse.contents import snapshot_tables
+from connectors.warehouse.publish import publish
+from connectors.warehouse.rebuild import rebuild_stored
+from connectors.warehouse.snapshot import open_snapshot
+from models.fields import MOST_FIELDS
+from models.mapping import ColumnMapping, Reading
+from models.mapping_built_in import BUILT_IN
+from models.tables import SNAPSHOT
+from models.views import views
+from tests.warehouse.house import POSTS, STORIES, House, Item, Row, at
+
+
+@pytest.fixture
+def snapshot(tmp_path: Path) -> Path:
+    return tmp_path / "analytics.duckdb"
+
+
+def put(house: House, snapshot: Path) -> None:
+    publish(house.connection, snapshot, at=at(60), version="1.2.3")
+
+
+def ask(snapshot: Path, query: str) -> list[Row]:
+    with open_snapshot(snapshot) as opened:
+        return opened.ask(query).rows
+
+
+def columns(snapshot: Path, table: str) -> list[tuple[str, str]]:
+    rows = ask(
+        snapshot,
+        f"SELECT column_name, data_type FROM duckdb_columns() WHERE table_name = '{table}' ORDER BY column_index",
+    )
+    return [(str(name), str(kind)) for name, kind in rows]
+
+
+def declared(table: str) -> list[str]:
+    return [column.name for column in SNAPSHOT.tables[table].c]
+
+
+def items_of(snapshot: Path, resource: str = "media") -> dict[str, int | None]:
+    rows = ask(snapshot, f"SELECT path, items FROM fields WHERE resource = '{resource}'")
+    return {str(path): items for path, items in rows}
+
+
+def walk(house: House, items: Sequence[Item], *, hour: float = 0) -> None:
+    house.walk(POSTS, f"walk {hour}", hour, [{"id": str(number), **item} for number, item in enumerate(items)])
+
+
+HOSTILE = {
+    "it's": 1,
+    'a"b': "x",
+    "; DROP TABLE media": True,
+    "🍲": [1],
+    "é": {"~/": 2.5},
+    "order": "2026-01-01T00:00:00Z",
+}
+
+
+def test_discovered_columns_follow_the_declared_ones_in_the_order_of_their_meeting(
+    house: House, snapshot: Path
+) -> None:
+    walk(house, [{"z": 1, "n": None, "likes": 1}, {"y": "x", "z": 2.5}])
+    walk(house, [{"n": True, "a": [1], "o": {"p": "2026-01-01T00:00:00Z"}}], hour=24)
+    put(house, snapshot)
+    there = columns(snapshot, "media")
+    assert [name for name, _ in there[: -len(("z", "n", "y", "a", "o__p"))]] == declared("media")
+    assert there[len(declared("media")) :] == [
+        ("z", "DOUBLE"), ("n", "BOOLEAN"), ("y", "VARCHAR"), ("a", "BIGINT[]"), ("o__p", "TIMESTAMP WITH TIME ZONE"),
+    ]  # fmt: skip
+    assert ask(snapshot, "SELECT media_id, z, n, y, a FROM media ORDER BY 1") == [
+        ("0", None, True, None, [1]), ("1", 2.5, None, "x", None),
+    ]  # fmt: skip
+
+
+def test_every_table_view_and_column_has_a_comment(house: House, snapshot: Path) -> None:
+    walk(house, [{**HOSTILE, "children": [{"id": "c", **HOSTILE}], "it's tags": [HOSTILE]}])
+    put(house, snapshot)
+    for what in ("tables", "views", "columns"):
+        internal = "" if what == "tables" else "AND NOT internal"
+        assert ask(snapshot, f"FROM duckdb_{what}() WHERE coalesce(comment, '') = '' {internal}") == []
+    query = "SELECT column_name, comment FROM duckdb_columns() WHERE table_name = 'media'"
+    comments = {str(name): comment for name, comment in ask(snapshot, query)}
+    assert comments["it_s"] == "Discovered: what items carry at /it's (integer)."
+    assert comments["é_2"] == "Discovered: what items carry at /é/~0~1 (number)."
+    assert ask(snapshot, "SELECT comment FROM duckdb_tables() WHERE table_name = 'media_it_s_tags'") == [
+        ("Discovered: the objects in the list that items carry at /it's tags, one row each.",)
+    ]
+
+
+def test_the_tables_are_the_declared_ones_and_one_for_each_list_of_objects(house: House, snapshot: Path) -> None:
+    walk(house, [{"tags": [{"a": 1}], "children": [{"id": "c"}], "stats": {"days": [{"n": 1}]}}])
+    put(house, snapshot)
+    names = {str(name) for (name,) in ask(snapshot, "SELECT table_name FROM duckdb_tables()")}
+    assert names == {table.name for table in SNAPSHOT.sorted_tables} | {"media_tags", "media_stats__days"}
+    assert [name for name, _ in columns(snapshot, "media_tags")] == [*declared("media_children")[:4], "a"]
+    nullable = "SELECT column_name FROM duckdb_columns() WHERE table_name = 'media_tags' AND NOT is_nullable"
+    assert [name for (name,) in ask(snapshot, nullable)] == declared("media_children")[:4]
+
+
+def test_the_fields_are_counted_last(house: House) -> None:
+    walk(house, [{"tags": [{"a": 1}]}])
+    with house.connection.begin():
+        tables = snapshot_tables(house.connection, "next.main")
+    assert [table.name for table in tables][-2:] == ["media_tags", "fields"]
+    assert sum(table.name == "fields" for table in tables) == 1
+    assert {table.name for table in tables if table.select is None} == {"published"}
+
+
+def test_child_tables_lie_sorted(house: House, snapshot: Path) -> None:
+    walk(house, [{"children": [{"id": f"c{n}"} for n in range(3)], "tags": [{"a": n} for n in range(3)]}] * 12)
+    house.walk(STORIES, "s", 1, [{"id": "1", "tags": [{"a": 1}]}])
+    walk(house, [{"children": [{"id": "new"}], "tags": [{"a": 9}]}], hour=24)
+    put(house, snapshot)
+    for table in ("media_children", "media_tags"):
+        rows = ask(snapshot, f"SELECT account_id, surface, media_id, position FROM {table} ORDER BY rowid")
+        assert rows == sorted(rows)
+    assert ask(snapshot, "SELECT count(*), count(DISTINCT media_id) FROM media_tags") == [(35, 12)]
+
+
+def test_fields_say_how_many_items_carry_them(house: House, snapshot: Path) -> None:
+    walk(
+        house,
+        [
+            {"like_count": 5, "x": 1, "caption": {"text": "a"}, "o": {"p": 1}, "n": None, "tags": [{"a": 1}, {"a": 2}]},
+            {"likes": 6, "x": "y", "caption": "b", "tags": [{"b": None}], "l": []},
+            {"likes": 7, "like_count": 8, "tags": [], "l": [1]},
+            {"like_count": "many"},
+        ],
+    )
+    put(house, snapshot)
+    assert items_of(snapshot) == {
+        "/id": 4, "/like_count": 3, "/likes": 2, "/x": 2, "/caption": 2, "/caption/text": 1, "/o": None, "/o/p": 1,
+        "/n": None, "/tags": 2, "/l": 2,
+    }  # fmt: skip
+    assert items_of(snapshot, "media_tags") == {"/a": 2, "/b": None}
+
+
+def test_of_a_path_that_cannot_always_be_read_every_item_counts(house: House, snapshot: Path) -> None:
+    walk(house, [{"like_count": 5}, {"like_count": "many"}])
+    put(house, snapshot)
+    assert items_of(snapshot)["/like_count"] == 2
+
+
+def test_fields_without_a_column_are_counted_in_the_payloads(house: House, snapshot: Path) -> None:
+    many = {f"f{number}": number for number in range(MOST_FIELDS + 1)}
+    walk(house, [many, {"f599": None, "f598": 1}])
+    put(house, snapshot)
+    counted = items_of(snapshot)
+    assert (counted["/f0"], counted["/f400"], counted[""]) == (1, 1, None)
+    assert len(columns(snapshot, "media")) < MOST_FIELDS
+
+
+def test_fields_tell_where_they_are_found(house: House, snapshot: Path) -> None:
+    walk(house, [{"caption": "a", "x": 1, "o": {}, "tags": [{"a": 1}], "children": [{"pk": 1}]}])
+    put(house, snapshot)
+    rows = ask(snapshot, "SELECT resource, path, column_name, type FROM fields ORDER BY ALL")
+    assert rows == [
+        ("media", "/caption", "caption", "VARCHAR"),
+        ("media", "/children", "media_children", "ROWS"),
+        ("media", "/id", "media_id", "VARCHAR"),
+        ("media", "/o", None, None),
+        ("media", "/tags", "media_tags", "ROWS"),
+        ("media", "/x", "x", "BIGINT"),
+        ("media_children", "/pk", "child_id", "VARCHAR"),
+        ("media_tags", "/a", "a", "BIGINT"),
+    ]
+
+
+def test_what_fields_name_is_there(house: House, snapshot: Path) -> None:
+    walk(house, [{**HOSTILE, "like_count": 1, "likes": 2, "children": [HOSTILE], "tags": [{"id": "1", **HOSTILE}]}])
+    put(house, snapshot)
+    query = """
+SELECT f.resource, f.column_name, f.type FROM fields AS f
+LEFT JOIN duckdb_columns() AS c ON c.table_name = f.resource AND c.column_name = f.column_name
+WHERE f.type <> 'ROWS' AND c.data_type IS DISTINCT FROM f.type
+"""
+    assert ask(snapshot, query) == []
+    query = "SELECT column_name FROM fields ANTI JOIN duckdb_tables() AS t ON t.table_name = column_name"
+    assert ask(snapshot, f"{query} WHERE type = 'ROWS'") == []
+
+
+def test_mapped_columns_stand_before_discovered_ones(house: House, snapshot: Path) -> None:
+    extra = ColumnMapping("rating", Reading.NUMBER, ("/stars", "/rating"))
+    child = ColumnMapping("alt_text", Reading.TEXT, ("/alt",))
+    mapping = replace(BUILT_IN, columns=(*BUILT_IN.columns, extra), child_columns=(*BUILT_IN.child_columns, child))
+    with house.connection.begin():
+        rebuild_stored(house.connection, mapping)
+    walk(house, [{"x": 1, "rating": "4.5", "children": [{"alt": "a", "w": 1}]}, {"stars": 3}])
+    put(house, snapshot)
+    assert columns(snapshot, "media")[len(declared("media")) :] == [("rating", "DOUBLE"), ("x", "BIGINT")]
+    assert columns(snapshot, "media_children")[-2:] == [("alt_text", "VARCHAR"), ("w", "BIGINT")]
+    assert ask(snapshot, "SELECT rating FROM media ORDER BY media_id") == [(4.5,), (3.0,)]
+    assert ask(snapshot, "SELECT alt_text, w FROM media_children") == [("a", 1)]
+    comments = "SELECT comment FROM duckdb_columns() WHERE column_name IN ('rating', 'alt_text')"
+    assert ask(snapshot, comments) == [("Mapped in gramhouse.toml.",)] * 2
+
+
+def test_an_empty_warehouse_has_every_declared_table_and_view(house: House, snapshot: Path) -> None:
+    put(house, snapshot)
+    for table in SNAPSHOT.sorted_tables:
+        assert [name for name, _ in columns(snapshot, table.name)] == declared(table.name)
+    for view in views():
+        assert ask(snapshot, f"SELECT count(*) FROM {view.name}") == [(0,)]
