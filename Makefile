@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 COMPAT := $(VENV)/compat
-NEXT_DUCKDB := duckdb>=2,<3
+NEXT_DUCKDB := duckdb==2.0.0
 PIP_INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check --no-input
 
 .DEFAULT_GOAL := help
@@ -32,7 +32,7 @@ imports: $(VENV)/.dev
 	$(BIN)/lint-imports
 
 unit: $(VENV)/.dev ## The tests alone.
-	$(BIN)/pytest
+	$(BIN)/pytest -n auto --dist worksteal
 
 compat: $(VENV)/.dev $(COMPAT)/.made ## What this DuckDB writes, the next one reads; it passes the readers' tests, too.
 	rm -rf $(COMPAT)/files

@@ -29,6 +29,11 @@ SELECT
 FROM kept
 """
 
+# Most folds hold pages of media alone.
+_ANYTHING = """
+SELECT EXISTS (FROM folding WHERE resource = 'accounts') OR EXISTS (FROM finished WHERE resource = 'accounts')
+"""
+
 # Of a key written twice Python reads the last and DuckDB the first, which may be null.
 _SIGHTINGS = """
 CREATE OR REPLACE TEMP TABLE account_sightings AS SELECT * FROM account_records WHERE is_account
@@ -126,7 +131,9 @@ WHERE w.resource = 'accounts' AND accounts.walk_id <> w.walk_id AND accounts.rem
 
 def fold_accounts(connection: Connection) -> None:
     """Fold the catalogue pages among `folding`, and mark what the walks in `finished` did not list."""
-    sight = (_RECORDS, _SIGHTINGS)
+    connection.exec_driver_sql(_RECORDS)
+    if not connection.exec_driver_sql(_ANYTHING).scalar():
+        return
     follow_status = (_PERIODS, _CLOSE_PERIODS, _OPEN_PERIODS)
-    for statement in (*sight, *follow_status, _FOLDED, *_REPLACE, _TOUCH_SET_ASIDE, _REMOVE):
+    for statement in (_SIGHTINGS, *follow_status, _FOLDED, *_REPLACE, _TOUCH_SET_ASIDE, _REMOVE):
         connection.exec_driver_sql(statement)

@@ -18,10 +18,14 @@ WITH line AS (
     FROM media_read
     WHERE _seq > getvariable('slice_begin') AND _seq <= getvariable('slice_end')
     UNION ALL
-    SELECT m.account_id, m.surface, m.media_id, -1, -1, m.content_changed_at,
-        coalesce(m.content_digest, {digest}), {counts}
+    SELECT m.account_id, m.surface, m.media_id, -1, -1, m.content_changed_at, t.content_digest, {counts}
     FROM core.media AS m JOIN media_touched AS t USING (account_id, surface, media_id)
-    WHERE t.news > 0
+    WHERE t.news > 0 AND t.content_digest IS NOT NULL
+    UNION ALL
+    -- Rows of an older gramhouse. By themselves, because payloads are read for them, and most of the time for none.
+    SELECT m.account_id, m.surface, m.media_id, -1, -1, m.content_changed_at, {digest}, {counts}
+    FROM core.media AS m JOIN media_touched AS t USING (account_id, surface, media_id)
+    WHERE t.news > 0 AND NOT t.is_new AND t.content_digest IS NULL
 )
 SELECT
     *, content_digest IS DISTINCT FROM lag(content_digest) OVER item AS begins, lag(counts) OVER item AS counts_before,

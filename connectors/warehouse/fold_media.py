@@ -101,7 +101,7 @@ SELECT
     s.account_id, s.surface, s.media_id,
     m.media_id IS NULL AS is_new, m.removed_at IS NOT NULL AS was_removed,
     coalesce(m.first_seen_at, s.first_received_at) AS first_seen_at, s.first_received_at AS returned_at,
-    m.content_changed_at, coalesce(n.news, 0) AS news, n.changed_at, n.seq, n.position
+    m.content_changed_at, m.content_digest, coalesce(n.news, 0) AS news, n.changed_at, n.seq, n.position
 FROM seen AS s
 LEFT JOIN news AS n USING (account_id, surface, media_id)
 LEFT JOIN core.media AS m USING (account_id, surface, media_id)
@@ -187,6 +187,9 @@ class MediaFold:
         media, *children = self._sheets
         run = self._connection.exec_driver_sql
         run(_TOUCHED)
+        counts = {name: int(value) for name, value in run(_COUNT).mappings().one().items()}
+        if not any(counts.values()):
+            return counts
         fold_history(self._connection, self._mapping, media.metrics)
         fold_children(self._connection, children)
         names = "".join(f", r.{quoted(column.name)}" for column in media.columns)
@@ -197,4 +200,4 @@ class MediaFold:
             "INSERT INTO core.media BY NAME SELECT * FROM media_returned",
         ):
             run(statement)
-        return {name: int(value) for name, value in run(_COUNT).mappings().one().items()}
+        return counts

@@ -84,10 +84,11 @@ def _api(settings: Settings) -> Finding:
 
 
 def _folder(settings: Settings) -> Iterator[Finding]:
-    for name, path in (("warehouse", settings.warehouse), ("snapshot", settings.snapshot)):
-        folder = path.parent
-        while not folder.exists():
-            folder = folder.parent
+    folders = [("warehouse", settings.warehouse.parent), ("snapshot", settings.snapshot.parent)]
+    if settings.archive is not None:
+        folders.append(("archive", settings.archive))
+    for name, wanted in folders:
+        folder = next(there for there in (wanted, *wanted.parents) if there.exists())
         if not os.access(folder, os.W_OK):
             mend = f"{folder} cannot be written: mend its rights, or set {PREFIX}{name.upper()} elsewhere."
             yield Finding(name, "bad", mend)

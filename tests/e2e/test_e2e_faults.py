@@ -99,7 +99,8 @@ def test_a_malformed_account_goes_to_quarantine_and_its_page_lands(operator: Ope
 def test_fields_the_contract_does_not_know_are_recorded(operator: Operator, service: Service) -> None:
     service.faults({"action": "extra_item_field", "operation": "accounts"}, {"action": "extra_page_field"})
     operator.sync()
-    assert {row[0] for row in operator.ask("SELECT resource FROM fields")} == {"account", "account_page", "media_page"}
+    met = {row[0] for row in operator.ask("SELECT resource FROM fields")}
+    assert met >= {"account", "account_page", "media_page"}
     assert_in_step(operator, service)
 
 

@@ -29,7 +29,7 @@ ROUNDS = st.lists(
 
 
 @settings(
-    max_examples=4,
+    max_examples=3,
     deadline=None,
     derandomize=True,
     database=None,

@@ -94,7 +94,7 @@ ROUNDS = st.lists(
 
 
 @settings(
-    max_examples=4,
+    max_examples=3,
     deadline=None,
     derandomize=True,
     database=None,
