@@ -2,7 +2,6 @@
 
 import os
 import random
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
@@ -11,9 +10,6 @@ from pathlib import Path
 
 from connectors.source.client import ApiClient
 from connectors.warehouse.errors import WarehouseUnusable
-from connectors.warehouse.rebuild import Reread, rebuild_stored
-from connectors.warehouse.replay import Rebuilt, rebuild_from_archive
-from connectors.warehouse.retry import Plan, Staying, plan_retry, retry, staying
 from connectors.warehouse.writer import open_warehouse
 from flows.clock import SystemClock
 from flows.pipeline import RunOrder, new_id
@@ -36,7 +32,7 @@ def order(settings: Settings, kind: str = "sync") -> RunOrder:
     return RunOrder(kind, settings.snapshot, within, release())
 
 
-def _check_snapshot(snapshot: Path, warehouse: Path) -> None:
+def check_snapshot(snapshot: Path, warehouse: Path) -> None:
     """Find out before a night of walking, and not after it, that nothing could be published."""
     folder = snapshot.parent
     message = f"cannot write {snapshot}"
@@ -55,7 +51,7 @@ def _check_snapshot(snapshot: Path, warehouse: Path) -> None:
         raise WarehouseUnusable(message)
 
 
-def _check_archive(archive: Path | None) -> None:
+def check_archive(archive: Path | None) -> None:
     """Find out before a night of walking, and not in it, that nothing could be archived."""
     if archive is None:
         return
@@ -76,8 +72,8 @@ async def means(settings: Settings, activity: str) -> AsyncIterator[Means]:
     Raises SettingsError, WarehouseBusy and WarehouseUnusable, each before anything was asked of the API.
     """
     clock = SystemClock()
-    _check_snapshot(settings.snapshot, settings.warehouse)
-    _check_archive(settings.archive)
+    check_snapshot(settings.snapshot, settings.warehouse)
+    check_archive(settings.archive)
     try:
         client = ApiClient(settings.address(), settings.key(), clock=clock, concurrency=settings.concurrency + 1)
     except ValueError as error:
@@ -96,84 +92,3 @@ async def means(settings: Settings, activity: str) -> AsyncIterator[Means]:
             walk_expired=settings.walk_expired,
             mapping=settings.media_mapping(),
         )
-
-
-async def publish_now(settings: Settings) -> int:
-    """Fold what has landed and publish it; return the snapshot's size in bytes.
-
-    Raises WarehouseBusy and WarehouseUnusable, the latter also when there is no warehouse yet.
-    """
-    if not settings.warehouse.exists():
-        message = f"There is no warehouse at {settings.warehouse} yet: `gramhouse sync` makes one."
-        raise WarehouseUnusable(message)
-    _check_snapshot(settings.snapshot, settings.warehouse)
-    _check_archive(settings.archive)
-    clock = SystemClock()
-    opening = open_warehouse(
-        settings.warehouse, "gramhouse publish", now=clock.now(), archive=settings.archive, new_id=new_id
-    )
-    async with opening as warehouse:
-        await warehouse.fold()
-        return await warehouse.publish(settings.snapshot, at=clock.now(), version=release())
-
-
-async def retry_now(settings: Settings) -> tuple[Plan, tuple[Staying, ...], int]:
-    """Read the quarantined media items again, and publish.
-
-    Return what became rows, what stays in quarantine, and the snapshot's size in bytes. Should it be stopped, what it
-    had not come to is still in quarantine.
-
-    Raises WarehouseBusy and WarehouseUnusable, the latter also when there is no warehouse yet.
-    """
-    if not settings.warehouse.exists():
-        message = f"There is no warehouse at {settings.warehouse} yet: `gramhouse sync` makes one."
-        raise WarehouseUnusable(message)
-    _check_snapshot(settings.snapshot, settings.warehouse)
-    _check_archive(settings.archive)
-    clock = SystemClock()
-    opening = open_warehouse(
-        settings.warehouse, "gramhouse quarantine --retry", now=clock.now(), archive=settings.archive, new_id=new_id
-    )
-    async with opening as warehouse:
-        await warehouse.fold()
-        plan = await warehouse.transact(plan_retry)
-        for batch in plan.batches:
-            await warehouse.transact(retry, batch, now=clock.now())
-        stay = await warehouse.transact(staying)
-        return plan, stay, await warehouse.publish(settings.snapshot, at=clock.now(), version=release())
-
-
-def rebuild_archived(settings: Settings, *, force: bool) -> Rebuilt:
-    """Make the warehouse anew from the archive; nothing of it is published yet.
-
-    Raises SettingsError when no archive is set, WarehouseBusy and WarehouseUnusable.
-    """
-    if settings.archive is None:
-        message = "No archive: set GRAMHOUSE_ARCHIVE to the folder in which earlier syncs kept their pages."
-        raise SettingsError(message)
-    since = SystemClock().now().isoformat(timespec="seconds")
-    return rebuild_from_archive(
-        settings.warehouse,
-        settings.archive,
-        since=since,
-        pause=time.sleep,
-        mapping=settings.media_mapping(),
-        force=force,
-    )
-
-
-async def rebuild_now(settings: Settings) -> Reread:
-    """Read everything stored anew by the settings' mapping; nothing of it is published yet.
-
-    Raises WarehouseBusy and WarehouseUnusable, the latter also when there is no warehouse yet.
-    """
-    if not settings.warehouse.exists():
-        message = f"There is no warehouse at {settings.warehouse} yet: `gramhouse sync` makes one."
-        raise WarehouseUnusable(message)
-    _check_archive(settings.archive)
-    opening = open_warehouse(
-        settings.warehouse, "gramhouse rebuild", now=SystemClock().now(), archive=settings.archive, new_id=new_id
-    )
-    async with opening as warehouse:
-        await warehouse.fold()
-        return await warehouse.transact(rebuild_stored, settings.media_mapping())

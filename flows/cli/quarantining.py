@@ -120,7 +120,7 @@ def _told(done: "Plan", stay: Sequence["Staying"]) -> Iterator[str]:
 
 def _retry(settings: Settings, *, as_json: bool) -> None:
     from flows.cli.syncing import run_until_signalled
-    from flows.means import retry_now
+    from flows.upkeep import retry_now
 
     done, stay, size = run_until_signalled(retry_now(settings))
     if as_json:

@@ -36,18 +36,18 @@ def rebuild(
     if force and not from_archive:
         message = "--force says what an archive may lack; it goes with --from-archive."
         raise SettingsError(message)
-    from flows.means import publish_now, rebuild_archived, rebuild_now
+    from flows.upkeep import publish_now, rebuild_archived, rebuild_now
 
     told: dict[str, object]
     if from_archive:
         rebuilt = rebuild_archived(settings, force=force)
         told = {"folds": rebuilt.folds, "landings": rebuilt.landings}
+        size = run_until_signalled(publish_now(settings))
         what = f"Replayed {rebuilt.landings:,} landings in {rebuilt.folds:,} folds"
     else:
-        reread = run_until_signalled(rebuild_now(settings))
+        reread, size = run_until_signalled(rebuild_now(settings))
         told = {"items": reread.items, "columns": reread.columns, "child_tables": reread.child_tables}
         what = f"Read {count(reread.items, 'item')} anew into {count(reread.columns, 'column')}"
-    size = run_until_signalled(publish_now(settings))
     if as_json:
         print_json({**told, "snapshot": str(settings.snapshot), "snapshot_bytes": size})
     else:

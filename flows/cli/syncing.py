@@ -149,7 +149,7 @@ def sync(
 
 def publish(*, warehouse: WarehouseFile = None, snapshot: SnapshotFile = None, as_json: AsJson = False) -> None:
     """Fold what has landed and publish a new snapshot, without asking the API."""
-    from flows.means import publish_now
+    from flows.upkeep import publish_now
 
     settings = load(warehouse=warehouse, snapshot=snapshot)
     size = run_until_signalled(publish_now(settings))

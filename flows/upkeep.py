@@ -1,0 +1,89 @@
+"""What is done to a warehouse without asking the API: publish it, read it anew, make it anew."""
+
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from connectors.warehouse.errors import WarehouseUnusable
+from connectors.warehouse.rebuild import Reread, rebuild_stored
+from connectors.warehouse.replay import Rebuilt, rebuild_from_archive
+from connectors.warehouse.retry import Plan, Staying, plan_retry, retry, staying
+from connectors.warehouse.writer import Warehouse, open_warehouse
+from flows.clock import SystemClock
+from flows.means import check_archive, check_snapshot, release
+from flows.pipeline import new_id
+from flows.settings import Settings, SettingsError
+
+
+@asynccontextmanager
+async def _standing(settings: Settings, activity: str) -> AsyncIterator[Warehouse]:
+    """Open the warehouse there is, with all that has landed folded."""
+    if not settings.warehouse.exists():
+        message = f"There is no warehouse at {settings.warehouse} yet: `gramhouse sync` makes one."
+        raise WarehouseUnusable(message)
+    check_snapshot(settings.snapshot, settings.warehouse)
+    check_archive(settings.archive)
+    now = SystemClock().now()
+    async with open_warehouse(
+        settings.warehouse, activity, now=now, archive=settings.archive, new_id=new_id
+    ) as warehouse:
+        await warehouse.fold()
+        yield warehouse
+
+
+async def _publish(warehouse: Warehouse, settings: Settings) -> int:
+    return await warehouse.publish(settings.snapshot, at=SystemClock().now(), version=release())
+
+
+async def publish_now(settings: Settings) -> int:
+    """Publish what has landed; return the snapshot's size in bytes.
+
+    Raises WarehouseBusy and WarehouseUnusable, the latter also when there is no warehouse yet.
+    """
+    async with _standing(settings, "gramhouse publish") as warehouse:
+        return await _publish(warehouse, settings)
+
+
+async def retry_now(settings: Settings) -> tuple[Plan, tuple[Staying, ...], int]:
+    """Read the quarantined media items again, and publish.
+
+    Return what became rows, what stays in quarantine, and the snapshot's size in bytes. Should it be stopped, what it
+    had not come to is still in quarantine.
+
+    Raises WarehouseBusy and WarehouseUnusable, the latter also when there is no warehouse yet.
+    """
+    async with _standing(settings, "gramhouse quarantine --retry") as warehouse:
+        plan = await warehouse.transact(plan_retry)
+        for batch in plan.batches:
+            await warehouse.transact(retry, batch, now=SystemClock().now())
+        stay = await warehouse.transact(staying)
+        return plan, stay, await _publish(warehouse, settings)
+
+
+async def rebuild_now(settings: Settings) -> tuple[Reread, int]:
+    """Read everything stored anew by the settings' mapping, and publish; return the snapshot's size in bytes, too.
+
+    Raises WarehouseBusy and WarehouseUnusable, the latter also when there is no warehouse yet.
+    """
+    async with _standing(settings, "gramhouse rebuild") as warehouse:
+        reread = await warehouse.transact(rebuild_stored, settings.media_mapping())
+        return reread, await _publish(warehouse, settings)
+
+
+def rebuild_archived(settings: Settings, *, force: bool) -> Rebuilt:
+    """Make the warehouse anew from the archive; nothing of it is published yet.
+
+    Raises SettingsError when no archive is set, WarehouseBusy and WarehouseUnusable.
+    """
+    if settings.archive is None:
+        message = "No archive: set GRAMHOUSE_ARCHIVE to the folder in which earlier syncs kept their pages."
+        raise SettingsError(message)
+    since = SystemClock().now().isoformat(timespec="seconds")
+    return rebuild_from_archive(
+        settings.warehouse,
+        settings.archive,
+        since=since,
+        pause=time.sleep,
+        mapping=settings.media_mapping(),
+        force=force,
+    )
