@@ -211,7 +211,8 @@ class Seen:
 MET = {"mixed": (*COUNTED, "returned as it was"), "drift": (*COUNTED, "stories removed")}
 
 
-@pytest.mark.parametrize("shape", list(MET))
+# One shape says as much of the nights as two, so the other waits for `make long`.
+@pytest.mark.parametrize("shape", ["drift", pytest.param("mixed", marks=pytest.mark.long)])
 def test_the_snapshot_equals_what_was_visible_when(shape: str, serve: Callable[..., Service], tmp_path: Path) -> None:
     service = serve("--accounts", "40", "--posts", "10", "--stories", "1", "--seed", "73", "--shape", shape)
     operator = Operator(
