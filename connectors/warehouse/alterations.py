@@ -8,7 +8,8 @@ from collections.abc import Collection, Sequence
 
 from sqlalchemy import Connection
 
-from connectors.warehouse.readings import Found, column_value, field_at, quoted, sheet_select
+from connectors.warehouse.quoting import quoted
+from connectors.warehouse.readings import Found, column_value, field_at, sheet_select
 from connectors.warehouse.sources import elements_sql
 from models.fields import MEDIA, Field, Registry
 from models.kinds import Kind

@@ -5,7 +5,6 @@ the pages of the one before it. Within it, `day=YYYY-MM-DD/pages-<fold>.parquet`
 order of the archive is (fold, seq): `seq` alone would not do, since a warehouse counts on from what it still has.
 """
 
-import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -14,7 +13,9 @@ import duckdb
 from sqlalchemy import BOOLEAN, Column, Connection, MetaData, Table, delete, insert, select
 from sqlalchemy.exc import DBAPIError
 
+from connectors.warehouse.durable import sync
 from connectors.warehouse.errors import WarehouseUnusable
+from connectors.warehouse.quoting import literal
 from models.tables import WAREHOUSE, core_outcomes, core_runs, ops_checkpoints, ops_holds, ops_mapping, ops_staging
 from models.tables.columns import text, whole
 
@@ -81,11 +82,6 @@ def parquet(paths: Iterable[Path]) -> str:
     """Return the expression that reads files of the archive."""
     listed = ", ".join(literal(str(path)) for path in paths)
     return f"read_parquet([{listed}], hive_partitioning = false, union_by_name = true)"
-
-
-def literal(value: str) -> str:
-    """Return a text as SQL writes it."""
-    return "'" + value.replace("'", "''") + "'"
 
 
 def _row() -> str:
@@ -223,12 +219,3 @@ def _make(home: Path) -> None:
     home.mkdir(parents=True, exist_ok=True)
     for folder in missing:
         sync(folder.parent)
-
-
-def sync(path: Path) -> None:
-    """Make a file, or a folder's list of names, durable."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -10,8 +10,10 @@ import duckdb
 from duckdb import DuckDBPyConnection
 
 from connectors.warehouse.connection import connect, explain, first_line
+from connectors.warehouse.durable import sync
 from connectors.warehouse.errors import WarehouseBusy, WarehouseUnusable
 from connectors.warehouse.holder import hold
+from connectors.warehouse.quoting import literal, quoted
 
 _OLD = "old_warehouse"
 _DRAFT = "new_warehouse"
@@ -43,24 +45,8 @@ def free_bytes(folder: Path) -> int:
     return shutil.disk_usage(folder).free
 
 
-def _quoted(*names: str) -> str:
-    return ".".join('"' + name.replace('"', '""') + '"' for name in names)
-
-
-def _literal(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
-
-
 def _beside(path: Path, suffix: str) -> Path:
     return path.with_name(path.name + suffix)
-
-
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def _tables(db: DuckDBPyConnection, database: str) -> dict[tuple[str, str], list[tuple[object, ...]]]:
@@ -97,11 +83,11 @@ def _need_room(db: DuckDBPyConnection, path: Path, free: Callable[[Path], int]) 
 
 
 def _write(db: DuckDBPyConnection, draft: Path) -> None:
-    db.execute(f"ATTACH {_literal(str(draft))} AS {_DRAFT}")
+    db.execute(f"ATTACH {literal(str(draft))} AS {_DRAFT}")
     db.execute(f"COPY FROM DATABASE {_OLD} TO {_DRAFT} (SCHEMA)")
     for (schema, table), columns in _tables(db, _OLD).items():
         order = _order(schema, table, {column[0] for column in columns})
-        target, source = _quoted(_DRAFT, schema, table), _quoted(_OLD, schema, table)
+        target, source = quoted(_DRAFT, schema, table), quoted(_OLD, schema, table)
         db.execute(f"INSERT INTO {target} SELECT * FROM {source} {order}")  # noqa: S608
     db.execute(f"CHECKPOINT {_DRAFT}")
     db.execute(f"DETACH {_DRAFT}")
@@ -109,14 +95,14 @@ def _write(db: DuckDBPyConnection, draft: Path) -> None:
 
 def _verify(db: DuckDBPyConnection, path: Path, draft: Path) -> None:
     """Read the draft back from the disk: the same tables, columns and rows, in whatever order."""
-    db.execute(f"ATTACH {_literal(str(draft))} AS {_DRAFT} (READ_ONLY)")
+    db.execute(f"ATTACH {literal(str(draft))} AS {_DRAFT} (READ_ONLY)")
     tables = _tables(db, _OLD)
     same = _tables(db, _DRAFT) == tables
     for schema, table in tables:
         seen = [
             db.execute(
                 f"SELECT count(*), bit_xor(hash({_ROW})), sum(hash({_ROW}))"  # noqa: S608
-                f" FROM {_quoted(database, schema, table)} AS {_ROW}"
+                f" FROM {quoted(database, schema, table)} AS {_ROW}"
             ).fetchall()
             for database in (_OLD, _DRAFT)
         ]
@@ -132,9 +118,9 @@ def _replace(path: Path, draft: Path) -> None:
     shutil.copymode(path, draft)
     if (before.st_uid, before.st_gid) != (draft.stat().st_uid, draft.stat().st_gid):
         os.chown(draft, before.st_uid, before.st_gid)
-    _sync(draft)
+    sync(draft)
     draft.replace(path)
-    _sync(path.parent)
+    sync(path.parent)
 
 
 def _clear(draft: Path) -> None:
@@ -148,7 +134,7 @@ def _rewrite(path: Path, draft: Path, free: Callable[[Path], int]) -> None:
     with duckdb.connect(config={"memory_limit": "1GB", "temp_directory": spill}) as db:
         db.execute("SET enable_progress_bar = false")
         # Held open until the draft is in its place, the old file lets no other program write to it meanwhile.
-        db.execute(f"ATTACH {_literal(str(path))} AS {_OLD} (READ_ONLY)")
+        db.execute(f"ATTACH {literal(str(path))} AS {_OLD} (READ_ONLY)")
         if _beside(path, ".wal").exists():
             message = f"cannot compact {path}: another program wrote to it just now. Try again. {_KEPT}"
             raise WarehouseUnusable(message)

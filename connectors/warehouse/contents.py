@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, Table
 
 from connectors.warehouse.field_registry import read_mapping, read_registry
-from connectors.warehouse.readings import field_at, literal, quoted
+from connectors.warehouse.quoting import literal, quoted
+from connectors.warehouse.readings import field_at
 from models.fields import MEDIA, Registry
 from models.kinds import Kind
 from models.sheets import Sheet, SheetColumn, sheets

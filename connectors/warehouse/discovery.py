@@ -10,7 +10,8 @@ from datetime import datetime
 
 from sqlalchemy import Connection
 
-from connectors.warehouse.readings import READINGS, field_list, literal
+from connectors.warehouse.quoting import literal
+from connectors.warehouse.readings import READINGS, field_list
 from connectors.warehouse.sources import elements_sql
 from models.fields import MEDIA, Field, OwnNames, Registry, Sighting, register
 from models.kinds import Kind, Structure, walk

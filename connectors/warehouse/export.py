@@ -13,8 +13,10 @@ from urllib.parse import quote
 import duckdb
 from duckdb import DuckDBPyConnection
 
+from connectors.warehouse.durable import sync
 from connectors.warehouse.errors import SnapshotMissing, WarehouseUnusable
-from connectors.warehouse.export_folder import FORMAT, MANIFEST, Draft, replaced, sync_folder
+from connectors.warehouse.export_folder import FORMAT, MANIFEST, Draft, replaced
+from connectors.warehouse.quoting import literal
 from models.partition import SURFACES
 
 _VERSION = 1
@@ -95,10 +97,6 @@ class Export:
     tables: tuple[ExportedTable, ...]
 
 
-def _literal(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
-
-
 def _name(text: str) -> str:
     return '"' + text.replace('"', '""') + '"'
 
@@ -124,7 +122,7 @@ def _opened(snapshot: Path) -> Iterator[DuckDBPyConnection]:
         try:
             for name, value in _SETTINGS.items():
                 db.execute(f"SET {name} = '{value}'")
-            db.execute(f"ATTACH {_literal(str(snapshot.resolve()))} AS snapshot (TYPE duckdb, READ_ONLY)")
+            db.execute(f"ATTACH {literal(str(snapshot.resolve()))} AS snapshot (TYPE duckdb, READ_ONLY)")
             db.execute("USE snapshot")
         except duckdb.Error as error:
             message = f"{snapshot} cannot be read: {str(error).splitlines()[0]}"
@@ -134,8 +132,8 @@ def _opened(snapshot: Path) -> Iterator[DuckDBPyConnection]:
 
 def _shut(db: DuckDBPyConnection, draft: Draft) -> None:
     """Let the connection write the draft and nothing else: a view's text comes from the file."""
-    db.execute(f"SET temp_directory = {_literal(str(draft.spill))}")
-    allowed = ", ".join(_literal(f"{folder}/") for folder in (draft.files, draft.spill))
+    db.execute(f"SET temp_directory = {literal(str(draft.spill))}")
+    allowed = ", ".join(literal(f"{folder}/") for folder in (draft.files, draft.spill))
     db.execute(f"SET allowed_directories = [{allowed}]")
     db.execute("SET enable_external_access = false")
     db.execute("SET lock_configuration = true")
@@ -145,7 +143,7 @@ def _copy(db: DuckDBPyConnection, query: str, files: Path, path: str) -> Exporte
     file = files / path
     if not file.parent.exists():
         file.parent.mkdir(parents=True)
-    copy = f"COPY ({query}) TO {_literal(str(file))} (FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {_ROW_GROUP})"
+    copy = f"COPY ({query}) TO {literal(str(file))} (FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {_ROW_GROUP})"
     ((rows,),) = db.execute(copy).fetchall()
     with file.open("rb") as written:
         digest = hashlib.file_digest(written, "sha256").hexdigest()
@@ -172,7 +170,7 @@ def _export_table(db: DuckDBPyConnection, files: Path, name: str, kind: str, com
         written = [
             _copy(
                 db,
-                f"{query} WHERE surface = {_literal(value)}",
+                f"{query} WHERE surface = {literal(value)}",
                 files,
                 f"{stem}/surface={quote(value, safe='')}/data.parquet",
             )
@@ -200,7 +198,7 @@ def _write_manifest(files: Path, export: Export) -> None:
         file.flush()
         os.fsync(file.fileno())
     for folder in (files, *(path for path in files.rglob("*") if path.is_dir())):
-        sync_folder(folder)
+        sync(folder)
 
 
 def _head(db: DuckDBPyConnection, snapshot: Path) -> tuple[datetime, str, Sequence[tuple[str, str, str | None]]]:

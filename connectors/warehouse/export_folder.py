@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from connectors.warehouse.durable import sync
 from connectors.warehouse.errors import WarehouseBusy, WarehouseUnusable
 
 MANIFEST = "manifest.json"
@@ -92,15 +93,6 @@ def _held(workshop: Path, folder: Path) -> Iterator[None]:
         os.close(handle)
 
 
-def sync_folder(folder: Path) -> None:
-    """Make the names in a folder durable."""
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
 def _swap(draft: Path, folder: Path, before: Path) -> None:
     if folder.exists():
         folder.rename(before)
@@ -110,7 +102,7 @@ def _swap(draft: Path, folder: Path, before: Path) -> None:
         if before.exists():
             before.rename(folder)
         raise
-    sync_folder(folder.parent)
+    sync(folder.parent)
 
 
 @contextmanager

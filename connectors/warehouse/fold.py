@@ -46,10 +46,13 @@ SELECT min(seq) - 1 FROM progress WHERE follows_an_end
 
 _EVERYTHING = 2**63 - 1
 
-# A page DuckDB cannot read must not stop the others for ever: it goes to quarantine whole.
+# A page DuckDB cannot read must not stop the others for ever: it goes to quarantine whole. Of media, whose items
+# `MediaFold` has read, only the pages that Python had something to say of.
 _FOLDING = """
 CREATE OR REPLACE TEMP TABLE folding AS
-SELECT * FROM ops.staging WHERE seq <= getvariable('slice_end') AND json_valid(body)
+SELECT * FROM ops.staging
+WHERE seq <= getvariable('slice_end')
+  AND (resource = 'accounts' OR set_aside IS NOT NULL OR unknown_fields IS NOT NULL) AND json_valid(body)
 """
 
 _LAST_CHECKPOINTS = """

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from sqlalchemy import Connection
 
 from connectors.warehouse.alterations import children_select
-from connectors.warehouse.readings import quoted
+from connectors.warehouse.quoting import quoted
 from models.sheets import Sheet
 
 _REWRITTEN = """

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 from sqlalchemy import Connection
 
-from connectors.warehouse.readings import content_text, counts_stored, digest, literal
+from connectors.warehouse.quoting import literal
+from connectors.warehouse.readings import content_text, counts_stored, digest
 from models.mapping import Mapping
 from models.sheets import Metric
 

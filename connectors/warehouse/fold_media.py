@@ -7,13 +7,13 @@ from connectors.warehouse.discovery import discover
 from connectors.warehouse.field_registry import own_names, read_mapping, read_registry, write_registry
 from connectors.warehouse.fold_children import fold_children
 from connectors.warehouse.fold_history import fold_history
+from connectors.warehouse.quoting import quoted
 from connectors.warehouse.readings import (
     Found,
     content_text,
     counts_read,
     digest,
     path_list,
-    quoted,
     sheet_select,
     stable_text,
 )

@@ -1,6 +1,5 @@
 """The snapshot: written whole beside the old one and renamed into its place, so no reader ever waits."""
 
-import os
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
@@ -11,8 +10,9 @@ from sqlalchemy import Connection
 
 from connectors.warehouse.connection import duck, explain
 from connectors.warehouse.contents import SnapshotTable, snapshot_tables
+from connectors.warehouse.durable import sync
 from connectors.warehouse.errors import WarehouseUnusable
-from connectors.warehouse.readings import literal, quoted
+from connectors.warehouse.quoting import literal, quoted
 from models.views import views
 
 _NEXT = "next_snapshot"
@@ -61,14 +61,6 @@ def _write(db: DuckDBPyConnection, tables: Sequence[SnapshotTable], draft: Path,
         db.execute(f"DETACH {_NEXT}")
 
 
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
 def publish(connection: Connection, snapshot: Path, *, at: datetime, version: str) -> int:
     """Write a new snapshot of what is folded and put it in the old one's place; return its size in bytes.
 
@@ -84,10 +76,10 @@ def publish(connection: Connection, snapshot: Path, *, at: datetime, version: st
         with connection.begin():
             tables = snapshot_tables(connection, f"{_NEXT}.main")
         _write(duck(connection), tables, draft, at=at, version=version)
-        _sync(draft)
+        sync(draft)
         size = draft.stat().st_size
         draft.replace(snapshot)
-        _sync(snapshot.parent)
+        sync(snapshot.parent)
     except OSError as error:
         message = f"cannot publish {snapshot}: {error.strerror}. The last snapshot stays as it was."
         raise WarehouseUnusable(message) from error

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from connectors.warehouse.quoting import literal, quoted
 from models.mapping import Mapping, Reading
 from models.pointer import through_objects
 from models.sheets import Metric, Sheet, SheetColumn
@@ -37,16 +38,6 @@ _OF_TYPE = {
     "DOUBLE": "TRY_CAST({0} AS DOUBLE)",
     "TIMESTAMP WITH TIME ZONE": _INSTANT,
 }
-
-
-def literal(text: str) -> str:
-    """Return the text as an SQL string."""
-    return "'" + text.replace("'", "''") + "'"
-
-
-def quoted(name: str) -> str:
-    """Return the name as an SQL identifier."""
-    return '"' + name.replace('"', '""') + '"'
 
 
 def field_at(path: str) -> str:

@@ -13,13 +13,12 @@ from connectors.warehouse.field_registry import (
     write_mapping,
     write_registry,
 )
+from connectors.warehouse.quoting import literal, quoted
 from connectors.warehouse.readings import (
     Found,
     content_text,
     counts_read,
     digest,
-    literal,
-    quoted,
     sheet_select,
     stable_text,
 )

@@ -9,12 +9,14 @@ import duckdb
 from sqlalchemy import Connection, Table
 from sqlalchemy.exc import DBAPIError
 
-from connectors.warehouse.archive import NOT_FOLDED, Archived, archived, files, literal, note, parquet, sync
+from connectors.warehouse.archive import NOT_FOLDED, Archived, archived, files, note, parquet
 from connectors.warehouse.connection import connect, duck
+from connectors.warehouse.durable import sync
 from connectors.warehouse.errors import WarehouseUnusable
 from connectors.warehouse.field_registry import read_mapping, write_mapping
 from connectors.warehouse.fold import fold
 from connectors.warehouse.holder import hold
+from connectors.warehouse.quoting import literal
 from models.mapping import Mapping as MediaMapping
 from models.tables import ops_checkpoints, ops_staging
 

@@ -6,6 +6,7 @@ The comment at its head says what the view answers; the one behind a column of i
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from importlib.resources import files
 from itertools import takewhile
 
@@ -47,6 +48,7 @@ def _read(name: str) -> View:
     return View(name, comment, dict(_COLUMN.findall(query)), re.sub(r"  -- .+$", "", query, flags=re.MULTILINE))
 
 
+@cache
 def views() -> tuple[View, ...]:
     """Return the views in the order in which they can be made."""
     return tuple(_read(name) for name in _ORDER)
