@@ -4,10 +4,12 @@ import os
 import tomllib
 from pathlib import Path
 from typing import Annotated, Any
+from zoneinfo import ZoneInfo
 
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, ValidationError
 from pydantic_settings import (
     BaseSettings,
+    NoDecode,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
     TomlConfigSettingsSource,
@@ -39,7 +41,22 @@ def _file(path: Path) -> Path:
     return path.expanduser()
 
 
+def _time_zone(name: str) -> str:
+    try:
+        ZoneInfo(name)
+    except (KeyError, ValueError, OSError):
+        message = f"{name!r} is no time zone; write one such as Europe/Berlin"
+        raise ValueError(message) from None
+    return name
+
+
+def _words(value: object) -> object:
+    return tuple(word.strip() for word in value.split(",") if word.strip()) if isinstance(value, str) else value
+
+
 File = Annotated[Path, AfterValidator(_file)]
+TimeZone = Annotated[str, AfterValidator(_time_zone)]
+Words = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_words)]
 
 
 class Settings(BaseSettings):
@@ -75,6 +92,30 @@ class Settings(BaseSettings):
         description="Seconds for which an interrupted run is carried on rather than begun anew.",
     )
     walk_expired: bool = Field(default=False, description="Walk the media of accounts whose token expired, too.")
+    busy_wait: float = Field(
+        0,
+        ge=0,
+        allow_inf_nan=False,
+        description="Seconds that a run waits for its turn while another holds the warehouse; 0 ends it at once.",
+    )
+    stale_after: float = Field(
+        36 * 3600, gt=0, allow_inf_nan=False, description="Seconds after which an account's posts or stories are stale."
+    )
+    keep_runs: int = Field(400, ge=1, description="Days for which runs and their outcomes are kept.")
+    keep_archive: int | None = Field(None, ge=1, description="Days for which the archive is kept; none keeps it all.")
+    keep_prefect: int = Field(30, ge=1, description="Days for which Prefect keeps its own history, under `up`.")
+    nightly: str = Field("15 2 * * *", description="When `up` makes the nightly sync, as cron says it.")
+    stories: str = Field("15 */6 * * *", description="When `up` walks the stories, which live for 24 hours.")
+    time_zone: TimeZone = Field("UTC", description="The time zone of the schedules.")
+    prefect_home: File = Field(Path("data/prefect"), description="Where `up` keeps what Prefect's server knows.")
+    prefect_port: int = Field(4200, ge=1, le=65535, description="The port of Prefect's UI, on this machine alone.")
+    prefect_database: SecretStr | None = Field(
+        None, description="PostgreSQL for Prefect, postgresql+asyncpg://...; none keeps SQLite in its home."
+    )
+    notify: Words = Field((), description="Prefect blocks that are told, such as slack-webhook/on-call, by commas.")
+    credentials: str | None = Field(
+        None, description="Prefect block that holds address and key; only runs that Prefect tracks read it."
+    )
     mapping: MappingSettings | None = Field(None, description="How media items are read, a table of gramhouse.toml.")
 
     @classmethod

@@ -4,8 +4,13 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
+from typing import Literal
 
 from models.partition import Partition
+
+
+# Whose progress a checkpoint is: a backfill's walk of a partition never disturbs the sync's.
+Lane = Literal["sync", "backfill"]
 
 
 class WalkState(StrEnum):
@@ -33,6 +38,7 @@ class Checkpoint:
     pages: int = 0
     items: int = 0
     state: WalkState = WalkState.WALKING
+    lane: Lane = "sync"
 
     def advance(self, *, run_id: str, next_cursor: str | None, items: int, at: datetime) -> "Checkpoint":
         """Return the checkpoint after one more page. API 8 rule 3: a null cursor, and only that, ends it."""
@@ -80,14 +86,18 @@ def plan_walk(
     carried_on: Collection[str],
     now: datetime,
     new_id: Callable[[], str],
+    lane: Lane = "sync",
 ) -> Fresh | Resume | Done:
-    """Decide where a run takes up a partition whose last checkpoint is `last`.
+    """Decide where a run takes up a partition whose last checkpoint in its lane is `last`.
 
     `carried_on` holds the ids of the interrupted runs which this run carries on: what they completed counts
-    as this run's own work, and no page of it is asked for again.
+    as this run's own work, and no page of it is asked for again. A backfill walks from the first page, so it takes up
+    only what such a run left.
     """
-    if last is not None and last.state is WalkState.COMPLETE and last.run_id in carried_on:
+    carries_on = last is not None and last.run_id in carried_on
+    if last is not None and last.state is WalkState.COMPLETE and carries_on:
         return Done(last)
-    if last is not None and last.state is WalkState.WALKING and last.cursor is not None:
+    half_way = last is not None and last.state is WalkState.WALKING and last.cursor is not None
+    if last is not None and half_way and (carries_on or lane == "sync"):
         return Resume(last)
-    return Fresh(Checkpoint(partition, new_id(), run_id, started_at=now, updated_at=now))
+    return Fresh(Checkpoint(partition, new_id(), run_id, started_at=now, updated_at=now, lane=lane))
