@@ -8,7 +8,6 @@ from typing import Literal
 
 from models.partition import Partition
 
-
 # Whose progress a checkpoint is: a backfill's walk of a partition never disturbs the sync's.
 Lane = Literal["sync", "backfill"]
 
