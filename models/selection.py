@@ -1,7 +1,7 @@
 """What a backfill is asked to walk, as a person says it."""
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 
 from models.partition import SURFACES, Surface
 
@@ -11,7 +11,8 @@ class Selection:
     """The walks a backfill makes again: the accounts that any of its parts names, on `surfaces`.
 
     `accounts` are ids or usernames as typed. `everything`: every account that is listed. `expired_since`: those whose
-    token was expired at any time since then. `failed`: exactly the walks that the last run left undone.
+    token was expired at any time since then. `failed`: exactly the walks that were left undone when a
+    run last turned to them.
     """
 
     accounts: tuple[str, ...] = ()
@@ -25,10 +26,11 @@ class Selection:
         if self.everything:
             parts.append("all accounts")
         if self.expired_since is not None:
-            parts.append(f"expired since {self.expired_since:%Y-%m-%dT%H:%M:%SZ}")
+            parts.append(f"expired since {self.expired_since.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}")
         if self.failed:
-            parts.append("what the last run left")
-        return f"{', '.join(parts) or 'nothing'}: {' and '.join(self.surfaces)}"
+            parts.append("what was left undone")
+        surfaces = [surface for surface in SURFACES if surface in self.surfaces]
+        return f"{', '.join(parts) or 'nothing'}: {' and '.join(surfaces)}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,11 +66,16 @@ def note(connection: Connection, state: Archived) -> None:
     connection.execute(insert(ops_archive).values(**asdict(state)))
 
 
+def home_of(folder: Path, warehouse_id: str) -> Path:
+    """Return the folder that holds a warehouse's days."""
+    return folder / f"warehouse={warehouse_id}"
+
+
 def files(folder: Path, warehouse_id: str) -> Mapping[int, list[Path]]:
     """Return a warehouse's files in the archive, by fold, in the order of the folds. Raises WarehouseUnusable."""
     found: dict[int, list[Path]] = {}
     try:
-        for path in sorted((folder / f"warehouse={warehouse_id}").glob("day=*/pages-*.parquet")):
+        for path in sorted(home_of(folder, warehouse_id).glob("day=*/pages-*.parquet")):
             found.setdefault(int(path.stem.removeprefix("pages-")), []).append(path)
     except (OSError, ValueError) as error:
         message = f"the archive {folder} cannot be read: {error}"
@@ -179,7 +184,7 @@ def _write(connection: Connection, folder: Path, state: Archived) -> None:
     _check_own(connection, folder, state, files(folder, state.warehouse_id).get(number))
     days = connection.exec_driver_sql(f"SELECT DISTINCT {_DAY} {landings} ORDER BY 1").scalars().all()
     for day in days:
-        home = folder / f"warehouse={state.warehouse_id}" / f"day={day}"
+        home = home_of(folder, state.warehouse_id) / f"day={day}"
         _make(home)
         path = home / f"pages-{number:09}.parquet"
         draft = path.with_name(f".{path.name}.next")

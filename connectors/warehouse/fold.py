@@ -29,19 +29,17 @@ class FoldCounts:
         return not (self.added or self.changed or self.returned or self.removed or self.expired)
 
 
-# A walk that ended is settled before its partition is walked again, or nobody could tell what it had missed:
-# what is staged after such an end waits for the next slice.
+# A walk that ended is settled before its partition is walked on, in whichever lane, or nobody could tell what it had
+# missed: what is staged after such an end waits for the next slice. An end lands with its last page, and is settled
+# when that is cleared.
 _LAST_BEFORE_NEXT_WALK = """
-WITH progress AS (
-    SELECT
-        c.seq,
-        lag(c.state = 'complete' AND c.walk_id IS DISTINCT FROM w.walk_id) OVER (
-            PARTITION BY c.resource, c.account_id, c.surface ORDER BY c.seq
-        ) AS follows_an_end
-    FROM ops.checkpoints AS c
-    LEFT JOIN core.walks AS w USING (resource, account_id, surface)
+WITH ends AS (
+    SELECT resource, account_id, surface, seq FROM ops.checkpoints SEMI JOIN ops.staging USING (seq)
+    WHERE state = 'complete'
 )
-SELECT min(seq) - 1 FROM progress WHERE follows_an_end
+SELECT min(c.seq) - 1
+FROM ops.checkpoints AS c JOIN ends AS e USING (resource, account_id, surface)
+WHERE c.seq > e.seq
 """
 
 _EVERYTHING = 2**63 - 1
@@ -59,15 +57,18 @@ _LAST_CHECKPOINTS = """
 CREATE OR REPLACE TEMP TABLE last_checkpoints AS
 SELECT * FROM ops.checkpoints
 WHERE seq <= getvariable('slice_end')
-QUALIFY row_number() OVER (PARTITION BY resource, account_id, surface ORDER BY seq DESC) = 1
+QUALIFY row_number() OVER (PARTITION BY resource, account_id, surface, lane ORDER BY seq DESC) = 1
 """
 
+# A walk that another one of its partition overtook, from beginning to end or only to its end, says nothing: its first
+# pages are older than what that one knew, so it can neither miss anything nor vouch for what it did not see.
 _FINISHED = """
 CREATE OR REPLACE TEMP TABLE finished AS
 SELECT c.resource, c.account_id, c.surface, c.walk_id, c.started_at, c.updated_at AS complete_at
 FROM last_checkpoints AS c
+SEMI JOIN ops.staging AS s USING (seq)
 LEFT JOIN core.walks AS w USING (resource, account_id, surface)
-WHERE c.state = 'complete' AND c.walk_id IS DISTINCT FROM w.walk_id
+WHERE c.state = 'complete' AND (w.complete_at IS NULL OR w.complete_at <= c.started_at)
 """
 
 _SET_ASIDE_FIELDS = '[{"position":"INTEGER","reason":"VARCHAR","payload":"VARCHAR"}]'

@@ -120,12 +120,14 @@ WHERE accounts.account_id = listed.account_id
   )
 """
 
-# Only a complete walk of the catalogue tells that an account is gone.
+# Only a complete walk of the catalogue tells that an account is gone, and not of one that another walk listed since it
+# began.
 _REMOVE = """
 UPDATE core.accounts
 SET removed_at = w.complete_at
 FROM finished AS w
 WHERE w.resource = 'accounts' AND accounts.walk_id <> w.walk_id AND accounts.removed_at IS NULL
+  AND accounts.last_seen_at < w.started_at
 """
 
 

@@ -4,7 +4,7 @@ import fcntl
 import json
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO
@@ -48,34 +48,31 @@ def _try_lock(file: IO[str], kind: int) -> bool:
     return True
 
 
+class Held(Exception):  # noqa: N818 - a state of the lock, not a fault of ours
+    """Another process has the lock; `who` it is, where that could be read."""
+
+    def __init__(self, who: Holder | None) -> None:
+        super().__init__(str(who or "another gramhouse"))
+        self.who = who
+
+
 @contextmanager
-def hold(warehouse: Path, activity: str, *, since: str, pause: Callable[[float], None]) -> Iterator[None]:
-    """Hold the warehouse for writing as long as the block runs.
+def lock(path: Path, activity: str, *, since: str, pause: Callable[[float], None]) -> Iterator[None]:
+    """Have the lock file to oneself as long as the block runs; its folder is made where there is none.
 
     The lock is the operating system's own (flock): a killed process leaves nothing held. A look by
     `holder` takes it for an instant, which is why a first refusal is not yet believed.
 
-    Raises WarehouseBusy, naming the holder, and WarehouseUnusable where the folder cannot be written.
+    Raises Held, and OSError where the folder cannot be written.
     """
-    path = lock_path(warehouse)
-    try:
-        warehouse.parent.mkdir(parents=True, exist_ok=True)
-        file = path.open("a+", encoding="utf-8")
-    except OSError as error:
-        message = (
-            f"cannot write in {warehouse.parent}: {error.strerror}."
-            " Point GRAMHOUSE_WAREHOUSE to a folder you may write in."
-        )
-        raise WarehouseUnusable(message) from error
-    with file:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a+", encoding="utf-8") as file:
         for _ in range(_TRIES):
             if _try_lock(file, fcntl.LOCK_EX):
                 break
             pause(_PAUSE)
         else:
-            who = _read(file) or "another gramhouse"
-            message = f"{warehouse} is held by {who}. Wait for it to end, or read the snapshot meanwhile."
-            raise WarehouseBusy(message)
+            raise Held(_read(file))
         file.truncate(0)
         json.dump(asdict(Holder(os.getpid(), activity, since)), file)
         file.flush()
@@ -83,6 +80,27 @@ def hold(warehouse: Path, activity: str, *, since: str, pause: Callable[[float],
             yield
         finally:
             file.truncate(0)
+
+
+@contextmanager
+def hold(warehouse: Path, activity: str, *, since: str, pause: Callable[[float], None]) -> Iterator[None]:
+    """Hold the warehouse for writing as long as the block runs.
+
+    Raises WarehouseBusy, naming the holder, and WarehouseUnusable where the folder cannot be written.
+    """
+    with ExitStack() as held:
+        try:
+            held.enter_context(lock(lock_path(warehouse), activity, since=since, pause=pause))
+        except Held as other:
+            message = f"{warehouse} is held by {other}. Wait for it to end, or read the snapshot meanwhile."
+            raise WarehouseBusy(message) from None
+        except OSError as error:
+            message = (
+                f"cannot write in {warehouse.parent}: {error.strerror}."
+                " Point GRAMHOUSE_WAREHOUSE to a folder you may write in."
+            )
+            raise WarehouseUnusable(message) from error
+        yield
 
 
 def holder(warehouse: Path) -> Holder | None:

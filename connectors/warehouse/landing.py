@@ -69,6 +69,7 @@ def _checkpoint(seq: int, checkpoint: Checkpoint) -> Row:
         where.resource,
         where.account_id,
         where.surface,
+        checkpoint.lane,
         checkpoint.walk_id,
         checkpoint.run_id,
         checkpoint.cursor,

@@ -12,9 +12,19 @@ _RECENT = 1000
 
 
 def begin(
-    connection: Connection, run_id: str, kind: str, *, now: datetime, within: timedelta, version: str
+    connection: Connection,
+    run_id: str,
+    kind: str,
+    *,
+    now: datetime,
+    within: timedelta,
+    version: str,
+    selection: str | None = None,
+    reason: str | None = None,
 ) -> tuple[str, ...]:
     """Enter a new run; return the ids of the unfinished runs that it carries on, newest first.
+
+    It carries on only runs of its own kind that were asked to walk the same: `selection`, or everything.
 
     Whoever holds the warehouse is alone, so a run still said to be running died: it is marked interrupted.
     """
@@ -24,7 +34,10 @@ def begin(
         .values(state=RunState.INTERRUPTED.value, detail="The process ended without a word.")
     )
     rows = connection.execute(
-        select(core_runs).where(core_runs.c.kind == kind).order_by(core_runs.c.started_at.desc()).limit(_RECENT)
+        select(core_runs)
+        .where(core_runs.c.kind == kind, core_runs.c.selection.is_not_distinct_from(selection))
+        .order_by(core_runs.c.started_at.desc())
+        .limit(_RECENT)
     )
     runs = [
         Run(
@@ -42,6 +55,8 @@ def begin(
         insert(core_runs).values(
             run_id=run_id,
             kind=kind,
+            selection=selection,
+            reason=reason,
             state=RunState.RUNNING.value,
             started_at=now,
             carries_on=chain[0] if chain else None,

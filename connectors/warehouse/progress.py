@@ -8,11 +8,13 @@ from sqlalchemy import Connection, delete, func, select, text
 
 from models.partition import Partition
 from models.tables import core_accounts, ops_checkpoints, ops_holds
-from models.walk import Checkpoint, WalkState
+from models.walk import Checkpoint, Lane, WalkState
 
 
-def checkpoints(connection: Connection, resource: str, account_ids: Collection[str]) -> Mapping[Partition, Checkpoint]:
-    """Return the last checkpoint of each partition of these accounts that has one."""
+def checkpoints(
+    connection: Connection, resource: str, account_ids: Collection[str], lane: Lane = "sync"
+) -> Mapping[Partition, Checkpoint]:
+    """Return the last checkpoint in this lane of each partition of these accounts that has one."""
     # One parameter for all: DuckDB's client is slow by the parameter (docs/decisions/0004).
     wanted = text("SELECT unnest(from_json(:account_ids, '[\"VARCHAR\"]'))").bindparams(
         account_ids=json.dumps(list(account_ids))
@@ -23,7 +25,8 @@ def checkpoints(connection: Connection, resource: str, account_ids: Collection[s
         .over(partition_by=(table.resource, table.account_id, table.surface), order_by=table.seq.desc())
         .label("place")
     )
-    ranked = select(ops_checkpoints, place).where(table.resource == resource, table.account_id.in_(wanted)).subquery()
+    ours = (table.resource == resource, table.lane == lane, table.account_id.in_(wanted))
+    ranked = select(ops_checkpoints, place).where(*ours).subquery()
     found: dict[Partition, Checkpoint] = {}
     for row in connection.execute(select(ranked).where(ranked.c.place == 1)).mappings():
         partition = Partition(row["resource"], row["account_id"], row["surface"])
@@ -37,6 +40,7 @@ def checkpoints(connection: Connection, resource: str, account_ids: Collection[s
             pages=row["pages"],
             items=row["items"],
             state=WalkState(row["state"]),
+            lane=lane,
         )
     return found
 

@@ -12,6 +12,7 @@ WHERE (account_id, surface, media_id) IN (
 )
 """
 
+# What another walk found new, changed or back since this one began may stand on a page that this one had behind it.
 _MISSED = """
 CREATE OR REPLACE TEMP TABLE missed AS
 WITH seen AS (
@@ -25,7 +26,7 @@ known AS (
     SELECT w.walk_id, w.complete_at, m.account_id, m.surface, m.media_id, m.published_at, m.first_seen_at
     FROM core.media AS m
     JOIN finished AS w ON w.resource = 'media' AND w.account_id = m.account_id AND w.surface = m.surface
-    WHERE m.removed_at IS NULL
+    WHERE m.removed_at IS NULL AND m.written_at < w.started_at
 )
 SELECT k.*, p.since, p.last_seen_at
 FROM known AS k

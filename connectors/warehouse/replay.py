@@ -18,7 +18,7 @@ from connectors.warehouse.fold import fold
 from connectors.warehouse.holder import hold
 from connectors.warehouse.quoting import literal
 from models.mapping import Mapping as MediaMapping
-from models.tables import ops_checkpoints, ops_staging
+from models.tables import WAREHOUSE, ops_checkpoints, ops_staging
 
 # As much page text (bytes) as is folded at once, and how many folds a checkpoint of the draft waits for: DuckDB keeps
 # in memory what is not checkpointed.
@@ -123,20 +123,24 @@ def _folds(folder: Path, state: Archived, *, force: bool) -> list[_Fold]:
     there = {number: found for number, found in files(folder, state.warehouse_id).items() if number <= state.folds}
     with _one_line(f"the archive {folder} cannot be read"):
         folds = _described(there)
-    if force:
-        return folds
-    why = None
-    if not state.complete:
-        why = "some pages were folded while GRAMHOUSE_ARCHIVE was not set"
-    elif (held := sum(one.landings for one in folds)) != state.landings:
-        why = f"of {state.landings:,} landings it holds {held:,}"
-    if why:
+    if not force and (why := _lacking(folds, state)):
         message = (
             f"The archive {folder} does not hold all of this warehouse: {why}. With --force the warehouse is made of"
             " what is there, and the rest is lost."
         )
         raise WarehouseUnusable(message)
     return folds
+
+
+def _lacking(folds: list[_Fold], state: Archived) -> str | None:
+    held = sum(one.landings for one in folds)
+    counted = f"of {state.landings:,} landings it holds {held:,}"
+    if state.complete:
+        return None if held == state.landings else counted
+    # Trimming leaves the count as it was.
+    if held < state.landings:
+        return f"it was trimmed, {counted}"
+    return "some pages were folded while GRAMHOUSE_ARCHIVE was not set"
 
 
 _DESCRIBE = """
@@ -215,10 +219,25 @@ def _refill(connection: Connection, chunk: tuple[Path, ...]) -> None:
     described = connection.exec_driver_sql(f"DESCRIBE SELECT * FROM {source}")  # noqa: S608
     present = {row[0] for row in described}
     for table, prefix, mark in ((ops_staging, "", "body"), (ops_checkpoints, "checkpoint_", "checkpoint_state")):
-        columns = ", ".join(f"{held} AS {name}" for name, held in _held(table, prefix) if held in present)
+        columns = ", ".join(
+            f"{_read(held, present)} AS {name}"
+            for name, held in _held(table, prefix)
+            if held in present or held in _UNSAID
+        )
         connection.exec_driver_sql(
             f"INSERT INTO {table.fullname} BY NAME SELECT {columns} FROM {source} WHERE {mark} IS NOT NULL"  # noqa: S608
         )
+
+
+# What archives of before a column was kept meant by saying nothing.
+_UNSAID = {"checkpoint_lane": "sync"}
+
+
+def _read(held: str, present: set[str]) -> str:
+    if held not in _UNSAID:
+        return held
+    meant = literal(_UNSAID[held])
+    return f"coalesce({held}, {meant})" if held in present else meant
 
 
 def _held(table: Table, prefix: str) -> list[tuple[str, str]]:
@@ -228,7 +247,9 @@ def _held(table: Table, prefix: str) -> list[tuple[str, str]]:
 def _verify(connection: Connection, state: Archived, *, same_tables: bool) -> None:
     """See that the archive told this warehouse's story: every partition stands where it stood."""
     for name, where in (("ops.checkpoints", f"WHERE seq <= {state.checkpoint_seq}"), ("core.walks", "")):
-        old, new = f"(SELECT * FROM {_OLD}.{name} {where})", f"(SELECT * FROM {name})"  # noqa: S608
+        # By name: in a file that was upgraded they lie in another order.
+        columns = ", ".join(WAREHOUSE.tables[name].columns.keys())
+        old, new = f"(SELECT {columns} FROM {_OLD}.{name} {where})", f"(SELECT {columns} FROM {name})"  # noqa: S608
         differ = f"SELECT count(*) FROM (({old} EXCEPT {new}) UNION ALL ({new} EXCEPT {old}))"  # noqa: S608
         if connection.exec_driver_sql(differ).scalar():
             message = (

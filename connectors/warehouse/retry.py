@@ -65,7 +65,7 @@ FROM (
 _OPEN_WALKS = """
 SELECT account_id, surface, walk_id, updated_at FROM ops.checkpoints
 WHERE resource = 'media'
-QUALIFY row_number() OVER (PARTITION BY account_id, surface ORDER BY seq DESC) = 1 AND state = 'walking'
+QUALIFY row_number() OVER (PARTITION BY account_id, surface, lane ORDER BY seq DESC) = 1 AND state = 'walking'
 """
 
 
@@ -75,8 +75,9 @@ _NARROW = "record, account_id, surface, seen_at, strlen(payload) AS size"
 _PLANNED = f"""
 CREATE TEMP TABLE retry_plan AS
 WITH seen AS (
-    SELECT DISTINCT s.account_id, s.surface, s.media_id, o.updated_at
+    SELECT s.account_id, s.surface, s.media_id, max(o.updated_at) AS updated_at
     FROM ops.seen AS s JOIN ({_OPEN_WALKS}) AS o USING (walk_id)
+    GROUP BY ALL
 ),
 known AS (
     SELECT
@@ -113,12 +114,13 @@ WHERE NOT outdated GROUP BY ALL ORDER BY instant
 _DROP_OUTDATED = "DELETE FROM core.quarantine WHERE rowid IN (SELECT record FROM retry_plan WHERE outdated)"
 
 
-# In the order in which they were met, so that the last version of an item is its last. They count as seen by the walk
-# that is half-way: it passed its first pages by an older mapping, and could not tell that it misses them.
+# In the order in which they were met, so that the last version of an item is its last. They count as seen by each walk
+# that is half-way: it passed its first pages by an older mapping, and could not tell that it misses them. Where two
+# are, each gets its own copy.
 _STAGE = f"""
 INSERT INTO ops.staging BY NAME
 SELECT
-    ? + row_number() OVER (ORDER BY r.seen_at, r.page, r.position, r.record) AS seq,
+    ? + row_number() OVER (ORDER BY r.seen_at, r.page, r.position, r.record, o.walk_id) AS seq,
     r.resource, r.account_id, r.surface, r.run_id, coalesce(o.walk_id, '') AS walk_id, r.page,
     r.seen_at AS received_at, r.correlation_id, '{{"items":[' || r.payload || ']}}' AS body
 FROM ops.retried AS r

@@ -152,6 +152,8 @@ def run() -> tuple[Column[object] | Column[str] | Column[int], ...]:
     return (
         text("run_id", "The run's id.", nullable=False),
         text("kind", "sync or backfill.", nullable=False),
+        text("selection", "What it was asked to walk; NULL: everything."),
+        text("reason", "Why, as the person who asked for it said."),
         text("state", "running, complete, partial, failed or interrupted.", nullable=False),
         instant("started_at", "When it began.", nullable=False),
         instant("ended_at", "When it ended."),

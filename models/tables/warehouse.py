@@ -161,8 +161,9 @@ ops_staging = Table(
 ops_checkpoints = Table(
     "checkpoints",
     WAREHOUSE,
-    whole("seq", "Order of landing; the last row of a partition counts."),
+    whole("seq", "Order of landing; the last row of a partition and lane counts."),
     *partition(),
+    text("lane", "Whose progress it is: sync or backfill; neither disturbs the other's.", nullable=False),
     text("walk_id", "The walk.", nullable=False),
     text("run_id", "The last run that took part in it.", nullable=False),
     text("cursor", "Cursor of the page to ask for next, unchanged."),

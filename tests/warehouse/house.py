@@ -13,7 +13,7 @@ from connectors.warehouse.landing import land
 from models.landing import Landing, SetAside, StagedPage
 from models.partition import CATALOGUE, Partition, media
 from models.tables import WAREHOUSE, core_children, core_media
-from models.walk import Checkpoint, WalkState
+from models.walk import Checkpoint, Lane, WalkState
 
 T0 = datetime(2026, 3, 1, 2, 0, tzinfo=UTC)
 ANNA = "0b6f7c1e-52a4-4d1b-9a53-2f1d3f0c8e11"
@@ -45,10 +45,13 @@ class Walk:
     walk_id: str
     started_at: datetime
     run_id: str = "run-1"
+    lane: Lane = "sync"
     checkpoint: Checkpoint = field(init=False)
 
     def __post_init__(self) -> None:
-        self.checkpoint = Checkpoint(self.partition, self.walk_id, self.run_id, self.started_at, self.started_at)
+        self.checkpoint = Checkpoint(
+            self.partition, self.walk_id, self.run_id, self.started_at, self.started_at, lane=self.lane
+        )
 
     @property
     def over(self) -> bool:

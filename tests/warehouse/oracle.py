@@ -46,7 +46,8 @@ class Oracle:
                 self._account(event, place, item)
             else:
                 self._item(event, place, item)
-        if event.last:
+        before = self.walks.get(event.where)
+        if event.last and not (before and before[1] > event.started_at):
             (self._end_catalogue if event.where[0] == "accounts" else self._end_media)(event)
             self.walks[event.where] = (event.walk_id, event.at)
 
@@ -76,7 +77,8 @@ class Oracle:
 
     def _end_catalogue(self, event: Event) -> None:
         for row in self.accounts.values():
-            if row["walk_id"] != event.walk_id and row["removed_at"] is None:
+            listed_since = row["walk_id"] == event.walk_id or row["last_seen_at"] >= event.started_at
+            if not listed_since and row["removed_at"] is None:
                 row["removed_at"] = event.at
 
     def _item(self, event: Event, place: int, item: dict[str, Any]) -> None:
@@ -120,7 +122,8 @@ class Oracle:
         there = {
             key: row for key, row in self.media.items() if key[:2] == (account_id, surface) and not row["removed_at"]
         }
-        missed = there.keys() - self.seen.get(event.walk_id, set())
+        known = {key for key, row in there.items() if row["written_at"] < event.started_at}
+        missed = known - self.seen.get(event.walk_id, set())
         known_before = sum(row["first_seen_at"] < event.started_at for row in there.values())
         newly = [key for key in missed if key not in self.missing]
         brake = surface == "posts" and known_before > 0 and len(newly) > known_before / 2

@@ -6,6 +6,7 @@ from datetime import timedelta
 
 from models.landing import Landing, SetAside
 from models.partition import CATALOGUE, SURFACES, Partition, media
+from models.walk import Lane
 from tests.warehouse.house import T0, House, Item, Row, Walk, account
 from tests.warehouse.oracle import Event, Oracle, children, extra_type
 
@@ -16,6 +17,8 @@ TABLES = (
 )  # fmt: skip
 IDS = ("a", "b", "c")
 PARTITIONS = (CATALOGUE, *(media(one, surface) for one in IDS for surface in SURFACES))
+
+LANES: tuple[Lane, ...] = ("backfill", "sync", "sync")
 
 # More than 24 bits hypothesis would not draw evenly.
 CODES = 2**24
@@ -61,8 +64,11 @@ def page_of(partition: Partition, code: int) -> tuple[list[Item], tuple[int, ...
 
 
 def tell(rounds: list[tuple[int, list[int]]]) -> Iterator[tuple[Landing, Event]]:
-    """Each round some hours pass, then each partition may land a page, which may end its walk or be its last word."""
-    walks: dict[Partition, Walk] = {}
+    """Each round some hours pass, then each partition may land a page, which may end its walk or be its last word.
+
+    Now and then the page is a backfill's, in whose walk the sync's stands still.
+    """
+    walks: dict[tuple[Partition, Lane], Walk] = {}
     now = T0
     for number, (hours, codes) in enumerate(rounds):
         now += timedelta(hours=hours)
@@ -70,9 +76,11 @@ def tell(rounds: list[tuple[int, list[int]]]) -> Iterator[tuple[Landing, Event]]
             if bits(code, 14, 2) == 3:
                 continue
             now += timedelta(seconds=1)
-            if partition not in walks or walks[partition].over:
-                walks[partition] = Walk(partition, f"{partition}#{number}", now, run_id=f"run-{number}")
-            walk = walks[partition]
+            lane = LANES[code % len(LANES)]
+            if (partition, lane) not in walks or walks[partition, lane].over:
+                name = f"{lane} of {partition}#{number}"
+                walks[partition, lane] = Walk(partition, name, now, run_id=f"run-{number}", lane=lane)
+            walk = walks[partition, lane]
             items, broken = page_of(partition, code)
             now += timedelta(seconds=1)
             last = bits(code, 12, 2) in (1, 2)

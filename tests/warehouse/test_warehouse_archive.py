@@ -42,7 +42,7 @@ def names(folder: Path) -> list[str]:
 
 
 def test_a_row_holds_both_halves_of_a_landing_exactly(house: ArchivedHouse, folder: Path) -> None:
-    walk = Walk(STORIES, "s", at(0))
+    walk = Walk(STORIES, "s", at(0), lane="backfill")
     house.land(Landing(checkpoint=walk.checkpoint))
     house.land(*walked("w", 0), walk.page([], at(1), unknown_fields=("total",)), walk.abandon(at(2)))
     staging = house.rows("SELECT * FROM ops.staging ORDER BY seq")
@@ -53,6 +53,8 @@ def test_a_row_holds_both_halves_of_a_landing_exactly(house: ArchivedHouse, fold
     assert ask(folder, f"SELECT {pages} FROM archive WHERE body IS NOT NULL ORDER BY seq") == staging
     assert ask(folder, f"SELECT {said} FROM archive WHERE checkpoint_state IS NOT NULL ORDER BY seq") == checkpoints
     assert (len(staging), len(checkpoints)) == (3, 5)
+    lanes = "SELECT checkpoint_lane, count(*) FROM archive GROUP BY ALL ORDER BY ALL"
+    assert ask(folder, lanes) == [("backfill", 3), ("sync", 2)]
     assert ask(folder, "SELECT DISTINCT resource, account_id, warehouse FROM archive") == [
         ("media", POSTS.account_id, house.state().warehouse_id)
     ]

@@ -39,14 +39,14 @@ def oracle_of(story: Story) -> Oracle:
 def check_progress(house: House, story: Story) -> None:
     """Every checkpoint is the last one landed, and every page it counts is staged or folded: never ahead."""
     checkpoints = [landing.checkpoint for landing, _ in story if landing.checkpoint]
-    last = {checkpoint.partition: checkpoint for checkpoint in checkpoints}
+    last = {(checkpoint.partition, checkpoint.lane): checkpoint for checkpoint in checkpoints}
     query = """
-SELECT resource, account_id, surface, walk_id, cursor, pages, items, state FROM ops.checkpoints
-QUALIFY row_number() OVER (PARTITION BY resource, account_id, surface ORDER BY seq DESC) = 1 ORDER BY ALL
+SELECT resource, account_id, surface, lane, walk_id, cursor, pages, items, state FROM ops.checkpoints
+QUALIFY row_number() OVER (PARTITION BY resource, account_id, surface, lane ORDER BY seq DESC) = 1 ORDER BY ALL
 """
     assert house.rows(query) == sorted(
-        (where.resource, where.account_id, where.surface, c.walk_id, c.cursor, c.pages, c.items, c.state.value)
-        for where, c in last.items()
+        (where.resource, where.account_id, where.surface, lane, c.walk_id, c.cursor, c.pages, c.items, c.state.value)
+        for (where, lane), c in last.items()
     )
     staged = [seq for (seq,) in house.rows("SELECT seq FROM ops.staging ORDER BY seq")]
     unfolded = [n for n, (landing, _) in enumerate(story, 1) if landing.page and staged and n >= staged[0]]

@@ -85,6 +85,26 @@ def test_a_backfill_carries_on_no_sync_but_marks_it_dead(house: House) -> None:
     assert begin(house, "c", 2) == ("a",)
 
 
+def test_only_a_run_asked_to_walk_the_same_is_carried_on(house: House) -> None:
+    def enter(run_id: str, hour: float, selection: str | None) -> tuple[str, ...]:
+        with house.connection.begin():
+            told: dict[str, Any] = {"selection": selection, "reason": f"why {run_id}"}
+            return ledger.begin(house.connection, run_id, "backfill", now=at(hour), within=DAY, version="1.2", **told)
+
+    assert enter("a", 0, "anna: posts") == ()
+    assert enter("b", 1, "ben: posts") == ()
+    assert enter("c", 2, None) == ()
+    assert enter("d", 3, "anna: posts") == ("a",)
+    assert enter("e", 4, None) == ("c",)
+    assert house.rows("SELECT run_id, kind, selection, reason, carries_on FROM core.runs ORDER BY started_at") == [
+        ("a", "backfill", "anna: posts", "why a", None),
+        ("b", "backfill", "ben: posts", "why b", None),
+        ("c", "backfill", None, "why c", None),
+        ("d", "backfill", "anna: posts", "why d", "a"),
+        ("e", "backfill", None, "why e", "c"),
+    ]
+
+
 def test_outcomes_are_tallied_by_kind_with_their_pages_and_records(house: House) -> None:
     house.land(
         outcome(OutcomeKind.COMPLETE, CATALOGUE, pages=1, items=2),

@@ -192,6 +192,17 @@ def test_the_first_releases_items_have_changed_when_they_last_changed(oldest: Pa
     assert ask(oldest, differing) == [(0,)]
 
 
+def test_what_the_first_release_left_half_way_is_the_syncs(oldest: Path) -> None:
+    before = ask(oldest, "SELECT * FROM ops.checkpoints ORDER BY seq")
+    assert before
+    with connect(oldest):
+        pass
+    assert ask(oldest, "SELECT * EXCLUDE (lane) FROM ops.checkpoints ORDER BY seq") == before
+    assert ask(oldest, "SELECT DISTINCT lane FROM ops.checkpoints") == [("sync",)]
+    assert ask(oldest, "SELECT count(*) FROM core.runs WHERE selection IS NOT NULL OR reason IS NOT NULL") == [(0,)]
+    assert ask(oldest, "SELECT count(*) > 0 FROM core.runs") == [(True,)]
+
+
 def test_an_upgraded_warehouse_is_told_of_a_next_night_and_publishes_it(released: Path, tmp_path: Path) -> None:
     staged = ask(released, "SELECT count(*) FROM ops.staging")
     with connect(released) as connection:

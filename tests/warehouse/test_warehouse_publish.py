@@ -171,6 +171,36 @@ def test_freshness_tells_the_last_complete_walk_and_the_last_outcome(house: Hous
     assert ask(snapshot, "SELECT bool_and(stale_for = now() - complete_at) FROM freshness") == [(True,)]
 
 
+def test_freshness_tells_the_last_outcome_of_whichever_run_walked_it_last(house: House, snapshot: Path) -> None:
+    def run(run_id: str, kind: str, selection: str | None, hour: float, **outcomes: OutcomeKind) -> None:
+        with house.connection.begin():
+            ledger.begin(
+                house.connection, run_id, kind, now=at(hour), within=timedelta(0), version="1", selection=selection
+            )
+        for name, outcome in outcomes.items():
+            account_id, surface = name.split("_")
+            where = Partition("media", {"anna": ANNA, "ben": BEN}[account_id], "posts" if surface == "p" else "stories")
+            house.land(Landing(outcomes=(Outcome(where, run_id, outcome, at(hour), at(hour + 1)),)))
+        with house.connection.begin():
+            ledger.end(house.connection, run_id, RunState.PARTIAL, now=at(hour + 1))
+
+    house.catalogue("c", 0, [account(ANNA, name="anna"), account(BEN, name="ben")])
+    house.walk(POSTS, "w", 1, [])
+    done, failed, skipped = OutcomeKind.COMPLETE, OutcomeKind.FAILED, OutcomeKind.SKIPPED
+    run("nightly", "sync", None, 1, anna_p=done, anna_s=done, ben_p=skipped, ben_s=skipped)
+    query = "SELECT ig_username, surface, outcome, last_tried_at, complete_at FROM freshness ORDER BY ALL"
+    ended = at(1) + timedelta(minutes=1)
+    run("noon", "sync", "stories", 12, anna_s=failed, ben_s=skipped)
+    run("backfill", "backfill", "anna: posts", 20, anna_p=OutcomeKind.DEFERRED)
+    put(house, snapshot)
+    assert ask(snapshot, query) == [
+        ("anna", "posts", "deferred", at(21), ended),
+        ("anna", "stories", "failed", at(13), None),
+        ("ben", "posts", "skipped", at(2), None),
+        ("ben", "stories", "skipped", at(13), None),
+    ]
+
+
 def test_expired_accounts_are_named_with_the_age_of_their_media(house: House, snapshot: Path) -> None:
     fill(house)
     put(house, snapshot)

@@ -202,6 +202,51 @@ def test_a_number_given_twice_is_replayed_in_the_order_of_the_folds(path: Path, 
     assert published(path) == told
 
 
+OLDER = (
+    "ALTER TABLE ops.checkpoints DROP COLUMN lane",
+    "ALTER TABLE core.runs DROP COLUMN selection",
+    "ALTER TABLE core.runs DROP COLUMN reason",
+    "UPDATE ops.alembic_version SET version_num = '0002'",
+)
+
+
+def as_before_lanes(path: Path, folder: Path) -> None:
+    """The same warehouse and archive as a release that knew of no lanes would have written them."""
+    with duckdb.connect(str(path)) as db:
+        for statement in OLDER:
+            db.execute(statement)
+        for file in folder.rglob("*.parquet"):
+            db.execute(f"CREATE TEMP TABLE old AS SELECT * EXCLUDE (checkpoint_lane) FROM read_parquet('{file}')")
+            db.execute(f"COPY (FROM old ORDER BY seq) TO '{file}' (FORMAT parquet)")
+            db.execute("DROP TABLE temp.old")
+
+
+def test_what_was_archived_before_there_were_lanes_is_the_syncs(path: Path, folder: Path) -> None:
+    with open_at(path, folder) as house:
+        house.land(*walked("old", 0, pages=3), *walked("half-way", 5, last=False))
+        house.fold()
+    as_before_lanes(path, folder)
+    with open_at(path, folder) as house:
+        house.land(Walk(POSTS, "backfill", at(8), lane="backfill").page([{"id": "7"}], at(9)))
+        house.fold()
+        lanes = "SELECT walk_id, lane FROM ops.checkpoints ORDER BY 1"
+        assert house.rows(lanes) == [("backfill", "backfill"), ("half-way", "sync")]
+    told = published(path)
+    for fold_bytes in (1, BIG):
+        assert rebuild(path, folder, fold_bytes=fold_bytes) == Rebuilt(folds=2, landings=6, complete=True)
+        assert published(path) == told
+        with open_at(path, folder) as house:
+            assert house.rows(lanes) == [("backfill", "backfill"), ("half-way", "sync")]
+
+
+def test_an_archive_with_nothing_but_files_of_before_lanes_is_replayed(path: Path, folder: Path) -> None:
+    with open_at(path, folder) as house:
+        house.land(*walked("old", 0, pages=3))
+        house.fold()
+    as_before_lanes(path, folder)
+    assert rebuild(path, folder) == Rebuilt(folds=1, landings=3, complete=True)
+
+
 def test_files_of_a_fold_that_was_never_committed_are_not_replayed(kept: Path, folder: Path) -> None:
     told = published(kept)
     with open_at(kept, folder) as house:

@@ -1,0 +1,115 @@
+"""Forgetting what was kept long enough: runs in the ledger, days in the archive."""
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import date, datetime
+from pathlib import Path
+
+from sqlalchemy import Connection
+
+from connectors.warehouse.archive import archived, home_of, note
+from connectors.warehouse.durable import sync
+from connectors.warehouse.errors import WarehouseUnusable
+
+# A run is kept whatever its age if it is under way, the last of its kind that ended, or one that the next run of its
+# kind may carry on.
+_OLD = """
+WITH RECURSIVE runs AS (
+    SELECT
+        run_id, carries_on, started_at, state,
+        state IN ('complete', 'partial', 'failed') AS ended,
+        state = 'interrupted' OR published_at IS NULL AS unfinished,
+        row_number() OVER (PARTITION BY kind, selection ORDER BY started_at DESC) = 1 AS newest,
+        row_number() OVER (PARTITION BY kind, selection, ended ORDER BY started_at DESC) = 1 AS last
+    FROM core.runs
+),
+chain AS (
+    SELECT run_id, carries_on FROM runs WHERE newest AND unfinished
+    UNION
+    SELECT r.run_id, r.carries_on FROM chain AS c JOIN runs AS r ON r.run_id = c.carries_on WHERE r.unfinished
+)
+SELECT run_id FROM runs
+WHERE started_at < ?::TIMESTAMPTZ AND state <> 'running' AND NOT (ended AND last)
+  AND run_id NOT IN (SELECT run_id FROM chain)
+"""
+
+# What became of a partition last is what analysts are told of it, however long ago that was.
+_FORGET_OUTCOMES = """
+DELETE FROM core.run_outcomes
+WHERE run_id IN (SELECT unnest(from_json(?, '["VARCHAR"]')))
+  AND rowid NOT IN (
+    SELECT arg_max(rowid, ended_at) FROM core.run_outcomes GROUP BY resource, account_id, surface
+)
+"""
+
+_FORGET_RUNS = """
+DELETE FROM core.runs
+WHERE run_id IN (SELECT unnest(from_json(?, '["VARCHAR"]')))
+  AND run_id NOT IN (SELECT run_id FROM core.run_outcomes)
+RETURNING run_id
+"""
+
+
+def forget_runs(connection: Connection, *, before: datetime) -> int:
+    """Delete the runs that began before an instant, with their outcomes, in the open transaction; return how many.
+
+    None that still matters goes: a run under way, the last that ended of each kind and selection, those that may yet
+    be carried on. A partition's last outcome stays, and the run in which it was met.
+    """
+    old = connection.exec_driver_sql(_OLD, (before,)).scalars().all()
+    if not old:
+        return 0
+    ids = json.dumps(list(old))
+    connection.exec_driver_sql(_FORGET_OUTCOMES, (ids,))
+    return len(connection.exec_driver_sql(_FORGET_RUNS, (ids,)).all())
+
+
+def trim_archive(connection: Connection, folder: Path, *, before: date) -> int:
+    """Remove from the archive the days of this warehouse that lie before a date; return how many.
+
+    That the archive is no longer complete is committed, with all that the open transaction holds, before the first
+    file goes: whoever is killed amid this claims nothing that is not so. The connection can be asked nothing more
+    until its transaction's block has ended.
+
+    Raises WarehouseUnusable when a file cannot be removed; those that are left go the next time.
+    """
+    state = archived(connection)
+    if state is None:
+        return 0
+    home = home_of(folder, state.warehouse_id)
+    try:
+        old = sorted(_days(home, before))
+        if not old:
+            return 0
+        note(connection, replace(state, complete=False))
+        connection.commit()
+        return sum(_removed(day) for day in old)
+    except OSError as error:
+        message = f"the archive {folder} cannot be trimmed: {error.strerror}. What is left of it stays."
+        raise WarehouseUnusable(message) from error
+
+
+def _days(home: Path, before: date) -> Iterator[Path]:
+    for path in home.glob("day=*"):
+        try:
+            day = date.fromisoformat(path.name.removeprefix("day="))
+        except ValueError:
+            continue
+        if day < before and any(path.glob(_PAGES)):
+            yield path
+
+
+# Drafts of a process that was killed begin with a dot.
+_PAGES = "*pages-*.parquet*"
+
+
+def _removed(day: Path) -> bool:
+    for path in day.glob(_PAGES):
+        path.unlink()
+    sync(day)
+    # Whatever else somebody put there is not ours.
+    if not any(day.iterdir()):
+        day.rmdir()
+        sync(day.parent)
+    return True

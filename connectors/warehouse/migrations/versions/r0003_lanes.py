@@ -1,0 +1,33 @@
+"""Checkpoints get a lane, so that a backfill leaves the sync's alone; runs say what they were asked to walk and why."""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0003"
+down_revision = "0002"
+
+
+def upgrade() -> None:
+    """Add columns to checkpoints and runs."""
+    _checkpoints()
+    _runs()
+
+
+def _checkpoints() -> None:
+    op.add_column(
+        "checkpoints",
+        sa.Column("lane", sa.VARCHAR, comment="Whose progress it is: sync or backfill; neither disturbs the other's."),
+        schema="ops",
+    )
+    # Filled by ALTER, because DuckDB cannot alter a table that the same transaction has updated, nor add a column
+    # that must not be NULL. There were only syncs.
+    op.execute("ALTER TABLE ops.checkpoints ALTER lane TYPE VARCHAR USING 'sync'")
+    op.alter_column("checkpoints", "lane", nullable=False, schema="ops")
+
+
+def _runs() -> None:
+    for column in (
+        sa.Column("selection", sa.VARCHAR, comment="What it was asked to walk; NULL: everything."),
+        sa.Column("reason", sa.VARCHAR, comment="Why, as the person who asked for it said."),
+    ):
+        op.add_column("runs", column, schema="core")
