@@ -1,0 +1,1 @@
+"""What a Prefect server is given: automations as data."""

@@ -1,0 +1,420 @@
+"""What `deployments/` holds is true of the program: names, pins, commands, flows, and Kubernetes' own schemas."""
+
+import asyncio
+import json
+import os
+import re
+import shlex
+import tomllib
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import kubernetes_validate  # type: ignore[import-untyped]
+import pytest
+import typer
+import yaml
+from cronsim import CronSim
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
+from packaging.version import Version
+from prefect.client.schemas.schedules import CronSchedule
+from prefect.flows import Flow, load_flow_from_entrypoint
+from prefect.utilities.templating import apply_values
+from pydantic import TypeAdapter
+
+from flows.cli.app import app
+from flows.deployments import deployments
+from flows.settings import PREFIX, Settings
+
+ROOT = Path(__file__).parents[2]
+HERE = ROOT / "deployments"
+KUBERNETES = HERE / "kubernetes"
+# The oldest and the newest that the manifests are for.
+KUBERNETES_VERSIONS = ("1.30", "1.37")
+ORDINARY = {".yaml", ".json", ".md", ""}
+FILES = sorted(path for path in HERE.rglob("*") if path.is_file() and path.suffix in ORDINARY)
+YAMLS = [path for path in FILES if path.suffix == ".yaml"]
+EXAMPLES = [path for path in YAMLS if path.name.endswith(".example.yaml")]
+KUSTOMIZATIONS = sorted(KUBERNETES.rglob("kustomization.yaml"))
+MANIFESTS = sorted(set(KUBERNETES.rglob("*.yaml")) - set(KUSTOMIZATIONS))
+POOL = KUBERNETES / "prefect/pool.json"
+DOCKERFILE = (HERE / "Dockerfile").read_text(encoding="utf-8")
+COMMANDS = set(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+NOW = datetime(2026, 3, 1, tzinfo=UTC)
+IMAGE = f"gramhouse:{PROJECT['version']}"
+# Where a secret is fetched from may be said; what it is, may not.
+SECRET = re.compile(r"(?i)(api_?key|password|secret|token)$")
+NO_VALUE = re.compile(r"|/run/secrets/\S+|\$\{\w+:[-?].*\}")
+
+
+def _name(path: Path) -> str:
+    return str(path.relative_to(HERE))
+
+
+def _documents(path: Path) -> list[Any]:
+    return list(yaml.safe_load_all(path.read_text(encoding="utf-8")))
+
+
+def _mappings(value: object) -> Iterator[dict[Any, Any]]:
+    if isinstance(value, dict):
+        yield value
+    for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from _mappings(inner)
+
+
+def _first(cron: str, zone: str) -> datetime:
+    return next(CronSim(cron, NOW.astimezone(ZoneInfo(zone))))
+
+
+def _cron(schedule: object) -> tuple[str, str | None]:
+    assert isinstance(schedule, CronSchedule)
+    return schedule.cron, schedule.timezone
+
+
+PREFECT: dict[str, Any] = _documents(HERE / "prefect.yaml")[0]
+DEPLOYMENTS: list[dict[str, Any]] = PREFECT["deployments"]
+COMPOSE: dict[str, Any] = _documents(HERE / "compose.yaml")[0]
+SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
+OBJECTS: list[dict[str, Any]] = [found for path in MANIFESTS for found in _documents(path)]
+
+
+def _named(deployment: Mapping[str, Any]) -> str:
+    return str(deployment["name"])
+
+
+# All of them
+
+
+@pytest.mark.parametrize("path", YAMLS, ids=_name)
+def test_every_yaml_parses_and_says_something(path: Path) -> None:
+    documents = _documents(path)
+    assert documents
+    assert all(documents)
+
+
+@pytest.mark.parametrize("path", FILES, ids=_name)
+def test_every_setting_that_is_named_exists(path: Path) -> None:
+    known = {PREFIX + name.upper() for name in Settings.model_fields}
+    named = set(re.findall(rf"\b{PREFIX}[A-Z0-9_]+\b", path.read_text(encoding="utf-8")))
+    assert named <= known
+
+
+@pytest.mark.parametrize("path", YAMLS, ids=_name)
+def test_no_secret_has_a_value(path: Path) -> None:
+    for mapping in _mappings(_documents(path)):
+        for name, value in mapping.items():
+            if SECRET.search(str(name)) and isinstance(value, str):
+                assert NO_VALUE.fullmatch(value), f"{name}: {value}"
+        if SECRET.search(str(mapping.get("name", ""))) and "value" in mapping:
+            assert NO_VALUE.fullmatch(str(mapping["value"])), mapping
+
+
+@pytest.mark.parametrize("path", FILES, ids=_name)
+def test_images_are_our_own_at_this_version_and_one_pinned_postgres(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert set(re.findall(r"\bgramhouse:\d[\w.-]*", text)) <= {IMAGE}
+    assert set(re.findall(r"\bpostgres:[\w.-]+", text)) <= {"postgres:17"}
+    pinned = re.search(r"^prefect==(\S+)$", (ROOT / "constraints.txt").read_text(encoding="utf-8"), re.MULTILINE)
+    assert pinned
+    assert all(tag.startswith(pinned[1]) for tag in re.findall(r"\bprefecthq/prefect:([\w.-]+)", text))
+
+
+# prefect.yaml
+
+
+@pytest.mark.parametrize("deployment", DEPLOYMENTS, ids=_named)
+def test_every_entrypoint_is_a_flow_that_takes_its_parameters(deployment: dict[str, Any]) -> None:
+    flow: Flow[..., Any] = load_flow_from_entrypoint(deployment["entrypoint"], use_placeholder_flow=False)
+    given = deployment["parameters"]
+    assert set(given) == set(flow.parameters.properties)
+    # What runs when it is asked to is told the rest then.
+    more = {"everything": True} if flow.name == "backfill" else {}
+    flow.validate_parameters({"options": given["options"] | more})
+    assert not [name for name in json.dumps(flow.parameters.model_dump()).split('"') if SECRET.fullmatch(name)]
+
+
+@pytest.mark.parametrize("deployment", DEPLOYMENTS, ids=_named)
+def test_every_schedule_is_one(deployment: dict[str, Any]) -> None:
+    for schedule in deployment["schedules"]:
+        assert _first(schedule["cron"], schedule["timezone"]) > NOW
+        assert schedule["slug"]
+
+
+def test_pools_run_what_up_runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """`gramhouse up` and a work pool differ in who starts the runs, and in nothing else."""
+    for name in [name for name in os.environ if name.startswith(PREFIX)]:
+        monkeypatch.delenv(name)
+    monkeypatch.chdir(tmp_path)
+    served = {
+        one.name: (
+            one.entrypoint,
+            one.description,
+            one.parameters,
+            one.tags,
+            [_cron(found.schedule) for found in one.schedules or []],
+        )
+        for one in asyncio.run(deployments(Settings()))
+    }
+    deployed = {
+        one["name"]: (
+            one["entrypoint"],
+            one["description"],
+            one["parameters"],
+            one["tags"],
+            [(schedule["cron"], schedule["timezone"]) for schedule in one["schedules"]],
+        )
+        for one in DEPLOYMENTS
+    }
+    assert deployed == served
+
+
+@pytest.mark.parametrize("deployment", DEPLOYMENTS, ids=_named)
+def test_deploying_asks_no_question(deployment: dict[str, Any]) -> None:
+    """Prefect asks for each of these that is left out, on a terminal; None and [] are answers."""
+    assert {"name", "entrypoint", "build", "push", "pull", "schedules"} <= set(deployment)
+    assert deployment["description"]
+    assert deployment["tags"] == ["gramhouse"]
+    assert deployment["work_pool"]["name"] == "gramhouse"
+    assert deployment["enforce_parameter_schema"] is True
+    assert "concurrency_limit" not in deployment, "the warehouse's own lock is the guard"
+
+
+# The Dockerfile
+
+
+def _instructions(name: str) -> list[list[str]]:
+    text = re.sub(r"\\\n", " ", DOCKERFILE)
+    return [shlex.split(line)[1:] for line in text.splitlines() if line.startswith(f"{name} ")]
+
+
+def test_the_image_is_made_of_what_there_is() -> None:
+    copied = [words for words in _instructions("COPY") if not words[0].startswith("--from")]
+    sources = {source for words in copied for source in words[:-1]}
+    assert sources
+    assert [source for source in sorted(sources) if not (ROOT / source).exists()] == []
+    admitted = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
+    assert "*" in admitted, "what is not named stays out: keys, data, .git"
+    assert {line[1:].split("/")[0] for line in admitted if line.startswith("!")} == sources
+    packages = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["setuptools"]["packages"]
+    assert {pattern.rstrip("*") for pattern in packages["find"]["include"]} <= sources
+
+
+def test_the_image_has_a_python_that_is_supported_and_is_nobody_of_power() -> None:
+    [[argument]] = _instructions("ARG")
+    python = argument.removeprefix("PYTHON=")
+    assert Version(python) in SpecifierSet(PROJECT["requires-python"])
+    assert f"Programming Language :: Python :: {python}" in PROJECT["classifiers"]
+    assert {words[0] for words in _instructions("FROM")} == {"python:${PYTHON}-slim"}
+    assert _instructions("USER") == [["10001:10001"]]
+    assert not re.search(r"(?i)^(ARG|ENV).*(key|password|token)\b", DOCKERFILE, re.MULTILINE)
+
+
+def test_the_image_starts_a_command_of_ours() -> None:
+    assert 'ENTRYPOINT ["gramhouse"]' in DOCKERFILE
+    [[command]] = [json.loads(line) for line in re.findall(r"^CMD (\[.*\])$", DOCKERFILE, re.MULTILINE)]
+    assert command in COMMANDS
+
+
+def test_the_constraints_pin_everything_that_the_image_installs() -> None:
+    pins = re.findall(r"^([\w.-]+)==", (ROOT / "constraints.txt").read_text(encoding="utf-8"), re.MULTILINE)
+    pinned = {re.sub(r"[-_.]+", "-", name).lower() for name in [*pins]}
+    needed = {re.sub(r"[-_.]+", "-", Requirement(line).name).lower() for line in PROJECT["dependencies"]}
+    assert needed | {"setuptools"} <= pinned
+
+
+# Commands, wherever they stand
+
+
+@pytest.mark.parametrize("path", FILES, ids=_name)
+def test_every_command_that_is_told_exists(path: Path) -> None:
+    # In backticks, or after the service's name: elsewhere it is but a word.
+    told = re.findall(r"(?:`|worker )gramhouse ([a-z]+)\b", path.read_text(encoding="utf-8"))
+    assert set(told) <= COMMANDS
+
+
+def test_every_command_of_a_container_exists() -> None:
+    ours = [job["args"][0] for job in _mappings(OBJECTS) if job.get("image") == "gramhouse" and "command" not in job]
+    ours += [
+        service["command"][0] for service in SERVICES.values() if _is_ours(service) and "entrypoint" not in service
+    ]
+    assert ours
+    assert set(ours) <= COMMANDS
+
+
+# compose.yaml
+
+
+def _is_ours(service: Mapping[str, Any]) -> bool:
+    return str(service["image"]).startswith("gramhouse:")
+
+
+@pytest.mark.parametrize("name", sorted(SERVICES))
+def test_a_service_names_only_what_there_is(name: str) -> None:
+    service = SERVICES[name]
+    for other, how in service.get("depends_on", {}).items():
+        assert other in SERVICES
+        if how["condition"] == "service_healthy":
+            assert "healthcheck" in SERVICES[other]
+        else:
+            assert how["condition"] == "service_completed_successfully"
+            assert SERVICES[other]["restart"] == "on-failure"
+    assert set(service.get("secrets", [])) <= set(COMPOSE["secrets"])
+    assert {volume.split(":")[0] for volume in service.get("volumes", [])} <= set(COMPOSE["volumes"])
+
+
+@pytest.mark.parametrize("name", sorted(SERVICES))
+def test_a_service_is_reached_from_this_machine_alone_and_ends_politely(name: str) -> None:
+    service = SERVICES[name]
+    assert all(port.startswith("127.0.0.1:") for port in service.get("ports", []))
+    assert service["restart"] in {"unless-stopped", "on-failure"}
+    if service["restart"] == "unless-stopped":
+        assert int(service["stop_grace_period"].removesuffix("s")) > 10
+        assert "healthcheck" in service
+    assert "privileged" not in service
+
+
+def test_compose_declares_nothing_in_vain_and_builds_our_image() -> None:
+    used = {volume.split(":")[0] for service in SERVICES.values() for volume in service.get("volumes", [])}
+    assert used == set(COMPOSE["volumes"])
+    assert {name for service in SERVICES.values() for name in service.get("secrets", [])} == set(COMPOSE["secrets"])
+    build = COMPOSE["x-gramhouse"]["build"]
+    assert (HERE / build["context"]).resolve() == ROOT
+    assert (ROOT / build["dockerfile"]).is_file()
+    [pool_volume] = PREFECT["definitions"]["pool"]["job_variables"]["volumes"]
+    assert pool_volume.split(":")[0].removeprefix(f"{COMPOSE['name']}_") in COMPOSE["volumes"]
+
+
+# Kubernetes
+
+
+def _valid(document: dict[str, Any]) -> None:
+    for version in KUBERNETES_VERSIONS:
+        kubernetes_validate.validate(document, version, strict=True)
+
+
+@pytest.mark.parametrize("path", MANIFESTS, ids=_name)
+def test_every_manifest_is_of_its_schema(path: Path) -> None:
+    for document in _documents(path):
+        _valid(document)
+
+
+def test_a_job_of_the_pool_is_of_its_schema() -> None:
+    template = json.loads(POOL.read_text(encoding="utf-8"))
+    properties = template["variables"]["properties"]
+    values = {name: one["default"] for name, one in properties.items() if "default" in one}
+    values |= {"command": ["prefect"], "env": [], "labels": {}, "name": "run"}
+    values |= {name: value for name, value in _job_variables().items() if name in properties and name != "env"}
+    named = set(re.findall(r"\{\{ (\w+) \}\}", POOL.read_text(encoding="utf-8")))
+    assert named == set(properties)
+    [container] = template["job_configuration"]["job_manifest"]["spec"]["template"]["spec"]["containers"]
+    assert container["name"] == "prefect-job", "Prefect's worker refuses any other"
+    job = apply_values(template["job_configuration"]["job_manifest"], values)
+    # Prefect's worker demands them where Kubernetes does not know them.
+    assert job["spec"]["template"]["spec"].pop("completions") == job["spec"]["template"]["spec"].pop("parallelism") == 1
+    _valid(job)
+    TypeAdapter(dict[str, str]).validate_python(_job_variables()["env"])
+
+
+def _job_variables() -> dict[str, Any]:
+    return dict(PREFECT["definitions"]["pool"]["job_variables"])
+
+
+@pytest.mark.parametrize("path", KUSTOMIZATIONS, ids=_name)
+def test_a_kustomization_lists_what_lies_beside_it(path: Path) -> None:
+    [document] = _documents(path)
+    assert document["apiVersion"] == "kustomize.config.k8s.io/v1beta1"
+    assert document["kind"] == "Kustomization"
+    files = {name for name in document["resources"] if not name.startswith("..")}
+    assert files == {other.name for other in path.parent.glob("*.yaml")} - {path.name, *(e.name for e in EXAMPLES)}
+    bases = set(document["resources"]) - files
+    assert all((path.parent / base / "kustomization.yaml").is_file() for base in bases)
+    assert document["namespace"] == _one("Namespace")["metadata"]["name"]
+    for image in document.get("images", []):
+        assert f"{image['newName']}:{image['newTag']}" == IMAGE
+
+
+def _one(kind: str) -> dict[str, Any]:
+    [found] = [document for document in OBJECTS if document["kind"] == kind]
+    return found
+
+
+def _pods() -> Iterator[tuple[str, dict[str, Any]]]:
+    for document in [*OBJECTS, json.loads(POOL.read_text(encoding="utf-8"))["job_configuration"]["job_manifest"]]:
+        spec = document.get("spec", {})
+        spec = spec.get("jobTemplate", {}).get("spec", spec)
+        if "template" in spec:
+            yield document["metadata"].get("name", "pool"), spec["template"]["spec"]
+
+
+PODS = dict(_pods())
+
+
+@pytest.mark.parametrize("name", sorted(PODS))
+def test_a_pod_is_confined_and_has_its_bounds(name: str) -> None:
+    """What the namespace's `restricted` demands, and more."""
+    pod = PODS[name]
+    assert pod["automountServiceAccountToken"] is False
+    assert pod["securityContext"]["runAsNonRoot"] is True
+    assert pod["securityContext"]["runAsUser"] > 0
+    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert pod["terminationGracePeriodSeconds"] > 10
+    for container in [*pod["containers"], *pod.get("initContainers", [])]:
+        assert container["securityContext"] == {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        }
+        assert {"cpu", "memory"} <= set(container["resources"]["requests"])
+        assert "memory" in container["resources"]["limits"]
+
+
+@pytest.mark.parametrize("name", sorted(PODS))
+def test_a_pod_names_only_what_there_is(name: str) -> None:
+    pod = PODS[name]
+    have = {(document["kind"], document["metadata"]["name"]) for document in OBJECTS}
+    volumes = {volume["name"] for volume in pod["volumes"]}
+    for document in OBJECTS:
+        if document["kind"] == "StatefulSet" and document["metadata"]["name"] == name:
+            volumes |= {claim["metadata"]["name"] for claim in document["spec"]["volumeClaimTemplates"]}
+    for mapping in _mappings(pod):
+        for field, kind in (("claimName", "PersistentVolumeClaim"), ("secretName", "Secret")):
+            assert field not in mapping or (kind, mapping[field]) in have
+        for field, kind in (("secretKeyRef", "Secret"), ("configMapRef", "ConfigMap")):
+            assert field not in mapping or (kind, mapping[field]["name"]) in have
+        if isinstance(wanted := mapping.get("secretKeyRef"), dict):
+            [secret] = [o for o in OBJECTS if o["kind"] == "Secret" and o["metadata"]["name"] == wanted["name"]]
+            assert wanted["key"] in secret["stringData"]
+        assert {mount["name"] for mount in mapping.get("volumeMounts", [])} <= volumes
+
+
+def test_one_writer_holds_the_warehouse() -> None:
+    [worker] = [one for one in OBJECTS if one["kind"] == "Deployment" and one["metadata"]["name"] == "worker"]
+    assert worker["spec"]["replicas"] == 1
+    assert worker["spec"]["strategy"] == {"type": "Recreate"}
+    cron = _one("CronJob")["spec"]
+    assert cron["concurrencyPolicy"] == "Forbid"
+    assert _first(cron["schedule"], cron["timeZone"]) > NOW
+    assert _one("PersistentVolumeClaim")["spec"]["accessModes"] == ["ReadWriteOnce"]
+
+
+def test_the_key_lies_where_the_settings_look_for_it() -> None:
+    settings = _one("ConfigMap")["data"]
+    Settings.model_validate({name.removeprefix(PREFIX).lower(): value for name, value in settings.items()})
+    folder, _, key = settings["GRAMHOUSE_API_KEY_FILE"].rpartition("/")
+    [secret] = [one for one in OBJECTS if one["kind"] == "Secret" and key in one["stringData"]]
+    for name, pod in PODS.items():
+        claims = [v["secret"]["secretName"] for v in pod["volumes"] if "secret" in v]
+        mounts = [m["mountPath"] for c in pod["containers"] for m in c["volumeMounts"] if m["name"] == "key"]
+        syncs = name in {"worker", "nightly", "pool"}
+        assert claims == [secret["metadata"]["name"]] * syncs
+        assert mounts == [folder] * syncs
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=_name)
+def test_an_example_is_applied_by_nobody_and_holds_nothing(path: Path) -> None:
+    assert all(path.name not in _documents(one)[0]["resources"] for one in KUSTOMIZATIONS)
+    assert all(set(document["stringData"].values()) == {""} for document in _documents(path))

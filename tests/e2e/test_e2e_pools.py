@@ -1,0 +1,111 @@
+"""deployments/prefect.yaml on a work pool: deployed to a real server, and carried out by a real worker."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flows.cli.neighbours import free_port, prefect
+from tests.e2e.conftest import KEY, PATIENCE, Operator, Service, assert_in_step
+
+pytestmark = [pytest.mark.e2e, pytest.mark.prefect]
+
+ROOT = Path(__file__).parents[2]
+
+
+@dataclass(frozen=True)
+class Pool:
+    """A Prefect server, and somebody who types `prefect` with their own home."""
+
+    api: str
+    server: Path
+    operator: Operator
+
+    def ask(self, path: str, document: object = None) -> Any:  # noqa: ANN401 - any JSON
+        body = None if document is None else json.dumps(document).encode()
+        request = urllib.request.Request(f"{self.api}/{path}", data=body, headers={"Content-Type": "application/json"})
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            return json.load(answer)
+
+    def type(self, *arguments: str) -> str:
+        """Type a command of Prefect's, with nobody there to answer a question."""
+        folder = self.operator.folder
+        folder.mkdir(exist_ok=True)
+        process = subprocess.Popen(
+            [sys.executable, "-m", "prefect", *arguments],
+            env=self.operator.environment(
+                PREFECT_API_URL=self.api,
+                PREFECT_HOME=str(folder / "prefect"),
+                DO_NOT_TRACK="1",
+                # What a shell says of the folder in which one deploys.
+                PWD=str(folder),
+            ),
+            cwd=ROOT,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+        try:
+            said, _ = process.communicate(timeout=2 * PATIENCE)
+        finally:
+            # A worker that hangs has children.
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.communicate()
+        assert process.returncode == 0, said
+        return said
+
+
+@pytest.fixture
+def pool(tmp_path: Path, operator: Operator) -> Iterator[Pool]:
+    port = free_port()
+    with prefect(tmp_path / "server", port) as server:
+        server.wait()
+        yield Pool(f"http://127.0.0.1:{port}/api", tmp_path / "server", operator)
+
+
+def test_what_is_deployed_to_a_pool_is_carried_out_by_its_worker(pool: Pool, service: Service) -> None:
+    pool.type("work-pool", "create", "gramhouse", "--type", "process")
+    pool.type("deploy", "--all", "--prefect-file", "deployments/prefect.yaml")
+
+    deployed = {one["name"]: one for one in pool.ask("deployments/filter", {})}
+    assert {
+        name: [(found["schedule"]["cron"], found["schedule"]["timezone"]) for found in one["schedules"]]
+        for name, one in deployed.items()
+    } == {
+        "nightly": [("15 2 * * *", "UTC")],
+        "stories": [("15 */6 * * *", "UTC")],
+        "backfill": [],
+        "publish": [],
+    }
+    assert deployed["stories"]["parameters"] == {"options": {"surfaces": ["stories"], "busy_wait": 21600}}
+    for one in deployed.values():
+        assert one["tags"] == ["gramhouse"]
+        assert one["work_pool_name"] == "gramhouse"
+        assert one["pull_steps"] == []
+        assert one["concurrency_limit"] is None
+        assert one["job_variables"]["working_dir"] == str(pool.operator.folder)
+
+    pool.operator.sync()
+    service.night(1)
+    # Both are due at once: one waits until the other lets the warehouse go.
+    asked = [pool.ask(f"deployments/{deployed[name]['id']}/create_flow_run", {}) for name in ("nightly", "publish")]
+    log = pool.type("worker", "start", "--pool", "gramhouse", "--run-once")
+
+    runs = {one["id"]: one["state"] for one in pool.ask("flow_runs/filter", {})}
+    for run in asked:
+        assert runs[run["id"]]["type"] == "COMPLETED", f"{runs[run['id']]}\n{log}"
+    assert_in_step(pool.operator, service)
+    for path in [*pool.server.rglob("*"), *(pool.operator.folder / "prefect").rglob("*")]:
+        assert not path.is_file() or KEY.encode() not in path.read_bytes(), path
+    assert KEY not in log
