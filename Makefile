@@ -9,13 +9,16 @@ NEXT_DUCKDB := duckdb==2.0.0
 PIP_INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check --no-input
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check lint types imports unit long compat format dictionary constraints clean
+.PHONY: help demo up test check lint types imports unit long compat format dictionary screenshots constraints clean
 
 help: ## Say what can be made.
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 20
 
 demo: $(VENV)/.runtime ## Run it all on this machine: an API server, Prefect, one sync, a first look.
 	@$(BIN)/gramhouse demo
+
+up: $(VENV)/.runtime ## Prefect's server with its UI, and the scheduled runs, until Ctrl-C.
+	@$(BIN)/gramhouse up
 
 test: check unit ## Everything CI runs: style, types, import arrows, tests.
 
@@ -49,6 +52,9 @@ format: $(VENV)/.dev ## Lay the code out.
 
 dictionary: $(VENV)/.runtime ## Write docs/data-dictionary.md from the declarations.
 	$(BIN)/python -c 'from models.dictionary import markdown; print(markdown(), end="")' > docs/data-dictionary.md
+
+screenshots: $(VENV)/.runtime ## Photograph Prefect's UI anew for docs/operations.md; needs Chromium.
+	@$(BIN)/python docs/screenshots/take.py
 
 constraints: ## Pin anew what pyproject.toml allows.
 	rm -rf .pins && $(PYTHON) -m venv .pins

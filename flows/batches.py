@@ -1,7 +1,7 @@
 """Accounts go to work in batches while the catalogue is still being listed."""
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from connectors.warehouse import progress
@@ -10,7 +10,7 @@ from flows.together import together
 from flows.walking import PartitionWalk
 from models.landing import Landing
 from models.ledger import Outcome, OutcomeKind, Tally
-from models.partition import Partition, media
+from models.partition import SURFACES, Partition, Surface, media
 from models.walk import Checkpoint
 
 # An eightieth of what is listed so far: the first batches are a page each, and a million accounts make 530
@@ -21,10 +21,11 @@ _SHARE = 80
 
 @dataclass(frozen=True, slots=True)
 class ListedAccount:
-    """An account as the catalogue lists it: its id and whether its token has expired."""
+    """An account that a run walks: its id, whether its token has expired, and the surfaces that are due."""
 
     account_id: str
     expired: bool
+    surfaces: tuple[Surface, ...] = SURFACES
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,9 @@ class Batch:
         return self.first + len(self.accounts) - 1
 
     def __str__(self) -> str:
-        return f"accounts {self.first} to {self.last}"
+        due = {surface for account in self.accounts for surface in account.surfaces}
+        what = " and ".join(surface for surface in SURFACES if surface in due)
+        return f"{what}, accounts {self.first} to {self.last}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,21 +55,20 @@ class BatchReport:
     pages: int
     items: int
 
-
-Work = Callable[[], Awaitable[BatchReport]]
-RunBatch = Callable[[Batch, Work], Awaitable[BatchReport]]
-
-
-async def run_directly(_: Batch, work: Work) -> BatchReport:
-    """Run a batch with nothing around it."""
-    return await work()
+    def __str__(self) -> str:
+        kinds = ", ".join(f"{count:,} {kind.replace('_', ' ')}" for kind, count in sorted(self.outcomes.kinds.items()))
+        return f"{self.pages:,} pages, {self.items:,} items; outcomes: {kinds or 'none'}"
 
 
 @dataclass(slots=True)
 class Gathering:
-    """Listed accounts on their way into batches, each account once a run however often it is listed."""
+    """Listed accounts on their way into batches, each account once a run however often it is listed.
+
+    `owed` counts the walks that they are due: as many outcomes the ledger must hold in the end.
+    """
 
     listed: int = 0
+    owed: int = 0
     _known: set[str] = field(default_factory=set)
     _waiting: list[ListedAccount] = field(default_factory=list)
 
@@ -77,6 +79,7 @@ class Gathering:
                 self._known.add(account.account_id)
                 self._waiting.append(account)
                 self.listed += 1
+                self.owed += len(account.surfaces)
 
     def take(self, *, all_of_them: bool = False) -> Batch | None:
         """Return the next batch once there are enough accounts for one, or any at all; else None."""
@@ -92,7 +95,7 @@ async def _walk_account(run: RunContext, account: ListedAccount, last: Mapping[P
     # wait that one was told binds the other (API 4.2).
     scope_wait = run.scope_wait(f"selected_account:{account.account_id}")
     outcomes = []
-    for surface in run.means.surfaces:
+    for surface in account.surfaces:
         partition = media(account.account_id, surface)
         walk = PartitionWalk(run, partition, scope_wait, run.stop_media, last.get(partition), slot=True)
         outcomes.append(await walk.to_outcome())
@@ -113,7 +116,7 @@ async def _skip(run: RunContext, accounts: Sequence[ListedAccount]) -> list[Outc
             detail="Its access token must be renewed; it catches up by itself after that.",
         )
         for account in accounts
-        for surface in run.means.surfaces
+        for surface in account.surfaces
     ]
     if outcomes:
         await run.means.warehouse.land(Landing(outcomes=tuple(outcomes)))
@@ -126,7 +129,7 @@ async def walk_batch(run: RunContext, batch: Batch) -> BatchReport:
     means = run.means
     expired = [account for account in batch.accounts if account.expired and not means.walk_expired]
     due = [account for account in batch.accounts if not account.expired or means.walk_expired]
-    last = await means.warehouse.transact(progress.checkpoints, "media", [a.account_id for a in due])
+    last = await means.warehouse.transact(progress.checkpoints, "media", [a.account_id for a in due], run.lane)
     kinds: Counter[OutcomeKind] = Counter()
     pages = items = 0
 

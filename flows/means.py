@@ -1,21 +1,30 @@
 """Putting a run together from the settings: the client, the warehouse, the clock."""
 
+import logging
 import os
 import random
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import timedelta
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from connectors.source.client import ApiClient
 from connectors.warehouse.errors import WarehouseUnusable
-from connectors.warehouse.writer import open_warehouse
+from connectors.warehouse.writer import Warehouse, open_warehouse
 from flows.clock import SystemClock
+from flows.keeping import Keeping
 from flows.pipeline import RunOrder, new_id
 from flows.run import Means
 from flows.settings import Settings, SettingsError
 from flows.slots import Slots
+from flows.steps import Say
+from flows.turn import in_turn
+from models.clock import Clock
+from models.partition import SURFACES, Surface
+from models.selection import Selection
+
+_log = logging.getLogger(__name__)
 
 
 def release() -> str:
@@ -26,10 +35,24 @@ def release() -> str:
         return "unreleased"
 
 
-def order(settings: Settings, kind: str = "sync") -> RunOrder:
-    """Return what the settings ask of a run."""
-    within = timedelta(seconds=settings.resume_within)
-    return RunOrder(kind, settings.snapshot, within, release())
+def order(
+    settings: Settings,
+    *,
+    surfaces: tuple[Surface, ...] = SURFACES,
+    selection: Selection | None = None,
+    reason: str | None = None,
+) -> RunOrder:
+    """Return what a run is asked to do: a sync of `surfaces`, or a backfill of `selection`."""
+    pages = None if settings.keep_archive is None else timedelta(days=settings.keep_archive)
+    return RunOrder(
+        snapshot=settings.snapshot,
+        within=timedelta(seconds=settings.resume_within),
+        version=release(),
+        surfaces=surfaces,
+        selection=selection,
+        reason=reason,
+        keeping=Keeping(timedelta(days=settings.keep_runs), settings.archive, pages),
+    )
 
 
 def check_snapshot(snapshot: Path, warehouse: Path) -> None:
@@ -66,7 +89,24 @@ def check_archive(archive: Path | None) -> None:
 
 
 @asynccontextmanager
-async def means(settings: Settings, activity: str) -> AsyncIterator[Means]:
+async def writing(
+    settings: Settings, activity: str, *, clock: Clock | None = None, say: Say = _log.info
+) -> AsyncIterator[Warehouse]:
+    """Open the warehouse for writing, in its turn.
+
+    Raises WarehouseBusy and WarehouseUnusable.
+    """
+    at = clock or SystemClock()
+
+    def opening() -> AbstractAsyncContextManager[Warehouse]:
+        return open_warehouse(settings.warehouse, activity, now=at.now(), archive=settings.archive, new_id=new_id)
+
+    async with in_turn(opening, patience=settings.busy_wait, clock=at, say=say) as warehouse:
+        yield warehouse
+
+
+@asynccontextmanager
+async def means(settings: Settings, activity: str, *, say: Say = _log.info) -> AsyncIterator[Means]:
     """Open what a run works with; all of it is closed when the block ends.
 
     Raises SettingsError, WarehouseBusy and WarehouseUnusable, each before anything was asked of the API.
@@ -78,8 +118,7 @@ async def means(settings: Settings, activity: str) -> AsyncIterator[Means]:
         client = ApiClient(settings.address(), settings.key(), clock=clock, concurrency=settings.concurrency + 1)
     except ValueError as error:
         raise SettingsError(str(error)) from None
-    opening = open_warehouse(settings.warehouse, activity, now=clock.now(), archive=settings.archive, new_id=new_id)
-    async with opening as warehouse, client:
+    async with writing(settings, activity, clock=clock, say=say) as warehouse, client:
         yield Means(
             send=client.send,
             warehouse=warehouse,

@@ -1,39 +1,41 @@
-"""A run's body: list the accounts, walk their media meanwhile, fold, judge, publish. Plain async."""
+"""A run's body: walk whom it is asked to walk, fold, judge, publish. Plain async."""
 
 import asyncio
-from collections.abc import Callable
+import logging
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import TypedDict
 from uuid import uuid4
 
-from connectors.source.endpoints import Response
+from connectors.warehouse.selection import chosen
+
 from connectors.source.errors import ApiError
 from connectors.warehouse import ledger, progress
 from connectors.warehouse.errors import WarehouseUnusable
 from connectors.warehouse.fold import FoldCounts
 from connectors.warehouse.rebuild import is_read_by
 from connectors.warehouse.report import Concern, concerns, expired_accounts
-from flows.batches import Batch, BatchReport, Gathering, ListedAccount, RunBatch, run_directly, walk_batch
+from flows.batches import Gathering, ListedAccount
+from flows.keeping import Keeping, tidy
+from flows.rounds import walk_chosen, walk_everything
 from flows.run import Counters, Means, RunContext
-from flows.together import together
-from flows.walking import PartitionWalk
-from models.ledger import Outcome, RunState, Tally, judge
-from models.partition import CATALOGUE
-from models.walk import Fresh, plan_walk
-from models.wire import AccountPage
+from flows.steps import RunStep, Say, run_directly
+from flows.words import changes, megabytes
+from models.ledger import RunState, Tally, judge
+from models.partition import SURFACES, Surface
+from models.selection import Selection
+from models.walk import Lane
 
-EXPIRED = "token_expired"
-
-# So many accounts that an interrupted run had listed are handed on at once, that they make batches, too.
-_EARLIER = 500
+_log = logging.getLogger(__name__)
 
 
 class _Ended(TypedDict):
     state: RunState
+    started_at: datetime
     accounts: int
     outcomes: Tally
     pages: int
@@ -51,6 +53,9 @@ class RunReport:
     """
 
     run_id: str
+    kind: Lane
+    selected: str | None
+    reason: str | None
     state: RunState
     carried_on: tuple[str, ...]
     accounts: int
@@ -71,12 +76,34 @@ class RunReport:
 
 @dataclass(frozen=True, slots=True)
 class RunOrder:
-    """What is asked of a run: `within` bounds how old an interrupted run may be to be carried on."""
+    """What is asked of a run: everything on `surfaces`, or a backfill's `selection`, and why.
 
-    kind: str
+    `within` bounds how old an interrupted run may be to be carried on.
+    """
+
     snapshot: Path
     within: timedelta
     version: str
+    surfaces: tuple[Surface, ...] = SURFACES
+    selection: Selection | None = None
+    reason: str | None = None
+    keeping: Keeping = field(default_factory=Keeping)
+
+    @property
+    def kind(self) -> Lane:
+        """Return the kind of run, which is also whose checkpoints it goes by."""
+        return "sync" if self.selection is None else "backfill"
+
+    @property
+    def selected(self) -> str | None:
+        """Say what is walked; None is everything."""
+        if self.selection is not None:
+            return str(self.selection)
+        return None if self.surfaces == SURFACES else " and ".join(self.surfaces)
+
+
+class NothingChosen(Exception):  # noqa: N818 - nothing to do is no error
+    """A backfill whose selection holds no account: nothing was walked, and no run was entered."""
 
 
 def new_id() -> str:
@@ -88,29 +115,30 @@ async def run_once(
     order: RunOrder,
     means: Means,
     *,
-    run_batch: RunBatch = run_directly,
+    run_step: RunStep = run_directly,
     counters: Counters | None = None,
+    say: Say = _log.info,
 ) -> RunReport:
-    """Run one sync over everything the key can see, and publish what it left.
+    """Run one sync over everything the key can see, or one backfill, and publish what it left.
 
-    What goes wrong with the API ends in an outcome, never in an exception. Raises WarehouseUnusable, and
-    marks the run interrupted when it is cancelled.
+    What goes wrong with the API ends in an outcome, never in an exception. Raises WarehouseUnusable, for a backfill
+    SelectionError and NothingChosen before anything was asked for, and marks the run interrupted when it is cancelled.
     """
     warehouse, clock = means.warehouse, means.clock
     began = clock.monotonic()
     is_current = await warehouse.transact(is_read_by, means.mapping)
     # What an earlier process landed and did not fold comes first: this run reads what it listed.
     left_over = await warehouse.fold()
-    run_id = means.new_id()
-    started_at = clock.now()
-    carried_on = await warehouse.transact(
-        ledger.begin, run_id, order.kind, now=started_at, within=order.within, version=order.version
-    )
-    holds = await warehouse.transact(progress.holds, now=started_at)
-    run = RunContext(run_id, carried_on, holds, means, order.within, counters or Counters())
+    accounts = None if order.selection is None else await _choose(order.selection, means)
+    run = await _enter(order, means, counters or Counters())
+    if run.carried_on:
+        say(f"Carrying on run {run.carried_on[0]}, which was cut short: what it landed is not asked for again.")
     try:
-        listed = await _walk_everything(run, run_batch)
-        ended = await _settle(run, listed, left_over)
+        if accounts is None:
+            gathering = await walk_everything(run, order.surfaces, run_step)
+        else:
+            gathering = await walk_chosen(run, accounts, run_step)
+        ended = await _settle(run, gathering, left_over, run_step, catalogue=accounts is None)
     except asyncio.CancelledError:
         await _close(run, RunState.INTERRUPTED, detail="Stopped by a person or by the machine.")
         raise
@@ -121,14 +149,21 @@ async def run_once(
         with suppress(WarehouseUnusable):
             await _close(run, RunState.INTERRUPTED, detail=said[0])
         raise
-    size = await warehouse.publish(order.snapshot, at=clock.now(), version=order.version)
+    await tidy(order.keeping, warehouse, now=clock.now(), say=say)
+
+    async def publish() -> int:
+        return await warehouse.publish(order.snapshot, at=clock.now(), version=order.version)
+
+    size = await run_step("publish", publish, lambda size: f"{order.snapshot}, {megabytes(size)}")
     return RunReport(
-        run_id=run_id,
-        carried_on=carried_on,
+        run_id=run.run_id,
+        kind=order.kind,
+        selected=order.selected,
+        reason=order.reason,
+        carried_on=run.carried_on,
         expired=await warehouse.transact(expired_accounts),
         restarted=run.counters.restarted,
         mapping_pending=not is_current,
-        started_at=started_at,
         seconds=clock.monotonic() - began,
         snapshot=order.snapshot,
         snapshot_bytes=size,
@@ -136,12 +171,41 @@ async def run_once(
     )
 
 
-async def _settle(run: RunContext, listed: int, left_over: FoldCounts) -> _Ended:
+async def _choose(selection: Selection, means: Means) -> Sequence[ListedAccount]:
+    found = await means.warehouse.transact(chosen, selection, means.page_size)
+    if not found:
+        raise NothingChosen(nothing_chosen(selection))
+    return [ListedAccount(account.account_id, account.expired, account.surfaces) for account in found]
+
+
+def nothing_chosen(selection: Selection) -> str:
+    """Say that there is nothing to walk."""
+    return f"Nothing to walk: no account is chosen by {selection}."
+
+
+async def _enter(order: RunOrder, means: Means, counters: Counters) -> RunContext:
+    run_id, now = means.new_id(), means.clock.now()
+    begin = partial(
+        ledger.begin,
+        now=now,
+        within=order.within,
+        version=order.version,
+        selection=order.selected,
+        reason=order.reason,
+    )
+    carried_on = await means.warehouse.transact(begin, run_id, order.kind)
+    holds = await means.warehouse.transact(progress.holds, now=now)
+    return RunContext(run_id, now, carried_on, holds, means, order.within, order.kind, counters)
+
+
+async def _settle(
+    run: RunContext, gathering: Gathering, left_over: FoldCounts, run_step: RunStep, *, catalogue: bool
+) -> _Ended:
     """Fold what landed, hold the ledger to account, and close the run."""
     warehouse = run.means.warehouse
-    media = left_over + await warehouse.fold()
+    media = left_over + await run_step("fold", warehouse.fold, changes)
     outcomes, pages, items = await warehouse.transact(ledger.tally, run.run_id)
-    owed = 1 + listed * len(run.means.surfaces)
+    owed = catalogue + gathering.owed
     if outcomes.total != owed:
         message = f"the ledger holds {outcomes.total} outcomes where {owed} are owed"
         raise AssertionError(message)
@@ -152,7 +216,7 @@ async def _settle(run: RunContext, listed: int, left_over: FoldCounts) -> _Ended
     await _close(
         run,
         state,
-        accounts=listed,
+        accounts=gathering.listed,
         partitions=outcomes.total,
         pages=pages,
         items=items,
@@ -162,7 +226,8 @@ async def _settle(run: RunContext, listed: int, left_over: FoldCounts) -> _Ended
     )
     return _Ended(
         state=state,
-        accounts=listed,
+        started_at=run.started_at,
+        accounts=gathering.listed,
         outcomes=outcomes,
         pages=pages,
         items=items,
@@ -175,48 +240,3 @@ async def _settle(run: RunContext, listed: int, left_over: FoldCounts) -> _Ended
 async def _close(run: RunContext, state: RunState, **columns: object) -> None:
     end = partial(ledger.end, now=run.means.clock.now(), **columns)
     await run.means.warehouse.transact(end, run.run_id, state)
-
-
-async def _walk_everything(run: RunContext, run_batch: RunBatch) -> int:
-    """Walk the catalogue and, while it goes on, the accounts listed so far; return how many were listed."""
-    gathering = Gathering()
-    async with together() as group:
-
-        async def work(batch: Batch) -> None:
-            async def body() -> BatchReport:
-                return await walk_batch(run, batch)
-
-            await run_batch(batch, body)
-
-        def send_off(accounts: list[ListedAccount], *, all_of_them: bool = False) -> None:
-            gathering.add(accounts)
-            run.counters.accounts = gathering.listed
-            batch = gathering.take(all_of_them=all_of_them)
-            if batch is not None:
-                group.create_task(work(batch))
-
-        await _walk_catalogue(run, send_off)
-        run.counters.catalogue_complete = True
-        send_off([], all_of_them=True)
-    return gathering.listed
-
-
-async def _walk_catalogue(run: RunContext, send_off: Callable[[list[ListedAccount]], None]) -> Outcome:
-    means = run.means
-    found = await means.warehouse.transact(progress.checkpoints, "accounts", [""])
-    last = found.get(CATALOGUE)
-    now = means.clock.now()
-    plan = plan_walk(CATALOGUE, last, run_id=run.run_id, carried_on=run.carried_on, now=now, new_id=means.new_id)
-    if not isinstance(plan, Fresh):
-        # The pages this walk landed earlier are not asked for again, but their accounts are this run's, too.
-        earlier = await means.warehouse.transact(progress.listed, plan.checkpoint.walk_id)
-        for begin in range(0, len(earlier), _EARLIER):
-            some = earlier[begin : begin + _EARLIER]
-            send_off([ListedAccount(account_id, status == EXPIRED) for account_id, status in some])
-
-    def on_page(response: Response) -> None:
-        if isinstance(response.page, AccountPage):
-            send_off([ListedAccount(account.id, account.status == EXPIRED) for account in response.page.accounts])
-
-    walk = PartitionWalk(run, CATALOGUE, run.scope_wait("account_catalog"), run.stop, last, slot=False, on_page=on_page)
-    return await walk.to_outcome()

@@ -1,12 +1,14 @@
 """A run's report in words and in JSON."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict
 
 from flows.exit_code import EXIT_OF
 from flows.pipeline import RunReport
-from flows.words import count
+from flows.words import changes, count
 from models.ledger import OutcomeKind, RunState
+from models.walk import Lane
 
 
 def state_name(report: RunReport) -> str:
@@ -16,32 +18,21 @@ def state_name(report: RunReport) -> str:
     return {RunState.COMPLETE: "Completed", RunState.PARTIAL: "Partial", RunState.FAILED: "Failed"}[report.state]
 
 
-def changes(report: RunReport) -> str:
-    """Say what a run did to the media."""
-    media = report.media
-    if media.untouched:
-        return "nothing changed"
-    told = {
-        "new": media.added,
-        "changed": media.changed,
-        "removed": media.removed,
-        "expired": media.expired,
-        "returned": media.returned,
-    }
-    return ", ".join(f"{number:,} {word}" for word, number in told.items() if number)
-
-
 def outcomes(report: RunReport) -> str:
     """Say what became of the partitions, kind by kind."""
     tally = report.outcomes
     return ", ".join(f"{tally[kind]:,} {kind.replace('_', ' ')}" for kind in OutcomeKind if tally[kind])
 
 
+# How a run came by its accounts.
+_FOUND: Mapping[Lane, str] = {"sync": "listed", "backfill": "chosen"}
+
+
 def sentence(report: RunReport) -> str:
     """Say a run in one line."""
     return (
-        f"{count(report.accounts, 'account')} listed, {count(report.pages, 'page')} landed;"
-        f" media: {changes(report)}; partitions: {outcomes(report)}."
+        f"{count(report.accounts, 'account')} {_FOUND[report.kind]}, {count(report.pages, 'page')} landed;"
+        f" media: {changes(report.media)}; partitions: {outcomes(report)}."
     )
 
 
@@ -51,6 +42,9 @@ def to_json(report: RunReport) -> str:
     return json.dumps(
         {
             "run_id": report.run_id,
+            "kind": report.kind,
+            "selection": report.selected,
+            "reason": report.reason,
             "state": report.state,
             "exit_code": EXIT_OF[report.state],
             "carried_on": list(report.carried_on),

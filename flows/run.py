@@ -18,7 +18,7 @@ from models.clock import Clock
 from models.landing import Landing, ScopeHold
 from models.mapping import Mapping
 from models.mapping_built_in import BUILT_IN
-from models.partition import SURFACES, Surface
+from models.walk import Lane
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,6 @@ class Means:
     page_size: int = 50
     max_wait: float = 3600.0
     walk_expired: bool = False
-    surfaces: tuple[Surface, ...] = SURFACES
     policy: BackoffPolicy = field(default_factory=BackoffPolicy)
     mapping: Mapping = BUILT_IN
 
@@ -110,14 +109,17 @@ class RunContext:
     """One run under way: `carried_on` are the interrupted runs it takes over, `holds` promises to wait.
 
     `told` keeps, scope by scope, the error by which the API last told this run to wait. The end of a walk that
-    began longer ago than `fresh_within` says too little of today: such a walk is ended, and walked again.
+    began longer ago than `fresh_within` says too little of today: such a walk is ended, and walked again. `lane`: whose
+    checkpoints it goes by.
     """
 
     run_id: str
+    started_at: datetime
     carried_on: tuple[str, ...]
     holds: Map[str, datetime]
     means: Means
     fresh_within: timedelta
+    lane: Lane = "sync"
     counters: Counters = field(default_factory=Counters)
     stop: Brake = field(default_factory=Brake)
     stop_media: Brake = field(default_factory=Brake)

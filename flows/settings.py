@@ -17,6 +17,7 @@ from pydantic_settings import (
 
 from connectors.source.address import check_base_url
 from flows.mapping import MappingSettings
+from flows.schedules import check_cron
 from models.mapping import Mapping
 
 PREFIX = "GRAMHOUSE_"
@@ -56,6 +57,7 @@ def _words(value: object) -> object:
 
 File = Annotated[Path, AfterValidator(_file)]
 TimeZone = Annotated[str, AfterValidator(_time_zone)]
+Cron = Annotated[str, AfterValidator(check_cron)]
 Words = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_words)]
 
 
@@ -104,8 +106,8 @@ class Settings(BaseSettings):
     keep_runs: int = Field(400, ge=1, description="Days for which runs and their outcomes are kept.")
     keep_archive: int | None = Field(None, ge=1, description="Days for which the archive is kept; none keeps it all.")
     keep_prefect: int = Field(30, ge=1, description="Days for which Prefect keeps its own history, under `up`.")
-    nightly: str = Field("15 2 * * *", description="When `up` makes the nightly sync, as cron says it.")
-    stories: str = Field("15 */6 * * *", description="When `up` walks the stories, which live for 24 hours.")
+    nightly: Cron = Field("15 2 * * *", description="When `up` makes the nightly sync, as cron says it.")
+    stories: Cron = Field("15 */6 * * *", description="When `up` walks the stories, which live for 24 hours.")
     time_zone: TimeZone = Field("UTC", description="The time zone of the schedules.")
     prefect_home: File = Field(Path("data/prefect"), description="Where `up` keeps what Prefect's server knows.")
     prefect_port: int = Field(4200, ge=1, le=65535, description="The port of Prefect's UI, on this machine alone.")
@@ -199,7 +201,7 @@ class TrackerUnreachable(Exception):  # noqa: N818 - a state of the server, not 
     """The Prefect API that is configured does not answer; one line with the mend."""
 
     def __init__(self, url: str) -> None:
-        mend = "start it with `prefect server start` (its address ends in /api), or unset PREFECT_API_URL"
+        mend = "start it (`gramhouse up` does; its address ends in /api), or unset PREFECT_API_URL"
         super().__init__(f"{url} does not answer: {mend}.")
 
 

@@ -1,5 +1,6 @@
 """What is done to a warehouse without asking the API: publish it, read it anew, make it anew."""
 
+import logging
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -8,25 +9,24 @@ from connectors.warehouse.errors import WarehouseUnusable
 from connectors.warehouse.rebuild import Reread, rebuild_stored
 from connectors.warehouse.replay import Rebuilt, rebuild_from_archive
 from connectors.warehouse.retry import Plan, Staying, plan_retry, retry, staying
-from connectors.warehouse.writer import Warehouse, open_warehouse
+from connectors.warehouse.writer import Warehouse
 from flows.clock import SystemClock
-from flows.means import check_archive, check_snapshot, release
-from flows.pipeline import new_id
+from flows.means import check_archive, check_snapshot, release, writing
 from flows.settings import Settings, SettingsError
+from flows.steps import Say
+
+_log = logging.getLogger(__name__)
 
 
 @asynccontextmanager
-async def _standing(settings: Settings, activity: str) -> AsyncIterator[Warehouse]:
+async def _standing(settings: Settings, activity: str, say: Say = _log.info) -> AsyncIterator[Warehouse]:
     """Open the warehouse there is, with all that has landed folded."""
     if not settings.warehouse.exists():
         message = f"There is no warehouse at {settings.warehouse} yet: `gramhouse sync` makes one."
         raise WarehouseUnusable(message)
     check_snapshot(settings.snapshot, settings.warehouse)
     check_archive(settings.archive)
-    now = SystemClock().now()
-    async with open_warehouse(
-        settings.warehouse, activity, now=now, archive=settings.archive, new_id=new_id
-    ) as warehouse:
+    async with writing(settings, activity, say=say) as warehouse:
         await warehouse.fold()
         yield warehouse
 
@@ -35,12 +35,12 @@ async def _publish(warehouse: Warehouse, settings: Settings) -> int:
     return await warehouse.publish(settings.snapshot, at=SystemClock().now(), version=release())
 
 
-async def publish_now(settings: Settings) -> int:
+async def publish_now(settings: Settings, *, say: Say = _log.info) -> int:
     """Publish what has landed; return the snapshot's size in bytes.
 
     Raises WarehouseBusy and WarehouseUnusable, the latter also when there is no warehouse yet.
     """
-    async with _standing(settings, "gramhouse publish") as warehouse:
+    async with _standing(settings, "gramhouse publish", say) as warehouse:
         return await _publish(warehouse, settings)
 
 

@@ -84,6 +84,7 @@ class PartitionWalk:
             carried_on=self.run.carried_on,
             now=began,
             new_id=self.run.means.new_id,
+            lane=self.run.lane,
         )
         if isinstance(plan, Done):
             outcome = self._outcome(OutcomeKind.COMPLETE, began, detail="Walked by the run that this one carries on.")
@@ -130,7 +131,7 @@ class PartitionWalk:
 
     def _fresh(self) -> Checkpoint:
         now = self.run.means.clock.now()
-        return Checkpoint(self.partition, self.run.means.new_id(), self.run.run_id, now, now)
+        return Checkpoint(self.partition, self.run.means.new_id(), self.run.run_id, now, now, lane=self.run.lane)
 
     async def _walk(self, checkpoint: Checkpoint, began: datetime, *, dated: bool) -> Outcome | None:
         """Walk to the end; return the outcome, or None after a walk too old for its end to be one.

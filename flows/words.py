@@ -1,6 +1,11 @@
-"""Numbers and spans of time in words."""
+"""Numbers, spans of time and what a run changed, in words."""
 
 from datetime import timedelta
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    # Its module brings SQLAlchemy, which a line of words does without.
+    from connectors.warehouse.fold import FoldCounts
 
 
 def count(number: int, noun: str, plural: str | None = None) -> str:
@@ -18,3 +23,22 @@ def span(seconds: float) -> str:
     parts = [(whole.days, "d"), (hours, "h"), (minutes, "min"), (left, "s")]
     shown = [f"{value} {unit}" for value, unit in parts if value]
     return " ".join(shown[:2]) or "0 s"
+
+
+def megabytes(size: int) -> str:
+    """Say a file's size, bytes, in megabytes."""
+    return f"{size / 1e6:,.1f} MB"
+
+
+def changes(media: "FoldCounts") -> str:
+    """Say what became of the media."""
+    if media.untouched:
+        return "nothing changed"
+    told = {
+        "new": media.added,
+        "changed": media.changed,
+        "removed": media.removed,
+        "expired": media.expired,
+        "returned": media.returned,
+    }
+    return ", ".join(f"{number:,} {word}" for word, number in told.items() if number)

@@ -11,7 +11,7 @@ from connectors.sandbox.app import Sandbox
 from connectors.sandbox.serve import in_thread
 from connectors.sandbox.settings import SandboxSettings
 from flows.cli.app import app
-from flows.cli.syncing import run_until_signalled
+from flows.cli.signalled import run_until_signalled
 from flows.means import means, order
 from flows.pipeline import run_once
 from flows.settings import PREFIX, Settings, load

@@ -12,6 +12,7 @@ import typer
 from connectors.warehouse.errors import SnapshotMissing, WarehouseBusy, WarehouseError, WarehouseUnusable
 from connectors.warehouse.snapshot import QueryError
 from flows.cli import (
+    backfilling,
     compacting,
     demo,
     describing,
@@ -24,10 +25,12 @@ from flows.cli import (
     serving,
     status,
     syncing,
+    up,
 )
 from flows.cli.terminal import FAIL, clean, err
 from flows.exit_code import ExitCode
 from flows.settings import SettingsError, TrackerUnreachable
+from models.selection import SelectionError
 
 app = typer.Typer(
     name="gramhouse",
@@ -40,6 +43,7 @@ app = typer.Typer(
 
 _EXITS: Mapping[type[Exception], ExitCode] = {
     SettingsError: ExitCode.WRONG_USAGE,
+    SelectionError: ExitCode.WRONG_USAGE,
     TrackerUnreachable: ExitCode.FAILED,
     WarehouseBusy: ExitCode.BUSY,
     WarehouseUnusable: ExitCode.FAILED,
@@ -65,6 +69,7 @@ def _gramhouse(
 
 app.command()(demo.demo)
 app.command()(syncing.sync)
+app.command()(backfilling.backfill)
 app.command()(syncing.publish)
 app.command()(compacting.compact)
 app.command()(rebuilding.rebuild)
@@ -77,6 +82,7 @@ app.command(context_settings={"ignore_unknown_options": True})(querying.query)
 app.command()(describing.describe)
 app.command()(exporting.export)
 app.command()(doctor.doctor)
+app.command()(up.up)
 app.command()(serving.sandbox)
 
 
@@ -99,7 +105,7 @@ def main() -> None:
     _prepare()
     try:
         app()
-    except (SettingsError, WarehouseError, TrackerUnreachable) as error:
+    except (SettingsError, SelectionError, WarehouseError, TrackerUnreachable) as error:
         _say(error)
         sys.exit(_EXITS[type(error)])
     except QueryError as error:

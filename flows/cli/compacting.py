@@ -3,9 +3,10 @@
 import typer
 
 from flows.cli.options import AsJson, WarehouseFile
-from flows.cli.terminal import clean, megabytes, out, print_json
+from flows.cli.terminal import clean, out, print_json
 from flows.exit_code import ExitCode
 from flows.settings import load
+from flows.words import megabytes
 
 
 def compact(*, warehouse: WarehouseFile = None, as_json: AsJson = False) -> None:

@@ -15,6 +15,7 @@ from connectors.warehouse.snapshot import QueryError, open_snapshot
 from flows.cli.options import AsJson
 from flows.cli.terminal import DONE, FAIL, WARN, clean, out, print_json
 from flows.exit_code import ExitCode
+from flows.schedules import fires, gap_warning
 from flows.settings import (
     PREFIX,
     Settings,
@@ -132,13 +133,23 @@ def _prefect() -> Finding:
     url = prefect_api_url()
     if url is None:
         return Finding("Prefect", "note", "PREFECT_API_URL is not set: syncs run directly, and no server tracks them.")
-    from flows.sync import check_tracker
+    from flows.tracking import check_tracker
 
     try:
         asyncio.run(check_tracker())
     except TrackerUnreachable as error:
         return Finding("Prefect", "bad", str(error))
     return Finding("Prefect", "ok", f"{url} answers")
+
+
+def _schedules(settings: Settings) -> Finding:
+    now = datetime.now(UTC)
+    warning = gap_warning(settings.nightly, settings.stories, settings.time_zone, now)
+    if warning:
+        return Finding("schedules", "note", warning)
+    due = next(fires(settings.nightly, settings.time_zone, now))
+    when = f"{due:%Y-%m-%d %H:%M} {settings.time_zone}"
+    return Finding("schedules", "ok", f"`gramhouse up` makes the next nightly at {when}; no story can go unseen")
 
 
 def _findings(settings: Settings) -> Iterator[Finding]:
@@ -148,6 +159,7 @@ def _findings(settings: Settings) -> Iterator[Finding]:
     yield _warehouse(settings)
     yield _snapshot(settings)
     yield _prefect()
+    yield _schedules(settings)
 
 
 def doctor(*, as_json: AsJson = False) -> None:

@@ -9,9 +9,9 @@ import typer
 from connectors.warehouse.export import export as write_export
 from flows.cli.listing import plain_table
 from flows.cli.options import AsJson, SnapshotFile
-from flows.cli.terminal import DONE, clean, err, megabytes, moment, out, print_json
+from flows.cli.terminal import DONE, clean, err, moment, out, print_json
 from flows.settings import SettingsError, load
-from flows.words import count
+from flows.words import count, megabytes
 
 
 def export(

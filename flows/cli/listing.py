@@ -1,7 +1,7 @@
 """`gramhouse accounts` and `gramhouse runs`: lists from the snapshot."""
 
 from collections.abc import Mapping
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.table import Table
@@ -29,12 +29,18 @@ GROUP BY ALL ORDER BY a.token_expired_since, a.ig_username
 _RUNS = "SELECT * FROM runs ORDER BY started_at DESC LIMIT ?"
 
 _ROOM_FOR_SIZES = 95
+_ROOM_FOR_WHAT = 24
 
 _STATES = {"complete": "green", "partial": "yellow", "interrupted": "yellow", "failed": "red", "running": "cyan"}
 
 
 def _number(value: int | None) -> str:
     return "" if value is None else f"{value:,}"
+
+
+def _what(run: Mapping[str, Any]) -> str:
+    what = f"{run['kind']} of {run['selection']}" if run["selection"] else str(run["kind"])
+    return clean(what if len(what) <= _ROOM_FOR_WHAT else f"{what[: _ROOM_FOR_WHAT - 1]}…")
 
 
 def plain_table(columns: Mapping[str, str]) -> Table:
@@ -95,6 +101,7 @@ def runs(
     table = plain_table(
         {
             "began (UTC)": "",
+            "run": "",
             "state": "",
             "took": "right",
             **dict.fromkeys(sizes, "right"),
@@ -109,6 +116,7 @@ def runs(
         gone = None if row["removed"] is None else row["removed"] + row["expired"]
         table.add_row(
             moment(row["started_at"]),
+            _what(row),
             f"[{_STATES.get(row['state'], 'default')}]{row['state']}[/]",
             span(took.total_seconds()) if took else "",
             *(_number(row[name]) for name in (*sizes, "added", "changed")),

@@ -1,14 +1,15 @@
-"""Servers that a command brings up beside itself, on this machine alone, and takes down again."""
+"""Processes that a command brings up beside itself, on this machine alone, and takes down again."""
 
 import http.client
 import os
+import re
 import signal
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,13 +18,25 @@ from flows.settings import environment
 _PATIENCE = 90.0
 _GRACE = 10.0
 _PAUSE = 0.2
+_LAST_LINES = 3
 
-# Prefect would otherwise call home now and then.
-PREFECT_QUIET = {"PREFECT_SERVER_ANALYTICS_ENABLED": "false", "DO_NOT_TRACK": "1"}
+# How Python ends a traceback.
+_ERROR = re.compile(r"[\w.]+(Error|Exception): \S")
+
+# Prefect would otherwise call home now and then, and a killed run be noticed only after many minutes.
+PREFECT_QUIET = {
+    "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+    "DO_NOT_TRACK": "1",
+    "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": "30",
+}
 
 
 class NeighbourError(Exception):
-    """A server that did not come up; the last lines of its log say why."""
+    """A process that did not come up, or went away; the last lines of its log say why."""
+
+
+class GivenUp(Exception):  # noqa: N818 - somebody's wish, and no error
+    """Nobody wants to wait any longer."""
 
 
 def free_port() -> int:
@@ -33,83 +46,154 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-@dataclass(frozen=True, slots=True)
-class Neighbour:
-    """A server that is coming up: `health` is the path that answers 200 once it has."""
-
-    name: str
-    port: int
-    health: str
-    log: Path
-    process: subprocess.Popen[bytes]
-
-    def wait(self) -> None:
-        """Wait until it answers; raises NeighbourError when it ended, or takes too long."""
-        until = time.monotonic() + _PATIENCE
-        while not self._answers():
-            if self.process.poll() is not None or time.monotonic() > until:
-                last = self.log.read_text(encoding="utf-8", errors="replace").splitlines()[-5:]
-                message = f"{self.name} did not come up; {self.log} says: " + " / ".join(last)
-                raise NeighbourError(message)
-            time.sleep(_PAUSE)
-
-    def _answers(self) -> bool:
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=2)
+def port_is_free(port: int) -> bool:
+    """Say whether a port of 127.0.0.1 could be served."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            connection.request("GET", self.health)
-            return connection.getresponse().status == http.HTTPStatus.OK
+            probe.bind(("127.0.0.1", port))
         except OSError:
             return False
-        finally:
-            connection.close()
+    return True
+
+
+def answers(port: int, path: str) -> bool:
+    """Say whether a server on this machine answers 200."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=2)
+    try:
+        connection.request("GET", path)
+        return connection.getresponse().status == http.HTTPStatus.OK
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()
+
+
+def telling(lines: Sequence[str]) -> Sequence[str]:
+    """Return the lines of a log that say most: the last error that has words, or else the last few lines."""
+    errors = [line for line in lines if _ERROR.match(line)]
+    return errors[-1:] or [line for line in lines if line][-_LAST_LINES:]
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbour:
+    """A process that is coming up: `is_up` says whether it has, `grace` is how long it may take to end."""
+
+    name: str
+    log: Path
+    process: subprocess.Popen[bytes]
+    is_up: Callable[[], bool]
+    grace: float = _GRACE
+
+    def wait(self, given_up: Callable[[], bool] = lambda: False) -> None:
+        """Wait until it is up; raises NeighbourError when it ended, or takes too long, and GivenUp."""
+        until = time.monotonic() + _PATIENCE
+        while not self.is_up():
+            if given_up():
+                raise GivenUp
+            if self.process.poll() is not None or time.monotonic() > until:
+                what = "did not come up"
+                raise self._trouble(what)
+            time.sleep(_PAUSE)
+
+    def fell(self) -> NeighbourError:
+        """Return what to raise when it is gone, with the last lines of its log."""
+        return self._trouble(f"ended with code {self.process.returncode}")
+
+    def _trouble(self, what: str) -> NeighbourError:
+        lines = [line.strip() for line in self.log.read_text(encoding="utf-8", errors="replace").splitlines()]
+        said = " / ".join(telling(lines)) or "nothing"
+        return NeighbourError(f"{self.name} {what}; {self.log} says: {said}")
 
     def stop(self) -> None:
-        """End it and what it started: politely, then not."""
-        for number in (signal.SIGTERM, signal.SIGKILL):
-            if self.process.poll() is None:
-                os.killpg(self.process.pid, number)
-                with suppress(subprocess.TimeoutExpired):
-                    self.process.wait(_GRACE)
+        """End it, politely at first, and what it started, which may have outlived it."""
+        if self.process.poll() is None:
+            self.process.terminate()
+            with suppress(subprocess.TimeoutExpired):
+                self.process.wait(self.grace)
+        with suppress(ProcessLookupError):
+            if self.process.poll() is not None:
+                self._stop_orphans()
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+
+    def _stop_orphans(self) -> None:
+        until = time.monotonic() + _GRACE
+        os.killpg(self.process.pid, signal.SIGTERM)
+        while time.monotonic() < until:
+            os.killpg(self.process.pid, 0)
+            time.sleep(_PAUSE)
 
 
 @contextmanager
 def neighbour(
-    name: str, arguments: list[str], *, port: int, health: str, log: Path, env: Mapping[str, str]
-) -> Iterator[Neighbour]:
+    name: str,
+    arguments: Sequence[str],
+    *,
+    is_up: Callable[[], bool],
+    log: Path,
+    env: Mapping[str, str],
+    grace: float = _GRACE,
+    holds: Sequence[int] = (),
+) -> Iterator[tuple[Neighbour, int]]:
     """Start `python -m ...`, writing to a log file, in a session of its own; stop it when the block ends.
 
-    Does not wait for it to come up, so that several can come up together.
+    It is on a leash: it ends, too, when all are gone that hold the yielded descriptor, this process and the
+    neighbours that are given it in `holds`. Does not wait for it to come up, so that several can come up together.
     """
     log.parent.mkdir(parents=True, exist_ok=True)
-    with log.open("wb") as file:
-        process = subprocess.Popen(  # noqa: S603 - our own program
-            [sys.executable, "-m", *arguments],
-            stdout=file,
-            stderr=subprocess.STDOUT,
-            env=environment(**env),
-            start_new_session=True,
-        )
-    started = Neighbour(name, port, health, log, process)
-    try:
+    with ExitStack() as stack:
+        leash, hand = os.pipe()
+        stack.callback(os.close, hand)
+        with suppress(FileNotFoundError):
+            # Whoever starts anew after a fall wants to read why it fell.
+            log.replace(log.with_name(log.name + ".old"))
+        with log.open("wb") as file:
+            process = subprocess.Popen(  # noqa: S603 - our own program
+                [sys.executable, "-m", "flows.cli.leash", str(leash), *arguments],
+                stdout=file,
+                stdin=subprocess.DEVNULL,
+                stderr=subprocess.STDOUT,
+                env=environment(**env),
+                start_new_session=True,
+                pass_fds=(leash, *holds),
+            )
+        os.close(leash)
+        started = Neighbour(name, log, process, is_up, grace)
+        stack.callback(started.stop)
+        yield started, hand
+
+
+@contextmanager
+def _server(
+    name: str, arguments: list[str], *, port: int, health: str, log: Path, env: Mapping[str, str]
+) -> Iterator[Neighbour]:
+    with neighbour(name, arguments, is_up=lambda: answers(port, health), log=log, env=env) as (started, _):
         yield started
-    finally:
-        started.stop()
 
 
 def sandbox(folder: Path, port: int, *options: str) -> AbstractContextManager[Neighbour]:
     """Start the sandbox on a port."""
     arguments = ["flows.cli", "sandbox", "--port", str(port), *options]
-    return neighbour("the sandbox", arguments, port=port, health="/openapi.json", log=folder / "sandbox.log", env={})
+    return _server("the sandbox", arguments, port=port, health="/openapi.json", log=folder / "sandbox.log", env={})
 
 
-def prefect(folder: Path, port: int) -> AbstractContextManager[Neighbour]:
-    """Start a Prefect server on a port, with all it keeps in a folder."""
-    env = {
+def prefect_environment(folder: Path, port: int) -> dict[str, str]:
+    """Return what a Prefect server is told, that keeps all it has in a folder and calls nobody."""
+    return {
         **PREFECT_QUIET,
         "PREFECT_HOME": str(folder.resolve()),
         "PREFECT_SERVER_UI_API_URL": f"http://127.0.0.1:{port}/api",
     }
-    arguments = ["prefect", "server", "start", "--host", "127.0.0.1", "--port", str(port)]
-    return neighbour(
-        "the Prefect server", arguments, port=port, health="/api/health", log=folder / "server.log", env=env
-    )
+
+
+def prefect_arguments(port: int) -> list[str]:
+    """Return how a Prefect server that schedules is started, after `python -m`."""
+    return ["flows.prefect_server", "server", "start", "--host", "127.0.0.1", "--port", str(port)]
+
+
+def prefect(folder: Path, port: int) -> AbstractContextManager[Neighbour]:
+    """Start a Prefect server on a port, with all it keeps in a folder."""
+    env = prefect_environment(folder, port)
+    log = folder / "server.log"
+    return _server("the Prefect server", prefect_arguments(port), port=port, health="/api/health", log=log, env=env)

@@ -14,3 +14,34 @@ SnapshotFile = Annotated[
     Path | None,
     typer.Option("--snapshot", help="The analysts' DuckDB file (GRAMHOUSE_SNAPSHOT).", show_default=False),
 ]
+BaseUrl = Annotated[
+    str | None, typer.Option("--base-url", help="Address of the service (GRAMHOUSE_BASE_URL).", show_default=False)
+]
+Concurrency = Annotated[
+    int | None,
+    typer.Option("--concurrency", help="Accounts walked at once (GRAMHOUSE_CONCURRENCY).", show_default=False),
+]
+PageSize = Annotated[
+    int | None,
+    typer.Option("--page-size", help="Records per page, 1 to 50 (GRAMHOUSE_PAGE_SIZE).", show_default=False),
+]
+MaxWait = Annotated[
+    float | None,
+    typer.Option(
+        "--max-wait",
+        help="Seconds one limited account may make the run wait (GRAMHOUSE_MAX_WAIT).",
+        show_default=False,
+    ),
+]
+BusyWait = Annotated[
+    float | None,
+    typer.Option(
+        "--busy-wait",
+        help="Seconds to wait for the turn while another run holds the warehouse (GRAMHOUSE_BUSY_WAIT).",
+        show_default=False,
+    ),
+]
+SurfaceNames = Annotated[
+    list[str] | None, typer.Option("--surface", help="posts or stories; both if not said.", show_default=False)
+]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Say every retry and wait.")]

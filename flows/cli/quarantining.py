@@ -7,10 +7,10 @@ import typer
 
 from connectors.warehouse.snapshot import open_snapshot
 from flows.cli.options import AsJson, SnapshotFile, WarehouseFile
-from flows.cli.terminal import DONE, WARN, clean, megabytes, moment, out, print_json
+from flows.cli.terminal import DONE, WARN, clean, moment, out, print_json
 from flows.exit_code import ExitCode
 from flows.settings import Settings, load
-from flows.words import count
+from flows.words import count, megabytes
 from models.wire import one_line
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ def _told(done: "Plan", stay: Sequence["Staying"]) -> Iterator[str]:
 
 
 def _retry(settings: Settings, *, as_json: bool) -> None:
-    from flows.cli.syncing import run_until_signalled
+    from flows.cli.signalled import run_until_signalled
     from flows.upkeep import retry_now
 
     done, stay, size = run_until_signalled(retry_now(settings))

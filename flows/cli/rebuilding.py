@@ -6,11 +6,11 @@ from typing import Annotated
 import typer
 
 from flows.cli.options import AsJson, SnapshotFile, WarehouseFile
-from flows.cli.syncing import run_until_signalled
-from flows.cli.terminal import clean, megabytes, out, print_json
+from flows.cli.signalled import run_until_signalled
+from flows.cli.terminal import clean, out, print_json
 from flows.exit_code import ExitCode
 from flows.settings import SettingsError, load
-from flows.words import count
+from flows.words import count, megabytes
 
 
 def rebuild(

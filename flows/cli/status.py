@@ -15,23 +15,38 @@ _MARKS = {"complete": DONE, "failed": FAIL}
 
 _LAST_RUN = "SELECT * FROM runs ORDER BY started_at DESC LIMIT 1"
 
+# A surface is behind when the last sync that walked it is not what its account's rows are as of.
 _FRESHNESS = """
+WITH synced AS (
+    SELECT s.surface, max(r.started_at) AS started_at
+    FROM runs AS r, (VALUES ('posts'), ('stories')) AS s(surface)
+    WHERE r.kind = 'sync' AND (r.selection IS NULL OR contains(r.selection, s.surface))
+    GROUP BY s.surface
+)
 SELECT
     f.surface, count(*) AS accounts, min(f.complete_at) AS oldest,
     count(*) FILTER (f.complete_at IS NULL) AS never,
     count(*) FILTER (f.complete_at < r.started_at) AS behind
-FROM freshness AS f, (SELECT max(started_at) AS started_at FROM runs) AS r
+FROM freshness AS f LEFT JOIN synced AS r USING (surface)
 WHERE f.outcome <> 'skipped'
 GROUP BY f.surface ORDER BY f.surface
 """
 
+# What became of each walk when it was last tried, by whichever run.
 _TROUBLE = """
+WITH last_tried AS (
+    SELECT o.*
+    FROM run_outcomes AS o
+    LEFT JOIN accounts AS a USING (account_id)
+    WHERE a.removed_at IS NULL
+    QUALIFY row_number() OVER (PARTITION BY o.resource, o.account_id, o.surface ORDER BY o.ended_at DESC) = 1
+)
 SELECT o.outcome, coalesce(o.error_code, '') AS error_code, count(*) AS walks,
        count(DISTINCT o.account_id) AS accounts, max(o.resume_after) AS resume_after,
        arg_min_null(o.detail, (o.account_id, o.surface)) AS detail,
        arg_min_null(o.correlation_id, (o.account_id, o.surface)) AS correlation_id
-FROM run_outcomes AS o
-WHERE o.run_id = ? AND o.outcome NOT IN ('complete', 'skipped')
+FROM last_tried AS o
+WHERE o.outcome NOT IN ('complete', 'skipped')
 GROUP BY ALL ORDER BY walks DESC
 """
 
@@ -56,7 +71,7 @@ def _gather(snapshot: Snapshot) -> dict[str, Any]:
         "totals": snapshot.ask(_TOTALS).records()[0],
         "last_run": last[0] if last else None,
         "freshness": snapshot.ask(_FRESHNESS).records(),
-        "trouble": snapshot.ask(_TROUBLE, [last[0]["run_id"] if last else ""]).records(),
+        "trouble": snapshot.ask(_TROUBLE).records(),
     }
 
 
@@ -70,17 +85,18 @@ def _last_run(run: dict[str, Any]) -> str:
     )
     mark = _MARKS.get(run["state"], WARN)
     began = moment(run["started_at"])
-    return f"{mark} last {run['kind']} [bold]{run['state']}[/]{why}, begun {began} UTC: {', '.join(numbers)}"
+    what = f" of {clean(run['selection'])}" if run["selection"] else ""
+    return f"{mark} last {run['kind']}{what} [bold]{run['state']}[/]{why}, begun {began} UTC: {', '.join(numbers)}"
 
 
 def _fresh(fact: dict[str, Any]) -> str:
     held_up = fact["never"] + fact["behind"]
     accounts = count(fact["accounts"], "account")
     if not held_up:
-        return f"{DONE} {fact['surface']} of {accounts} are as of the last run"
+        return f"{DONE} {fact['surface']} of {accounts} are as of the last sync"
     oldest = f"the oldest complete walk ended {moment(fact['oldest'])} UTC" if fact["oldest"] else "none is complete"
     never = f", {fact['never']:,} never walked to the end" if fact["never"] else ""
-    return f"{WARN} {fact['surface']} of {held_up:,} of {accounts} are older than the last run{never}; {oldest}"
+    return f"{WARN} {fact['surface']} of {held_up:,} of {accounts} are older than the last sync{never}; {oldest}"
 
 
 def _trouble(trouble: dict[str, Any]) -> str:

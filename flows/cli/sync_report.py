@@ -6,10 +6,10 @@ from rich.table import Table
 
 from connectors.source.errors import RULES, TROUBLES, ApiError
 from connectors.warehouse.report import Concern
-from flows.cli.terminal import DONE, FAIL, WARN, clean, megabytes, moment, out
+from flows.cli.terminal import DONE, FAIL, WARN, clean, moment, out
 from flows.pipeline import RunReport
-from flows.report import changes, outcomes
-from flows.words import count, span
+from flows.report import outcomes
+from flows.words import changes, count, megabytes, span
 from models.ledger import OutcomeKind, RunState
 
 _MARKS = {RunState.COMPLETE: DONE, RunState.PARTIAL: WARN, RunState.FAILED: FAIL}
@@ -50,11 +50,11 @@ def _rows(report: RunReport) -> Iterator[tuple[str, str]]:
         yield "carried on", "a run that was cut short: what it had landed was not asked for again"
     if report.restarted:
         yield "restarted", f"{count(report.restarted, 'walk')} whose cursor was refused, from the first page"
-    yield "listed", _listed(report)
+    yield "listed" if report.kind == "sync" else "chosen", _listed(report)
     if report.state is not RunState.COMPLETE:
         yield "walks", outcomes(report)
     yield "landed", f"{count(report.pages, 'page')}, {count(report.items, 'record')}"
-    yield "media", changes(report)
+    yield "media", changes(report.media)
     if report.media.quarantined:
         yield "quarantine", f"{count(report.media.quarantined, 'record')} set aside: see `gramhouse quarantine`"
     if report.mapping_pending:

@@ -1,115 +1,39 @@
 """`gramhouse sync` and `gramhouse publish`: what writes."""
 
-import asyncio
-import logging
-import signal
-import sys
-from collections.abc import Callable, Coroutine, Mapping
-from contextvars import ContextVar
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
-
 import typer
 
-from flows.cli.options import AsJson, SnapshotFile, WarehouseFile
-from flows.cli.terminal import WARN, clean, err, megabytes, out, print_json
-from flows.exit_code import EXIT_OF, ExitCode
-from flows.settings import Settings, load, prefect_api_url
-
-if TYPE_CHECKING:
-    from flows.pipeline import RunReport
-
-T = TypeVar("T")
-
-
-# Takes the signals back, for a coroutine in which others have taken them for themselves.
-_listen: ContextVar[Callable[[], None]] = ContextVar("listen")
-
-
-def run_until_signalled(work: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine; SIGTERM and SIGINT cancel it, so that it can close what it opened.
-
-    Exits with 128 plus the signal's number when one came.
-    """
-    received: list[int] = []
-
-    async def main() -> T:
-        task = asyncio.current_task()
-        loop = asyncio.get_running_loop()
-
-        def stop(number: int) -> None:
-            received.append(number)
-            if task is not None:
-                task.cancel()
-
-        def listen() -> None:
-            for number in (signal.SIGTERM, signal.SIGINT):
-                loop.add_signal_handler(number, stop, number)
-
-        listen()
-        _listen.set(listen)
-        return await work
-
-    try:
-        return asyncio.run(main())
-    except asyncio.CancelledError:
-        if not received:
-            raise
-        err.print("Stopped. What had landed is kept; the next `gramhouse sync` goes on from there.")
-        sys.exit(128 + received[0])
-
-
-async def _sync(settings: Settings, chosen: Mapping[str, object]) -> "RunReport":
-    from flows.cli.progress import watch
-    from flows.run import Counters
-
-    counters = Counters()
-    api = prefect_api_url()
-    if api is None:
-        from flows.means import means, order
-        from flows.pipeline import run_once
-
-        async with means(settings, "gramhouse sync") as at_hand:
-            with watch(counters):
-                return await run_once(order(settings), at_hand, counters=counters)
-    from flows.sync import SyncOptions, Watcher, tracked_sync
-
-    with watch(counters):
-        # Prefect takes SIGTERM for itself when a flow run begins, and would raise it amid whatever runs.
-        watcher = Watcher(counters, begun=_listen.get(), lost=lambda said: err.print(f"{WARN} {clean(said)}"))
-        return await tracked_sync(SyncOptions.model_validate(chosen), watcher)
-
-
-def _speak_up() -> None:
-    # Of our own, and of nobody else: Prefect and its client would say every request of theirs.
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(logging.Formatter("%(message)s"))
-    for room in ("connectors", "flows"):
-        ours = logging.getLogger(room)
-        ours.addHandler(handler)
-        ours.setLevel(logging.INFO)
+from flows.cli.options import (
+    AsJson,
+    BaseUrl,
+    BusyWait,
+    Concurrency,
+    MaxWait,
+    PageSize,
+    SnapshotFile,
+    SurfaceNames,
+    Verbose,
+    WarehouseFile,
+)
+from flows.cli.signalled import run_until_signalled
+from flows.cli.surfaces import to_surfaces
+from flows.cli.terminal import WARN, clean, err, out, print_json
+from flows.exit_code import ExitCode
+from flows.settings import load
+from flows.words import megabytes
 
 
 def sync(
     *,
-    base_url: Annotated[
-        str | None, typer.Option(help="Address of the service (GRAMHOUSE_BASE_URL).", show_default=False)
-    ] = None,
+    surface: SurfaceNames = None,
+    base_url: BaseUrl = None,
     warehouse: WarehouseFile = None,
     snapshot: SnapshotFile = None,
-    concurrency: Annotated[
-        int | None, typer.Option(help="Accounts walked at once (GRAMHOUSE_CONCURRENCY).", show_default=False)
-    ] = None,
-    page_size: Annotated[
-        int | None, typer.Option(help="Records per page, 1 to 50 (GRAMHOUSE_PAGE_SIZE).", show_default=False)
-    ] = None,
-    max_wait: Annotated[
-        float | None,
-        typer.Option(
-            help="Seconds one limited account may make the run wait (GRAMHOUSE_MAX_WAIT).", show_default=False
-        ),
-    ] = None,
+    concurrency: Concurrency = None,
+    page_size: PageSize = None,
+    max_wait: MaxWait = None,
+    busy_wait: BusyWait = None,
     as_json: AsJson = False,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Say every retry and wait.")] = False,
+    verbose: Verbose = False,
 ) -> None:
     """Bring the warehouse into step with everything the API key can see, and publish a snapshot.
 
@@ -118,6 +42,7 @@ def sync(
     Exit codes: 0 complete, 1 failed, 2 wrong usage or configuration, 3 partial, 4 the warehouse is held by
     another process.
     """
+    surfaces = to_surfaces(surface)
     chosen = {
         "base_url": base_url,
         "warehouse": warehouse,
@@ -125,34 +50,31 @@ def sync(
         "concurrency": concurrency,
         "page_size": page_size,
         "max_wait": max_wait,
+        "busy_wait": busy_wait,
     }
     settings = load(**chosen)
-    address, _ = settings.address(), settings.key()
+    from flows.cli.running import carry_out, speak_up
+    from flows.means import order
+    from flows.options import SyncOptions, asked, in_order
+
     if verbose:
-        _speak_up()
-    api = prefect_api_url()
-    how = (
-        f"tracked by {clean(api)}" if api else "run directly: PREFECT_API_URL is not set, so Prefect does not track it"
-    )
-    err.print(f"[bold]gramhouse sync[/] of {clean(address)}, {how}.")
-    report = run_until_signalled(_sync(settings, chosen))
-    if as_json:
-        from flows.report import to_json
-
-        out.out(to_json(report))
-    else:
-        from flows.cli.sync_report import show
-
-        show(report)
-    raise typer.Exit(EXIT_OF[report.state])
+        speak_up()
+    options = asked(SyncOptions, {**chosen, "surfaces": surfaces})
+    carry_out(options, settings, lambda _: order(settings, surfaces=in_order(surfaces)), what="sync", as_json=as_json)
 
 
-def publish(*, warehouse: WarehouseFile = None, snapshot: SnapshotFile = None, as_json: AsJson = False) -> None:
+def publish(
+    *,
+    warehouse: WarehouseFile = None,
+    snapshot: SnapshotFile = None,
+    busy_wait: BusyWait = None,
+    as_json: AsJson = False,
+) -> None:
     """Fold what has landed and publish a new snapshot, without asking the API."""
     from flows.upkeep import publish_now
 
-    settings = load(warehouse=warehouse, snapshot=snapshot)
-    size = run_until_signalled(publish_now(settings))
+    settings = load(warehouse=warehouse, snapshot=snapshot, busy_wait=busy_wait)
+    size = run_until_signalled(publish_now(settings, say=lambda line: err.print(f"{WARN} {clean(line)}")))
     if as_json:
         print_json({"snapshot": str(settings.snapshot), "snapshot_bytes": size})
     else:

@@ -50,8 +50,3 @@ def print_json(document: object) -> None:
 def moment(at: datetime | None, *, seconds: bool = False) -> str:
     """Say a time to the minute, or to the second, UTC."""
     return "" if at is None else at.strftime("%Y-%m-%d %H:%M:%S" if seconds else "%Y-%m-%d %H:%M")
-
-
-def megabytes(size: int) -> str:
-    """Say a size in MB."""
-    return f"{size / 1e6:,.1f} MB"

@@ -1,8 +1,11 @@
 """The same sync, tracked by a real Prefect server."""
 
 import json
+import re
 import signal
 import sqlite3
+import subprocess
+import sys
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -47,8 +50,10 @@ def test_a_tracked_sync_lands_the_same_and_shows_it(operator: Operator, service:
     assert run["state_type"] == "COMPLETED"
     assert run["state"]["name"] == "Completed" + (" with expired accounts" if service.expired() else "")
     assert f"{len(service.accounts())} accounts listed" in run["state"]["message"]
-    [batch] = _filter(api, "task_runs")
-    assert batch["name"] == f"media, accounts 1 to {len(service.accounts())}"
+    assert re.fullmatch(r"sync \d{4}-\d\d-\d\d \d\d:\d\d", run["name"])
+    batch = f"stories and posts, accounts 1 to {len(service.accounts())}"
+    assert {step["name"] for step in _filter(api, "task_runs")} == {"account catalogue", batch, "fold", "publish"}
+    assert {step["state_type"] for step in _filter(api, "task_runs")} == {"COMPLETED"}
 
     service.faults({"action": {"kind": "error", "code": "api_forbidden"}, "account_id": service.active()[0]})
     operator.run("sync", code=3)
@@ -81,12 +86,44 @@ def test_a_signal_ends_a_tracked_run_politely(operator: Operator, service: Servi
     assert process.returncode == 128 + signal.SIGTERM
     assert "Traceback" not in out + err
     assert operator.inside("SELECT state FROM core.runs") == [("interrupted",)]
+    newest = max(_filter(api, "flow_runs"), key=lambda run: run["created"])
+    assert (newest["state_type"], newest["state"]["name"]) == ("CRASHED", "Interrupted")
+    assert "What had landed is kept" in newest["state"]["message"]
     service.faults()
-    assert operator.sync()["carried_on"]
+    said = operator.run("sync")
+    assert "Carrying on run" in said.stderr
+    assert "carried on" in said.stdout
     assert_in_step(operator, service)
 
 
 def test_a_prefect_api_that_does_not_answer_is_one_line(operator: Operator) -> None:
     said = operator.run("sync", code=1, PREFECT_API_URL=f"http://127.0.0.1:{free_port()}/api")
-    assert "does not answer: start it with `prefect server start`" in said.stderr
+    assert "does not answer: start it (`gramhouse up` does" in said.stderr
     assert said.stdout == ""
+
+
+SAVE_BLOCK = """
+import sys
+from flows.credentials import ApiCredentials
+ApiCredentials(base_url=sys.argv[1], api_key=sys.stdin.read()).save("production")
+"""
+
+
+def test_address_and_key_may_be_a_block_of_prefect(operator: Operator, service: Service, api: str, home: Path) -> None:
+    operator.env = {"PREFECT_API_URL": api, "PREFECT_HOME": str(home), "DO_NOT_TRACK": "1"}
+    subprocess.run(
+        [sys.executable, "-c", SAVE_BLOCK, service.url],
+        input=KEY,
+        env=operator.environment(),
+        cwd=Path(__file__).parents[2],
+        text=True,
+        check=True,
+    )
+    said = operator.run("sync", GRAMHOUSE_CREDENTIALS="production")
+    assert "the service that production names" in said.stderr
+    assert_in_step(operator, service)
+    refused = operator.run("sync", code=2, GRAMHOUSE_CREDENTIALS="absent")
+    assert "there is no block 'absent' of the type gramhouse-api-credentials" in refused.stderr
+    newest = max(_filter(api, "flow_runs"), key=lambda run: run["created"])
+    assert (newest["state_type"], newest["state"]["name"]) == ("FAILED", "Refused")
+    assert KEY.encode() not in b"".join(path.read_bytes() for path in home.rglob("*") if path.is_file())

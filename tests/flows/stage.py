@@ -123,7 +123,7 @@ def is_posts(request: ApiRequest, account: int) -> bool:
 
 
 def order(folder: Path) -> RunOrder:
-    return RunOrder("sync", folder / "analytics.duckdb", timedelta(hours=12), "test")
+    return RunOrder(folder / "analytics.duckdb", timedelta(hours=12), "test")
 
 
 def means_with(service: Service, warehouse: Warehouse, **changes: Any) -> Means:  # noqa: ANN401 - fields of Means

@@ -39,6 +39,6 @@ def test_an_account_listed_twice_is_walked_once() -> None:
     gathering.add([two, one])
     assert first is not None
     assert first.accounts == (one, two)
-    assert str(first) == "accounts 1 to 2"
+    assert str(first) == "stories and posts, accounts 1 to 2"
     assert gathering.take(all_of_them=True) is None
     assert gathering.listed == 2

@@ -20,9 +20,10 @@ from connectors.warehouse.snapshot import open_snapshot
 from connectors.warehouse.writer import open_warehouse
 from flows.exit_code import EXIT_OF, ExitCode
 from flows.pipeline import RunReport, run_once
-from flows.report import changes, outcomes, sentence, state_name, to_json
+from flows.report import outcomes, sentence, state_name, to_json
 from flows.run import Means
 from flows.slots import Slots
+from flows.words import changes
 from models.ledger import RunState
 from tests.flows.stage import NIGHT, Service, VirtualClock, order, staged
 
@@ -98,7 +99,7 @@ async def test_a_report_in_words(report: RunReport) -> None:
     assert state_name(replace(report, state=RunState.PARTIAL)) == "Partial"
     assert state_name(replace(report, state=RunState.FAILED)) == "Failed"
     assert outcomes(report) == "3 complete, 2 skipped"
-    assert changes(replace(report, media=replace(report.media, added=0))) == "nothing changed"
+    assert changes(replace(report.media, added=0)) == "nothing changed"
 
 
 async def test_a_report_for_programs(report: RunReport) -> None:

@@ -21,6 +21,19 @@ RIGHT = [
     ("max_wait", 1.5, 1.5),
     ("resume_within", 60, 60.0),
     ("walk_expired", True, True),
+    ("busy_wait", 90, 90.0),
+    ("stale_after", 3600, 3600.0),
+    ("keep_runs", 30, 30),
+    ("keep_archive", 90, 90),
+    ("keep_prefect", 7, 7),
+    ("nightly", "30 3 * * 1-5", "30 3 * * 1-5"),
+    ("stories", "0 */4 * * *", "0 */4 * * *"),
+    ("time_zone", "Europe/Berlin", "Europe/Berlin"),
+    ("prefect_home", "a/p", Path("a/p")),
+    ("prefect_port", 4300, 4300),
+    ("prefect_database", f"postgresql+asyncpg://p:{SECRET}@h/d", f"postgresql+asyncpg://p:{SECRET}@h/d"),
+    ("notify", "slack-webhook/on-call, custom-webhook/ops", ("slack-webhook/on-call", "custom-webhook/ops")),
+    ("credentials", "production", "production"),
 ]
 
 WRONG = [
@@ -44,6 +57,16 @@ WRONG = [
     ("resume_within", "1e300"),
     ("resume_within", "inf"),
     ("walk_expired", "maybe"),
+    ("busy_wait", "-1"),
+    ("busy_wait", "inf"),
+    ("stale_after", "0"),
+    ("keep_runs", "0"),
+    ("keep_archive", "0"),
+    ("keep_prefect", "0"),
+    ("time_zone", "Mars/Olympus"),
+    ("time_zone", "../etc/passwd"),
+    ("prefect_port", "0"),
+    ("prefect_port", "70000"),
 ]
 
 

@@ -5,7 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
-from flows.cli.terminal import clean, megabytes, moment, steerless
+from flows.cli.terminal import clean, moment, steerless
 
 HOSTILE = [
     "\x1b[31mred",
@@ -51,5 +51,4 @@ def test_emoji_and_other_scripts_stay() -> None:
 
 
 def test_sizes_and_times() -> None:
-    assert megabytes(1_234_567) == "1.2 MB"
     assert moment(None) == ""

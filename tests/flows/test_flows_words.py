@@ -2,7 +2,7 @@
 
 import pytest
 
-from flows.words import count, span
+from flows.words import count, megabytes, span
 
 
 @pytest.mark.parametrize(
@@ -26,3 +26,7 @@ def test_a_count() -> None:
     assert count(1, "account") == "1 account"
     assert count(0, "account") == "0 accounts"
     assert count(2000, "story", "stories") == "2,000 stories"
+
+
+def test_a_size() -> None:
+    assert megabytes(1_234_567) == "1.2 MB"

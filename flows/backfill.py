@@ -1,0 +1,36 @@
+"""The backfill as a Prefect flow."""
+
+from typing import Any
+
+from prefect import flow
+from prefect.client.schemas.objects import State
+from prefect.logging import get_run_logger
+from prefect.states import Completed
+
+from flows.choosing import chosen_now, foretold
+from flows.conclusion import conclude
+from flows.credentials import load_with_credentials
+from flows.flow_run import carry_out, run_name
+from flows.means import order
+from flows.options import BackfillOptions
+from flows.pipeline import RunOrder
+from flows.settings import Settings
+
+
+@flow(name="backfill", flow_run_name=run_name, persist_result=False, retries=0)
+async def backfill(options: BackfillOptions) -> State[Any]:
+    """Walk chosen accounts again from the first page; history is kept, and the nightly's progress stays its own."""
+
+    def ordered(settings: Settings) -> RunOrder:
+        return order(settings, selection=options.selection(), reason=options.reason)
+
+    if options.dry_run:
+        return await conclude(_foretell(options))
+    return await carry_out(options, "gramhouse backfill", ordered)
+
+
+async def _foretell(options: BackfillOptions) -> State[Any]:
+    settings = await load_with_credentials(options.chosen())
+    said = foretold(chosen_now(settings, options.selection()))
+    get_run_logger().info("%s", said)
+    return Completed(name="Dry run", message=said)

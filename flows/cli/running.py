@@ -1,0 +1,99 @@
+"""Carrying out a run from the command line: tracked by Prefect where its API is configured, else directly."""
+
+import logging
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import typer
+
+from flows.cli.signalled import listen, run_until_signalled
+from flows.cli.terminal import WARN, clean, err, out
+from flows.exit_code import EXIT_OF
+from flows.settings import Settings, prefect_api_url
+
+if TYPE_CHECKING:
+    from flows.options import BackfillOptions, SyncOptions
+    from flows.pipeline import RunOrder, RunReport
+
+
+def _say(line: str) -> None:
+    err.print(f"{WARN} {clean(line)}")
+
+
+async def _direct(settings: Settings, order: "RunOrder", activity: str) -> "RunReport":
+    from flows.cli.progress import watch
+    from flows.means import means
+    from flows.pipeline import run_once
+    from flows.run import Counters
+
+    counters = Counters()
+    async with means(settings, activity, say=_say) as at_hand:
+        with watch(counters):
+            return await run_once(order, at_hand, counters=counters, say=_say)
+
+
+async def _tracked(options: "SyncOptions | BackfillOptions") -> "RunReport":
+    from flows.backfill import backfill
+    from flows.cli.progress import watch
+    from flows.options import SyncOptions
+    from flows.run import Counters
+    from flows.sync import sync
+    from flows.tracking import Watcher, tracked
+
+    counters = Counters()
+
+    async def call() -> object:
+        if isinstance(options, SyncOptions):
+            return await sync(options, return_state=True)
+        return await backfill(options, return_state=True)
+
+    with watch(counters):
+        return await tracked(call, Watcher(counters, begun=listen.get(), say=_say))
+
+
+def speak_up() -> None:
+    """Say every retry and wait; of our own, and of nobody else: Prefect and its client would say every request."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(logging.Formatter("%(message)s"))
+    for room in ("connectors", "flows"):
+        ours = logging.getLogger(room)
+        ours.addHandler(handler)
+        ours.setLevel(logging.INFO)
+
+
+def _address(settings: Settings, *, tracked: bool) -> str:
+    if tracked and settings.credentials is not None:
+        # Only Prefect's server knows what its block holds; the run reads it there.
+        return settings.base_url or f"the service that {settings.credentials} names"
+    address = settings.address()
+    settings.key()
+    return address
+
+
+def carry_out(
+    options: "SyncOptions | BackfillOptions",
+    settings: Settings,
+    order_of: Callable[[Settings], "RunOrder"],
+    *,
+    what: str,
+    as_json: bool,
+) -> None:
+    """Carry out a run, report it, and exit with its code; `what` is the command."""
+    api = prefect_api_url()
+    address = _address(settings, tracked=api is not None)
+    how = (
+        f"tracked by {clean(api)}" if api else "run directly: PREFECT_API_URL is not set, so Prefect does not track it"
+    )
+    err.print(f"[bold]gramhouse {what}[/] of {clean(address)}, {how}.")
+    work = _tracked(options) if api else _direct(settings, order_of(settings), f"gramhouse {what}")
+    report = run_until_signalled(work)
+    if as_json:
+        from flows.report import to_json
+
+        out.out(to_json(report))
+    else:
+        from flows.cli.sync_report import show
+
+        show(report)
+    raise typer.Exit(EXIT_OF[report.state])

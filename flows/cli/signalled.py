@@ -1,0 +1,48 @@
+"""Work that a signal ends politely."""
+
+import asyncio
+import signal
+import sys
+from collections.abc import Callable, Coroutine
+from contextvars import ContextVar
+from typing import Any, TypeVar
+
+from flows.cli.terminal import err
+
+T = TypeVar("T")
+
+# Takes the signals back, for a coroutine in which others have taken them for themselves.
+listen: ContextVar[Callable[[], None]] = ContextVar("listen")
+
+
+def run_until_signalled(work: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine; SIGTERM and SIGINT cancel it, so that it can close what it opened.
+
+    Exits with 128 plus the signal's number when one came.
+    """
+    received: list[int] = []
+
+    async def main() -> T:
+        task = asyncio.current_task()
+        loop = asyncio.get_running_loop()
+
+        def stop(number: int) -> None:
+            received.append(number)
+            if task is not None:
+                task.cancel()
+
+        def take_signals() -> None:
+            for number in (signal.SIGTERM, signal.SIGINT):
+                loop.add_signal_handler(number, stop, number)
+
+        take_signals()
+        listen.set(take_signals)
+        return await work
+
+    try:
+        return asyncio.run(main())
+    except asyncio.CancelledError:
+        if not received:
+            raise
+        err.print("Stopped. What had landed is kept; the next `gramhouse sync` goes on from there.")
+        sys.exit(128 + received[0])

@@ -1,0 +1,16 @@
+"""Surfaces as they are typed."""
+
+from collections.abc import Sequence
+
+from flows.settings import SettingsError
+from models.partition import SURFACES, Surface
+
+
+def to_surfaces(typed: Sequence[str] | None) -> list[Surface]:
+    """Return the surfaces that were typed, none for none; raises SettingsError for what is no surface."""
+    known = {str(surface): surface for surface in SURFACES}
+    wrong = [name for name in typed or () if name not in known]
+    if wrong:
+        message = f"--surface {wrong[0]}: there is no such surface; there are posts and stories."
+        raise SettingsError(message)
+    return [known[name] for name in typed or ()]

@@ -1,0 +1,95 @@
+"""How a flow run ends: in a state whose name says what it came to, never in a traceback for what a person can mend."""
+
+import asyncio
+import signal
+from collections.abc import Callable, Coroutine, Mapping
+from contextlib import suppress
+from typing import Any, TypeVar
+
+from prefect.client.orchestration import get_client
+from prefect.client.schemas.objects import State
+from prefect.runtime import flow_run
+from prefect.states import Cancelled, Completed, Crashed, Failed
+
+from connectors.warehouse.errors import SnapshotMissing, WarehouseBusy, WarehouseUnusable
+from flows.pipeline import NothingChosen, RunReport
+from flows.report import sentence, state_name
+from flows.settings import SettingsError
+from flows.telling import tell_failure
+from flows.tracking import Watcher, watching
+from models.ledger import RunState
+from models.selection import SelectionError
+
+T = TypeVar("T")
+
+_STATES = {RunState.COMPLETE: Completed, RunState.PARTIAL: Completed, RunState.FAILED: Failed}
+
+_INTERRUPTED = "Stopped from outside. What had landed is kept; the next run goes on from there."
+
+
+def final_state(report: RunReport) -> State[RunReport]:
+    """Return the flow run's last state: its name says what the run amounts to, its data is the report."""
+    return _STATES[report.state](name=state_name(report), message=sentence(report), data=report)
+
+
+_ENDS: Mapping[type[Exception], Callable[[str], State[Any]]] = {
+    SettingsError: lambda said: Failed(name="Refused", message=said),
+    SelectionError: lambda said: Failed(name="Refused", message=said),
+    NothingChosen: lambda said: Completed(name="Nothing to do", message=said),
+    # No failure: another run is at it.
+    WarehouseBusy: lambda said: Cancelled(name="Busy", message=said),
+    WarehouseUnusable: lambda said: Failed(message=said),
+    SnapshotMissing: lambda said: Failed(name="Refused", message=said),
+}
+
+
+def _listen(doing: asyncio.Task[Any], watcher: Watcher | None) -> None:
+    """Let a signal end `doing`: Prefect takes SIGTERM when a flow run begins, and would raise it amid whatever runs."""
+    if watcher is not None:
+        watcher.begun()
+        return
+    # Only a process's main thread is told of signals; elsewhere there is nothing to listen to.
+    with suppress(RuntimeError, ValueError):
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, doing.cancel)
+
+
+async def _interrupted() -> State[Any]:
+    # Prefect may be what is going down; then it learns nothing, and its heartbeats tell it.
+    with suppress(Exception):
+        async with get_client() as client:
+            state = (await client.read_flow_run(flow_run.id)).state
+        if state is not None and state.is_cancelling():
+            return Cancelled(message=_INTERRUPTED)
+    return Crashed(name="Interrupted", message=_INTERRUPTED)
+
+
+async def conclude(work: Coroutine[Any, Any, State[T]]) -> State[T]:
+    """Carry out a flow run's work to the state it ends in; a signal ends it with all that landed kept.
+
+    Raises only what no person can mend.
+    """
+    watcher = watching.get()
+    doing = asyncio.ensure_future(work)
+    _listen(doing, watcher)
+    try:
+        return await doing
+    except asyncio.CancelledError as error:
+        _note(watcher, error)
+        if (task := asyncio.current_task()) is not None:
+            task.uncancel()
+        return await _interrupted()
+    except tuple(_ENDS) as error:
+        _note(watcher, error)
+        state = _ENDS[type(error)](str(error))
+        if state.is_failed():
+            await tell_failure(str(error))
+        return state
+    except Exception as error:
+        _note(watcher, error)
+        await tell_failure(f"{type(error).__name__}: {error}")
+        raise
+
+
+def _note(watcher: Watcher | None, error: BaseException) -> None:
+    if watcher is not None:
+        watcher.ended = error

@@ -1,0 +1,186 @@
+"""What a run tells the world: at most one event of each name, with labels that automations match."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from flows.artifact import mend
+from flows.foreign import plain
+from flows.headline import LOST, headline, overdue, run_title
+from flows.summary import Some, Summary, Token
+from flows.words import count, span
+
+TOKENS = "gramhouse.tokens"
+STALE = "gramhouse.stale"
+DRIFT = "gramhouse.drift"
+FAILED = "gramhouse.run.failed"
+
+_NAMED = 20
+_MESSAGE = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One event: its name, the labels of the resource it is about, and a payload with a `sentence` for a person."""
+
+    name: str
+    labels: Mapping[str, str]
+    payload: Mapping[str, Any] = field(default_factory=dict)
+
+
+def _flag(some: object) -> str:
+    return "yes" if some else "no"
+
+
+def _labels(summary: Summary, **more: str) -> dict[str, str]:
+    run = summary.run
+    told = {"kind": run.kind, "scope": summary.scope, "state": run.state.value, **more}
+    return {
+        "prefect.resource.id": f"gramhouse.run.{run.run_id}",
+        "prefect.resource.name": plain(run_title(run)),
+        **{f"gramhouse.{name}": value for name, value in told.items()},
+    }
+
+
+def _names(names: Iterable[str], total: int) -> str:
+    told = [plain(name) for name in names][:_NAMED]
+    more = total - len(told)
+    return ", ".join(told) + (f" and {more:,} more" if more else "")
+
+
+def _accounts(some: Some[Token]) -> dict[str, Any]:
+    return {
+        "total": some.total,
+        "accounts": [
+            {"account_id": plain(token.account_id), "ig_username": plain(token.ig_username)} for token in some.shown
+        ],
+    }
+
+
+def _named(some: Some[Token]) -> str:
+    return _names((token.ig_username for token in some.shown), some.total)
+
+
+def _token_lines(summary: Summary) -> Iterator[str]:
+    tokens = summary.tokens
+    if tokens.newly.total:
+        yield (
+            f"{count(tokens.newly.total, 'account')} newly found with an expired token: {_named(tokens.newly)}."
+            " Whoever owns them must connect them again; the media then catch up by themselves."
+        )
+    if tokens.recovered.total:
+        yield f"Active again: {_named(tokens.recovered)}."
+    if tokens.still.total:
+        yield f"Expired before, and still: {count(tokens.still.total, 'account')}."
+
+
+def _tokens(summary: Summary) -> Iterator[Event]:
+    tokens = summary.tokens
+    groups = {"newly_expired": tokens.newly, "recovered": tokens.recovered, "still_expired": tokens.still}
+    if any(some.total for some in groups.values()):
+        yield Event(
+            TOKENS,
+            _labels(summary, **{name: _flag(some.total) for name, some in groups.items()}),
+            {
+                "sentence": " ".join(_token_lines(summary)),
+                **{name: _accounts(some) for name, some in groups.items()},
+            },
+        )
+
+
+def _matters(summary: Summary) -> list[dict[str, Any]]:
+    return [
+        {
+            "outcome": trouble.outcome.value,
+            "error_code": plain(trouble.error_code),
+            "walks": trouble.walks,
+            "accounts": trouble.accounts,
+            "detail": plain(trouble.detail, _MESSAGE),
+            "mend": mend(trouble.error_code),
+            "correlation_id": plain(trouble.examples[0].correlation_id or "") if trouble.examples else "",
+            "resume_after": trouble.resume_after.isoformat() if trouble.resume_after else None,
+        }
+        for trouble in summary.troubles.shown
+    ]
+
+
+def _foremost(matters: list[dict[str, Any]]) -> str:
+    if not matters:
+        return ""
+    # What was put off waits for nobody.
+    first = next((matter for matter in matters if matter["outcome"] in LOST), matters[0])
+    told = ": ".join(part for part in (first["error_code"], first["detail"].rstrip(".")) if part)
+    todo = f" {first['mend']}" if first["outcome"] in LOST else ""
+    return f" Foremost, {count(first['walks'], 'walk')} {first['outcome'].replace('_', ' ')}, {told}.{todo}"
+
+
+def _run(summary: Summary) -> Event:
+    run, matters = summary.run, _matters(summary)
+    return Event(
+        f"gramhouse.run.{run.state.value}",
+        _labels(summary),
+        {
+            "sentence": headline(summary) + _foremost(matters),
+            "run_id": run.run_id,
+            "seconds": run.seconds,
+            "accounts": run.accounts,
+            "pages": run.pages,
+            "items": run.items,
+            "added": run.added,
+            "changed": run.changed,
+            "removed": run.removed,
+            "expired": run.expired,
+            "returned": run.returned,
+            "quarantined": run.quarantined,
+            "troubles": matters,
+        },
+    )
+
+
+def _stale(summary: Summary) -> Iterator[Event]:
+    if told := overdue(summary):
+        limit = span(summary.stale_after.total_seconds())
+        surfaces = {each.surface: each.overdue for each in summary.freshness if each.overdue}
+        yield Event(
+            STALE,
+            _labels(summary, **dict.fromkeys(surfaces, "yes")),
+            {"sentence": f"Not walked to the end within {limit}: {told}.", "overdue": surfaces},
+        )
+
+
+def _drift(summary: Summary) -> Iterator[Event]:
+    new, retyped = summary.drift.new, summary.drift.retyped
+    told = [
+        f"{what}: {_names((field.path for field in some.shown), some.total)}."
+        for some, what in ((new, "New fields"), (retyped, "Fields of another type than before"))
+        if some.total
+    ]
+    if told:
+        yield Event(
+            DRIFT,
+            _labels(summary, new=_flag(new.total), retyped=_flag(retyped.total)),
+            {
+                "sentence": " ".join(told),
+                "new": [plain(field.path) for field in new.shown],
+                "retyped": [plain(field.path) for field in retyped.shown],
+            },
+        )
+
+
+def events(summary: Summary) -> tuple[Event, ...]:
+    """Return what a run that has ended tells: how it ended, and tokens, stale surfaces and drift if there are any."""
+    return (_run(summary), *_tokens(summary), *_stale(summary), *_drift(summary))
+
+
+def failure_event(message: str) -> Event:
+    """Return what a run tells that ended before it had anything to report."""
+    said = plain(message, _MESSAGE)
+    return Event(
+        FAILED,
+        {
+            "prefect.resource.id": "gramhouse.run.without-report",
+            "prefect.resource.name": "a run without a report",
+            "gramhouse.state": "failed",
+        },
+        {"sentence": f"A run ended without a report: {said}"},
+    )

@@ -1,0 +1,70 @@
+"""The inside of a flow run of ours: the run's body, with each of its steps as a named task run."""
+
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from typing import TypeVar
+
+from prefect import task
+from prefect.cache_policies import NO_CACHE
+from prefect.client.schemas.objects import State
+from prefect.logging import get_run_logger
+from prefect.runtime import deployment, flow_run
+
+from flows.conclusion import conclude, final_state
+from flows.credentials import load_with_credentials
+from flows.means import means
+from flows.options import RunOptions
+from flows.pipeline import RunOrder, RunReport, run_once
+from flows.report import sentence
+from flows.run import Counters
+from flows.settings import Settings
+from flows.telling import progress, tell
+from flows.tracking import watching
+
+T = TypeVar("T")
+
+
+# DuckDB is the truth about progress, so Prefect keeps no result and repeats nothing: retries are the pipeline's.
+@task(name="step", cache_policy=NO_CACHE, persist_result=False, retries=0)
+async def step(work: Callable[[], Awaitable[T]], told: Callable[[T], str]) -> T:
+    """Carry out one step of a run, and log one line of what it came to."""
+    result = await work()
+    get_run_logger().info("%s", told(result))
+    return result
+
+
+async def as_task(name: str, work: Callable[[], Awaitable[T]], told: Callable[[T], str], /) -> T:
+    """Run a step as a task run that bears its name."""
+    return await step.with_options(task_run_name=name)(work, told)
+
+
+def run_name() -> str:
+    """Name a flow run by its deployment, or else its flow, and when it was due: `nightly 2026-03-01 02:15`."""
+    due = flow_run.scheduled_start_time or datetime.now(UTC)
+    return f"{deployment.name or flow_run.flow_name} {due:%Y-%m-%d %H:%M}"
+
+
+async def carry_out(options: RunOptions, activity: str, order_of: Callable[[Settings], RunOrder]) -> State[RunReport]:
+    """Carry out a run, to be called in a flow run; return the state it ends in, with its report for data."""
+    return await conclude(_carry_out(options, activity, order_of))
+
+
+async def _carry_out(options: RunOptions, activity: str, order_of: Callable[[Settings], RunOrder]) -> State[RunReport]:
+    log = get_run_logger()
+    watcher = watching.get()
+    counters = watcher.counters if watcher else Counters()
+
+    def say(line: str) -> None:
+        log.info("%s", line)
+        if watcher is not None:
+            watcher.say(line)
+
+    settings = await load_with_credentials(options.chosen())
+    order = order_of(settings)
+    async with means(settings, activity, say=say) as at_hand, progress(counters, at_hand.clock.sleep):
+        report = await run_once(order, at_hand, run_step=as_task, counters=counters, say=say)
+    if watcher is not None:
+        watcher.ended = report
+    log.info("%s", sentence(report))
+    await tell(report, settings)
+    return final_state(report)

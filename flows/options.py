@@ -1,0 +1,116 @@
+"""What a flow run may be asked for: the parameters of the deployments, as Prefect's UI shows them in its form."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from flows.settings import SettingsError
+from models.partition import SURFACES, Surface
+from models.selection import Selection, SelectionError
+
+Surfaces = Annotated[
+    list[Surface],
+    Field(title="Surfaces", description="Posts, stories, or both; none means both.", max_length=2),
+]
+
+
+def in_order(surfaces: list[Surface]) -> tuple[Surface, ...]:
+    """Return the surfaces in the order they are walked; all of them for an empty list."""
+    return tuple(surface for surface in SURFACES if surface in surfaces) or SURFACES
+
+
+class RunOptions(BaseModel):
+    """What one run does otherwise than the settings say. The API key is none of it."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    base_url: Annotated[
+        str | None, Field(title="Address of the service", description="Such as https://api.example.com.")
+    ] = None
+    credentials: Annotated[
+        str | None,
+        Field(title="Credentials block", description="Name of a block that holds the service's address and key."),
+    ] = None
+    warehouse: Annotated[Path | None, Field(title="Warehouse file", description="The writer's DuckDB file.")] = None
+    snapshot: Annotated[Path | None, Field(title="Snapshot file", description="The analysts' DuckDB file.")] = None
+    concurrency: Annotated[
+        int | None, Field(title="Concurrency", description="Accounts walked at once.", ge=1, le=256)
+    ] = None
+    page_size: Annotated[int | None, Field(title="Page size", description="Records per page.", ge=1, le=50)] = None
+    max_wait: Annotated[
+        float | None,
+        Field(title="Longest wait", description="Seconds one limited account may make the run wait.", ge=0),
+    ] = None
+    busy_wait: Annotated[
+        float | None,
+        Field(title="Wait for the turn", description="Seconds to wait while another run holds the warehouse.", ge=0),
+    ] = None
+
+    def chosen(self) -> dict[str, object]:
+        """Return what is said here of the settings; None where they hold as they are."""
+        return self.model_dump(include=set(RunOptions.model_fields))
+
+
+class SyncOptions(RunOptions):
+    """A sync of everything the key can see. What is left empty is as the settings say."""
+
+    model_config = ConfigDict(extra="forbid", title="Sync")
+
+    surfaces: Surfaces = []
+
+
+class BackfillOptions(RunOptions):
+    """A walk from the first page of the accounts that any of these choose; history and first_seen_at are kept."""
+
+    model_config = ConfigDict(extra="forbid", title="Backfill")
+
+    accounts: Annotated[
+        list[str], Field(title="Accounts", description="Account ids or names, as `gramhouse accounts` lists them.")
+    ] = []
+    surfaces: Surfaces = []
+    everything: Annotated[bool, Field(title="All accounts", description="Every account that is listed.")] = False
+    expired_since: Annotated[
+        datetime | None,
+        Field(title="Expired since", description="Accounts whose token was expired at any time since then (UTC)."),
+    ] = None
+    failed: Annotated[
+        bool, Field(title="What was left undone", description="Walks that failed, were denied or put off.")
+    ] = False
+    reason: Annotated[
+        str | None, Field(title="Reason", description="Why; it is kept with the run.", max_length=500)
+    ] = None
+    dry_run: Annotated[
+        bool, Field(title="Dry run", description="Only say what would be walked, and about how many requests.")
+    ] = False
+
+    def selection(self) -> Selection:
+        """Return what is to be walked; raises SelectionError when that is not said."""
+        since = self.expired_since
+        names = tuple(name.strip() for name in self.accounts if name.strip())
+        if not (names or self.everything or since or self.failed):
+            message = (
+                "Nothing is chosen: name accounts (--account), or take all of them (--all), those whose token was"
+                " expired (--expired-since), or what was left undone (--failed)."
+            )
+            raise SelectionError(message)
+        return Selection(
+            accounts=names,
+            everything=self.everything,
+            expired_since=since.replace(tzinfo=UTC) if since and since.tzinfo is None else since,
+            failed=self.failed,
+            surfaces=in_order(self.surfaces),
+        )
+
+
+Options = TypeVar("Options", bound=RunOptions)
+
+
+def asked(kind: type[Options], said: dict[str, object]) -> Options:
+    """Return options as they were typed; raises SettingsError with a line for each that cannot be."""
+    try:
+        return kind.model_validate(said)
+    except ValidationError as error:
+        lines = [f"--{str(found['loc'][0]).replace('_', '-')}: {found['msg']}." for found in error.errors()]
+        raise SettingsError(*lines) from None

@@ -1,0 +1,42 @@
+"""Publishing as a Prefect flow."""
+
+from pathlib import Path
+from typing import Annotated
+
+from prefect import flow
+from prefect.client.schemas.objects import State
+from prefect.logging import get_run_logger
+from prefect.states import Completed
+from pydantic import BaseModel, ConfigDict, Field
+
+from flows.conclusion import conclude
+from flows.flow_run import run_name
+from flows.settings import load
+from flows.upkeep import publish_now
+from flows.words import megabytes
+
+
+class PublishOptions(BaseModel):
+    """What one publishing does otherwise than the settings say."""
+
+    model_config = ConfigDict(extra="forbid", title="Publish")
+
+    warehouse: Annotated[Path | None, Field(title="Warehouse file", description="The writer's DuckDB file.")] = None
+    snapshot: Annotated[Path | None, Field(title="Snapshot file", description="The analysts' DuckDB file.")] = None
+    busy_wait: Annotated[
+        float | None,
+        Field(title="Wait for the turn", description="Seconds to wait while another run holds the warehouse.", ge=0),
+    ] = None
+
+
+@flow(name="publish", flow_run_name=run_name, persist_result=False, retries=0)
+async def publish(options: PublishOptions | None = None) -> State[int]:
+    """Fold what has landed and publish a new snapshot, without asking the API."""
+    return await conclude(_publish(options or PublishOptions()))
+
+
+async def _publish(options: PublishOptions) -> State[int]:
+    settings = load(**options.model_dump())
+    log = get_run_logger()
+    size = await publish_now(settings, say=lambda line: log.info("%s", line))
+    return Completed(message=f"Published {settings.snapshot} ({megabytes(size)}).", data=size)

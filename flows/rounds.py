@@ -1,0 +1,105 @@
+"""Whom a run walks: everyone the catalogue lists, while it is still being listed, or those a backfill chose."""
+
+import asyncio
+from collections.abc import Sequence
+from contextvars import copy_context
+
+from connectors.source.endpoints import Response
+from connectors.warehouse import progress
+from flows.batches import Batch, BatchReport, Gathering, ListedAccount, walk_batch
+from flows.run import RunContext
+from flows.steps import RunStep
+from flows.together import together
+from flows.walking import PartitionWalk
+from flows.words import count
+from models.ledger import Outcome
+from models.partition import CATALOGUE, Surface
+from models.walk import Fresh, plan_walk
+from models.wire import AccountPage
+
+EXPIRED = "token_expired"
+
+# So many accounts that are known beforehand are handed on at once, that they make batches, too.
+_KNOWN_AT_ONCE = 250
+
+
+class _Batches:
+    """Batches on their way: each becomes a step of the run as soon as it is full."""
+
+    def __init__(self, run: RunContext, run_step: RunStep, group: asyncio.TaskGroup) -> None:
+        self._run = run
+        self._run_step = run_step
+        self._group = group
+        self.gathering = Gathering()
+        # Every batch is a step of the run, and not of the step in which its accounts were listed.
+        self._context = copy_context()
+
+    def send_off(self, accounts: Sequence[ListedAccount], *, all_of_them: bool = False) -> None:
+        self.gathering.add(accounts)
+        self._run.counters.accounts = self.gathering.listed
+        batch = self.gathering.take(all_of_them=all_of_them)
+        if batch is not None:
+            self._group.create_task(self._walk(batch), context=self._context.copy())
+
+    def send_off_known(self, accounts: Sequence[ListedAccount]) -> None:
+        for begin in range(0, len(accounts), _KNOWN_AT_ONCE):
+            self.send_off(accounts[begin : begin + _KNOWN_AT_ONCE])
+
+    async def _walk(self, batch: Batch) -> None:
+        async def work() -> BatchReport:
+            return await walk_batch(self._run, batch)
+
+        await self._run_step(str(batch), work, str)
+
+    def all_listed(self) -> Gathering:
+        self._run.counters.catalogue_complete = True
+        self.send_off([], all_of_them=True)
+        return self.gathering
+
+
+async def walk_everything(run: RunContext, surfaces: tuple[Surface, ...], run_step: RunStep) -> Gathering:
+    """Walk the catalogue and, while it goes on, the accounts listed so far; return who was listed."""
+    async with together() as group:
+        batches = _Batches(run, run_step, group)
+
+        async def catalogue() -> Outcome:
+            return await _walk_catalogue(run, surfaces, batches)
+
+        def told(outcome: Outcome) -> str:
+            listed = f"{count(outcome.pages, 'page')}, {count(outcome.items, 'account')}"
+            why = f": {outcome.detail}" if outcome.detail else ""
+            return f"{outcome.kind.replace('_', ' ')}, {listed}{why}"
+
+        await run_step("account catalogue", catalogue, told)
+        return batches.all_listed()
+
+
+async def walk_chosen(run: RunContext, chosen: Sequence[ListedAccount], run_step: RunStep) -> Gathering:
+    """Walk the accounts that a backfill chose; return them."""
+    async with together() as group:
+        batches = _Batches(run, run_step, group)
+        batches.send_off_known(chosen)
+        return batches.all_listed()
+
+
+async def _walk_catalogue(run: RunContext, surfaces: tuple[Surface, ...], batches: _Batches) -> Outcome:
+    means = run.means
+
+    def listed(account_id: str, status: str) -> ListedAccount:
+        return ListedAccount(account_id, status == EXPIRED, surfaces)
+
+    found = await means.warehouse.transact(progress.checkpoints, "accounts", [""])
+    last = found.get(CATALOGUE)
+    now = means.clock.now()
+    plan = plan_walk(CATALOGUE, last, run_id=run.run_id, carried_on=run.carried_on, now=now, new_id=means.new_id)
+    if not isinstance(plan, Fresh):
+        # The pages this walk landed earlier are not asked for again, but their accounts are this run's, too.
+        earlier = await means.warehouse.transact(progress.listed, plan.checkpoint.walk_id)
+        batches.send_off_known([listed(account_id, status) for account_id, status in earlier])
+
+    def on_page(response: Response) -> None:
+        if isinstance(response.page, AccountPage):
+            batches.send_off([listed(account.id, account.status) for account in response.page.accounts])
+
+    walk = PartitionWalk(run, CATALOGUE, run.scope_wait("account_catalog"), run.stop, last, slot=False, on_page=on_page)
+    return await walk.to_outcome()

@@ -1,0 +1,101 @@
+"""What a run's summary asks of the snapshot. Every answer is bounded; `total` says how many there are."""
+
+RUN = "SELECT * FROM runs WHERE run_id = $1"
+
+BEGUN = "SELECT min(started_at) AS since FROM runs WHERE list_contains($1, run_id)"
+
+LAST_RUNS = "SELECT * FROM runs ORDER BY started_at DESC, run_id LIMIT $1"
+
+OUTCOMES = """
+SELECT surface, outcome, count(*) AS walks FROM run_outcomes WHERE run_id = $1
+GROUP BY ALL ORDER BY surface, outcome
+"""
+
+NEWLY_EXPIRED = """
+SELECT account_id, ig_username, token_expired_since AS since, media_as_of, count(*) OVER () AS total
+FROM expired_accounts WHERE token_expired_since >= $1
+ORDER BY ig_username, account_id LIMIT $2
+"""
+
+# The latest first: those that are long known have been told of before.
+STILL_EXPIRED = """
+SELECT account_id, ig_username, token_expired_since AS since, media_as_of, count(*) OVER () AS total
+FROM expired_accounts WHERE token_expired_since < $1
+ORDER BY token_expired_since DESC, ig_username, account_id LIMIT $2
+"""
+
+RECOVERED = """
+WITH recovered AS (
+    SELECT n.account_id, n.valid_from AS since
+    FROM account_status_history AS n
+    JOIN account_status_history AS o ON o.account_id = n.account_id AND o.valid_to = n.valid_from
+    WHERE n.status = 'active' AND n.valid_to IS NULL AND n.valid_from >= $1 AND o.status = 'token_expired'
+)
+SELECT r.account_id, a.ig_username, r.since, min(w.complete_at) AS media_as_of, count(*) OVER () AS total
+FROM recovered AS r
+JOIN accounts AS a ON a.account_id = r.account_id AND a.removed_at IS NULL
+LEFT JOIN walks AS w ON w.resource = 'media' AND w.account_id = r.account_id
+GROUP BY ALL ORDER BY a.ig_username, r.account_id LIMIT $2
+"""
+
+# The detail and the correlation ids are of the same walks: support is asked about one of them, not about a mixture.
+TROUBLES = """
+WITH troubled AS (
+    SELECT
+        o.outcome, o.account_id, o.surface, o.detail, o.resume_after, coalesce(o.error_code, '') AS error_code,
+        {
+            'ig_username': coalesce(a.ig_username, o.account_id),
+            'surface': o.surface,
+            'correlation_id': o.correlation_id
+        } AS example
+    FROM run_outcomes AS o LEFT JOIN accounts AS a USING (account_id)
+    WHERE o.run_id = $1 AND o.outcome NOT IN ('complete', 'skipped')
+)
+SELECT
+    outcome, error_code, count(*) AS walks, count(DISTINCT account_id) AS accounts,
+    max(resume_after) AS resume_after,
+    coalesce(arg_min_null(detail, (account_id, surface)), '') AS detail,
+    arg_min(example, (account_id, surface), 3) AS examples,
+    count(*) OVER () AS total
+FROM troubled GROUP BY outcome, error_code, surface = ''
+ORDER BY walks DESC, outcome, error_code LIMIT $2
+"""
+
+# Only surfaces that somebody walks; an account whose token expired cannot be walked, and makes none stale.
+FRESHNESS = """
+WITH surfaces AS (
+    SELECT surface FROM walks WHERE resource = 'media'
+    UNION
+    SELECT surface FROM run_outcomes WHERE resource = 'media' AND run_id = $1
+),
+owed AS (
+    SELECT s.surface, a.status, w.complete_at, coalesce(w.complete_at, a.first_seen_at) < $2 AS is_old
+    FROM surfaces AS s
+    CROSS JOIN accounts AS a
+    LEFT JOIN walks AS w ON w.resource = 'media' AND w.account_id = a.account_id AND w.surface = s.surface
+    WHERE a.removed_at IS NULL
+)
+SELECT
+    surface,
+    count(*) FILTER (status <> 'token_expired') AS accounts,
+    count(*) FILTER (status <> 'token_expired' AND complete_at >= $2) AS fresh,
+    count(*) FILTER (status <> 'token_expired' AND complete_at < $2) AS stale,
+    count(*) FILTER (status <> 'token_expired' AND complete_at IS NULL) AS never,
+    count(*) FILTER (status <> 'token_expired' AND is_old) AS overdue,
+    count(*) FILTER (status = 'token_expired') AS expired,
+    min(complete_at) FILTER (status <> 'token_expired') AS oldest
+FROM owed GROUP BY surface ORDER BY surface
+"""
+
+# Until media were seen for the first time every field is new, which is no news.
+NEW_FIELDS = """
+SELECT resource, path, type, count(*) OVER () AS total FROM fields
+WHERE first_seen_at >= $1 AND EXISTS (FROM media WHERE first_seen_at < $1)
+ORDER BY resource, path LIMIT $2
+"""
+
+RETYPED_FIELDS = """
+SELECT resource, path, type, count(*) OVER () AS total FROM fields
+WHERE first_seen_at < $1 AND last_type_change_at >= $1
+ORDER BY resource, path LIMIT $2
+"""

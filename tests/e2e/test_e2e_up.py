@@ -1,0 +1,288 @@
+"""One `gramhouse up`, and what an operator does with it until it is ended."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flows.cli.neighbours import free_port, prefect, sandbox
+from tests.e2e.conftest import KEY, Operator, Service, until
+
+pytestmark = [pytest.mark.e2e, pytest.mark.prefect]
+
+SLOW = {"action": {"kind": "delay", "seconds": 40}, "operation": "media"}
+
+
+@dataclass
+class Up:
+    """An operator, the port that is theirs, and the process if it is up."""
+
+    operator: Operator
+    service: Service
+    port: int
+    process: subprocess.Popen[str] | None = None
+
+    @property
+    def home(self) -> Path:
+        return self.operator.folder / "prefect"
+
+    def begin(self) -> list[str]:
+        """Come up; return the lines it says, until it says how to end it."""
+        self.process = self.operator.start("up", "--port", str(self.port))
+        assert self.process.stdout is not None
+        said = []
+        for line in self.process.stdout:
+            said.append(line.rstrip())
+            if "Ctrl-C ends it" in line:
+                return said
+        _, err = self.process.communicate()
+        raise AssertionError(err)
+
+    def end(self, number: signal.Signals) -> int:
+        assert self.process is not None
+        self.process.send_signal(number)
+        out, err = self.process.communicate(timeout=40)
+        assert "Traceback" not in out + err
+        return self.process.returncode
+
+    def ask(self, path: str, document: object = None, method: str = "POST") -> Any:  # noqa: ANN401 - any JSON
+        body = json.dumps(document if document is not None else {}).encode()
+        request = urllib.request.Request(
+            f"http://127.0.0.1:{self.port}/api{path}",
+            data=None if method == "GET" else body,
+            headers={"Content-Type": "application/json"},
+            method=method,
+        )
+        for patience in range(20, -1, -1):
+            try:
+                with urllib.request.urlopen(request, timeout=30) as answer:
+                    return json.loads(answer.read() or b"null")
+            except urllib.error.HTTPError as error:
+                # Its SQLite is busy for a moment; Prefect's own client asks again, too.
+                if error.code != 503 or not patience:
+                    raise
+                error.close()
+                time.sleep(0.1)
+        raise AssertionError
+
+    def deployments(self) -> dict[str, Any]:
+        return {each["name"]: each for each in self.ask("/deployments/filter")}
+
+    def trigger(self, deployment: str, **document: object) -> str:
+        path = f"/deployments/{self.deployments()[deployment]['id']}/create_flow_run"
+        return str(self.ask(path, document)["id"])
+
+    def run(self, run: str) -> Any:  # noqa: ANN401 - any JSON
+        return self.ask(f"/flow_runs/{run}", method="GET")
+
+    def ended(self, run: str) -> Any:  # noqa: ANN401 - any JSON
+        over = {"COMPLETED", "FAILED", "CANCELLED", "CRASHED"}
+        until(lambda: self.run(run)["state_type"] in over, "the run's end")
+        return self.run(run)
+
+    def under_way(self, deployment: str) -> str:
+        """Have a run walk media; return its id."""
+        self.service.forget()
+        run = self.trigger(deployment)
+        until(lambda: self.service.stats()["total"] > 1, "a media walk")
+        return run
+
+    def runs_of(self, deployment: str) -> list[Any]:
+        wanted = {"deployments": {"name": {"any_": [deployment]}}, "sort": "EXPECTED_START_TIME_ASC"}
+        return list(self.ask("/flow_runs/filter", wanted))
+
+    def children(self) -> list[int]:
+        """Find every process of this `up`: they bear its home in their environment."""
+        found = []
+        for folder in Path("/proc").iterdir():
+            try:
+                environment = (folder / "environ").read_bytes()
+            except OSError:
+                continue
+            if f"PREFECT_HOME={self.home}".encode() in environment.split(b"\0"):
+                found.append(int(folder.name))
+        return found
+
+
+@pytest.fixture(scope="module")
+def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
+    folder = tmp_path_factory.mktemp("up")
+    port = free_port()
+    with sandbox(folder, port, "--accounts", "4", "--posts", "20", "--seed", "11") as server:
+        server.wait()
+        service = Service(f"http://127.0.0.1:{port}")
+        env = {
+            "GRAMHOUSE_BASE_URL": service.url,
+            "GRAMHOUSE_API_KEY": KEY,
+            "GRAMHOUSE_PREFECT_HOME": str(folder / "prefect"),
+            "GRAMHOUSE_TIME_ZONE": "Europe/Berlin",
+        }
+        made = Up(Operator(folder, env), service, free_port())
+        try:
+            yield made
+        finally:
+            if made.process is not None:
+                made.process.kill()
+                made.process.communicate()
+            until(lambda: not made.children(), "the children to follow")
+
+
+def test_it_comes_up_with_its_deployments_and_their_schedules(up: Up) -> None:
+    said = up.begin()
+    assert f"http://127.0.0.1:{up.port}" in said[0]
+    assert [line.split()[0] for line in said[1:5]] == ["nightly", "stories", "backfill", "publish"]
+    assert "02:15 Europe/Berlin" in said[1]
+    there = up.deployments()
+    assert sorted(there) == ["backfill", "nightly", "publish", "stories"]
+    crons = {
+        name: [(each["schedule"]["cron"], each["schedule"]["timezone"], each["active"]) for each in found["schedules"]]
+        for name, found in there.items()
+    }
+    assert crons == {
+        "nightly": [("15 2 * * *", "Europe/Berlin", True)],
+        "stories": [("15 */6 * * *", "Europe/Berlin", True)],
+        "backfill": [],
+        "publish": [],
+    }
+    assert there["stories"]["parameters"]["options"]["surfaces"] == ["stories"]
+    assert all(found["tags"] == ["gramhouse"] and found["description"] for found in there.values())
+
+
+def test_a_second_one_says_who_is_the_first(up: Up) -> None:
+    assert up.process is not None
+    said = up.operator.run("up", code=4)
+    assert said.stdout == ""
+    [line] = said.stderr.splitlines()
+    assert f"gramhouse up at http://127.0.0.1:{up.port} (process {up.process.pid}, since " in line
+
+
+def test_the_scheduler_plans_and_the_plans_are_in_the_zone(up: Up) -> None:
+    until(lambda: len(up.runs_of("nightly")) >= 3, "Prefect's scheduler")
+    first = datetime.fromisoformat(up.runs_of("nightly")[0]["expected_start_time"].replace("Z", "+00:00"))
+    assert (first.hour, first.minute) in {(1, 15), (0, 15)}
+
+
+def test_a_run_that_is_due_is_made_and_lands(up: Up) -> None:
+    now = datetime.now(UTC)
+    nightly = up.deployments()["nightly"]["id"]
+    # The schedule's own run of last night, as if it had come due just now.
+    window = {"start_time": str(now - timedelta(hours=25)), "end_time": str(now), "min_runs": 1, "max_runs": 1}
+    up.ask(f"/deployments/{nightly}/schedule", window)
+    due = up.runs_of("nightly")[0]
+    assert due["auto_scheduled"]
+    until(lambda: up.run(due["id"])["state_type"] in {"COMPLETED", "FAILED", "CRASHED"}, "the nightly run")
+    assert up.run(due["id"])["state_type"] == "COMPLETED"
+    assert up.operator.ask("SELECT count(*) > 0 FROM media") == [(True,)]
+
+
+def test_a_run_can_be_read(up: Up) -> None:
+    [run] = [each for each in up.runs_of("nightly") if each["state_type"] == "COMPLETED"]
+    assert run["name"].startswith("nightly ")
+    assert "4 accounts listed" in run["state"]["message"]
+    steps = up.ask("/task_runs/filter", {"flow_runs": {"id": {"any_": [run["id"]]}}})
+    batch = "stories and posts, accounts 1 to 4"
+    assert {step["name"] for step in steps} == {"account catalogue", batch, "fold", "publish"}
+    until(lambda: len(up.ask("/artifacts/filter", {"artifacts": {"key": {"any_": ["gramhouse-run"]}}})) == 1, "a page")
+    [page] = up.ask("/artifacts/filter", {"artifacts": {"key": {"any_": ["gramhouse-run"]}}})
+    assert page["flow_run_id"] == run["id"]
+    assert page["data"].startswith("## Complete")
+
+
+def test_a_backfill_with_a_bad_account_is_refused_with_a_sentence(up: Up) -> None:
+    refused = up.ended(up.trigger("backfill", parameters={"options": {"accounts": ["nobody"]}}))
+    assert (refused["state_type"], refused["state"]["name"]) == ("FAILED", "Refused")
+    assert refused["state"]["message"].startswith("There is no account 'nobody' in the warehouse")
+    with pytest.raises(urllib.error.HTTPError) as wrong:
+        up.trigger("backfill", parameters={"options": {"accounts": ["nobody"], "page_size": 80}})
+    assert wrong.value.code in {409, 422}
+
+
+def test_a_backfill_of_a_good_account_runs(up: Up) -> None:
+    name = next(a["ig_username"] for a in up.service.accounts() if a["status"] == "active")
+    options = {"accounts": [name], "surfaces": ["posts"], "reason": "a test"}
+    run = up.ended(up.trigger("backfill", parameters={"options": options}))
+    assert (run["state_type"], "1 account chosen" in run["state"]["message"]) == ("COMPLETED", True)
+    said = up.ended(up.trigger("backfill", parameters={"options": {"everything": True, "dry_run": True}}))
+    assert said["state"]["name"] == "Dry run"
+    assert "walks of 4 accounts would be made" in said["state"]["message"]
+
+
+def test_two_do_not_write_at_once_and_one_is_cancelled_in_the_ui(up: Up) -> None:
+    up.service.faults(SLOW)
+    first = up.under_way("stories")
+    second = up.ended(up.trigger("backfill", parameters={"options": {"everything": True, "busy_wait": 0}}))
+    assert (second["state_type"], second["state"]["name"]) == ("CANCELLED", "Busy")
+    assert "is held by gramhouse sync (process " in second["state"]["message"]
+    up.ask(f"/flow_runs/{first}/set_state", {"state": {"type": "CANCELLING"}})
+    assert up.ended(first)["state"]["name"] == "Cancelled"
+    last = "SELECT state, detail FROM core.runs ORDER BY started_at DESC LIMIT 1"
+    assert up.operator.inside(last) == [("interrupted", "Stopped by a person or by the machine.")]
+
+
+def test_a_killed_run_is_noticed(up: Up) -> None:
+    up.service.faults(SLOW)
+    run = up.trigger("stories")
+    until(lambda: up.run(run)["state_type"] == "RUNNING", "the run")
+    for pid in up.children():
+        if b"prefect.engine" in Path(f"/proc/{pid}/cmdline").read_bytes():
+            os.kill(pid, signal.SIGKILL)
+    until(lambda: up.run(run)["state_type"] == "CRASHED", "the runner to notice")
+
+
+def test_the_next_run_says_what_it_carries_on(up: Up) -> None:
+    up.service.faults()
+    run = up.ended(up.trigger("stories"))
+    assert run["state_type"] == "COMPLETED"
+    logs = {"logs": {"flow_run_id": {"any_": [run["id"]]}}}
+    said = "Carrying on run "
+    until(lambda: any(said in line["message"] for line in up.ask("/logs/filter", logs)), "its log")
+
+
+def test_sigterm_ends_all_and_the_run_under_way_knows(up: Up) -> None:
+    up.service.faults(SLOW)
+    up.ask(f"/deployments/{up.deployments()['stories']['id']}", {"paused": True}, method="PATCH")
+    up.under_way("nightly")
+    began = time.monotonic()
+    assert up.end(signal.SIGTERM) == 0
+    assert time.monotonic() - began < 20
+    until(lambda: not up.children(), "the children to follow")
+    assert up.operator.inside("SELECT state FROM core.runs ORDER BY started_at DESC LIMIT 1") == [("interrupted",)]
+    up.service.faults()
+
+
+def test_what_was_missed_or_interrupted_is_made_up_for_once(up: Up) -> None:
+    with prefect(up.home, up.port) as server:
+        server.wait()
+        now = datetime.now(UTC)
+        window = {"start_time": str(now - timedelta(days=9)), "end_time": str(now - timedelta(days=4)), "min_runs": 4}
+        up.ask(f"/deployments/{up.deployments()['nightly']['id']}/schedule", window)
+        runs = up.runs_of("nightly")
+        missed = [each["id"] for each in runs if each["state_type"] == "SCHEDULED"][:4]
+        assert [each["state_type"] for each in runs if each["state_name"] == "Interrupted"] == ["CANCELLED"]
+    said = up.begin()
+    assert len([line for line in said if "was interrupted; it is made once more." in line]) == 1
+    assert [up.run(each)["state_name"] for each in missed] == ["Missed"] * 4
+    assert [up.deployments()[name]["paused"] for name in ("nightly", "stories")] == [False, True]
+    again = max(up.runs_of("nightly"), key=lambda each: each["created"] if not each["auto_scheduled"] else "")
+    until(lambda: up.run(again["id"])["state_type"] == "COMPLETED", "the run that is made once more")
+
+
+def test_after_a_kill_nothing_is_left(up: Up) -> None:
+    assert up.process is not None
+    assert up.children()
+    up.process.kill()
+    up.process.communicate()
+    until(lambda: not up.children(), "the children to follow")
+    for path in up.home.rglob("*"):
+        if path.is_file():
+            assert KEY.encode() not in path.read_bytes(), path

@@ -1,0 +1,172 @@
+"""The page of a run: what is said, where, and that nothing from outside is more than text on it."""
+
+from datetime import timedelta
+
+import pytest
+from markdown_it import MarkdownIt
+from markdown_it.token import Token as Part
+
+from flows.artifact import bar, markdown, mend
+from flows.headline import headline, numbers, run_title, verdict
+from flows.summary import Drift, Field, OutcomeCount, Some, Tokens
+from models.ledger import OutcomeKind, RunState
+from tests.flows.told import NIGHT, RUN, fresh, hostile, run, summary, tokens, trouble
+
+
+def _parts(text: str) -> list[Part]:
+    """What a reader of GitHub's Markdown, with HTML allowed, makes of a page."""
+    blocks = MarkdownIt("commonmark", {"html": True}).enable("table").parse(text)
+    return [part for block in blocks for part in (block, *(block.children or ()))]
+
+
+def _sections(text: str) -> list[str]:
+    return [line.lstrip("# ") for line in text.splitlines() if line.startswith("#")]
+
+
+def test_a_quiet_night_says_so_first_and_has_no_list_of_things_to_do() -> None:
+    page = markdown(summary())
+    assert page.startswith("## Complete: nothing needs a person\n\nThe sync 2026-03-01 02:15 UTC took 42 min and saw")
+    assert _sections(page) == ["Complete: nothing needs a person", "This run", "The last 1 run"]
+
+
+def test_a_run_without_a_single_walk_has_no_table_of_them() -> None:
+    assert "| walks |" not in markdown(summary(outcomes=()))
+    assert "| walks |" in markdown(summary())
+
+
+def test_what_needs_a_person_comes_before_what_mends_itself_with_the_mend_in_words() -> None:
+    page = markdown(
+        summary(
+            run=run(state=RunState.PARTIAL, quarantined=2),
+            outcomes=(
+                OutcomeCount("", OutcomeKind.COMPLETE, 1),
+                OutcomeCount("posts", OutcomeKind.DENIED, 3),
+                OutcomeCount("posts", OutcomeKind.DEFERRED, 1),
+            ),
+            tokens=Tokens(tokens("anna"), tokens("ben"), tokens("carl")),
+            troubles=Some(
+                22,
+                (
+                    trouble(OutcomeKind.DENIED, walks=5),
+                    trouble(OutcomeKind.DEFERRED, "rate_limited", resume_after=NIGHT),
+                ),
+            ),
+            freshness=(fresh(overdue=4), fresh("stories")),
+        )
+    )
+    assert page.startswith(
+        "## Partial: 1 token newly expired, 3 walks went wrong, posts of 4 accounts stale, 2 records set aside\n"
+    )
+    needs, rest = page.split("### Waits, or mends itself")
+    waits, _ = rest.split("### This run")
+    assert "| `anna` | 2026-03-01 02:15 | never walked |" in needs
+    assert "**5 walks denied**, `api_forbidden`: `No.`" in needs
+    assert "**Grant this account to the key" in needs
+    assert "posts of `anna`, correlation id `TRACE`; and 4 more" in needs
+    assert "and 20 more kinds of trouble" in needs
+    assert "**2 records set aside**: see `gramhouse quarantine`." in needs
+    assert "**4 accounts: posts stale**, not walked to the end within 1 d 12 h." in needs
+    assert "stories stale" not in page
+    assert "**1 walk put off**, `rate_limited`: `No.` To be taken up after 2026-03-01 02:15 UTC." in waits
+    assert "The wait is kept" not in waits
+    assert waits.index("`ben`") < waits.index("`carl`")
+    assert "| account catalogue | 1 | 0 | 0 |" in page
+    assert "| posts | 100 | 0 | 0 | 3 | 2026-03-01 02:15 |" in page
+
+
+def test_a_long_list_is_cut_and_says_by_how_much() -> None:
+    page = markdown(summary(tokens=Tokens(newly=tokens(*(f"user_{n}" for n in range(50)), total=99_000))))
+    assert "**99,000 accounts: token newly expired.**" in page
+    assert page.count("`user_") == 20
+    assert "and 98,980 more" in page
+    assert len(page) < 4_000
+
+
+def test_new_fields_and_a_carried_on_run_and_why_a_backfill_was_made() -> None:
+    new, retyped = Some(1, (Field("media", "/mood", "VARCHAR"),)), Some(1, (Field("media_children", "/w", ""),))
+    chosen = run(kind="backfill", selection="anna: posts", reason="they asked")
+    page = markdown(summary(run=chosen, carried_on=("a", "b"), drift=Drift(new, retyped)))
+    assert "**1 field new**" in page
+    assert "| media | `/mood` | `VARCHAR` |" in page
+    assert "**1 field of another type than before**" in page
+    assert "| media children | `/w` | `?` |" in page
+    assert "It carried on 2 runs cut short" in page
+    assert "Walked: `anna: posts`, because `they asked`" in page
+
+
+def test_the_last_runs_are_drawn_to_one_scale() -> None:
+    runs = (
+        run(items=12_000, seconds=100.0),
+        run(items=6_000, seconds=None, state=RunState.INTERRUPTED, started_at=NIGHT - timedelta(days=1)),
+        run(items=0, seconds=50.0, selection="stories"),
+    )
+    rows = markdown(summary(last=runs)).replace("\N{NO-BREAK SPACE}", " ").splitlines()[-3:]
+    assert rows == [
+        "| 03-01 02:15 | sync | complete | █████ 1 min 40 s | █████ 12,000 | 40 | 7 |",
+        "| 02-28 02:15 | sync | **interrupted** |  | ██▌ 6,000 | 40 | 7 |",
+        "| 03-01 02:15 | `stories` | complete | ██▌ 50 s |  0 | 40 | 7 |",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("value", "most", "drawn"),
+    [(0, 0, ""), (0, 10, ""), (0.001, 10, "▏"), (5, 10, "██▌"), (10, 10, "█████"), (9.99, 10, "█████")],
+)
+def test_bars(value: float, most: float, drawn: str) -> None:
+    assert bar(value, most) == drawn
+
+
+@pytest.mark.parametrize(
+    ("code", "begins"),
+    [
+        ("api_forbidden", "Grant this account"),
+        ("cursor_loop", "Ask the service's support"),
+        ("http_401", "Check the API key"),
+        ("http_", ""),
+        ("http_abc", ""),
+        ("unheard_of", ""),
+        ("", ""),
+    ],
+)
+def test_mends(code: str, begins: str) -> None:
+    assert mend(code).startswith(begins)
+    assert bool(mend(code)) == bool(begins)
+
+
+def test_headlines() -> None:
+    assert headline(summary()) == f"{verdict(summary())}. {numbers(summary())}"
+    assert numbers(summary()).endswith("saw 100 accounts, landed 300 pages; media: 40 new, 7 changed.")
+    still = summary(run=run(added=0, changed=0, seconds=None))
+    assert numbers(still) == "The sync 2026-03-01 02:15 UTC saw 100 accounts, landed 300 pages; media: nothing changed."
+    assert run_title(run(selection="stories")) == "sync of stories 2026-03-01 02:15"
+    assert run_title(run(kind="backfill", selection="anna: posts")) == "backfill 2026-03-01 02:15"
+    assert run_title(RUN) == "sync 2026-03-01 02:15"
+
+
+def test_nothing_from_outside_is_more_than_text() -> None:
+    page = markdown(hostile())
+    parts = _parts(page)
+    assert {part.type for part in parts} & {"link_open", "image", "html_block", "html_inline", "fence"} == set()
+    outside = "".join(part.content for part in parts if part.type == "text")
+    for harm in ("evil", "script", "whoami", "channel", "everyone", "mermaid", "://", "www."):
+        assert harm not in outside
+    spans = [part.content for part in parts if part.type == "code_inline"]
+    assert spans.count("<script>alert(1)</script>") >= 6
+    assert all(char.isprintable() for char in page.replace("\n", "").replace("\N{NO-BREAK SPACE}", ""))
+
+
+def test_nothing_from_outside_breaks_a_table() -> None:
+    heads = _sections(markdown(hostile()))
+    assert heads == [
+        "Partial: 16 tokens newly expired, 40 walks went wrong",
+        "Needs a person",
+        "Waits, or mends itself",
+        "This run",
+        "What the API sends that is new",
+        "The last 16 runs",
+    ]
+    tables = [block for block in markdown(hostile()).split("\n\n") if block.startswith("| ")]
+    assert len(tables) == 7
+    for table in tables:
+        widths = {line.count("|") for line in table.splitlines()}
+        assert len(widths) == 1

@@ -1,0 +1,252 @@
+"""Backfills: chosen walks from the first page, beside a nightly whose progress stays its own."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from connectors.source.endpoints import ApiRequest
+from connectors.warehouse.snapshot import open_snapshot
+from flows.choosing import chosen_now, foretold
+from flows.options import BackfillOptions, SyncOptions, asked, in_order
+from flows.pipeline import NothingChosen, RunReport, run_once
+from flows.run import Means
+from flows.settings import SettingsError, load
+from models.ledger import OutcomeKind, RunState
+from models.partition import Surface
+from models.selection import ChosenAccount, Selection, SelectionError
+from tests.flows.stage import Refusal, Service, account_of, cursor_of, is_posts, order, rows, staged, uuid
+
+pytestmark = pytest.mark.anyio
+
+POSTS: tuple[Surface, ...] = ("posts",)
+
+
+class Killed(Exception):  # noqa: N818
+    """The process, so to speak, died."""
+
+
+async def sync(folder: Path, means: Means) -> RunReport:
+    await means.clock.sleep(600)
+    return await run_once(order(folder), means)
+
+
+async def backfill(folder: Path, means: Means, selection: Selection, reason: str | None = None) -> RunReport:
+    await means.clock.sleep(600)
+    return await run_once(replace(order(folder), selection=selection, reason=reason), means)
+
+
+def pages_asked(service: Service, since: int) -> list[tuple[int | None, str, str | None]]:
+    return [
+        (account_of(request), dict(request.params).get("surface", ""), cursor_of(request))
+        for request in service.asked[since:]
+    ]
+
+
+def dies_at(account: int, cursor: str) -> Callable[[ApiRequest], BaseException | None]:
+    return lambda request: Killed() if is_posts(request, account) and cursor_of(request) == cursor else None
+
+
+async def test_only_what_was_chosen_is_asked_for_from_the_first_page(tmp_path: Path) -> None:
+    service = Service()
+    async with staged(tmp_path, service) as means:
+        await sync(tmp_path, means)
+        items = "SELECT * EXCLUDE (written_at) FROM core.media ORDER BY account_id, media_id"
+        before = await rows(means, items)
+        since = len(service.asked)
+        report = await backfill(tmp_path, means, Selection((uuid(2),), surfaces=POSTS), "an edited post")
+        assert pages_asked(service, since) == [(2, "posts", None), (2, "posts", "c2")]
+        assert (
+            await rows(means, "SELECT * EXCLUDE (written_at) FROM core.media ORDER BY account_id, media_id") == before
+        )
+        assert (report.kind, report.selected, report.reason) == ("backfill", f"{uuid(2)}: posts", "an edited post")
+        assert (report.accounts, report.outcomes.kinds) == (1, {OutcomeKind.COMPLETE: 1})
+        entered = await rows(means, "SELECT kind, selection, reason, state FROM core.runs ORDER BY started_at")
+        assert entered == [
+            ("sync", None, None, "complete"),
+            ("backfill", f"{uuid(2)}: posts", "an edited post", "complete"),
+        ]
+
+
+async def test_it_begins_anew_each_time(tmp_path: Path) -> None:
+    service = Service()
+    async with staged(tmp_path, service) as means:
+        await sync(tmp_path, means)
+        for _ in range(2):
+            since = len(service.asked)
+            await backfill(tmp_path, means, Selection(("user_1",), surfaces=POSTS))
+            assert pages_asked(service, since) == [(1, "posts", None), (1, "posts", "c2")]
+
+
+async def test_a_nightly_cut_short_goes_on_from_where_it_was(tmp_path: Path) -> None:
+    service = Service(posts=6)
+    async with staged(tmp_path, service) as means:
+        await sync(tmp_path, means)
+        service.trouble = dies_at(1, "c4")
+        with pytest.raises(Killed):
+            await sync(tmp_path, means)
+        service.trouble = lambda _: None
+        since = len(service.asked)
+        await backfill(tmp_path, means, Selection((uuid(1),), surfaces=POSTS))
+        assert [cursor for *_, cursor in pages_asked(service, since)] == [None, "c2", "c4"]
+        since = len(service.asked)
+        report = await sync(tmp_path, means)
+        assert report.state is RunState.COMPLETE
+        assert len(report.carried_on) == 1
+        assert [page for page in pages_asked(service, since) if page[:2] == (1, "posts")] == [(1, "posts", "c4")]
+        assert await rows(means, "SELECT count(*), count(removed_at) FROM core.media") == [(18, 0)]
+
+
+async def test_what_a_backfill_saw_last_is_not_gone_when_an_older_walk_ends(tmp_path: Path) -> None:
+    service = Service(accounts=1, posts=6)
+    async with staged(tmp_path, service) as means:
+        service.trouble = dies_at(1, "c4")
+        with pytest.raises(Killed):
+            await sync(tmp_path, means)
+        service.trouble, service.posts = lambda _: None, 9
+        await backfill(tmp_path, means, Selection(everything=True))
+        service.posts = 6
+        assert (await sync(tmp_path, means)).media.removed == 0
+        assert await rows(means, "SELECT count(*), count(removed_at) FROM core.media") == [(9, 0)]
+        assert (await sync(tmp_path, means)).media.removed == 3
+
+
+async def test_only_the_same_selection_carries_a_backfill_on(tmp_path: Path) -> None:
+    service = Service(posts=6)
+    async with staged(tmp_path, service) as means:
+        await sync(tmp_path, means)
+        service.trouble = dies_at(2, "c4")
+        with pytest.raises(Killed):
+            await backfill(tmp_path, means, Selection(everything=True, surfaces=POSTS))
+        service.trouble = lambda _: None
+        since = len(service.asked)
+        other = await backfill(tmp_path, means, Selection((uuid(2),), surfaces=POSTS))
+        assert other.carried_on == ()
+        assert [cursor for *_, cursor in pages_asked(service, since)] == [None, "c2", "c4"]
+
+
+async def test_a_backfill_cut_short_is_carried_on_by_the_next_of_its_kind(tmp_path: Path) -> None:
+    service = Service(posts=6)
+    async with staged(tmp_path, service) as means:
+        await sync(tmp_path, means)
+        service.trouble = dies_at(2, "c4")
+        with pytest.raises(Killed):
+            await backfill(tmp_path, means, Selection(everything=True, surfaces=POSTS))
+        service.trouble = lambda _: None
+        said: list[str] = []
+        since = len(service.asked)
+        asked_for = replace(order(tmp_path), selection=Selection(everything=True, surfaces=POSTS))
+        report = await run_once(asked_for, means, say=said.append)
+        assert len(report.carried_on) == 1
+        assert "which was cut short" in said[0]
+        assert (2, "posts", None) not in pages_asked(service, since)
+        assert (2, "posts", "c4") in pages_asked(service, since)
+
+
+async def test_what_is_not_there_is_refused_before_anything_is_asked_or_entered(tmp_path: Path) -> None:
+    service = Service()
+    async with staged(tmp_path, service) as means:
+        await sync(tmp_path, means)
+        since = len(service.asked)
+        with pytest.raises(SelectionError, match="no account 'nobody'"):
+            await backfill(tmp_path, means, Selection((uuid(1), "nobody")))
+        assert len(service.asked) == since
+        assert await rows(means, "SELECT count(*) FROM core.runs") == [(1,)]
+
+
+async def test_what_the_last_run_left_is_walked_and_nothing_else(tmp_path: Path) -> None:
+    service = Service()
+    failed = Selection(failed=True)
+    async with staged(tmp_path, service) as means:
+        service.trouble = lambda request: Refusal(403, "api_account_not_granted") if is_posts(request, 3) else None
+        assert (await sync(tmp_path, means)).state is RunState.PARTIAL
+        service.trouble = lambda _: None
+        since = len(service.asked)
+        report = await backfill(tmp_path, means, failed)
+        assert report.state is RunState.COMPLETE
+        assert {page[:2] for page in pages_asked(service, since)} == {(3, "posts")}
+        with pytest.raises(NothingChosen, match="what was left undone"):
+            await backfill(tmp_path, means, failed)
+        assert await rows(means, "SELECT count(*) FROM core.runs") == [(2,)]
+
+
+async def test_an_expired_account_is_skipped_and_said_so(tmp_path: Path) -> None:
+    service = Service(expired=frozenset({2}))
+    async with staged(tmp_path, service) as means:
+        await sync(tmp_path, means)
+        report = await backfill(tmp_path, means, Selection((uuid(2),)))
+        assert report.outcomes.kinds == {OutcomeKind.SKIPPED: 2}
+        assert report.state is RunState.COMPLETE
+
+
+async def test_a_sync_of_stories_asks_for_no_posts_and_is_no_full_run(tmp_path: Path) -> None:
+    service = Service()
+    stories = replace(order(tmp_path), surfaces=("stories",))
+    async with staged(tmp_path, service) as means:
+        service.trouble = lambda request: Killed() if account_of(request) == 3 else None
+        with pytest.raises(Killed):
+            await run_once(stories, means)
+        service.trouble = lambda _: None
+        full = await sync(tmp_path, means)
+        assert full.carried_on == ()
+        since = len(service.asked)
+        report = await run_once(stories, means)
+        assert (report.selected, report.outcomes.total) == ("stories", 4)
+        assert {surface for _, surface, _ in pages_asked(service, since)} == {"", "stories"}
+        assert await rows(means, "SELECT count(*) FROM core.media WHERE removed_at IS NOT NULL") == [(0,)]
+        with open_snapshot(report.snapshot) as snapshot:
+            outcomes = snapshot.ask("SELECT surface, outcome, count(*) FROM freshness GROUP BY ALL ORDER BY ALL").rows
+        assert outcomes == [("posts", "complete", 3), ("stories", "complete", 3)]
+
+
+async def test_what_would_be_walked_is_told_from_the_snapshot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    service = Service(posts=120, expired=frozenset({3}))
+    async with staged(tmp_path, service, page_size=50) as means:
+        await sync(tmp_path, means)
+        settings = load(snapshot=tmp_path / "analytics.duckdb")
+        # The warehouse is held meanwhile.
+        accounts = chosen_now(settings, Selection(everything=True))
+    assert foretold(accounts) == (
+        "6 walks of 3 accounts would be made, about 8 requests; 1 account with an expired token would be skipped."
+    )
+
+
+def test_nothing_is_told_as_nothing() -> None:
+    assert foretold([]) == "Nothing would be walked."
+    one = ChosenAccount("a", "a", expired=False, surfaces=POSTS, pages=1)
+    assert foretold([one]) == "1 walk of 1 account would be made, about 1 request."
+
+
+@pytest.mark.parametrize(
+    ("said", "walked"),
+    [
+        ({"accounts": [" a ", ""]}, Selection(("a",))),
+        ({"everything": True, "surfaces": ["posts", "stories"]}, Selection(everything=True)),
+        ({"failed": True, "surfaces": ["posts"]}, Selection(failed=True, surfaces=POSTS)),
+        ({"expired_since": "2026-03-01"}, Selection(expired_since=datetime(2026, 3, 1, tzinfo=UTC))),
+        ({"expired_since": "2026-03-01T00:00:00Z"}, Selection(expired_since=datetime(2026, 3, 1, tzinfo=UTC))),
+    ],
+)
+def test_a_selection_as_it_is_asked_for(said: dict[str, Any], walked: Selection) -> None:
+    assert asked(BackfillOptions, said).selection() == walked
+
+
+@pytest.mark.parametrize("said", [{}, {"accounts": [" "]}, {"surfaces": ["posts"]}])
+def test_who_chooses_nothing_is_told_how(said: dict[str, Any]) -> None:
+    with pytest.raises(SelectionError, match="--account"):
+        asked(BackfillOptions, said).selection()
+
+
+def test_options_that_cannot_be_are_a_line_each() -> None:
+    with pytest.raises(SettingsError) as refused:
+        asked(BackfillOptions, {"reason": "x" * 501, "page_size": 80, "nonsense": 1})
+    assert [line.split(":")[0] for line in str(refused.value).splitlines()] == ["--page-size", "--reason", "--nonsense"]
+
+
+def test_surfaces_are_walked_in_their_order() -> None:
+    assert in_order([]) == in_order(["posts", "stories"]) == ("stories", "posts")
+    assert asked(SyncOptions, {"surfaces": ["posts"]}).surfaces == ["posts"]

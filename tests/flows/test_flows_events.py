@@ -1,0 +1,137 @@
+"""What a run tells: which events, by which labels, in which words."""
+
+import json
+
+from flows.events import events, failure_event
+from flows.foreign import code, plain
+from flows.summary import Drift, Field, OutcomeCount, Some, Tokens
+from models.ledger import OutcomeKind, RunState
+from tests.flows.told import HOSTILE, NIGHT, fresh, hostile, run, summary, tokens, trouble
+
+
+def test_a_quiet_night_tells_that_it_was_and_nothing_else() -> None:
+    [told] = events(summary())
+    assert told.name == "gramhouse.run.complete"
+    assert told.labels == {
+        "prefect.resource.id": "gramhouse.run.run-1",
+        "prefect.resource.name": "sync 2026-03-01 02:15",
+        "gramhouse.kind": "sync",
+        "gramhouse.scope": "everything",
+        "gramhouse.state": "complete",
+    }
+    assert told.payload["sentence"].startswith("Complete: nothing needs a person. The sync")
+    assert (told.payload["items"], told.payload["troubles"]) == (12_000, [])
+
+
+def test_scopes_tell_a_night_from_less() -> None:
+    asked = (run(), run(selection="stories"), run(kind="backfill", selection="anna: posts"))
+    scopes = [events(summary(run=each))[0].labels["gramhouse.scope"] for each in asked]
+    assert scopes == ["everything", "some", "chosen"]
+
+
+def test_tokens_are_told_with_names_and_labels_to_match() -> None:
+    _, told = events(summary(tokens=Tokens(tokens("anna", "ben", total=30), tokens("carl"), tokens("dora"))))
+    assert told.name == "gramhouse.tokens"
+    labels = {name: told.labels[f"gramhouse.{name}"] for name in ("newly_expired", "recovered", "still_expired")}
+    assert labels == {"newly_expired": "yes", "recovered": "yes", "still_expired": "yes"}
+    assert told.payload["sentence"] == (
+        "30 accounts newly found with an expired token: anna, ben and 28 more. Whoever owns them must connect them"
+        " again; the media then catch up by themselves. Active again: carl. Expired before, and still: 1 account."
+    )
+    assert told.payload["newly_expired"] == {
+        "total": 30,
+        "accounts": [
+            {"account_id": "id of anna", "ig_username": "anna"},
+            {"account_id": "id of ben", "ig_username": "ben"},
+        ],
+    }
+
+
+def test_tokens_that_were_expired_before_match_no_alarm() -> None:
+    _, told = events(summary(tokens=Tokens(still=tokens("dora"))))
+    assert (told.labels["gramhouse.newly_expired"], told.labels["gramhouse.recovered"]) == ("no", "no")
+    assert told.payload["sentence"] == "Expired before, and still: 1 account."
+
+
+def test_a_sentence_names_twenty_and_the_payload_all_that_are_known() -> None:
+    _, told = events(summary(tokens=Tokens(newly=tokens(*(f"user_{n}" for n in range(50)), total=60))))
+    assert "user_19 and 40 more." in told.payload["sentence"]
+    assert len(told.payload["newly_expired"]["accounts"]) == 50
+
+
+def test_a_partial_run_tells_first_what_somebody_can_mend() -> None:
+    put_off = trouble(OutcomeKind.DEFERRED, "rate_limited", walks=9, resume_after=NIGHT)
+    failed = trouble(OutcomeKind.NOT_FOUND, "http_404", walks=2, detail="Gone.", examples=())
+    [told] = events(summary(run=run(state=RunState.PARTIAL), troubles=Some(2, (put_off, failed))))
+    assert told.name == "gramhouse.run.partial"
+    assert " Foremost, 2 walks not found, http_404: Gone. See whether the account" in told.payload["sentence"]
+    first, second = told.payload["troubles"]
+    assert (first["outcome"], first["correlation_id"], first["resume_after"]) == (
+        "deferred",
+        "TRACE",
+        "2026-03-01T02:15:00+00:00",
+    )
+    assert (second["walks"], second["correlation_id"], second["resume_after"]) == (2, "", None)
+    [told] = events(summary(run=run(state=RunState.PARTIAL), troubles=Some(1, (put_off,))))
+    assert told.payload["sentence"].endswith(" Foremost, 9 walks deferred, rate_limited: No.")
+
+
+def test_a_failed_run_is_told_as_that() -> None:
+    lost = (OutcomeCount("", OutcomeKind.FAILED, 1),)
+    [told] = events(summary(run=run(state=RunState.FAILED), outcomes=lost))
+    assert told.name == "gramhouse.run.failed"
+    assert told.payload["sentence"].startswith("Failed: 1 walk went wrong.")
+
+
+def test_stale_surfaces_are_told_by_name() -> None:
+    _, told = events(summary(freshness=(fresh(overdue=2), fresh("stories"))))
+    assert told.name == "gramhouse.stale"
+    assert told.labels["gramhouse.posts"] == "yes"
+    assert "gramhouse.stories" not in told.labels
+    assert told.payload["sentence"] == "Not walked to the end within 1 d 12 h: posts of 2 accounts."
+    assert told.payload["overdue"] == {"posts": 2}
+
+
+def test_drift_is_told_with_the_fields() -> None:
+    new, retyped = Some(3, (Field("media", "/mood", "VARCHAR"),)), Some(1, (Field("media", "/views", "VARCHAR"),))
+    _, told = events(summary(drift=Drift(new, retyped)))
+    assert told.name == "gramhouse.drift"
+    assert (told.labels["gramhouse.new"], told.labels["gramhouse.retyped"]) == ("yes", "yes")
+    assert told.payload["sentence"] == ("New fields: /mood and 2 more. Fields of another type than before: /views.")
+    _, told = events(summary(drift=Drift(retyped=retyped)))
+    assert (told.labels["gramhouse.new"], told.payload["new"]) == ("no", [])
+
+
+def test_a_run_without_a_report_is_a_failed_one_that_no_night_is_counted_by() -> None:
+    told = failure_event("data/warehouse.duckdb cannot be opened:\nit is `no` DuckDB file")
+    assert told.name == "gramhouse.run.failed"
+    assert told.labels["prefect.resource.id"] == "gramhouse.run.without-report"
+    assert "gramhouse.scope" not in told.labels
+    assert told.payload["sentence"] == (
+        "A run ended without a report: data/warehouse.duckdb cannot be opened: it is 'no' DuckDB file"
+    )
+
+
+def test_nothing_from_outside_mentions_links_or_is_a_template() -> None:
+    for told in events(hostile()):
+        written = json.dumps([dict(told.labels), told.payload], ensure_ascii=False)
+        texts = json.loads(written, object_pairs_hook=lambda pairs: [value for _, value in pairs])
+        said = json.dumps(texts, ensure_ascii=False).replace("[", "").replace("]", "")
+        assert not any(sign in said for sign in ("<", ">", "{", "}", "@", "`", "|", "*", "~", "://"))
+        assert said.isprintable()
+
+
+def test_each_name_is_told_once_at_most() -> None:
+    names = [told.name for told in events(hostile())]
+    assert sorted(names) == ["gramhouse.drift", "gramhouse.run.partial", "gramhouse.tokens"]
+
+
+def test_text_from_outside_in_a_code_span_and_in_a_message() -> None:
+    assert [code(text) for text in ("anna", "a|`b`", " \n ", "x" * 200)] == [
+        "`anna`",
+        "`a¦'b'`",
+        "` `",
+        f"`{'x' * 79}…`",
+    ]
+    assert plain("<@U1> [a](https://b.example)") == "«(at)U1» (a)(https: //b.example)"
+    assert all(len(plain(text)) < 120 for text in HOSTILE)
