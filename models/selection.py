@@ -11,8 +11,8 @@ class Selection:
     """The walks a backfill makes again: the accounts that any of its parts names, on `surfaces`.
 
     `accounts` are ids or usernames as typed. `everything`: every account that is listed. `expired_since`: those whose
-    token was expired at any time since then. `failed`: exactly the walks that were left undone when a
-    run last turned to them.
+    token was expired at any time since then. `failed`: exactly the walks that were left undone
+    when a run last turned to them.
     """
 
     accounts: tuple[str, ...] = ()
