@@ -26,16 +26,16 @@ T = TypeVar("T")
 
 # DuckDB is the truth about progress, so Prefect keeps no result and repeats nothing: retries are the pipeline's.
 @task(name="step", cache_policy=NO_CACHE, persist_result=False, retries=0)
-async def step(work: Callable[[], Awaitable[T]], told: Callable[[T], str]) -> T:
+async def step(name: str, work: Callable[[], Awaitable[T]], told: Callable[[T], str]) -> T:
     """Carry out one step of a run, and log one line of what it came to."""
     result = await work()
-    get_run_logger().info("%s", told(result))
+    get_run_logger().info("%s: %s", name, told(result))
     return result
 
 
 async def as_task(name: str, work: Callable[[], Awaitable[T]], told: Callable[[T], str], /) -> T:
     """Run a step as a task run that bears its name."""
-    return await step.with_options(task_run_name=name)(work, told)
+    return await step.with_options(task_run_name=name)(name, work, told)
 
 
 def run_name() -> str:

@@ -53,19 +53,11 @@ class RunOptions(BaseModel):
         return self.model_dump(include=set(RunOptions.model_fields))
 
 
-class SyncOptions(RunOptions):
-    """A sync of everything the key can see. What is left empty is as the settings say."""
-
-    model_config = ConfigDict(extra="forbid", title="Sync")
-
+class _Surfaces(BaseModel):
     surfaces: Surfaces = []
 
 
-class BackfillOptions(RunOptions):
-    """A walk from the first page of the accounts that any of these choose; history and first_seen_at are kept."""
-
-    model_config = ConfigDict(extra="forbid", title="Backfill")
-
+class _Choice(BaseModel):
     accounts: Annotated[
         list[str], Field(title="Accounts", description="Account ids or names, as `gramhouse accounts` lists them.")
     ] = []
@@ -84,6 +76,19 @@ class BackfillOptions(RunOptions):
     dry_run: Annotated[
         bool, Field(title="Dry run", description="Only say what would be walked, and about how many requests.")
     ] = False
+
+
+# The last base comes first in the form: what one is asked there, and only then what the settings say anyway.
+class SyncOptions(RunOptions, _Surfaces):
+    """A sync of everything the key can see. What is left empty is as the settings say."""
+
+    model_config = ConfigDict(extra="forbid", title="Sync")
+
+
+class BackfillOptions(RunOptions, _Choice):
+    """A walk from the first page of the accounts that any of these choose; history and first_seen_at are kept."""
+
+    model_config = ConfigDict(extra="forbid", title="Backfill")
 
     def selection(self) -> Selection:
         """Return what is to be walked; raises SelectionError when that is not said."""

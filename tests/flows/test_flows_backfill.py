@@ -244,7 +244,13 @@ def test_who_chooses_nothing_is_told_how(said: dict[str, Any]) -> None:
 def test_options_that_cannot_be_are_a_line_each() -> None:
     with pytest.raises(SettingsError) as refused:
         asked(BackfillOptions, {"reason": "x" * 501, "page_size": 80, "nonsense": 1})
-    assert [line.split(":")[0] for line in str(refused.value).splitlines()] == ["--page-size", "--reason", "--nonsense"]
+    wrong = {line.split(":")[0] for line in str(refused.value).splitlines()}
+    assert wrong == {"--page-size", "--reason", "--nonsense"}
+
+
+def test_the_form_begins_with_what_is_asked() -> None:
+    assert next(iter(BackfillOptions.model_json_schema()["properties"])) == "accounts"
+    assert next(iter(SyncOptions.model_json_schema()["properties"])) == "surfaces"
 
 
 def test_surfaces_are_walked_in_their_order() -> None:
