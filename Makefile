@@ -9,7 +9,7 @@ NEXT_DUCKDB := duckdb==2.0.0
 PIP_INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check --no-input
 
 .DEFAULT_GOAL := help
-.PHONY: help demo up test check lint types imports unit long compat format dictionary screenshots constraints clean
+.PHONY: help demo up test check lint types imports unit long simulate compat format dictionary screenshots constraints clean
 
 help: ## Say what can be made.
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 20
@@ -39,6 +39,10 @@ unit: $(VENV)/.dev ## The tests alone.
 
 long: $(VENV)/.dev ## The tests that take too long for every time.
 	$(BIN)/pytest -m long
+
+SEEDS ?= 200
+simulate: $(VENV)/.dev ## Nights of faults and crashes on a virtual clock, a story for each of SEEDS seeds.
+	$(BIN)/python -m tests.simulation --seeds $(SEEDS)
 
 compat: $(VENV)/.dev $(COMPAT)/.made ## What this DuckDB writes, the next one reads; it passes the readers' tests, too.
 	rm -rf $(COMPAT)/files

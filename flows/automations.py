@@ -19,7 +19,7 @@ WATCH_BEGAN = "gramhouse.watch.began"
 
 _NOTIFY = "send-notification"
 _HEARTBEAT = "prefect.flow-run.heartbeat"
-_BEATS = 3
+_BEATS = 6
 
 
 def described() -> list[dict[str, Any]]:

@@ -109,6 +109,8 @@ async def make_up(client: PrefectClient, served: Mapping[str, UUID], now: dateti
         name, run = found[run_id]
         if verdict is Verdict.DROP:
             message = "Missed while nothing ran; a later run makes up for it."
+            # It never began, so it has no name but the one that Prefect drew for it.
+            await client.update_flow_run(run_id, name=f"{name} {run.expected_start_time:%Y-%m-%d %H:%M}")
             await _put(client, run_id, Cancelled(name="Missed", message=message))
         elif verdict is Verdict.AGAIN:
             await client.create_flow_run_from_deployment(served[name], parameters=run.parameters)

@@ -32,7 +32,7 @@ class Watcher:
 # No parameter of the flow, for Prefect would keep it.
 watching: ContextVar[Watcher | None] = ContextVar("watching", default=None)
 
-# Seconds; the shortest that Prefect allows. A run is taken for dead after three that did not come.
+# Seconds; the shortest that Prefect allows. A run is taken for dead after six that did not come.
 HEARTBEAT_EVERY = 30
 
 _RUN_LOGGERS = ("prefect.flow_runs", "prefect.task_runs")

@@ -10,6 +10,7 @@ import typer
 from connectors.sandbox.app import Sandbox
 from connectors.sandbox.serve import in_thread
 from connectors.sandbox.settings import SandboxSettings
+from flows.automations import described
 from flows.cli.app import app
 from flows.cli.signalled import run_until_signalled
 from flows.means import means, order
@@ -20,6 +21,7 @@ from models.tables import SNAPSHOT
 from models.views import views
 
 ROOT = Path(__file__).parents[1]
+OPERATIONS = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 # What asks for trouble, and what asks for more posts than a small sandbox has.
 MAY_BE_EMPTY = ("expired_accounts", "outcome <> 'complete'", "stale_accounts AS s", "posts >= 20")
@@ -93,3 +95,35 @@ def test_only_the_settings_read_the_environment() -> None:
         if reading.search(path.read_text(encoding="utf-8"))
     ]
     assert found == ["flows/settings.py"]
+
+
+def test_every_alert_is_explained() -> None:
+    alerts = [automation["name"].removeprefix("gramhouse: ") for automation in described()]
+    assert len(alerts) > 5
+    assert [alert for alert in alerts if f"| {alert} |" not in OPERATIONS and f"`{alert}`" not in OPERATIONS] == []
+
+
+STATES = (
+    "Completed",
+    "Completed with expired accounts",
+    "Partial",
+    "Failed",
+    "Refused",
+    "Nothing to do",
+    "Dry run",
+    "Busy",
+    "Interrupted",
+    "Crashed",
+    "Missed",
+)
+
+
+@pytest.mark.parametrize("state", STATES)
+def test_every_state_of_a_run_is_explained(state: str) -> None:
+    assert re.search(rf"^\| {state} \|", OPERATIONS, re.MULTILINE)
+
+
+def test_every_picture_is_there() -> None:
+    shown = re.findall(r"\]\((screenshots/[^)]+)\)", OPERATIONS)
+    assert shown
+    assert [name for name in shown if not (ROOT / "docs" / name).is_file()] == []

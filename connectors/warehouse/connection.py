@@ -32,6 +32,12 @@ _SCHEMAS = {str(table.schema) for table in WAREHOUSE.sorted_tables}
 _CONFLICT = re.compile(r"Conflicting lock is held in (?P<program>.*?) \(PID (?P<pid>\d+)\)")
 
 
+_MENDS = {
+    "No space left on device": " The disk is full: make room and try again; what had landed is kept.",
+    "Disk quota exceeded": " The quota is used up: make room and try again; what had landed is kept.",
+}
+
+
 def explain(path: Path, error: Exception) -> WarehouseError:
     """Turn what DuckDB says of a file it cannot use into one line that names the mend."""
     text = str(error)
@@ -41,7 +47,8 @@ def explain(path: Path, error: Exception) -> WarehouseError:
         return WarehouseBusy(message)
     if "Could not set lock" in text:
         return WarehouseBusy(f"{path} is held by another process. Close it there, or read the snapshot instead.")
-    return WarehouseUnusable(f"{path} cannot be used: {first_line(error)}")
+    mend = next((mend for sign, mend in _MENDS.items() if sign in text), "")
+    return WarehouseUnusable(f"{path} cannot be used: {first_line(error)}{mend}")
 
 
 def first_line(error: Exception) -> str:

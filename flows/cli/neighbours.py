@@ -183,6 +183,8 @@ def prefect_environment(folder: Path, port: int) -> dict[str, str]:
     return {
         **PREFECT_QUIET,
         "PREFECT_HOME": str(folder.resolve()),
+        # SQLite lets one write at a time; who waits too short for it loses an event, and somebody is not told.
+        "PREFECT_SERVER_DATABASE_TIMEOUT": "60",
         "PREFECT_SERVER_UI_API_URL": f"http://127.0.0.1:{port}/api",
     }
 

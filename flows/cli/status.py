@@ -15,13 +15,22 @@ _MARKS = {"complete": DONE, "failed": FAIL}
 
 _LAST_RUN = "SELECT * FROM runs ORDER BY started_at DESC LIMIT 1"
 
-# A surface is behind when the last sync that walked it is not what its account's rows are as of.
+# A surface is behind where its last complete walk is older than the last sync that was to walk it, or than the first
+# of those it carries on: what they completed is its own work.
 _FRESHNESS = """
-WITH synced AS (
-    SELECT s.surface, max(r.started_at) AS started_at
+WITH RECURSIVE last AS (
+    SELECT s.surface, arg_max(r.run_id, r.started_at) AS run_id
     FROM runs AS r, (VALUES ('posts'), ('stories')) AS s(surface)
     WHERE r.kind = 'sync' AND (r.selection IS NULL OR contains(r.selection, s.surface))
     GROUP BY s.surface
+),
+chain AS (
+    SELECT l.surface, r.started_at, r.carries_on FROM last AS l JOIN runs AS r USING (run_id)
+    UNION
+    SELECT c.surface, r.started_at, r.carries_on FROM chain AS c JOIN runs AS r ON r.run_id = c.carries_on
+),
+synced AS (
+    SELECT surface, min(started_at) AS started_at FROM chain GROUP BY surface
 )
 SELECT
     f.surface, count(*) AS accounts, min(f.complete_at) AS oldest,

@@ -33,7 +33,9 @@ def _concern(concern: Concern) -> str:
 
 def _listed(report: RunReport) -> str:
     told = count(report.accounts, "account")
-    return f"{told}, {report.expired:,} of them with an expired token" if report.accounts and report.expired else told
+    if report.kind == "backfill" or not (report.accounts and report.expired):
+        return told
+    return f"{told}, {report.expired:,} of them with an expired token"
 
 
 def _stopped(stop: ApiError) -> str:

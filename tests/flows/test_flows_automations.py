@@ -103,7 +103,7 @@ def test_the_placeholder_is_of_no_block() -> None:
     assert placed == {str(UUID(int=0))}
 
 
-@pytest.mark.parametrize(("frequency", "seconds"), [(None, 90), (30, 90), (180, 540)])
+@pytest.mark.parametrize(("frequency", "seconds"), [(None, 180), (30, 180), (180, 1080)])
 def test_no_run_is_declared_dead_between_two_heartbeats(frequency: float | None, seconds: float) -> None:
     dead = addressed(_by_name()["a run without a heartbeat"], ())
     assert dead is not None

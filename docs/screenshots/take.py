@@ -1,0 +1,304 @@
+# ruff: noqa: INP001 - a script beside its pictures
+"""Photographs of Prefect's UI for docs/operations.md, taken anew: `make screenshots`.
+
+It serves the sandbox and `gramhouse up` in a temporary folder, lets a few nights go by, one of them with trouble, and
+photographs the pages with headless Chromium. Nothing of it stays but the pictures beside this file.
+"""
+
+import asyncio
+import base64
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import httpx
+from websockets.asyncio.client import ClientConnection, connect
+
+from flows.cli.neighbours import free_port, sandbox
+
+HERE = Path(__file__).parent
+KEY = "sandbox-demo-key"
+WIDTH, HEIGHT = 1400, 900
+
+PATIENCE = 120.0
+PAUSE = 0.3
+# A page is finished when it has said what it should, and has then had time to draw its lines.
+DRAW = 1.5
+# The timeline moves into its place, and is drawn on a canvas that says nothing.
+TIMELINE = 5.0
+
+# The innermost element that begins so; the lists scroll, and not the window.
+SCROLL = """
+[...document.querySelectorAll("main *, form *, h1, h2, h3, a, label")]
+  .filter(each => each.innerText?.trim().startsWith(WORD))
+  .sort((one, other) => one.innerText.length - other.innerText.length)[0]
+  ?.scrollIntoView({block: "start"})
+"""
+
+# Chromium's name on Debian, and elsewhere.
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+
+
+class Patient(httpx.HTTPTransport):
+    """Asks again where Prefect's server says that its SQLite is busy, as Prefect's own client does."""
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        """Send a request, again and again while the answer is 503."""
+        end = time.monotonic() + PATIENCE
+        while True:
+            answer = super().handle_request(request)
+            if answer.status_code != httpx.codes.SERVICE_UNAVAILABLE or time.monotonic() > end:
+                return answer
+            answer.close()
+            time.sleep(PAUSE)
+
+
+class House:
+    """A sandbox and a `gramhouse up`, and what an operator does with them."""
+
+    def __init__(self, service: str, prefect: str) -> None:
+        self.prefect = prefect
+        self._service = httpx.Client(base_url=service, timeout=30)
+        self._api = httpx.Client(base_url=f"{prefect}/api", timeout=30, transport=Patient())
+
+    def ask(self, path: str, document: object = None) -> Any:  # noqa: ANN401 - any JSON
+        """Ask Prefect's API: POST with a document, GET without one."""
+        answer = self._api.get(path) if document is None else self._api.post(path, json=document)
+        answer.raise_for_status()
+        return answer.json()
+
+    def deployment(self, name: str) -> str:
+        """Return a deployment's id."""
+        return next(str(each["id"]) for each in self.ask("/deployments/filter", {}) if each["name"] == name)
+
+    def run(self, name: str, **options: object) -> str:
+        """Run a deployment to its end; return the flow run's id."""
+        document = {"parameters": {"options": {"busy_wait": 600, **options}}} if options else {}
+        run = str(self.ask(f"/deployments/{self.deployment(name)}/create_flow_run", document)["id"])
+        until(lambda: self.ask(f"/flow_runs/{run}")["state_type"] in {"COMPLETED", "FAILED", "CANCELLED", "CRASHED"})
+        return run
+
+    def page_of(self, run: str) -> str:
+        """Return the id of a run's summary."""
+        wanted = {"artifacts": {"flow_run_id": {"any_": [run]}, "key": {"any_": ["gramhouse-run"]}}}
+        return str(self.ask("/artifacts/filter", wanted)[0]["id"])
+
+    def next_night(self) -> None:
+        """Let the catalogue change as it does from one night to the next."""
+        self._service.post("/_sandbox/night").raise_for_status()
+
+    def faults(self, *rules: dict[str, object]) -> None:
+        """Have these faults, in place of those before."""
+        self._service.post("/_sandbox/faults", json=rules).raise_for_status()
+
+    def active(self) -> list[str]:
+        """Return the ids of the accounts whose token is good."""
+        lines = self._service.get("/_sandbox/truth").text.splitlines()
+        return [each["id"] for each in map(json.loads, lines) if each["status"] == "active"]
+
+
+def until(true: Callable[[], bool]) -> None:
+    """Wait until something is so; TimeoutError when it takes too long."""
+    end = time.monotonic() + PATIENCE
+    while not true():
+        if time.monotonic() > end:
+            raise TimeoutError
+        time.sleep(PAUSE)
+
+
+@contextmanager
+def house(folder: Path) -> Iterator[House]:
+    """Serve the sandbox, and bring `gramhouse up` up as its user does: by settings alone."""
+    api, port = free_port(), free_port()
+    own = {name: value for name, value in os.environ.items() if not name.startswith(("GRAMHOUSE_", "PREFECT_"))}
+    settings = {
+        "GRAMHOUSE_BASE_URL": f"http://127.0.0.1:{api}",
+        "GRAMHOUSE_API_KEY": KEY,
+        "GRAMHOUSE_PREFECT_PORT": str(port),
+    }
+    log = folder / "up.log"
+    with sandbox(folder, api) as server, log.open("wb") as file:
+        server.wait()
+        up = subprocess.Popen(
+            [sys.executable, "-m", "flows.cli", "up"],
+            cwd=folder,
+            env={**own, **settings},
+            stdout=file,
+            stderr=subprocess.STDOUT,
+        )
+        try:
+            until(lambda: up.poll() is not None or b"Ctrl-C ends it" in log.read_bytes())
+            if up.poll() is not None:
+                sys.exit(log.read_text(encoding="utf-8"))
+            yield House(settings["GRAMHOUSE_BASE_URL"], f"http://127.0.0.1:{port}")
+        finally:
+            up.terminate()
+            up.wait()
+
+
+def live(at: House) -> str:
+    """Let five nights go by; return the run of the fourth, in which things go wrong."""
+    at.run("nightly")
+    for _ in range(2):
+        at.next_night()
+        at.run("nightly")
+        at.run("stories", surfaces=["stories"])
+    at.next_night()
+    denied, limited, gone = at.active()[3:6]
+    at.faults(
+        {"action": {"kind": "error", "code": "api_account_not_granted"}, "account_id": denied},
+        {
+            "action": {"kind": "error", "code": "rate_limited", "retry_after": 7200},
+            "account_id": limited,
+            "surface": "posts",
+        },
+        {
+            "action": {"kind": "error", "code": "api_automation_media_not_found"},
+            "account_id": gone,
+            "surface": "stories",
+        },
+    )
+    trouble = at.run("nightly")
+    at.faults()
+    at.run("backfill", accounts=["no.such.account"])
+    at.run("backfill", failed=True, dry_run=True)
+    at.run("backfill", failed=True, reason="the key was granted the account again")
+    at.run("publish")
+    at.next_night()
+    at.run("nightly")
+    return trouble
+
+
+class Browser:
+    """A page of headless Chromium, by the DevTools protocol."""
+
+    def __init__(self, socket: ClientConnection) -> None:
+        self._socket = socket
+        self._numbers = count(1)
+
+    async def tell(self, method: str, **parameters: object) -> Any:  # noqa: ANN401 - any JSON
+        """Carry out a command of the protocol; return its result."""
+        number = next(self._numbers)
+        await self._socket.send(json.dumps({"id": number, "method": method, "params": parameters}))
+        while (answer := json.loads(await self._socket.recv())).get("id") != number:
+            pass
+        if "error" in answer:
+            raise RuntimeError(answer["error"]["message"])
+        return answer["result"]
+
+    async def evaluate(self, expression: str) -> Any:  # noqa: ANN401 - any JSON
+        """Return what an expression is worth in the page."""
+        told = await self.tell("Runtime.evaluate", expression=expression, returnByValue=True)
+        return told["result"].get("value")
+
+    async def until(self, expression: str) -> None:
+        """Wait until an expression is true in the page; TimeoutError when it takes too long."""
+        end = time.monotonic() + PATIENCE / 4
+        while not await self.evaluate(expression):
+            if time.monotonic() > end:
+                message = f"{expression}; the page says: {await self.evaluate('document.body.innerText')}"
+                raise TimeoutError(message)
+            await asyncio.sleep(PAUSE)
+
+    async def open(self, url: str, *words: str) -> None:
+        """Open a page, and wait until it says all of these words."""
+        await self.tell("Page.navigate", url=url)
+        for word in words:
+            await self.until(f"document.body && document.body.innerText.includes({json.dumps(word)})")
+        await asyncio.sleep(DRAW)
+
+    async def scroll(self, word: str) -> None:
+        """Bring the first thing whose text begins with a word to the top."""
+        await self.evaluate(SCROLL.replace("WORD", json.dumps(word)))
+        await asyncio.sleep(DRAW)
+
+    async def shoot(self, name: str) -> None:
+        """Photograph what is seen."""
+        picture = await self.tell("Page.captureScreenshot", format="png")
+        (HERE / f"{name}.png").write_bytes(base64.b64decode(picture["data"]))
+
+
+def program() -> str:
+    """Return the browser that is installed."""
+    found = next(filter(None, map(shutil.which, BROWSERS)), None)
+    return found or sys.exit(f"No Chromium: install one of {', '.join(BROWSERS)}.")
+
+
+@asynccontextmanager
+async def browser(folder: Path) -> AsyncIterator[Browser]:
+    """Start Chromium with nothing but an empty page."""
+    arguments = [
+        "--headless=new",
+        "--remote-debugging-port=0",
+        f"--user-data-dir={folder}",
+        f"--window-size={WIDTH},{HEIGHT}",
+        "--hide-scrollbars",
+        "--no-first-run",
+        "--disable-background-networking",
+        # Its sandbox will not be started by root, as whom a container may be run; it shows our own pages only.
+        *(["--no-sandbox"] if os.geteuid() == 0 else []),
+        "about:blank",
+    ]
+    with (folder / "chromium.log").open("wb") as log:
+        process = await asyncio.create_subprocess_exec(program(), *arguments, stdout=log, stderr=log)
+    try:
+        ready = folder / "DevToolsActivePort"
+        await asyncio.to_thread(until, lambda: ready.exists() and len(ready.read_text().split()) == 2)
+        port = ready.read_text().split()[0]
+        async with httpx.AsyncClient() as client:
+            pages = (await client.get(f"http://127.0.0.1:{port}/json/list")).json()
+        address = next(each["webSocketDebuggerUrl"] for each in pages if each["type"] == "page")
+        async with connect(address, max_size=None) as socket:
+            page = Browser(socket)
+            await page.tell("Page.enable")
+            await page.tell(
+                "Emulation.setDeviceMetricsOverride", width=WIDTH, height=HEIGHT, deviceScaleFactor=1, mobile=False
+            )
+            yield page
+    finally:
+        process.terminate()
+        await process.wait()
+
+
+async def photograph(at: House, trouble: str, folder: Path) -> None:
+    """Take every picture."""
+    ui = f"{at.prefect}/v2"
+    async with browser(folder) as page:
+        await page.open(f"{ui}/deployments", "nightly", "publish")
+        await page.shoot("deployments")
+        await page.open(f"{ui}/runs?range=past-hour", "Partial")
+        await page.scroll("Items per page")
+        await page.shoot("runs")
+        await page.open(f"{ui}/runs/flow-run/{trouble}", "Partial", "Beginning flow run")
+        await asyncio.sleep(TIMELINE)
+        await page.shoot("run")
+        await page.open(f"{ui}/artifacts/artifact/{at.page_of(trouble)}", "Needs a person")
+        await page.shoot("summary")
+        await page.scroll("This run")
+        await page.shoot("summary-below")
+        await page.open(f"{ui}/deployments/deployment/{at.deployment('backfill')}/run", "Accounts", "Dry run")
+        await page.scroll("Accounts (Optional)")
+        await page.shoot("backfill")
+
+
+def main() -> None:
+    """Take the pictures anew."""
+    with tempfile.TemporaryDirectory(prefix="gramhouse-screenshots-", ignore_cleanup_errors=True) as temporary:
+        folder = Path(temporary)
+        profile = folder / "browser"
+        profile.mkdir()
+        with house(folder) as at:
+            asyncio.run(photograph(at, live(at), profile))
+
+
+if __name__ == "__main__":
+    main()
