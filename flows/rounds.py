@@ -92,7 +92,8 @@ async def _walk_catalogue(run: RunContext, surfaces: tuple[Surface, ...], batche
     last = found.get(CATALOGUE)
     now = means.clock.now()
     plan = plan_walk(CATALOGUE, last, run_id=run.run_id, carried_on=run.carried_on, now=now, new_id=means.new_id)
-    if not isinstance(plan, Fresh):
+    # A walk begun too long ago lists who was there then: nobody of it is handed on, for it is walked again at once.
+    if not isinstance(plan, Fresh) and now - plan.checkpoint.started_at <= run.fresh_within:
         # The pages this walk landed earlier are not asked for again, but their accounts are this run's, too.
         earlier = await means.warehouse.transact(progress.listed, plan.checkpoint.walk_id)
         batches.send_off_known([listed(account_id, status) for account_id, status in earlier])

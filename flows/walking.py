@@ -160,7 +160,7 @@ class PartitionWalk:
                     await self._land(Landing(staged, checkpoint, (outcome,) if ended and outcome else ()))
                     run.counters.pages += 1
                     run.counters.items += page.items
-                    if self.on_page is not None:
+                    if self.on_page is not None and not dated:
                         self.on_page(response)
                     if ended:
                         return outcome

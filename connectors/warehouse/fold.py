@@ -153,6 +153,8 @@ def fold(connection: Connection) -> FoldCounts:
     The work depends on what is staged, and on nothing else: folding after every page, once a night or once a
     month leaves the same rows.
     """
+    if not connection.exec_driver_sql("SELECT EXISTS (FROM ops.staging)").scalar():
+        return FoldCounts()
     media = MediaFold(connection)
     media.read()
     counts = FoldCounts()

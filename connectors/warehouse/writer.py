@@ -61,7 +61,8 @@ class Warehouse:
         """Return once the landing is durable; landings that arrive meanwhile share the next commit."""
         durable = asyncio.get_running_loop().create_future()
         self._arrived.append((landing, durable))
-        if self._committing is None:
+        # A task that was cancelled before its first step is done, and could not say so.
+        if self._committing is None or self._committing.done():
             self._committing = asyncio.create_task(self._commit_arrivals())
         await durable
 
@@ -130,7 +131,7 @@ class Warehouse:
 
     async def settle(self) -> None:
         """Wait until nothing that arrived is left to commit."""
-        while self._committing is not None:
+        while self._committing is not None and not self._committing.done():
             await asyncio.wait([self._committing])
 
     async def _on_thread(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:

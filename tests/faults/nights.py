@@ -1,0 +1,150 @@
+"""Nights against a player: a real client, a run on a virtual clock, a warehouse file, and what is found afterwards."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import httpx
+from pydantic import SecretStr
+from sqlalchemy import Connection
+
+from connectors.source.client import ApiClient, Timeouts
+from connectors.warehouse.snapshot import open_snapshot
+from connectors.warehouse.writer import Warehouse, open_warehouse
+from flows.exit_code import EXIT_OF
+from flows.pipeline import RunReport, run_once
+from flows.run import Means
+from flows.slots import Slots
+from tests.faults.model import Model
+from tests.faults.world import CATALOGUE, Where
+from tests.flows.stage import NIGHT, VirtualClock, order
+
+MAX_BODY = 1 << 20
+MAX_WAIT = 100.0
+HOUR = 3600.0
+
+
+@dataclass(frozen=True)
+class Outcome:
+    kind: str
+    pages: int
+    items: int
+    code: str | None
+    status: int | None
+    trace: str | None
+    resume_after: float | None
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a night left: its report, the outcomes by partition, and the snapshot, as the model would tell it."""
+
+    report: RunReport
+    outcomes: dict[Where, Outcome]
+    media: dict[tuple[str, str, str], Any]
+    gone: set[tuple[str, str, str]]
+    superseded: list[tuple[tuple[str, str, str], str]]
+    accounts: dict[str, tuple[str, str]]
+    unlisted: set[str]
+    aside: set[tuple[Where, str]]
+
+    @property
+    def exit_code(self) -> int:
+        return int(EXIT_OF[self.report.state])
+
+    def assert_agrees(self, model: Model) -> None:
+        assert self.media == model.media
+        assert self.gone == model.gone
+        assert self.superseded == sorted(model.superseded)
+        named = {one: (item["ig_username"], item["status"]) for one, item in model.accounts.items()}
+        assert self.accounts == named
+        assert self.unlisted == model.unlisted
+        assert self.aside == model.aside
+        there = {where: (outcome.pages, outcome.items) for where, outcome in self.outcomes.items() if outcome.pages}
+        assert there == {where: (pages, model.items[where]) for where, pages in model.pages.items()}
+        assert {where for where, outcome in self.outcomes.items() if outcome.kind == "complete"} == model.complete
+
+
+def _one_thread(connection: Connection) -> None:
+    # Of tables this small two threads make a third more work.
+    connection.exec_driver_sql("SET threads = 1")
+
+
+@asynccontextmanager
+async def opened(folder: Path) -> AsyncIterator[Warehouse]:
+    """The warehouse file in a folder, for one night or more."""
+    async with open_warehouse(folder / "warehouse.duckdb", "a test", now=NIGHT) as warehouse:
+        await warehouse.transact(_one_thread)
+        yield warehouse
+
+
+@dataclass(frozen=True)
+class Line:
+    """How the API is reached: at a base URL, through a transport of its own or (None) over real sockets."""
+
+    transport: httpx.AsyncBaseTransport | None = None
+    url: str = "http://127.0.0.1"
+    timeouts: Timeouts | None = None
+
+
+async def night(warehouse: Warehouse, folder: Path, clock: VirtualClock, line: Line) -> Found:
+    """Run one night over everything, and read the snapshot it left."""
+    ids, began = count(1), clock.passed
+    async with ApiClient(
+        line.url,
+        SecretStr("a-key"),
+        clock=clock,
+        transport=line.transport,
+        timeout=line.timeouts,
+        max_body_bytes=MAX_BODY,
+    ) as client:
+        means = Means(
+            send=client.send,
+            warehouse=warehouse,
+            clock=clock,
+            random=lambda: 0.5,
+            new_id=lambda: f"{began:.0f}-{next(ids)}",
+            slots=Slots(4),
+            page_size=2,
+            max_wait=MAX_WAIT,
+        )
+        report = await run_once(order(folder), means)
+    return await asyncio.to_thread(read, folder, report)
+
+
+def read(folder: Path, report: RunReport) -> Found:
+    with open_snapshot(folder / "analytics.duckdb") as snapshot:
+        outcomes = snapshot.ask(
+            "SELECT account_id, surface, outcome, pages, items, error_code, http_status, correlation_id,"
+            " epoch(resume_after) FROM run_outcomes WHERE run_id = ?",
+            [report.run_id],
+        ).rows
+        media = snapshot.ask("SELECT account_id, surface, media_id, payload, removed_at IS NULL FROM media").rows
+        history = snapshot.ask(
+            "SELECT account_id, surface, media_id, payload FROM media_history WHERE valid_to IS NOT NULL"
+        ).rows
+        accounts = snapshot.ask("SELECT account_id, ig_username, status, removed_at IS NULL FROM accounts").rows
+        aside = snapshot.ask("SELECT account_id, surface, payload FROM quarantine").rows
+    keys = [(one, surface) for one, surface, *_ in outcomes]
+    # Exactly one outcome for each partition.
+    assert len(keys) == len(set(keys))
+    assert len(media) == len({row[:3] for row in media})
+    return Found(
+        report,
+        {CATALOGUE if not row[0] else (row[0], row[1]): Outcome(*row[2:]) for row in outcomes},
+        {(one, surface, name): json.loads(payload) for one, surface, name, payload, _ in media},
+        {(one, surface, name) for one, surface, name, _, there in media if not there},
+        sorted(((one, surface, name), _sorted(payload)) for one, surface, name, payload in history),
+        {one: (name, status) for one, name, status, _ in accounts},
+        {one for one, _, _, there in accounts if not there},
+        {((one or "", surface or ""), _sorted(payload)) for one, surface, payload in aside},
+    )
+
+
+def _sorted(payload: str) -> str:
+    return json.dumps(json.loads(payload), sort_keys=True)

@@ -1,0 +1,70 @@
+"""The same over real sockets: what only they can show, at every moment."""
+
+import asyncio
+
+import pytest
+
+from connectors.source.client import Timeouts
+from tests.faults.cells import (
+    COVERING_SOCKET_COUNT,
+    SOCKET_CELL_COUNT,
+    SOCKET_FAULT_COUNT,
+    Cell,
+    cells,
+    covering,
+)
+from tests.faults.conftest import Prepare, Ready
+from tests.faults.judging import assert_fault_night, assert_quiet_night
+from tests.faults.nights import HOUR, Line, night, opened
+from tests.faults.player import Player
+from tests.faults.sockets import SOCKET_FAULTS, served
+from tests.faults.world import NOW
+
+PATIENT = Timeouts(connect=60.0, read=60.0, total=60.0)
+# Long enough for whatever answers at all.
+HASTY = Timeouts(connect=60.0, read=1.5, total=1.5)
+
+# tests/source shows the client these every time; the rest have one cell each every time, too.
+LONG_ONLY = {"closed in the head", "no HTTP", "two lengths", "cut chunks", "reset in the body", "no length"}
+COVERING = {str(cell) for cell in covering(tuple(fault for fault in SOCKET_FAULTS if fault.name not in LONG_ONLY))[:11]}
+
+# aiohttp asks again by itself, at once, when a connection breaks before an answer.
+ASKED_UNSEEN = pytest.mark.xfail(
+    strict=True, reason="aiohttp sends such a request twice: its session's _retry_connection is on"
+)
+
+
+def _marks(cell: Cell) -> list[pytest.MarkDecorator]:
+    marks = [] if str(cell) in COVERING else [pytest.mark.long]
+    return [*marks, ASKED_UNSEEN] if cell.fault.name in ("reset", "closed in the head") else marks
+
+
+CELLS = [pytest.param(cell, id=str(cell), marks=_marks(cell)) for cell in cells(SOCKET_FAULTS)]
+
+
+async def _through(cell: Cell, ready: Ready) -> None:
+    clock, moment = ready.clock, cell.moment
+    player = Player(NOW, clock.now, moment.where, moment.index, cell.fault.serve, times=1 if cell.once else None)
+    async with opened(ready.folder) as warehouse:
+        async with served(player) as url:
+            line = Line(url=url, timeouts=HASTY if cell.fault.timed else PATIENT)
+            found = await night(warehouse, ready.folder, clock, line)
+        ready.model.night(player.served)
+        assert_fault_night(cell, found, player, ready.model, clock)
+
+        clock.passed += cell.fault.late * HOUR
+        quiet = Player(NOW, clock.now)
+        async with served(quiet) as url:
+            found = await night(warehouse, ready.folder, clock, Line(url=url, timeouts=PATIENT))
+        ready.model.night(quiet.served)
+        assert_quiet_night(found, quiet, ready.model, late=False)
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_a_fault_on_the_wire_costs_what_it_must_and_the_next_night_is_exact(cell: Cell, prepare: Prepare) -> None:
+    asyncio.run(_through(cell, prepare(cell.moment)))
+
+
+def test_there_are_as_many_as_the_documents_say() -> None:
+    told = (len(SOCKET_FAULTS), len(CELLS), len(COVERING))
+    assert told == (SOCKET_FAULT_COUNT, SOCKET_CELL_COUNT, COVERING_SOCKET_COUNT)

@@ -1,0 +1,194 @@
+# ruff: noqa: E501 - answers on one line
+"""Whatever comes back, it is a page or an ApiError, of which the ledger can keep every part."""
+
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from connectors.source.endpoints import ApiRequest, Response, accounts_request, media_request, read_response
+from connectors.source.errors import ApiError
+from models.wire import AccountPage
+from tests.fuzz.foreign import KEYS, keys, page, records, texts, values
+from tests.fuzz.profiles import looking
+
+NOW = datetime(2026, 3, 1, tzinfo=UTC)
+REQUESTS = (accounts_request(None, 50), media_request("an-id", "posts", None, 50))
+ACCOUNT = {
+    "id": "0b6f7c1e-52a4-4d1b-9a53-2f1d3f0c8e11",
+    "ig_username": "a",
+    "public_id": "k3Xw9QbT5mZa",
+    "status": "active",
+}
+VALID = (
+    json.dumps({"items": [ACCOUNT, {**ACCOUNT, "more": "é😀"}], "next_cursor": "on"}, ensure_ascii=False).encode(),
+    json.dumps({"items": [{"id": "1", "x": [1.5, None]}, {}], "next_cursor": None}).encode(),
+    json.dumps({"error": {"code": "rate_limited", "message": "M.", "details": {"issues": [{"code": "c", "path": [1]}]}}}).encode(),
+)  # fmt: skip
+PIECES = (b"", b"\0", b"\xff", b"\xc3\x28", b"{", b"}", b"[", b"]", b",", b":", b'"', b"NaN", b"-Infinity", b"1e400",
+          b"\\ud83d", b'"items":', b'"next_cursor":', b'"c"', b"null", b"\xef\xbb\xbf", b"[" * 500, b" " * 99, b"/**/")  # fmt: skip
+HEADERS = ("retry-after", "date", "content-type", "location", "x-correlation-id", "content-length")
+VALUES = ("", "0", "-1", "1.5", "9" * 400, "1e9", "soon", "٣", "Wed, 31 Dec 9999 23:59:59 GMT", "Wed, 01 Jan 0000 00:00:00 GMT",
+          "Sun, 01 Mar 2026 00:00:30 -9999", "http://[::1", "//x:99999/", "\x1b[31m", "01J9ZK4TQ8M3V5X7B2C6D0FGHN", "a" * 9000)  # fmt: skip
+
+requests = st.sampled_from(REQUESTS)
+statuses = st.sampled_from([100, 200, 200, 200, 204, 302, 400, 401, 404, 409, 418, 422, 429, 500, 503, 599, 600, 999])
+headers = st.dictionaries(st.sampled_from(HEADERS), st.sampled_from(VALUES) | st.text(max_size=40))
+
+
+@st.composite
+def mutated(draw: st.DrawFn) -> bytes:
+    body = draw(st.sampled_from(VALID))
+    for _ in range(draw(st.integers(1, 4))):
+        begin = draw(st.integers(0, len(body)))
+        body = body[:begin] + draw(st.sampled_from(PIECES)) + body[begin + draw(st.integers(0, 6)) :]
+    return body
+
+
+def verdict(request: ApiRequest, status: int, headers: Mapping[str, str], body: bytes) -> Response | ApiError:
+    try:
+        got: Response | ApiError = read_response(request, status, headers, body, now=NOW)
+    except ApiError as error:
+        got = error
+    return got
+
+
+def assert_kept(got: Response | ApiError, request: ApiRequest, status: int, body: bytes) -> None:
+    traced = got.correlation_id
+    assert traced is None or (len(traced) == 26 and traced.isascii() and traced.isalnum())
+    if isinstance(got, ApiError):
+        assert (got.operation, got.status) == (request.operation, status)
+        for line, longest in ((got.code, 64), (got.message, 200)):
+            assert line.isprintable()
+            assert len(line) <= longest
+        assert got.retry_after is None or got.retry_after >= 0
+        json.dumps([got.code, got.message]).encode()
+        return
+    assert status == 200
+    read = json.loads(got.page.body, parse_constant=pytest.fail)
+    assert (len(read["items"]), read["next_cursor"]) == (got.page.items, got.page.next_cursor)
+    assert body.startswith(b"\xef\xbb\xbf") or b"\\u" in body or got.page.body.encode() == body
+    if isinstance(got.page, AccountPage):
+        assert len(got.page.accounts) + len(got.page.rejected) == got.page.items
+
+
+@looking(1000)
+@given(
+    requests,
+    statuses,
+    headers,
+    st.binary(max_size=60) | mutated() | values.map(lambda text: text.encode("utf-8", "replace")),
+)
+def test_any_answer_is_a_page_or_an_error(
+    request: ApiRequest, status: int, headers: dict[str, str], body: bytes
+) -> None:
+    assert_kept(verdict(request, status, headers, body), request, status, body)
+
+
+@looking(1000)
+@given(requests, mutated())
+def test_a_page_that_is_read_is_json_and_one_that_is_not_json_is_refused(request: ApiRequest, body: bytes) -> None:
+    got = verdict(request, 200, {}, body)
+    try:
+        json.loads(body.decode().removeprefix("\ufeff"), parse_constant=lambda _: 1 / 0)
+    except (ValueError, ZeroDivisionError):
+        assert isinstance(got, ApiError)
+        assert got.code == "malformed_page"
+
+
+@looking(200)
+@given(st.lists(records, max_size=4), st.dictionaries(keys, values, max_size=4), st.randoms(use_true_random=False))
+def test_the_order_of_keys_changes_nothing_and_every_unknown_one_is_recorded(
+    held: list[str],
+    more: dict[str, str],
+    chance: Any,  # noqa: ANN401 - what hypothesis draws
+) -> None:
+    more = {key: value for key, value in more.items() if key not in ("items", "next_cursor")}
+    pairs = [*more.items(), ("items", f"[{','.join(held)}]"), ("next_cursor", '"on"')]
+    found = []
+    for _ in range(2):
+        body = "{" + ",".join(f"{json.dumps(key)}:{value}" for key, value in pairs) + "}"
+        got = verdict(REQUESTS[1], 200, {}, body.encode())
+        assert isinstance(got, Response)
+        found.append((got.page.items, got.page.next_cursor, got.page.unknown_fields))
+        chance.shuffle(pairs)
+    assert found[0] == found[1] == (len(held), "on", frozenset(more))
+
+
+@looking(200)
+@given(st.dictionaries(keys.filter(lambda key: key not in ACCOUNT), values, max_size=4), st.permutations(list(ACCOUNT)))
+def test_an_account_with_unknown_fields_lands_and_they_are_recorded(more: dict[str, str], order: list[str]) -> None:
+    pairs = [*more.items(), *[(key, json.dumps(ACCOUNT[key])) for key in order]]
+    account = "{" + ",".join(f"{json.dumps(key)}:{value}" for key, value in pairs) + "}"
+    got = verdict(REQUESTS[0], 200, {}, page([account]).encode())
+    assert isinstance(got, Response)
+    assert isinstance(got.page, AccountPage)
+    assert (len(got.page.accounts), got.page.unknown_fields) == (1, frozenset(f"items[].{key}" for key in more))
+
+
+@looking(200)
+@given(
+    st.sampled_from([404, 429, 503]),
+    headers,
+    texts,
+    texts,
+    values,
+    st.permutations(["code", "message", "correlation_id", "details"]),
+)
+def test_an_envelope_means_the_same_in_any_order(
+    status: int, headers: dict[str, str], code: str, message: str, details: str, order: list[str]
+) -> None:
+    said = {
+        "code": json.dumps(code),
+        "message": json.dumps(message),
+        "correlation_id": json.dumps(message),
+        "details": details,
+    }
+    told = []
+    for names in (sorted(order), order):
+        body = '{"error":{' + ",".join(f'"{name}":{said[name]}' for name in names) + "}}"
+        got = verdict(REQUESTS[1], status, headers, body.encode())
+        assert isinstance(got, ApiError)
+        assert_kept(got, REQUESTS[1], status, body.encode())
+        told.append((got.code, got.message, got.retry_after, got.disposition, got.outcome, got.correlation_id))
+    assert told[0] == told[1]
+
+
+# What failed once, or would be missed.
+CORPUS: dict[str, bytes] = {
+    "nothing": b"",
+    "only a mark": b"\xef\xbb\xbf",
+    "two marks": b"\xef\xbb\xbf" * 2 + VALID[1],
+    "too deep": b'{"items":[' + b"[" * 100_000 + b"]" * 100_000 + b'],"next_cursor":null}',
+    "a number of 5000 digits": b'{"items":[1' + b"0" * 5000 + b'],"next_cursor":null}',
+    "NaN": b'{"items":[NaN],"next_cursor":null}',
+    "UTF-16": VALID[1].decode().encode("utf-16"),
+    "an overlong slash": b'{"items":["\xc0\xaf"],"next_cursor":null}',
+    "a cursor cut amid an emoji": rb'{"items":[],"next_cursor":"\ud83d"}',
+    "trailing": VALID[1] + b"x",
+    "a comment": b"/**/" + VALID[1],
+}
+
+
+@pytest.mark.parametrize("body", CORPUS.values(), ids=CORPUS)
+@pytest.mark.parametrize("request_", REQUESTS, ids=["accounts", "media"])
+def test_these_are_no_pages(request_: ApiRequest, body: bytes) -> None:
+    got = verdict(request_, 200, {}, body)
+    assert isinstance(got, ApiError)
+    assert got.code == "malformed_page"
+
+
+@pytest.mark.xfail(strict=True, reason="a code of nothing printable is kept as an empty one")
+@pytest.mark.parametrize("code", [" ", "\0", "\u2028", "\u200b"], ids=ascii)
+def test_a_code_of_which_nothing_can_be_shown_is_none(code: str) -> None:
+    got = verdict(REQUESTS[1], 404, {}, json.dumps({"error": {"code": code, "message": "M."}}).encode())
+    assert isinstance(got, ApiError)
+    assert got.code == "http_404"
+
+
+def test_the_keys_are_as_foreign_as_they_are_said_to_be() -> None:
+    assert len(set(KEYS)) == len(KEYS) > 50

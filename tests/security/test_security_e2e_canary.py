@@ -1,0 +1,222 @@
+"""A service that repeats the key in everything it says, and runs that go wrong in every way: nobody writes it down."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from flows.cli.neighbours import free_port, prefect
+from tests.e2e.conftest import PATIENCE
+from tests.security.canary import holding, tells
+from tests.security.echoing import WAYS, Service, echoing
+
+pytestmark = [pytest.mark.e2e, pytest.mark.prefect]
+
+# What is searched for; what follows it tells the service how to go wrong.
+CANARY = "cnry/7Zq4+f1e9b==Xw"
+
+SAVE_BLOCK = """
+import sys
+from flows.credentials import ApiCredentials
+ApiCredentials(base_url=sys.argv[1], api_key=sys.stdin.read()).save("production")
+"""
+
+# The key is in reach of whatever breaks, and named in the tracebacks that a crash leaves.
+CRASH = """
+from connectors.source.client import ApiClient
+from flows.cli.__main__ import run
+
+def broken(self, request, answer, body):
+    key, headers = self._api_key.get_secret_value(), self._headers
+    raise RuntimeError(f"planted in {self!r} at {request!r}")
+
+ApiClient._read = broken
+run()
+"""
+
+KINDS = ("flow_runs", "task_runs", "logs", "artifacts", "block_documents", "deployments", "variables", "automations")
+
+
+@dataclass
+class House:
+    """An operator's folder, what their commands said, and what could be seen of their processes meanwhile."""
+
+    folder: Path
+    url: str
+    tracker: dict[str, str] = field(default_factory=dict)
+    said: list[str] = field(default_factory=list)
+    seen: set[str] = field(default_factory=set)
+
+    def start(self, name: str, *arguments: str, code: str = "", **env: str) -> subprocess.Popen[str]:
+        kept = {key: value for key, value in os.environ.items() if not key.startswith(("GRAMHOUSE_", "PREFECT_"))}
+        home = self.folder / name
+        files = {
+            "GRAMHOUSE_WAREHOUSE": str(home / "warehouse.duckdb"),
+            "GRAMHOUSE_SNAPSHOT": str(home / "analytics.duckdb"),
+            "GRAMHOUSE_ARCHIVE": str(home / "archive"),
+            "GRAMHOUSE_BASE_URL": self.url,
+            "GRAMHOUSE_MAX_WAIT": "1",
+        }
+        program = ["-c", code] if code else ["-m", "flows.cli"]
+        return subprocess.Popen(
+            [sys.executable, *program, *arguments],
+            env={**kept, **files, **env},
+            cwd=Path(__file__).parents[2],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def end(self, process: subprocess.Popen[str], expected: int) -> str:
+        until = time.monotonic() + PATIENCE
+        while process.poll() is None and time.monotonic() < until:
+            self.seen |= set(_titles())
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(0.5)
+        out, err = process.communicate(timeout=1)
+        self.said.append(out + err)
+        assert process.returncode == expected, out + err
+        return out + err
+
+    def run(self, name: str, *arguments: str, expected: int, code: str = "", **env: str) -> str:
+        return self.end(self.start(name, *arguments, code=code, **env), expected)
+
+
+def _titles() -> Iterator[str]:
+    """Command lines and titles of all processes, as anybody on the machine may read them."""
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            told = b" ".join((process / name).read_bytes() for name in ("cmdline", "comm", "status"))
+            yield told.decode(errors="replace")
+        except OSError:
+            continue
+
+
+def _records(api: str) -> dict[str, str]:
+    """All that Prefect's API tells of everything it knows, but for secrets that are asked for by name."""
+    told = {}
+    for kind in (*KINDS, "events"):
+        asked = json.dumps({"filter": {}} if kind == "events" else {}).encode()
+        headers = {"Content-Type": "application/json"}
+        request = urllib.request.Request(f"{api}/{kind}/filter", data=asked, headers=headers)
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            told[kind] = answer.read().decode()
+    return told
+
+
+@pytest.fixture(scope="module")
+def service() -> Iterator[Service]:
+    with echoing() as served:
+        yield served
+
+
+def test_the_key_is_written_nowhere_though_everything_fails(tmp_path: Path, service: Service) -> None:
+    house = House(tmp_path / "house", service.url)
+    home = tmp_path / "prefect"
+    port = free_port()
+    key_file = tmp_path / "key"
+    key_file.write_text(f"{CANARY}-all\n")
+    with prefect(home, port) as server:
+        # The many ways in which a walk can fail, at once; slow ones are retried for seconds.
+        slow = [house.start("direct", "sync", "-v", GRAMHOUSE_API_KEY_FILE=str(key_file))]
+        _direct(house)
+        server.wait()
+        api = f"http://127.0.0.1:{port}/api"
+        tracker = {"PREFECT_API_URL": api, "PREFECT_HOME": str(home), "DO_NOT_TRACK": "1"}
+        slow.append(house.start("tracked", "sync", "-v", GRAMHOUSE_API_KEY=f"{CANARY}-all", **tracker))
+        _tracked(house, tracker)
+        for process in slow:
+            said = house.end(process, 3)
+            assert "api_forbidden" in said
+            assert "***" in said
+        for name in ("status", "quarantine"):
+            house.run("tracked", name, expected=0)
+        house.run("tracked", "export", str(house.folder / "tracked" / "out"), expected=0)
+        records = _records(api)
+    assert set(WAYS) <= set(service.done)
+    assert {"key", "scope"} <= set(service.done)
+    _check(house, home, records)
+
+
+def _direct(house: House) -> None:
+    house.run("direct-401", "sync", "-v", expected=1, GRAMHOUSE_API_KEY=f"{CANARY}-401")
+    house.run("direct-403", "sync", "-v", "--json", expected=1, GRAMHOUSE_API_KEY=f"{CANARY}-403")
+    house.run("direct-401", "doctor", expected=1, GRAMHOUSE_API_KEY=f"{CANARY}-401")
+    # The snapshot cannot be written when all is done.
+    (house.folder / "unwritable" / ".analytics.duckdb.next").mkdir(parents=True)
+    said = house.run("unwritable", "sync", "-v", expected=1, GRAMHOUSE_API_KEY=f"{CANARY}-403")
+    assert "cannot publish" in said
+    said = house.run("crash", "sync", "-v", expected=1, code=CRASH, GRAMHOUSE_API_KEY=f"{CANARY}-all")
+    assert "planted" in said
+
+
+def _tracked(house: House, tracker: dict[str, str]) -> None:
+    # What a block holds goes in by standard input, and the address is no secret.
+    subprocess.run(
+        [sys.executable, "-c", SAVE_BLOCK, house.url],
+        input=f"{CANARY}-401",
+        env={**os.environ, **tracker},
+        cwd=Path(__file__).parents[2],
+        text=True,
+        check=True,
+    )
+    said = house.run("tracked-block", "sync", "-v", expected=1, GRAMHOUSE_CREDENTIALS="production", **tracker)
+    assert "***" in said
+    said = house.run(
+        "tracked-crash", "sync", "-v", code=CRASH, expected=1, GRAMHOUSE_API_KEY=f"{CANARY}-all", **tracker
+    )
+    assert "planted" in said
+
+
+def _check(house: House, home: Path, records: dict[str, str]) -> None:
+    assert not [text for text in house.said if tells(text, CANARY)]
+    assert any("flows.cli" in title for title in house.seen)
+    assert not [title for title in house.seen if tells(title, CANARY)]
+    assert all(
+        text != "[]" for kind, text in records.items() if kind in {"flow_runs", "task_runs", "logs", "artifacts"}
+    )
+    assert {kind for kind, text in records.items() if tells(text, CANARY)} == set()
+    assert "Failed" in records["flow_runs"]
+    assert "planted" in records["logs"]
+    assert "api_forbidden" in records["artifacts"]
+    assert holding(home, CANARY) == set()
+    assert holding(house.folder, CANARY) == set()
+    assert {path.suffix for path in house.folder.rglob("*") if path.is_file()} >= {".duckdb", ".parquet", ".lock"}
+
+
+def test_what_the_service_writes_into_its_data_is_data_and_goes_no_further(tmp_path: Path, service: Service) -> None:
+    house = House(tmp_path / "house", service.url)
+    said = house.run("data", "sync", "-v", expected=0, GRAMHOUSE_API_KEY=f"{CANARY}-data")
+    house.run("data", "status", expected=0)
+    house.run("data", "runs", "--json", expected=0)
+    assert "1 record" in said
+    assert service.done["data"]
+    assert not [text for text in house.said if tells(text, CANARY)]
+    # As it came, for those who may read the data; a marked copy of it would be another's data.
+    assert {name.split(",")[0].split("/")[1] for name in holding(house.folder, CANARY)} == {
+        "warehouse.duckdb",
+        "analytics.duckdb",
+        "archive",
+    }
+
+
+def test_a_signal_amid_a_request_tells_no_key(tmp_path: Path, service: Service) -> None:
+    house = House(tmp_path / "house", service.url)
+    process = house.start("signal", "sync", "-v", GRAMHOUSE_API_KEY=f"{CANARY}-all")
+    until = time.monotonic() + PATIENCE
+    before = service.done["cut"]
+    while service.done["cut"] == before and time.monotonic() < until:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGTERM)
+    house.end(process, 128 + signal.SIGTERM)
+    assert not tells(house.said[0], CANARY)
+    assert holding(house.folder, CANARY) == set()

@@ -1,0 +1,156 @@
+"""Whose files are written, with which rights, and what a link planted among them could do."""
+
+import os
+import stat
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from connectors.warehouse.connection import connect
+from connectors.warehouse.errors import WarehouseUnusable
+from connectors.warehouse.export import export
+from connectors.warehouse.holder import Held, hold, lock, lock_path
+from connectors.warehouse.publish import publish
+from flows.cli import doctor
+from flows.cli.neighbours import free_port, prefect, prefect_arguments, prefect_environment
+from flows.settings import Settings
+from tests.warehouse.archiving import open_at
+from tests.warehouse.house import account, at
+
+NOW = datetime(2026, 3, 1, tzinfo=UTC)
+
+
+def _no_pause(_: float) -> None:
+    pass
+
+
+@pytest.fixture(params=[0o022, 0o077], ids=["umask 022", "umask 077"])
+def umask(request: pytest.FixtureRequest) -> Iterator[int]:
+    before = os.umask(request.param)
+    yield int(request.param)
+    os.umask(before)
+
+
+def _rights(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def _made(folder: Path) -> None:
+    """A warehouse with its archive, its snapshot and an export, all in a folder."""
+    warehouse = folder / "warehouse.duckdb"
+    with hold(warehouse, "a test", since="now", pause=_no_pause), open_at(warehouse, folder / "archive") as house:
+        house.catalogue("c", 0, [account()])
+        publish(house.connection, folder / "analytics.duckdb", at=at(1), version="1")
+    export(folder / "analytics.duckdb", folder / "out", at=NOW)
+
+
+def test_data_files_are_as_open_as_the_umask_says_and_no_more(tmp_path: Path, umask: int) -> None:
+    folder = tmp_path / "data"
+    _made(folder)
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    assert {path.suffix for path in files} >= {".duckdb", ".lock", ".json", ".parquet"}
+    assert {_rights(path) & umask for path in [folder, *folder.rglob("*")]} == {0}
+    assert {_rights(path) & 0o133 for path in files} == {0}
+
+
+@pytest.mark.parametrize("name", ["analytics.duckdb", ".analytics.duckdb.next", ".analytics.duckdb.next.wal"])
+def test_a_link_in_the_snapshots_place_overwrites_no_other_file(tmp_path: Path, name: str) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("precious")
+    folder = tmp_path / "data"
+    folder.mkdir()
+    (folder / name).symlink_to(victim)
+    with connect(folder / "warehouse.duckdb") as connection:
+        publish(connection, folder / "analytics.duckdb", at=NOW, version="1")
+    assert victim.read_text() == "precious"
+    assert not (folder / "analytics.duckdb").is_symlink()
+
+
+def test_a_link_in_the_exports_workshop_leads_nowhere(tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    victim.mkdir()
+    (victim / "kept").write_text("precious")
+    with connect(tmp_path / "warehouse.duckdb") as connection:
+        publish(connection, tmp_path / "analytics.duckdb", at=NOW, version="1")
+    (tmp_path / ".out.exporting").symlink_to(victim)
+    with pytest.raises(WarehouseUnusable):
+        export(tmp_path / "analytics.duckdb", tmp_path / "out", at=NOW)
+    assert [path.name for path in victim.iterdir()] == ["kept"]
+
+
+@pytest.mark.xfail(strict=True, reason="COPY follows a link at its draft; see the report's mend of archive.py")
+def test_a_link_in_the_archives_draft_overwrites_no_other_file(tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("precious")
+    with open_at(tmp_path / "w.duckdb", tmp_path / "archive") as house:
+        (home,) = {f"warehouse={house.state().warehouse_id}"}
+        day = tmp_path / "archive" / home / f"day={at(0):%Y-%m-%d}"
+        day.mkdir(parents=True)
+        (day / ".pages-000000001.parquet.next").symlink_to(victim)
+        house.catalogue("c", 0, [account()])
+        assert len(list(day.glob("pages-*"))) == 1
+    assert victim.read_text() == "precious"
+
+
+def test_a_link_to_another_file_is_no_warehouse_of_ours(tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("precious, and longer than DuckDB's header " * 400)
+    before = victim.read_bytes()
+    (tmp_path / "warehouse.duckdb").symlink_to(victim)
+    with pytest.raises(WarehouseUnusable), connect(tmp_path / "warehouse.duckdb"):
+        pass
+    assert victim.read_bytes() == before
+
+
+@pytest.mark.xfail(
+    strict=True, reason="the lock file is opened through links and emptied; see the report's mend of holder.py"
+)
+def test_a_link_in_the_locks_place_empties_no_other_file(tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("precious")
+    lock_path(tmp_path / "w.duckdb").symlink_to(victim)
+    try:
+        with lock(lock_path(tmp_path / "w.duckdb"), "a test", since="now", pause=_no_pause):
+            pass
+    except (OSError, Held):
+        pass
+    assert victim.read_text() == "precious"
+
+
+@pytest.mark.xfail(strict=True, reason="Prefect's home follows the umask; see the report's mend of neighbours.py")
+def test_nobody_else_looks_into_prefects_home(tmp_path: Path) -> None:
+    home = tmp_path / "prefect"
+    before = os.umask(0o022)
+    try:
+        # Whether it comes up is nothing to this: its folder is made before.
+        with prefect(home, free_port()):
+            pass
+    finally:
+        os.umask(before)
+    assert _rights(home) == 0o700
+
+
+def test_the_key_file_is_seen_to_be_open_to_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    key = tmp_path / "key"
+    key.write_text("k" * 20)
+    monkeypatch.chdir(tmp_path)
+    settings = Settings(api_key_file=key, base_url="https://api.example")
+    for mode, told in ((0o644, True), (0o640, True), (0o600, False), (0o400, False)):
+        key.chmod(mode)
+        said = [finding.said for finding in doctor._configuration(settings)]  # noqa: SLF001
+        assert any("others on this machine can read" in line for line in said) is told
+
+
+@pytest.mark.xfail(strict=True, reason="Prefect answers every origin; see the report's mend of neighbours.py")
+def test_no_web_page_of_others_may_ask_prefects_server(tmp_path: Path) -> None:
+    # Its API has no login, and hands out the blocks' secrets to whoever asks for them by name.
+    origins = prefect_environment(tmp_path, 4200)["PREFECT_SERVER_CORS_ALLOWED_ORIGINS"].split(",")
+    assert {urlsplit(origin).hostname for origin in origins} <= {"127.0.0.1", "localhost"}
+
+
+def test_prefects_server_listens_to_this_machine_alone() -> None:
+    arguments = prefect_arguments(4200)
+    assert arguments[arguments.index("--host") + 1] == "127.0.0.1"

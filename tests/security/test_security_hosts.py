@@ -1,0 +1,192 @@
+"""The key goes to the base URL's host, and to nobody else."""
+
+import json
+import ssl
+from collections.abc import AsyncIterator
+from pathlib import Path
+from urllib.parse import parse_qsl, urlsplit
+
+import pytest
+from pydantic import SecretStr
+
+from connectors.source.client import ApiClient
+from connectors.source.endpoints import Response, accounts_request, media_request
+from connectors.source.errors import ApiError, Disposition
+from connectors.source.pagination import walk
+from tests.security.wire import PAGE, Answer, Clock, Recorder
+from tests.source.test_source_client import Stage, http
+
+pytestmark = pytest.mark.anyio
+KEY = "cnry7Zq4f1e9bXw"
+HOST = "https://good.example"
+
+
+def _client(transport: Recorder | None = None, url: str = HOST) -> ApiClient:
+    return ApiClient(url, SecretStr(KEY), clock=Clock(), transport=transport)
+
+
+@pytest.fixture
+async def stage() -> AsyncIterator[Stage]:
+    async def play(_: object, writer: object) -> None:
+        writer.write(http())  # type: ignore[attr-defined]
+
+    async with Stage(play).open() as opened:
+        yield opened
+
+
+@pytest.fixture
+async def evil() -> AsyncIterator[Stage]:
+    """A second server, which must never hear of us."""
+
+    async def play(_: object, writer: object) -> None:
+        writer.write(http())  # type: ignore[attr-defined]
+
+    async with Stage(play).open() as opened:
+        yield opened
+        assert opened.heads == []
+
+
+@pytest.mark.parametrize("status", ["300 X", "301 X", "302 X", "303 X", "304 X", "305 X", "307 X", "308 X", "399 X"])
+@pytest.mark.parametrize("where", ["{evil}/api/v1/accounts", "//{host}/x", "/elsewhere", "{own}/api/v1/accounts", ""])
+async def test_no_redirect_is_followed(stage: Stage, evil: Stage, status: str, where: str) -> None:
+    location = where.format(evil=evil.url, host=evil.url.removeprefix("http://"), own=stage.url)
+
+    async def turn(_: object, writer: object) -> None:
+        answer = http(status, b"", location=location, refresh=f"0; url={evil.url}", content_location=evil.url)
+        writer.write(answer)  # type: ignore[attr-defined]
+
+    stage.play = turn
+    async with _client(url=stage.url) as client:
+        with pytest.raises(ApiError) as caught:
+            await client.send(accounts_request(None, 50))
+    assert (caught.value.code, caught.value.disposition) == ("redirect", Disposition.SKIP)
+    assert len(stage.heads) == 1
+
+
+CURSORS = (
+    "https://evil.example/api/v1/accounts?cursor=2",
+    "//evil.example/x",
+    "@evil.example",
+    ".evil.example",
+    ":80@evil.example/",
+    "\r\nHost: evil.example\r\nX-Evil: 1",
+    "x HTTP/1.1\r\nHost: evil.example\r\n\r\nGET /",
+    "../../../../etc/passwd",
+    "&limit=1&cursor=other#frag",
+    "?a=b;c=d",
+    "%2F%2Fevil.example%0d%0a",
+    "\x00\x1b[31m\u202e\u2028é🎈",
+    "' OR 1=1; --",
+)
+
+
+@pytest.mark.parametrize("cursor", CURSORS)
+async def test_a_cursor_is_one_parameter_of_the_next_request_and_nothing_else(stage: Stage, cursor: str) -> None:
+    async with _client(url=stage.url) as client:
+        await client.send(media_request("an-id", "posts", cursor, 50))
+    [head] = stage.heads
+    line, *headers = head.rstrip("\r\n").split("\r\n")
+    method, target, version = line.split(" ")
+    assert (method, version) == ("GET", "HTTP/1.1")
+    assert urlsplit(target).path == "/api/v1/accounts/an-id/media"
+    assert parse_qsl(urlsplit(target).query, strict_parsing=True) == [
+        ("surface", "posts"),
+        ("cursor", cursor),
+        ("limit", "50"),
+    ]
+    named = [header.split(":", 1)[0].lower() for header in headers]
+    assert sorted(named) == ["accept", "accept-encoding", "authorization", "host", "user-agent"]
+    assert f"host: {stage.url.removeprefix('http://')}" in headers
+
+
+async def test_a_walk_over_hostile_cursors_stays_with_its_host() -> None:
+    recorder = Recorder()
+    left = list(CURSORS)
+
+    async with _client(recorder) as client:
+
+        async def ask(cursor: str | None) -> Response:
+            recorder.answer = Answer(
+                body=Answer().body.replace(b"null", json.dumps(left.pop(0)).encode() if left else b"null")
+            )
+            return await client.send(accounts_request(cursor, 50))
+
+        async for _ in walk(ask, None):
+            pass
+    assert len(recorder.asked) == len(CURSORS) + 1
+    assert {str(request.url.copy_with(query=None)) for request in recorder.asked} == {f"{HOST}/api/v1/accounts"}
+    assert {request.headers["authorization"] for request in recorder.asked} == {f"Bearer {KEY}"}
+
+
+@pytest.mark.parametrize(
+    "account_id",
+    ["../accounts", "..%2f..", "a/b", "a?x=1", "a#x", "@evil.example", "//evil.example", "\r\nHost: evil", "a\\b"],
+)
+async def test_an_account_id_is_one_piece_of_the_path(stage: Stage, account_id: str) -> None:
+    async with _client(url=stage.url) as client:
+        await client.send(media_request(account_id, "posts", None, 50))
+    [head] = stage.heads
+    path = urlsplit(head.split(" ")[1]).path
+    assert path.startswith("/api/v1/accounts/")
+    assert path.endswith("/media")
+    assert path.count("/") == 5
+    assert "evil" not in head.split("\r\n")[1]
+
+
+async def test_the_environment_sends_the_key_nowhere_else(
+    stage: Stage, evil: Stage, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"):
+        monkeypatch.setenv(name, evil.url)
+    for name in ("NO_PROXY", "no_proxy"):
+        monkeypatch.setenv(name, "")
+    netrc = tmp_path / "netrc"
+    netrc.write_text("default login thief password stolen\n")
+    netrc.chmod(0o600)
+    monkeypatch.setenv("NETRC", str(netrc))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / ".netrc").write_bytes(netrc.read_bytes())
+    (tmp_path / ".netrc").chmod(0o600)
+    async with _client(url=stage.url) as client:
+        await client.send(accounts_request(None, 50))
+    [head] = stage.heads
+    assert f"\r\nauthorization: Bearer {KEY}\r\n" in head
+    assert head.startswith("GET /api/v1/accounts?limit=50 HTTP/1.1\r\n")
+
+
+async def test_the_environment_vouches_for_no_other_certificate(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    made: list[ssl.SSLContext] = []
+
+    def remember(certificates: ssl.SSLContext) -> None:
+        made.append(certificates)
+
+    before = ssl.SSLContext.load_verify_locations
+    asked: list[object] = []
+
+    def watch(context: ssl.SSLContext, cafile: object = None, capath: object = None, cadata: object = None) -> None:
+        asked.extend(each for each in (cafile, capath) if each)
+        remember(context)
+        before(context, cafile, capath, cadata)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(ssl.SSLContext, "load_verify_locations", watch)
+    (tmp_path / "evil.pem").write_bytes(b"")
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "evil.pem"))
+    monkeypatch.setenv("SSL_CERT_DIR", str(tmp_path))
+    _client(url=HOST)
+    assert asked
+    assert not any(str(tmp_path) in str(each) for each in asked)
+    assert all(context.verify_mode is ssl.CERT_REQUIRED and context.check_hostname for context in made)
+
+
+async def test_a_cookie_is_not_kept(stage: Stage) -> None:
+    async def play(_: object, writer: object) -> None:
+        writer.write(http(body=PAGE, set_cookie="track=1; Path=/"))  # type: ignore[attr-defined]
+
+    stage.play = play
+    async with _client(url=stage.url) as client:
+        await client.send(accounts_request(None, 50))
+        await client.send(accounts_request("c", 50))
+    assert len(stage.heads) == 2
+    assert not any("cookie" in head.lower() for head in stage.heads)

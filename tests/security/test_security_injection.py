@@ -1,0 +1,216 @@
+"""What the API sends is data: it executes nowhere, breaks no layout, and is kept as it came."""
+
+import csv
+import io
+import json
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import anyio
+import duckdb
+import pytest
+
+from connectors.source.endpoints import ApiRequest
+from connectors.warehouse.export import export
+from connectors.warehouse.writer import open_warehouse
+from flows.artifact import markdown
+from flows.events import events
+from flows.pipeline import run_once
+from flows.summary import summarize
+from tests.flows.stage import NIGHT, Refusal, Service, means_with, order, uuid
+from tests.security.conftest import Typed
+
+ODD = (
+    "'; DROP TABLE core.media; --",
+    '"; DROP TABLE core.media; --',
+    "1); COPY (SELECT 1) TO '/tmp/x'; --",
+    "/* */ -- $$ $1 ? :x %s {0} {{ x }}",
+    "nul \x00 end",
+    "cr\r\nlf\ttab\x0b\x0c\x85\u2028\u2029",
+    "\x1b]0;title\x07\x1b[2J\x1b[31m\x9b31m",
+    "\x1b]8;;https://evil.example\x1b\\click\x1b]8;;\x1b\\",
+    "\u202egnp.exe\u2066\u200b\ufeff",
+    "<script>alert(1)</script><img src=x onerror=alert(1)>",
+    "[x](javascript:alert(1)) ![i](https://evil.example/i.png)",
+    "```mermaid\ngraph TD; A-->B\n```",
+    "| a | b |\n|---|---|",
+    "=cmd|'/c calc'!A0",
+    "+1+1",
+    "-2+3",
+    "@SUM(1)",
+    "\t=1",
+    '=HYPERLINK("https://evil.example","x")',
+    "../../../etc/passwd",
+    "/etc/passwd",
+    "CON",
+    "a/b\\c:d*e?f",
+    "[bold red]x[/] [link=https://evil.example]y[/link] [/]",
+    "%2e%2e%2f ${HOME} $(id) `id` ~",
+    "\ufb01 \uff53\uff45\uff4c\uff45\uff43\uff54 \u0130 \u00df \U0001f468\u200d\U0001f469",
+    "x" * 5000,
+)
+# What begins like an object or a list is no id, and goes to quarantine.
+IDS = [f"{number} {text}" for number, text in enumerate(ODD)]
+STEERING = {"\x1b", "\x07", "\x9b", "\u202e", "\u2066", "\x00", "\x85", "\u2028"}
+
+
+class Hostile(Service):
+    """One account; every text, name, id and error it sends is one of the odd ones."""
+
+    def _items(self, request: ApiRequest, params: dict[str, str]) -> list[dict[str, Any]]:
+        if request.operation == "accounts.list":
+            good = super()._items(request, params)
+            return [*good, *({**good[0], "id": uuid(9), "ig_username": text, "public_id": text} for text in ODD)]
+        if params["surface"] == "stories":
+            return []
+        return [self.item(number) for number in range(len(ODD))]
+
+    @staticmethod
+    def item(number: int) -> dict[str, Any]:
+        text = ODD[number]
+        return {
+            "id": IDS[number],
+            "caption": text,
+            "permalink": text,
+            "media_type": text,
+            "timestamp": text,
+            text: number,
+            "owner": {text: {text: text}},
+            f"list {text}": [{text: text, "id": text}],
+            "children": {"data": [{"id": text, text: text}]},
+        }
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A warehouse with its archive, and a snapshot of a run over the hostile service, another gone wrong after it."""
+    folder = tmp_path_factory.mktemp("hostile")
+    anyio.run(_two_nights, folder)
+    return folder
+
+
+async def _two_nights(folder: Path) -> None:
+    def refuse(request: ApiRequest) -> Refusal | None:
+        return Refusal(403, ODD[9]) if request.operation == "accounts.media.list" else None
+
+    service = Hostile(accounts=1)
+    async with open_warehouse(
+        folder / "warehouse.duckdb", "a test", now=NIGHT, archive=folder / "archive", new_id=lambda: "w"
+    ) as warehouse:
+        means = means_with(service, warehouse, page_size=50)
+        await run_once(order(folder), means)
+        service.trouble = refuse
+        service.clock.passed += 3600
+        await run_once(order(folder), means)
+
+
+@pytest.fixture
+def snapshot(folder: Path) -> Iterator[duckdb.DuckDBPyConnection]:
+    with duckdb.connect(str(folder / "analytics.duckdb"), read_only=True) as db:
+        yield db
+
+
+def test_every_payload_is_kept_as_it_came(snapshot: duckdb.DuckDBPyConnection) -> None:
+    rows = snapshot.execute("SELECT media_id, caption, payload::VARCHAR FROM media").fetchall()
+    assert {media_id: json.loads(payload) for media_id, _, payload in rows} == {
+        name: Hostile.item(number) for number, name in enumerate(IDS)
+    }
+    assert {(media_id, caption) for media_id, caption, _ in rows} == set(zip(IDS, ODD, strict=True))
+    assert snapshot.execute("SELECT count(*) FROM quarantine WHERE resource = 'accounts'").fetchone() == (len(ODD),)
+
+
+def test_columns_of_odd_fields_have_plain_names_and_hold_their_values(snapshot: duckdb.DuckDBPyConnection) -> None:
+    fields = snapshot.execute("SELECT path, column_name FROM fields WHERE resource = 'media'").fetchall()
+    names = {name for _, name in fields if name}
+    assert len(names) > len(ODD)
+    assert all(name.replace("_", "x").isalnum() and name == name.casefold() for name in names)
+    columns = {row[0] for row in snapshot.execute("DESCRIBE media").fetchall()}
+    for number, text in enumerate(ODD):
+        if "\x00" in text:
+            # No path leads to such a key; the payload has it.
+            continue
+        path = "/" + text.replace("~", "~0").replace("/", "~1")
+        (name,) = [name for at, name in fields if at == path]
+        assert name in columns
+        assert snapshot.execute(f'SELECT "{name}" FROM media WHERE media_id = ?', [IDS[number]]).fetchall() == [
+            (number,)
+        ]
+
+
+def test_csv_holds_the_data_exactly_and_each_record_is_one(typed: Typed, folder: Path) -> None:
+    asked = "SELECT media_id, caption, 'end' AS last FROM media WHERE media_id NOT LIKE '%' || chr(0) || '%'"
+    code, out, _ = typed("query", asked, "--format", "csv", "--snapshot", str(folder / "analytics.duckdb"))
+    assert code == 0
+    head, *rows = csv.reader(io.StringIO(out, newline=""))
+    assert head == ["media_id", "caption", "last"]
+    # No quote, no blank before a formula: whoever asks for data gets it; SECURITY.md speaks of spreadsheets.
+    assert {tuple(row) for row in rows} == {
+        (name, text, "end") for name, text in zip(IDS, ODD, strict=True) if "\x00" not in text
+    }
+
+
+@pytest.mark.parametrize("style", ["--json", "-fjson"])
+def test_json_holds_the_data_exactly(typed: Typed, folder: Path, style: str) -> None:
+    asked = "SELECT media_id, payload FROM media"
+    code, out, _ = typed("query", asked, style, "--snapshot", str(folder / "analytics.duckdb"))
+    assert code == 0
+    assert {row["media_id"] for row in json.loads(out)} == set(IDS)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["query", "FROM media"],
+        ["query", "SELECT path, column_name FROM fields"],
+        ["query", "FROM quarantine"],
+        ["query", "FROM nonsense -- \x1b[31m"],
+        ["describe"],
+        ["describe", "media"],
+        ["describe", "nonsense\x1b[31m"],
+        ["accounts"],
+        ["runs"],
+        ["status"],
+        ["quarantine", "--limit", "99"],
+    ],
+)
+def test_the_terminal_is_steered_by_nothing(typed: Typed, folder: Path, arguments: list[str]) -> None:
+    _, out, err = typed(*arguments, "--snapshot", str(folder / "analytics.duckdb"))
+    assert out + err
+    assert not STEERING & set(out + err)
+    assert "Traceback" not in err
+
+
+def test_an_export_and_an_archive_stay_in_their_folders(folder: Path, tmp_path: Path) -> None:
+    exported = export(folder / "analytics.duckdb", tmp_path / "out", at=NIGHT)
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+    paths = [file.path for table in exported.tables for file in table.files]
+    assert all(set(path) <= set("abcdefghijklmnopqrstuvwxyz0123456789_/=.") for path in paths)
+    assert not any(".." in path for path in paths)
+    assert {path.name for path in folder.iterdir()} == {
+        "warehouse.duckdb", "warehouse.duckdb.lock", "analytics.duckdb", "archive",
+    }  # fmt: skip
+    [media] = (tmp_path / "out" / "media").glob("surface=posts/*.parquet")
+    with duckdb.connect() as db:
+        asked = db.execute(f"SELECT media_id FROM read_parquet('{media}', hive_partitioning = false)").fetchall()
+    assert {media_id for (media_id,) in asked} == set(IDS)
+
+
+def test_what_prefect_is_told_is_only_text(folder: Path) -> None:
+    with duckdb.connect(str(folder / "analytics.duckdb"), read_only=True) as db:
+        ((run_id, refused),) = db.execute(
+            "SELECT arg_min(run_id, started_at), arg_max(run_id, started_at) FROM runs"
+        ).fetchall()
+    for run in (run_id, refused):
+        found = summarize(
+            folder / "analytics.duckdb", run, carried_on=(), stale_after=timedelta(hours=36), now=NIGHT
+        )  # fmt: skip
+        page = markdown(found)
+        assert not STEERING & set(page)
+        outside = "".join(page.split("`")[::2])
+        for harm in ("<script", "<img", "javascript:", "evil.example", "mermaid"):
+            assert harm not in outside
+        told = json.dumps([[dict(each.labels), each.payload] for each in events(found)])
+        assert not {"<", "`", "@", "://"} & set(told)
+        assert "evil.example)" not in told

@@ -1,0 +1,219 @@
+"""Whoever may ask a question may ask the snapshot, and no other file; whoever wrote the snapshot may do no more."""
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from connectors.warehouse.errors import WarehouseUnusable
+from connectors.warehouse.export import export
+from connectors.warehouse.snapshot import QueryError, Snapshot, open_snapshot
+from tests.security import hostile_snapshot
+from tests.security.conftest import Typed
+from tests.security.hostile_snapshot import SECRET
+
+NOW = datetime(2026, 3, 1, tzinfo=UTC)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("query")
+    with duckdb.connect(str(folder / "s.duckdb")) as db:
+        db.execute("CREATE TABLE t AS SELECT 1 AS a")
+    for name in ("other.txt", "other.csv", "other.json", "schema.sql", "load.sql"):
+        (folder / name).write_text(SECRET)
+    with duckdb.connect(str(folder / "other.duckdb")) as db:
+        db.execute(f"CREATE TABLE t AS SELECT '{SECRET}' AS a")
+        db.execute(f"COPY t TO '{folder / 'other.parquet'}'")
+    return folder
+
+
+@pytest.fixture
+def snapshot(folder: Path) -> Iterator[Snapshot]:
+    before = sorted(folder.iterdir())
+    with open_snapshot(folder / "s.duckdb") as opened:
+        yield opened
+    assert sorted(folder.iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "FROM read_text('{0}/other.txt')",
+        "FROM read_blob('{0}/other.txt')",
+        "FROM read_csv('{0}/other.csv')",
+        "FROM '{0}/other.csv'",
+        "FROM read_json('{0}/other.json')",
+        "FROM read_parquet('{0}/other.parquet')",
+        "FROM parquet_metadata('{0}/other.parquet')",
+        "FROM parquet_schema('{0}/other.parquet')",
+        "FROM sniff_csv('{0}/other.csv')",
+        "FROM query_table('{0}/other.csv')",
+        "FROM query('FROM read_text(''{0}/other.txt'')')",
+        "FROM glob('{0}/*')",
+        "FROM read_duckdb('{0}/other.duckdb')",
+        "FROM read_text('/proc/self/environ')",
+        "FROM read_csv('/dev/stdin')",
+        "FROM read_text('https://evil.example/x')",
+        "FROM 's3://evil/x.parquet'",
+        "ATTACH '{0}/other.duckdb' AS o",
+        "ATTACH '{0}/new.duckdb' AS n",
+        "ATTACH ':memory:' AS m",
+        "ATTACH 'dbname=x' AS p (TYPE postgres)",
+        "IMPORT DATABASE '{0}'",
+        "EXPORT DATABASE '{0}/exported'",
+        "COPY t TO '{0}/out.csv'",
+        "COPY t FROM '{0}/other.csv'",
+        "COPY (SELECT 1) TO '/dev/stdout'",
+        "INSTALL httpfs",
+        "LOAD httpfs",
+        "LOAD '{0}/x.duckdb_extension'",
+        "UPDATE EXTENSIONS",
+        "SET enable_external_access = true",
+        "SET GLOBAL allowed_directories = ['/']",
+        "SET allow_unsigned_extensions = true",
+        "SET lock_configuration = false",
+        "SET python_enable_replacements = true",
+        "RESET lock_configuration",
+        "PRAGMA threads = 1",
+        "PRAGMA profile_output = '{0}/profile.json'",
+        "SELECT getenv('HOME')",
+        "FROM duckdb_secrets()",
+        "CREATE SECRET s (TYPE s3)",
+        "CREATE PERSISTENT SECRET s (TYPE http, BEARER_TOKEN 'x')",
+        "CREATE TABLE q (a INTEGER)",
+        "INSERT INTO t VALUES (2)",
+        "UPDATE t SET a = 2",
+        "DELETE FROM t",
+        "DROP TABLE t",
+        "ALTER TABLE t ADD COLUMN b INTEGER",
+        "COMMENT ON TABLE t IS 'x'",
+        "CREATE MACRO f(x) AS x",
+        "SELECT 1; DROP TABLE t",
+        "/* SELECT 1 */ COPY t TO '{0}/out.csv'",
+        "SELECT 1 -- a comment\n; COPY t TO '{0}/out.csv'",
+        "CREATE TEMP VIEW v AS FROM read_text('{0}/other.txt'); FROM v",
+        "PREPARE p AS FROM read_text('{0}/other.txt'); EXECUTE p",
+        "EXPLAIN ANALYZE FROM read_text('{0}/other.txt')",
+        "FROM folder",
+        "FROM SECRET",
+    ],
+)
+def test_a_question_reaches_nothing_but_the_snapshot(question: str, folder: Path, snapshot: Snapshot) -> None:
+    with pytest.raises(QueryError) as caught:
+        snapshot.ask(question.replace("{0}", str(folder)))
+    assert SECRET not in str(caught.value)
+    assert snapshot.ask("FROM t").rows == [(1,)]
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "CALL enable_profiling(save_location='{0}/profile.json', format='json'); SELECT 1",
+        "BEGIN; DROP TABLE t",
+        "BEGIN; CREATE TABLE q (a INTEGER); COMMIT",
+        "CREATE TEMP TABLE q AS SELECT 1; COPY q TO '{0}/out.csv'",
+    ],
+)
+def test_several_statements_reach_no_further_than_one(question: str, folder: Path, snapshot: Snapshot) -> None:
+    with pytest.raises(QueryError):
+        snapshot.ask(question.replace("{0}", str(folder)))
+
+
+def test_answers_are_still_given(snapshot: Snapshot) -> None:
+    assert snapshot.ask("-- how many?\nSELECT count(*) FROM t").rows == [(1,)]
+    assert snapshot.ask("""SELECT '{"a": 1}'::JSON ->> '$.a', TIMESTAMPTZ '2026-01-01 00:00:00+00' IS NULL""").rows
+
+
+ENDLESS = "SELECT count(*) FROM range(100000000) AS a, range(100000000) AS b WHERE a.range + b.range = -1"
+
+
+def test_a_question_without_an_end_is_ended_by_ctrl_c_at_once(folder: Path) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "flows.cli", "query", ENDLESS, "--snapshot", str(folder / "s.duckdb")],
+        cwd=Path(__file__).parents[2],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+    )
+    try:
+        # The handler stands before DuckDB begins; how long the imports take depends on the machine.
+        caught = Path(f"/proc/{process.pid}/status")
+        until = time.monotonic() + 20
+        while _threads(caught) < 3 and time.monotonic() < until:
+            time.sleep(0.05)
+        time.sleep(0.3)
+        process.send_signal(2)
+        process.wait(5)
+    finally:
+        process.kill()
+        process.communicate()
+    assert process.returncode in {-2, 130}
+
+
+def _threads(status: Path) -> int:
+    lines = status.read_text().splitlines()
+    return next((int(line.split()[1]) for line in lines if line.startswith("Threads:")), 0)
+
+
+def test_a_hostile_snapshot_is_not_exported_with_another_file_in_it(tmp_path: Path) -> None:
+    snapshot = hostile_snapshot.reading(tmp_path)
+    with pytest.raises(WarehouseUnusable) as caught:
+        export(snapshot, tmp_path / "out", at=NOW)
+    assert SECRET not in str(caught.value)
+    assert {path.name for path in tmp_path.iterdir()} == {"reading.duckdb", "other.txt"}
+
+
+@pytest.mark.parametrize("command", ["status", "accounts", "runs", "quarantine", "describe", "doctor"])
+@pytest.mark.parametrize("style", [[], ["--json"]])
+def test_no_command_reads_another_file_through_a_hostile_snapshot(
+    typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, style: list[str]
+) -> None:
+    monkeypatch.setenv("GRAMHOUSE_SNAPSHOT", str(hostile_snapshot.reading(tmp_path)))
+    code, out, err = typed(command, *style)
+    assert code in {0, 1, 2}
+    assert out + err
+    assert SECRET not in out + err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["status"], ["accounts"], ["runs"], ["quarantine"], ["describe"], ["describe", "accounts"],
+     pytest.param(["doctor"], marks=pytest.mark.xfail(strict=True, reason="no time is a traceback; see the report")),
+     ["query", "FROM accounts"], ["query", f'FROM "{hostile_snapshot.EVIL}"']],
+)  # fmt: skip
+def test_no_text_of_a_hostile_snapshot_steers_the_terminal(
+    typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str]
+) -> None:
+    monkeypatch.setenv("GRAMHOUSE_SNAPSHOT", str(hostile_snapshot.shadowing(tmp_path)))
+    _, out, err = typed(*arguments)
+    assert out + err
+    assert not {"\x1b", "\x07", "\u202e"} & set(out + err)
+    assert "Traceback" not in err
+
+
+def test_names_of_tables_lead_to_no_other_folder(tmp_path: Path) -> None:
+    around = tmp_path / "around"
+    around.mkdir()
+    exported = export(hostile_snapshot.misnamed(tmp_path), around / "out", at=NOW)
+    assert [path.name for path in around.iterdir()] == ["out"]
+    written = {str(path.relative_to(around / "out")) for path in around.rglob("*") if path.is_file()}
+    assert written == {"manifest.json", *(file.path for table in exported.tables for file in table.files)}
+    assert any(path.endswith("%2Fup.parquet") for path in written)
+    assert json.loads((around / "out" / "manifest.json").read_text())["format"] == "gramhouse export"
+
+
+@pytest.mark.xfail(
+    strict=True, reason="dots are not encoded, and lead out of the draft; see the report's mend of export.py"
+)
+def test_a_table_named_by_dots_makes_nothing_outside(tmp_path: Path) -> None:
+    snapshot = hostile_snapshot.dots(tmp_path)
+    with suppress(WarehouseUnusable):
+        export(snapshot, tmp_path / "out", at=NOW)
+    assert {path.name for path in tmp_path.iterdir()} <= {snapshot.name, "out"}

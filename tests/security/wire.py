@@ -1,0 +1,48 @@
+"""Answers without a network: a transport that gives what it was told to, and remembers who was asked."""
+
+import asyncio
+import json
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+import httpx
+
+PAGE = b'{"items":[],"next_cursor":null}'
+
+
+class Clock:
+    def now(self) -> datetime:
+        return datetime(2026, 3, 1, tzinfo=UTC)
+
+    def monotonic(self) -> float:
+        return 0.0
+
+    async def sleep(self, seconds: float) -> None:
+        raise AssertionError(seconds)
+
+
+@dataclass(frozen=True)
+class Answer:
+    status: int = 200
+    headers: dict[str, str] = field(default_factory=dict)
+    body: bytes = PAGE
+
+
+@dataclass
+class Recorder(httpx.AsyncBaseTransport):
+    """Gives the same answer, or raises the same error, to every request."""
+
+    answer: Answer | Exception = field(default_factory=Answer)
+    asked: list[httpx.Request] = field(default_factory=list)
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        await asyncio.sleep(0)
+        self.asked.append(request)
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        body = httpx.ByteStream(self.answer.body)
+        return httpx.Response(self.answer.status, headers=self.answer.headers, stream=body)
+
+
+def envelope(message: str, code: str = "api_unauthorized") -> bytes:
+    return json.dumps({"error": {"code": code, "message": message}}).encode()

@@ -1,0 +1,43 @@
+"""Plays the stories of many seeds: `python -m tests.simulation --seeds 200 --first 0 --jobs 2`."""
+
+import argparse
+import sys
+import time
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from multiprocessing import get_context
+
+from tests.simulation.trying import try_seed
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Play the seeds; return 1 when one of them went wrong."""
+    parser = argparse.ArgumentParser(prog="python -m tests.simulation", description=__doc__)
+    parser.add_argument("--seeds", type=int, default=200)
+    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--nights", type=int, default=8)
+    parser.add_argument("--jobs", type=int, default=2)
+    said = parser.parse_args(arguments)
+    seeds = range(said.first, said.first + said.seeds)
+    began = time.perf_counter()
+    nights = ended = 0
+    wrong: list[int] = []
+    with ProcessPoolExecutor(said.jobs, mp_context=get_context("spawn")) as pool:
+        results = pool.map(partial(try_seed, nights=said.nights), seeds)
+        for seed, (played, to_the_end, story) in zip(seeds, results, strict=True):
+            nights, ended = nights + played, ended + to_the_end
+            if story is not None:
+                wrong.append(seed)
+                sys.stdout.write(f"{story}\n\n")
+                sys.stdout.flush()
+    seconds = time.perf_counter() - began
+    sys.stdout.write(
+        f"{len(seeds)} seeds, {nights:,} nights ({ended:,} of them to their end) in {seconds:.0f} s:"
+        f" {nights / seconds:.1f} nights/s; {len(wrong)} seeds went wrong{f': {wrong}' if wrong else ''}.\n"
+    )
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,121 @@
+"""The snapshot, held against the model: column by column, row by row."""
+
+import json
+from collections import Counter
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from models.mapping_built_in import BUILT_IN
+from tests.e2e import reading
+from tests.e2e.nights import counts
+from tests.simulation.events import CATALOGUE
+from tests.simulation.model import Key, Model
+from tests.simulation.referee import Foul
+
+Row = tuple[Any, ...]
+_COLUMNS = [column for column in BUILT_IN.columns if column.column != "media_url"]
+_MEDIA = (
+    "account_id, surface, media_id, payload, first_seen_at, last_seen_at, changed_at, content_changed_at, removed_at,"
+    " removal, " + ", ".join(column.column for column in _COLUMNS)
+)
+
+
+class Snapshot:
+    """An open snapshot."""
+
+    def __init__(self, path: Path) -> None:
+        self._db = duckdb.connect(str(path), read_only=True, config={"threads": "1"})
+        self._db.execute("SET TimeZone = 'UTC'")
+
+    def rows(self, query: str) -> list[Row]:
+        return self._db.execute(query).fetchall()
+
+    def close(self) -> None:
+        self._db.close()
+
+
+def _plain(row: Row) -> Row:
+    return tuple(value.astimezone(UTC).isoformat() if isinstance(value, datetime) else value for value in row)
+
+
+def _same(table: str, expected: list[Row], found: list[Row]) -> None:
+    wanted, there = Counter(map(_plain, expected)), Counter(map(_plain, found))
+    if wanted != there:
+        missing, besides = (
+            list(map(str, (one - other).elements())) for one, other in ((wanted, there), (there, wanted))
+        )
+        message = "\n  ".join((table, "should hold:", *sorted(missing), "but holds:", *sorted(besides)))
+        raise Foul(message)
+
+
+def _canonical(text: str) -> str:
+    return json.dumps(json.loads(text), sort_keys=True)
+
+
+def compare(model: Model, snapshot: Snapshot) -> None:
+    """Raise Foul at the first table that differs."""
+    _same(
+        "walks",
+        [("accounts" if where == CATALOGUE else "media", *where, at) for where, at in model.ended.items()],
+        snapshot.rows("SELECT resource, account_id, surface, complete_at FROM walks"),
+    )
+    names = ("ig_username", "public_id", "status", "token_expired_since", "first_seen_at", "last_seen_at", "removed_at")
+    _same(
+        "accounts",
+        [(account_id, *(row[name] for name in names)) for account_id, row in model.accounts.items()],
+        snapshot.rows(f"SELECT account_id, {', '.join(names)} FROM accounts"),
+    )
+    _same(
+        "account_status_history",
+        [(account_id, *period) for account_id, periods in model.periods.items() for period in periods],
+        snapshot.rows("SELECT account_id, status, valid_from, valid_to FROM account_status_history"),
+    )
+    _compare_media(model, snapshot)
+    _same(
+        "media_superseded",
+        [(*row[:-1], json.dumps(row[-1], sort_keys=True)) for row in model.superseded],
+        [
+            (*row[:-1], _canonical(row[-1]))
+            for row in snapshot.rows(
+                "SELECT account_id, surface, media_id, valid_from, valid_to, payload FROM media_superseded"
+            )
+        ],
+    )
+    found = snapshot.rows("SELECT account_id, surface, payload FROM quarantine")
+    _same(
+        "quarantine",
+        [(*where, text) for where, text in model.quarantine],
+        sorted({(account, surface, _canonical(payload)) for account, surface, payload in found}),
+    )
+
+
+def _compare_media(model: Model, snapshot: Snapshot) -> None:
+    expected: list[Row] = []
+    for key, row in model.media.items():
+        item = row["payload"]
+        said = (row["first_seen_at"], model.last_seen(key), row["changed_at"], row["content_changed_at"])
+        canonical = (reading.canonical(item, column) for column in _COLUMNS)
+        payload = json.dumps(item, sort_keys=True)
+        expected.append((*key, payload, *said, row["removed_at"], row["removal"], *canonical))
+    found = [(*row[:3], _canonical(row[3]), *row[4:]) for row in snapshot.rows(f"SELECT {_MEDIA} FROM media")]
+    _same("media", expected, found)
+    names: dict[str, str] = dict(snapshot.rows("SELECT path, column_name FROM fields WHERE resource = 'media'"))
+    _same(
+        "media_metrics",
+        [(*key, *row) for key in model.sightings for row in _metrics(model, key, names)],
+        snapshot.rows("SELECT account_id, surface, media_id, metric, value, observed_at FROM media_metrics"),
+    )
+
+
+def _metrics(model: Model, key: Key, names: dict[str, str]) -> list[Row]:
+    rows: list[Row] = []
+    said: dict[str, int | None] = {}
+    for item, at in model.sightings[key]:
+        now: dict[str, int | None] = dict(counts(item, names))
+        differ = (metric for metric in sorted(said.keys() | now.keys()) if said.get(metric) != now.get(metric))
+        rows += [(metric, now.get(metric), at) for metric in differ]
+        said = now
+    return rows

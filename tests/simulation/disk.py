@@ -1,0 +1,64 @@
+"""The files of a house that is killed again and again: what a dead process leaves is what they hold at that instant."""
+
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from pathlib import Path
+
+from sqlalchemy import Connection
+
+from connectors.warehouse import connection as connecting
+
+Writer = Callable[..., AbstractContextManager[Connection]]
+
+_real: Writer = connecting.writer
+
+
+class Disk:
+    """A folder for each life of the house. The files of a process that died are copied as they are, unclosed."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._lives = 0
+        self.home.mkdir(parents=True)
+
+    @property
+    def home(self) -> Path:
+        return self._folder / f"{self._lives}"
+
+    @property
+    def warehouse(self) -> Path:
+        return self.home / "house.duckdb"
+
+    @property
+    def snapshot(self) -> Path:
+        return self.home / "analytics.duckdb"
+
+    def salvage(self) -> None:
+        """Keep the files as they are now: those of the process that dies here."""
+        before = self.home
+        self._lives += 1
+        shutil.copytree(before, self.home)
+
+    @contextmanager
+    def opened(self, look: Callable[[Connection], None]) -> Iterator[Writer]:
+        """Lend a warehouse's writer, which is closed with the block, whoever is dead by then."""
+
+        closing = ExitStack()
+
+        @contextmanager
+        def writer(path: Path, activity: str, *, since: str, pause: Callable[[float], None]) -> Iterator[Connection]:
+            opened = closing.enter_context(_real(path, activity, since=since, pause=pause))
+            look(opened)
+            try:
+                yield opened
+            finally:
+                closing.close()
+
+        before = self.home
+        try:
+            yield writer
+        finally:
+            closing.close()
+            if before != self.home:
+                shutil.rmtree(before)

@@ -1,0 +1,180 @@
+"""What a warehouse must hold, from what was served and had landed: told in plain Python, knowing none of our code."""
+
+import json
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from functools import lru_cache
+from typing import Any
+
+from models.mapping_built_in import BUILT_IN
+from tests.e2e import reading
+from tests.e2e.nights import content, lasting
+from tests.simulation.events import CATALOGUE, Partition
+
+Key = tuple[str, str, str]
+Item = dict[str, Any]
+_PUBLISHED = next(column for column in BUILT_IN.columns if column.column == "published_at")
+_IDS = BUILT_IN.media_id
+_ACCOUNT = ("id", "ig_username", "public_id", "status")
+
+
+def whole_text(value: Any) -> Any:  # noqa: ANN401 - any JSON
+    """A value with half surrogate pairs replaced, as no file can hold them."""
+    if isinstance(value, str):
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if isinstance(value, list):
+        return [whole_text(inner) for inner in value]
+    return {key: whole_text(inner) for key, inner in value.items()} if isinstance(value, dict) else value
+
+
+@lru_cache(maxsize=4096)
+def parsed(body: bytes) -> Item:
+    """The page in a body."""
+    page = json.loads(body)
+    return whole_text(page) if b"\\ud" in body else page  # type: ignore[no-any-return]
+
+
+def id_of(item: object) -> str | None:
+    """An item's id, if it has one."""
+    found = (reading.at(item, path) for path in _IDS)
+    return next((str(one) for one in found if one not in (None, "")), None)
+
+
+@dataclass
+class Walk:
+    """One walk of a partition, as the service saw it: `following` is the cursor of the page that is next."""
+
+    started: datetime
+    begun_in: int
+    night: int
+    following: str | None = None
+    pages: int = 0
+    over: bool = False
+    dead: bool = False
+    given_up: bool = False
+    ended_in: int = -1
+    cursors: set[str] = field(default_factory=set)
+    seen: set[Key] = field(default_factory=set)
+
+
+@dataclass
+class Model:
+    """All that landed, page by page, in the order of landing."""
+
+    accounts: dict[str, dict[str, Any]] = field(default_factory=dict)
+    periods: dict[str, list[list[Any]]] = field(default_factory=dict)
+    media: dict[Key, dict[str, Any]] = field(default_factory=dict)
+    superseded: list[tuple[Any, ...]] = field(default_factory=list)
+    sightings: dict[Key, list[tuple[Item, datetime]]] = field(default_factory=dict)
+    missing: dict[Key, tuple[datetime, datetime]] = field(default_factory=dict)
+    ended: dict[Partition, datetime] = field(default_factory=dict)
+    quarantine: set[tuple[Partition, str]] = field(default_factory=set)
+
+    def land(self, walk: Walk, partition: Partition, body: bytes, at: datetime) -> None:
+        """A page has landed, which was received `at`."""
+        page = parsed(body)
+        for item in page["items"]:
+            if partition == CATALOGUE:
+                self._account(walk, item, at)
+            else:
+                self._item(walk, partition, item, at)
+        if page["next_cursor"] is None:
+            self._end(walk, partition, at)
+
+    def _account(self, walk: Walk, item: Any, at: datetime) -> None:  # noqa: ANN401 - any JSON
+        if not is_account(item):
+            self.quarantine.add((CATALOGUE, json.dumps(item, sort_keys=True)))
+            known = self.accounts.get(str(item.get("id"))) if isinstance(item, dict) else None
+            if known is not None:
+                # It was listed all the same.
+                known.update(walk=walk, last_seen_at=at, removed_at=None)
+            return
+        known = self.accounts.get(item["id"])
+        periods = self.periods.setdefault(item["id"], [])
+        if not periods or periods[-1][0] != item["status"]:
+            if periods:
+                periods[-1][2] = at
+            periods.append([item["status"], at, None])
+        self.accounts[item["id"]] = {
+            "ig_username": item["ig_username"],
+            "public_id": item["public_id"],
+            "status": item["status"],
+            "token_expired_since": periods[-1][1] if item["status"] == "token_expired" else None,
+            "first_seen_at": known["first_seen_at"] if known else at,
+            "last_seen_at": at,
+            "removed_at": None,
+            "walk": walk,
+        }
+
+    def _item(self, walk: Walk, partition: Partition, item: Item, at: datetime) -> None:
+        media_id = id_of(item)
+        if media_id is None:
+            self.quarantine.add((partition, json.dumps(item, sort_keys=True)))
+            return
+        key = (*partition, media_id)
+        walk.seen.add(key)
+        self.missing.pop(key, None)
+        known = self.media.get(key)
+        if known is None:
+            row = {"first_seen_at": at, "content_changed_at": at}
+        elif lasting(known["payload"]) == lasting(item):
+            if known["removed_at"] is not None:
+                known.update(removed_at=None, removal=None, written_at=at)
+            return
+        else:
+            row = {name: known[name] for name in ("first_seen_at", "content_changed_at")}
+            if content(known["payload"]) != content(item):
+                self.superseded.append((*key, known["content_changed_at"], at, known["payload"]))
+                row["content_changed_at"] = at
+        self.sightings.setdefault(key, []).append((item, at))
+        self.media[key] = {
+            **row, "payload": item, "written_at": at, "changed_at": at, "removed_at": None, "removal": None
+        }  # fmt: skip
+
+    def _end(self, walk: Walk, partition: Partition, at: datetime) -> None:
+        before = self.ended.get(partition)
+        if before is not None and before > walk.started:
+            return
+        if partition == CATALOGUE:
+            for account in self.accounts.values():
+                there = account["walk"] is walk or account["last_seen_at"] >= walk.started
+                if not there and account["removed_at"] is None:
+                    account["removed_at"] = at
+        else:
+            self._miss(walk, partition, at, before)
+        self.ended[partition] = at
+
+    def _miss(self, walk: Walk, partition: Partition, at: datetime, before: datetime | None) -> None:
+        there = {key: row for key, row in self.media.items() if key[:2] == partition and row["removed_at"] is None}
+        missed = [key for key, row in there.items() if row["written_at"] < walk.started and key not in walk.seen]
+        known = sum(row["first_seen_at"] < walk.started for row in there.values())
+        newly = [key for key in missed if key not in self.missing]
+        doubtful = partition[1] == "posts" and 2 * len(newly) > known
+        for key in missed:
+            row = there[key]
+            since, last_seen = at, max(row["written_at"], before or row["written_at"])
+            if key in self.missing:
+                since, last_seen = self.missing.pop(key)
+            elif doubtful:
+                self.missing[key] = (at, last_seen)
+                continue
+            age = at - (reading.canonical(row["payload"], _PUBLISHED) or row["first_seen_at"])
+            gone = "expired" if partition[1] == "stories" and age >= timedelta(hours=24) else "removed"
+            row.update(removed_at=since, written_at=last_seen, removal=gone)
+
+    def last_seen(self, key: Key) -> datetime:
+        """When a walk last saw an item, as far as is known."""
+        row = self.media[key]
+        written: datetime = row["written_at"]
+        if row["removed_at"] is not None:
+            return written
+        if key in self.missing:
+            return self.missing[key][1]
+        return max(written, self.ended.get(key[:2], written))
+
+
+def is_account(item: object) -> bool:
+    """Tell whether the sandbox left an account as it was: its ghost never is one, and a spoilt name is none."""
+    if not isinstance(item, dict) or any(name not in item for name in _ACCOUNT):
+        return False
+    return "host" not in str(item["public_id"]) and not str(item["ig_username"]).startswith("half an emoji")

@@ -1,0 +1,81 @@
+"""Bugs planted on purpose: a simulation that finds none of them would prove nothing."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+
+import pytest
+from sqlalchemy import Connection
+
+from connectors.source import backoff
+from connectors.warehouse import fold, progress
+from connectors.warehouse.landing import land as real_land
+from flows import rounds, walking
+from models.landing import Landing
+from models.walk import plan_walk
+from tests.simulation import play
+
+Plant = Callable[[pytest.MonkeyPatch], None]
+
+
+def _checkpoint_before_rows(patch: pytest.MonkeyPatch) -> None:
+    """A page lands one commit after its checkpoint, save at the end of a walk."""
+    late: list[Landing] = []
+
+    def land(connection: Connection, landings: Sequence[Landing], *, after: int) -> int:
+        ready, late[:] = [*late], []
+        for landing in landings:
+            if landing.page is not None and not landing.outcomes:
+                late.append(Landing(page=landing.page))
+                ready.append(replace(landing, page=None))
+            else:
+                ready.append(landing)
+        return real_land(connection, ready, after=after)
+
+    patch.setattr(play, "real_land", land)
+
+
+def _dropped_page(patch: pytest.MonkeyPatch) -> None:
+    """Of two pages that arrive for one commit, the second is forgotten."""
+
+    def land(connection: Connection, landings: Sequence[Landing], *, after: int) -> int:
+        kept = [replace(one, page=None) if place == 1 else one for place, one in enumerate(landings)]
+        return real_land(connection, kept, after=after)
+
+    patch.setattr(play, "real_land", land)
+
+
+def _tombstones_after_a_partial_walk(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(fold, "_FINISHED", fold._FINISHED.replace("c.state = 'complete'", "c.state = c.state"))  # noqa: SLF001
+
+
+def _comes_too_early(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(backoff, "_upward", lambda wait, _policy, _random: max(wait * 0.9, 0.5))
+
+
+def _forgets_promises(patch: pytest.MonkeyPatch) -> None:
+    def holds(_: Connection, *, now: datetime) -> Mapping[str, datetime]:  # noqa: ARG001 - as it is called
+        return {}
+
+    patch.setattr(progress, "holds", holds)
+
+
+def _walks_expired(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(rounds, "EXPIRED", "expired")
+
+
+def _walks_again(patch: pytest.MonkeyPatch) -> None:
+    """What the interrupted run had completed is not believed."""
+    patch.setattr(walking, "plan_walk", lambda *where, **said: plan_walk(*where, **{**said, "carried_on": ()}))
+
+
+# Each with a seed that finds it, or did when this was written: the stories change when their telling does.
+PLANTED: Mapping[str, tuple[Plant, int]] = {
+    "checkpoint before rows": (_checkpoint_before_rows, 1),
+    "dropped page": (_dropped_page, 0),
+    "tombstones after a partial walk": (_tombstones_after_a_partial_walk, 1),
+    "comes too early": (_comes_too_early, 2),
+    "forgets promises": (_forgets_promises, 2),
+    "walks expired accounts": (_walks_expired, 1),
+    "walks again what was complete": (_walks_again, 2),
+}

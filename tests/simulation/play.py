@@ -1,0 +1,294 @@
+"""One story, played: every night a process that may die, and after it the referee and the model have their say."""
+
+import asyncio
+import hashlib
+import json
+import logging
+import tempfile
+import traceback
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from itertools import count
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from pydantic import SecretStr
+from sqlalchemy import Connection
+
+from connectors.sandbox.app import Sandbox
+from connectors.sandbox.contract import ACCOUNT_SCOPE, CATALOG_SCOPE
+from connectors.sandbox.keys import DEMO_KEY
+from connectors.sandbox.settings import SandboxSettings
+from connectors.source.client import ApiClient
+from connectors.warehouse import writer as writing
+from connectors.warehouse.landing import land as real_land
+from connectors.warehouse.writer import open_warehouse
+from flows.pipeline import NothingChosen, RunOrder, RunReport, run_once
+from flows.run import Means
+from flows.slots import Slots
+from models.landing import Landing
+from models.selection import Selection
+from models.walk import WalkState
+from tests.simulation.compare import Snapshot, compare
+from tests.simulation.crashes import Dice, watched
+from tests.simulation.disk import Disk
+from tests.simulation.events import Event, GivenUp, Held, Landed, instant
+from tests.simulation.loop import VirtualLoop, bury, live
+from tests.simulation.model import id_of
+from tests.simulation.referee import WITHIN, Foul, Referee, Session, require
+from tests.simulation.story import Night, Story
+from tests.simulation.transport import Wire
+
+# Long enough for every promise to wait to be over, and once more.
+_QUIET = (Night(hours=60.0), Night())
+_MOST_BYTES = 300_000
+_EVERYTHING = Selection(everything=True)
+_OUTCOMES = "SELECT account_id, surface, outcome, error_code, correlation_id FROM run_outcomes WHERE run_id = '{}'"
+
+
+class ProcessClock:
+    """What a process is told of the time: the monotonic clock begins anew in each."""
+
+    def __init__(self, loop: VirtualLoop) -> None:
+        self._loop = loop
+        self._begun = loop.time()
+
+    def now(self) -> datetime:
+        return instant(self._loop.time())
+
+    def monotonic(self) -> float:
+        return self._loop.time() - self._begun
+
+    async def sleep(self, seconds: float) -> None:
+        # Less would be lost in the sum: time that does not pass is waited for without end.
+        await asyncio.sleep(max(seconds, 1e-6))
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A row of the ledger."""
+
+    run_id: str
+    kind: str
+    selection: str | None
+    state: str
+    started_at: datetime
+    carries_on: str | None
+    published: bool
+
+
+def night_of(id_: str) -> int:
+    """The night in which an id was made."""
+    return int(id_.partition("-")[0])
+
+
+@dataclass
+class Player:
+    """Plays a story in a folder."""
+
+    story: Story
+    disk: Disk
+    referee: Referee = field(default_factory=Referee)
+    now: float = 3600.0
+    runs: list[Run] = field(default_factory=list)
+    nights: int = 0
+    ended: int = 0
+    trace: Any = field(default_factory=hashlib.sha256)
+
+    def __post_init__(self) -> None:
+        world = self.story.world
+        settings = SandboxSettings(
+            seed=world.seed,
+            accounts=world.accounts,
+            posts=world.posts,
+            stories=world.stories,
+            change_every=world.change_every,
+            shape=world.shape,
+            log_size=0,
+        )
+        self._loop: VirtualLoop | None = None
+        self.sandbox = Sandbox(settings, clock=self._time, sleep=asyncio.sleep)
+        self._log: list[Event] = []
+        self._pending: list[Event] = []
+
+    def _time(self) -> float:
+        return self._loop.time() if self._loop else self.now
+
+    def play(self) -> None:
+        """Play all nights, then quiet ones, the last of which must end complete. Raises Foul, or what a run raised."""
+        nights = self.story.nights
+        for number, night in enumerate(nights):
+            self._play(number, night)
+        for number, night in enumerate(_QUIET, start=len(nights)):
+            report = self._play(number, night)
+            require(report is not None and report.state == "complete", f"a quiet night ended {report}")
+            self._compare_with_the_service()
+
+    def _play(self, number: int, night: Night) -> RunReport | None:
+        self.nights += 1
+        self._set_stage(night)
+        self.now += night.hours * 3600
+        random = Random(f"{self.story.seed} {number}")
+        step = night.crash.nth if night.crash and night.crash.where == "step" else None
+        self._loop = loop = VirtualLoop(self.now, random, dies_at=step)
+        self._log, self._pending = [], []
+        session_begun = instant(self.now)
+
+        def on_death() -> None:
+            loop.die()
+            self.disk.salvage()
+
+        dice = Dice(night.crash, on_death)
+        report = None
+        with self.disk.opened(self._look) as writer, pytest.MonkeyPatch.context() as patch:
+            patch.setattr(writing, "writer", writer)
+            patch.setattr(writing, "land", self._landing)
+            try:
+                with watched(dice, self._committed):
+                    report = live(loop, self._process(loop, number, night, random))
+                if report is None and not dice.dead:
+                    self.disk.salvage()
+            except NothingChosen:
+                require(not self.referee.present(), "nothing was chosen of something")
+            finally:
+                self.now, log = loop.time(), list(self._log)
+                bury(loop)
+        for event in log:
+            self.trace.update(repr(event).encode())
+        self._judge(Session(number, "backfill" if night.backfill else "sync", session_begun), log, report)
+        return report
+
+    def _set_stage(self, night: Night) -> None:
+        sandbox = self.sandbox
+        sandbox.night += night.advance
+        sandbox.faults.replace(night.faults)
+        sandbox.limiter.configure({CATALOG_SCOPE: night.catalogue_limit, ACCOUNT_SCOPE: night.account_limit})
+        if night.forgets_cursors:
+            sandbox.cursors.forget()
+
+    def _look(self, connection: Connection) -> None:
+        rows = connection.exec_driver_sql(
+            "SELECT run_id, kind, selection, state, started_at, carries_on, published_at IS NOT NULL FROM core.runs"
+            " ORDER BY started_at DESC"
+        ).all()
+        # Which of two threads is first would be chance.
+        connection.exec_driver_sql("SET threads = 1")
+        connection.rollback()
+        self.runs = [Run(*row) for row in rows]
+
+    def _landing(self, connection: Connection, landings: Sequence[Landing], *, after: int) -> int:
+        self._pending = [event for landing in landings for event in self._events(landing)]
+        return real_land(connection, landings, after=after)
+
+    def _events(self, landing: Landing) -> Iterator[Event]:
+        now = self._time()
+        if landing.page is not None:
+            yield Landed(now, landing.page.correlation_id)
+        if landing.checkpoint is not None and landing.checkpoint.state is WalkState.ABANDONED:
+            where = landing.checkpoint.partition
+            yield GivenUp(now, (where.account_id, where.surface))
+        if landing.hold is not None:
+            yield Held(now, landing.hold.scope)
+
+    def _committed(self) -> None:
+        self._log += self._pending
+        self._pending = []
+
+    def _judge(self, session: Session, log: list[Event], report: RunReport | None) -> None:
+        session.chain = self._chain(session)
+        self.referee.begin(session)
+        self.referee.follow(session, log)
+        if report is None:
+            if self.disk.snapshot.exists():
+                Snapshot(self.disk.snapshot).close()
+            return
+        self.ended += 1
+        snapshot = Snapshot(self.disk.snapshot)
+        try:
+            rows = snapshot.rows(_OUTCOMES.format(report.run_id))
+            outcomes = {(account, surface): (kind, code, trace) for account, surface, kind, code, trace in rows}
+            require(len(rows) == len(outcomes), "a partition has two outcomes")
+            self.referee.judge(session, outcomes, report.state)
+            carried_on = [night_of(run_id) for run_id in report.carried_on]
+            require(carried_on == session.chain, f"the run carries on {carried_on}, and should {session.chain}")
+            compare(self.referee.model, snapshot)
+        finally:
+            snapshot.close()
+        self.trace.update(repr((report.state, sorted(rows, key=repr))).encode())
+
+    def _chain(self, session: Session) -> list[int]:
+        """The nights that a run takes over, newest first, by what the ledger said when it began."""
+        selection = None if session.lane == "sync" else str(_EVERYTHING)
+        runs = {run.run_id: run for run in self.runs if (run.kind, run.selection) == (session.lane, selection)}
+        run = next(iter(runs.values()), None)
+        chain: list[Run] = []
+        while run is not None and (run.state in ("running", "interrupted") or not run.published):
+            chain.append(run)
+            run = runs.get(run.carries_on or "")
+        if not chain or session.begun - chain[-1].started_at > WITHIN:
+            return []
+        return [night_of(run.run_id) for run in chain]
+
+    def _compare_with_the_service(self) -> None:
+        """What a quiet night has left must be what the service shows, but for what is gone in doubt."""
+        model, night = self.referee.model, self.sandbox.night
+        shown = {account.id: account.status for account in self.sandbox.catalogue.accounts(night)}
+        require(self.referee.present() == shown, "the accounts are not those of the service")
+        truth = {
+            (account.id, surface, str(id_of(json.loads(item))))
+            for account, surface, item in self.sandbox.catalogue.truth(night)
+            if account.status == "active"
+        }
+        held = {key for key, row in model.media.items() if row["removed_at"] is None and shown.get(key[0]) == "active"}
+        require(held - model.missing.keys() == truth, "the media are not those of the service")
+
+    async def _process(self, loop: VirtualLoop, number: int, night: Night, random: Random) -> RunReport:
+        clock = ProcessClock(loop)
+        ids = count(1)
+        wire = Wire(self.sandbox, random, self._log, slowest=night.latency, turns=night.turns)
+        client = ApiClient(
+            "http://127.0.0.1", SecretStr(DEMO_KEY), clock=clock, transport=wire, max_body_bytes=_MOST_BYTES
+        )
+        warehouse = open_warehouse(self.disk.warehouse, "a simulation", now=clock.now(), fold_bytes=night.fold_bytes)
+        selection = _EVERYTHING if night.backfill else None
+        order = RunOrder(self.disk.snapshot, WITHIN, "simulated", selection=selection)
+        async with warehouse as opened, client:
+            means = Means(
+                send=client.send,
+                warehouse=opened,
+                clock=clock,
+                random=random.random,
+                new_id=lambda: f"{number}-{next(ids)}",
+                slots=Slots(night.places),
+                page_size=night.page_size,
+                max_wait=night.max_wait,
+            )
+            return await run_once(order, means)
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """How a story ended: `trace` is the same whenever it is played, and `foul` is None when all was well."""
+
+    story: Story
+    nights: int
+    ended: int
+    trace: str
+    foul: str | None = None
+
+
+def play(story: Story) -> Played:
+    """Play a story on a disk of its own."""
+    logging.disable()
+    home = "/dev/shm" if Path("/dev/shm").is_dir() else None
+    with tempfile.TemporaryDirectory(prefix="simulation-", dir=home) as folder:
+        player = Player(story, Disk(Path(folder)))
+        foul = None
+        try:
+            player.play()
+        except Exception as error:  # noqa: BLE001 - whatever it is, this seed has found it
+            foul = "".join(traceback.format_exception(error)[-2:]) if not isinstance(error, Foul) else f"{error}"
+        return Played(story, player.nights, player.ended, player.trace.hexdigest(), foul)

@@ -1,0 +1,226 @@
+"""How a run must behave towards the service, whatever befalls it, and what its ledger must say in the end."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from email.utils import parsedate_to_datetime
+
+from tests.simulation.events import (
+    CATALOGUE,
+    SURFACES,
+    Event,
+    GivenUp,
+    Got,
+    Held,
+    Landed,
+    Lost,
+    Partition,
+    Sent,
+    instant,
+    scope_of,
+)
+from tests.simulation.model import Model, Walk, is_account, parsed
+
+WITHIN = timedelta(hours=12)
+_JUST = 1e-5
+
+
+class Foul(AssertionError):  # noqa: N818 - what it is called in a game
+    """A rule was broken."""
+
+
+def require(holds: object, message: str) -> None:
+    """Raise Foul unless something holds."""
+    if not holds:
+        raise Foul(message)
+
+
+@dataclass
+class Session:
+    """What the referee knows of one process: `chain` are the nights it carries on."""
+
+    number: int
+    lane: str
+    begun: datetime
+    chain: Sequence[int] = ()
+    listed: dict[str, str] = field(default_factory=dict)
+    in_flight: dict[str, Sent] = field(default_factory=dict)
+    promised: dict[str, float] = field(default_factory=dict)
+    first_asked: dict[Partition, float] = field(default_factory=dict)
+    answers: dict[str, Got] = field(default_factory=dict)
+    heard: list[Got] = field(default_factory=list)
+
+
+@dataclass
+class Referee:
+    """Follows every event of every night, and tells the model what landed."""
+
+    model: Model = field(default_factory=Model)
+    walks: dict[tuple[Partition, str], Walk] = field(default_factory=dict)
+    promises: dict[str, float] = field(default_factory=dict)
+
+    def present(self) -> dict[str, str]:
+        """The accounts in the catalogue, as far as is known, and their status."""
+        accounts = self.model.accounts.items()
+        return {account_id: row["status"] for account_id, row in accounts if row["removed_at"] is None}
+
+    def begin(self, session: Session) -> None:
+        """A process begins. What a walk of the catalogue that goes on has listed is this run's, too."""
+        if session.lane == "backfill":
+            session.listed = self.present()
+            return
+        walk = self.walks.get((CATALOGUE, session.lane))
+        if walk is None or session.begun - walk.started > WITHIN:
+            return
+        if not walk.given_up and (not walk.over or walk.ended_in in session.chain):
+            for account_id, row in self.model.accounts.items():
+                if row["walk"] is walk:
+                    session.listed[account_id] = row["status"]
+
+    def follow(self, session: Session, log: Collection[Event]) -> None:
+        """Judge what happened in a night."""
+        for event in log:
+            match event:
+                case Sent():
+                    self._sent(session, event)
+                case Got():
+                    self._got(session, event)
+                case Lost():
+                    session.in_flight.pop(scope_of(event.partition), None)
+                case Landed():
+                    self._landed(session, event)
+                case GivenUp():
+                    self.walks[event.partition, session.lane].given_up = True
+                case Held():
+                    told = session.promised.get(event.scope, 0.0)
+                    self.promises[event.scope] = max(self.promises.get(event.scope, 0.0), told)
+
+    def _sent(self, session: Session, sent: Sent) -> None:
+        scope = scope_of(sent.partition)
+        require(scope not in session.in_flight, f"two requests at once of {scope}")
+        session.in_flight[scope] = sent
+        until = max(session.promised.get(scope, 0.0), self.promises.get(scope, 0.0))
+        require(sent.at >= until - _JUST, f"{scope} was asked {until - sent.at:.3f} s before it may be")
+        if sent.partition != CATALOGUE:
+            status = session.listed.get(sent.partition[0])
+            require(status is not None, f"{sent.partition} was asked for and is not listed")
+            require(status == "active", f"{sent.partition} was asked for though its token has expired")
+        walk = self.walks.get((sent.partition, session.lane))
+        if sent.cursor is None:
+            if walk is not None:
+                require(self._may_begin(session, walk, sent), f"{sent.partition} is walked anew, and need not be")
+            session.first_asked.setdefault(sent.partition, sent.at)
+        else:
+            require(walk is not None and walk.following == sent.cursor, f"{sent} is not what comes next")
+
+    def _may_begin(self, session: Session, walk: Walk, sent: Sent) -> bool:
+        if walk.dead or walk.given_up:
+            return True
+        if not walk.over:
+            return session.lane == "backfill" and walk.night not in {session.number, *session.chain}
+        dated = instant(sent.at) - walk.started > WITHIN and walk.begun_in < session.number
+        return dated or walk.ended_in not in {session.number, *session.chain}
+
+    def _got(self, session: Session, got: Got) -> None:
+        scope = scope_of(got.partition)
+        session.in_flight.pop(scope, None)
+        session.heard.append(got)
+        if got.correlation_id:
+            session.answers[got.correlation_id] = got
+        if got.status == 429 and (seconds := _retry_after(got)) is not None:
+            session.promised[scope] = max(session.promised.get(scope, 0.0), got.at + seconds)
+        walk = self.walks.get((got.partition, session.lane))
+        if walk is None or got.cursor is None:
+            return
+        refused = got.status == 422 and b"api_invalid_cursor" in got.body
+        round_ = got.status == 200 and got.whole and _following(got.body) in {*walk.cursors, got.cursor}
+        walk.dead = walk.dead or refused or round_
+
+    def _landed(self, session: Session, landed: Landed) -> None:
+        got = session.answers.get(landed.correlation_id or "")
+        require(got is not None, f"a page landed that never arrived: {landed}")
+        assert got is not None
+        require(got.status == 200 and got.whole, f"no page landed as one: {got}")
+        walk = self.walks.get((got.partition, session.lane))
+        if got.cursor is None:
+            first = instant(session.first_asked.pop(got.partition))
+            walk = self.walks[got.partition, session.lane] = Walk(first, session.number, session.number)
+        assert walk is not None
+        require(
+            walk.following == got.cursor and not walk.over, f"{got.partition}: a page is missing before {got.cursor}"
+        )
+        page = parsed(got.body)
+        # What began too long ago lists who was there then; it is walked anew at once.
+        if got.partition == CATALOGUE and session.begun - walk.started <= WITHIN:
+            for item in page["items"]:
+                if is_account(item):
+                    session.listed.setdefault(item["id"], item["status"])
+        walk.pages += 1
+        walk.night = session.number
+        walk.following = page["next_cursor"]
+        walk.cursors.add(str(walk.following))
+        self.model.land(walk, got.partition, got.body, instant(got.at))
+        if walk.following is None:
+            walk.over, walk.ended_in = True, session.number
+
+    def owed(self, session: Session) -> dict[Partition, str]:
+        """What became of each partition of a run: complete, skipped, or left."""
+        surfaces = {(one, surface) for one in session.listed for surface in SURFACES}
+        partitions = surfaces if session.lane == "backfill" else {CATALOGUE, *surfaces}
+        return {partition: self._became(session, partition) for partition in partitions}
+
+    def _became(self, session: Session, partition: Partition) -> str:
+        if partition != CATALOGUE and session.listed[partition[0]] != "active":
+            return "skipped"
+        walk = self.walks.get((partition, session.lane))
+        done = walk is not None and walk.over and walk.ended_in in {session.number, *session.chain}
+        dated = walk is not None and session.begun - walk.started > WITHIN and walk.ended_in == session.number
+        return "complete" if done and not dated else "left"
+
+    def judge(
+        self, session: Session, outcomes: Mapping[Partition, tuple[str, str | None, str | None]], state: str
+    ) -> None:
+        """Hold a run's ledger to account: outcome, error code and correlation id by partition, and its state."""
+        owed = self.owed(session)
+        require(outcomes.keys() == owed.keys(), f"outcomes of {outcomes.keys() ^ owed.keys()} are missing or too many")
+        stops = {got.correlation_id for got in session.heard if _stops(got)}
+        for partition, (kind, code, trace) in outcomes.items():
+            if owed[partition] == "left":
+                require(
+                    kind in ("deferred", "denied", "not_found", "failed"), f"{partition} is {kind}, and was not walked"
+                )
+                require(code, f"{partition} is {kind}, and nobody knows why")
+                known = trace is None or trace in session.answers
+                require(known, f"{partition} is {kind} because of an answer that never came: {trace}")
+            else:
+                require(kind == owed[partition], f"{partition} is {kind}, and should be {owed[partition]}")
+        kinds = {kind for kind, _, _ in outcomes.values()}
+        if stops:
+            expected = "failed"
+        elif kinds <= {"complete", "skipped"}:
+            expected = "complete"
+        else:
+            expected = "partial" if kinds & {"complete", "deferred"} else "failed"
+        require(state == expected, f"the run is {state}, and should be {expected} with {sorted(kinds)}")
+
+
+def _following(body: bytes) -> str | None:
+    try:
+        cursor = parsed(body)["next_cursor"]
+    except (ValueError, KeyError, TypeError):
+        return None
+    return cursor if isinstance(cursor, str) else None
+
+
+def _retry_after(got: Got) -> float | None:
+    text = got.headers.get("retry-after", "")
+    if text.isdigit():
+        return float(text)
+    try:
+        return max(0.0, (parsedate_to_datetime(text) - instant(got.at)).total_seconds())
+    except ValueError:
+        return None
+
+
+def _stops(got: Got) -> bool:
+    return got.status in (400, 401, 413, 415) or b"api_scope_denied" in got.body

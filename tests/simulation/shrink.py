@@ -1,0 +1,58 @@
+"""The shortest story that still goes wrong: greedily fewer nights, fewer faults, a smaller world."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from tests.simulation.story import Night, Story, World
+
+_PLAIN = Night()
+_NAMES = [name for name in Night.__slots__ if name != "faults"]
+
+
+def _without_nights(story: Story) -> Iterator[Story]:
+    for number in reversed(range(len(story.nights))):
+        yield replace(story, nights=story.nights[:number] + story.nights[number + 1 :])
+
+
+def _smaller_worlds(world: World) -> Iterator[World]:
+    if world.accounts > 1:
+        yield replace(world, accounts=world.accounts - 1)
+    for name in ("posts", "stories", "change_every"):
+        if getattr(world, name):
+            yield replace(world, **{name: getattr(world, name) // 2})
+    if world.shape != "graph":
+        yield replace(world, shape="graph")
+
+
+def _plainer(night: Night) -> Iterator[Night]:
+    for place in range(len(night.faults)):
+        yield replace(night, faults=night.faults[:place] + night.faults[place + 1 :])
+    for name in _NAMES:
+        if getattr(night, name) != getattr(_PLAIN, name):
+            yield replace(night, **{name: getattr(_PLAIN, name)})
+
+
+def simpler(story: Story) -> Iterator[Story]:
+    """Every story that is simpler by one thing, the boldest first."""
+    yield from _without_nights(story)
+    for world in _smaller_worlds(story.world):
+        yield replace(story, world=world)
+    for number, night in enumerate(story.nights):
+        for plainer in _plainer(night):
+            yield replace(story, nights=(*story.nights[:number], plainer, *story.nights[number + 1 :]))
+
+
+def shrink(story: Story, fails: Callable[[Story], bool], *, plays: int = 60) -> Story:
+    """Return the shortest story found that still fails, trying at most so many."""
+    tried = 0
+    begin = True
+    while begin:
+        begin = False
+        for candidate in simpler(story):
+            if tried == plays:
+                return story
+            tried += 1
+            if fails(candidate):
+                story, begin = candidate, True
+                break
+    return story

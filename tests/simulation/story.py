@@ -1,0 +1,187 @@
+"""A story: nights as data, all of it drawn from one seed before anything is played."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields, is_dataclass, replace
+from random import Random
+
+from connectors.sandbox.contract import ERRORS
+from connectors.sandbox.rules import Action, Rule
+from connectors.sandbox.settings import SHAPES, RateLimit
+from connectors.sandbox.tampering import MALFORMED, TAMPERINGS
+from tests.simulation.crashes import Crash
+
+# What ends a whole run comes seldom: a night that is over at its first request shows little.
+_STOPS = (
+    "api_unauthorized",
+    "api_scope_denied",
+    "api_invalid_json",
+    "api_body_too_large",
+    "api_unsupported_media_type",
+)
+_OTHERS = tuple(code for code in ERRORS if code not in _STOPS)
+_DATE = "Sun, 02 Mar 2025 07:28:00 GMT"
+_WAITS: tuple[int | str | None, ...] = (None, 1, 1, 5, 30, 30, 400, 4000, 90_000, _DATE, "soon", 0)
+_HOURS = (0.01, 0.5, 3.0, 13.0, 24.0, 24.0, 24.0, 24.0, 60.0)
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """What the service holds."""
+
+    seed: int
+    accounts: int
+    posts: int
+    stories: int
+    change_every: int
+    shape: str
+
+
+@dataclass(frozen=True, slots=True)
+class Night:
+    """One process: when it begins after the last one, what befalls it, and where it dies, if it does.
+
+    `advance` is by how many nights the service moved on meanwhile, `turns` at which requests it does so amid the run.
+    """
+
+    hours: float = 24.0
+    advance: int = 1
+    faults: tuple[Rule, ...] = ()
+    turns: tuple[int, ...] = ()
+    catalogue_limit: RateLimit | None = None
+    account_limit: RateLimit | None = None
+    forgets_cursors: bool = False
+    crash: Crash | None = None
+    page_size: int = 3
+    places: int = 4
+    max_wait: float = 3600.0
+    latency: float = 0.2
+    fold_bytes: int = 16 * 1024 * 1024
+    backfill: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Story:
+    """A world and its nights; `seed` also draws everything that happens while it is played."""
+
+    seed: int
+    world: World
+    nights: tuple[Night, ...]
+
+    def told(self) -> str:
+        """Return the story for a person."""
+        lines = [f"seed {self.seed}: {_said(self.world)}"]
+        lines += [f"  night {number}: {_said(night)}" for number, night in enumerate(self.nights)]
+        return "\n".join(lines)
+
+
+def _said(told: object) -> str:
+    """What is said in a frozen value, but for what is as ever."""
+    if isinstance(told, tuple):
+        return f"[{', '.join(_said(one) for one in told)}]"
+    if not is_dataclass(told):
+        return repr(str(told) if isinstance(told, str) else told)
+    parts = [f"{one.name}={_said(value)}" for one in fields(told) if (value := getattr(told, one.name)) != one.default]
+    return f"{type(told).__name__}({', '.join(parts)})"
+
+
+def _error(draw: Random) -> Action:
+    code = draw.choice(_STOPS) if draw.random() < 0.06 else draw.choice((*_OTHERS, *["rate_limited"] * 6))
+    wait = draw.choice(_WAITS) if code == "rate_limited" or draw.random() < 0.2 else None
+    return Action("error", code=code, retry_after=wait, correlated=draw.random() < 0.9)
+
+
+def _unheard_of(draw: Random) -> Action:
+    status = draw.choice((402, 404, 408, 409, 418, 422, 425, 429, 500, 502, 503, 504, 599))
+    return Action("error", code="api_new_thing", status=status, retry_after=draw.choice((None, None, 2)))
+
+
+def _simple(kind: str) -> Callable[[Random], Action]:
+    return lambda _: Action(kind)
+
+
+_ACTIONS: tuple[Callable[[Random], Action], ...] = (
+    *[_error] * 12,
+    *[_unheard_of] * 3,
+    lambda draw: Action("delay", seconds=draw.choice((0.5, 20.0, 110.0, 130.0))),
+    lambda draw: Action("malformed_account", variant=draw.choice(tuple(MALFORMED))),
+    lambda _: Action("oversize", size=400_000),
+    *(
+        _simple(kind)
+        for kind in (
+            "html_502", "plain_text", "cut", "cut", "reset", "reset", "redirect", "refuse_cursor", "refuse_cursor",
+            "forget_cursors", "forget_cursors", *(name for name in TAMPERINGS if name != "malformed_account"),
+        )
+    ),
+)  # fmt: skip
+
+
+def _rule(draw: Random) -> Rule:
+    rule = Rule(
+        draw.choice(_ACTIONS)(draw),
+        operation=draw.choice(("accounts", "media", "media", "any")),
+        surface=None,
+        first_page=draw.choice((None, None, None, True, False)),
+        times=draw.choice((1, 1, 1, 2, 3, 7, None)),
+    )
+    if rule.action.kind == "empty_page":
+        # Each leads to another: without a bound the walk would go on until the cursors have gone round.
+        rule = replace(rule, times=3)
+    if rule.operation == "media" and draw.random() < 0.4:
+        rule = replace(rule, surface=draw.choice(("posts", "stories")))
+    match draw.randrange(3):
+        case 0:
+            return replace(rule, nth=draw.randint(1, 4))
+        case 1:
+            return replace(rule, every=draw.randint(1, 3))
+        case _:
+            return replace(rule, probability=draw.choice((0.1, 0.3, 0.7)))
+
+
+def _crash(draw: Random) -> Crash:
+    where = draw.choice(("step", "step", "statement", "statement", "before commit", "after commit"))
+    match where:
+        case "step":
+            return Crash("step", int(draw.expovariate(1 / 250)) + 1)
+        case "statement":
+            return Crash("statement", draw.randint(1, 420))
+        case "before commit":
+            return Crash("before commit", draw.randint(1, 25))
+        case _:
+            return Crash("after commit", draw.randint(1, 25))
+
+
+def _night(draw: Random) -> Night:
+    stormy = draw.random() < 0.75
+    return Night(
+        hours=draw.choice(_HOURS),
+        advance=draw.choice((0, 1, 1, 1, 2)),
+        faults=tuple(_rule(draw) for _ in range(draw.choice((1, 1, 2, 3, 5)))) if stormy else (),
+        turns=tuple(draw.randint(2, 20) for _ in range(draw.choice((0, 0, 0, 1, 2)))),
+        catalogue_limit=RateLimit(draw.randint(1, 3), draw.choice((2.0, 50.0, 2000.0)))
+        if draw.random() < 0.1
+        else None,
+        account_limit=RateLimit(draw.randint(1, 4), draw.choice((2.0, 50.0, 2000.0))) if draw.random() < 0.15 else None,
+        forgets_cursors=draw.random() < 0.1,
+        crash=_crash(draw) if draw.random() < 0.5 else None,
+        page_size=draw.choice((1, 2, 2, 3, 3, 50)),
+        places=draw.choice((1, 2, 4)),
+        max_wait=draw.choice((0.0, 20.0, 3600.0, 3600.0, 200_000.0)),
+        latency=draw.choice((0.0, 0.05, 1.0, 20.0)),
+        fold_bytes=2_000 if draw.random() < 0.1 else 16 << 20,
+        backfill=draw.random() < 0.12,
+    )
+
+
+def tell(seed: int, nights: int = 8) -> Story:
+    """Return the story of a seed."""
+    draw = Random(f"gramhouse simulation {seed}")
+    accounts = draw.randint(1, 4)
+    world = World(
+        seed=draw.randrange(1 << 20),
+        accounts=accounts,
+        posts=draw.choice((0, 2, 4, 4, 8)),
+        stories=draw.choice((0, 1, 1, 2)),
+        change_every=draw.choice((0, max(1, accounts), max(2, accounts))),
+        shape=draw.choice((*SHAPES, "graph", "mixed")),
+    )
+    return Story(seed, world, tuple(_night(draw) for _ in range(nights)))

@@ -1,0 +1,102 @@
+"""The sandbox, asked without sockets: its ASGI application is called, and every answer that arrived is written down."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from random import Random
+from urllib.parse import parse_qs, unquote
+
+import aiohttp
+import httpx
+
+from connectors.sandbox.app import Sandbox
+from tests.simulation.events import CATALOGUE, Event, Got, Lost, Partition, Sent
+
+
+class _Stream(httpx.AsyncByteStream):
+    def __init__(self, body: bytes, *, whole: bool) -> None:
+        self._body = body
+        self._whole = whole
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        yield self._body
+        if not self._whole:
+            message = "the body ended early"
+            raise aiohttp.ClientPayloadError(message)
+
+
+def asked(request: httpx.Request) -> tuple[Partition, str | None]:
+    """What a request asks for: partition and cursor."""
+    path, _, query = request.url.raw_path.decode().partition("?")
+    said = {name: values[0] for name, values in parse_qs(query).items()}
+    parts = path.split("/")
+    partition = CATALOGUE if len(parts) == 4 else (unquote(parts[4]), said.get("surface", ""))
+    return partition, said.get("cursor")
+
+
+class Wire(httpx.AsyncBaseTransport):
+    """What lies between a client and the sandbox. Each way takes its time, drawn from `random`.
+
+    `turns` are the requests at which the service moves on to its next night.
+    """
+
+    def __init__(
+        self, sandbox: Sandbox, random: Random, log: list[Event], *, slowest: float, turns: Sequence[int]
+    ) -> None:
+        self._sandbox = sandbox
+        self._random = random
+        self._slowest = slowest
+        self._turns = turns
+        self._log = log
+        self._sent = 0
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        clock = asyncio.get_running_loop().time
+        partition, cursor = asked(request)
+        self._sent += 1
+        self._sandbox.night += self._turns.count(self._sent)
+        self._log.append(Sent(clock(), partition, cursor))
+        try:
+            await asyncio.sleep(self._random.random() * self._slowest)
+            status, headers, body, whole = await self._ask(request)
+            await asyncio.sleep(self._random.random() * self._slowest)
+        except asyncio.CancelledError:
+            self._log.append(Lost(clock(), partition))
+            raise
+        self._log.append(Got(clock(), partition, cursor, status, headers, body, whole))
+        if status == 0:
+            message = "the sandbox reset this connection, by script"
+            raise ConnectionResetError(message)
+        return httpx.Response(status, headers=headers, stream=_Stream(body, whole=whole))
+
+    async def _ask(self, request: httpx.Request) -> tuple[int, dict[str, str], bytes, bool]:
+        path, _, query = request.url.raw_path.partition(b"?")
+        scope = {
+            "type": "http",
+            "method": request.method,
+            "path": unquote(path.decode()),
+            "raw_path": path,
+            "query_string": query,
+            "headers": [(name.lower(), value) for name, value in request.headers.raw],
+        }
+        status = 0
+        headers: dict[str, str] = {}
+        pieces: list[bytes] = []
+
+        async def receive() -> dict[str, object]:
+            return {"type": "http.request", "body": b"", "more_body": False}
+
+        async def send(message: dict[str, object]) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = int(str(message["status"]))
+                found: list[tuple[bytes, bytes]] = message["headers"]  # type: ignore[assignment]
+                headers.update({name.decode(): value.decode() for name, value in found})
+            else:
+                pieces.append(bytes(message["body"]))  # type: ignore[call-overload]
+
+        try:
+            await self._sandbox(scope, receive, send)  # type: ignore[arg-type]
+        except ConnectionResetError:
+            return 0, {}, b"", False
+        body = b"".join(pieces)
+        return status, headers, body, len(body) == int(headers.get("content-length", len(body)))

@@ -1,0 +1,20 @@
+"""One seed in a process of its own."""
+
+import sys
+
+
+def try_seed(seed: int, nights: int) -> tuple[int, int, str | None]:
+    """Play a seed; return its nights, those whose run ended, and, when it went wrong, what to tell."""
+    # DuckDB's client would import it, which takes a second in each process (docs/decisions/0004).
+    sys.modules.setdefault("pandas", None)  # type: ignore[arg-type]
+    from tests.simulation.play import play  # noqa: PLC0415
+    from tests.simulation.shrink import shrink  # noqa: PLC0415
+    from tests.simulation.story import tell  # noqa: PLC0415
+
+    played = play(tell(seed, nights))
+    if played.foul is None:
+        return played.nights, played.ended, None
+    sys.stderr.write(f"seed {seed} went wrong: {played.foul.splitlines()[0]} ... looking for the shortest story\n")
+    shortest = shrink(played.story, lambda story: play(story).foul is not None)
+    foul = play(shortest).foul
+    return played.nights, played.ended, f"{shortest.told()}\n{foul}\n(as first met: {played.foul})"
