@@ -59,7 +59,8 @@ async def _carry_out(options: RunOptions, activity: str, order_of: Callable[[Set
         if watcher is not None:
             watcher.say(line)
 
-    settings = await load_with_credentials(options.chosen())
+    typed = {"base_url": watcher.base_url} if watcher else {}
+    settings = await load_with_credentials({**options.chosen(), **typed})
     order = order_of(settings)
     async with means(settings, activity, say=say) as at_hand, progress(counters, at_hand.clock.sleep):
         report = await run_once(order, at_hand, run_step=as_task, counters=counters, say=say)

@@ -22,13 +22,13 @@ def in_order(surfaces: list[Surface]) -> tuple[Surface, ...]:
 
 
 class RunOptions(BaseModel):
-    """What one run does otherwise than the settings say. The API key is none of it."""
+    """What one run does otherwise than the settings say.
+
+    The API key is none of it; nor is the address, or whoever can start a run could have the key sent to theirs.
+    """
 
     model_config = ConfigDict(extra="forbid")
 
-    base_url: Annotated[
-        str | None, Field(title="Address of the service", description="Such as https://api.example.com.")
-    ] = None
     credentials: Annotated[
         str | None,
         Field(title="Credentials block", description="Name of a block that holds the service's address and key."),

@@ -147,10 +147,10 @@ class Settings(BaseSettings):
             text = self.api_key_file.read_text(encoding="utf-8").strip()
         except (OSError, UnicodeDecodeError) as error:
             why = error.strerror if isinstance(error, OSError) else "it is not text"
-            message = f"GRAMHOUSE_API_KEY_FILE: {self.api_key_file} cannot be read ({why})."
+            message = f"GRAMHOUSE_API_KEY_FILE: the file it names cannot be read ({why})."
             raise SettingsError(message) from None
         if not text:
-            message = f"GRAMHOUSE_API_KEY_FILE: {self.api_key_file} is empty."
+            message = "GRAMHOUSE_API_KEY_FILE: the file it names is empty."
             raise SettingsError(message)
         return SecretStr(text)
 
@@ -208,6 +208,12 @@ class TrackerUnreachable(Exception):  # noqa: N818 - a state of the server, not 
 def prefect_api_url() -> str | None:
     """Return the address of the Prefect API that runs are tracked by, if one is configured."""
     return os.environ.get("PREFECT_API_URL") or None
+
+
+def no_proxy() -> str:
+    """Return whom no proxy stands before, as this process was told, and this machine, which never has one."""
+    told = os.environ.get("NO_PROXY") or os.environ.get("no_proxy") or ""
+    return ",".join([*filter(None, [told]), "127.0.0.1", "localhost"])
 
 
 def environment(**changes: str) -> dict[str, str]:

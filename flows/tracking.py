@@ -20,12 +20,13 @@ class Watcher:
     """Whoever watches from outside the flow run.
 
     `begun` is called inside it, before any of its work; `say` with lines for a person. `ended` is what the body came
-    to, whatever becomes of Prefect.
+    to, whatever becomes of Prefect. `base_url` is the service's address, where it was typed.
     """
 
     counters: Counters
     begun: Callable[[], None]
     say: Say
+    base_url: str | None = None
     ended: RunReport | BaseException | None = None
 
 

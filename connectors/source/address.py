@@ -1,7 +1,11 @@
 """Which addresses may be given the key."""
 
 import ipaddress
+import re
 from urllib.parse import SplitResult, urlsplit
+
+# What every parser takes for a host: a name, or an address, and a port.
+_HOST = re.compile(r"([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]*)?")
 
 
 def check_base_url(url: str) -> str:
@@ -31,6 +35,7 @@ def _problem(url: str) -> str | None:
         "must begin with https://": parts.scheme not in {"https", "http"},
         "names no host": not parts.hostname,
         "must hold no user name and no password": "@" in parts.netloc,
+        "names a host that is none": not _HOST.fullmatch(parts.netloc),
         "must hold no query and no fragment": "?" in url or "#" in url,
         "must hold no . or .. in its path": not {".", ".."}.isdisjoint(parts.path.split("/")),
         "must use https: http is for this machine alone": parts.scheme == "http" and not _is_loopback(parts),

@@ -1,6 +1,7 @@
 """The one door to the network: a request leaves, a page or an ApiError comes back."""
 
 import asyncio
+import re
 import ssl
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
@@ -72,6 +73,7 @@ class ApiClient:
         self._base_url = check_base_url(base_url)
         self._api_key = api_key
         self._headers = _headers(api_key)
+        self._repeated = _spellings(api_key)
         self._clock = clock
         self._transport = transport or _aiohttp_transport(concurrency, certificates)
         self._timeout = timeout or Timeouts()
@@ -130,13 +132,14 @@ class ApiClient:
         return body.whole()
 
     def _read(self, request: ApiRequest, answer: httpx.Response, body: bytes) -> Response:
-        headers = dict(answer.headers)
+        # What a refusal says is shown and kept, as are some headers of any answer; a proxy may repeat what it refused.
+        headers = {name: self._hide(value) for name, value in answer.headers.items()}
         if answer.status_code != 200:
-            # What a refusal says is shown and kept, and a proxy may well repeat what it refused.
-            key = self._api_key.get_secret_value()
-            body = body.replace(key.encode(), b"***")
-            headers = {name: value.replace(key, "***") for name, value in headers.items()}
+            body = self._repeated.sub(b"***", body)
         return read_response(request, answer.status_code, headers, body, now=self._clock.now())
+
+    def _hide(self, text: str) -> str:
+        return self._repeated.sub(b"***", text.encode(errors="surrogateescape")).decode(errors="surrogateescape")
 
     def _failure(self, request: ApiRequest, error: Exception, answer: httpx.Response | None) -> ApiError:
         cause = error.__cause__ if isinstance(error.__cause__, aiohttp.ClientError | OSError) else error
@@ -145,7 +148,7 @@ class ApiClient:
         return trouble(
             request.operation,
             code,
-            text.replace(self._api_key.get_secret_value(), "***"),
+            self._hide(text),
             status=answer.status_code if answer else None,
             correlation_id=read_correlation_id(answer.headers) if answer else None,
         )
@@ -156,6 +159,13 @@ def _code(cause: BaseException, *, begun: bool) -> str:
         return "body_too_large_response"
     code = next(code for kinds, code in _CODES if isinstance(cause, kinds))
     return "cut_body" if begun and code != "timeout" else code
+
+
+def _spellings(api_key: SecretStr) -> re.Pattern[bytes]:
+    """Match the key as it may be repeated: plain, or with any of its characters escaped as in JSON or in a URL."""
+    key = api_key.get_secret_value()
+    either = (rf"(?:\\{{0,4}}{re.escape(char)}|(?i:\\{{1,4}}u{ord(char):04x}|%(?:25)?{ord(char):02x}))" for char in key)
+    return re.compile("".join(either).encode())
 
 
 def _headers(api_key: SecretStr) -> dict[str, str]:

@@ -191,6 +191,8 @@ def _write(connection: Connection, folder: Path, state: Archived) -> None:
         rows = f"SELECT {number} AS fold, {_row()} {landings} WHERE {_DAY} = '{day}' ORDER BY seq"
         copy = f"COPY ({rows}) TO {literal(str(draft))} (FORMAT parquet, COMPRESSION zstd, USE_TMP_FILE false)"
         try:
+            # COPY would follow a link.
+            draft.unlink(missing_ok=True)
             connection.exec_driver_sql(copy)
             sync(draft)
             draft.replace(path)

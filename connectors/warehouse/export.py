@@ -165,7 +165,7 @@ def _export_table(db: DuckDBPyConnection, files: Path, name: str, kind: str, com
         expression for expression, column in readings if not (partitioned and column.name == "surface")
     )
     query = f"SELECT {selected} FROM main.{_name(name)}"  # noqa: S608 - quoted
-    stem = quote(name, safe="")
+    stem = quote(name, safe="").replace(".", "%2E")
     if partitioned:
         written = [
             _copy(

@@ -93,7 +93,6 @@ def backfill(
     those of `gramhouse sync`; 0 also when there is nothing to walk.
     """
     chosen = {
-        "base_url": base_url,
         "warehouse": warehouse,
         "snapshot": snapshot,
         "concurrency": concurrency,
@@ -102,7 +101,7 @@ def backfill(
         "busy_wait": busy_wait,
     }
     surfaces = to_surfaces(surface)
-    settings = load(**chosen)
+    settings = load(**chosen, base_url=base_url)
     from flows.choosing import chosen_now
     from flows.cli.running import carry_out, speak_up
     from flows.means import order
@@ -133,6 +132,7 @@ def backfill(
             settings,
             lambda _: order(settings, selection=selection, reason=reason),
             what="backfill",
+            base_url=base_url,
             as_json=as_json,
         )
     except NothingChosen as nothing:

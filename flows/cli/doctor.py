@@ -121,7 +121,7 @@ def _snapshot(settings: Settings) -> Finding:
         return Finding("snapshot", "bad", str(error))
     except QueryError:
         at = None
-    if at is None:
+    if not isinstance(at, datetime):
         return Finding(
             "snapshot", "bad", f"{settings.snapshot} is no snapshot of gramhouse: `gramhouse publish` makes it."
         )

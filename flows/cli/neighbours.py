@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, suppre
 from dataclasses import dataclass
 from pathlib import Path
 
-from flows.settings import environment
+from flows.settings import environment, no_proxy
 
 _PATIENCE = 90.0
 _GRACE = 10.0
@@ -178,11 +178,21 @@ def sandbox(folder: Path, port: int, *options: str) -> AbstractContextManager[Ne
     return _server("the sandbox", arguments, port=port, health="/openapi.json", log=folder / "sandbox.log", env={})
 
 
+def private(folder: Path) -> None:
+    """Make a folder that only its owner looks into: Prefect's database holds secrets, and the key to them."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with suppress(PermissionError):
+        folder.chmod(0o700)
+
+
 def prefect_environment(folder: Path, port: int) -> dict[str, str]:
     """Return what a Prefect server is told, that keeps all it has in a folder and calls nobody."""
     return {
         **PREFECT_QUIET,
+        "NO_PROXY": no_proxy(),
         "PREFECT_HOME": str(folder.resolve()),
+        # It has no login, and by default answers every web page that a browser on this machine shows.
+        "PREFECT_SERVER_CORS_ALLOWED_ORIGINS": f"http://127.0.0.1:{port},http://localhost:{port}",
         # SQLite lets one write at a time; who waits too short for it loses an event, and somebody is not told.
         "PREFECT_SERVER_DATABASE_TIMEOUT": "60",
         "PREFECT_SERVER_UI_API_URL": f"http://127.0.0.1:{port}/api",
@@ -196,6 +206,7 @@ def prefect_arguments(port: int) -> list[str]:
 
 def prefect(folder: Path, port: int) -> AbstractContextManager[Neighbour]:
     """Start a Prefect server on a port, with all it keeps in a folder."""
+    private(folder)
     env = prefect_environment(folder, port)
     log = folder / "server.log"
     return _server("the Prefect server", prefect_arguments(port), port=port, health="/api/health", log=log, env=env)

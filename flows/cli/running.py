@@ -33,7 +33,7 @@ async def _direct(settings: Settings, order: "RunOrder", activity: str) -> "RunR
             return await run_once(order, at_hand, counters=counters, say=_say)
 
 
-async def _tracked(options: "SyncOptions | BackfillOptions") -> "RunReport":
+async def _tracked(options: "SyncOptions | BackfillOptions", base_url: str | None) -> "RunReport":
     from flows.backfill import backfill
     from flows.cli.progress import watch
     from flows.options import SyncOptions
@@ -49,7 +49,7 @@ async def _tracked(options: "SyncOptions | BackfillOptions") -> "RunReport":
         return await backfill(options, return_state=True)
 
     with watch(counters):
-        return await tracked(call, Watcher(counters, begun=listen.get(), say=_say))
+        return await tracked(call, Watcher(counters, begun=listen.get(), say=_say, base_url=base_url))
 
 
 def speak_up() -> None:
@@ -77,16 +77,17 @@ def carry_out(
     order_of: Callable[[Settings], "RunOrder"],
     *,
     what: str,
+    base_url: str | None,
     as_json: bool,
 ) -> None:
-    """Carry out a run, report it, and exit with its code; `what` is the command."""
+    """Carry out a run, report it, and exit with its code; `what` is the command, `base_url` as it was typed."""
     api = prefect_api_url()
     address = _address(settings, tracked=api is not None)
     how = (
         f"tracked by {clean(api)}" if api else "run directly: PREFECT_API_URL is not set, so Prefect does not track it"
     )
     err.print(f"[bold]gramhouse {what}[/] of {clean(address)}, {how}.")
-    work = _tracked(options) if api else _direct(settings, order_of(settings), f"gramhouse {what}")
+    work = _tracked(options, base_url) if api else _direct(settings, order_of(settings), f"gramhouse {what}")
     report = run_until_signalled(work)
     if as_json:
         from flows.report import to_json

@@ -94,18 +94,20 @@ def _last_run(run: dict[str, Any]) -> str:
     )
     mark = _MARKS.get(run["state"], WARN)
     began = moment(run["started_at"])
-    what = f" of {clean(run['selection'])}" if run["selection"] else ""
-    return f"{mark} last {run['kind']}{what} [bold]{run['state']}[/]{why}, begun {began} UTC: {', '.join(numbers)}"
+    what = f" of {run['selection']}" if run["selection"] else ""
+    state = f"[bold]{clean(run['state'])}[/]{why}"
+    return f"{mark} last {clean(run['kind'] + what)} {state}, begun {began} UTC: {', '.join(numbers)}"
 
 
 def _fresh(fact: dict[str, Any]) -> str:
     held_up = fact["never"] + fact["behind"]
     accounts = count(fact["accounts"], "account")
+    surface = clean(fact["surface"])
     if not held_up:
-        return f"{DONE} {fact['surface']} of {accounts} are as of the last sync"
+        return f"{DONE} {surface} of {accounts} are as of the last sync"
     oldest = f"the oldest complete walk ended {moment(fact['oldest'])} UTC" if fact["oldest"] else "none is complete"
     never = f", {fact['never']:,} never walked to the end" if fact["never"] else ""
-    return f"{WARN} {fact['surface']} of {held_up:,} of {accounts} are older than the last sync{never}; {oldest}"
+    return f"{WARN} {surface} of {held_up:,} of {accounts} are older than the last sync{never}; {oldest}"
 
 
 def _trouble(trouble: dict[str, Any]) -> str:

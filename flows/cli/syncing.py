@@ -1,5 +1,7 @@
 """`gramhouse sync` and `gramhouse publish`: what writes."""
 
+from typing import TYPE_CHECKING
+
 import typer
 
 from flows.cli.options import (
@@ -18,8 +20,11 @@ from flows.cli.signalled import run_until_signalled
 from flows.cli.surfaces import to_surfaces
 from flows.cli.terminal import WARN, clean, err, out, print_json
 from flows.exit_code import ExitCode
-from flows.settings import load
+from flows.settings import Settings, load
 from flows.words import megabytes
+
+if TYPE_CHECKING:
+    from flows.pipeline import RunOrder
 
 
 def sync(
@@ -44,7 +49,6 @@ def sync(
     """
     surfaces = to_surfaces(surface)
     chosen = {
-        "base_url": base_url,
         "warehouse": warehouse,
         "snapshot": snapshot,
         "concurrency": concurrency,
@@ -52,7 +56,7 @@ def sync(
         "max_wait": max_wait,
         "busy_wait": busy_wait,
     }
-    settings = load(**chosen)
+    settings = load(**chosen, base_url=base_url)
     from flows.cli.running import carry_out, speak_up
     from flows.means import order
     from flows.options import SyncOptions, asked, in_order
@@ -60,7 +64,11 @@ def sync(
     if verbose:
         speak_up()
     options = asked(SyncOptions, {**chosen, "surfaces": surfaces})
-    carry_out(options, settings, lambda _: order(settings, surfaces=in_order(surfaces)), what="sync", as_json=as_json)
+
+    def order_of(_: Settings) -> "RunOrder":
+        return order(settings, surfaces=in_order(surfaces))
+
+    carry_out(options, settings, order_of, what="sync", base_url=base_url, as_json=as_json)
 
 
 def publish(

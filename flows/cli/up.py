@@ -22,6 +22,7 @@ from flows.cli.neighbours import (
     port_is_free,
     prefect_arguments,
     prefect_environment,
+    private,
 )
 from flows.cli.terminal import DONE, FAIL, WARN, clean, err, out
 from flows.exit_code import ExitCode
@@ -180,6 +181,7 @@ def up(
         ended = stack.enter_context(_signals())
         now = datetime.now(UTC).isoformat(timespec="seconds")
         try:
+            private(settings.prefect_home)
             stack.enter_context(
                 lock(settings.prefect_home / "up.lock", f"gramhouse up at {where}", since=now, pause=time.sleep)
             )

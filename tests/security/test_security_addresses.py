@@ -61,9 +61,6 @@ def test_without_tls_only_a_loopback_address_as_such_is_asked(host: str) -> None
     assert check_base_url("http://127.0.0.1:8000/x/") == "http://127.0.0.1:8000/x"
 
 
-@pytest.mark.xfail(
-    strict=True, reason="whatever urlsplit calls a host is taken for one; see the report's mend of address.py"
-)
 @pytest.mark.parametrize("url", ["http://[::1]evil.example", "https://<good>", "https://a|b", "https://a%2f.b"])
 def test_an_address_whose_host_no_parser_agrees_on_is_refused(url: str) -> None:
     with suppress(ValueError):

@@ -81,7 +81,6 @@ def test_a_link_in_the_exports_workshop_leads_nowhere(tmp_path: Path) -> None:
     assert [path.name for path in victim.iterdir()] == ["kept"]
 
 
-@pytest.mark.xfail(strict=True, reason="COPY follows a link at its draft; see the report's mend of archive.py")
 def test_a_link_in_the_archives_draft_overwrites_no_other_file(tmp_path: Path) -> None:
     victim = tmp_path / "victim"
     victim.write_text("precious")
@@ -105,9 +104,6 @@ def test_a_link_to_another_file_is_no_warehouse_of_ours(tmp_path: Path) -> None:
     assert victim.read_bytes() == before
 
 
-@pytest.mark.xfail(
-    strict=True, reason="the lock file is opened through links and emptied; see the report's mend of holder.py"
-)
 def test_a_link_in_the_locks_place_empties_no_other_file(tmp_path: Path) -> None:
     victim = tmp_path / "victim"
     victim.write_text("precious")
@@ -120,7 +116,6 @@ def test_a_link_in_the_locks_place_empties_no_other_file(tmp_path: Path) -> None
     assert victim.read_text() == "precious"
 
 
-@pytest.mark.xfail(strict=True, reason="Prefect's home follows the umask; see the report's mend of neighbours.py")
 def test_nobody_else_looks_into_prefects_home(tmp_path: Path) -> None:
     home = tmp_path / "prefect"
     before = os.umask(0o022)
@@ -144,7 +139,6 @@ def test_the_key_file_is_seen_to_be_open_to_others(tmp_path: Path, monkeypatch: 
         assert any("others on this machine can read" in line for line in said) is told
 
 
-@pytest.mark.xfail(strict=True, reason="Prefect answers every origin; see the report's mend of neighbours.py")
 def test_no_web_page_of_others_may_ask_prefects_server(tmp_path: Path) -> None:
     # Its API has no login, and hands out the blocks' secrets to whoever asks for them by name.
     origins = prefect_environment(tmp_path, 4200)["PREFECT_SERVER_CORS_ALLOWED_ORIGINS"].split(",")

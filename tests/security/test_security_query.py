@@ -185,7 +185,7 @@ def test_no_command_reads_another_file_through_a_hostile_snapshot(
 @pytest.mark.parametrize(
     "arguments",
     [["status"], ["accounts"], ["runs"], ["quarantine"], ["describe"], ["describe", "accounts"],
-     pytest.param(["doctor"], marks=pytest.mark.xfail(strict=True, reason="no time is a traceback; see the report")),
+     ["doctor"],
      ["query", "FROM accounts"], ["query", f'FROM "{hostile_snapshot.EVIL}"']],
 )  # fmt: skip
 def test_no_text_of_a_hostile_snapshot_steers_the_terminal(
@@ -209,9 +209,6 @@ def test_names_of_tables_lead_to_no_other_folder(tmp_path: Path) -> None:
     assert json.loads((around / "out" / "manifest.json").read_text())["format"] == "gramhouse export"
 
 
-@pytest.mark.xfail(
-    strict=True, reason="dots are not encoded, and lead out of the draft; see the report's mend of export.py"
-)
 def test_a_table_named_by_dots_makes_nothing_outside(tmp_path: Path) -> None:
     snapshot = hostile_snapshot.dots(tmp_path)
     with suppress(WarehouseUnusable):
