@@ -19,8 +19,11 @@ from pydantic import (
 )
 from pydantic_core import from_json, to_json
 
+from models.repeated_keys import repeats_a_key
+
 MAX_ACCOUNTS = 50
 MAX_CURSOR = 1024
+_OWN_KEYS = (b'"items"', b'"next_cursor"')
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 _UUID = r"^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$"
@@ -240,6 +243,10 @@ def _read_page(model: type[_Page], body: bytes) -> tuple[_Page, str]:
         if b"NaN" in text or b"Infinity" in text:
             # Pydantic lets these pass, though they are no JSON; in a caption they are only words.
             from_json(text, allow_inf_nan=False)
+        # Pydantic takes the last of two, DuckDB the first: what the one counted the other would not have folded.
+        if any(text.count(key) > 1 for key in _OWN_KEYS) and repeats_a_key(text):
+            message = "a key of the page is given twice"
+            raise MalformedPage(message)
     except ValidationError as error:
         raise MalformedPage(_reason(error)) from None
     except ValueError as error:

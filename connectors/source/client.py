@@ -189,10 +189,13 @@ def _aiohttp_transport(concurrency: int, certificates: ssl.SSLContext | None) ->
     certificates = certificates or httpx.create_ssl_context(trust_env=False)
 
     def session() -> aiohttp.ClientSession:
-        return aiohttp.ClientSession(
+        made = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=concurrency, ssl=certificates),
             cookie_jar=aiohttp.DummyCookieJar(),
             trust_env=False,
         )
+        # It would ask again by itself when a connection breaks: at once, and unseen by whoever counts the tries.
+        made._retry_connection = False  # noqa: SLF001 - there is no setting for it
+        return made
 
     return AiohttpTransport(verify=certificates, trust_env=False, client=session)

@@ -143,7 +143,7 @@ def _refusal(
         correlation_id = enveloped
     return ApiError(
         operation=operation,
-        code=one_line(said.code, 64) if said else _own_code(status),
+        code=(one_line(said.code, 64) if said else "") or _own_code(status),
         status=status,
         correlation_id=correlation_id,
         retry_after=read_retry_after(headers.get("retry-after", ""), _http_date(headers.get("date", "")) or now),

@@ -7,13 +7,14 @@ import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import islice
 
 from sqlalchemy import Connection
 
 from connectors.warehouse.quoting import literal
 from connectors.warehouse.readings import READINGS, field_list
 from connectors.warehouse.sources import elements_sql
-from models.fields import MEDIA, Field, OwnNames, Registry, Sighting, register
+from models.fields import AND_MORE, MEDIA, MOST_FIELDS, Field, OwnNames, Registry, Sighting, register
 from models.kinds import Kind, Structure, walk
 from models.mapping import ColumnMapping, Reading
 from models.mapping import Mapping as MediaMapping
@@ -123,6 +124,14 @@ def _to_look_for(
     return list(wanted)
 
 
+def _kept(seen: Sequence[_Seen], resource: str, known: Registry) -> Sequence[_Seen]:
+    """Return those whose path the registry knows, or still has room for: the others are not asked about."""
+    room = MOST_FIELDS - sum(there == resource and path != AND_MORE for there, path in known)
+    new = dict.fromkeys(one.path for one in seen if (resource, one.path) not in known)
+    paths = set(islice(new, max(0, room)))
+    return [one for one in seen if one.path in paths or (resource, one.path) in known]
+
+
 def _sightings(
     connection: Connection,
     resource: str,
@@ -132,7 +141,8 @@ def _sightings(
     known: Registry,
 ) -> Iterator[Sighting]:
     readings = {path: column.reading for column in columns for path in column.paths}
-    looked = _look(connection, relation, _to_look_for(seen, resource, known, readings), readings)
+    kept = _kept(seen, resource, known)
+    looked = _look(connection, relation, _to_look_for(kept, resource, known, readings), readings)
     for one in seen:
         told = looked.get(one.path, {})
         kind = _told_by_structure(one, known.get((resource, one.path)), told)

@@ -28,15 +28,9 @@ HASTY = Timeouts(connect=60.0, read=1.5, total=1.5)
 LONG_ONLY = {"closed in the head", "no HTTP", "two lengths", "cut chunks", "reset in the body", "no length"}
 COVERING = {str(cell) for cell in covering(tuple(fault for fault in SOCKET_FAULTS if fault.name not in LONG_ONLY))[:11]}
 
-# aiohttp asks again by itself, at once, when a connection breaks before an answer.
-ASKED_UNSEEN = pytest.mark.xfail(
-    strict=True, reason="aiohttp sends such a request twice: its session's _retry_connection is on"
-)
-
 
 def _marks(cell: Cell) -> list[pytest.MarkDecorator]:
-    marks = [] if str(cell) in COVERING else [pytest.mark.long]
-    return [*marks, ASKED_UNSEEN] if cell.fault.name in ("reset", "closed in the head") else marks
+    return [] if str(cell) in COVERING else [pytest.mark.long]
 
 
 CELLS = [pytest.param(cell, id=str(cell), marks=_marks(cell)) for cell in cells(SOCKET_FAULTS)]

@@ -182,7 +182,6 @@ def test_these_are_no_pages(request_: ApiRequest, body: bytes) -> None:
     assert got.code == "malformed_page"
 
 
-@pytest.mark.xfail(strict=True, reason="a code of nothing printable is kept as an empty one")
 @pytest.mark.parametrize("code", [" ", "\0", "\u2028", "\u200b"], ids=ascii)
 def test_a_code_of_which_nothing_can_be_shown_is_none(code: str) -> None:
     got = verdict(REQUESTS[1], 404, {}, json.dumps({"error": {"code": code, "message": "M."}}).encode())
