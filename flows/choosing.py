@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from connectors.warehouse.selection import choose
-
 from connectors.warehouse.snapshot import open_snapshot
 from flows.settings import Settings
 from flows.words import count

@@ -4,9 +4,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from connectors.warehouse.housekeeping import forget_runs, trim_archive
-
 from connectors.warehouse.errors import WarehouseError
+from connectors.warehouse.housekeeping import forget_runs, trim_archive
 from connectors.warehouse.writer import Warehouse
 from flows.steps import Say
 from flows.words import count

@@ -11,14 +11,13 @@ from pathlib import Path
 from typing import TypedDict
 from uuid import uuid4
 
-from connectors.warehouse.selection import chosen
-
 from connectors.source.errors import ApiError
 from connectors.warehouse import ledger, progress
 from connectors.warehouse.errors import WarehouseUnusable
 from connectors.warehouse.fold import FoldCounts
 from connectors.warehouse.rebuild import is_read_by
 from connectors.warehouse.report import Concern, concerns, expired_accounts
+from connectors.warehouse.selection import chosen
 from flows.batches import Gathering, ListedAccount
 from flows.keeping import Keeping, tidy
 from flows.rounds import walk_chosen, walk_everything

@@ -1,0 +1,64 @@
+"""`python -m tests.mutation`: break the code in each of the ways of `mutants`, and see that the tests notice."""
+
+import os
+import subprocess
+import sys
+import tarfile
+import tempfile
+from io import BytesIO
+from pathlib import Path
+
+from tests.mutation.mutants import MUTANTS, Mutant
+
+ROOT = Path(__file__).parents[2]
+_ROOMS = ("connectors", "flows", "models", "deployments", "tests", "docs", "pyproject.toml", "README.md")
+_FAILED = 1
+
+
+def _copied(folder: Path) -> None:
+    packed = BytesIO()
+    with tarfile.open(fileobj=packed, mode="w") as tar:
+        for room in _ROOMS:
+            tar.add(ROOT / room, room, filter=lambda entry: None if "__pycache__" in entry.name else entry)
+    packed.seek(0)
+    with tarfile.open(fileobj=packed) as tar:
+        tar.extractall(folder, filter="data")
+
+
+def _tests(folder: Path, mutant: Mutant) -> subprocess.CompletedProcess[str]:
+    # The copy comes before the installed package, in the tests and in what they start.
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-x", "-m", "not long", "-p", "no:cacheprovider", *mutant.caught_by],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def is_caught(mutant: Mutant) -> bool:
+    """Say whether the tests notice a mutant: they fail, which is other than not running."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        _copied(folder)
+        path = folder / mutant.path
+        text = path.read_text(encoding="utf-8")
+        path.write_text(text.replace(mutant.old, mutant.new), encoding="utf-8")
+        return _tests(folder, mutant).returncode == _FAILED
+
+
+def main() -> int:
+    """Try each mutant, and say what became of it."""
+    missed = 0
+    for mutant in MUTANTS:
+        caught = is_caught(mutant)
+        missed += not caught
+        sys.stdout.write(f"{'caught' if caught else 'MISSED'}  {mutant.name} ({mutant.path})\n")
+        sys.stdout.flush()
+    sys.stdout.write(f"{len(MUTANTS) - missed} of {len(MUTANTS)} mutants were caught.\n")
+    return bool(missed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

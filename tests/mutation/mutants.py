@@ -1,0 +1,139 @@
+"""The code broken on purpose, place by place, each with the tests that must notice."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """What `path` says once as `old`, said as `new`; the tests of `caught_by` must fail on it."""
+
+    name: str
+    path: str
+    old: str
+    new: str
+    caught_by: tuple[str, ...]
+
+
+MUTANTS = (
+    Mutant(
+        "a checkpoint without its rows",
+        "connectors/warehouse/landing.py",
+        "            pages.append(_staged(seq, landing.page))\n",
+        "            pages += [_staged(seq, landing.page)] if landing.outcomes else []\n",
+        ("tests/warehouse/test_warehouse_landing.py", "tests/flows/test_flows_walking.py"),
+    ),
+    Mutant(
+        "rows without their checkpoint",
+        "connectors/warehouse/landing.py",
+        "            checkpoints.append(_checkpoint(seq, landing.checkpoint))\n",
+        "            checkpoints += [_checkpoint(seq, landing.checkpoint)] if landing.outcomes else []\n",
+        ("tests/warehouse/test_warehouse_landing.py", "tests/flows/test_flows_walking.py"),
+    ),
+    Mutant(
+        "an item given twice is kept twice",
+        "connectors/warehouse/fold_media.py",
+        "    FROM media_read WHERE _seq > getvariable('slice_begin') AND _seq <= getvariable('slice_end')\n"
+        "    GROUP BY account_id, surface, media_id\n",
+        "    FROM media_read WHERE _seq > getvariable('slice_begin') AND _seq <= getvariable('slice_end')\n"
+        "    GROUP BY account_id, surface, media_id, _seq, _position\n",
+        ("tests/warehouse/test_warehouse_fold_media.py",),
+    ),
+    Mutant(
+        "an account listed twice is kept twice",
+        "connectors/warehouse/fold_accounts.py",
+        "    QUALIFY row_number() OVER (PARTITION BY s.account_id ORDER BY s.seq DESC, s.position DESC) = 1\n",
+        "",
+        ("tests/warehouse/test_warehouse_fold_accounts.py",),
+    ),
+    Mutant(
+        "tombstones after a partial walk",
+        "connectors/warehouse/fold.py",
+        "WHERE c.state = 'complete' AND (w.complete_at",
+        "WHERE (w.complete_at",
+        ("tests/warehouse/test_warehouse_removal.py",),
+    ),
+    Mutant(
+        "an old walk overrules a newer one",
+        "connectors/warehouse/fold.py",
+        " AND (w.complete_at IS NULL OR w.complete_at <= c.started_at)",
+        "",
+        ("tests/warehouse/test_warehouse_lanes.py",),
+    ),
+    Mutant(
+        "no brake against mass disappearance",
+        "models/removal.py",
+        "POSTS_BRAKE = 0.5",
+        "POSTS_BRAKE = 2.0",
+        ("tests/warehouse/test_warehouse_removal.py",),
+    ),
+    Mutant(
+        "an empty page ends a walk",
+        "models/walk.py",
+        "state=WalkState.COMPLETE if next_cursor is None else WalkState.WALKING",
+        "state=WalkState.COMPLETE if next_cursor is None or not items else WalkState.WALKING",
+        ("tests/models/test_walk.py", "tests/flows/test_flows_walking.py"),
+    ),
+    Mutant(
+        "a loop of cursors goes on for ever",
+        "connectors/source/pagination.py",
+        "        if digest in self._seen:\n",
+        "        if False:\n",
+        ("tests/source/test_source_pagination.py",),
+    ),
+    Mutant(
+        "Retry-After is clamped",
+        "connectors/source/backoff.py",
+        "    least = max(wait, policy.least_wait)\n",
+        "    least = max(min(wait, policy.cap), policy.least_wait)\n",
+        ("tests/source/test_source_backoff.py",),
+    ),
+    Mutant(
+        "a promise to wait dies with the process",
+        "connectors/warehouse/progress.py",
+        "    return {row.scope: row.until for row in rows}\n",
+        "    return {row.scope: row.until for row in rows if False}\n",
+        ("tests/warehouse/test_warehouse_progress.py",),
+    ),
+    Mutant(
+        "one account's wait holds up the others",
+        "flows/slots.py",
+        "        self.give()\n        self.parked += 1\n",
+        "        await self.take()\n        self.give()\n        self.parked += 1\n",
+        ("tests/flows/test_flows_slots.py",),
+    ),
+    Mutant(
+        "the key in an error",
+        "connectors/source/client.py",
+        '            body = self._repeated.sub(b"***", body)\n',
+        "            body = bytes(body)\n",
+        ("tests/security/test_security_key.py",),
+    ),
+    Mutant(
+        "media of expired accounts are asked for",
+        "flows/batches.py",
+        "if not account.expired or means.walk_expired]",
+        "if not account.expired or not means.walk_expired]",
+        ("tests/flows/test_flows_pipeline.py",),
+    ),
+    Mutant(
+        "a backfill takes the nightly's place",
+        "flows/pipeline.py",
+        "holds, means, order.within, order.kind, counters)",
+        'holds, means, order.within, "sync", counters)',
+        ("tests/flows/test_flows_backfill.py",),
+    ),
+    Mutant(
+        "two writers",
+        "connectors/warehouse/holder.py",
+        "_try_lock(file, fcntl.LOCK_EX)",
+        "_try_lock(file, fcntl.LOCK_SH)",
+        ("tests/warehouse/test_warehouse_holder.py",),
+    ),
+    Mutant(
+        "the old snapshot goes before the new one is whole",
+        "connectors/warehouse/publish.py",
+        '    draft = snapshot.with_name(f".{snapshot.name}.next")\n',
+        '    snapshot.unlink(missing_ok=True)\n    draft = snapshot.with_name(f".{snapshot.name}.next")\n',
+        ("tests/warehouse/test_warehouse_publish.py",),
+    ),
+)
