@@ -9,10 +9,10 @@ NEXT_DUCKDB := duckdb==2.0.0
 PIP_INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check --no-input
 
 .DEFAULT_GOAL := help
-.PHONY: help demo up test check lint types imports unit long simulate compat format dictionary screenshots constraints clean
+.PHONY: help demo up test check lint types imports unit long simulate compat format dictionary screenshots constraints clean matrix fuzz kills mutants proof bench-tracking
 
 help: ## Say what can be made.
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 20
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
 
 demo: $(VENV)/.runtime ## Run it all on this machine: an API server, Prefect, one sync, a first look.
 	@$(BIN)/gramhouse demo
@@ -43,6 +43,24 @@ long: $(VENV)/.dev ## The tests that take too long for every time.
 SEEDS ?= 200
 simulate: $(VENV)/.dev ## Nights of faults and crashes on a virtual clock, a story for each of SEEDS seeds.
 	$(BIN)/python -m tests.simulation --seeds $(SEEDS)
+
+matrix: $(VENV)/.dev ## Every fault at every moment.
+	$(BIN)/pytest -q -n auto --dist worksteal tests/faults
+
+FUZZ_EXAMPLES ?= 600
+fuzz: $(VENV)/.dev ## Foreign bytes, for longer than every time.
+	FUZZ_EXAMPLES=$(FUZZ_EXAMPLES) $(BIN)/pytest -q -n auto --dist worksteal tests/fuzz
+
+kills: $(VENV)/.dev ## Hundreds of real kills at random moments.
+	$(BIN)/pytest -q -n auto --dist worksteal tests/e2e/test_e2e_chaos.py
+
+mutants: $(VENV)/.dev ## Break the code on purpose, and see that the tests notice.
+	$(BIN)/python -m tests.mutation
+
+proof: simulate matrix fuzz kills mutants ## The long form of everything in docs/reliability.md.
+
+bench-tracking: $(VENV)/.runtime ## What it costs that Prefect tracks a sync.
+	$(BIN)/python -m benchmarks.tracking
 
 compat: $(VENV)/.dev $(COMPAT)/.made ## What this DuckDB writes, the next one reads; it passes the readers' tests, too.
 	rm -rf $(COMPAT)/files

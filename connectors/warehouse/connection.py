@@ -48,7 +48,9 @@ def explain(path: Path, error: Exception) -> WarehouseError:
     if "Could not set lock" in text:
         return WarehouseBusy(f"{path} is held by another process. Close it there, or read the snapshot instead.")
     mend = next((mend for sign, mend in _MENDS.items() if sign in text), "")
-    return WarehouseUnusable(f"{path} cannot be used: {first_line(error)}{mend}")
+    said = first_line(error)
+    stop = "" if said.endswith((".", "!", "?")) else "."
+    return WarehouseUnusable(f"{path} cannot be used: {said}{stop}{mend}")
 
 
 def first_line(error: Exception) -> str:

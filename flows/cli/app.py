@@ -88,7 +88,8 @@ app.command()(serving.sandbox)
 
 def _say(error: object) -> None:
     for line in str(error).splitlines():
-        err.print(f"{FAIL} {clean(line)}")
+        # One line, however long: a terminal breaks it where it must, and a log has it whole.
+        err.print(f"{FAIL} {clean(line)}", soft_wrap=True)
 
 
 def _prepare() -> None:

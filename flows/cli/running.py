@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def _say(line: str) -> None:
-    err.print(f"{WARN} {clean(line)}")
+    err.print(f"{WARN} {clean(line)}", soft_wrap=True)
 
 
 async def _direct(settings: Settings, order: "RunOrder", activity: str) -> "RunReport":

@@ -205,6 +205,7 @@ def test_a_backfill_with_a_bad_account_is_refused_with_a_sentence(up: Up) -> Non
     with pytest.raises(urllib.error.HTTPError) as wrong:
         up.trigger("backfill", parameters={"options": {"accounts": ["nobody"], "page_size": 80}})
     assert wrong.value.code in {409, 422}
+    wrong.value.close()
 
 
 def test_a_backfill_of_a_good_account_runs(up: Up) -> None:

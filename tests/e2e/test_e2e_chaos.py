@@ -1,0 +1,62 @@
+"""Killed at random moments, hundreds of times: it always opens, and always ends where an uninterrupted run would."""
+
+import random
+import signal
+import time
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from tests.e2e.conftest import PATIENCE, Operator, Service, assert_in_step, stopped, until
+
+pytestmark = [pytest.mark.e2e, pytest.mark.long]
+
+STORIES = 24
+KILLS = 10
+# Start-up, and the fold and the snapshot after the last request, have no requests to count: there it is time that says.
+MOST_SECONDS = 1.6
+MOST_REQUESTS = 90
+
+
+def _landed(operator: Operator) -> set[str]:
+    if not operator.warehouse.exists():
+        return set()
+    with duckdb.connect(str(operator.warehouse), read_only=True) as db:
+        tables = {name for (name,) in db.execute("SELECT table_name FROM duckdb_tables()").fetchall()}
+        staged = db.execute("SELECT correlation_id FROM ops.staging").fetchall() if "staging" in tables else []
+    return {row[0] for row in staged}
+
+
+def _kill_somewhere(operator: Operator, service: Service, chance: random.Random) -> None:
+    by_time = chance.random() < 0.5
+    with stopped(operator.start("sync")) as process:
+        if by_time:
+            time.sleep(chance.uniform(0, MOST_SECONDS))
+        else:
+            wanted = service.stats()["total"] + chance.randrange(1, MOST_REQUESTS)
+            until(lambda: service.stats()["total"] >= wanted or process.poll() is not None, "the run to get there")
+        process.send_signal(signal.SIGKILL if chance.random() < 0.8 else signal.SIGTERM)
+        process.communicate(timeout=PATIENCE)
+
+
+@pytest.mark.parametrize("seed", range(STORIES))
+def test_killed_anywhere_it_ends_where_it_would_have(seed: int, operator: Operator, service: Service) -> None:
+    chance = random.Random(seed)
+    operator.env["GRAMHOUSE_PAGE_SIZE"] = "5"
+    for night in range(2):
+        service.night(night)
+        for _ in range(KILLS // 2):
+            landed = _landed(operator)
+            heard = {e["correlation_id"]: e for e in service.requests()}
+            known = {(e["account_id"], e["surface"], e["cursor"]) for trace, e in heard.items() if trace in landed}
+            service.forget()
+            _kill_somewhere(operator, service, chance)
+            asked = {(e["account_id"], e["surface"], e["cursor"]) for e in service.requests()}
+            assert not known & asked
+        assert operator.sync()["state"] == "complete"
+        # What an earlier night's walk has passed is seen by a walk of its own.
+        operator.sync()
+        assert_in_step(operator, service)
+        service.forget()
+    assert not list(Path(operator.folder).glob("*.next*"))

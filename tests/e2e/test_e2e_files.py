@@ -1,0 +1,91 @@
+"""What can befall the files: one clear line each, and what was landed is kept."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.conftest import Operator, Service, assert_in_step
+
+pytestmark = pytest.mark.e2e
+
+
+def _refused(operator: Operator, *, code: int = 1) -> str:
+    said = operator.run("sync", code=code).stderr
+    lines = [line for line in said.splitlines() if not line.startswith("gramhouse sync of")]
+    assert len(lines) == 1, said
+    return lines[0]
+
+
+@pytest.mark.parametrize("content", [b"not a database", b"\0" * 8192, b""], ids=["text", "zeros", "empty"])
+def test_a_file_that_is_no_warehouse_is_named_and_left(operator: Operator, content: bytes) -> None:
+    operator.folder.mkdir(parents=True, exist_ok=True)
+    operator.warehouse.write_bytes(content)
+    assert str(operator.warehouse) in _refused(operator)
+    assert operator.warehouse.read_bytes() == content
+
+
+def test_a_truncated_warehouse_is_one_line_and_the_snapshot_still_answers(operator: Operator) -> None:
+    operator.sync()
+    before = operator.ask("SELECT count(*) FROM media")
+    whole = operator.warehouse.read_bytes()
+    operator.warehouse.write_bytes(whole[: len(whole) // 2])
+    assert str(operator.warehouse) in _refused(operator)
+    assert operator.ask("SELECT count(*) FROM media") == before
+    operator.warehouse.write_bytes(whole)
+    assert operator.sync()["media"]["added"] == 0
+
+
+def test_a_removed_warehouse_is_made_anew(operator: Operator, service: Service) -> None:
+    operator.sync()
+    operator.warehouse.unlink()
+    assert operator.sync()["state"] == "complete"
+    assert_in_step(operator, service)
+
+
+def test_a_folder_that_is_a_file_is_one_line(operator: Operator, tmp_path: Path) -> None:
+    (tmp_path / "house").write_text("in the way")
+    assert "GRAMHOUSE_SNAPSHOT" in _refused(operator) or "GRAMHOUSE_WAREHOUSE" in _refused(operator)
+
+
+def test_a_clock_set_back_loses_nothing(operator: Operator, service: Service) -> None:
+    operator.sync()
+    service.night(1)
+    # As if the run before had been made an hour from now.
+    change = (
+        "import duckdb, sys; db = duckdb.connect(sys.argv[1]);"
+        " db.execute('UPDATE core.runs SET started_at = started_at + INTERVAL 1 HOUR');"
+        " db.execute('UPDATE core.walks SET complete_at = complete_at + INTERVAL 1 HOUR')"
+    )
+    subprocess.run([sys.executable, "-c", change, str(operator.warehouse)], check=True)
+    assert operator.sync()["state"] == "complete"
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Iterator[Path]:
+    """A disk of a few megabytes."""
+    folder = tmp_path / "small"
+    folder.mkdir()
+    mounted = (
+        os.geteuid() == 0
+        and not subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", str(folder)], check=False, capture_output=True
+        ).returncode
+    )
+    if not mounted:
+        pytest.skip("only root may mount a small disk")
+    yield folder
+    subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+def test_a_full_disk_is_one_line_and_what_had_landed_is_kept(operator: Operator, service: Service, small: Path) -> None:
+    operator.env |= {"GRAMHOUSE_WAREHOUSE": str(small / "warehouse.duckdb")}
+    said = _refused(operator)
+    assert "The disk is full: make room and try again; what had landed is kept." in said
+    subprocess.run(["mount", "-o", "remount,size=200m", str(small)], check=True)
+    report = operator.sync()
+    assert report["carried_on"]
+    assert_in_step(operator, service)
