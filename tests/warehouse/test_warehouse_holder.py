@@ -212,7 +212,16 @@ def test_duckdbs_words_for_a_lock_are_understood(path: Path, said: str, told: st
 
 @pytest.mark.parametrize(
     ("said", "told"),
-    [("(duckdb.IOException) No space left\n[SQL: x]", "No space left"), ("", "OSError"), (" \n", "OSError")],
+    [
+        ("(duckdb.IOException) Odd\n[SQL: x]", "Odd."),
+        ("Odd!", "Odd!"),
+        ("", "OSError."),
+        (" \n", "OSError."),
+        (
+            "No space left on device",
+            "No space left on device. The disk is full: make room and try again; what had landed is kept.",
+        ),
+    ],
 )
 def test_any_other_word_of_duckdb_is_one_line(path: Path, said: str, told: str) -> None:
     assert str(explain(path, OSError(said))) == f"{path} cannot be used: {told}"
