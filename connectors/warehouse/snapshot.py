@@ -18,6 +18,9 @@ _SHUT: dict[str, str | bool | int | float | list[str]] = {
 }
 
 
+_BATCH = 10_000
+
+
 class QueryError(Exception):
     """A query that DuckDB refuses, with DuckDB's own words."""
 
@@ -34,6 +37,14 @@ class Answer:
         return [dict(zip(self.columns, row, strict=True)) for row in self.rows]
 
 
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """A query's result as it comes: whoever keeps no batch needs no memory for them all."""
+
+    columns: tuple[str, ...]
+    batches: Iterator[list[tuple[Any, ...]]]
+
+
 class Snapshot:
     """An open snapshot. What is published meanwhile is seen by those who open it later."""
 
@@ -42,14 +53,30 @@ class Snapshot:
 
     def ask(self, query: str, parameters: Sequence[object] = ()) -> Answer:
         """Run a query; raises QueryError."""
+        stream = self.stream(query, parameters)
+        return Answer(stream.columns, [row for batch in stream.batches for row in batch])
+
+    def stream(self, query: str, parameters: Sequence[object] = ()) -> Stream:
+        """Run a query whose rows are read one batch after the other; raises QueryError, as its batches may."""
         try:
             cursor: duckdb.DuckDBPyConnection | None = self._db.execute(query, list(parameters))
-            if cursor is None or not cursor.description:
-                message = "The query asks for nothing."
-                raise QueryError(message)
-            return Answer(tuple(str(column[0]) for column in cursor.description), cursor.fetchall())
         except duckdb.Error as error:
             raise QueryError(str(error)) from error
+        if cursor is None or not cursor.description:
+            message = "The query asks for nothing."
+            raise QueryError(message)
+        return Stream(tuple(str(column[0]) for column in cursor.description), _batches(cursor))
+
+
+def _batches(cursor: duckdb.DuckDBPyConnection) -> Iterator[list[tuple[Any, ...]]]:
+    while True:
+        try:
+            batch = cursor.fetchmany(_BATCH)
+        except duckdb.Error as error:
+            raise QueryError(str(error)) from error
+        if not batch:
+            return
+        yield batch
 
 
 @contextmanager

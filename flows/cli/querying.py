@@ -5,16 +5,16 @@ import json
 import math
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
-from typing import Annotated, TextIO
+from typing import Annotated, Any, TextIO
 
 import typer
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from connectors.warehouse.snapshot import Answer, QueryError, open_snapshot
+from connectors.warehouse.snapshot import Answer, QueryError, Stream, open_snapshot
 from flows.cli.options import SnapshotFile
 from flows.cli.terminal import FAIL, clean, err, out, steerless
 from flows.exit_code import ExitCode
@@ -32,17 +32,30 @@ class Format(StrEnum):
     JSON = "json"
 
 
-def print_answer(answer: Answer) -> None:
-    """Print an answer as a table, its first 200 rows at most."""
+def _print_table(columns: Sequence[str], shown: Sequence[tuple[Any, ...]], rows: int) -> None:
     table = Table(box=SIMPLE_HEAD, header_style="bold", pad_edge=False, show_edge=False)
-    for place, name in enumerate(answer.columns):
-        numeric = any(isinstance(row[place], int | float) for row in answer.rows[:_SHOWN])
+    for place, name in enumerate(columns):
+        numeric = any(isinstance(row[place], int | float) for row in shown)
         table.add_column(clean(name), justify="right" if numeric else "left", overflow="ellipsis")
-    for row in answer.rows[:_SHOWN]:
+    for row in shown:
         table.add_row(*("[dim]NULL[/]" if value is None else clean(value) for value in row))
     out.print(table)
-    if len(answer.rows) > _SHOWN:
-        out.print(f"[dim]the first {_SHOWN} of {count(len(answer.rows), 'row')}; `--format csv` writes all[/]")
+    if rows > len(shown):
+        out.print(f"[dim]the first {len(shown)} of {count(rows, 'row')}; `--format csv` writes all[/]")
+
+
+def print_answer(answer: Answer) -> None:
+    """Print an answer as a table, its first 200 rows at most."""
+    _print_table(answer.columns, answer.rows[:_SHOWN], len(answer.rows))
+
+
+def _table(stream: Stream) -> None:
+    shown: list[tuple[Any, ...]] = []
+    rows = 0
+    for batch in stream.batches:
+        shown += batch[: _SHOWN - len(shown)]
+        rows += len(batch)
+    _print_table(stream.columns, shown, rows)
 
 
 class _Terminal:
@@ -56,10 +69,11 @@ def _destination() -> TextIO | _Terminal:
     return _Terminal() if sys.stdout.isatty() else sys.stdout
 
 
-def _csv(answer: Answer) -> None:
+def _csv(stream: Stream) -> None:
     writer = csv.writer(_destination())
-    writer.writerow(answer.columns)
-    writer.writerows(answer.rows)
+    writer.writerow(stream.columns)
+    for batch in stream.batches:
+        writer.writerows(batch)
 
 
 def _plain(value: object) -> object:
@@ -71,13 +85,18 @@ def _plain(value: object) -> object:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _json(answer: Answer) -> None:
+def _json(stream: Stream) -> None:
     destination = _destination()
-    json.dump([_plain(record) for record in answer.records()], destination, default=str, ensure_ascii=False)
-    destination.write("\n")
+    separator = "["
+    for batch in stream.batches:
+        for row in batch:
+            record = _plain(dict(zip(stream.columns, row, strict=True)))
+            destination.write(separator + json.dumps(record, default=str, ensure_ascii=False))
+            separator = ", "
+    destination.write("[]\n" if separator == "[" else "]\n")
 
 
-_WRITERS = {Format.TABLE: print_answer, Format.CSV: _csv, Format.JSON: _json}
+_WRITERS = {Format.TABLE: _table, Format.CSV: _csv, Format.JSON: _json}
 
 
 @contextmanager
@@ -105,8 +124,7 @@ def query(
     with open_snapshot(settings.snapshot) as opened:
         try:
             with _gone_at_once():
-                answer = opened.ask(question)
+                _WRITERS[Format.JSON if as_json else style](opened.stream(question))
         except QueryError as error:
             err.print(f"{FAIL} {clean(error, newlines=True)}")
             raise typer.Exit(ExitCode.WRONG_USAGE) from None
-    _WRITERS[Format.JSON if as_json else style](answer)
