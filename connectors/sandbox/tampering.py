@@ -168,10 +168,12 @@ TAMPERINGS: dict[str, Tampering] = {
 
 
 def spoil(rendered: bytes, tampering: Tampering, action: Action, scene: Scene) -> bytes:
-    """Return a rendered page, spoilt; one that is no longer JSON stays as it is."""
+    """Return a rendered page, spoilt; one that is no page any more, for it was spoilt before, stays as it is."""
     try:
         page = json.loads(rendered)
     except ValueError:
+        return rendered
+    if not isinstance(page.get("items"), list):
         return rendered
     spoilt = tampering.spoil(page, action, scene)
     return spoilt if isinstance(spoilt, bytes) else json.dumps(spoilt).encode()

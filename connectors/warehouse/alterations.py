@@ -49,10 +49,12 @@ def _alter_media(connection: Connection, sheet: Sheet, there: dict[str, str], kn
             if _in_store(column.field, known):
                 filled.append(f"{name} = {_stored_value(column)}")
         elif there[column.name] != column.type:
-            value = _stored_value(column)
+            # Emptied, and filled below: DuckDB finds no function when it replays its log, and a file whose ALTER calls
+            # one would never open again after a kill.
             connection.exec_driver_sql(
-                f"ALTER TABLE core.media ALTER COLUMN {name} SET DATA TYPE {column.type} USING ({value})"
+                f"ALTER TABLE core.media ALTER COLUMN {name} SET DATA TYPE {column.type} USING (NULL)"
             )
+            filled.append(f"{name} = {_stored_value(column)}")
     if filled:
         connection.exec_driver_sql(f"UPDATE core.media SET {', '.join(filled)}")  # noqa: S608 - quoted
 

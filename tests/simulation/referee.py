@@ -90,7 +90,9 @@ class Referee:
                 case Landed():
                     self._landed(session, event)
                 case GivenUp():
-                    self.walks[event.partition, session.lane].given_up = True
+                    # A walk whose first page was refused is given up before it has landed anything.
+                    if walk := self.walks.get((event.partition, session.lane)):
+                        walk.given_up = True
                 case Held():
                     told = session.promised.get(event.scope, 0.0)
                     self.promises[event.scope] = max(self.promises.get(event.scope, 0.0), told)
