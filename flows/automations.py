@@ -1,5 +1,7 @@
 """The automations as code: what deployments/automations.yaml says, kept on a Prefect server."""
 
+import asyncio
+import sys
 from collections.abc import Sequence
 from datetime import timedelta
 from importlib import resources
@@ -13,7 +15,7 @@ from prefect.events.schemas.automations import Automation, AutomationCore, Event
 from prefect.exceptions import ObjectNotFound
 from prefect.settings import get_current_settings
 
-from flows.settings import Settings, SettingsError
+from flows.settings import Settings, SettingsError, load
 
 WATCH_BEGAN = "gramhouse.watch.began"
 
@@ -145,3 +147,9 @@ async def apply(settings: Settings) -> list[str]:
             if tells(automation):
                 said += await _keep(client, automation, blocks)
     return said
+
+
+if __name__ == "__main__":
+    # Where nobody types `gramhouse up`, which does it by itself: beside `prefect deploy`.
+    for line in asyncio.run(apply(load())):
+        sys.stdout.write(f"{line}\n")

@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 _STATES = {RunState.COMPLETE: Completed, RunState.PARTIAL: Completed, RunState.FAILED: Failed}
 
-_INTERRUPTED = "Stopped from outside. What had landed is kept; the next run goes on from there."
+_INTERRUPTED = "Stopped from outside. What had landed is kept; the same run, made again, goes on from there."
 
 
 def final_state(report: RunReport) -> State[RunReport]:
@@ -41,6 +41,10 @@ _ENDS: Mapping[type[Exception], Callable[[str], State[Any]]] = {
     WarehouseUnusable: lambda said: Failed(message=said),
     SnapshotMissing: lambda said: Failed(name="Refused", message=said),
 }
+
+
+# Whoever asked reads it at once; nobody else need be told.
+_ASKED_WRONGLY = (SelectionError, SnapshotMissing)
 
 
 def _listen(doing: asyncio.Task[Any], watcher: Watcher | None) -> None:
@@ -81,7 +85,7 @@ async def conclude(work: Coroutine[Any, Any, State[T]]) -> State[T]:
     except tuple(_ENDS) as error:
         _note(watcher, error)
         state = _ENDS[type(error)](str(error))
-        if state.is_failed():
+        if state.is_failed() and not isinstance(error, _ASKED_WRONGLY):
             await tell_failure(str(error))
         return state
     except Exception as error:
@@ -91,5 +95,5 @@ async def conclude(work: Coroutine[Any, Any, State[T]]) -> State[T]:
 
 
 def _note(watcher: Watcher | None, error: BaseException) -> None:
-    if watcher is not None:
+    if watcher is not None and watcher.ended is None:
         watcher.ended = error

@@ -1,6 +1,8 @@
 """The inside of a flow run of ours: the run's body, with each of its steps as a named task run."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TypeVar
 
@@ -10,6 +12,7 @@ from prefect.client.schemas.objects import State
 from prefect.logging import get_run_logger
 from prefect.runtime import deployment, flow_run
 
+from flows.clock import SystemClock
 from flows.conclusion import conclude, final_state
 from flows.credentials import load_with_credentials
 from flows.means import means
@@ -62,10 +65,14 @@ async def _carry_out(options: RunOptions, activity: str, order_of: Callable[[Set
     typed = {"base_url": watcher.base_url} if watcher else {}
     settings = await load_with_credentials({**options.chosen(), **typed})
     order = order_of(settings)
-    async with means(settings, activity, say=say) as at_hand, progress(counters, at_hand.clock.sleep):
-        report = await run_once(order, at_hand, run_step=as_task, counters=counters, say=say)
-    if watcher is not None:
-        watcher.ended = report
+    # Prefect is told of the end when the warehouse is free again.
+    async with progress(counters, SystemClock().sleep):
+        async with means(settings, activity, say=say) as at_hand:
+            report = await run_once(order, at_hand, run_step=as_task, counters=counters, say=say)
+        if watcher is not None:
+            watcher.ended = report
     log.info("%s", sentence(report))
-    await tell(report, settings)
+    # The run is made; a signal ends only the telling.
+    with suppress(asyncio.CancelledError):
+        await tell(report, settings)
     return final_state(report)

@@ -71,7 +71,7 @@ async def end_runs(client: PrefectClient, deployments: Iterable[UUID], say: Say)
         await asyncio.wait_for(_end(client, list(deployments), ended), _PATIENCE)
     for run, name in ended.items():
         if (await client.read_flow_run(run)).state_type is StateType.CANCELLED:
-            message = "`gramhouse up` was ended. What had landed is kept; the next run goes on from there."
+            message = "`gramhouse up` was ended. What had landed is kept; the same run, made again, goes on from there."
             await _put(client, run, Cancelled(name=INTERRUPTED, message=message))
             say(f"{name} was under way, and was ended.")
 
@@ -79,7 +79,7 @@ async def end_runs(client: PrefectClient, deployments: Iterable[UUID], say: Say)
 async def mark_dead(client: PrefectClient, deployments: Iterable[UUID], say: Say) -> None:
     """Mark the runs that seem to be under way though nothing is: their process was killed, or the machine fell."""
     for run in await _runs(client, deployments, _UNDER_WAY):
-        message = "Its process was killed. What had landed is kept; the next run goes on from there."
+        message = "Its process was killed. What had landed is kept; the same run, made again, goes on from there."
         await _put(client, run.id, Crashed(name=INTERRUPTED, message=message))
         say(f"{run.name} was killed while it ran; it is marked so.")
 
@@ -95,7 +95,7 @@ async def make_up(client: PrefectClient, served: Mapping[str, UUID], now: dateti
     found = {
         run.id: (plan.name, run)
         for plan in PLANS
-        if plan.when
+        if plan.when and plan.name in served
         for states in (_DUE, _BEGUN)
         for run in await _runs(client, [served[plan.name]], states, now)
         if run.auto_scheduled or run.state_type is not StateType.SCHEDULED
@@ -113,6 +113,9 @@ async def make_up(client: PrefectClient, served: Mapping[str, UUID], now: dateti
             await client.update_flow_run(run_id, name=f"{name} {run.expected_start_time:%Y-%m-%d %H:%M}")
             await _put(client, run_id, Cancelled(name="Missed", message=message))
         elif verdict is Verdict.AGAIN:
+            if any(not one.auto_scheduled for one in await _runs(client, [served[name]], _DUE, now)):
+                # It was asked for before, and has not begun.
+                continue
             await client.create_flow_run_from_deployment(served[name], parameters=run.parameters)
             say(f"{name}: {run.name} was interrupted; it is made once more.")
         else:

@@ -5,10 +5,13 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from connectors.warehouse.errors import WarehouseError
-from connectors.warehouse.housekeeping import forget_runs, trim_archive
+from connectors.warehouse.housekeeping import forget_runs, thin_outcomes, trim_archive
 from connectors.warehouse.writer import Warehouse
 from flows.steps import Say
 from flows.words import count
+
+# A hundred thousand accounts make a million outcomes a day, nearly all of them complete.
+_GOOD_NEWS = timedelta(days=30)
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,12 +26,17 @@ class Keeping:
 async def tidy(keeping: Keeping, warehouse: Warehouse, *, now: datetime, say: Say) -> None:
     """Forget what is older than it is to be kept.
 
-    The run has landed all it had to by now, so an archive that cannot be trimmed is said and not raised.
+    The run has landed all it had to by now, so what cannot be tidied is said and not raised.
     """
     if keeping.runs is not None:
-        forgotten = await warehouse.transact(forget_runs, before=now - keeping.runs)
+        try:
+            await warehouse.transact(thin_outcomes, before=now - min(keeping.runs, _GOOD_NEWS))
+            forgotten = await warehouse.transact(forget_runs, before=now - keeping.runs)
+        except WarehouseError as error:
+            say(f"No run could be forgotten: {error}")
+            forgotten = 0
         if forgotten:
-            say(f"Forgot {count(forgotten, 'run')} older than {keeping.runs.days} days.")
+            say(f"Forgot {count(forgotten, 'run')} older than {count(keeping.runs.days, 'day')}.")
     if keeping.archive is not None and keeping.pages is not None:
         try:
             trimmed = await warehouse.transact(trim_archive, keeping.archive, before=(now - keeping.pages).date())
@@ -36,4 +44,4 @@ async def tidy(keeping: Keeping, warehouse: Warehouse, *, now: datetime, say: Sa
             say(str(error))
             return
         if trimmed:
-            say(f"Trimmed {count(trimmed, 'day')} of the archive older than {keeping.pages.days} days.")
+            say(f"Trimmed {count(trimmed, 'day')} of the archive older than {count(keeping.pages.days, 'day')}.")

@@ -103,7 +103,12 @@ async def serve(settings: Settings, *, alone: bool) -> None:
         served = {each.name: await runner.aadd_deployment(each) for each in wanted}
         if alone:
             await mark_dead(client, served.values(), _note)
-        await make_up(client, served, datetime.now(UTC), _note)
+        switched_on = {
+            each.name: served[each.name]
+            for each in wanted
+            if not each.paused and any(schedule.active for schedule in each.schedules or ())
+        }
+        await make_up(client, switched_on, datetime.now(UTC), _note)
         await _run_until(runner, stop, client, served)
 
 

@@ -2,7 +2,15 @@
 
 RUN = "SELECT * FROM runs WHERE run_id = $1"
 
-BEGUN = "SELECT min(started_at) AS since FROM runs WHERE list_contains($1, run_id)"
+# Runs that were cut short told nobody: whoever ends next tells what they learned, whatever it walks. $1[1] is the run.
+BEGUN = """
+SELECT min(started_at) AS since FROM runs
+WHERE list_contains($1, run_id) OR started_at > (
+    SELECT coalesce(max(started_at), '-infinity'::TIMESTAMPTZ) FROM runs
+    WHERE state IN ('complete', 'partial', 'failed')
+      AND started_at < (SELECT started_at FROM runs WHERE run_id = $1[1])
+)
+"""
 
 LAST_RUNS = "SELECT * FROM runs ORDER BY started_at DESC, run_id LIMIT $1"
 

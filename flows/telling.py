@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -126,4 +126,6 @@ async def progress(counters: Counters, sleep: Callable[[float], Awaitable[None]]
     finally:
         moving.cancel()
         await asyncio.gather(moving, return_exceptions=True)
-    await _attempt("the run's progress", lambda: show(_WHOLE))
+    # The run is made; a signal ends only the telling.
+    with suppress(asyncio.CancelledError):
+        await _attempt("the run's progress", lambda: show(_WHOLE))

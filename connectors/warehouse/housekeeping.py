@@ -65,6 +65,28 @@ def forget_runs(connection: Connection, *, before: datetime) -> int:
     return len(connection.exec_driver_sql(_FORGET_RUNS, (ids,)).all())
 
 
+# What went well is told by the run's own row; only its last word on a partition is asked for later.
+_THIN_OUTCOMES = """
+DELETE FROM core.run_outcomes
+WHERE outcome IN ('complete', 'skipped') AND ended_at < ?::TIMESTAMPTZ
+  AND rowid NOT IN (
+    SELECT arg_max(rowid, ended_at) FROM core.run_outcomes GROUP BY resource, account_id, surface
+)
+"""
+
+
+def thin_outcomes(connection: Connection, *, before: datetime) -> None:
+    """Delete what went well before an instant, in the open transaction: a night of many accounts leaves many.
+
+    What went wrong stays as long as its run, and a partition's last outcome as long as there is none after it.
+    """
+    old = (
+        "SELECT EXISTS (FROM core.run_outcomes WHERE outcome IN ('complete', 'skipped') AND ended_at < ?::TIMESTAMPTZ)"
+    )
+    if connection.exec_driver_sql(old, (before,)).scalar():
+        connection.exec_driver_sql(_THIN_OUTCOMES, (before,))
+
+
 def trim_archive(connection: Connection, folder: Path, *, before: date) -> int:
     """Remove from the archive the days of this warehouse that lie before a date; return how many.
 

@@ -136,5 +136,8 @@ def backfill(
             as_json=as_json,
         )
     except NothingChosen as nothing:
-        out.print(clean(nothing))
+        if as_json:
+            print_json({"state": "nothing_to_do", "exit_code": ExitCode.COMPLETE, "detail": str(nothing)})
+        else:
+            out.print(clean(nothing))
         raise typer.Exit(ExitCode.COMPLETE) from None

@@ -44,5 +44,5 @@ def run_until_signalled(work: Coroutine[Any, Any, T]) -> T:
     except asyncio.CancelledError:
         if not received:
             raise
-        err.print("Stopped. What had landed is kept; the next `gramhouse sync` goes on from there.")
+        err.print("Stopped. What had landed is kept; the same command goes on from there.")
         sys.exit(128 + received[0])

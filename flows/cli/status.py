@@ -44,18 +44,18 @@ GROUP BY f.surface ORDER BY f.surface
 # What became of each walk when it was last tried, by whichever run.
 _TROUBLE = """
 WITH last_tried AS (
-    SELECT o.*
-    FROM run_outcomes AS o
-    LEFT JOIN accounts AS a USING (account_id)
-    WHERE a.removed_at IS NULL
-    QUALIFY row_number() OVER (PARTITION BY o.resource, o.account_id, o.surface ORDER BY o.ended_at DESC) = 1
+    SELECT o.account_id, o.surface, unnest(arg_max({
+        'outcome': o.outcome, 'error_code': o.error_code, 'detail': o.detail,
+        'correlation_id': o.correlation_id, 'resume_after': o.resume_after
+    }, o.ended_at))
+    FROM run_outcomes AS o GROUP BY o.resource, o.account_id, o.surface
 )
 SELECT o.outcome, coalesce(o.error_code, '') AS error_code, count(*) AS walks,
        count(DISTINCT o.account_id) AS accounts, max(o.resume_after) AS resume_after,
        arg_min_null(o.detail, (o.account_id, o.surface)) AS detail,
        arg_min_null(o.correlation_id, (o.account_id, o.surface)) AS correlation_id
-FROM last_tried AS o
-WHERE o.outcome NOT IN ('complete', 'skipped')
+FROM last_tried AS o LEFT JOIN accounts AS a USING (account_id)
+WHERE a.removed_at IS NULL AND o.outcome NOT IN ('complete', 'skipped')
 GROUP BY ALL ORDER BY walks DESC
 """
 
@@ -150,6 +150,9 @@ def status(*, warehouse: WarehouseFile = None, snapshot: SnapshotFile = None, as
     except SnapshotMissing:
         if writing is None:
             raise
+        if as_json:
+            print_json({"totals": None, "last_run": None, "freshness": [], "trouble": [], "writing": str(writing)})
+            return
         out.print(f"{WARN} {clean(writing)} is writing; nothing has been published yet.")
         return
     if as_json:

@@ -9,7 +9,7 @@ import pytest
 
 from connectors.warehouse import housekeeping, ledger
 from connectors.warehouse.errors import WarehouseUnusable
-from connectors.warehouse.housekeeping import forget_runs, trim_archive
+from connectors.warehouse.housekeeping import forget_runs, thin_outcomes, trim_archive
 from connectors.warehouse.publish import publish
 from connectors.warehouse.replay import Rebuilt, rebuild_from_archive
 from connectors.warehouse.snapshot import open_snapshot
@@ -70,6 +70,21 @@ def test_runs_that_began_before_an_instant_go_with_their_outcomes(house: House) 
     assert forget(house, 48) == 0
     assert forget(house, 9999) == 1
     assert runs(house) == ["night-3"]
+
+
+def test_what_went_well_goes_before_its_run_and_what_went_wrong_stays(house: House) -> None:
+    for night in range(3):
+        run(house, f"night-{night}", 24 * night, POSTS)
+    house.land(Landing(outcomes=(Outcome(STORIES, "night-0", OutcomeKind.DENIED, at(0), at(1)),)))
+    house.land(Landing(outcomes=(Outcome(CATALOGUE, "night-0", OutcomeKind.COMPLETE, at(0), at(1)),)))
+    with house.connection.begin():
+        thin_outcomes(house.connection, before=at(30))
+    assert runs(house) == ["night-0", "night-1", "night-2"]
+    # The catalogue's is the last there is of it.
+    assert outcomes(house) == [("night-0", ""), ("night-0", "stories"), ("night-2", "posts")]
+    with house.connection.begin():
+        thin_outcomes(house.connection, before=at(30))
+    assert len(outcomes(house)) == 3
 
 
 def test_the_last_run_that_ended_of_each_kind_and_selection_stays(house: House) -> None:
