@@ -14,6 +14,12 @@ Surfaces = Annotated[
     list[Surface],
     Field(title="Surfaces", description="Posts, stories, or both; none means both.", max_length=2),
 ]
+WarehouseFile = Annotated[Path | None, Field(title="Warehouse file", description="The writer's DuckDB file.")]
+SnapshotFile = Annotated[Path | None, Field(title="Snapshot file", description="The analysts' DuckDB file.")]
+BusyWait = Annotated[
+    float | None,
+    Field(title="Wait for the turn", description="Seconds to wait while another run holds the warehouse.", ge=0),
+]
 
 
 def in_order(surfaces: list[Surface]) -> tuple[Surface, ...]:
@@ -33,8 +39,8 @@ class RunOptions(BaseModel):
         str | None,
         Field(title="Credentials block", description="Name of a block that holds the service's address and key."),
     ] = None
-    warehouse: Annotated[Path | None, Field(title="Warehouse file", description="The writer's DuckDB file.")] = None
-    snapshot: Annotated[Path | None, Field(title="Snapshot file", description="The analysts' DuckDB file.")] = None
+    warehouse: WarehouseFile = None
+    snapshot: SnapshotFile = None
     concurrency: Annotated[
         int | None, Field(title="Concurrency", description="Accounts walked at once.", ge=1, le=256)
     ] = None
@@ -43,10 +49,7 @@ class RunOptions(BaseModel):
         float | None,
         Field(title="Longest wait", description="Seconds one limited account may make the run wait.", ge=0),
     ] = None
-    busy_wait: Annotated[
-        float | None,
-        Field(title="Wait for the turn", description="Seconds to wait while another run holds the warehouse.", ge=0),
-    ] = None
+    busy_wait: BusyWait = None
 
     def chosen(self) -> dict[str, object]:
         """Return what is said here of the settings; None where they hold as they are."""

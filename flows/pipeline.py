@@ -173,13 +173,9 @@ async def run_once(
 async def _choose(selection: Selection, means: Means) -> Sequence[ListedAccount]:
     found = await means.warehouse.transact(chosen, selection, means.page_size)
     if not found:
-        raise NothingChosen(nothing_chosen(selection))
+        message = f"Nothing to walk: no account is chosen by {selection}."
+        raise NothingChosen(message)
     return [ListedAccount(account.account_id, account.expired, account.surfaces) for account in found]
-
-
-def nothing_chosen(selection: Selection) -> str:
-    """Say that there is nothing to walk."""
-    return f"Nothing to walk: no account is chosen by {selection}."
 
 
 async def _enter(order: RunOrder, means: Means, counters: Counters) -> RunContext:

@@ -1,16 +1,14 @@
 """Publishing as a Prefect flow."""
 
-from pathlib import Path
-from typing import Annotated
-
 from prefect import flow
 from prefect.client.schemas.objects import State
 from prefect.logging import get_run_logger
 from prefect.states import Completed
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict
 
 from flows.conclusion import conclude
 from flows.flow_run import run_name
+from flows.options import BusyWait, SnapshotFile, WarehouseFile
 from flows.settings import load
 from flows.upkeep import publish_now
 from flows.words import megabytes
@@ -21,12 +19,9 @@ class PublishOptions(BaseModel):
 
     model_config = ConfigDict(extra="forbid", title="Publish")
 
-    warehouse: Annotated[Path | None, Field(title="Warehouse file", description="The writer's DuckDB file.")] = None
-    snapshot: Annotated[Path | None, Field(title="Snapshot file", description="The analysts' DuckDB file.")] = None
-    busy_wait: Annotated[
-        float | None,
-        Field(title="Wait for the turn", description="Seconds to wait while another run holds the warehouse.", ge=0),
-    ] = None
+    warehouse: WarehouseFile = None
+    snapshot: SnapshotFile = None
+    busy_wait: BusyWait = None
 
 
 @flow(name="publish", flow_run_name=run_name, persist_result=False, retries=0)

@@ -35,13 +35,13 @@ WHERE started_at < ?::TIMESTAMPTZ AND state <> 'running' AND NOT (ended AND last
 """
 
 # What became of a partition last is what analysts are told of it, however long ago that was.
-_FORGET_OUTCOMES = """
+_LAST_WORDS = "SELECT arg_max(rowid, ended_at) FROM core.run_outcomes GROUP BY resource, account_id, surface"
+
+_FORGET_OUTCOMES = f"""
 DELETE FROM core.run_outcomes
 WHERE run_id IN (SELECT unnest(from_json(?, '["VARCHAR"]')))
-  AND rowid NOT IN (
-    SELECT arg_max(rowid, ended_at) FROM core.run_outcomes GROUP BY resource, account_id, surface
-)
-"""
+  AND rowid NOT IN ({_LAST_WORDS})
+"""  # noqa: S608 - our own words
 
 _FORGET_RUNS = """
 DELETE FROM core.runs
@@ -66,13 +66,11 @@ def forget_runs(connection: Connection, *, before: datetime) -> int:
 
 
 # What went well is told by the run's own row; only its last word on a partition is asked for later.
-_THIN_OUTCOMES = """
+_THIN_OUTCOMES = f"""
 DELETE FROM core.run_outcomes
 WHERE outcome IN ('complete', 'skipped') AND ended_at < ?::TIMESTAMPTZ
-  AND rowid NOT IN (
-    SELECT arg_max(rowid, ended_at) FROM core.run_outcomes GROUP BY resource, account_id, surface
-)
-"""
+  AND rowid NOT IN ({_LAST_WORDS})
+"""  # noqa: S608 - our own words
 
 
 def thin_outcomes(connection: Connection, *, before: datetime) -> None:

@@ -130,7 +130,7 @@ def backfill(
         carry_out(
             options,
             settings,
-            lambda _: order(settings, selection=selection, reason=reason),
+            order(settings, selection=selection, reason=reason),
             what="backfill",
             base_url=base_url,
             as_json=as_json,

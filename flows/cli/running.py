@@ -2,7 +2,6 @@
 
 import logging
 import sys
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import typer
@@ -74,7 +73,7 @@ def _address(settings: Settings, *, tracked: bool) -> str:
 def carry_out(
     options: "SyncOptions | BackfillOptions",
     settings: Settings,
-    order_of: Callable[[Settings], "RunOrder"],
+    order: "RunOrder",
     *,
     what: str,
     base_url: str | None,
@@ -87,7 +86,7 @@ def carry_out(
         f"tracked by {clean(api)}" if api else "run directly: PREFECT_API_URL is not set, so Prefect does not track it"
     )
     err.print(f"[bold]gramhouse {what}[/] of {clean(address)}, {how}.")
-    work = _tracked(options, base_url) if api else _direct(settings, order_of(settings), f"gramhouse {what}")
+    work = _tracked(options, base_url) if api else _direct(settings, order, f"gramhouse {what}")
     report = run_until_signalled(work)
     if as_json:
         from flows.report import to_json

@@ -1,7 +1,5 @@
 """`gramhouse sync` and `gramhouse publish`: what writes."""
 
-from typing import TYPE_CHECKING
-
 import typer
 
 from flows.cli.options import (
@@ -20,11 +18,8 @@ from flows.cli.signalled import run_until_signalled
 from flows.cli.surfaces import to_surfaces
 from flows.cli.terminal import WARN, clean, err, out, print_json
 from flows.exit_code import ExitCode
-from flows.settings import Settings, load
+from flows.settings import load
 from flows.words import megabytes
-
-if TYPE_CHECKING:
-    from flows.pipeline import RunOrder
 
 
 def sync(
@@ -64,11 +59,8 @@ def sync(
     if verbose:
         speak_up()
     options = asked(SyncOptions, {**chosen, "surfaces": surfaces})
-
-    def order_of(_: Settings) -> "RunOrder":
-        return order(settings, surfaces=in_order(surfaces))
-
-    carry_out(options, settings, order_of, what="sync", base_url=base_url, as_json=as_json)
+    ordered = order(settings, surfaces=in_order(surfaces))
+    carry_out(options, settings, ordered, what="sync", base_url=base_url, as_json=as_json)
 
 
 def publish(

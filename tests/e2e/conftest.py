@@ -15,6 +15,8 @@ from typing import Any
 import duckdb
 import pytest
 
+from flows.cli.neighbours import free_port, prefect
+
 KEY = "sandbox-demo-key"
 PATIENCE = 60.0
 
@@ -127,6 +129,21 @@ class Operator:
         """Ask the warehouse itself, which nobody may hold meanwhile."""
         with duckdb.connect(str(self.warehouse), read_only=True) as db:
             return db.execute(query).fetchall()
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What a Prefect server keeps."""
+    return tmp_path_factory.mktemp("prefect")
+
+
+@pytest.fixture(scope="module")
+def api(home: Path) -> Iterator[str]:
+    """The API of a Prefect server that lives as long as the module's tests."""
+    port = free_port()
+    with prefect(home, port) as server:
+        server.wait()
+        yield f"http://127.0.0.1:{port}/api"
 
 
 @pytest.fixture

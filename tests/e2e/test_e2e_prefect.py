@@ -7,29 +7,15 @@ import sqlite3
 import subprocess
 import sys
 import urllib.request
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from flows.cli.neighbours import free_port, prefect
+from flows.cli.neighbours import free_port
 from tests.e2e.conftest import KEY, PATIENCE, Operator, Service, assert_in_step, stopped, until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.prefect]
-
-
-@pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("prefect")
-
-
-@pytest.fixture(scope="module")
-def api(home: Path) -> Iterator[str]:
-    port = free_port()
-    with prefect(home, port) as server:
-        server.wait()
-        yield f"http://127.0.0.1:{port}/api"
 
 
 def _filter(api: str, what: str) -> list[dict[str, Any]]:

@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from flows.cli.neighbours import free_port, prefect
 from tests.e2e.conftest import KEY, PATIENCE, Operator, Service, until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.prefect]
@@ -45,19 +44,6 @@ DOUBLE: dict[str, Any] = {
     "trigger": {"type": "event", "posture": "Reactive", "expect": ["never"], "within": 0},
     "actions": [{"type": "do-nothing"}],
 }
-
-
-@pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("prefect")
-
-
-@pytest.fixture(scope="module")
-def api(home: Path) -> Iterator[str]:
-    port = free_port()
-    with prefect(home, port) as server:
-        server.wait()
-        yield f"http://127.0.0.1:{port}/api"
 
 
 @pytest.fixture

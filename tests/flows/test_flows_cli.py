@@ -18,9 +18,10 @@ from connectors.sandbox.serve import in_thread
 from connectors.sandbox.settings import SandboxSettings
 from flows.cli import app as command_line
 from flows.cli import progress
-from flows.cli.app import app, main
+from flows.cli.app import app
 from flows.run import Counters
 from flows.settings import TrackerUnreachable
+from tests.typed import Typed
 
 COMMANDS = [command.callback.__name__ for command in app.registered_commands if command.callback is not None]
 
@@ -38,22 +39,8 @@ def environment(monkeypatch: pytest.MonkeyPatch, address: str) -> None:
 
 
 @pytest.fixture
-def typed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> "Typed":
+def typed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Typed:
     return Typed(monkeypatch, capsys)
-
-
-class Typed:
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-        self._monkeypatch = monkeypatch
-        self._capsys = capsys
-
-    def __call__(self, *arguments: str) -> tuple[int, str, str]:
-        """Type a command; return its exit code, and what it said on both streams."""
-        self._monkeypatch.setattr(sys, "argv", ["gramhouse", *arguments])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        said = self._capsys.readouterr()
-        return int(ended.value.code or 0), said.out, said.err
 
 
 @pytest.mark.parametrize("command", COMMANDS)

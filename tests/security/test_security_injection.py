@@ -20,7 +20,7 @@ from flows.events import events
 from flows.pipeline import run_once
 from flows.summary import summarize
 from tests.flows.stage import NIGHT, Refusal, Service, means_with, order, uuid
-from tests.security.conftest import Typed
+from tests.typed import Typed
 
 ODD = (
     "'; DROP TABLE core.media; --",

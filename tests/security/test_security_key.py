@@ -18,8 +18,8 @@ from connectors.source.errors import ApiError
 from flows.cli.doctor import Finding
 from flows.settings import Settings, SettingsError, load
 from tests.security.canary import tells
-from tests.security.conftest import Typed
 from tests.security.wire import Answer, Clock, Recorder, envelope
+from tests.typed import Typed
 
 pytestmark = pytest.mark.anyio
 # Of the signs that escapes are made for: base64 keys have them.

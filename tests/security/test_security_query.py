@@ -16,8 +16,8 @@ from connectors.warehouse.errors import WarehouseUnusable
 from connectors.warehouse.export import export
 from connectors.warehouse.snapshot import QueryError, Snapshot, open_snapshot
 from tests.security import hostile_snapshot
-from tests.security.conftest import Typed
 from tests.security.hostile_snapshot import SECRET
+from tests.typed import Typed
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 
