@@ -5,11 +5,12 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 COMPAT := $(VENV)/compat
+DLT := $(VENV)/dlt
 NEXT_DUCKDB := duckdb==2.0.0
 PIP_INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check --no-input
 
 .DEFAULT_GOAL := help
-.PHONY: help demo up test check lint types imports unit long simulate compat format dictionary screenshots constraints clean matrix fuzz kills mutants proof bench-tracking
+.PHONY: help demo up test check lint types imports unit long simulate compat format dictionary screenshots constraints clean matrix fuzz kills mutants conformance proof bench bench-large bench-setup bench-tracking goals
 
 help: ## Say what can be made.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
@@ -54,10 +55,53 @@ fuzz: $(VENV)/.dev ## Foreign bytes, for longer than every time.
 kills: $(VENV)/.dev ## Hundreds of real kills at random moments.
 	$(BIN)/pytest -q -n auto --dist worksteal tests/e2e/test_e2e_chaos.py
 
+CONFORMANCE_EXAMPLES ?= 300
+conformance: $(VENV)/.dev ## The API's description against its sandbox, for longer than every time.
+	CONFORMANCE_EXAMPLES=$(CONFORMANCE_EXAMPLES) $(BIN)/pytest -q -n auto --dist worksteal tests/conformance
+
 mutants: $(VENV)/.dev ## Break the code on purpose, and see that the tests notice.
 	$(BIN)/python -m tests.mutation
 
-proof: simulate matrix fuzz kills mutants ## The long form of everything in docs/reliability.md.
+proof: simulate matrix fuzz conformance kills mutants ## The long form of everything in docs/reliability.md.
+
+BENCH := $(BIN)/python -m benchmarks
+bench: $(VENV)/.bench $(DLT)/.made ## How fast it is, at small sizes, against the fetch alone and dlt; a quarter of an hour.
+	$(BENCH).cold
+	$(BENCH).again warm
+	$(BENCH).again nightly --with-dlt
+	$(BENCH).resume
+	$(BENCH).distance
+	$(BENCH).in_flight
+	$(BENCH).limits
+	$(BENCH).shapes
+	$(BENCH).upkeep
+	$(BENCH).queries
+	$(BENCH).large --sizes 40 400 --posts 250 --walked 20
+	$(BENCH).plot
+	$(BENCH).goals
+
+BENCH_FOLDER ?= data/bench
+FOLDER = --folder '$(BENCH_FOLDER)'
+M1 := --accounts 400 --posts 2500
+M10 := --accounts 4000 --posts 2500
+bench-large: $(VENV)/.bench ## The same at 1M and 10M items, in BENCH_FOLDER; hours, and 20 GB.
+	$(BENCH).cold $(M1) --without-dlt $(FOLDER)
+	$(BENCH).again warm $(M1) $(FOLDER)
+	$(BENCH).again nightly $(M1) $(FOLDER)
+	$(BENCH).shapes --items 2000000 --one 1000000 --rounds 1 $(FOLDER)
+	$(BENCH).upkeep $(M1) $(FOLDER)
+	$(BENCH).queries $(M1) $(FOLDER)
+	$(BENCH).cold $(M10) --rounds 1 --without-dlt $(FOLDER)
+	$(BENCH).large $(FOLDER)
+	$(BENCH).upkeep $(M10) $(FOLDER)
+	$(BENCH).queries $(M10) $(FOLDER)
+	$(BENCH).plot
+	$(BENCH).goals
+
+goals: $(VENV)/.runtime ## What `make bench` and `make bench-large` measured last, against what is to be reached.
+	@$(BENCH).goals
+
+bench-setup: $(VENV)/.bench $(DLT)/.made ## The environments that benchmarks need.
 
 bench-tracking: $(VENV)/.runtime ## What it costs that Prefect tracks a sync.
 	$(BIN)/python -m benchmarks.tracking
@@ -80,7 +124,7 @@ screenshots: $(VENV)/.runtime ## Photograph Prefect's UI anew for docs/operation
 
 constraints: ## Pin anew what pyproject.toml allows.
 	rm -rf .pins && $(PYTHON) -m venv .pins
-	.pins/bin/python -m pip install --quiet --disable-pip-version-check '.[dev]' 'setuptools>=77'
+	.pins/bin/python -m pip install --quiet --disable-pip-version-check '.[bench,dev]' 'setuptools>=77'
 	.pins/bin/python -m pip freeze --exclude gramhouse > constraints.txt
 	.pins/bin/python -m pip list --format freeze | grep '^setuptools==' >> constraints.txt
 	rm -rf .pins
@@ -102,6 +146,16 @@ $(VENV)/.runtime: $(VENV)/.made pyproject.toml constraints.txt
 
 $(VENV)/.dev: $(VENV)/.runtime
 	@PIP_CONSTRAINT=constraints.txt $(PIP_INSTALL) --editable '.[dev]'
+	@touch $@
+
+$(VENV)/.bench: $(VENV)/.runtime
+	@PIP_CONSTRAINT=constraints.txt $(PIP_INSTALL) --editable '.[bench]'
+	@touch $@
+
+# What is measured against has an environment of its own: its pins are not ours.
+$(DLT)/.made: $(VENV)/.made benchmarks/dlt-requirements.txt
+	@rm -rf $(DLT) && $(BIN)/python -m venv $(DLT) && $(DLT)/bin/python -m pip install -qq \
+	  --disable-pip-version-check --no-input --requirement benchmarks/dlt-requirements.txt
 	@touch $@
 
 # The same packages but for DuckDB: an environment's own come first on its path.

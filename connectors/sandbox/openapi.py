@@ -63,13 +63,9 @@ SCHEMAS: Schema = {
         }
     ),
     "PublicInstagramMediaPageV1": {
-        "description": "Not shown in the contract; this is what the sandbox serves.",
+        "description": "Its fields are not shown in the contract, save that a list's page leads on (API 8).",
         "type": "object",
-        "properties": {
-            "items": {"type": "array", "maxItems": MAX_LIMIT, "items": {"type": "object"}},
-            "next_cursor": _NEXT_CURSOR,
-        },
-        "required": ["items", "next_cursor"],
+        "properties": {"next_cursor": _NEXT_CURSOR},
     },
 }
 
@@ -92,6 +88,8 @@ _CURSOR = {
     "description": "Taken unchanged from a next_cursor of this same operation.",
     "schema": {"type": "string", "minLength": 1, "maxLength": MAX_CURSOR},
 }
+# Section 4.2 shows no least length; section 8 bounds every cursor.
+_MEDIA_CURSOR = {**_CURSOR, "schema": {"type": "string", "maxLength": MAX_CURSOR}}
 _LIMIT = {
     "name": "limit",
     "in": "query",
@@ -177,7 +175,7 @@ def description() -> Schema:
     media = _operation(
         MEDIA,
         "PublicInstagramMediaPageV1",
-        [_ACCOUNT_ID, _SURFACE, _CURSOR, _LIMIT],
+        [_ACCOUNT_ID, _SURFACE, _MEDIA_CURSOR, _LIMIT],
         summary="List posts or stories of one connected account",
         description="Needs the scope automations:read. Its 429, 500 and 503 are not shown in the contract.",
     )

@@ -31,21 +31,31 @@ class BoundedBody:
     def add(self, piece: bytes) -> None:
         """Take the next piece; raises BodyTooLarge, or BodyError when the gzip is damaged."""
         if self._gzip is not None:
-            try:
-                # One byte more than fits is enough to know that it does not.
-                piece = self._gzip.decompress(piece, self._limit - self._size + 1)
-            except zlib.error:
-                message = "the body's gzip is damaged"
-                raise BodyError(message) from None
+            piece = self._unpacked(piece)
         self._size += len(piece)
         if self._size > self._limit:
             message = f"the body is larger than {self._limit} bytes"
             raise BodyTooLarge(message)
         self._pieces.append(piece)
 
+    def _unpacked(self, piece: bytes) -> bytes:
+        unpacked = b""
+        while piece and len(unpacked) <= self._limit - self._size:
+            # RFC 1952: gzip is a series of members.
+            if self._gzip is None or self._gzip.eof:
+                self._gzip = zlib.decompressobj(wbits=31)
+            try:
+                # One byte more than fits is enough to know that it does not.
+                unpacked += self._gzip.decompress(piece, self._limit - self._size - len(unpacked) + 1)
+            except zlib.error:
+                message = "the body's gzip is damaged"
+                raise BodyError(message) from None
+            piece = self._gzip.unused_data
+        return unpacked
+
     def whole(self) -> bytes:
-        """Return the body; raises BodyError when its gzip did not end, or ended before the body did."""
-        if self._gzip is not None and self._size and (not self._gzip.eof or self._gzip.unused_data):
+        """Return the body; raises BodyError when its gzip did not end."""
+        if self._gzip is not None and self._size and not self._gzip.eof:
             message = "the body's gzip is cut"
             raise BodyError(message)
         return b"".join(self._pieces)

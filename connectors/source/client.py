@@ -6,7 +6,7 @@ import ssl
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from types import TracebackType
-from typing import Final, Self
+from typing import Any, Final, Self
 from urllib.parse import quote, urlencode
 
 import aiohttp
@@ -127,8 +127,12 @@ class ApiClient:
         if not isinstance(answer.stream, httpx.AsyncByteStream):
             message = "the transport answers an async request with a blocking stream"
             raise TypeError(message)
-        async for piece in answer.stream:
-            body.add(piece)
+        loop = asyncio.get_running_loop()
+        # aiohttp forgets its own read timeout when it closes a connection on chunks that are none.
+        async with asyncio.timeout(self._timeout.read) as patience:
+            async for piece in answer.stream:
+                body.add(piece)
+                patience.reschedule(loop.time() + self._timeout.read)
         return body.whole()
 
     def _read(self, request: ApiRequest, answer: httpx.Response, body: bytes) -> Response:
@@ -185,12 +189,26 @@ def _headers(api_key: SecretStr) -> dict[str, str]:
     }
 
 
+class _WaryConnector(aiohttp.TCPConnector):
+    """Keeps connections, but none on which something was said that nobody had asked for.
+
+    aiohttp would take it for the next answer: a page of something else, or a refusal that is none of ours.
+    """
+
+    async def _get(self, key: Any, traces: Any) -> Any:  # noqa: ANN401 - aiohttp's own types, which it does not publish
+        kept = self._conns.get(key, ())
+        for entry in [entry for entry in kept if entry[0].should_close]:
+            self._conns[key].remove(entry)
+            entry[0].close()
+        return await super()._get(key, traces)
+
+
 def _aiohttp_transport(concurrency: int, certificates: ssl.SSLContext | None) -> AiohttpTransport:
     certificates = certificates or httpx.create_ssl_context(trust_env=False)
 
     def session() -> aiohttp.ClientSession:
         made = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=concurrency, ssl=certificates),
+            connector=_WaryConnector(limit=concurrency, ssl=certificates),
             cookie_jar=aiohttp.DummyCookieJar(),
             trust_env=False,
         )

@@ -28,6 +28,8 @@ MEDIA: Final = "accounts.media.list"
 MAX_LIMIT: Final = 50
 
 _CORRELATION_ID = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}")
+# A date has a comma of its own, before its day.
+_BETWEEN_WAITS = re.compile(r",(?!\s*[0-9]{1,2}[ -][A-Za-z]{3})")
 _SECONDS = re.compile(r"[0-9]+(\.[0-9]+)?", re.ASCII)
 _READERS: Mapping[str, Callable[[bytes], AccountPage | MediaPage]] = MappingProxyType(
     {ACCOUNTS: read_account_page, MEDIA: read_media_page}
@@ -106,13 +108,21 @@ def read_response(
 
 def read_correlation_id(headers: Mapping[str, str]) -> str | None:
     """Return the X-Correlation-ID (API 1) of an answer, or None when it has none of that pattern."""
-    traced = headers.get("x-correlation-id", "")
-    return traced if _CORRELATION_ID.fullmatch(traced) else None
+    # A header set twice arrives joined; the same id twice is one id.
+    traced, *more = {one.strip(" ") for one in headers.get("x-correlation-id", "").split(",")}
+    return traced if not more and _CORRELATION_ID.fullmatch(traced) else None
 
 
 def read_retry_after(value: str, now: datetime) -> float | None:
-    """Seconds to wait from `now` (aware) by a Retry-After header: a number or an HTTP date; else None."""
-    text = value.strip()
+    """Seconds to wait from `now` (aware) by a Retry-After header: a number or an HTTP date; else None.
+
+    Two who stand in the way may both have set it: the longest counts.
+    """
+    waits = [_one_retry_after(part.strip(), now) for part in _BETWEEN_WAITS.split(value)]
+    return max((wait for wait in waits if wait is not None), default=None)
+
+
+def _one_retry_after(text: str, now: datetime) -> float | None:
     if _SECONDS.fullmatch(text):
         # As a float even an absurd number stays what it is, and is never cut to a wait that is too short.
         return float(text)

@@ -166,7 +166,7 @@ def test_a_redirect_names_the_host_and_nothing_else(location: str, host: str) ->
         ("٣", None),
         ("nan", None),
         ("inf", None),
-        ("5, 5", None),
+        ("5, 5", 5.0),
         ("soon", None),
         ("", None),
     ],

@@ -1,0 +1,165 @@
+"""What gramhouse is to reach, and whether it does: goals as data, read against what the scenarios have left.
+
+    python -m benchmarks.goals [--results FOLDER]
+
+A goal that was measured at another size only is shown with that size, and is not decided by it.
+"""
+
+import argparse
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.results import RESULTS
+
+Figures = Mapping[str, Mapping[str, float]]
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """A figure of a result, over another one's where that is given, and what it may be at most or at least.
+
+    `instead` are results that show the same at another size.
+    """
+
+    work: str
+    result: str
+    figure: str
+    bound: float
+    at_least: bool = False
+    over: str | None = None
+    instead: tuple[str, ...] = ()
+
+    def reached_by(self, measured: float) -> bool:
+        """Say whether what was measured is good enough."""
+        return measured >= self.bound if self.at_least else measured <= self.bound
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A goal, what was measured (None: nothing yet), and in which result."""
+
+    goal: Goal
+    measured: float | None
+    result: str | None
+
+    @property
+    def said(self) -> str:
+        """Say it in a word or two."""
+        if self.measured is None:
+            return "not measured"
+        if self.result != self.goal.result:
+            return f"only {self.result}"
+        return "reached" if self.goal.reached_by(self.measured) else "NOT REACHED"
+
+
+GOALS = (
+    Goal("cold, 100k: dlt's time over ours", "cold-100k", "dlt_wall_over_ours", 6, at_least=True),
+    Goal("cold, 100k: our memory over dlt's", "cold-100k", "peak_over_dlt", 1),
+    Goal("cold, 1M: time over the fetch alone", "cold-1m", "wall_over_floor", 1.5, instead=("cold-100k",)),
+    Goal("warm, 1M: time over the fetch alone", "warm-1m", "wall_over_floor", 1.25, instead=("warm-100k",)),
+    Goal("nightly, 1M: time over the fetch alone", "nightly-1m", "wall_over_floor", 1.25, instead=("nightly-100k",)),
+    Goal("50 ms away: time over the bound and start-up", "distance-8k", "wall_over_bound", 1.25),
+    Goal(
+        "many small accounts: a page over few large ones'",
+        "shapes-2m",
+        "small_page_over_large",
+        1.3,
+        instead=("shapes-200k",),
+    ),
+    Goal("cold, 1M: peak memory, MB", "cold-1m", "peak_mb", 350, instead=("cold-100k",)),
+    Goal("cold, 10M: peak memory over that at 1M", "cold-10m", "peak_mb", 1.3, over="cold-1m"),
+    Goal(
+        "nightly of 100k: folds on 10M over those on 1M",
+        "large-10m",
+        "fold_over_smallest",
+        3,
+        instead=("large-1m", "large-100k"),
+    ),
+    Goal("resumed half-way: pages over a clean run's", "resume-100k", "pages_over_clean", 1.02),
+    Goal(
+        "publish, 10M: time over a plain copy",
+        "upkeep-10m",
+        "publish_over_copy",
+        1.3,
+        instead=("upkeep-1m", "upkeep-100k"),
+    ),
+    Goal(
+        "snapshot, 10M: an account's last 100 posts, ms",
+        "queries-10m",
+        "last_posts_ms",
+        20,
+        instead=("queries-1m", "queries-100k"),
+    ),
+    Goal(
+        "snapshot, 10M: engagement by day over by hand",
+        "queries-10m",
+        "by_day_over_by_hand",
+        1.2,
+        instead=("queries-1m", "queries-100k"),
+    ),
+    Goal(
+        "limited accounts: requests that came too early",
+        "limits-100k",
+        "too_early",
+        0,
+    ),
+)
+
+
+def judge(goal: Goal, found: Figures) -> Verdict:
+    """Judge a goal by the figures of the results there are."""
+    for result in (goal.result, *goal.instead):
+        measured = found.get(result, {}).get(goal.figure)
+        if measured is None:
+            continue
+        if goal.over is not None:
+            below = found.get(goal.over, {}).get(goal.figure)
+            if not below:
+                continue
+            measured /= below
+        return Verdict(goal, measured, result)
+    return Verdict(goal, None, None)
+
+
+def table(verdicts: Sequence[Verdict]) -> str:
+    """Lay the verdicts out."""
+    rows = [("goal", "at", "measured", "")]
+    for verdict in verdicts:
+        goal = verdict.goal
+        sign = "≥" if goal.at_least else "≤"
+        measured = "-" if verdict.measured is None else f"{verdict.measured:.2f}"
+        rows.append((goal.work, f"{sign} {goal.bound:g}", measured, verdict.said))
+    widths = [max(len(row[place]) for row in rows) for place in range(3)]
+    return "\n".join(
+        f"{work:<{widths[0]}}  {at:>{widths[1]}}  {measured:>{widths[2]}}  {said}".rstrip()
+        for work, at, measured, said in rows
+    )
+
+
+def read(folder: Path) -> dict[str, dict[str, float]]:
+    """Read every result's figures."""
+    found = {}
+    for file in sorted(folder.glob("*.json")):
+        document = json.loads(file.read_text(encoding="utf-8"))
+        if isinstance(document, dict) and "figures" in document:
+            found[file.stem] = document["figures"]
+    return found
+
+
+def main() -> None:
+    """Print the goals."""
+    wanted = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    wanted.add_argument("--results", type=Path, default=RESULTS)
+    wanted.add_argument("--check", action="store_true", help="exit with 1 if one is not reached")
+    chosen = wanted.parse_args()
+    found = read(chosen.results)
+    verdicts = [judge(goal, found) for goal in GOALS]
+    print(table(verdicts))
+    if chosen.check and any(verdict.said == "NOT REACHED" for verdict in verdicts):
+        raise SystemExit(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,66 @@
+"""Warehouses that are dear to make: made once, kept in a folder, and copied by whoever would change them."""
+
+import json
+import os
+import shutil
+from dataclasses import asdict
+from hashlib import sha256
+from pathlib import Path
+
+from benchmarks.beside import ROOT, serving
+from benchmarks.contenders import Home, carry_out, gramhouse
+from benchmarks.results import told
+from benchmarks.samples import Sample
+
+# Written last: what is without it was cut short.
+_WHOLE = "whole.json"
+
+
+def code() -> str:
+    """Return a digest of gramhouse's code."""
+    files = [file for room in ("connectors", "flows", "models") for file in (ROOT / room).rglob("*")]
+    digest = sha256()
+    for file in sorted(file for file in files if file.suffix in {".py", ".sql"}):
+        digest.update(file.read_bytes())
+    return digest.hexdigest()
+
+
+def home_of(folder: Path, accounts: int, posts: int) -> Home:
+    """Say where the first night's warehouse of this size is kept."""
+    return Home(folder / f"{accounts}x{posts}")
+
+
+def keep(home: Home, folder: Path, accounts: int, posts: int, sample: Sample) -> None:
+    """Move a warehouse of the first night to where it is kept, unless there is one."""
+    target = home_of(folder, accounts, posts)
+    if (target.folder / _WHOLE).exists():
+        return
+    shutil.rmtree(target.folder, ignore_errors=True)
+    home.folder.replace(target.folder)
+    (target.folder / _WHOLE).write_text(json.dumps({**asdict(sample), "code": code()}), encoding="utf-8")
+
+
+def prepared(folder: Path, accounts: int, posts: int) -> Home:
+    """Return a warehouse as the first night left it, made now if none is kept."""
+    target = home_of(folder, accounts, posts)
+    if not (target.folder / _WHOLE).exists():
+        draft = Home(folder / f"{accounts}x{posts}.draft")
+        shutil.rmtree(draft.folder, ignore_errors=True)
+        told(f"making a warehouse of {accounts:,} accounts x {posts:,} posts")
+        with serving(accounts, posts) as server:
+            sample = carry_out(gramhouse(server.url, draft, 16), server, items=accounts + accounts * posts)
+        keep(draft, folder, accounts, posts, sample)
+    elif json.loads((target.folder / _WHOLE).read_text(encoding="utf-8")).get("code") != code():
+        told(f"{target.folder} was made by another gramhouse: remove it to have it made anew")
+    return target
+
+
+def copied(home: Home, folder: Path) -> Home:
+    """Copy a warehouse and its snapshot into a folder."""
+    copy = Home(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(home.warehouse, copy.warehouse)
+    shutil.copyfile(home.snapshot, copy.snapshot)
+    # What is still on its way to the disk would be in the way of the first who is measured.
+    os.sync()
+    return copy

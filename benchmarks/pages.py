@@ -1,0 +1,107 @@
+"""The made-up service that is measured against: who has which posts on which night, and their pages as bytes.
+
+Items are cut from texts made beforehand, so that a page costs its server a few microseconds: it is the reader that is
+measured. Every night changes the counts of one item in a hundred and adds two posts in a hundred.
+"""
+
+import json
+from dataclasses import dataclass
+from functools import cached_property
+from random import Random
+
+PAGE = 50
+
+_TEMPLATES = 997
+_TEXT = (
+    "light morning coast salt paper window garden slow river first again winter blue market table bread summer "
+    "north quiet street colour shadow orange train letter small glass stone early studio Köln señor 光 ☀️"
+)
+_WORDS = _TEXT.split()
+_KINDS = ("IMAGE", "IMAGE", "VIDEO", "IMAGE", "CAROUSEL_ALBUM", "IMAGE", "VIDEO", "IMAGE", "IMAGE", "IMAGE")
+
+# Told from the other numbers of an item by their width: what is put in is as wide as what stood there.
+_ID, _LIKES, _OWNER = "70000000000000001", 900001, "80000000001"
+
+
+def _template(draw: Random, number: int) -> bytes:
+    caption = " ".join(draw.choice(_WORDS) for _ in range(18))
+    kind = _KINDS[number % len(_KINDS)]
+    item: dict[str, object] = {
+        "id": _ID,
+        "caption": caption,
+        "media_type": kind,
+        "media_url": f"https://cdn.example/{_ID}.jpg?sig={draw.getrandbits(64):016x}",
+        "permalink": f"https://photos.example/p/{_ID}/",
+        "timestamp": f"2026-{draw.randint(1, 9):02}-{draw.randint(1, 28):02}T{draw.randint(10, 23)}:30:00+0000",
+        "owner": {"id": _OWNER, "username": f"name.{number}"},
+        "like_count": _LIKES,
+        "comments_count": draw.randint(0, 99),
+        "is_comment_enabled": draw.random() < 0.9,
+    }
+    if kind == "CAROUSEL_ALBUM":
+        item["children"] = {"data": [{"id": f"{_ID}{place}", "media_type": "IMAGE"} for place in range(1, 4)]}
+    text = json.dumps(item, ensure_ascii=False, separators=(",", ":")).replace("%", "%%")
+    return text.replace(_ID, "%(id)b").replace(str(_LIKES), "%(likes)d").replace(_OWNER, "%(owner)b").encode()
+
+
+@dataclass(frozen=True)
+class Service:
+    """`accounts` accounts of `posts` posts each, as they are on a night; nights count from 0."""
+
+    accounts: int
+    posts: int
+    night: int = 0
+
+    @cached_property
+    def _templates(self) -> list[bytes]:
+        draw = Random(1)
+        return [_template(draw, number) for number in range(_TEMPLATES)]
+
+    def total(self, account: int) -> int:
+        """Return how many posts an account has by now: two in a hundred more with every night."""
+        added = self.posts * self.night * 2
+        return self.posts + added // 100 + ((account * 37) % 100 < added % 100)
+
+    def catalogue(self, cursor: str | None) -> bytes | None:
+        """Return a page of accounts; None when there is none such."""
+        first = _number(cursor)
+        if first is None or first >= max(1, self.accounts):
+            return None
+        last = min(first + PAGE, self.accounts)
+        items = [
+            {"id": account_id(n), "ig_username": f"name.{n}", "public_id": f"p{n:011}", "status": "active"}
+            for n in range(first, last)
+        ]
+        return json.dumps({"items": items, "next_cursor": f"p{last}" if last < self.accounts else None}).encode()
+
+    def media(self, account: int, cursor: str | None) -> bytes | None:
+        """Return a page of an account's posts, the newest first; None when there is none such."""
+        total = self.total(account)
+        first = _number(cursor)
+        if first is None or account >= self.accounts or (first and first >= total):
+            return None
+        last = min(first + PAGE, total)
+        templates, night = self._templates, self.night
+        owner = b"8%010d" % account
+        items = b",".join(
+            templates[(seq * 31 + account) % _TEMPLATES]
+            % {
+                b"id": b"7%07d%09d" % (account, seq),
+                b"owner": owner,
+                b"likes": 100000 + seq % 997 + ((seq * 61 + account * 17) % 100 < night),
+            }
+            for seq in range(total - 1 - first, total - 1 - last, -1)
+        )
+        onward = b'"p%d"' % last if last < total else b"null"
+        return b'{"items":[%b],"next_cursor":%b}' % (items, onward)
+
+
+def _number(cursor: str | None) -> int | None:
+    if cursor is None:
+        return 0
+    return int(cursor[1:]) if cursor[:1] == "p" and cursor[1:].isdecimal() else None
+
+
+def account_id(number: int) -> str:
+    """Return the id of account number so and so."""
+    return f"{number:08x}-0000-4000-8000-{number:012x}"

@@ -1,0 +1,200 @@
+"""What is made of measurements: medians, ratios, bounds and verdicts, without measuring anything."""
+
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from benchmarks import again, cold, distance, in_flight, large, limits, queries, resume, shapes, upkeep
+from benchmarks.contenders import Home, Job, carry_out, gramhouse, plain_environment
+from benchmarks.goals import GOALS, Goal, judge, read, table
+from benchmarks.machine import cpu_model, machine
+from benchmarks.process import Running, run
+from benchmarks.results import Result, deliver, document, size_name
+from benchmarks.results import table as result_table
+from benchmarks.samples import Sample, interleaved, middle, peak, ratio, turns
+from benchmarks.timed import Watch
+
+
+def test_medians_are_each_of_its_own() -> None:
+    samples = [Sample(3, 1, 10, 5), Sample(1, 2, 30, 5), Sample(2, 9, 20, 5)]
+
+    assert middle(samples) == Sample(2, 2, 20, 5)
+    assert peak(samples) == 30
+
+
+def test_a_ratio_is_of_medians() -> None:
+    assert ratio({"one": [Sample(3), Sample(9), Sample(3)], "other": [Sample(2)]}, "one", "other") == 1.5
+
+
+def test_nobody_is_always_first() -> None:
+    assert list(turns(("a", "b"), 3)) == [(0, "a"), (0, "b"), (1, "b"), (1, "a"), (2, "a"), (2, "b")]
+
+
+def test_rounds_are_interleaved_and_each_keeps_its_own() -> None:
+    seen: list[str] = []
+
+    def entrant(name: str, turn: int) -> Sample:
+        seen.append(f"{name}{turn}")
+        return Sample(turn)
+
+    found = interleaved({"a": lambda turn: entrant("a", turn), "b": lambda turn: entrant("b", turn)}, 2)
+
+    assert seen == ["a0", "b0", "b1", "a1"]
+    assert found == {"a": [Sample(0), Sample(1)], "b": [Sample(0), Sample(1)]}
+
+
+@pytest.mark.parametrize(
+    ("items", "name"),
+    [(20, "20"), (8_000, "8k"), (100_000, "100k"), (1_000_000, "1m"), (2_500_000, "2.5m"), (10_000_000, "10m")],
+)
+def test_sizes_have_the_names_people_give_them(items: int, name: str) -> None:
+    assert size_name(items) == name
+
+
+@pytest.mark.parametrize(
+    ("accounts", "posts", "in_flight", "seconds"),
+    [
+        (40, 200, 16, (1 + 160) / 16 * 0.05),
+        (1, 1000, 16, 21 * 0.05),
+        (100, 0, 1000, 3 * 0.05),
+        (0, 0, 16, 0.05),
+    ],
+)
+def test_the_way_costs_its_longest_chain_or_all_pages(
+    accounts: int, posts: int, in_flight: int, seconds: float
+) -> None:
+    assert distance.bound(accounts, posts, in_flight, 0.05) == pytest.approx(seconds)
+
+
+def test_a_limited_account_waits_between_its_windows() -> None:
+    assert limits.bound(2500, 10) == 4
+    assert limits.bound(10, 10) == 0
+
+
+def test_shapes_hold_as_many_items() -> None:
+    made = shapes.shapes(2_000_000, 2500, 20, 1_000_000)
+
+    assert made == {"few large": (800, 2500), "many small": (100_000, 20), "one": (1, 1_000_000)}
+
+
+def test_the_walked_accounts_lie_all_over_the_warehouse() -> None:
+    assert large.spread(400, 4) == [0, 100, 200, 300]
+
+
+def test_each_scenario_makes_its_figures() -> None:
+    one, two = [Sample(1, 1, 100, 10)], [Sample(2, 3, 50, 12)]
+
+    assert cold.figures({"floor": one, "gramhouse": two, "dlt": one}) == {
+        "wall_over_floor": 2,
+        "cpu_over_floor": 3,
+        "pages_over_floor": 1.2,
+        "peak_mb": 50,
+        "dlt_wall_over_ours": 0.5,
+        "dlt_cpu_over_ours": pytest.approx(1 / 3),
+        "peak_over_dlt": 0.5,
+    }
+    assert again.figures({"floor": one, "gramhouse": two})["wall_over_floor"] == 2
+    assert resume.figures({"clean": one, "killed": [*two, Sample(4, pages=11)]})["pages_over_clean"] == 1.2
+    found = distance.figures({"floor": one, "gramhouse": two, "empty": one}, 3)
+    assert found["wall_over_bound"] == 0.5
+    assert limits.figures({"unlimited": one, "limited": two}, 1)["wall_over_bound"] == 1
+    shaped = {f"{shape}: {who}": some for shape in ("few large", "many small") for who, some in FETCHED.items()}
+    assert shapes.figures(shaped, {"few large": 1, "many small": 2})["small_page_over_large"] == 1
+    upkept = {"copy of the snapshot": one, "publish": two, "copy of the warehouse": two, "compact": one}
+    assert upkeep.figures(upkept)["publish_over_copy"] == 2
+    assert upkeep.figures(upkept)["compact_over_copy"] == 0.5
+    asked = {f"{name}: {file}": one for name in ("last posts", "by day", "view") for file in ("snapshot", "by hand")}
+    assert queries.figures(asked)["last_posts_ms"] == 1000
+    assert large.figures({"1m": one, "10m": two})["fold_over_smallest"] == 2
+    assert in_flight.figures({"4: floor": one, "4: gramhouse": two}, [4])["4_wall_over_floor"] == 2
+
+
+FETCHED = {"floor": [Sample(1, pages=10)], "gramhouse": [Sample(2, pages=10)]}
+
+
+def test_a_goal_is_reached_not_reached_or_not_decided() -> None:
+    most = Goal("work", "large", "figure", 2, instead=("small",))
+    least = Goal("work", "large", "figure", 2, at_least=True)
+    over = Goal("work", "large", "figure", 1.5, over="small")
+
+    assert judge(most, {}).said == "not measured"
+    assert judge(most, {"small": {"figure": 1}}).said == "only small"
+    assert judge(most, {"large": {"figure": 2}}).said == "reached"
+    assert judge(most, {"large": {"figure": 2.1}}).said == "NOT REACHED"
+    assert judge(least, {"large": {"figure": 1.9}}).said == "NOT REACHED"
+    assert judge(over, {"large": {"figure": 3}}).said == "not measured"
+    assert judge(over, {"large": {"figure": 3}, "small": {"figure": 2}}).measured == 1.5
+
+
+def test_a_figure_of_none_is_still_measured() -> None:
+    assert judge(Goal("early", "limits", "too_early", 0), {"limits": {"too_early": 0}}).said == "reached"
+
+
+def test_the_table_of_goals_has_a_line_for_each() -> None:
+    assert len(table([judge(goal, {}) for goal in GOALS]).splitlines()) == 1 + len(GOALS)
+
+
+def test_results_are_written_and_read_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    result = Result("cold-8k", "what it was", {"items": 8000}, {"floor": [Sample(1)]}, {"ratio": 1.25})
+    deliver(result, tmp_path)
+    (tmp_path / "other.json").write_text("[]")
+
+    assert read(tmp_path) == {"cold-8k": {"ratio": 1.25}}
+    assert capsys.readouterr().out.splitlines()[0] == "cold-8k: what it was"
+    assert result_table(result).splitlines()[-1] == "  ratio = 1.250"
+    assert document(result, {}, datetime(2026, 1, 2, tzinfo=UTC))["at"] == "2026-01-02T00:00:00+00:00"
+
+
+def test_the_machine_says_what_it_is() -> None:
+    assert machine()["cores"]
+    assert cpu_model("flags: a\nmodel name\t: Fast One\n") == "Fast One"
+
+
+def test_a_process_is_measured_whole_with_its_children(tmp_path: Path) -> None:
+    child = "data = b'x' * (64 << 20); import time; time.sleep(0.5)"
+    parent = f"""
+import subprocess, sys
+children = [subprocess.Popen([sys.executable, "-c", {child!r}]) for _ in range(2)]
+print(len([child.wait() for child in children]))
+sys.exit(3)
+"""
+    ended = run((sys.executable, "-c", parent), plain_environment(), tmp_path)
+
+    assert (ended.code, ended.output.strip()) == (3, "2")
+    assert ended.peak_mb > 128
+
+
+def test_a_killed_process_is_gone(tmp_path: Path) -> None:
+    with Running((sys.executable, "-c", "input('?')"), plain_environment(), tmp_path) as running:
+        running.kill()
+        assert running.wait().code == -9
+
+
+def test_a_contender_that_fails_or_fetches_too_little_is_no_sample(tmp_path: Path) -> None:
+    def job(code: str) -> Job:
+        return Job((sys.executable, "-c", code), plain_environment(), tmp_path)
+
+    with pytest.raises(RuntimeError, match="ended with 1"):
+        carry_out(job("raise SystemExit('no')"))
+    with pytest.raises(RuntimeError, match="3 items where there are 4"):
+        carry_out(job("print('{\"items\": 3}')"), items=4)
+
+
+def test_nobodys_settings_decide_what_is_measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("GRAMHOUSE_ARCHIVE", "/somewhere")
+    job = gramhouse("http://127.0.0.1:1", Home(tmp_path / "home"), 4)
+
+    assert "GRAMHOUSE_ARCHIVE" not in job.env
+    assert job.env["GRAMHOUSE_CONCURRENCY"] == "4"
+    assert job.command[1:] == ("-m", "flows.cli", "sync", "--surface", "posts", "--json")
+
+
+def test_a_watch_counts_every_call_by_whatever_name() -> None:
+    watch = Watch()
+    watched = watch.around(lambda number: number)
+
+    assert (watched(4), watch.calls) == (4, 1)
+    with pytest.raises(LookupError):
+        watch.put_on(("benchmarks.timed:NoSuch.thing",))

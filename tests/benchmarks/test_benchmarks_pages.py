@@ -1,0 +1,80 @@
+"""The made-up service is what it says it is: otherwise every figure measured on it would be of something else."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from benchmarks.pages import PAGE, Service, account_id
+
+
+def walk(service: Service, account: int) -> Iterator[dict[str, Any]]:
+    cursor: str | None = None
+    while True:
+        body = service.media(account, cursor)
+        assert body is not None
+        page = json.loads(body)
+        assert len(page["items"]) <= PAGE
+        yield from page["items"]
+        cursor = page["next_cursor"]
+        if cursor is None:
+            return
+
+
+def likes(service: Service) -> dict[str, int]:
+    return {item["id"]: item["like_count"] for n in range(service.accounts) for item in walk(service, n)}
+
+
+@pytest.mark.parametrize("posts", [0, 1, 49, 50, 51, 120])
+def test_a_walk_shows_every_post_once(posts: int) -> None:
+    ids = [item["id"] for item in walk(Service(3, posts), 2)]
+
+    assert len(ids) == len(set(ids)) == posts
+
+
+def test_the_catalogue_lists_every_account_once() -> None:
+    service = Service(121, 1)
+    cursor: str | None = None
+    listed: list[str] = []
+    while body := service.catalogue(cursor):
+        page = json.loads(body)
+        listed += [item["id"] for item in page["items"]]
+        if (cursor := page["next_cursor"]) is None:
+            break
+
+    assert listed == [account_id(number) for number in range(121)]
+
+
+def test_a_service_without_accounts_says_so() -> None:
+    assert json.loads(Service(0, 0).catalogue(None) or b"") == {"items": [], "next_cursor": None}
+
+
+def test_the_same_page_is_the_same_bytes_from_any_process() -> None:
+    assert Service(5, 200).media(3, "p50") == Service(5, 200).media(3, "p50")
+
+
+@pytest.mark.parametrize("night", [1, 2, 3])
+def test_each_night_changes_one_in_a_hundred_and_adds_two(night: int) -> None:
+    before, after = likes(Service(10, 200, night - 1)), likes(Service(10, 200, night))
+
+    at_first = likes(Service(10, 200)).keys()
+
+    assert sum(after[known] != before[known] for known in at_first) == 20
+    assert len(after) - len(before) == 40
+    assert before.keys() < after.keys()
+
+
+def test_small_accounts_get_their_two_in_a_hundred_between_them() -> None:
+    service = Service(1000, 20, 1)
+
+    assert sum(map(service.total, range(1000))) == 1000 * 20 * 1.02
+
+
+@pytest.mark.parametrize("cursor", ["", "p", "px", "50", "p999"])
+def test_a_cursor_that_was_never_given_out_is_refused(cursor: str) -> None:
+    assert Service(2, 60).media(1, cursor) is None
+
+
+def test_there_is_no_account_that_is_not_listed() -> None:
+    assert Service(2, 60).media(2, None) is None

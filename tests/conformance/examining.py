@@ -1,0 +1,122 @@
+"""Schemathesis over the sandbox on a socket: its own checks, and the contract's word on every single exchange."""
+
+import os
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import schemathesis
+from schemathesis import engine
+from schemathesis.engine import events
+from schemathesis.engine.recorder import Interaction, ScenarioRecorder
+
+from connectors.sandbox.app import Sandbox
+from connectors.sandbox.openapi import description
+from connectors.sandbox.serve import in_thread
+from tests.conformance.expected import Asked, Contract, Grant
+from tests.conformance.judging import Answered, faults
+from tests.conformance.literal import ACCOUNTS, MEDIA
+
+LONG = int(os.environ.get("CONFORMANCE_EXAMPLES", "0"))
+_SHORT = 12
+
+# The opaque cursor cannot be described, so a fit one cannot be told from the description; and 405 is no answer of
+# this API. The contract's word on both is asked of every exchange instead.
+_NOT_ASKED = ("positive_data_acceptance", "unsupported_method")
+
+
+@dataclass
+class Found:
+    """What an examination saw: complaints, and how often each method, operation and status was exchanged."""
+
+    complaints: list[str] = field(default_factory=list)
+    seen: Counter[tuple[str, str | None, int]] = field(default_factory=Counter)
+    checks: Counter[str] = field(default_factory=Counter)
+    followed: int = 0
+
+    @property
+    def exchanges(self) -> int:
+        """How many requests were answered."""
+        return self.seen.total()
+
+
+def _config(url: str, grant: Grant) -> schemathesis.Config:
+    told: dict[str, Any] = {
+        "base-url": url,
+        "continue-on-failure": True,
+        "generation": {"max-examples": LONG or _SHORT, "deterministic": not LONG, "database": "none"},
+        "cache": {"enabled": False},
+        "checks": {name: {"enabled": False} for name in _NOT_ASKED},
+        # A whole page is looked at, however long.
+        "output": {"truncation": {"max-recorded-payload-size": 0}},
+        "phases": {"coverage": {"generate-duplicate-query-parameters": True}},
+    }
+    if not LONG:
+        told["seed"] = 1
+    if grant.secret is not None:
+        told["headers"] = {"Authorization": f"Bearer {grant.secret}"}
+    return schemathesis.Config.from_dict(told)
+
+
+_CURSOR = "$response.body#/next_cursor"
+_SAME_ACCOUNT = {"accountId": "$request.path.accountId"}
+_SAME = {**_SAME_ACCOUNT, "surface": "$request.query.surface"}
+_LISTED = {"accountId": "$response.body#/items/0/id"}
+
+# How a walk goes on (API 8, rule 2), and where its cursor must not be taken (rule 4): operation by operation.
+_LINKS: dict[str, dict[str, tuple[str, dict[str, str]]]] = {
+    ACCOUNTS: {"next": (ACCOUNTS, {}), "of another": (MEDIA, _LISTED)},
+    MEDIA: {"next": (MEDIA, _SAME), "of another": (ACCOUNTS, {}), "of another surface": (MEDIA, _SAME_ACCOUNT)},
+}
+
+
+def _linked(described: dict[str, Any]) -> dict[str, Any]:
+    """Add the links, so that real cursors are followed."""
+    for path in described["paths"].values():
+        operation = path["get"]
+        operation["responses"]["200"]["links"] = {
+            name: {"operationId": to, "parameters": {**parameters, "cursor": _CURSOR}}
+            for name, (to, parameters) in _LINKS[operation["operationId"]].items()
+        }
+    return described
+
+
+def examine(sandbox: Sandbox, grant: Grant) -> Found:
+    """Ask everything that the description lets one think of, with this key."""
+    found, contract = Found(), Contract(grant)
+    with in_thread(sandbox) as url:
+        schema = schemathesis.openapi.from_dict(_linked(description()), config=_config(url, grant))
+        for event in engine.from_schema(schema).execute():
+            if isinstance(event, events.ScenarioFinished):
+                found.complaints += _told(event.recorder, found)
+                for interaction in event.recorder.interactions.values():
+                    found.complaints += _judged(interaction, contract, found)
+            elif isinstance(event, events.NonFatalError):
+                found.complaints.append(f"{event.label}: {event.value!r}")
+            elif isinstance(event, events.FatalError):
+                raise event.exception
+    return found
+
+
+def _told(recorder: ScenarioRecorder, found: Found) -> Iterator[str]:
+    for case, checks in recorder.checks.items():
+        for check in checks:
+            found.checks[check.name] += 1
+            if check.failure_info is not None:
+                target = recorder.interactions[case].request.uri if case in recorder.interactions else case
+                yield f"{check.name}: {check.failure_info.failure.message} ({target})"
+
+
+def _judged(interaction: Interaction, contract: Contract, found: Found) -> Iterator[str]:
+    request, response = interaction.request, interaction.response
+    if response is None:
+        yield f"no answer to {request.method} {request.uri}"
+        return
+    sent = {name.lower(): values[0] for name, values in request.headers.items()}
+    asked = Asked(request.method, request.uri, sent.get("authorization"))
+    found.seen[asked.method, asked.operation, response.status_code] += 1
+    found.followed += response.status_code == 200 and "cursor=" in asked.url
+    answered = Answered(response.status_code, response.headers, response.content)
+    for fault in faults(contract, asked, answered):
+        yield f"{asked.method} {asked.url}: {fault}"

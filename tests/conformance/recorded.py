@@ -1,0 +1,121 @@
+"""Recorded answers, as bytes, and a server that gives one of them and from then on only good ones."""
+
+import asyncio
+import json
+import re
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+FOLDER = Path(__file__).parent / "recordings"
+_ELSEWHERE = b"elsewhere.example"
+
+GOOD_TRACE = "7ZZZZZZZZZZZZZZZZZZZZZZZZZ"
+_ACCOUNT = {"ig_username": "good", "public_id": "abcdefghijkl", "status": "active"}
+_ITEMS = [{"id": f"00000000-0000-4000-8000-{number:012d}", **_ACCOUNT} for number in (1, 2)]
+_GOOD = json.dumps({"items": _ITEMS, "next_cursor": "good"})
+GOOD_ITEMS = len(_ITEMS)
+
+
+@cache
+def recording(name: str) -> bytes:
+    """Read what was recorded: the first line of the file says what it is, the rest is the answer."""
+    return (FOLDER / f"{name}.http").read_bytes().partition(b"\n")[2]
+
+
+def names() -> set[str]:
+    """Name every recording there is."""
+    return {path.stem for path in FOLDER.glob("*.http")}
+
+
+def good() -> bytes:
+    """Spell a page that nothing is wrong with."""
+    head = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nX-Correlation-ID: {GOOD_TRACE}\r\n"
+    return f"{head}Content-Length: {len(_GOOD)}\r\n\r\n{_GOOD}".encode()
+
+
+async def heard() -> None:
+    """Let the other end read: both are on this loop, and it has when the loop has turned a few times."""
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
+@dataclass
+class Server:
+    """Gives `said` to the first who asks, and good pages from then on; `heads` is what was asked.
+
+    `closes`: the first answer ends with its connection. `pause`: so many bytes of it arrive before the rest is said.
+    """
+
+    said: bytes
+    closes: bool = False
+    pause: int | None = None
+    heads: list[bytes] = field(default_factory=list)
+    url: str = ""
+    _quiet: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def _meet(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while not writer.is_closing():
+                self.heads.append(await reader.readuntil(b"\r\n\r\n"))
+                if len(self.heads) > 1:
+                    writer.write(good())
+                else:
+                    await self._say(writer)
+                await writer.drain()
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass
+        finally:
+            self._quiet.set()
+            writer.close()
+
+    async def _say(self, writer: asyncio.StreamWriter) -> None:
+        writer.write(self.said[: self.pause])
+        if self.pause is not None:
+            await heard()
+            writer.write(self.said[self.pause :])
+        if self.closes:
+            await writer.drain()
+            writer.close()
+        self._quiet.set()
+
+    async def quiet(self) -> None:
+        """Wait until the first answer, and what follows it, has been said and heard."""
+        await self._quiet.wait()
+        await heard()
+
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator["Server"]:
+        """Listen on a free port of 127.0.0.1."""
+        server = await asyncio.start_server(self._meet, "127.0.0.1", 0)
+        self.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        try:
+            yield self
+        finally:
+            server.close()
+
+
+def head_of(said: bytes) -> int:
+    """Count the bytes of an answer's head."""
+    return said.index(b"\r\n\r\n") + 4
+
+
+def answer_of(said: bytes) -> int:
+    """Count the bytes of the first answer, by the length it states."""
+    stated = re.search(rb"Content-Length: ([0-9]+)", said)
+    assert stated
+    return head_of(said) + int(stated[1])
+
+
+@asynccontextmanager
+async def served(
+    said: bytes, *, closes: bool = False, pause: Callable[[bytes], int] | None = None
+) -> AsyncIterator[tuple[Server, Server]]:
+    """Serve it, and beside it the other host that its head may name; `pause` says after how much of it."""
+    async with Server(good()).open() as elsewhere:
+        at = head_of(said) if b"\r\n\r\n" in said else 0
+        here = said[:at].replace(_ELSEWHERE, elsewhere.url.removeprefix("http://").encode()) + said[at:]
+        async with Server(here, closes, pause(here) if pause else None).open() as server:
+            yield server, elsewhere

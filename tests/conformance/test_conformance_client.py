@@ -1,0 +1,178 @@
+"""The client against recorded malformed servers: nothing surprises it, and the next good answer is read rightly."""
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from pydantic import SecretStr
+
+from connectors.source.asking import ask
+from connectors.source.backoff import BackoffPolicy
+from connectors.source.client import ApiClient, Timeouts
+from connectors.source.endpoints import Response, accounts_request
+from connectors.source.errors import ApiError, Deferred, Disposition
+from connectors.source.scopes import ScopeWait
+from tests.conformance.outcomes import OUTCOMES, Outcome, Then
+from tests.conformance.recorded import (
+    FOLDER,
+    GOOD_ITEMS,
+    GOOD_TRACE,
+    Server,
+    answer_of,
+    head_of,
+    heard,
+    names,
+    served,
+)
+from tests.conformance.swollen import SWOLLEN, said
+
+pytestmark = pytest.mark.anyio
+KEY = "cnry7Zq4f1e9bXw"
+TRACE = "01J9ZK4TQ8M3V5X7B2C6D0FGHN"
+REQUEST = accounts_request(None, 50)
+# Nothing here is to be waited for; a loaded machine is.
+PATIENT = Timeouts(connect=60.0, read=60.0, total=60.0)
+HASTY = Timeouts(connect=60.0, read=60.0, total=0.3)
+NO_CERTIFICATES = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+BUDGET = 300.0
+# What docs/reliability.md says.
+RECORDINGS, KNOWN_OUTCOMES = 219, 242
+PAUSES: dict[str | None, Callable[[bytes], int] | None] = {None: None, "head": head_of, "answer": answer_of}
+NEXT = {
+    Then.AGAIN: {Disposition.RETRY},
+    Then.HOLD: {Disposition.WAIT, Disposition.RETRY},
+    Then.DEFER: {Disposition.WAIT},
+    Then.SKIP: {Disposition.SKIP},
+    Then.RESTART: {Disposition.RESTART},
+    Then.STOP: {Disposition.STOP},
+}
+KNOWN = [pytest.param(one, id=str(one)) for one in OUTCOMES]
+
+
+class Clock:
+    """An hour ahead of the servers that were recorded; whoever sleeps is told that the time has passed."""
+
+    def __init__(self) -> None:
+        self.passed = 0.0
+
+    def now(self) -> datetime:
+        return datetime(2026, 11, 21, 21, tzinfo=UTC) + timedelta(seconds=self.passed)
+
+    def monotonic(self) -> float:
+        return self.passed
+
+    async def sleep(self, seconds: float) -> None:
+        await heard()
+        self.passed += seconds
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@asynccontextmanager
+async def _met(
+    one: Outcome, clock: Clock, patience: Timeouts | None = None
+) -> AsyncIterator[tuple[ApiClient, Server, Server]]:
+    """Bring the client and the server together, and beside them the host that must not be asked."""
+    key, patience = SecretStr(KEY), patience or (HASTY if one.timed else PATIENT)
+    async with (
+        served(said(one.name), closes=one.closes, pause=PAUSES[one.pause]) as (server, elsewhere),
+        ApiClient(server.url, key, clock=clock, timeout=patience, certificates=NO_CERTIFICATES) as client,
+    ):
+        yield client, server, elsewhere
+
+
+def _is_good(response: Response) -> bool:
+    return (response.page.items, response.correlation_id) == (GOOD_ITEMS, GOOD_TRACE)
+
+
+def _assert_told(error: ApiError, one: Outcome) -> None:
+    trace = None if one.lost else TRACE
+    assert (error.code, error.status, error.correlation_id) == (one.code, one.status, trace)
+    assert (error.retry_after, error.outcome) == (one.wait, one.kind)
+    assert error.disposition in NEXT[one.then]
+    assert (error.__cause__, error.__context__) == (None, None)
+    assert str(error).isprintable()
+    assert len(error.message) <= 200
+    assert KEY not in repr(vars(error))
+
+
+@pytest.mark.parametrize("one", KNOWN)
+async def test_an_answer_is_what_it_is_and_the_next_is_good(one: Outcome) -> None:
+    async with _met(one, Clock()) as (client, server, elsewhere):
+        if one.then is Then.LANDS:
+            response = await client.send(REQUEST)
+            trace = GOOD_TRACE if one.name in SWOLLEN else TRACE
+            assert (response.page.items, response.correlation_id) == (one.items, None if one.lost else trace)
+        else:
+            with pytest.raises(ApiError) as caught:
+                await client.send(REQUEST)
+            _assert_told(caught.value, one)
+        await server.quiet()
+        assert _is_good(await client.send(REQUEST))
+        assert (len(server.heads), elsewhere.heads) == (2, [])
+
+
+@pytest.mark.parametrize("one", [known for known in KNOWN if known.values[0].then is not Then.LANDS])  # type: ignore[union-attr]
+async def test_what_is_asked_next_is_as_the_table_says(one: Outcome) -> None:
+    clock, holds = Clock(), list[float]()
+
+    def park() -> AbstractAsyncContextManager[None]:
+        return nullcontext()
+
+    async def on_wait(scope: str, until: datetime, error: ApiError) -> None:
+        assert (scope, error.code) == (REQUEST.scope, one.code)
+        holds.append((until - clock.now()).total_seconds())
+
+    async with _met(one, clock) as (client, server, elsewhere):
+        scope = ScopeWait(REQUEST.scope, BUDGET)
+        policy = BackoffPolicy()
+        asking = ask(
+            client.send, REQUEST, scope, policy=policy, clock=clock, random=lambda: 0.5, park=park, on_wait=on_wait
+        )
+        if one.then in (Then.AGAIN, Then.HOLD):
+            assert _is_good(await asking)
+        else:
+            with pytest.raises(Deferred if one.then is Then.DEFER else ApiError):
+                await asking
+        asked = 2 if one.then in (Then.AGAIN, Then.HOLD) else 1
+        assert (len(server.heads), elsewhere.heads) == (asked, [])
+        # Whoever announces a wait holds the scope, and never for less; whoever does not holds nobody.
+        least = max(one.wait or 0.0, policy.least_wait)
+        if one.then is Then.HOLD:
+            assert len(holds) == 1
+            assert least <= holds[0] <= least * 1.1 + policy.most_jitter
+            assert clock.passed >= least
+        elif one.then is Then.DEFER:
+            assert clock.passed == 0
+        else:
+            assert (holds, clock.passed) == ([], 0.25 if one.then is Then.AGAIN else 0.0)
+
+
+async def test_what_ends_amid_its_chunks_is_not_waited_for_longer_than_a_piece_may_take() -> None:
+    (one,) = (outcome for outcome in OUTCOMES if str(outcome) == "chunk_size_bad, head first")
+    began = asyncio.get_running_loop().time()
+    async with _met(one, Clock(), Timeouts(connect=60.0, read=0.1, total=1.5)) as (client, _, _):
+        with pytest.raises(ApiError):
+            await client.send(REQUEST)
+    assert asyncio.get_running_loop().time() - began < 1.0
+
+
+def test_every_recording_is_told_of_and_says_what_it_is() -> None:
+    told = {one.name for one in OUTCOMES}
+    assert told == names() | SWOLLEN.keys()
+    assert len({str(one) for one in OUTCOMES}) == len(OUTCOMES)
+    for name in names():
+        first, newline, rest = (FOLDER / f"{name}.http").read_bytes().partition(b"\n")
+        assert first.startswith(b"# "), name
+        assert newline, name
+        assert rest, name
+
+
+def test_there_is_as_much_as_the_documents_say() -> None:
+    assert (len(names()), len(SWOLLEN), len(OUTCOMES)) == (RECORDINGS, 9, KNOWN_OUTCOMES)

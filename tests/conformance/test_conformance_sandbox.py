@@ -1,0 +1,52 @@
+"""The sandbox does what its OpenAPI description says and no more than the contract lets it."""
+
+import pytest
+
+from connectors.sandbox.app import Sandbox
+from connectors.sandbox.keys import DEMO_KEY, NO_ACCOUNT_KEY, NO_SCOPE_KEY, ONE_ACCOUNT_KEY
+from connectors.sandbox.settings import SandboxSettings
+from tests.conformance.examining import Found, examine
+from tests.conformance.expected import Grant
+from tests.conformance.literal import ACCOUNTS, MEDIA
+
+SETTINGS = SandboxSettings(accounts=40, posts=60, stories=2)
+LISTED = [account.id for account in Sandbox(SETTINGS).catalogue.accounts(0, None)]
+ALL = frozenset(LISTED)
+
+# Each key, and what must have been seen with it: without that, nothing was examined.
+GRANTS = {
+    "all accounts": (Grant(DEMO_KEY, accounts=ALL), {(ACCOUNTS, 200), (ACCOUNTS, 422), (MEDIA, 200), (MEDIA, 422)}),
+    "one account": (Grant(ONE_ACCOUNT_KEY, accounts=ALL & {LISTED[0]}), {(ACCOUNTS, 200), (MEDIA, 200), (MEDIA, 403)}),
+    "no account": (Grant(NO_ACCOUNT_KEY), {(ACCOUNTS, 200), (ACCOUNTS, 422), (MEDIA, 403)}),
+    "no scope": (Grant(NO_SCOPE_KEY, scoped=False, accounts=ALL), {(ACCOUNTS, 200), (MEDIA, 403)}),
+    "a key that is none": (Grant("sandbox-made-up-key", known=False), {(ACCOUNTS, 401), (MEDIA, 401)}),
+    "no key": (Grant(None, known=False), {(ACCOUNTS, 401), (MEDIA, 401)}),
+}
+METHODS = {"GET", "PUT", "POST", "DELETE", "OPTIONS", "PATCH", "TRACE", "QUERY"}
+CHECKS = {
+    "not_a_server_error",
+    "status_code_conformance",
+    "content_type_conformance",
+    "response_headers_conformance",
+    "response_schema_conformance",
+    "negative_data_rejection",
+    "missing_required_header",
+    "ignored_auth",
+}
+
+
+@pytest.fixture(scope="module", params=GRANTS)
+def examined(request: pytest.FixtureRequest) -> tuple[str, Found]:
+    grant, _ = GRANTS[request.param]
+    return request.param, examine(Sandbox(SETTINGS), grant)
+
+
+def test_nothing_speaks_against_it(examined: tuple[str, Found]) -> None:
+    name, found = examined
+    assert sorted(set(found.complaints)) == []
+    # Whoever saw too little has examined nothing.
+    assert {(operation, status) for method, operation, status in found.seen if method == "GET"} >= GRANTS[name][1]
+    assert {method for method, _, _ in found.seen} == METHODS
+    assert all(found.checks[check] >= 100 for check in CHECKS)
+    assert found.exchanges >= 180
+    assert found.followed or name not in ("all accounts", "no scope")
