@@ -73,9 +73,10 @@ class Mapping:
         )
 
     @property
-    def volatile_pattern(self) -> str:
-        """Return the pattern of a URL parameter that says nothing of what the URL shows; keep its group 1."""
-        return r"([?&])(?:" + "|".join(self.volatile_parameters) + r""")=[^&"\\\s]*"""
+    def volatile_patterns(self) -> dict[str, str]:
+        """Return the patterns of a URL parameter that says nothing of what the URL shows, by what stands before it."""
+        parameter = "(?:" + "|".join(self.volatile_parameters) + r""")=[^&"\\\s]*"""
+        return {"?": r"\?" + parameter, "&": "&" + parameter}
 
     @property
     def count_key_pattern(self) -> str:

@@ -83,7 +83,7 @@ def _need_room(db: DuckDBPyConnection, path: Path, free: Callable[[Path], int]) 
 
 
 def _write(db: DuckDBPyConnection, draft: Path) -> None:
-    db.execute(f"ATTACH {literal(str(draft))} AS {_DRAFT}")
+    db.execute(f"ATTACH {literal(str(draft))} AS {_DRAFT} (RECOVERY_MODE 'NO_WAL_WRITES')")
     db.execute(f"COPY FROM DATABASE {_OLD} TO {_DRAFT} (SCHEMA)")
     for (schema, table), columns in _tables(db, _OLD).items():
         order = _order(schema, table, {column[0] for column in columns})

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import cast
 
@@ -10,7 +10,7 @@ import duckdb
 from duckdb import DuckDBPyConnection
 from sqlalchemy import Connection, create_engine, make_url
 from sqlalchemy.exc import DBAPIError
-from sqlalchemy.pool import StaticPool
+from sqlalchemy.pool import QueuePool
 
 from connectors.warehouse.errors import WarehouseBusy, WarehouseError, WarehouseUnusable
 from connectors.warehouse.holder import hold
@@ -26,6 +26,8 @@ _SETTINGS = {
     "wal_autocheckpoint": "1GB",
     "preserve_insertion_order": "false",
 }
+
+_OTHERS = "gramhouse_others"
 
 _SCHEMAS = {str(table.schema) for table in WAREHOUSE.sorted_tables}
 
@@ -71,24 +73,41 @@ def connect(path: Path) -> Iterator[Connection]:
         message = f"{path} cannot be used: DuckDB would take its name for the schema {name}. Call the file otherwise."
         raise WarehouseUnusable(message)
     url = make_url("duckdb://").set(database=str(path))
-    engine = create_engine(url, poolclass=StaticPool)
+    engine = create_engine(url, poolclass=QueuePool)
     try:
-        try:
-            connection = engine.connect()
-            for name, value in _SETTINGS.items():
-                connection.exec_driver_sql(f"SET {name} = '{value}'")
-            connection.commit()
-            _ready(connection, path)
-        except (duckdb.Error, DBAPIError) as error:
-            raise explain(path, error) from error
-        with connection:
+        with ExitStack() as stack:
+            try:
+                connection = stack.enter_context(engine.connect())
+                _set(connection)
+                _ready(connection, path)
+            except (duckdb.Error, DBAPIError) as error:
+                raise explain(path, error) from error
+            connection.info[_OTHERS] = stack
             yield connection
     finally:
         engine.dispose()
 
 
+def _set(connection: Connection) -> None:
+    db = duck(connection)
+    for name, value in _SETTINGS.items():
+        db.execute(f"SET {name} = '{value}'")
+
+
+def beside(connection: Connection) -> Connection:
+    """Open another connection to the same file, with transactions of its own; it is closed with the first."""
+    others: ExitStack = connection.info[_OTHERS]
+    other = others.enter_context(connection.engine.connect())
+    _set(other)
+    return other
+
+
 def duck(connection: Connection) -> DuckDBPyConnection:
-    """Return DuckDB's own connection, for what is no transaction of SQLAlchemy's: CHECKPOINT, ATTACH."""
+    """Return DuckDB's own connection: for CHECKPOINT and ATTACH, and for statements that are text as it is.
+
+    SQLAlchemy's dialect spends most of a millisecond on each statement before DuckDB sees it. The transaction is the
+    same whichever way a statement takes.
+    """
     return cast("DuckDBPyConnection", connection.connection.driver_connection)
 
 

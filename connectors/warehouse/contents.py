@@ -35,7 +35,7 @@ SELECT account_id, status, valid_from, valid_to FROM core.account_status_history
 # What is still there was seen by the last complete walk, unless its absence awaits confirmation.
 _MEDIA = """
 SELECT
-    m.* EXCLUDE (digest, content_digest, written_at), a.ig_username,
+    m.* EXCLUDE (digest, content_digest, payload_hash, written_at), a.ig_username,
     CASE
         WHEN m.removed_at IS NOT NULL THEN m.written_at
         ELSE coalesce(p.last_seen_at, greatest(m.written_at, w.complete_at))

@@ -11,8 +11,10 @@ from itertools import islice
 
 from sqlalchemy import Connection
 
+from connectors.warehouse.connection import duck
 from connectors.warehouse.quoting import literal
 from connectors.warehouse.readings import READINGS, field_list
+from connectors.warehouse.shapes import shapes_sql
 from connectors.warehouse.sources import elements_sql
 from models.fields import AND_MORE, MEDIA, MOST_FIELDS, Field, OwnNames, Registry, Sighting, register
 from models.kinds import Kind, Structure, walk
@@ -91,15 +93,19 @@ def _look(
         for path, kind in wanted
     ]
     at = field_list(paths)
-    row = connection.exec_driver_sql(
-        f"""
+    (row,) = (
+        duck(connection)
+        .execute(
+            f"""
 SELECT {", ".join(f"min(received_at) FILTER ({test})" for test in tests)}
 FROM (
     SELECT received_at, json_extract(payload, {at})::VARCHAR[] AS v, json_extract_string(payload, {at}) AS t
     FROM ({relation})
 )
 """  # noqa: S608 - paths are quoted
-    ).one()
+        )
+        .fetchall()
+    )
     found: dict[str, dict[Kind, datetime]] = {}
     for (path, kind), met_at in zip(wanted, row, strict=True):
         if met_at is not None:
@@ -162,12 +168,6 @@ def _told_by_structure(seen: _Seen, field: Field | None, told: Collection[Kind])
     return None if told else Kind.TEXT
 
 
-_SHAPES = """
-SELECT json_structure(payload)::VARCHAR AS shape, min(received_at) AS met_at
-FROM ({relation}) GROUP BY shape ORDER BY min((seq, position))
-"""
-
-
 class _Shapes:
     """What the structures of many items say together: each kind at each path once, in the order of its meeting."""
 
@@ -196,18 +196,27 @@ class _Shapes:
 
 
 def _shapes(
-    connection: Connection, relation: str, columns: Sequence[Sequence[str]], *, in_element: bool = False
+    connection: Connection,
+    relation: str,
+    columns: Sequence[Sequence[str]],
+    known: Sequence[Field],
+    *,
+    in_element: bool = False,
 ) -> Sequence[_Seen]:
     shapes = _Shapes(columns)
-    for text, at in connection.exec_driver_sql(_SHAPES.format(relation=relation)).all():
+    for text, at in duck(connection).execute(shapes_sql(relation, known)).fetchall():
         shapes.add(json.loads(text), at, in_element=in_element)
     return shapes.seen
+
+
+def _of(resource: str, known: Registry) -> Sequence[Field]:
+    return [field for (there, _), field in known.items() if there == resource]
 
 
 def discover(connection: Connection, relation: str, mapping: MediaMapping, known: Registry, own: OwnNames) -> Registry:
     """Return the registry with what the items of a relation (payload, received_at, seq, position) carry."""
     candidates = [mapping.media_id, *(column.paths for column in mapping.columns)]
-    seen = _shapes(connection, relation, candidates)
+    seen = _shapes(connection, relation, candidates, _of(MEDIA, known))
     registry = register(known, _sightings(connection, MEDIA, relation, seen, mapping.columns, known), own)
     lists: dict[str, list[str]] = {}
     for one in seen:
@@ -222,6 +231,7 @@ def discover(connection: Connection, relation: str, mapping: MediaMapping, known
             columns = mapping.child_columns
             paths.sort(key=mapping.children.index)
         children = elements_sql(items, paths, "received_at, seq")
-        seen = _shapes(connection, children, [column.paths for column in columns], in_element=True)
+        candidates = [column.paths for column in columns]
+        seen = _shapes(connection, children, candidates, _of(table, known), in_element=True)
         registry = register(registry, _sightings(connection, table, children, seen, columns, registry), own)
     return registry

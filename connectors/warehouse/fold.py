@@ -1,9 +1,12 @@
 """Folding: staged pages become rows, in one transaction, without a row passing through Python."""
 
 from dataclasses import dataclass, fields
+from typing import Any
 
+from duckdb import DuckDBPyConnection
 from sqlalchemy import Connection
 
+from connectors.warehouse.connection import duck
 from connectors.warehouse.fold_accounts import fold_accounts
 from connectors.warehouse.fold_media import MediaFold
 from connectors.warehouse.removal import mark_gone
@@ -44,13 +47,16 @@ WHERE c.seq > e.seq
 
 _EVERYTHING = 2**63 - 1
 
-# A page DuckDB cannot read must not stop the others for ever: it goes to quarantine whole. Of media, whose items
-# `MediaFold` has read, only the pages that Python had something to say of.
+# A page DuckDB cannot read must not stop the others for ever: it goes to quarantine whole.
+_UNREADABLE = "CREATE OR REPLACE TEMP TABLE unreadable AS SELECT seq FROM ops.staging WHERE NOT json_valid(body)"
+
+# Of media, whose items `MediaFold` has read, only the pages that Python had something to say of.
 _FOLDING = """
 CREATE OR REPLACE TEMP TABLE folding AS
 SELECT * FROM ops.staging
 WHERE seq <= getvariable('slice_end')
-  AND (resource = 'accounts' OR set_aside IS NOT NULL OR unknown_fields IS NOT NULL) AND json_valid(body)
+  AND (resource = 'accounts' OR set_aside IS NOT NULL OR unknown_fields IS NOT NULL)
+  AND seq NOT IN (SELECT seq FROM unreadable)
 """
 
 _LAST_CHECKPOINTS = """
@@ -95,7 +101,7 @@ WITH records AS (
     SELECT
         'The page is not JSON.', resource, account_id, surface, page, NULL, body, run_id, correlation_id, received_at,
         seq
-    FROM ops.staging WHERE seq <= getvariable('slice_end') AND NOT json_valid(body)
+    FROM ops.staging SEMI JOIN unreadable USING (seq) WHERE seq <= getvariable('slice_end')
 )
 SELECT * EXCLUDE (seq) FROM records AS r
 ANTI JOIN core.quarantine AS q USING (reason, resource, account_id, surface, payload)
@@ -153,39 +159,45 @@ def fold(connection: Connection) -> FoldCounts:
     The work depends on what is staged, and on nothing else: folding after every page, once a night or once a
     month leaves the same rows.
     """
-    if not connection.exec_driver_sql("SELECT EXISTS (FROM ops.staging)").scalar():
+    db = duck(connection)
+    if not _value(db, "SELECT EXISTS (FROM ops.staging)"):
         return FoldCounts()
+    db.execute(_UNREADABLE)
     media = MediaFold(connection)
     media.read()
     counts = FoldCounts()
     begin = 0
-    while (end := connection.exec_driver_sql(_LAST_BEFORE_NEXT_WALK).scalar()) is not None:
+    while (end := _value(db, _LAST_BEFORE_NEXT_WALK)) is not None:
         counts += _fold_slice(connection, media, begin, int(end))
         begin = int(end)
     counts += _fold_slice(connection, media, begin, _EVERYTHING)
-    _forget(connection)
+    _forget(db)
     return counts
 
 
-def _forget(connection: Connection) -> None:
+def _value(db: DuckDBPyConnection, query: str) -> Any:  # noqa: ANN401 - whatever the one value is
+    return db.execute(query).fetchall()[0][0]
+
+
+def _forget(db: DuckDBPyConnection) -> None:
     # Temporary tables live in memory, and hold the pages and items of the last slice.
-    connection.exec_driver_sql("DROP VIEW temp.media_sightings")
-    names = connection.exec_driver_sql("SELECT table_name FROM duckdb_tables() WHERE temporary").scalars().all()
-    for name in names:
-        connection.exec_driver_sql(f"DROP TABLE temp.{name}")
+    db.execute("DROP VIEW temp.media_sightings")
+    for (name,) in db.execute("SELECT table_name FROM duckdb_tables() WHERE temporary").fetchall():
+        db.execute(f"DROP TABLE temp.{name}")
 
 
 def _fold_slice(connection: Connection, media: MediaFold, begin: int, end: int) -> FoldCounts:
-    connection.exec_driver_sql(f"SET VARIABLE slice_begin = {begin}")
-    connection.exec_driver_sql(f"SET VARIABLE slice_end = {end}")
+    db = duck(connection)
+    db.execute(f"SET VARIABLE slice_begin = {begin}")
+    db.execute(f"SET VARIABLE slice_end = {end}")
     for statement in (_FOLDING, _LAST_CHECKPOINTS, _FINISHED):
-        connection.exec_driver_sql(statement)
+        db.execute(statement)
     fold_accounts(connection)
-    folded = media.fold_slice()
-    connection.exec_driver_sql(_SET_ASIDE)
-    quarantined = int(connection.exec_driver_sql("SELECT count(*) FROM set_aside").scalar_one())
-    connection.exec_driver_sql(_UNKNOWN_FIELDS)
+    folded = media.fold_slice(is_first=begin == 0)
+    db.execute(_SET_ASIDE)
+    quarantined = int(_value(db, "SELECT count(*) FROM set_aside"))
+    db.execute(_UNKNOWN_FIELDS)
     gone = mark_gone(connection)
     for statement in (*_REMEMBER, *_CLOSE):
-        connection.exec_driver_sql(statement)
+        db.execute(statement)
     return FoldCounts(**folded, **gone, quarantined=quarantined)

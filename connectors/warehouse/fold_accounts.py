@@ -2,6 +2,8 @@
 
 from sqlalchemy import Connection
 
+from connectors.warehouse.connection import duck
+
 # Account pages whose records Python set aside carry their positions; what is left satisfies API 2.
 _RECORDS = """
 CREATE OR REPLACE TEMP TABLE account_records AS
@@ -133,9 +135,10 @@ WHERE w.resource = 'accounts' AND accounts.walk_id <> w.walk_id AND accounts.rem
 
 def fold_accounts(connection: Connection) -> None:
     """Fold the catalogue pages among `folding`, and mark what the walks in `finished` did not list."""
-    connection.exec_driver_sql(_RECORDS)
-    if not connection.exec_driver_sql(_ANYTHING).scalar():
+    db = duck(connection)
+    db.execute(_RECORDS)
+    if not db.execute(_ANYTHING).fetchall()[0][0]:
         return
     follow_status = (_PERIODS, _CLOSE_PERIODS, _OPEN_PERIODS)
     for statement in (_SIGHTINGS, *follow_status, _FOLDED, *_REPLACE, _TOUCH_SET_ASIDE, _REMOVE):
-        connection.exec_driver_sql(statement)
+        db.execute(statement)

@@ -5,12 +5,13 @@ from collections.abc import Sequence
 from sqlalchemy import Connection
 
 from connectors.warehouse.alterations import children_select
+from connectors.warehouse.connection import duck
 from connectors.warehouse.quoting import quoted
 from models.sheets import Sheet
 
 _REWRITTEN = """
 SELECT t.account_id, t.surface, t.media_id, r.payload
-FROM media_touched AS t JOIN media_read AS r ON r._seq = t.seq AND r._position = t.position
+FROM media_touched AS t JOIN media_read AS r ON r._place = t.place
 WHERE t.news > 0
 """
 
@@ -21,10 +22,10 @@ def fold_children(connection: Connection, sheets: Sequence[Sheet]) -> None:
         table = f"core.{quoted(sheet.table)}"
         if not sheet.lists:
             continue
-        connection.exec_driver_sql(
+        duck(connection).execute(
             f"DELETE FROM {table} AS c USING media_touched AS t"  # noqa: S608 - the sheet's own name, quoted
             " WHERE NOT t.is_new AND t.news > 0"
             " AND c.account_id = t.account_id AND c.surface = t.surface AND c.media_id = t.media_id"
         )
         rows = children_select(sheet, _REWRITTEN)
-        connection.exec_driver_sql(f"INSERT INTO {table} BY NAME {rows} ORDER BY ALL")
+        duck(connection).execute(f"INSERT INTO {table} BY NAME {rows} ORDER BY ALL")

@@ -4,49 +4,52 @@ from collections.abc import Sequence
 
 from sqlalchemy import Connection
 
+from connectors.warehouse.connection import duck
 from connectors.warehouse.quoting import literal
 from connectors.warehouse.readings import content_text, counts_stored, digest
 from models.mapping import Mapping
 from models.sheets import Metric
 
-# Every new sighting of an item beside the one before it; the row that was stored stands at the head of its own.
+# Every new sighting of an item beside the one before it; the row that was stored stands at the head of its own. What is
+# said once, and by an item that was not stored, has nothing before it, and is no part of this.
 _LINE = """
 CREATE OR REPLACE TEMP TABLE media_line AS
 WITH line AS (
     SELECT
-        account_id, surface, media_id, _seq AS seq, _position AS position, _received_at AS seen_at, content_digest,
-        _counts AS counts
-    FROM media_read
+        r.account_id, r.surface, r.media_id, r._place AS place, r._received_at AS seen_at,
+        {digest} AS content_digest, r._counts AS counts, NULL::BIGINT AS stored
+    FROM media_read AS r
+    SEMI JOIN (FROM media_touched WHERE news > 1 OR (news = 1 AND NOT is_new)) AS t
+        USING (account_id, surface, media_id)
     WHERE _seq > getvariable('slice_begin') AND _seq <= getvariable('slice_end')
     UNION ALL
-    SELECT m.account_id, m.surface, m.media_id, -1, -1, m.content_changed_at, t.content_digest, {counts}
-    FROM core.media AS m JOIN media_touched AS t USING (account_id, surface, media_id)
+    SELECT m.account_id, m.surface, m.media_id, -1, m.content_changed_at, t.content_digest, {counts}, t.stored
+    FROM core.media AS m JOIN media_touched AS t ON m.rowid = t.stored
     WHERE t.news > 0 AND t.content_digest IS NOT NULL
     UNION ALL
-    -- Rows of an older gramhouse. By themselves, because payloads are read for them, and most of the time for none.
-    SELECT m.account_id, m.surface, m.media_id, -1, -1, m.content_changed_at, {digest}, {counts}
-    FROM core.media AS m JOIN media_touched AS t USING (account_id, surface, media_id)
-    WHERE t.news > 0 AND NOT t.is_new AND t.content_digest IS NULL
+    -- By themselves, because their payloads are read: a row that never changed has no digest of its content yet.
+    SELECT m.account_id, m.surface, m.media_id, -1, m.content_changed_at, {digest}, {counts}, t.stored
+    FROM core.media AS m JOIN media_touched AS t ON m.rowid = t.stored
+    WHERE t.news > 0 AND t.content_digest IS NULL
 )
 SELECT
-    *, content_digest IS DISTINCT FROM lag(content_digest) OVER item AS begins, lag(counts) OVER item AS counts_before,
-    count(*) OVER (PARTITION BY account_id, surface, media_id) AS items
+    *, content_digest IS DISTINCT FROM lag(content_digest) OVER item AS begins, lag(counts) OVER item AS counts_before
 FROM line
-WINDOW item AS (PARTITION BY account_id, surface, media_id ORDER BY seq, position)
+WINDOW item AS (PARTITION BY account_id, surface, media_id ORDER BY place)
 """
 
 _SUPERSEDED = """
 INSERT INTO core.media_superseded BY NAME
 WITH versioned AS (
     SELECT *, count(*) FILTER (begins) OVER (
-        PARTITION BY account_id, surface, media_id ORDER BY seq, position ROWS UNBOUNDED PRECEDING
+        PARTITION BY account_id, surface, media_id ORDER BY place ROWS UNBOUNDED PRECEDING
     ) AS version
-    FROM media_line WHERE items > 1
+    FROM media_line
 ),
 versions AS (
     SELECT
-        account_id, surface, media_id, version, arg_min(seen_at, (seq, position)) AS valid_from,
-        arg_max(seq, (seq, position)) AS seq, arg_max(position, (seq, position)) AS position
+        account_id, surface, media_id, version, arg_min(seen_at, place) AS valid_from, max(place) AS place,
+        max(stored) AS stored
     FROM versioned GROUP BY account_id, surface, media_id, version
 ),
 closed AS (
@@ -54,21 +57,28 @@ closed AS (
     FROM versions QUALIFY valid_to IS NOT NULL
 )
 SELECT c.account_id, c.surface, c.media_id, c.valid_from, c.valid_to, r.payload
-FROM closed AS c JOIN media_read AS r ON r._seq = c.seq AND r._position = c.position
+FROM closed AS c JOIN media_read AS r ON r._place = c.place
 UNION ALL
 SELECT c.account_id, c.surface, c.media_id, c.valid_from, c.valid_to, m.payload
-FROM closed AS c JOIN core.media AS m USING (account_id, surface, media_id) WHERE c.seq = -1
+FROM closed AS c JOIN core.media AS m ON m.rowid = c.stored WHERE c.place = -1
 ORDER BY ALL
 """
 
 _METRICS = """
 INSERT INTO core.media_metrics BY NAME
+WITH line AS (
+    SELECT account_id, surface, media_id, seen_at, counts, counts_before FROM media_line WHERE place >= 0
+    UNION ALL
+    SELECT t.account_id, t.surface, t.media_id, r._received_at, r._counts, NULL
+    FROM media_touched AS t JOIN media_read AS r ON r._place = t.place
+    WHERE t.is_new AND t.news = 1
+)
 SELECT account_id, surface, media_id, metric, value, seen_at AS observed_at
 FROM (
     SELECT
         account_id, surface, media_id, seen_at, unnest({names}) AS metric, unnest(counts) AS value,
         unnest(coalesce(counts_before, {nothing})) AS before
-    FROM media_line WHERE seq >= 0
+    FROM line
 )
 WHERE value IS DISTINCT FROM before
 ORDER BY account_id, surface, media_id, observed_at, metric
@@ -82,4 +92,4 @@ def fold_history(connection: Connection, mapping: Mapping, metrics: Sequence[Met
     names = "[" + ", ".join(literal(metric.name) for metric in metrics) + "]"
     nothing = "[" + ", ".join("NULL::BIGINT" for _ in metrics) + "]"
     for statement in (line, _SUPERSEDED, _METRICS.format(names=names, nothing=nothing)):
-        connection.exec_driver_sql(statement)
+        duck(connection).execute(statement)

@@ -10,6 +10,7 @@ from typing import Any
 from duckdb_sqlalchemy import Dialect
 from sqlalchemy import Connection, Table
 
+from connectors.warehouse.connection import duck
 from models.landing import Landing, ScopeHold, StagedPage
 from models.ledger import Outcome
 from models.tables import core_outcomes, ops_checkpoints, ops_holds, ops_staging
@@ -21,12 +22,16 @@ _DIALECT = Dialect()
 
 
 @cache
-def _statement(table: Table) -> str:
-    types = {column.name: column.type.compile(dialect=_DIALECT) for column in table.columns}
-    return f"""
-INSERT INTO {table.fullname} BY NAME
-SELECT r.* FROM (SELECT unnest(from_json(?, '{json.dumps([types])}')) AS r)
-"""  # noqa: S608 - made of our own declarations
+def _types(table: Table, without: str | None = None) -> str:
+    types = {column.name: column.type.compile(dialect=_DIALECT) for column in table.columns if column.name != without}
+    return json.dumps([types])
+
+
+def _document(table: Table, rows: Sequence[Row]) -> str:
+    names = [column.name for column in table.columns]
+    return json.dumps(
+        [dict(zip(names, row, strict=True)) for row in rows], default=datetime.isoformat, ensure_ascii=False
+    )
 
 
 def append(connection: Connection, table: Table, rows: Sequence[Row]) -> None:
@@ -37,11 +42,24 @@ def append(connection: Connection, table: Table, rows: Sequence[Row]) -> None:
     """
     if not rows:
         return
-    names = [column.name for column in table.columns]
-    document = json.dumps(
-        [dict(zip(names, row, strict=True)) for row in rows], default=datetime.isoformat, ensure_ascii=False
+    duck(connection).execute(
+        f"INSERT INTO {table.fullname} BY NAME"  # noqa: S608 - made of our own declarations
+        f" SELECT r.* FROM (SELECT unnest(from_json(?, '{_types(table)}')) AS r)",
+        [_document(table, rows)],
     )
-    connection.exec_driver_sql(_statement(table), (document,))
+
+
+# Bodies are most of what lands: within a document they would be escaped and read again.
+_STAGE = f"""
+INSERT INTO {ops_staging.fullname} BY NAME
+SELECT r.*, body FROM (SELECT unnest(from_json(?, '{{types}}')) AS r, unnest(?) AS body)
+"""  # noqa: S608 - made of our own declarations
+
+
+def _stage(connection: Connection, rows: Sequence[Row], bodies: Sequence[str]) -> None:
+    if rows:
+        statement = _STAGE.format(types=_types(ops_staging, "body"))
+        duck(connection).execute(statement, [_document(ops_staging, rows), bodies])
 
 
 def _staged(seq: int, page: StagedPage) -> Row:
@@ -56,7 +74,7 @@ def _staged(seq: int, page: StagedPage) -> Row:
         page.page,
         page.received_at,
         page.correlation_id,
-        page.body,
+        None,
         json.dumps([asdict(record) for record in page.set_aside]) if page.set_aside else None,
         json.dumps(page.unknown_fields) if page.unknown_fields else None,
     )
@@ -105,17 +123,19 @@ def _hold(hold: ScopeHold) -> Row:
     return (hold.scope, hold.resume_after)
 
 
+_LAST_SEQ = "SELECT greatest((SELECT max(seq) FROM ops.staging), (SELECT max(seq) FROM ops.checkpoints))"
+
+
 def last_seq(connection: Connection) -> int:
     """Return the number of the last landing; 0 in a new warehouse."""
-    found = connection.exec_driver_sql(
-        "SELECT greatest((SELECT max(seq) FROM ops.staging), (SELECT max(seq) FROM ops.checkpoints))"
-    ).scalar()
+    (found,) = duck(connection).execute(_LAST_SEQ).fetchall()[0]
     return int(found or 0)
 
 
 def land(connection: Connection, landings: Iterable[Landing], *, after: int) -> int:
     """Append the landings to an open transaction, numbered from `after` + 1; return the last number."""
     pages: list[Row] = []
+    bodies: list[str] = []
     checkpoints: list[Row] = []
     outcomes: list[Row] = []
     holds: list[Row] = []
@@ -124,12 +144,13 @@ def land(connection: Connection, landings: Iterable[Landing], *, after: int) -> 
         seq += 1
         if landing.page is not None:
             pages.append(_staged(seq, landing.page))
+            bodies.append(landing.page.body)
         if landing.checkpoint is not None:
             checkpoints.append(_checkpoint(seq, landing.checkpoint))
         outcomes.extend(_outcome(outcome) for outcome in landing.outcomes)
         if landing.hold is not None:
             holds.append(_hold(landing.hold))
-    append(connection, ops_staging, pages)
+    _stage(connection, pages, bodies)
     append(connection, ops_checkpoints, checkpoints)
     append(connection, core_outcomes, outcomes)
     append(connection, ops_holds, holds)

@@ -45,7 +45,8 @@ def _make_views(db: DuckDBPyConnection) -> None:
 
 def _write(db: DuckDBPyConnection, tables: Sequence[SnapshotTable], draft: Path, *, at: datetime, version: str) -> None:
     (home,) = db.execute("SELECT current_database()").fetchall()[0]
-    db.execute(f"ATTACH {literal(str(draft))} AS {_NEXT}")
+    # A draft is whole or it is nothing: a log of how it came about would only be written to be thrown away.
+    db.execute(f"ATTACH {literal(str(draft))} AS {_NEXT} (RECOVERY_MODE 'NO_WAL_WRITES')")
     try:
         db.begin()
         try:

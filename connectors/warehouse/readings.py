@@ -130,7 +130,12 @@ def counts_stored(metrics: Sequence[Metric], row: str) -> str:
 
 def stable_text(mapping: Mapping) -> str:
     """Return the expression of a payload's text without volatile URL parameters."""
-    return f"regexp_replace(payload::VARCHAR, {literal(mapping.volatile_pattern)}, '\\1', 'g')"
+    text = "payload::VARCHAR"
+    # One pattern for each character that may stand before a parameter: what begins with one certain character is looked
+    # for three times as fast as what begins with either.
+    for mark, pattern in mapping.volatile_patterns.items():
+        text = f"regexp_replace({text}, {literal(pattern)}, '{mark}', 'g')"
+    return text
 
 
 def content_text(mapping: Mapping) -> str:
@@ -143,6 +148,11 @@ def content_text(mapping: Mapping) -> str:
     # A fraction is no count: the first alternative keeps it.
     fraction = f"(,?{key}-?[0-9]+(?:\\.[0-9]*[1-9]|(?:\\.[0-9]+)?[eE]))"
     return f"regexp_replace({stable_text(mapping)}, {literal(f'{fraction}|,{pair}|{pair},?')}, '\\1', 'g')"
+
+
+def payload_hash(payload: str) -> str:
+    """Return the expression of a payload's hash, a BIGINT: quick, and different should DuckDB's own ever change."""
+    return f"(hash({payload}) >> 1)::BIGINT"
 
 
 def digest(text: str) -> str:

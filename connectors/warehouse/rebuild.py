@@ -19,6 +19,7 @@ from connectors.warehouse.readings import (
     content_text,
     counts_read,
     digest,
+    payload_hash,
     sheet_select,
     stable_text,
 )
@@ -85,7 +86,9 @@ def _media(connection: Connection, mapping: Mapping, sheet: Sheet) -> int:
     connection.exec_driver_sql(
         f"""
 INSERT INTO core.media BY NAME
-SELECT {_LIFE}, {digest(stable_text(mapping))} AS digest, {digest(content_text(mapping))} AS content_digest{columns}
+SELECT
+    {_LIFE}, {digest(stable_text(mapping))} AS digest, {payload_hash("payload")} AS payload_hash,
+    CASE WHEN content_digest IS NOT NULL THEN {digest(content_text(mapping))} END AS content_digest{columns}
 FROM (SELECT *, {found.lookup()} FROM core.media_before)
 """  # noqa: S608 - made of the sheet, quoted
     )

@@ -2,6 +2,7 @@
 
 from sqlalchemy import Connection
 
+from connectors.warehouse.connection import duck
 from models.removal import POSTS_BRAKE, STORY_LIFE_HOURS
 
 # An item in doubt that any walk saw again, a complete one or not, is in doubt no longer.
@@ -89,6 +90,11 @@ WHERE media.account_id = g.account_id AND media.surface = g.surface AND media.me
 )
 
 # A complete walk settles what was in doubt: seen again, marked now, or still missing and so in doubt anew.
+_SETTLE = """
+DELETE FROM ops.missing USING finished AS w
+WHERE w.resource = 'media' AND missing.account_id = w.account_id AND missing.surface = w.surface
+"""
+
 _DOUBT = (
     """
 CREATE OR REPLACE TEMP TABLE doubted AS
@@ -101,10 +107,7 @@ JOIN core.media AS m USING (account_id, surface, media_id)
 LEFT JOIN core.walks AS w ON w.resource = 'media' AND w.account_id = x.account_id AND w.surface = x.surface
 WHERE x.since IS NULL
 """,
-    """
-DELETE FROM ops.missing USING finished AS w
-WHERE w.resource = 'media' AND missing.account_id = w.account_id AND missing.surface = w.surface
-""",
+    _SETTLE,
     "INSERT INTO ops.missing BY NAME SELECT * FROM doubted",
 )
 
@@ -121,6 +124,13 @@ def mark_gone(connection: Connection) -> dict[str, int]:
 
     Needs the temporary tables of `fold_media`, and runs after it, in the same transaction.
     """
-    for statement in (_SEEN_AGAIN, _MISSED, _KNOWN_BEFORE, _BRAKED, _GONE, *_REWRITE, *_DOUBT):
-        connection.exec_driver_sql(statement)
-    return {name: int(value) for name, value in connection.exec_driver_sql(_COUNT).mappings().one().items()}
+    db = duck(connection)
+    for statement in (_SEEN_AGAIN, _MISSED):
+        db.execute(statement)
+    if not db.execute("SELECT EXISTS (FROM missed)").fetchall()[0][0]:
+        db.execute(_SETTLE)
+        return {"removed": 0, "expired": 0}
+    for statement in (_KNOWN_BEFORE, _BRAKED, _GONE, *_REWRITE, *_DOUBT):
+        db.execute(statement)
+    removed, expired = db.execute(_COUNT).fetchall()[0]
+    return {"removed": removed, "expired": expired}

@@ -1,10 +1,13 @@
-"""The one writer: a thread that owns the connection, and commits whatever has arrived together."""
+"""The one writer: it commits whatever has arrived together, and folds beside it."""
 
 import asyncio
+import logging
 import time
+from collections import deque
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, asynccontextmanager
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
@@ -15,7 +18,7 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
 from connectors.warehouse.archive import enroll, keep
-from connectors.warehouse.connection import duck, explain, writer
+from connectors.warehouse.connection import beside, duck, explain, writer
 from connectors.warehouse.errors import WarehouseUnusable
 from connectors.warehouse.fold import FoldCounts, fold
 from connectors.warehouse.landing import land, last_seq
@@ -26,36 +29,41 @@ from models.landing import Landing
 P = ParamSpec("P")
 T = TypeVar("T")
 
+_log = logging.getLogger(__name__)
+
 # As many landings as one commit takes, and as much staged text (bytes) as is folded at once.
 _BATCH = 256
 _FOLD_BYTES = 16 * 1024 * 1024
 
 
-class Warehouse:
-    """The warehouse file, open for writing. All its work runs on one thread, in the order of the calls.
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """A connection to the file, and the one thread that works with it."""
 
-    Every method raises WarehouseUnusable when DuckDB fails (a full disk, say); what was committed stays.
+    connection: Connection
+    thread: ThreadPoolExecutor
+
+
+class Warehouse:
+    """The warehouse file, open for writing by two threads: one lands, the other folds what has landed meanwhile.
+
+    Whatever else is asked of it is done on the first, in the order of the calls. Every method raises
+    WarehouseUnusable when DuckDB fails (a full disk, say); what was committed stays.
     """
 
-    def __init__(
-        self,
-        path: Path,
-        connection: Connection,
-        thread: ThreadPoolExecutor,
-        *,
-        fold_bytes: int,
-        archive: Path | None,
-    ) -> None:
+    def __init__(self, path: Path, landing: Desk, folding: Desk, *, fold_bytes: int, archive: Path | None) -> None:
         self._path = path
-        self._connection = connection
-        self._thread = thread
+        self._landing = landing
+        self._folding = folding
         self._fold_bytes = fold_bytes
         self._archive = archive
-        self._staged_bytes = 0
         self._seq = 0
+        # What is staged: the last number of each commit, and the bytes of its pages.
+        self._staged: deque[tuple[int, int]] = deque()
         self._folded = FoldCounts()
         self._arrived: list[tuple[Landing, asyncio.Future[None]]] = []
         self._committing: asyncio.Task[None] | None = None
+        self._fold_under_way: asyncio.Task[None] | None = None
 
     async def land(self, landing: Landing) -> None:
         """Return once the landing is durable; landings that arrive meanwhile share the next commit."""
@@ -72,9 +80,16 @@ class Warehouse:
                 batch, self._arrived = self._arrived[:_BATCH], self._arrived[_BATCH:]
                 failure: Exception | None = None
                 try:
-                    await self._on_thread(self._commit, [landing for landing, _ in batch])
+                    await self._make_room()
+                    landings = [landing for landing, _ in batch]
+                    self._seq = await self._run(self._landing, land, landings, after=self._seq)
                 except Exception as error:  # noqa: BLE001 - it is handed to those who wait, below
                     failure = error
+                else:
+                    size = sum(len(landing.page.body) for landing in landings if landing.page is not None)
+                    self._staged.append((self._seq, size))
+                    if self._staged_bytes >= self._fold_bytes and self._fold_under_way is None:
+                        self._fold_under_way = asyncio.create_task(self._fold_staged())
                 for _, durable in batch:
                     if durable.cancelled():
                         continue
@@ -85,71 +100,105 @@ class Warehouse:
         finally:
             self._committing = None
 
-    def _commit(self, landings: list[Landing]) -> None:
-        with self._connection.begin():
-            self._seq = land(self._connection, landings, after=self._seq)
-        self._staged_bytes += sum(len(landing.page.body) for landing in landings if landing.page is not None)
-        if self._staged_bytes >= self._fold_bytes:
-            self._fold()
+    @property
+    def _staged_bytes(self) -> int:
+        return sum(size for _, size in self._staged)
 
-    def _fold(self) -> None:
-        with self._connection.begin():
-            keep(self._connection, self._archive)
-            counts = fold(self._connection)
+    async def _make_room(self) -> None:
+        """Wait for the fold under way once as much again has landed beside it: a slow disk slows the fetch."""
+        under_way = self._fold_under_way
+        if under_way is not None and (under_way.done() or self._staged_bytes >= 2 * self._fold_bytes):
+            await self._fold_has_ended()
+
+    async def _fold_staged(self) -> None:
+        last, counts = await self._run(self._folding, self._fold)
         self._folded += counts
-        self._staged_bytes = 0
+        while self._staged and self._staged[0][0] <= last:
+            self._staged.popleft()
+
+    def _fold(self, connection: Connection) -> tuple[int, FoldCounts]:
+        last = last_seq(connection)
+        keep(connection, self._archive)
+        return last, fold(connection)
+
+    async def _fold_has_ended(self) -> None:
+        """Wait for the fold under way, if any; raises what it ended with."""
+        task = self._fold_under_way
+        if task is None:
+            return
+        try:
+            # Whoever is cancelled here leaves it going, and the next one waits for it.
+            await asyncio.shield(task)
+        finally:
+            if task.done() and self._fold_under_way is task:
+                self._fold_under_way = None
 
     async def transact(self, work: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run `work(connection, ...)` on the writer's thread, in a transaction of its own."""
+        """Run `work(connection, ...)` in a transaction of its own, beside a fold that may be under way.
 
-        def run() -> T:
-            with self._connection.begin():
-                return work(self._connection, *args, **kwargs)
-
-        return await self._on_thread(run)
+        Of what is folded it may write nothing.
+        """
+        return await self._run(self._landing, work, *args, **kwargs)
 
     async def fold(self) -> FoldCounts:
         """Fold all that is staged; return what was folded since the last call, on arrival too."""
-        await self._on_thread(self._fold)
+        await self._fold_has_ended()
+        self._fold_under_way = asyncio.create_task(self._fold_staged())
+        await self._fold_has_ended()
         counts, self._folded = self._folded, FoldCounts()
         return counts
 
     async def publish(self, snapshot: Path, *, at: datetime, version: str) -> int:
         """Write what is folded into the file, then publish a snapshot of it; return its size in bytes."""
+        await self._fold_has_ended()
 
-        def run() -> int:
+        def run(connection: Connection) -> int:
             if snapshot.resolve() == self._path.resolve():
                 message = f"{snapshot} is the warehouse itself: give GRAMHOUSE_SNAPSHOT a path of its own."
                 raise WarehouseUnusable(message)
-            duck(self._connection).execute("CHECKPOINT")
-            size = publish(self._connection, snapshot, at=at, version=version)
-            with self._connection.begin():
-                mark_published(self._connection, now=at)
+            duck(connection).execute("CHECKPOINT")
+            size = publish(connection, snapshot, at=at, version=version)
+            with connection.begin():
+                mark_published(connection, now=at)
             return size
 
-        return await self._on_thread(run)
+        return await self._on_thread(self._landing, run)
 
     async def settle(self) -> None:
-        """Wait until nothing that arrived is left to commit."""
-        while self._committing is not None and not self._committing.done():
-            await asyncio.wait([self._committing])
+        """Wait until nothing that arrived is left to commit, and no fold is under way."""
+        for task in (self._committing, self._fold_under_way):
+            while task is not None and not task.done():
+                await asyncio.wait([task])
+        if self._fold_under_way is not None and (failure := self._fold_under_way.exception()) is not None:
+            # Nobody was there any more to hear it; what is staged waits for the next run.
+            _log.warning("%s", failure)
 
-    async def _on_thread(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    async def _run(
+        self, desk: Desk, work: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs
+    ) -> T:
+        def run(connection: Connection) -> T:
+            with connection.begin():
+                return work(connection, *args, **kwargs)
+
+        return await self._on_thread(desk, run)
+
+    async def _on_thread(self, desk: Desk, work: Callable[[Connection], T]) -> T:
         def run() -> T:
             try:
-                return work(*args, **kwargs)
+                return work(desk.connection)
             except (duckdb.Error, DBAPIError) as error:
                 raise explain(self._path, error) from error
 
         # Shielded: what the thread was handed is done, also when whoever waits for it is cancelled.
-        return await asyncio.shield(asyncio.get_running_loop().run_in_executor(self._thread, run))
+        return await asyncio.shield(asyncio.get_running_loop().run_in_executor(desk.thread, run))
 
     def start(self, new_id: Callable[[], str]) -> None:
-        """Read where the last process left off; called once, on the writer's thread."""
-        with self._connection.begin():
+        """Read where the last process left off; called once, on the landing thread."""
+        connection = self._landing.connection
+        with connection.begin():
             if self._archive is not None:
-                enroll(self._connection, new_id=new_id)
-            self._seq = last_seq(self._connection)
+                enroll(connection, new_id=new_id)
+            self._seq = last_seq(connection)
 
 
 @asynccontextmanager
@@ -171,12 +220,16 @@ async def open_warehouse(
     """
     loop = asyncio.get_running_loop()
     stack = ExitStack()
-    with ThreadPoolExecutor(1, thread_name_prefix="warehouse") as thread:
+    with (
+        ThreadPoolExecutor(1, thread_name_prefix="landing") as thread,
+        ThreadPoolExecutor(1, thread_name_prefix="folding") as folding,
+    ):
 
         def enter() -> Warehouse:
             since = now.isoformat(timespec="seconds")
             connection = stack.enter_context(writer(path, activity, since=since, pause=pause))
-            warehouse = Warehouse(path, connection, thread, fold_bytes=fold_bytes, archive=archive)
+            desks = Desk(connection, thread), Desk(beside(connection), folding)
+            warehouse = Warehouse(path, *desks, fold_bytes=fold_bytes, archive=archive)
             warehouse.start(new_id)
             return warehouse
 

@@ -1,5 +1,6 @@
 """Where a process may die: at a step of its loop, before a statement, before or after a commit."""
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,8 +12,7 @@ from duckdb_sqlalchemy import Dialect
 from sqlalchemy import event
 from sqlalchemy.engine import Engine
 
-from connectors.warehouse import publish as publishing
-from connectors.warehouse import writer as writing
+from connectors.warehouse import connection as connecting
 from connectors.warehouse.connection import duck
 from tests.simulation.loop import Killed
 
@@ -88,8 +88,9 @@ def watched(dice: Dice, committed: Callable[[], None]) -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as inner:
         inner.setattr(Dialect, "do_commit", commit)
-        for module in (publishing, writing):
-            inner.setattr(module, "duck", lambda connection: _Watched(duck(connection), dice))
+        for name, module in list(sys.modules.items()):
+            if name.startswith("connectors.warehouse.") and module is not connecting and hasattr(module, "duck"):
+                inner.setattr(module, "duck", lambda connection: _Watched(duck(connection), dice))
         event.listen(Engine, "before_cursor_execute", before)
         try:
             yield

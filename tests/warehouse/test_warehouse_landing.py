@@ -2,8 +2,8 @@ import json
 from dataclasses import replace
 from datetime import timedelta
 
+import duckdb
 import pytest
-from sqlalchemy.exc import DBAPIError
 
 from connectors.warehouse.landing import land, last_seq
 from models.landing import Landing, ScopeHold, SetAside
@@ -112,7 +112,7 @@ def test_a_transaction_that_fails_leaves_nothing(house: House) -> None:
     assert good.page is not None
     bad = replace(good, page=replace(good.page, body=None))  # type: ignore[arg-type]
     hold, ended = Landing(hold=ScopeHold("s", at(1))), Landing(outcomes=(outcome(),))
-    with pytest.raises(DBAPIError, match="NOT NULL"):
+    with pytest.raises(duckdb.ConstraintException, match="NOT NULL"):
         house.land(good, hold, ended, bad)
     for table in ("ops.staging", "ops.checkpoints", "ops.holds", "core.run_outcomes"):
         assert house.value(f"SELECT count(*) FROM {table}") == 0

@@ -6,11 +6,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 from sqlalchemy import Connection
 
+from connectors.warehouse import writer as writing
 from connectors.warehouse.errors import WarehouseUnusable
-from connectors.warehouse.fold import FoldCounts
+from connectors.warehouse.fold import FoldCounts, fold
 from connectors.warehouse.holder import holder
 from connectors.warehouse.snapshot import open_snapshot
 from connectors.warehouse.writer import Warehouse, open_warehouse
@@ -119,30 +121,95 @@ async def test_work_goes_on_to_its_end_when_its_caller_is_cancelled(path: Path) 
         assert await warehouse.transact(ask("SELECT count(*) FROM ops.holds")) == 1
 
 
-async def test_a_landing_waits_for_the_fold_before_it(path: Path) -> None:
+class HeldFold:
+    """Keeps folds from ending until it is opened."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self._open = threading.Event()
+        self._begun = threading.Event()
+        patch.setattr(writing, "fold", self._fold)
+
+    def _fold(self, connection: Connection) -> FoldCounts:
+        self._begun.set()
+        counts = fold(connection)
+        assert self._open.wait(timeout=30)
+        return counts
+
+    async def has_begun(self) -> None:
+        assert await asyncio.to_thread(self._begun.wait, 30)
+
+    def open(self) -> None:
+        self._open.set()
+
+
+async def test_what_lands_while_a_fold_is_under_way_is_durable_and_waits_for_the_next(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with opened(path) as warehouse:
         await warehouse.land(page(1))
-        gate = Gate(warehouse)
-        fold = asyncio.create_task(warehouse.fold())
-        await turn()
-        landing = asyncio.create_task(warehouse.land(page(2)))
-        await turn()
-        assert not landing.done()
-        await gate.open()
-        await landing
-        assert fold.done()
-        assert await fold == FoldCounts(added=1)
+        held = HeldFold(monkeypatch)
+        folding = asyncio.create_task(warehouse.fold())
+        await held.has_begun()
+        await warehouse.land(page(2))
+        assert await warehouse.transact(ask("SELECT count(*) FROM ops.staging")) == 2
+        held.open()
+        assert await folding == FoldCounts(added=1)
         assert await warehouse.transact(ask("SELECT count(*) FROM ops.staging")) == 1
 
 
 async def test_what_is_staged_is_folded_when_there_is_enough_of_it(path: Path) -> None:
     size = len(page(1).page.body)  # type: ignore[union-attr]
     async with opened(path, fold_bytes=2 * size) as warehouse:
-        for number, left in enumerate([1, 0, 1, 0], 1):
+        for number in range(1, 7):
             await warehouse.land(page(number))
-            assert await warehouse.transact(ask("SELECT count(*) FROM ops.staging")) == left
-        assert await warehouse.transact(ask("SELECT count(*) FROM core.media")) == 4
-        assert await warehouse.fold() == FoldCounts(added=4)
+        await warehouse.settle()
+        assert await warehouse.transact(ask("SELECT count(*) FROM core.media")) >= 2
+        assert await warehouse.fold() == FoldCounts(added=6)
+        assert await warehouse.transact(ask("SELECT count(*) FROM ops.staging")) == 0
+
+
+async def test_a_slow_fold_slows_the_landing_once_as_much_again_has_landed(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    size = len(page(1).page.body)  # type: ignore[union-attr]
+    held = HeldFold(monkeypatch)
+    async with opened(path, fold_bytes=2 * size) as warehouse:
+        for number in range(1, 5):
+            await warehouse.land(page(number))
+        late = asyncio.create_task(warehouse.land(page(5)))
+        await held.has_begun()
+        await turn()
+        assert not late.done()
+        held.open()
+        await late
+
+
+async def test_a_fold_that_fails_is_told_to_whoever_lands_next(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def spoiled(_: Connection) -> FoldCounts:
+        message = "IO Error: No space left on device"
+        raise duckdb.IOException(message)
+
+    monkeypatch.setattr(writing, "fold", spoiled)
+    async with opened(path, fold_bytes=1) as warehouse:
+        await warehouse.land(page(1))
+        with pytest.raises(WarehouseUnusable, match="The disk is full"):
+            await warehouse.land(page(2))
+        monkeypatch.undo()
+        await warehouse.land(page(3))
+        assert await warehouse.fold() == FoldCounts(added=2)
+
+
+async def test_a_fold_that_nobody_waits_for_any_more_says_why_it_failed(
+    path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def spoiled(_: Connection) -> FoldCounts:
+        message = "IO Error: No space left on device"
+        raise duckdb.IOException(message)
+
+    monkeypatch.setattr(writing, "fold", spoiled)
+    async with opened(path, fold_bytes=1) as warehouse:
+        await warehouse.land(page(1))
+    assert "The disk is full" in caplog.text
 
 
 async def test_a_transaction_that_fails_is_rolled_back_and_told_in_one_line(path: Path) -> None:
