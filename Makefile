@@ -10,7 +10,7 @@ NEXT_DUCKDB := duckdb==2.0.0
 PIP_INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check --no-input
 
 .DEFAULT_GOAL := help
-.PHONY: help demo up test check lint types imports unit long simulate compat format dictionary screenshots constraints clean matrix fuzz kills mutants conformance proof bench bench-large bench-setup bench-tracking goals
+.PHONY: help demo up test check lint types imports unit long simulate compat format dictionary screenshots constraints clean matrix fuzz kills mutants conformance stateful soak proof bench bench-large bench-setup bench-tracking goals
 
 help: ## Say what can be made.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
@@ -62,7 +62,16 @@ conformance: $(VENV)/.dev ## The API's description against its sandbox, for long
 mutants: $(VENV)/.dev ## Break the code on purpose, and see that the tests notice.
 	$(BIN)/python -m tests.mutation
 
-proof: simulate matrix fuzz conformance kills mutants ## The long form of everything in docs/reliability.md.
+STATEFUL_EXAMPLES ?= 120
+stateful: $(VENV)/.dev ## Land, fold, die, resume and publish in any order, for longer than every time.
+	STATEFUL_EXAMPLES=$(STATEFUL_EXAMPLES) $(BIN)/pytest -q -m 'not long' tests/stateful
+
+RUNS ?= 1000
+FRESH ?= 200
+soak: $(VENV)/.dev ## Hundreds of runs of one warehouse: nothing may grow but with its rows.
+	$(BIN)/python -m tests.soak --runs $(RUNS) --fresh $(FRESH)
+
+proof: simulate stateful matrix fuzz conformance kills mutants soak ## The long form of everything in docs/reliability.md.
 
 BENCH := $(BIN)/python -m benchmarks
 bench: $(VENV)/.bench $(DLT)/.made ## How fast it is, at small sizes, against the fetch alone and dlt; a quarter of an hour.

@@ -239,6 +239,13 @@ def _parse(model: type[_Model], body: bytes) -> tuple[_Model, bytes]:
         return model.model_validate_json(repaired), repaired
 
 
+def _may_repeat_a_key(text: bytes) -> bool:
+    # Plain searches first: of nearly every page they say no, in a tenth of what the pattern takes.
+    if any(text.count(key) > 1 for key in _OWN_KEYS):
+        return True
+    return b"\\u00" in text and _ESCAPED_KEY.search(text) is not None
+
+
 def _read_page(model: type[_Page], body: bytes) -> tuple[_Page, str]:
     try:
         page, text = _parse(model, body)
@@ -246,7 +253,7 @@ def _read_page(model: type[_Page], body: bytes) -> tuple[_Page, str]:
             # Pydantic lets these pass, though they are no JSON; in a caption they are only words.
             from_json(text, allow_inf_nan=False)
         # Pydantic takes the last of two, DuckDB the first: what the one counted the other would not have folded.
-        if (any(text.count(key) > 1 for key in _OWN_KEYS) or _ESCAPED_KEY.search(text)) and repeats_a_key(text):
+        if _may_repeat_a_key(text) and repeats_a_key(text):
             message = "a key of the page is given twice"
             raise MalformedPage(message)
     except ValidationError as error:

@@ -8,7 +8,7 @@ import duckdb
 from duckdb import DuckDBPyConnection
 from sqlalchemy import Connection
 
-from connectors.warehouse.connection import duck, explain
+from connectors.warehouse.connection import duck, explain, on_all_cores
 from connectors.warehouse.contents import SnapshotTable, snapshot_tables
 from connectors.warehouse.durable import sync
 from connectors.warehouse.errors import WarehouseUnusable
@@ -76,7 +76,9 @@ def publish(connection: Connection, snapshot: Path, *, at: datetime, version: st
             left_over.unlink(missing_ok=True)
         with connection.begin():
             tables = snapshot_tables(connection, f"{_NEXT}.main")
-        _write(duck(connection), tables, draft, at=at, version=version)
+        db = duck(connection)
+        with on_all_cores(db):
+            _write(db, tables, draft, at=at, version=version)
         sync(draft)
         size = draft.stat().st_size
         draft.replace(snapshot)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from sqlalchemy import Connection
 
 from connectors.warehouse.alterations import fill_children
+from connectors.warehouse.connection import duck, on_all_cores
 from connectors.warehouse.discovery import discover
 from connectors.warehouse.field_registry import (
     own_names,
@@ -110,12 +111,20 @@ WITH present AS (
     SELECT account_id, surface, media_id, changed_at AS observed_at, unnest({names}) AS metric, unnest(counts) AS value
     FROM (SELECT *, {counts} AS counts FROM (SELECT *, {found.lookup()} FROM core.media))
 ),
+-- Of an item that a page holds twice there are two.
 last AS (
-    SELECT account_id, surface, media_id, metric, arg_max(value, observed_at) AS value
-    FROM core.media_metrics GROUP BY ALL
+    SELECT account_id, surface, media_id, metric, value FROM core.media_metrics
+    SEMI JOIN (
+        SELECT account_id, surface, media_id, metric, max(observed_at) AS observed_at
+        FROM core.media_metrics GROUP BY ALL
+    ) AS latest USING (account_id, surface, media_id, metric, observed_at)
 )
-SELECT p.* FROM present AS p LEFT JOIN last AS l USING (account_id, surface, media_id, metric)
-WHERE p.value IS DISTINCT FROM l.value
+SELECT p.* FROM present AS p
+ANTI JOIN last AS l
+    ON l.account_id = p.account_id AND l.surface = p.surface AND l.media_id = p.media_id AND l.metric = p.metric
+   AND l.value IS NOT DISTINCT FROM p.value
+WHERE p.value IS NOT NULL
+   OR (p.account_id, p.surface, p.media_id, p.metric) IN (SELECT (account_id, surface, media_id, metric) FROM last)
 """  # noqa: S608 - made of the sheet, quoted
     )
     run(
@@ -135,6 +144,11 @@ def rebuild_stored(connection: Connection, mapping: Mapping) -> Reread:
 
     Ids stay as they landed, and so do versions and counts of the past. What is staged must be folded before.
     """
+    with on_all_cores(duck(connection)):
+        return _rebuild(connection, mapping)
+
+
+def _rebuild(connection: Connection, mapping: Mapping) -> Reread:
     registry = _registry(connection, mapping)
     media, *children = sheets(mapping, registry)
     items = _media(connection, mapping, media)

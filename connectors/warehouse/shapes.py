@@ -37,8 +37,9 @@ def signature(known: Sequence[Field]) -> tuple[str, str]:
     lists = [path for path in paths if kinds[path] & _IN_LISTS]
     # As many keys as known fields are there: then there is no other key, and none is written twice. What is an object
     # or a list here for the first time is looked into.
+    count = " + ".join(f"coalesce(len(keys[{place}]), 0)" for place in range(1, len(objects) + 2))
     is_known = (
-        "list_sum(list_transform(keys, lambda k: coalesce(len(k), 0))) = list_count(types)"
+        f"{count} = list_count(types)"
         f" AND NOT list_contains({_places(paths, set(paths) - set(objects))}, 'OBJECT')"
         f" AND NOT list_contains({_places(paths, set(paths) - set(lists))}, 'ARRAY')"
     )

@@ -6,7 +6,7 @@ import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -34,6 +34,13 @@ _log = logging.getLogger(__name__)
 # As many landings as one commit takes, and as much staged text (bytes) as is folded at once.
 _BATCH = 256
 _FOLD_BYTES = 16 * 1024 * 1024
+
+# As much as DuckDB's log may hold (bytes): what is only there, it keeps in memory besides.
+_LOG_BYTES = 192 * 1024 * 1024
+
+
+def _checkpoint(connection: Connection) -> None:
+    duck(connection).execute("CHECKPOINT")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +70,8 @@ class Warehouse:
         self._folded = FoldCounts()
         self._arrived: list[tuple[Landing, asyncio.Future[None]]] = []
         self._committing: asyncio.Task[None] | None = None
-        self._fold_under_way: asyncio.Task[None] | None = None
+        # A fold, or a checkpoint: what the second connection is at.
+        self._beside: asyncio.Task[None] | None = None
 
     async def land(self, landing: Landing) -> None:
         """Return once the landing is durable; landings that arrive meanwhile share the next commit."""
@@ -82,14 +90,14 @@ class Warehouse:
                 try:
                     await self._make_room()
                     landings = [landing for landing, _ in batch]
-                    self._seq = await self._run(self._landing, land, landings, after=self._seq)
+                    await self._run(self._landing, self._commit, landings)
                 except Exception as error:  # noqa: BLE001 - it is handed to those who wait, below
                     failure = error
                 else:
                     size = sum(len(landing.page.body) for landing in landings if landing.page is not None)
                     self._staged.append((self._seq, size))
-                    if self._staged_bytes >= self._fold_bytes and self._fold_under_way is None:
-                        self._fold_under_way = asyncio.create_task(self._fold_staged())
+                    if self._staged_bytes >= self._fold_bytes and self._beside is None:
+                        self._beside = asyncio.create_task(self._fold_staged())
                 for _, durable in batch:
                     if durable.cancelled():
                         continue
@@ -100,13 +108,17 @@ class Warehouse:
         finally:
             self._committing = None
 
+    def _commit(self, connection: Connection, landings: list[Landing]) -> None:
+        # Here, and not by whoever waits: they may be cancelled meanwhile, and no number must be given twice.
+        self._seq = land(connection, landings, after=self._seq)
+
     @property
     def _staged_bytes(self) -> int:
         return sum(size for _, size in self._staged)
 
     async def _make_room(self) -> None:
         """Wait for the fold under way once as much again has landed beside it: a slow disk slows the fetch."""
-        under_way = self._fold_under_way
+        under_way = self._beside
         if under_way is not None and (under_way.done() or self._staged_bytes >= 2 * self._fold_bytes):
             await self._fold_has_ended()
 
@@ -115,6 +127,15 @@ class Warehouse:
         self._folded += counts
         while self._staged and self._staged[0][0] <= last:
             self._staged.popleft()
+        if self._log_bytes() >= _LOG_BYTES:
+            # On the thread that lands, and between two folds: DuckDB checkpoints only while nobody else writes.
+            await self._on_thread(self._landing, _checkpoint)
+
+    def _log_bytes(self) -> int:
+        try:
+            return self._path.with_name(self._path.name + ".wal").stat().st_size
+        except FileNotFoundError:
+            return 0
 
     def _fold(self, connection: Connection) -> tuple[int, FoldCounts]:
         last = last_seq(connection)
@@ -123,15 +144,15 @@ class Warehouse:
 
     async def _fold_has_ended(self) -> None:
         """Wait for the fold under way, if any; raises what it ended with."""
-        task = self._fold_under_way
+        task = self._beside
         if task is None:
             return
         try:
             # Whoever is cancelled here leaves it going, and the next one waits for it.
             await asyncio.shield(task)
         finally:
-            if task.done() and self._fold_under_way is task:
-                self._fold_under_way = None
+            if task.done() and self._beside is task:
+                self._beside = None
 
     async def transact(self, work: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run `work(connection, ...)` in a transaction of its own, beside a fold that may be under way.
@@ -143,7 +164,7 @@ class Warehouse:
     async def fold(self) -> FoldCounts:
         """Fold all that is staged; return what was folded since the last call, on arrival too."""
         await self._fold_has_ended()
-        self._fold_under_way = asyncio.create_task(self._fold_staged())
+        self._beside = asyncio.create_task(self._fold_staged())
         await self._fold_has_ended()
         counts, self._folded = self._folded, FoldCounts()
         return counts
@@ -156,20 +177,28 @@ class Warehouse:
             if snapshot.resolve() == self._path.resolve():
                 message = f"{snapshot} is the warehouse itself: give GRAMHOUSE_SNAPSHOT a path of its own."
                 raise WarehouseUnusable(message)
-            duck(connection).execute("CHECKPOINT")
-            size = publish(connection, snapshot, at=at, version=version)
-            with connection.begin():
-                mark_published(connection, now=at)
-            return size
+            return publish(connection, snapshot, at=at, version=version)
 
-        return await self._on_thread(self._landing, run)
+        # Side by side: the one rewrites what the other reads, and each keeps a core busy.
+        self._beside = asyncio.create_task(self._on_thread(self._folding, _checkpoint))
+        try:
+            size = await self._on_thread(self._landing, run)
+        except WarehouseUnusable:
+            # What ails the one mostly ails the other: it is told once.
+            with suppress(WarehouseUnusable):
+                await self._fold_has_ended()
+            raise
+        await self._fold_has_ended()
+        await self._run(self._landing, mark_published, now=at)
+        return size
 
     async def settle(self) -> None:
         """Wait until nothing that arrived is left to commit, and no fold is under way."""
-        for task in (self._committing, self._fold_under_way):
+        for task in (self._committing, self._beside):
             while task is not None and not task.done():
                 await asyncio.wait([task])
-        if self._fold_under_way is not None and (failure := self._fold_under_way.exception()) is not None:
+        beside = self._beside
+        if beside is not None and not beside.cancelled() and (failure := beside.exception()) is not None:
             # Nobody was there any more to hear it; what is staged waits for the next run.
             _log.warning("%s", failure)
 
@@ -242,7 +271,7 @@ async def open_warehouse(
         try:
             yield warehouse
         finally:
-            closing = asyncio.create_task(_close(warehouse, thread, stack))
+            closing = asyncio.create_task(_close(warehouse, (folding, thread), stack))
             try:
                 await asyncio.shield(closing)
             except asyncio.CancelledError:
@@ -250,6 +279,11 @@ async def open_warehouse(
                 raise
 
 
-async def _close(warehouse: Warehouse, thread: ThreadPoolExecutor, stack: ExitStack) -> None:
+async def _close(
+    warehouse: Warehouse, threads: tuple[ThreadPoolExecutor, ThreadPoolExecutor], stack: ExitStack
+) -> None:
+    folding, landing = threads
     await warehouse.settle()
-    await asyncio.get_running_loop().run_in_executor(thread, stack.close)
+    # Whose task was cancelled may still be at work there.
+    await asyncio.get_running_loop().run_in_executor(folding, lambda: None)
+    await asyncio.get_running_loop().run_in_executor(landing, stack.close)

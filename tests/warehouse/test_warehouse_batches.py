@@ -3,7 +3,7 @@
 import random
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import Connection
 
@@ -34,14 +34,18 @@ ROUNDS = st.lists(
 )
 
 
+ABANDONED_AT_THE_END = [(9, [0, 0, 0, 0, 0, 3 << 12, 0])]
+
+
 @settings(
     max_examples=3,
     deadline=None,
     derandomize=True,
     database=None,
-    phases=[Phase.generate],
+    phases=[Phase.explicit, Phase.generate],
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
+@example(rounds=ABANDONED_AT_THE_END, now_and_then={39})
 @given(rounds=ROUNDS, now_and_then=st.sets(st.integers(1, 60), max_size=8))
 def test_any_story_folds_to_the_same_rows_however_it_is_cut(
     open_house: Connection, rounds: list[tuple[int, list[int]]], now_and_then: set[int]

@@ -156,3 +156,12 @@ def test_rows_of_an_older_gramhouse_are_read_by_no_mapping_yet(house: House) -> 
     house.do("DELETE FROM ops.mapping")
     with house.connection.begin():
         assert not is_read_by(house.connection, BUILT_IN)
+
+
+def test_counts_that_vanished_are_not_counted_again(house: House) -> None:
+    for night, item in enumerate(({"like_count": 5}, {}, {"caption": "x"})):
+        house.walk(POSTS, f"w{night}", 24 * night, [{"id": "1", **item}])
+    counts = house.rows("FROM core.media_metrics ORDER BY ALL")
+    with house.connection.begin():
+        rebuild_stored(house.connection, BUILT_IN)
+    assert house.rows("FROM core.media_metrics ORDER BY ALL") == counts

@@ -1,0 +1,107 @@
+"""Syncs of one warehouse, over and over: in this process, or each in its own."""
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from flows.means import means, order
+from flows.pipeline import run_once
+from flows.settings import Settings, load
+from models.ledger import RunState
+from tests.e2e.conftest import KEY, PATIENCE, Operator, Service
+from tests.soak.looking import files, rows, vitals
+from tests.soak.samples import Sample, Vitals
+
+Watch = Callable[[Sample], None]
+
+_ROOT = Path(__file__).parents[2]
+# Few, so that a run is short: what is left behind is left behind by each.
+WORLD = ("--accounts", "8", "--posts", "30", "--seed", "11")
+
+
+# A process inherits the peak of whoever starts it: so a small one does, and tells its child's.
+_WEIGHED = """
+import resource, subprocess, sys
+code = subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL).returncode
+print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
+sys.exit(code)
+"""
+
+
+class BadRun(Exception):  # noqa: N818 - what it is
+    """A run did not end complete: nothing it left says anything."""
+
+
+@contextmanager
+def served(*options: str) -> Iterator[Service]:
+    """Serve the API in a process of its own as long as the block runs."""
+    command = [sys.executable, "-m", "flows.cli", "sandbox", "--port", "0", *options]
+    with subprocess.Popen(command, cwd=_ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+        try:
+            assert process.stdout is not None
+            yield Service(process.stdout.readline().split("GRAMHOUSE_BASE_URL=")[1].split()[0])
+        finally:
+            process.terminate()
+            process.communicate(timeout=PATIENCE)
+
+
+def settings(folder: Path, service: Service) -> Settings:
+    """The settings of a sync of a service into a folder."""
+    return load(
+        base_url=service.url,
+        api_key=KEY,
+        warehouse=folder / "warehouse.duckdb",
+        snapshot=folder / "analytics.duckdb",
+    )
+
+
+def nights(runs: int) -> Iterator[tuple[int, int]]:
+    """Yield each run, from 1, with its night: of two runs one finds something new."""
+    for run in range(1, runs + 1):
+        yield run, run // 2
+
+
+async def _sync(told: Settings) -> None:
+    async with means(told, "a soak") as at_hand:
+        report = await run_once(order(told), at_hand)
+    if report.state is not RunState.COMPLETE:
+        message = f"a run ended {report.state}: {report.concerns}"
+        raise BadRun(message)
+
+
+async def soak(folder: Path, service: Service, *, runs: int, every: int, watch: Watch) -> None:
+    """Sync so many times in this process, in one loop, and look after each `every` of them. Raises BadRun."""
+    told = settings(folder, service)
+    for run, night in nights(runs):
+        service.night(night)
+        service.forget()
+        began = time.perf_counter()
+        await _sync(told)
+        seconds = time.perf_counter() - began
+        if run % every == 0:
+            there = rows(told.snapshot)
+            watch(Sample(run, vitals(), files(told.warehouse, told.snapshot), there, seconds))
+
+
+def soak_fresh(folder: Path, service: Service, *, runs: int, every: int, watch: Watch) -> None:
+    """Sync so many times, each in a process of its own; of its memory it is the most that counts. Raises BadRun."""
+    operator = Operator(folder, {"GRAMHOUSE_BASE_URL": service.url, "GRAMHOUSE_API_KEY": KEY})
+    command = [sys.executable, "-c", _WEIGHED, sys.executable, "-m", "flows.cli", "sync", "--json"]
+    for run, night in nights(runs):
+        service.night(night)
+        service.forget()
+        began = time.perf_counter()
+        process = subprocess.run(
+            command, cwd=_ROOT, env=operator.environment(), capture_output=True, text=True, check=False
+        )
+        seconds = time.perf_counter() - began
+        if process.returncode:
+            message = f"a process ended with code {process.returncode}: {process.stderr}"
+            raise BadRun(message)
+        if run % every == 0:
+            most = Vitals(float(process.stdout))
+            there = rows(operator.snapshot)
+            watch(Sample(run, most, files(operator.warehouse, operator.snapshot), there, seconds))

@@ -1,0 +1,58 @@
+"""The soak, in short: a few runs in one process, and fewer in processes of their own, leave nothing behind."""
+
+import asyncio
+import threading
+from pathlib import Path
+
+import pytest
+
+from tests.soak.growth import Limits, complaints
+from tests.soak.house import served, soak, soak_fresh
+from tests.soak.looking import vitals
+from tests.soak.samples import Sample
+
+pytestmark = pytest.mark.e2e
+
+# So few runs tell a leak only where it is large: a page that is never let go, a file that stays.
+FEW = Limits(warm_up=8, resident=400.0)
+FRESH = Limits(warm_up=1, resident=50_000.0)
+SMALL = ("--accounts", "3", "--posts", "8", "--seed", "11")
+
+
+def test_runs_in_one_process_leave_nothing_behind(tmp_path: Path) -> None:
+    samples = list[Sample]()
+    with served(*SMALL) as service:
+        asyncio.run(soak(tmp_path, service, runs=20, every=1, watch=samples.append))
+    assert list(complaints(samples, FEW)) == []
+    assert len(samples) == 20
+    assert samples[-1].rows > samples[0].rows
+
+
+def test_runs_in_processes_of_their_own_leave_nothing_behind(tmp_path: Path) -> None:
+    samples = list[Sample]()
+    with served(*SMALL) as service:
+        soak_fresh(tmp_path, service, runs=3, every=1, watch=samples.append)
+    assert list(complaints(samples, FRESH)) == []
+    assert len(samples) == 3
+
+
+def test_what_is_left_behind_is_seen(tmp_path: Path) -> None:
+    asyncio.run(_leave_behind(tmp_path))
+
+
+async def _leave_behind(folder: Path) -> None:
+    before = vitals()
+    over = threading.Event()
+    thread = threading.Thread(target=over.wait)
+    task = asyncio.create_task(asyncio.Event().wait())
+    with (folder / "left.open").open("w", encoding="utf-8"):
+        thread.start()
+        meanwhile = vitals()
+    over.set()
+    thread.join()
+    task.cancel()
+    assert (meanwhile.descriptors, meanwhile.threads, meanwhile.tasks) == (
+        before.descriptors + 1,
+        before.threads + 1,
+        before.tasks + 1,
+    )

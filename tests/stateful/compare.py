@@ -1,0 +1,98 @@
+"""A warehouse or a snapshot, held against the model: table by table, row by row."""
+
+import json
+from collections import Counter
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+from tests.e2e import reading
+from tests.stateful.model import Model, Row, Tables, text_of
+
+Ask = Callable[[str], list[Row]]
+
+_LIFE = "first_seen_at, last_seen_at, removed_at"
+_ITEM = (
+    "payload::VARCHAR, caption, like_count, first_seen_at, {seen}, changed_at, content_changed_at, removed_at, removal"
+)
+_KEY = "account_id, surface, media_id"
+_QUERIES = {
+    "accounts": f"SELECT account_id, ig_username, status, {_LIFE} FROM {{core}}accounts",
+    "account_status_history": "SELECT account_id, status, valid_from, valid_to FROM {core}account_status_history",
+    "media": f"SELECT {_KEY}, {_ITEM} FROM {{core}}media",
+    "media_history": f"SELECT {_KEY}, valid_from, valid_to, payload::VARCHAR FROM {{history}}",
+    "media_metrics": f"SELECT {_KEY}, metric, value, observed_at FROM {{core}}media_metrics",
+    "walks": "SELECT resource, account_id, surface, complete_at FROM {core}walks",
+    "missing": f"SELECT {_KEY}, since, last_seen_at FROM ops.missing",
+    "quarantine": "SELECT DISTINCT resource, account_id, surface, payload::VARCHAR FROM {core}quarantine",
+}
+_HISTORY = """(
+    SELECT account_id, surface, media_id, valid_from, valid_to, payload FROM core.media_superseded
+    UNION ALL SELECT account_id, surface, media_id, content_changed_at, NULL, payload FROM core.media
+)"""
+_PAYLOAD = {"media": 3, "media_history": 5, "quarantine": 3}
+
+_STAGED = "SELECT walk_id, page, body FROM ops.staging ORDER BY seq"
+_PROGRESS = """
+SELECT resource, account_id, surface, lane, walk_id, cursor, pages, items, state FROM ops.checkpoints
+QUALIFY row_number() OVER (PARTITION BY resource, account_id, surface, lane ORDER BY seq DESC) = 1
+"""
+
+
+def staged(ask: Ask) -> list[Row]:
+    """The pages that wait for a fold, in the order of landing."""
+    return ask(_STAGED)
+
+
+def progress(ask: Ask) -> dict[Row, Row]:
+    """The last checkpoint of each partition and lane: walk, cursor, pages, items, state."""
+    return {row[:4]: row[4:] for row in ask(_PROGRESS)}
+
+
+def outcomes(ask: Ask, *, inside: bool) -> list[Row]:
+    """What became of each walk, by its run."""
+    core = "core." if inside else ""
+    return sorted(ask(f"SELECT run_id, resource, account_id, surface, outcome FROM {core}run_outcomes"))
+
+
+def _plain(row: Row) -> Row:
+    return tuple(value.astimezone(UTC).isoformat() if isinstance(value, datetime) else value for value in row)
+
+
+def _found(ask: Ask, table: str, *, inside: bool) -> list[Row]:
+    if inside:
+        said = {"core": "core.", "history": _HISTORY, "seen": "written_at"}
+    else:
+        said = {"core": "", "history": "media_history", "seen": "last_seen_at"}
+    rows = ask(_QUERIES[table].format(**said))
+    place = _PAYLOAD.get(table)
+    if place is None:
+        return rows
+    return [(*row[:place], text_of(json.loads(row[place])), *row[place + 1 :]) for row in rows]
+
+
+def same(expected: Tables, ask: Ask, *, inside: bool) -> None:
+    """Raise AssertionError at the first table that differs."""
+    for table, rows in expected.items():
+        wanted, there = Counter(map(_plain, rows)), Counter(map(_plain, _found(ask, table, inside=inside)))
+        missing, besides = (
+            sorted(map(str, (one - other).elements())) for one, other in ((wanted, there), (there, wanted))
+        )
+        told = "\n  ".join((f"{table} should hold:", *missing, "but holds:", *besides))
+        assert wanted == there, told
+
+
+def column_of_drift(model: Model, ask: Ask, *, inside: bool) -> None:
+    """Raise AssertionError where a field's column has lost a value while its type changed."""
+    type_ = reading.column_type(model.kinds)
+    if type_ is None:
+        return
+    found: dict[Row, Any] = {row[:3]: row[3] for row in ask(f"SELECT {_KEY}, extra FROM {'core.' * inside}media")}
+    for key, row in model.media.items():
+        value = row["item"].get("extra")
+        kind = reading.kind(value, 1)
+        held = kind not in (None, "object", "rows") or type_ == "VARCHAR"
+        if value is None or not held:
+            assert found[key] is None, (key, value, found[key])
+        else:
+            assert reading.same(found[key], value, type_), (key, value, found[key], type_)

@@ -1,0 +1,215 @@
+"""Land, fold, die, resume, publish, in any order, against a model of dicts."""
+
+import asyncio
+import shutil
+import tempfile
+from collections.abc import Coroutine, Sequence
+from contextlib import ExitStack
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, ClassVar
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from connectors.warehouse.compact import compact
+from connectors.warehouse.errors import WarehouseUnusable
+from connectors.warehouse.rebuild import rebuild_stored
+from models.mapping_built_in import BUILT_IN
+from models.partition import Partition
+from models.walk import Checkpoint, WalkState
+from tests.simulation.disk import Disk
+from tests.simulation.loop import Killed
+from tests.stateful.analyst import Analyst
+from tests.stateful.compare import column_of_drift, outcomes, progress, same, staged
+from tests.stateful.fuse import Trouble, Where
+from tests.stateful.model import Model, Row
+from tests.stateful.pages import Page, batches, nights
+from tests.stateful.process import Process
+from tests.stateful.walks import Told, taken_up, tell
+from tests.warehouse.house import T0
+
+_NEVER = 10**9
+# Where files are memory: what is tested is what DuckDB writes, not what the disk does with it.
+_MEMORY = Path("/dev/shm")
+
+
+def troubles(most: int) -> st.SearchStrategy[Trouble | None]:
+    """Mostly none; a death or a failure at one of so many statements, or at a commit."""
+    statements = st.builds(Trouble, st.just("statement"), st.integers(1, most), st.booleans())
+    commits: list[Where] = ["before commit", "after commit"]
+    deaths = st.sampled_from([Trouble(where, nth, dies=True) for where in commits for nth in (1, 2)])
+    failures = st.just(Trouble("before commit", 1, dies=False))
+    return st.one_of(st.none(), st.none(), statements, deaths, failures)
+
+
+class Warehouses(RuleBasedStateMachine):
+    """The lives of one warehouse. What landed and is not folded is `waiting`, in the order of landing."""
+
+    template: ClassVar[Path]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.folder = Path(tempfile.mkdtemp(prefix="stateful-", dir=_MEMORY if _MEMORY.is_dir() else None))
+        self.disk = Disk(self.folder)
+        shutil.copy(self.template, self.disk.warehouse)
+        self.now = T0
+        self.walks = 0
+        self.model = Model()
+        self.waiting: list[Told] = []
+        self.progress: dict[Row, Row] = {}
+        self.outcomes: list[Row] = []
+        self.in_mind = dict[tuple[Partition, str], Checkpoint]()
+        self.analyst = Analyst()
+        self.fold_bytes = _NEVER
+        self.may_fail = False
+        self.process: Process | None = None
+
+    @property
+    def alive(self) -> Process:
+        """The process of this life."""
+        assert self.process is not None
+        return self.process
+
+    @initialize(fold_bytes=st.sampled_from((_NEVER, _NEVER, 400)))
+    def begin(self, fold_bytes: int) -> None:
+        self.fold_bytes = fold_bytes
+        self._open()
+
+    @rule(hours=st.sampled_from((0, 0, 1, 30)), batch=batches(), trouble=troubles(5))
+    def land(self, hours: int, batch: list[Page], trouble: Trouble | None) -> None:
+        self.now += timedelta(hours=hours)
+        told = [self._next(page) for page in batch]
+        returned = self._try(self._land(told), trouble)
+        there = progress(self.alive.ask)
+        landed = [one for one in told if there.get(one.lane) == one.progress]
+        assert len(landed) in (0, len(told)), "of pages that arrived together, some landed and others did not"
+        assert landed or not returned, "what a commit that returned landed is not there"
+        for one in landed:
+            self.waiting.append(one)
+            self.progress[one.lane] = one.progress
+            self.outcomes += one.outcomes
+        if returned:
+            self.in_mind |= {(one.checkpoint.partition, one.checkpoint.lane): one.checkpoint for one in told}
+        self._notice_a_fold(may=self.fold_bytes != _NEVER)
+
+    @rule(hours=st.sampled_from((1, 30)), pages=nights(), folds=st.booleans())
+    def walk(self, hours: int, pages: list[Page], folds: bool) -> None:  # noqa: FBT001 - drawn by name
+        """To its end, page by page, with or without a fold between them."""
+        for page in pages:
+            self.land(hours, [page], None)
+            if folds:
+                self.fold(None)
+
+    @rule(trouble=troubles(90))
+    def fold(self, trouble: Trouble | None) -> None:
+        returned = self._try(self.alive.warehouse.fold(), trouble)
+        assert not returned or not staged(self.alive.ask), "what is folded is cleared"
+        self._notice_a_fold(may=True)
+
+    @rule(fold=st.sampled_from((False, False, True)), trouble=troubles(150))
+    def publish(self, fold: bool, trouble: Trouble | None) -> None:  # noqa: FBT001 - drawn by name
+        if fold:
+            self.fold(None)
+        self.now += timedelta(minutes=1)
+        work = self.alive.warehouse.publish(self.disk.snapshot, at=self.now, version="test")
+        returned = self._try(work, trouble)
+        self.analyst.look(self.disk.snapshot, self.model, self.outcomes, at=self.now, published=returned)
+
+    @rule(how=st.sampled_from(("dies", "is restarted", "is compacted", "is read anew")))
+    def between_two_calls(self, how: str) -> None:
+        if how == "dies":
+            self.disk.salvage()
+            self._live_again()
+        elif how == "is read anew":
+            self._fold_all()
+            self.alive.run(self.alive.warehouse.transact(rebuild_stored, BUILT_IN))
+        else:
+            self._close()
+            if how == "is compacted":
+                compact(self.disk.warehouse, since="now", pause=lambda _: None)
+            self._open()
+        self._look_around()
+
+    @invariant()
+    def nothing_else_happens(self) -> None:
+        if self.process is not None:
+            assert staged(self.alive.ask) == [one.staged for one in self.waiting]
+            assert progress(self.alive.ask) == self.progress
+            assert outcomes(self.alive.ask, inside=True) == sorted(self.outcomes)
+            self.analyst.still_has_it(self.disk.snapshot)
+
+    def teardown(self) -> None:
+        with ExitStack() as last:
+            last.callback(shutil.rmtree, self.folder)
+            last.callback(self._close)
+            self.analyst.close()
+
+    def _next(self, page: Page) -> Told:
+        self.now += timedelta(seconds=2)
+        walk = self.in_mind.get((page.partition, page.lane))
+        if walk is None or walk.state is not WalkState.WALKING:
+            self.walks += 1
+            walk = taken_up(self.alive, page, walk_id=f"walk {self.walks}", now=self.now - timedelta(seconds=1))
+        told = tell(walk, page, self.now)
+        if walk.pages:
+            assert self.progress[told.lane] == (walk.walk_id, walk.cursor, walk.pages, walk.items, "walking")
+        return told
+
+    async def _land(self, told: Sequence[Told]) -> None:
+        await asyncio.gather(*(self.alive.warehouse.land(one.landing) for one in told))
+        # What is folded on arrival may be folded beside the next landing.
+        await self.alive.warehouse.settle()
+
+    def _try(self, work: Coroutine[Any, Any, object], trouble: Trouble | None) -> bool:
+        """Do work; whether it returned. After trouble nobody has anything in mind."""
+        if trouble is not None and not trouble.dies:
+            self.may_fail = True
+        try:
+            self.alive.run(work, trouble)
+        except WarehouseUnusable:
+            # A fold on arrival may fail unheard, and is then told to whoever comes next.
+            assert self.may_fail
+            self.may_fail = False
+            self.in_mind.clear()
+        except Killed:
+            self._live_again()
+        else:
+            return True
+        return False
+
+    def _fold_all(self) -> None:
+        self.fold(None)
+        if self.waiting:
+            self.fold(None)
+        assert not self.waiting
+
+    def _notice_a_fold(self, *, may: bool) -> None:
+        """A fold folds all that was staged when it began, or nothing."""
+        folded = len(self.waiting) - len(staged(self.alive.ask)) if may else 0
+        assert folded in (0, len(self.waiting)) or self.fold_bytes != _NEVER, "half of it is folded"
+        for one in self.waiting[:folded]:
+            self.model.fold(one.heard)
+        del self.waiting[:folded]
+        self._look_around()
+
+    def _look_around(self) -> None:
+        same(self.model.tables(inside=True), self.alive.ask, inside=True)
+        column_of_drift(self.model, self.alive.ask, inside=True)
+
+    def _open(self) -> None:
+        self.process = Process(self.disk.warehouse, self.disk.salvage, now=self.now, fold_bytes=self.fold_bytes)
+
+    def _close(self) -> None:
+        self.in_mind.clear()
+        self.may_fail = False
+        if self.process is not None:
+            process, self.process = self.process, None
+            process.close()
+
+    def _live_again(self) -> None:
+        self._close()
+        for life in self.folder.iterdir():
+            if life != self.disk.home:
+                shutil.rmtree(life)
+        self._open()

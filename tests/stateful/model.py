@@ -1,0 +1,183 @@
+"""What a warehouse must hold, in dicts: told by pages that landed, in their order, and knowing none of our code."""
+
+import json
+import re
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from tests.e2e import reading
+
+Where = tuple[str, str, str]
+Key = tuple[str, str, str]
+Row = tuple[Any, ...]
+Tables = dict[str, list[Row]]
+_DAY = timedelta(hours=24)
+
+
+@dataclass(frozen=True)
+class Heard:
+    """A page that landed `at`: the last one of its walk, or not."""
+
+    where: Where
+    walk_id: str
+    started_at: datetime
+    at: datetime
+    items: tuple[Any, ...]
+    last: bool
+
+
+def text_of(value: object) -> str:
+    """JSON in one spelling."""
+    return json.dumps(value, sort_keys=True)
+
+
+def id_of(item: object) -> str | None:
+    """An item's id as text, if it is one."""
+    found = item.get("id") if isinstance(item, dict) else None
+    return None if found is None or found == "" or isinstance(found, (dict, list)) else str(found)
+
+
+def lasting(item: dict[str, Any]) -> str:
+    """What an item says, without the signature of its URL."""
+    return text_of({**item, "url": re.sub(r"oe=\w+", "", item.get("url", "none"))})
+
+
+def content(item: dict[str, Any]) -> str:
+    """What an item says, its count aside."""
+    return lasting({name: value for name, value in item.items() if name != "like_count"})
+
+
+def likes(item: dict[str, Any] | None) -> int | None:
+    """How many likes an item says it has."""
+    said = item.get("like_count") if item else None
+    return None if said is None else int(said)
+
+
+@dataclass
+class Model:
+    """All that was folded, by key. `walks` are the last complete ones, `doubt` what only one of them has missed."""
+
+    accounts: dict[str, dict[str, Any]] = field(default_factory=dict)
+    periods: list[list[Any]] = field(default_factory=list)
+    media: dict[Key, dict[str, Any]] = field(default_factory=dict)
+    versions: list[Row] = field(default_factory=list)
+    metrics: list[Row] = field(default_factory=list)
+    walks: dict[Where, Row] = field(default_factory=dict)
+    doubt: dict[Key, tuple[datetime, datetime]] = field(default_factory=dict)
+    seen: dict[str, set[Key]] = field(default_factory=dict)
+    quarantine: set[Row] = field(default_factory=set)
+    kinds: set[str] = field(default_factory=set)
+
+    def fold(self, page: Heard) -> None:
+        """Take a page's items in, and what its end says."""
+        for item in page.items:
+            if page.where[0] == "accounts":
+                self._list(page, item)
+            elif id_of(item) is None:
+                self.quarantine.add((*page.where, text_of(item)))
+            else:
+                self._see(page, item)
+        before = self.walks.get(page.where)
+        # A walk that another one of its partition overtook says nothing of what is gone.
+        if page.last and (before is None or before[1] <= page.started_at):
+            (self._unlist if page.where[0] == "accounts" else self._miss)(page)
+            self.walks[page.where] = (page.walk_id, page.at)
+
+    def _list(self, page: Heard, item: dict[str, str]) -> None:
+        known = self.accounts.get(item["id"], {"status": None, "since": None, "first": page.at})
+        since = known["since"]
+        if known["status"] != item["status"]:
+            for period in self.periods:
+                if period[0] == item["id"] and period[3] is None:
+                    period[3] = page.at
+            self.periods.append([item["id"], item["status"], page.at, None])
+            since = page.at
+        self.accounts[item["id"]] = {
+            "name": item["ig_username"],
+            "status": item["status"],
+            "since": since,
+            "first": known["first"],
+            "last": page.at,
+            "removed": None,
+            "walk": page.walk_id,
+        }
+
+    def _unlist(self, page: Heard) -> None:
+        for account in self.accounts.values():
+            listed = account["walk"] == page.walk_id or account["last"] >= page.started_at
+            if not listed and account["removed"] is None:
+                account["removed"] = page.at
+
+    def _see(self, page: Heard, item: dict[str, Any]) -> None:
+        key = (page.where[1], page.where[2], str(id_of(item)))
+        self.seen.setdefault(page.walk_id, set()).add(key)
+        self.doubt.pop(key, None)
+        row = self.media.get(key)
+        if row is None:
+            row = self.media[key] = {"first": page.at, "item": None, "removed": None}
+        elif lasting(row["item"]) == lasting(item):
+            if row["removed"] is not None:
+                row.update(removed=None, removal=None, written=page.at)
+            return
+        said = row["item"]
+        if said is None or content(said) != content(item):
+            if said is not None:
+                self.versions.append((*key, row["content"], page.at, text_of(said)))
+            row["content"] = page.at
+        if likes(said) != likes(item):
+            self.metrics.append((*key, "like_count", likes(item), page.at))
+        self.kinds |= {kind for path, _, kind in reading.leaves(item) if path == "/extra"}
+        row.update(item=item, written=page.at, changed=page.at, removed=None, removal=None)
+
+    def _miss(self, page: Heard) -> None:
+        there = {key: row for key, row in self.media.items() if key[:2] == page.where[1:] and not row["removed"]}
+        seen = self.seen.get(page.walk_id, set())
+        missed = [key for key, row in there.items() if key not in seen and row["written"] < page.started_at]
+        newly = [key for key in missed if key not in self.doubt]
+        known = sum(row["first"] < page.started_at for row in there.values())
+        believed = page.where[2] == "stories" or len(newly) <= known / 2
+        for key in missed:
+            row = there[key]
+            since, last = self.doubt.pop(key, (page.at, self.last_seen(key)))
+            if key in newly and not believed:
+                self.doubt[key] = (since, last)
+                continue
+            born = datetime.fromisoformat(row["item"].get("timestamp", row["first"].isoformat()))
+            old = page.where[2] == "stories" and page.at - born >= _DAY
+            row.update(removed=since, removal="expired" if old else "removed", written=last)
+
+    def last_seen(self, key: Key) -> datetime:
+        """When an item was there for the last time, as far as is known."""
+        written: datetime = self.media[key]["written"]
+        if key in self.doubt:
+            return self.doubt[key][1]
+        walk = self.walks.get(("media", *key[:2]))
+        return written if walk is None or self.media[key]["removed"] else max(written, walk[1])
+
+    def tables(self, *, inside: bool) -> Tables:
+        """Every table, as a snapshot must show it; `inside` the warehouse an item has the time of its last writing."""
+        present = [(*key, row["content"], None, text_of(row["item"])) for key, row in self.media.items()]
+        return {
+            "accounts": [
+                (one, *(row[name] for name in ("name", "status", "first", "last", "removed")))
+                for one, row in self.accounts.items()
+            ],
+            "account_status_history": [tuple(period) for period in self.periods],
+            "media": [
+                (
+                    *key,
+                    text_of(row["item"]),
+                    row["item"]["caption"],
+                    likes(row["item"]),
+                    *(row["first"], row["written"] if inside else self.last_seen(key), row["changed"], row["content"]),
+                    *(row["removed"], row["removal"]),
+                )
+                for key, row in self.media.items()
+            ],
+            "media_history": [*self.versions, *present],
+            "media_metrics": [*self.metrics],
+            "walks": [(*where, walk[1]) for where, walk in self.walks.items()],
+            "quarantine": [*self.quarantine],
+            **({"missing": [(*key, *doubt) for key, doubt in self.doubt.items()]} if inside else {}),
+        }

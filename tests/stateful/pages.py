@@ -1,0 +1,83 @@
+"""What is served: pages of few ids, so that they meet again, changed or not, twice in a page, and in every shape."""
+
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from hypothesis import strategies as st
+
+from models.partition import CATALOGUE, Partition, media
+from models.walk import Lane
+
+Item = dict[str, Any]
+After = Literal["goes on", "ends", "is given up"]
+
+IDS = ("a", "b", "c")
+POSTS = media("a", "posts")
+PARTITIONS = (POSTS, media("a", "stories"), media("b", "posts"), CATALOGUE)
+LANES: tuple[Lane, ...] = ("sync", "sync", "sync", "sync", "sync", "backfill")
+
+# Of every family of types, for a column that meets one after the other.
+DRIFTING: tuple[object, ...] = (
+    None, 7, 8, 0.5, True, "seven", "2026-01-01T00:00:00Z", 2**70, {"n": 7}, {"n": "seven"}, [], [1], ["a"],
+    [{"n": 7}], [1, {"n": 7}],
+)  # fmt: skip
+
+# What has no id becomes no row.
+NAMELESS: tuple[object, ...] = ({"caption": "no id"}, {"id": ""}, {"id": None}, {"id": {"n": 1}}, None, "text", 7)
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page to be landed, and what becomes of its walk after it."""
+
+    partition: Partition
+    lane: Lane
+    items: tuple[Any, ...]
+    after: After
+
+
+# In one order of keys, as a service writes them: in another an item would be another version of itself.
+_ITEMS = st.fixed_dictionaries(
+    {"id": st.sampled_from(("1", "2", "3", "4", 4)), "caption": st.sampled_from(("v1", "v1", "v2"))},
+    optional={
+        "like_count": st.sampled_from((None, 5, 6, "6")),
+        "url": st.sampled_from(("https://x/?oe=1", "https://x/?oe=2", "https://x/y?oe=2")),
+        "timestamp": st.sampled_from(("2026-02-28T12:00:00+00:00", "2026-03-02T12:00:00+00:00")),
+        "extra": st.sampled_from(DRIFTING),
+    },
+).map(lambda item: dict(sorted(item.items())))
+
+_ACCOUNTS = st.builds(
+    lambda one, name, status: {"id": one, "ig_username": name, "public_id": f"public-{one}", "status": status},
+    st.sampled_from(IDS),
+    st.sampled_from(("anna", "ben")),
+    st.sampled_from(("active", "active", "token_expired")),
+)
+
+# Mostly they are what they were, as on most nights.
+_PLAIN = st.sampled_from([{"caption": "v1", "id": one, "like_count": 5} for one in ("1", "2", "3", "4", "5")])
+
+_MEDIA = st.one_of(*[_PLAIN] * 7, *[_ITEMS] * 4, st.sampled_from(NAMELESS))
+
+
+_AFTER: tuple[After, ...] = ("goes on", "goes on", "goes on", "ends", "ends", "ends", "ends", "is given up")
+
+
+@st.composite
+def _pages(draw: st.DrawFn) -> Page:
+    where = draw(st.sampled_from(PARTITIONS))
+    items = draw(st.lists(_ACCOUNTS if where == CATALOGUE else _MEDIA, max_size=5))
+    return Page(where, draw(st.sampled_from(LANES)), tuple(items), draw(st.sampled_from(_AFTER)))
+
+
+def batches() -> st.SearchStrategy[list[Page]]:
+    """Pages of several walks, which arrive together; every other one is its walk's last."""
+    return st.lists(_pages(), min_size=1, max_size=4, unique_by=lambda page: (page.partition, page.lane))
+
+
+@st.composite
+def nights(draw: st.DrawFn) -> list[Page]:
+    """The pages that are left of one walk, or all of it: always of the same, so that it meets what it saw before."""
+    bodies = draw(st.lists(st.lists(_MEDIA, max_size=4), min_size=1, max_size=3))
+    pages = [Page(POSTS, "sync", tuple(items), "goes on") for items in bodies]
+    return [*pages[:-1], replace(pages[-1], after="ends")]

@@ -1,0 +1,114 @@
+"""Bugs planted on purpose: tests that find none of them would prove nothing."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Connection
+
+from connectors.warehouse import fold
+from connectors.warehouse import writer as writing
+from connectors.warehouse.connection import duck
+from connectors.warehouse.landing import land
+from connectors.warehouse.publish import publish
+from models.landing import Landing
+
+Plant = Callable[[pytest.MonkeyPatch], None]
+
+
+_TWICE = """
+SELECT account_id, surface, item ->> '$.id' AS media_id
+FROM (SELECT *, unnest(from_json(body, '{"items":["JSON"]}').items) AS item FROM ops.staging WHERE resource = 'media')
+GROUP BY ALL HAVING count(*) > 1 AND media_id <> ''
+"""
+_AGAIN = "INSERT INTO core.media FROM core.media WHERE account_id = ? AND surface = ? AND media_id = ?"
+
+
+def _otherwise(patch: pytest.MonkeyPatch, module: object, name: str, old: str, new: str) -> None:
+    text = getattr(module, name)
+    assert text.count(old) == 1
+    patch.setattr(module, name, text.replace(old, new))
+
+
+def _commit(connection: Connection) -> None:
+    duck(connection).commit()
+    duck(connection).begin()
+
+
+def _doubles(patch: pytest.MonkeyPatch) -> None:
+    """What was given twice is kept twice."""
+
+    def keep_both(connection: Connection) -> fold.FoldCounts:
+        twice = connection.exec_driver_sql(_TWICE).all()
+        counts = fold.fold(connection)
+        for key in twice:
+            connection.exec_driver_sql(_AGAIN, tuple(key))
+        return counts
+
+    patch.setattr(writing, "fold", keep_both)
+
+
+def _removal_after_a_partial_walk(patch: pytest.MonkeyPatch) -> None:
+    _otherwise(patch, fold, "_FINISHED", "c.state = 'complete'", "c.state <> 'abandoned'")
+
+
+def _forgotten_when_folded(patch: pytest.MonkeyPatch) -> None:
+    """What an unfinished walk has seen is not remembered."""
+    patch.setattr(fold, "_REMEMBER", fold._REMEMBER[:1])  # noqa: SLF001
+
+
+def _checkpoint_before_rows(patch: pytest.MonkeyPatch) -> None:
+    """Two transactions where there should be one."""
+
+    def land_twice(connection: Connection, landings: Sequence[Landing], *, after: int) -> int:
+        land(connection, [replace(one, page=None) for one in landings], after=after)
+        _commit(connection)
+        return land(connection, [Landing(page=one.page) for one in landings], after=after)
+
+    patch.setattr(writing, "land", land_twice)
+
+
+def _cleared_before_it_is_folded(patch: pytest.MonkeyPatch) -> None:
+    """Staged pages are taken, and folded in a transaction of its own."""
+
+    def fold_twice(connection: Connection) -> fold.FoldCounts:
+        for table in ("staging", "checkpoints"):
+            connection.exec_driver_sql(f"CREATE OR REPLACE TEMP TABLE taken_{table} AS FROM ops.{table}")
+        connection.exec_driver_sql("DELETE FROM ops.staging")
+        _commit(connection)
+        connection.exec_driver_sql("INSERT INTO ops.staging FROM taken_staging")
+        return fold.fold(connection)
+
+    patch.setattr(writing, "fold", fold_twice)
+
+
+def _old_snapshot_away_first(patch: pytest.MonkeyPatch) -> None:
+    def in_its_place(connection: Connection, snapshot: Path, *, at: datetime, version: str) -> int:
+        snapshot.unlink(missing_ok=True)
+        return publish(connection, snapshot, at=at, version=version)
+
+    patch.setattr(writing, "publish", in_its_place)
+
+
+def _unfolded_is_published(patch: pytest.MonkeyPatch) -> None:
+    """Publishing shows more than was folded when it was asked to."""
+
+    def eager(connection: Connection, snapshot: Path, *, at: datetime, version: str) -> int:
+        with connection.begin():
+            fold.fold(connection)
+        return publish(connection, snapshot, at=at, version=version)
+
+    patch.setattr(writing, "publish", eager)
+
+
+PLANTED: Mapping[str, Plant] = {
+    "doubles": _doubles,
+    "removal after a partial walk": _removal_after_a_partial_walk,
+    "forgotten when folded": _forgotten_when_folded,
+    "checkpoint before rows": _checkpoint_before_rows,
+    "cleared before it is folded": _cleared_before_it_is_folded,
+    "the old snapshot away first": _old_snapshot_away_first,
+    "the unfolded is published": _unfolded_is_published,
+}

@@ -1,0 +1,80 @@
+"""One life of the writer: the warehouse open in a loop of its own, until it is closed or dies."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from datetime import datetime
+from pathlib import Path
+from typing import Any, TypeVar
+
+from sqlalchemy import Connection
+
+from connectors.warehouse.writer import open_warehouse
+from tests.simulation.loop import Killed
+from tests.stateful.fuse import Fuse, Trouble, lit
+from tests.stateful.model import Row
+
+T = TypeVar("T")
+
+
+def _one_thread(connection: Connection) -> None:
+    # A few rows are not worth a second one, and the machine's are busy with other tests.
+    connection.exec_driver_sql("SET threads = 1")
+
+
+def _rows(connection: Connection, query: str) -> list[Row]:
+    return [tuple(row) for row in connection.exec_driver_sql(query)]
+
+
+class Process:
+    """The writer's process. `on_death` keeps its files as they are; `fold_bytes` of pages are folded at once."""
+
+    def __init__(self, path: Path, on_death: Callable[[], None], *, now: datetime, fold_bytes: int) -> None:
+        self._on_death = on_death
+        self._loop = asyncio.new_event_loop()
+        self._loop.set_exception_handler(_but_deaths)
+        self._dead: asyncio.Future[None] = self._loop.create_future()
+        self._opening = open_warehouse(path, "a test", now=now, fold_bytes=fold_bytes, pause=lambda _: None)
+        try:
+            self.warehouse = self._loop.run_until_complete(self._opening.__aenter__())
+        except BaseException:
+            self._loop.close()
+            raise
+        self.run(self.warehouse.transact(_one_thread))
+
+    def ask(self, query: str) -> list[Row]:
+        return self.run(self.warehouse.transact(_rows, query))
+
+    def run(self, work: Coroutine[Any, Any, T], trouble: Trouble | None = None) -> T:
+        """Do work to its end, or to the process's: then its files are kept as they were, and Killed is raised."""
+        if trouble is None:
+            return self._loop.run_until_complete(work)
+        with lit(Fuse(trouble, self._die)):
+            return self._loop.run_until_complete(self._mortal(work))
+
+    async def _mortal(self, work: Coroutine[Any, Any, T]) -> T:
+        task = asyncio.ensure_future(work)
+        both: list[asyncio.Future[Any]] = [task, self._dead]
+        await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+        if not self._dead.done():
+            return await task
+        # Who waited for a commit that never came would wait for ever.
+        task.cancel()
+        await asyncio.wait([task])
+        raise Killed
+
+    def _die(self) -> None:
+        self._on_death()
+        self._loop.call_soon_threadsafe(self._dead.set_result, None)
+
+    def close(self) -> None:
+        """Let go of the file, which closes it cleanly: of a dead process nobody reads it any more."""
+        try:
+            self._loop.run_until_complete(self._opening.__aexit__(None, None, None))
+        finally:
+            self._loop.run_until_complete(self._loop.shutdown_default_executor())
+            self._loop.close()
+
+
+def _but_deaths(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    if not isinstance(context.get("exception"), Killed):
+        loop.default_exception_handler(context)
