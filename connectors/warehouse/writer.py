@@ -123,7 +123,7 @@ class Warehouse:
             await self._fold_has_ended()
 
     async def _fold_staged(self) -> None:
-        last, counts = await self._run(self._folding, self._fold)
+        last, counts = await self._on_thread(self._folding, self._fold)
         self._folded += counts
         while self._staged and self._staged[0][0] <= last:
             self._staged.popleft()
@@ -138,9 +138,10 @@ class Warehouse:
             return 0
 
     def _fold(self, connection: Connection) -> tuple[int, FoldCounts]:
-        last = last_seq(connection)
-        keep(connection, self._archive)
-        return last, fold(connection)
+        with connection.begin():
+            last = last_seq(connection)
+            keep(connection, self._archive)
+            return last, fold(connection)
 
     async def _fold_has_ended(self) -> None:
         """Wait for the fold under way, if any; raises what it ended with."""

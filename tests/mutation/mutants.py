@@ -35,7 +35,7 @@ MUTANTS = (
         "    FROM media_read WHERE _seq > getvariable('slice_begin') AND _seq <= getvariable('slice_end')\n"
         "    GROUP BY account_id, surface, media_id\n",
         "    FROM media_read WHERE _seq > getvariable('slice_begin') AND _seq <= getvariable('slice_end')\n"
-        "    GROUP BY account_id, surface, media_id, _seq, _position\n",
+        "    GROUP BY account_id, surface, media_id, _place\n",
         ("tests/warehouse/test_warehouse_fold_media.py",),
     ),
     Mutant(

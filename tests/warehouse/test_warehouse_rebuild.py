@@ -159,8 +159,9 @@ def test_rows_of_an_older_gramhouse_are_read_by_no_mapping_yet(house: House) -> 
 
 
 def test_counts_that_vanished_are_not_counted_again(house: House) -> None:
-    for night, item in enumerate(({"like_count": 5}, {}, {"caption": "x"})):
-        house.walk(POSTS, f"w{night}", 24 * night, [{"id": "1", **item}])
+    nights: tuple[Item, ...] = ({"like_count": 5}, {}, {"caption": "x"})
+    for night, said in enumerate(nights):
+        house.walk(POSTS, f"w{night}", 24 * night, [{"id": "1", **said}])
     counts = house.rows("FROM core.media_metrics ORDER BY ALL")
     with house.connection.begin():
         rebuild_stored(house.connection, BUILT_IN)
