@@ -223,6 +223,8 @@ class MediaFold:
         columns = sheet_select(media, found)
         counts = counts_read(media.metrics, found)
         run(_READ.format(counts=counts, columns=columns, lookup=found.lookup()))
+        # It held every payload a second time.
+        run("DROP TABLE temp.media_news")
 
     def fold_slice(self, *, is_first: bool) -> dict[str, int]:
         """Fold the pages of the slice; return how many items were added, changed and returned."""

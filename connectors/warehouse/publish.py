@@ -16,6 +16,7 @@ from connectors.warehouse.quoting import literal, quoted
 from models.views import views
 
 _NEXT = "next_snapshot"
+_MANY_ROWS = 50_000
 
 
 def _fill(db: DuckDBPyConnection, tables: Sequence[SnapshotTable], *, at: datetime, version: str) -> None:
@@ -29,7 +30,10 @@ def _fill(db: DuckDBPyConnection, tables: Sequence[SnapshotTable], *, at: dateti
         for column in table.columns:
             db.execute(f"COMMENT ON COLUMN {name}.{quoted(column.name)} IS {literal(column.comment)}")
         if table.select is not None:
-            db.execute(f"INSERT INTO {name} BY NAME {table.select}")
+            ((rows,),) = db.execute(f"INSERT INTO {name} BY NAME {table.select}").fetchall()
+            if rows >= _MANY_ROWS:
+                # Into the file with them, before the next table: until then they are in memory.
+                db.execute(f"CHECKPOINT {_NEXT}")
     db.execute(f"INSERT INTO {_NEXT}.main.published VALUES (?, ?)", (at, version))  # noqa: S608
 
 
@@ -48,14 +52,9 @@ def _write(db: DuckDBPyConnection, tables: Sequence[SnapshotTable], draft: Path,
     # A draft is whole or it is nothing: a log of how it came about would only be written to be thrown away.
     db.execute(f"ATTACH {literal(str(draft))} AS {_NEXT} (RECOVERY_MODE 'NO_WAL_WRITES')")
     try:
-        db.begin()
-        try:
-            _fill(db, tables, at=at, version=version)
-            _make_views(db)
-        except BaseException:
-            db.rollback()
-            raise
-        db.commit()
+        # In no transaction: nobody writes meanwhile, and until it is renamed nobody reads it.
+        _fill(db, tables, at=at, version=version)
+        _make_views(db)
         db.execute(f"CHECKPOINT {_NEXT}")
     finally:
         db.execute("USE " + '"' + home.replace('"', '""') + '"')

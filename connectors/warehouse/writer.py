@@ -6,7 +6,7 @@ import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, asynccontextmanager, suppress
+from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -70,8 +70,7 @@ class Warehouse:
         self._folded = FoldCounts()
         self._arrived: list[tuple[Landing, asyncio.Future[None]]] = []
         self._committing: asyncio.Task[None] | None = None
-        # A fold, or a checkpoint: what the second connection is at.
-        self._beside: asyncio.Task[None] | None = None
+        self._fold_under_way: asyncio.Task[None] | None = None
 
     async def land(self, landing: Landing) -> None:
         """Return once the landing is durable; landings that arrive meanwhile share the next commit."""
@@ -96,8 +95,8 @@ class Warehouse:
                 else:
                     size = sum(len(landing.page.body) for landing in landings if landing.page is not None)
                     self._staged.append((self._seq, size))
-                    if self._staged_bytes >= self._fold_bytes and self._beside is None:
-                        self._beside = asyncio.create_task(self._fold_staged())
+                    if self._staged_bytes >= self._fold_bytes and self._fold_under_way is None:
+                        self._fold_under_way = asyncio.create_task(self._fold_staged())
                 for _, durable in batch:
                     if durable.cancelled():
                         continue
@@ -118,7 +117,7 @@ class Warehouse:
 
     async def _make_room(self) -> None:
         """Wait for the fold under way once as much again has landed beside it: a slow disk slows the fetch."""
-        under_way = self._beside
+        under_way = self._fold_under_way
         if under_way is not None and (under_way.done() or self._staged_bytes >= 2 * self._fold_bytes):
             await self._fold_has_ended()
 
@@ -145,15 +144,15 @@ class Warehouse:
 
     async def _fold_has_ended(self) -> None:
         """Wait for the fold under way, if any; raises what it ended with."""
-        task = self._beside
+        task = self._fold_under_way
         if task is None:
             return
         try:
             # Whoever is cancelled here leaves it going, and the next one waits for it.
             await asyncio.shield(task)
         finally:
-            if task.done() and self._beside is task:
-                self._beside = None
+            if task.done() and self._fold_under_way is task:
+                self._fold_under_way = None
 
     async def transact(self, work: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run `work(connection, ...)` in a transaction of its own, beside a fold that may be under way.
@@ -165,7 +164,7 @@ class Warehouse:
     async def fold(self) -> FoldCounts:
         """Fold all that is staged; return what was folded since the last call, on arrival too."""
         await self._fold_has_ended()
-        self._beside = asyncio.create_task(self._fold_staged())
+        self._fold_under_way = asyncio.create_task(self._fold_staged())
         await self._fold_has_ended()
         counts, self._folded = self._folded, FoldCounts()
         return counts
@@ -178,28 +177,20 @@ class Warehouse:
             if snapshot.resolve() == self._path.resolve():
                 message = f"{snapshot} is the warehouse itself: give GRAMHOUSE_SNAPSHOT a path of its own."
                 raise WarehouseUnusable(message)
+            _checkpoint(connection)
             return publish(connection, snapshot, at=at, version=version)
 
-        # Side by side: the one rewrites what the other reads, and each keeps a core busy.
-        self._beside = asyncio.create_task(self._on_thread(self._folding, _checkpoint))
-        try:
-            size = await self._on_thread(self._landing, run)
-        except WarehouseUnusable:
-            # What ails the one mostly ails the other: it is told once.
-            with suppress(WarehouseUnusable):
-                await self._fold_has_ended()
-            raise
-        await self._fold_has_ended()
+        size = await self._on_thread(self._landing, run)
         await self._run(self._landing, mark_published, now=at)
         return size
 
     async def settle(self) -> None:
         """Wait until nothing that arrived is left to commit, and no fold is under way."""
-        for task in (self._committing, self._beside):
+        for task in (self._committing, self._fold_under_way):
             while task is not None and not task.done():
                 await asyncio.wait([task])
-        beside = self._beside
-        if beside is not None and not beside.cancelled() and (failure := beside.exception()) is not None:
+        ended = self._fold_under_way
+        if ended is not None and not ended.cancelled() and (failure := ended.exception()) is not None:
             # Nobody was there any more to hear it; what is staged waits for the next run.
             _log.warning("%s", failure)
 
