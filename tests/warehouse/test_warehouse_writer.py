@@ -169,6 +169,21 @@ async def test_what_is_staged_is_folded_when_there_is_enough_of_it(path: Path) -
         assert await warehouse.transact(ask("SELECT count(*) FROM ops.staging")) == 0
 
 
+async def test_a_long_log_is_written_into_the_file_between_two_folds(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = path.with_name(path.name + ".wal")
+    async with opened(path) as warehouse:
+        await warehouse.land(page(1))
+        await warehouse.fold()
+        assert log.stat().st_size
+        monkeypatch.setattr(writing, "_LOG_BYTES", 1)
+        await warehouse.land(page(2))
+        await warehouse.fold()
+        assert not log.exists()
+        assert await warehouse.transact(ask("SELECT count(*) FROM core.media")) == 2
+
+
 async def test_a_slow_fold_slows_the_landing_once_as_much_again_has_landed(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
