@@ -74,28 +74,33 @@ SEMI JOIN (FROM media_records WHERE media_id IS NOT NULL) AS r USING (account_id
 """
 
 
-def news_sql(mapping: Mapping) -> str:
-    """Return the statement that finds the sightings that say something else than the sighting before them.
+def suspects_sql(mapping: Mapping) -> str:
+    """Return the statement that finds the sightings that may be news, each with its digest.
 
-    Only the first is compared with what is stored: so the result does not depend on how the pages were cut into folds.
-    A payload that is stored byte by byte is no news, and need not be read.
+    A payload that is stored byte by byte is none, and need not be read, unless its item was met twice.
     """
     return f"""
-CREATE OR REPLACE TEMP TABLE media_news AS
+CREATE OR REPLACE TEMP TABLE media_suspects AS
 WITH repeated AS (
     SELECT hash(account_id, surface, media_id) AS item FROM media_records WHERE media_id IS NOT NULL
     GROUP BY item HAVING count(*) > 1
-),
-suspects AS MATERIALIZED (
-    SELECT
-        r.seq, r.position, r.place, r.account_id, r.surface, r.media_id, r.received_at, r.payload, r.payload_hash,
-        {digest(stable_text(mapping))} AS digest, s.digest AS stored_digest, x.item IS NOT NULL AS again
-    FROM media_records AS r
-    LEFT JOIN media_stored AS s USING (account_id, surface, media_id)
-    LEFT JOIN repeated AS x ON x.item = hash(r.account_id, r.surface, r.media_id)
-    WHERE r.media_id IS NOT NULL AND (again OR s.payload_hash IS DISTINCT FROM r.payload_hash)
 )
-SELECT * EXCLUDE (stored_digest, again) FROM suspects WHERE NOT again AND digest IS DISTINCT FROM stored_digest
+SELECT
+    r.seq, r.position, r.place, r.account_id, r.surface, r.media_id, r.received_at, r.payload, r.payload_hash,
+    {digest(stable_text(mapping))} AS digest, s.digest AS stored_digest, x.item IS NOT NULL AS again
+FROM media_records AS r
+LEFT JOIN media_stored AS s USING (account_id, surface, media_id)
+LEFT JOIN repeated AS x ON x.item = hash(r.account_id, r.surface, r.media_id)
+WHERE r.media_id IS NOT NULL AND (again OR s.payload_hash IS DISTINCT FROM r.payload_hash)
+"""  # noqa: S608 - made of the mapping's parameters
+
+
+# Sightings that say something else than the one before them. Only the first is compared with what is stored: so the
+# result does not depend on how the pages were cut into folds. A statement of its own, or DuckDB would compute the digest
+# of every item to choose the suspects by it.
+_NEWS = """
+CREATE OR REPLACE TEMP TABLE media_news AS
+SELECT * EXCLUDE (stored_digest, again) FROM media_suspects WHERE NOT again AND digest IS DISTINCT FROM stored_digest
 UNION ALL
 SELECT * EXCLUDE (stored_digest, again, before)
 FROM (
@@ -103,11 +108,10 @@ FROM (
         *, coalesce(
             lag(digest) OVER (PARTITION BY account_id, surface, media_id ORDER BY place), stored_digest
         ) AS before
-    FROM suspects WHERE again
+    FROM media_suspects WHERE again
 )
 WHERE digest IS DISTINCT FROM before
-"""  # noqa: S608 - made of the mapping's parameters
-
+"""
 
 # Beside the columns of `media` stand the fold's own, with names that no discovered field is given.
 _READ = """
@@ -205,8 +209,9 @@ class MediaFold:
     def read(self) -> None:
         """Take the staged pages apart, discover what their items carry, and read those that say something new."""
         run = duck(self._connection).execute
-        for statement in (records_sql(self._mapping), _STORED, news_sql(self._mapping), _SIGHTINGS):
+        for statement in (records_sql(self._mapping), _STORED, suspects_sql(self._mapping), _NEWS, _SIGHTINGS):
             run(statement)
+        run("DROP TABLE temp.media_suspects")
         known = read_registry(self._connection)
         registry = known
         if run("SELECT EXISTS (FROM media_news)").fetchall()[0][0]:
