@@ -96,8 +96,8 @@ WHERE r.media_id IS NOT NULL AND (again OR s.payload_hash IS DISTINCT FROM r.pay
 
 
 # Sightings that say something else than the one before them. Only the first is compared with what is stored: so the
-# result does not depend on how the pages were cut into folds. A statement of its own, or DuckDB would compute the digest
-# of every item to choose the suspects by it.
+# result does not depend on how the pages were cut into folds. A statement of its own, or DuckDB would compute every
+# item's digest to choose the suspects by it.
 _NEWS = """
 CREATE OR REPLACE TEMP TABLE media_news AS
 SELECT * EXCLUDE (stored_digest, again) FROM media_suspects WHERE NOT again AND digest IS DISTINCT FROM stored_digest
