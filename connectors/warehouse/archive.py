@@ -13,7 +13,7 @@ import duckdb
 from sqlalchemy import BOOLEAN, Column, Connection, MetaData, Table, delete, insert, select
 from sqlalchemy.exc import DBAPIError
 
-from connectors.warehouse.connection import duck
+from connectors.warehouse.connection import duck, value
 from connectors.warehouse.durable import sync
 from connectors.warehouse.errors import WarehouseUnusable
 from connectors.warehouse.quoting import literal
@@ -52,7 +52,7 @@ def archived(connection: Connection) -> Archived | None:
     """Return what the archive holds of this warehouse; None when it was never archived."""
     present = "SELECT count(*) FROM duckdb_tables() WHERE database_name = current_database() AND NOT temporary"
     present += " AND schema_name = 'ops' AND table_name = 'archive'"
-    if not duck(connection).execute(present).fetchall()[0][0]:
+    if not value(duck(connection), present):
         return None
     row = connection.execute(select(ops_archive)).mappings().one_or_none()
     return None if row is None else Archived(**row)

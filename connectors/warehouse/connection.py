@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import duckdb
 from duckdb import DuckDBPyConnection
@@ -194,6 +194,11 @@ def _create(connection: Connection, present: set[str]) -> None:
         connection.exec_driver_sql(f"CREATE SCHEMA IF NOT EXISTS {schema}")
     for table in missing:
         table.create(connection, checkfirst=False)
+
+
+def value(db: DuckDBPyConnection, query: str) -> Any:  # noqa: ANN401 - whatever the one value is
+    """Return the first value of a query's first row."""
+    return db.execute(query).fetchall()[0][0]
 
 
 @contextmanager

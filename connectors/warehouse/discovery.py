@@ -93,19 +93,14 @@ def _look(
         for path, kind in wanted
     ]
     at = field_list(paths)
-    (row,) = (
-        duck(connection)
-        .execute(
-            f"""
+    query = f"""
 SELECT {", ".join(f"min(received_at) FILTER ({test})" for test in tests)}
 FROM (
     SELECT received_at, json_extract(payload, {at})::VARCHAR[] AS v, json_extract_string(payload, {at}) AS t
     FROM ({relation})
 )
 """  # noqa: S608 - paths are quoted
-        )
-        .fetchall()
-    )
+    (row,) = duck(connection).execute(query).fetchall()
     found: dict[str, dict[Kind, datetime]] = {}
     for (path, kind), met_at in zip(wanted, row, strict=True):
         if met_at is not None:

@@ -1,12 +1,11 @@
 """Folding: staged pages become rows, in one transaction, without a row passing through Python."""
 
 from dataclasses import dataclass, fields
-from typing import Any
 
 from duckdb import DuckDBPyConnection
 from sqlalchemy import Connection
 
-from connectors.warehouse.connection import duck
+from connectors.warehouse.connection import duck, value
 from connectors.warehouse.fold_accounts import fold_accounts
 from connectors.warehouse.fold_media import MediaFold
 from connectors.warehouse.removal import mark_gone
@@ -160,23 +159,19 @@ def fold(connection: Connection) -> FoldCounts:
     month leaves the same rows.
     """
     db = duck(connection)
-    if not _value(db, "SELECT EXISTS (FROM ops.staging)"):
+    if not value(db, "SELECT EXISTS (FROM ops.staging)"):
         return FoldCounts()
     db.execute(_UNREADABLE)
     media = MediaFold(connection)
     media.read()
     counts = FoldCounts()
     begin = 0
-    while (end := _value(db, _LAST_BEFORE_NEXT_WALK)) is not None:
+    while (end := value(db, _LAST_BEFORE_NEXT_WALK)) is not None:
         counts += _fold_slice(connection, media, begin, int(end))
         begin = int(end)
     counts += _fold_slice(connection, media, begin, _EVERYTHING)
     _forget(db)
     return counts
-
-
-def _value(db: DuckDBPyConnection, query: str) -> Any:  # noqa: ANN401 - whatever the one value is
-    return db.execute(query).fetchall()[0][0]
 
 
 def _forget(db: DuckDBPyConnection) -> None:
@@ -195,7 +190,7 @@ def _fold_slice(connection: Connection, media: MediaFold, begin: int, end: int) 
     fold_accounts(connection)
     folded = media.fold_slice(is_first=begin == 0)
     db.execute(_SET_ASIDE)
-    quarantined = int(_value(db, "SELECT count(*) FROM set_aside"))
+    quarantined = int(value(db, "SELECT count(*) FROM set_aside"))
     db.execute(_UNKNOWN_FIELDS)
     gone = mark_gone(connection)
     for statement in (*_REMEMBER, *_CLOSE):

@@ -2,7 +2,7 @@
 
 from sqlalchemy import Connection
 
-from connectors.warehouse.connection import duck
+from connectors.warehouse.connection import duck, value
 
 # Account pages whose records Python set aside carry their positions; what is left satisfies API 2.
 _RECORDS = """
@@ -137,7 +137,7 @@ def fold_accounts(connection: Connection) -> None:
     """Fold the catalogue pages among `folding`, and mark what the walks in `finished` did not list."""
     db = duck(connection)
     db.execute(_RECORDS)
-    if not db.execute(_ANYTHING).fetchall()[0][0]:
+    if not value(db, _ANYTHING):
         return
     follow_status = (_PERIODS, _CLOSE_PERIODS, _OPEN_PERIODS)
     for statement in (_SIGHTINGS, *follow_status, _FOLDED, *_REPLACE, _TOUCH_SET_ASIDE, _REMOVE):

@@ -3,7 +3,7 @@
 from sqlalchemy import Connection
 
 from connectors.warehouse.alterations import alter
-from connectors.warehouse.connection import duck
+from connectors.warehouse.connection import duck, value
 from connectors.warehouse.discovery import discover
 from connectors.warehouse.field_registry import own_names, read_mapping, read_registry, write_registry
 from connectors.warehouse.fold_children import fold_children
@@ -208,13 +208,14 @@ class MediaFold:
 
     def read(self) -> None:
         """Take the staged pages apart, discover what their items carry, and read those that say something new."""
-        run = duck(self._connection).execute
+        db = duck(self._connection)
+        run = db.execute
         for statement in (records_sql(self._mapping), _STORED, suspects_sql(self._mapping), _NEWS, _SIGHTINGS):
             run(statement)
         run("DROP TABLE temp.media_suspects")
         known = read_registry(self._connection)
         registry = known
-        if run("SELECT EXISTS (FROM media_news)").fetchall()[0][0]:
+        if value(db, "SELECT EXISTS (FROM media_news)"):
             own = own_names(self._mapping)
             registry = discover(self._connection, "SELECT * FROM media_news", self._mapping, known, own)
         self._sheets = sheets(self._mapping, registry)

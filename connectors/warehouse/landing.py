@@ -10,7 +10,7 @@ from typing import Any
 from duckdb_sqlalchemy import Dialect
 from sqlalchemy import Connection, Table
 
-from connectors.warehouse.connection import duck
+from connectors.warehouse.connection import duck, value
 from models.landing import Landing, ScopeHold, StagedPage
 from models.ledger import Outcome
 from models.tables import core_outcomes, ops_checkpoints, ops_holds, ops_staging
@@ -22,44 +22,30 @@ _DIALECT = Dialect()
 
 
 @cache
-def _types(table: Table, without: str | None = None) -> str:
-    types = {column.name: column.type.compile(dialect=_DIALECT) for column in table.columns if column.name != without}
-    return json.dumps([types])
-
-
-def _document(table: Table, rows: Sequence[Row]) -> str:
-    names = [column.name for column in table.columns]
-    return json.dumps(
-        [dict(zip(names, row, strict=True)) for row in rows], default=datetime.isoformat, ensure_ascii=False
-    )
-
-
-def append(connection: Connection, table: Table, rows: Sequence[Row]) -> None:
-    """Append rows in the order of the table's columns.
-
-    They travel as one JSON document in one parameter: DuckDB's client looks for pandas twice for every value
-    it is handed, which made a parameter per value eight times as slow (docs/decisions/0004).
-    """
-    if not rows:
-        return
-    duck(connection).execute(
-        f"INSERT INTO {table.fullname} BY NAME"  # noqa: S608 - made of our own declarations
-        f" SELECT r.* FROM (SELECT unnest(from_json(?, '{_types(table)}')) AS r)",
-        [_document(table, rows)],
-    )
-
-
-# Bodies are most of what lands: within a document they would be escaped and read again.
-_STAGE = f"""
-INSERT INTO {ops_staging.fullname} BY NAME
-SELECT r.*, body FROM (SELECT unnest(from_json(?, '{{types}}')) AS r, unnest(?) AS body)
+def _statement(table: Table, beside: tuple[str, ...]) -> str:
+    types = {c.name: c.type.compile(dialect=_DIALECT) for c in table.columns if c.name not in beside}
+    taken = "".join(f", unnest(?) AS {name}" for name in beside)
+    kept = "".join(f", {name}" for name in beside)
+    return f"""
+INSERT INTO {table.fullname} BY NAME
+SELECT r.*{kept} FROM (SELECT unnest(from_json(?, '{json.dumps([types])}')) AS r{taken})
 """  # noqa: S608 - made of our own declarations
 
 
-def _stage(connection: Connection, rows: Sequence[Row], bodies: Sequence[str]) -> None:
-    if rows:
-        statement = _STAGE.format(types=_types(ops_staging, "body"))
-        duck(connection).execute(statement, [_document(ops_staging, rows), bodies])
+def append(connection: Connection, table: Table, rows: Sequence[Row], **beside: Sequence[str]) -> None:
+    """Append rows in the order of the table's columns, but for those of which `beside` has the values of all rows.
+
+    They travel as one JSON document in one parameter: DuckDB's client looks for pandas twice for every value
+    it is handed, which made a parameter per value eight times as slow (docs/decisions/0004). Long texts go beside it:
+    within a document they would be escaped and read again.
+    """
+    if not rows:
+        return
+    names = [column.name for column in table.columns if column.name not in beside]
+    document = json.dumps(
+        [dict(zip(names, row, strict=True)) for row in rows], default=datetime.isoformat, ensure_ascii=False
+    )
+    duck(connection).execute(_statement(table, tuple(beside)), [document, *beside.values()])
 
 
 def _staged(seq: int, page: StagedPage) -> Row:
@@ -74,7 +60,6 @@ def _staged(seq: int, page: StagedPage) -> Row:
         page.page,
         page.received_at,
         page.correlation_id,
-        None,
         json.dumps([asdict(record) for record in page.set_aside]) if page.set_aside else None,
         json.dumps(page.unknown_fields) if page.unknown_fields else None,
     )
@@ -128,8 +113,7 @@ _LAST_SEQ = "SELECT greatest((SELECT max(seq) FROM ops.staging), (SELECT max(seq
 
 def last_seq(connection: Connection) -> int:
     """Return the number of the last landing; 0 in a new warehouse."""
-    (found,) = duck(connection).execute(_LAST_SEQ).fetchall()[0]
-    return int(found or 0)
+    return int(value(duck(connection), _LAST_SEQ) or 0)
 
 
 def land(connection: Connection, landings: Iterable[Landing], *, after: int) -> int:
@@ -150,7 +134,7 @@ def land(connection: Connection, landings: Iterable[Landing], *, after: int) -> 
         outcomes.extend(_outcome(outcome) for outcome in landing.outcomes)
         if landing.hold is not None:
             holds.append(_hold(landing.hold))
-    _stage(connection, pages, bodies)
+    append(connection, ops_staging, pages, body=bodies)
     append(connection, ops_checkpoints, checkpoints)
     append(connection, core_outcomes, outcomes)
     append(connection, ops_holds, holds)

@@ -8,7 +8,7 @@ import duckdb
 from duckdb import DuckDBPyConnection
 from sqlalchemy import Connection
 
-from connectors.warehouse.connection import duck, explain, on_all_cores
+from connectors.warehouse.connection import duck, explain, on_all_cores, value
 from connectors.warehouse.contents import SnapshotTable, snapshot_tables
 from connectors.warehouse.durable import sync
 from connectors.warehouse.errors import WarehouseUnusable
@@ -48,7 +48,7 @@ def _make_views(db: DuckDBPyConnection) -> None:
 
 
 def _write(db: DuckDBPyConnection, tables: Sequence[SnapshotTable], draft: Path, *, at: datetime, version: str) -> None:
-    (home,) = db.execute("SELECT current_database()").fetchall()[0]
+    home = value(db, "SELECT current_database()")
     # A draft is whole or it is nothing: a log of how it came about would only be written to be thrown away.
     db.execute(f"ATTACH {literal(str(draft))} AS {_NEXT} (RECOVERY_MODE 'NO_WAL_WRITES')")
     try:

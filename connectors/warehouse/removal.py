@@ -2,7 +2,7 @@
 
 from sqlalchemy import Connection
 
-from connectors.warehouse.connection import duck
+from connectors.warehouse.connection import duck, value
 from models.removal import POSTS_BRAKE, STORY_LIFE_HOURS
 
 # An item in doubt that any walk saw again, a complete one or not, is in doubt no longer.
@@ -127,7 +127,7 @@ def mark_gone(connection: Connection) -> dict[str, int]:
     db = duck(connection)
     for statement in (_SEEN_AGAIN, _MISSED):
         db.execute(statement)
-    if not db.execute("SELECT EXISTS (FROM missed)").fetchall()[0][0]:
+    if not value(db, "SELECT EXISTS (FROM missed)"):
         db.execute(_SETTLE)
         return {"removed": 0, "expired": 0}
     for statement in (_KNOWN_BEFORE, _BRAKED, _GONE, *_REWRITE, *_DOUBT):

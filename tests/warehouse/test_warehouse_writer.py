@@ -200,12 +200,13 @@ async def test_a_slow_fold_slows_the_landing_once_as_much_again_has_landed(
         await late
 
 
-async def test_a_fold_that_fails_is_told_to_whoever_lands_next(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def spoiled(_: Connection) -> FoldCounts:
-        message = "IO Error: No space left on device"
-        raise duckdb.IOException(message)
+def on_a_full_disk(_: Connection) -> FoldCounts:
+    message = "IO Error: No space left on device"
+    raise duckdb.IOException(message)
 
-    monkeypatch.setattr(writing, "fold", spoiled)
+
+async def test_a_fold_that_fails_is_told_to_whoever_lands_next(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writing, "fold", on_a_full_disk)
     async with opened(path, fold_bytes=1) as warehouse:
         await warehouse.land(page(1))
         with pytest.raises(WarehouseUnusable, match="The disk is full"):
@@ -221,11 +222,7 @@ async def test_a_fold_that_nobody_waits_for_any_more_says_why_it_failed(
     told: list[str] = []
     monkeypatch.setattr(logging.getLogger(writing.__name__), "warning", lambda text, *args: told.append(text % args))
 
-    def spoiled(_: Connection) -> FoldCounts:
-        message = "IO Error: No space left on device"
-        raise duckdb.IOException(message)
-
-    monkeypatch.setattr(writing, "fold", spoiled)
+    monkeypatch.setattr(writing, "fold", on_a_full_disk)
     async with opened(path, fold_bytes=1) as warehouse:
         await warehouse.land(page(1))
     assert len(told) == 1
