@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from connectors.warehouse import progress
 from flows.run import RunContext
 from flows.together import together
 from flows.walking import PartitionWalk
@@ -129,7 +128,7 @@ async def walk_batch(run: RunContext, batch: Batch) -> BatchReport:
     means = run.means
     expired = [account for account in batch.accounts if account.expired and not means.walk_expired]
     due = [account for account in batch.accounts if not account.expired or means.walk_expired]
-    last = await means.warehouse.transact(progress.checkpoints, "media", [a.account_id for a in due], run.lane)
+    last = await means.warehouse.checkpoints("media", [a.account_id for a in due], run.lane)
     kinds: Counter[OutcomeKind] = Counter()
     pages = items = 0
 

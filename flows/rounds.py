@@ -88,7 +88,7 @@ async def _walk_catalogue(run: RunContext, surfaces: tuple[Surface, ...], batche
     def listed(account_id: str, status: str) -> ListedAccount:
         return ListedAccount(account_id, status == EXPIRED, surfaces)
 
-    found = await means.warehouse.transact(progress.checkpoints, "accounts", [""])
+    found = await means.warehouse.checkpoints("accounts", [""])
     last = found.get(CATALOGUE)
     now = means.clock.now()
     plan = plan_walk(CATALOGUE, last, run_id=run.run_id, carried_on=run.carried_on, now=now, new_id=means.new_id)

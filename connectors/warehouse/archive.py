@@ -17,11 +17,20 @@ from connectors.warehouse.connection import duck, value
 from connectors.warehouse.durable import sync
 from connectors.warehouse.errors import WarehouseUnusable
 from connectors.warehouse.quoting import literal
-from models.tables import WAREHOUSE, core_outcomes, core_runs, ops_checkpoints, ops_holds, ops_mapping, ops_staging
+from models.tables import (
+    WAREHOUSE,
+    core_outcomes,
+    core_runs,
+    ops_checkpoints,
+    ops_holds,
+    ops_mapping,
+    ops_segments,
+    ops_staging,
+)
 from models.tables.columns import text, whole
 
 # What a fold does not make; every other table is made of pages alone.
-NOT_FOLDED = frozenset(table.fullname for table in (core_runs, core_outcomes, ops_holds, ops_mapping))
+NOT_FOLDED = frozenset(table.fullname for table in (core_runs, core_outcomes, ops_holds, ops_mapping, ops_segments))
 
 # Made when a warehouse is first opened with an archive.
 ops_archive = Table(

@@ -14,6 +14,7 @@ from connectors.warehouse.durable import sync
 from connectors.warehouse.errors import WarehouseBusy, WarehouseUnusable
 from connectors.warehouse.holder import hold
 from connectors.warehouse.quoting import literal, quoted
+from connectors.warehouse.segments import recover
 
 _OLD = "old_warehouse"
 _DRAFT = "new_warehouse"
@@ -164,9 +165,9 @@ def compact(
     with hold(warehouse, "gramhouse compact", since=since, pause=pause):
         try:
             before = sum(part.stat().st_size for part in (path, _beside(path, ".wal")) if part.exists())
-            # Upgrades it, and leaves nothing in the log beside it that belongs into the file.
-            with connect(warehouse):
-                pass
+            # Upgrades it, and leaves nothing in the log and the segments beside it that belongs into the file.
+            with connect(warehouse) as connection:
+                recover(connection, path)
             _clear(draft)
             try:
                 _rewrite(path, draft, free)

@@ -11,3 +11,10 @@ def sync(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def write(handle: int, data: bytes) -> None:
+    """Write all of it. Raises OSError; then some of it may be written."""
+    left = memoryview(data)
+    while left:
+        left = left[os.write(handle, left) :]

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from sqlalchemy import Connection, delete, select
 
-from connectors.warehouse.landing import append
+from connectors.warehouse.appending import append, as_json
 from models.fields import AND_MORE, MEDIA, Field, OwnNames, Registry
 from models.kinds import Kind
 from models.mapping import READING_TYPES, Mapping
@@ -27,7 +27,7 @@ def read_mapping(connection: Connection) -> Mapping:
 def write_mapping(connection: Connection, mapping: Mapping) -> None:
     """Keep the mapping that the rows of media are read by from now on."""
     connection.execute(delete(ops_mapping))
-    append(connection, ops_mapping, [(json.loads(mapping.to_json()),)])
+    append(connection, ops_mapping, [as_json({"mapping": json.loads(mapping.to_json())})])
 
 
 def own_names(mapping: Mapping) -> OwnNames:
@@ -63,7 +63,9 @@ def read_registry(connection: Connection) -> Registry:
 def write_registry(connection: Connection, registry: Registry, mapping: Mapping) -> None:
     """Keep what is known of media items and their children."""
     connection.execute(delete(core_fields).where(core_fields.c.ordinal.is_not(None)))
-    append(connection, core_fields, list(_rows(registry, mapping)))
+    names = core_fields.columns.keys()
+    rows = [as_json(dict(zip(names, row, strict=True))) for row in _rows(registry, mapping)]
+    append(connection, core_fields, rows)
 
 
 # Kinds that fill no canonical column: an object's fields have their own.

@@ -17,6 +17,7 @@ from connectors.warehouse.field_registry import read_mapping, write_mapping
 from connectors.warehouse.fold import fold
 from connectors.warehouse.holder import hold
 from connectors.warehouse.quoting import literal
+from connectors.warehouse.segments import recover
 from models.mapping import Mapping as MediaMapping
 from models.tables import WAREHOUSE, ops_checkpoints, ops_staging
 
@@ -106,6 +107,7 @@ def _one_line(what: str) -> Iterator[None]:
 def _settled(path: Path, folder: Path) -> Archived:
     # A log beside the old file would be taken for the new one's.
     with connect(path) as connection:
+        recover(connection, path)
         with connection.begin():
             state = archived(connection)
         duck(connection).execute("CHECKPOINT")

@@ -1,14 +1,15 @@
-"""The one writer: it commits whatever has arrived together, and folds beside it."""
+"""The one writer: it makes durable whatever has arrived together, and folds beside it."""
 
 import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
 from uuid import uuid4
@@ -21,17 +22,21 @@ from connectors.warehouse.archive import enroll, keep
 from connectors.warehouse.connection import beside, duck, explain, writer
 from connectors.warehouse.errors import WarehouseUnusable
 from connectors.warehouse.fold import FoldCounts, fold
-from connectors.warehouse.landing import land, last_seq
+from connectors.warehouse.landing import last_seq, numbered
 from connectors.warehouse.ledger import mark_published
+from connectors.warehouse.progress import checkpoints
 from connectors.warehouse.publish import publish
+from connectors.warehouse.segments import Segment, Segments, recover
 from models.landing import Landing
+from models.partition import Partition
+from models.walk import Checkpoint, Lane
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 
-# As many landings as one commit takes, and as much staged text (bytes) as is folded at once.
+# As many landings as are made durable together, and as much text of pages (bytes) as is folded at once.
 _BATCH = 256
 _FOLD_BYTES = 16 * 1024 * 1024
 
@@ -52,28 +57,33 @@ class Desk:
 
 
 class Warehouse:
-    """The warehouse file, open for writing by two threads: one lands, the other folds what has landed meanwhile.
+    """The warehouse, open for writing by two threads: one lands, the other folds what has landed by then.
 
     Whatever else is asked of it is done on the first, in the order of the calls. Every method raises
-    WarehouseUnusable when DuckDB fails (a full disk, say); what was committed stays.
+    WarehouseUnusable when the disk or DuckDB fails; what was committed stays.
     """
 
-    def __init__(self, path: Path, landing: Desk, folding: Desk, *, fold_bytes: int, archive: Path | None) -> None:
+    def __init__(
+        self, path: Path, landing: Desk, folding: Desk, segments: Segments, *, fold_bytes: int, archive: Path | None
+    ) -> None:
         self._path = path
         self._landing = landing
         self._folding = folding
+        self._segments = segments
         self._fold_bytes = fold_bytes
         self._archive = archive
-        self._seq = 0
-        # What is staged: the last number of each commit, and the bytes of its pages.
+        self._seq = last_seq(landing.connection)
+        # What has landed and is not folded: the last number of what landed together, and the bytes of its pages.
         self._staged: deque[tuple[int, int]] = deque()
+        # Its last checkpoints, each with its number: no table holds them yet.
+        self._reached: dict[tuple[Partition, Lane], tuple[int, Checkpoint]] = {}
         self._folded = FoldCounts()
         self._arrived: list[tuple[Landing, asyncio.Future[None]]] = []
         self._committing: asyncio.Task[None] | None = None
         self._fold_under_way: asyncio.Task[None] | None = None
 
     async def land(self, landing: Landing) -> None:
-        """Return once the landing is durable; landings that arrive meanwhile share the next commit."""
+        """Return once the landing is durable; landings that arrive meanwhile become so together."""
         durable = asyncio.get_running_loop().create_future()
         self._arrived.append((landing, durable))
         # A task that was cancelled before its first step is done, and could not say so.
@@ -89,7 +99,7 @@ class Warehouse:
                 try:
                     await self._make_room()
                     landings = [landing for landing, _ in batch]
-                    await self._run(self._landing, self._commit, landings)
+                    await self._on_thread(self._landing, partial(self._commit, landings))
                 except Exception as error:  # noqa: BLE001 - it is handed to those who wait, below
                     failure = error
                 else:
@@ -107,9 +117,14 @@ class Warehouse:
         finally:
             self._committing = None
 
-    def _commit(self, connection: Connection, landings: list[Landing]) -> None:
+    def _commit(self, landings: list[Landing], _: Connection) -> None:
+        records = numbered(landings, after=self._seq)
+        self._segments.append(records)
         # Here, and not by whoever waits: they may be cancelled meanwhile, and no number must be given twice.
-        self._seq = land(connection, landings, after=self._seq)
+        for seq, landing in enumerate(landings, self._seq + 1):
+            if (reached := landing.checkpoint) is not None:
+                self._reached[reached.partition, reached.lane] = seq, reached
+        self._seq += len(records)
 
     @property
     def _staged_bytes(self) -> int:
@@ -124,6 +139,7 @@ class Warehouse:
     async def _fold_staged(self) -> None:
         last, counts = await self._on_thread(self._folding, self._fold)
         self._folded += counts
+        self._reached = {key: reached for key, reached in self._reached.items() if reached[0] > last}
         while self._staged and self._staged[0][0] <= last:
             self._staged.popleft()
         if self._log_bytes() >= _LOG_BYTES:
@@ -137,10 +153,25 @@ class Warehouse:
             return 0
 
     def _fold(self, connection: Connection) -> tuple[int, FoldCounts]:
-        with connection.begin():
+        def work(connection: Connection) -> tuple[int, FoldCounts]:
             last = last_seq(connection)
             keep(connection, self._archive)
             return last, fold(connection)
+
+        return self._having_landed(connection, work)
+
+    def _having_landed(self, connection: Connection, work: Callable[[Connection], T]) -> T:
+        """Do work in one transaction with the taking in of what has landed."""
+        segments: tuple[Segment, ...] = ()
+        try:
+            with connection.begin():
+                segments = self._segments.take_in(connection)
+                done = work(connection)
+        except BaseException:
+            self._segments.put_back(segments)
+            raise
+        self._segments.drop(segments)
+        return done
 
     async def _fold_has_ended(self) -> None:
         """Wait for the fold under way, if any; raises what it ended with."""
@@ -155,11 +186,33 @@ class Warehouse:
                 self._fold_under_way = None
 
     async def transact(self, work: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run `work(connection, ...)` in a transaction of its own, beside a fold that may be under way.
+        """Run `work(connection, ...)` in a transaction of its own, after a fold that is under way.
 
-        Of what is folded it may write nothing.
+        It finds in the tables all that has landed; whoever only wants to know how far walks are asks for `checkpoints`.
         """
-        return await self._run(self._landing, work, *args, **kwargs)
+        if (under_way := self._fold_under_way) is not None:
+            await asyncio.wait([under_way])
+        return await self._on_thread(
+            self._landing, lambda connection: self._having_landed(connection, lambda own: work(own, *args, **kwargs))
+        )
+
+    async def checkpoints(
+        self, resource: str, account_ids: Collection[str], lane: Lane = "sync"
+    ) -> Mapping[Partition, Checkpoint]:
+        """Return the last checkpoint in this lane of each partition of these accounts that has one."""
+        # First what no table holds: by the time they are read, some of it may have been folded into them.
+        wanted = set(account_ids)
+        reached = {
+            partition: checkpoint
+            for (partition, its_lane), (_, checkpoint) in self._reached.items()
+            if its_lane == lane and partition.resource == resource and partition.account_id in wanted
+        }
+
+        def read(connection: Connection) -> Mapping[Partition, Checkpoint]:
+            with connection.begin():
+                return checkpoints(connection, resource, account_ids, lane)
+
+        return {**await self._on_thread(self._landing, read), **reached}
 
     async def fold(self) -> FoldCounts:
         """Fold all that is staged; return what was folded since the last call, on arrival too."""
@@ -181,7 +234,7 @@ class Warehouse:
             return publish(connection, snapshot, at=at, version=version)
 
         size = await self._on_thread(self._landing, run)
-        await self._run(self._landing, mark_published, now=at)
+        await self.transact(mark_published, now=at)
         return size
 
     async def settle(self) -> None:
@@ -194,15 +247,6 @@ class Warehouse:
             # Nobody was there any more to hear it; what is staged waits for the next run.
             _log.warning("%s", failure)
 
-    async def _run(
-        self, desk: Desk, work: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs
-    ) -> T:
-        def run(connection: Connection) -> T:
-            with connection.begin():
-                return work(connection, *args, **kwargs)
-
-        return await self._on_thread(desk, run)
-
     async def _on_thread(self, desk: Desk, work: Callable[[Connection], T]) -> T:
         def run() -> T:
             try:
@@ -212,14 +256,6 @@ class Warehouse:
 
         # Shielded: what the thread was handed is done, also when whoever waits for it is cancelled.
         return await asyncio.shield(asyncio.get_running_loop().run_in_executor(desk.thread, run))
-
-    def start(self, new_id: Callable[[], str]) -> None:
-        """Read where the last process left off; called once, on the landing thread."""
-        connection = self._landing.connection
-        with connection.begin():
-            if self._archive is not None:
-                enroll(connection, new_id=new_id)
-            self._seq = last_seq(connection)
 
 
 @asynccontextmanager
@@ -249,10 +285,14 @@ async def open_warehouse(
         def enter() -> Warehouse:
             since = now.isoformat(timespec="seconds")
             connection = stack.enter_context(writer(path, activity, since=since, pause=pause))
+            recover(connection, path)
             desks = Desk(connection, thread), Desk(beside(connection), folding)
-            warehouse = Warehouse(path, *desks, fold_bytes=fold_bytes, archive=archive)
-            warehouse.start(new_id)
-            return warehouse
+            with connection.begin():
+                if archive is not None:
+                    enroll(connection, new_id=new_id)
+                segments = Segments(connection, path, session=uuid4().hex)
+                stack.callback(segments.close)
+                return Warehouse(path, *desks, segments, fold_bytes=fold_bytes, archive=archive)
 
         try:
             warehouse = await loop.run_in_executor(thread, enter)

@@ -16,6 +16,7 @@ from models.tables.warehouse import (
     ops_checkpoints,
     ops_holds,
     ops_mapping,
+    ops_segments,
     ops_staging,
 )
 
@@ -31,5 +32,6 @@ __all__ = [
     "ops_checkpoints",
     "ops_holds",
     "ops_mapping",
+    "ops_segments",
     "ops_staging",
 ]

@@ -177,6 +177,15 @@ ops_checkpoints = Table(
     comment="Progress of walks, appended with each landed page; the fold keeps the last row of each.",
 )
 
+ops_segments = Table(
+    "segments",
+    WAREHOUSE,
+    text("session", "The process that writes them.", nullable=False),
+    whole("number", "The segment, from 1; 0 stands for the session itself."),
+    schema="ops",
+    comment="Segments of landed pages that were taken in, of the last session to write.",
+)
+
 ops_seen = Table(
     "seen",
     WAREHOUSE,

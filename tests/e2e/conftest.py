@@ -15,6 +15,8 @@ from typing import Any
 import duckdb
 import pytest
 
+from connectors.warehouse.connection import connect
+from connectors.warehouse.segments import recover
 from flows.cli.neighbours import free_port, prefect
 
 KEY = "sandbox-demo-key"
@@ -126,9 +128,11 @@ class Operator:
             return db.execute(query, parameters).fetchall()
 
     def inside(self, query: str) -> list[tuple[Any, ...]]:
-        """Ask the warehouse itself, which nobody may hold meanwhile."""
-        with duckdb.connect(str(self.warehouse), read_only=True) as db:
-            return db.execute(query).fetchall()
+        """Ask the warehouse itself, which nobody may hold meanwhile, with all that has landed."""
+        with connect(self.warehouse) as connection:
+            recover(connection, self.warehouse)
+            with connection.begin():
+                return [tuple(row) for row in connection.exec_driver_sql(query)]
 
 
 @pytest.fixture(scope="module")

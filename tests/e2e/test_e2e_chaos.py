@@ -5,7 +5,6 @@ import signal
 import time
 from pathlib import Path
 
-import duckdb
 import pytest
 
 from tests.e2e.conftest import PATIENCE, Operator, Service, assert_in_step, stopped, until
@@ -22,10 +21,7 @@ MOST_REQUESTS = 90
 def _landed(operator: Operator) -> set[str]:
     if not operator.warehouse.exists():
         return set()
-    with duckdb.connect(str(operator.warehouse), read_only=True) as db:
-        tables = {name for (name,) in db.execute("SELECT table_name FROM duckdb_tables()").fetchall()}
-        staged = db.execute("SELECT correlation_id FROM ops.staging").fetchall() if "staging" in tables else []
-    return {row[0] for row in staged}
+    return {row[0] for row in operator.inside("SELECT correlation_id FROM ops.staging")}
 
 
 def _kill_somewhere(operator: Operator, service: Service, chance: random.Random) -> None:

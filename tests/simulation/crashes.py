@@ -1,7 +1,10 @@
-"""Where a process may die: at a step of its loop, before a statement, before or after a commit."""
+"""Where a process may die: at a step of its loop, before a statement, before or after a commit.
+
+What lands is committed by writing it: before that is in the midst of it.
+"""
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -13,7 +16,11 @@ from sqlalchemy import event
 from sqlalchemy.engine import Engine
 
 from connectors.warehouse import connection as connecting
+from connectors.warehouse import segments
 from connectors.warehouse.connection import duck
+from connectors.warehouse.durable import write
+from connectors.warehouse.landing import Record
+from connectors.warehouse.segments import Segments
 from tests.simulation.loop import Killed
 
 Where = Literal["step", "statement", "before commit", "after commit"]
@@ -72,8 +79,8 @@ class _Watched:
 
 
 @contextmanager
-def watched(dice: Dice, committed: Callable[[], None]) -> Iterator[None]:
-    """Let every statement and commit of the writer pass the dice; `committed` is told of each of its commits."""
+def watched(dice: Dice, landed: Callable[[], None]) -> Iterator[None]:
+    """Let every statement and commit of the writer pass the dice; `landed` is told whenever something is durable."""
 
     def before(*_: object) -> None:
         dice.pass_("statement")
@@ -83,11 +90,25 @@ def watched(dice: Dice, committed: Callable[[], None]) -> Iterator[None]:
     def commit(self: Dialect, connection: object) -> None:
         dice.pass_("before commit")
         do_commit(self, connection)  # type: ignore[no-untyped-call]
-        committed()
+        dice.pass_("after commit")
+
+    def halting(handle: int, data: bytes) -> None:
+        half = len(data) // 2
+        write(handle, data[:half])
+        dice.pass_("before commit")
+        write(handle, data[half:])
+
+    real_append = Segments.append
+
+    def append(self: Segments, records: Sequence[Record]) -> None:
+        real_append(self, records)
+        landed()
         dice.pass_("after commit")
 
     with pytest.MonkeyPatch.context() as inner:
         inner.setattr(Dialect, "do_commit", commit)
+        inner.setattr(segments, "write", halting)
+        inner.setattr(Segments, "append", append)
         for name, module in list(sys.modules.items()):
             if name.startswith("connectors.warehouse.") and module is not connecting and hasattr(module, "duck"):
                 inner.setattr(module, "duck", lambda connection: _Watched(duck(connection), dice))

@@ -9,7 +9,8 @@ from sqlalchemy import Connection
 
 from connectors.source import backoff
 from connectors.warehouse import fold, progress
-from connectors.warehouse.landing import land as real_land
+from connectors.warehouse.landing import Record
+from connectors.warehouse.landing import numbered as real_numbered
 from flows import rounds, walking
 from models.landing import Landing
 from models.walk import plan_walk
@@ -22,7 +23,7 @@ def _checkpoint_before_rows(patch: pytest.MonkeyPatch) -> None:
     """A page lands one commit after its checkpoint, save at the end of a walk."""
     late: list[Landing] = []
 
-    def land(connection: Connection, landings: Sequence[Landing], *, after: int) -> int:
+    def numbered(landings: Sequence[Landing], *, after: int) -> list[Record]:
         ready, late[:] = [*late], []
         for landing in landings:
             if landing.page is not None and not landing.outcomes:
@@ -30,19 +31,19 @@ def _checkpoint_before_rows(patch: pytest.MonkeyPatch) -> None:
                 ready.append(replace(landing, page=None))
             else:
                 ready.append(landing)
-        return real_land(connection, ready, after=after)
+        return real_numbered(ready, after=after)
 
-    patch.setattr(play, "real_land", land)
+    patch.setattr(play, "real_numbered", numbered)
 
 
 def _dropped_page(patch: pytest.MonkeyPatch) -> None:
     """Of two pages that arrive for one commit, the second is forgotten."""
 
-    def land(connection: Connection, landings: Sequence[Landing], *, after: int) -> int:
+    def numbered(landings: Sequence[Landing], *, after: int) -> list[Record]:
         kept = [replace(one, page=None) if place == 1 else one for place, one in enumerate(landings)]
-        return real_land(connection, kept, after=after)
+        return real_numbered(kept, after=after)
 
-    patch.setattr(play, "real_land", land)
+    patch.setattr(play, "real_numbered", numbered)
 
 
 def _tombstones_after_a_partial_walk(patch: pytest.MonkeyPatch) -> None:

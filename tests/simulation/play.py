@@ -24,7 +24,8 @@ from connectors.sandbox.keys import DEMO_KEY
 from connectors.sandbox.settings import SandboxSettings
 from connectors.source.client import ApiClient
 from connectors.warehouse import writer as writing
-from connectors.warehouse.landing import land as real_land
+from connectors.warehouse.landing import Record
+from connectors.warehouse.landing import numbered as real_numbered
 from connectors.warehouse.writer import open_warehouse
 from flows.pipeline import NothingChosen, RunOrder, RunReport, run_once
 from flows.run import Means
@@ -145,7 +146,7 @@ class Player:
         report = None
         with self.disk.opened(self._look) as writer, pytest.MonkeyPatch.context() as patch:
             patch.setattr(writing, "writer", writer)
-            patch.setattr(writing, "land", self._landing)
+            patch.setattr(writing, "numbered", self._landing)
             try:
                 with watched(dice, self._committed):
                     report = live(loop, self._process(loop, number, night, random))
@@ -179,9 +180,9 @@ class Player:
         connection.rollback()
         self.runs = [Run(*row) for row in rows]
 
-    def _landing(self, connection: Connection, landings: Sequence[Landing], *, after: int) -> int:
+    def _landing(self, landings: Sequence[Landing], *, after: int) -> list[Record]:
         self._pending = [event for landing in landings for event in self._events(landing)]
-        return real_land(connection, landings, after=after)
+        return real_numbered(landings, after=after)
 
     def _events(self, landing: Landing) -> Iterator[Event]:
         now = self._time()

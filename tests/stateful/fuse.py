@@ -1,8 +1,12 @@
-"""What breaks in the midst of work: the nth statement or commit fails, or the process dies of it."""
+"""What breaks in the midst of work: the nth statement or commit fails, or the process dies of it.
 
+What lands is committed by writing it: before that is in the midst of it.
+"""
+
+import errno
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -12,7 +16,11 @@ import pytest
 from duckdb_sqlalchemy import Dialect
 
 from connectors.warehouse import connection as connecting
+from connectors.warehouse import segments
 from connectors.warehouse.connection import duck
+from connectors.warehouse.durable import write
+from connectors.warehouse.landing import Record
+from connectors.warehouse.segments import Segments
 from tests.simulation.loop import Killed
 
 Where = Literal["statement", "before commit", "after commit"]
@@ -111,12 +119,38 @@ def _committing(fuse: Fuse) -> Callable[..., None]:
     return commit
 
 
+def _writing(fuse: Fuse) -> Callable[[int, bytes], None]:
+    def halting(handle: int, data: bytes) -> None:
+        half = len(data) // 2
+        write(handle, data[:half])
+        try:
+            fuse.pass_("before commit")
+        except duckdb.Error as error:
+            raise OSError(errno.ENOSPC, "No space left on device") from error
+        write(handle, data[half:])
+
+    return halting
+
+
+def _appending(fuse: Fuse) -> Callable[[Segments, Sequence[Record]], None]:
+    real = Segments.append
+
+    def append(self: Segments, records: Sequence[Record]) -> None:
+        with fuse.alone:
+            real(self, records)
+            fuse.pass_("after commit")
+
+    return append
+
+
 @contextmanager
 def lit(fuse: Fuse) -> Iterator[None]:
     """Let every statement and commit of the writer pass the fuse."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Dialect, "do_execute", _executing(fuse))
         patch.setattr(Dialect, "do_commit", _committing(fuse))
+        patch.setattr(segments, "write", _writing(fuse))
+        patch.setattr(Segments, "append", _appending(fuse))
         for name, module in list(sys.modules.items()):
             if name.startswith("connectors.warehouse.") and module is not connecting and hasattr(module, "duck"):
                 patch.setattr(module, "duck", lambda connection: _Watched(duck(connection), fuse))

@@ -83,8 +83,9 @@ class Warehouses(RuleBasedStateMachine):
         returned = self._try(self._land(told), trouble)
         there = progress(self.alive.ask)
         landed = [one for one in told if there.get(one.lane) == one.progress]
-        assert len(landed) in (0, len(told)), "of pages that arrived together, some landed and others did not"
-        assert landed or not returned, "what a commit that returned landed is not there"
+        # A process that dies while it writes leaves the first of them.
+        assert landed == told[: len(landed)], "a page landed, and one that had arrived before it did not"
+        assert len(landed) == len(told) or not returned, "what was said to be durable is not there"
         for one in landed:
             self.waiting.append(one)
             self.progress[one.lane] = one.progress

@@ -11,9 +11,9 @@ from sqlalchemy import Connection
 from connectors.warehouse import fold
 from connectors.warehouse import writer as writing
 from connectors.warehouse.connection import duck
-from connectors.warehouse.landing import land
+from connectors.warehouse.landing import Record
 from connectors.warehouse.publish import publish
-from models.landing import Landing
+from connectors.warehouse.segments import Segments
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 
@@ -60,14 +60,14 @@ def _forgotten_when_folded(patch: pytest.MonkeyPatch) -> None:
 
 
 def _checkpoint_before_rows(patch: pytest.MonkeyPatch) -> None:
-    """Two transactions where there should be one."""
+    """Written down one after the other, where both should be one frame."""
+    append = Segments.append
 
-    def land_twice(connection: Connection, landings: Sequence[Landing], *, after: int) -> int:
-        land(connection, [replace(one, page=None) for one in landings], after=after)
-        _commit(connection)
-        return land(connection, [Landing(page=one.page) for one in landings], after=after)
+    def append_twice(self: Segments, records: Sequence[Record]) -> None:
+        append(self, [replace(one, page="", body="") for one in records])
+        append(self, [Record(one.seq, page=one.page, body=one.body) for one in records])
 
-    patch.setattr(writing, "land", land_twice)
+    patch.setattr(Segments, "append", append_twice)
 
 
 def _cleared_before_it_is_folded(patch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import Connection
 
 from connectors.warehouse.fold import FoldCounts, fold
-from connectors.warehouse.landing import land
+from connectors.warehouse.landing import load, numbered
 from models.landing import Landing, SetAside, StagedPage
 from models.partition import CATALOGUE, Partition, media
 from models.tables import WAREHOUSE, core_children, core_media
@@ -96,7 +96,8 @@ class House:
 
     def land(self, *landings: Landing) -> None:
         with self.connection.begin():
-            self.seq = land(self.connection, landings, after=self.seq)
+            load(self.connection, numbered(landings, after=self.seq))
+        self.seq += len(landings)
 
     def fold(self) -> FoldCounts:
         with self.connection.begin():

@@ -5,7 +5,7 @@ from datetime import timedelta
 import duckdb
 import pytest
 
-from connectors.warehouse.landing import land, last_seq
+from connectors.warehouse.landing import last_seq, load, numbered
 from models.landing import Landing, ScopeHold, SetAside
 from models.ledger import Outcome, OutcomeKind
 from models.partition import CATALOGUE
@@ -110,7 +110,7 @@ def test_set_aside_records_and_unknown_fields_travel_as_json(house: House) -> No
 def test_a_transaction_that_fails_leaves_nothing(house: House) -> None:
     good = Walk(POSTS, "p", T0).page([{"id": "1"}], at(1))
     assert good.page is not None
-    bad = replace(good, page=replace(good.page, body=None))  # type: ignore[arg-type]
+    bad = replace(good, page=replace(good.page, walk_id=None))  # type: ignore[arg-type]
     hold, ended = Landing(hold=ScopeHold("s", at(1))), Landing(outcomes=(outcome(),))
     with pytest.raises(duckdb.ConstraintException, match="NOT NULL"):
         house.land(good, hold, ended, bad)
@@ -122,5 +122,5 @@ def test_a_transaction_that_fails_leaves_nothing(house: House) -> None:
 
 def test_nothing_to_land_is_no_error(house: House) -> None:
     with house.connection.begin():
-        assert land(house.connection, [], after=7) == 7
-        assert land(house.connection, [Landing()], after=7) == 8
+        load(house.connection, [])
+        load(house.connection, numbered([Landing()], after=7))

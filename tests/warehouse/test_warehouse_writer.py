@@ -1,8 +1,8 @@
 import asyncio
+import errno
 import logging
 import threading
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,9 @@ import duckdb
 import pytest
 from sqlalchemy import Connection
 
+from connectors.warehouse import segments
 from connectors.warehouse import writer as writing
+from connectors.warehouse.durable import write
 from connectors.warehouse.errors import WarehouseUnusable
 from connectors.warehouse.fold import FoldCounts, fold
 from connectors.warehouse.holder import holder
@@ -37,9 +39,19 @@ def page(number: int) -> Landing:
 
 
 def spoilt() -> Landing:
-    good = page(0)
-    assert good.page is not None
-    return replace(good, page=replace(good.page, body=None))  # type: ignore[arg-type]
+    """For which the disk has no room."""
+    return Walk(media("account-0", "posts"), "w0", T0).page([{"id": "spoilt"}], at(1), last=True)
+
+
+@pytest.fixture
+def small_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    def write_some(handle: int, data: bytes) -> None:
+        if b"spoilt" in data:
+            write(handle, data[:-1])
+            raise OSError(errno.ENOSPC, "No space left on device")
+        write(handle, data)
+
+    monkeypatch.setattr(segments, "write", write_some)
 
 
 class Gate:
@@ -73,17 +85,19 @@ async def test_many_land_at_once_and_each_is_durable_and_numbered(path: Path) ->
         assert await warehouse.transact(ask("SELECT max(seq) FROM ops.staging")) == 601
 
 
+@pytest.mark.usefixtures("small_disk")
 async def test_landings_that_arrive_together_share_a_commit_and_its_failure(path: Path) -> None:
     async with opened(path) as warehouse:
         landings = [page(1), page(2), spoilt(), page(3)]
         ended = await asyncio.gather(*map(warehouse.land, landings), return_exceptions=True)
-        assert all(isinstance(error, WarehouseUnusable) for error in ended)
+        assert all(isinstance(error, WarehouseUnusable) and "The disk is full" in str(error) for error in ended)
         assert len(str(ended[0]).splitlines()) == 1
         assert await warehouse.transact(ask("SELECT count(*) FROM ops.staging")) == 0
         await asyncio.gather(*map(warehouse.land, [page(1), page(2)]))
         assert await warehouse.transact(ask("SELECT count(*) FROM ops.staging")) == 2
 
 
+@pytest.mark.usefixtures("small_disk")
 async def test_those_who_arrive_after_a_failing_commit_began_are_not_harmed(path: Path) -> None:
     async with opened(path) as warehouse:
         gate = Gate(warehouse)
@@ -152,10 +166,40 @@ async def test_what_lands_while_a_fold_is_under_way_is_durable_and_waits_for_the
         folding = asyncio.create_task(warehouse.fold())
         await held.has_begun()
         await warehouse.land(page(2))
-        assert await warehouse.transact(ask("SELECT count(*) FROM ops.staging")) == 2
+        assert [segment.name for segment in path.parent.glob("*.segment-*")] == [
+            f"{path.name}.segment-000001",
+            f"{path.name}.segment-000002",
+        ]
         held.open()
         assert await folding == FoldCounts(added=1)
         assert await warehouse.transact(ask("SELECT count(*) FROM ops.staging")) == 1
+
+
+async def test_checkpoints_are_known_wherever_they_are_just_then(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    walks = [Walk(media(f"account-{n}", "posts"), f"w{n}", T0) for n in range(3)]
+    names = [walk.partition.account_id for walk in walks]
+
+    async def known() -> dict[str, str | None]:
+        found = await warehouse.checkpoints("media", names)
+        return {partition.account_id: checkpoint.cursor for partition, checkpoint in found.items()}
+
+    async with opened(path) as warehouse:
+        await warehouse.land(walks[0].page([], at(1)))
+        await warehouse.fold()
+        await warehouse.land(walks[1].page([], at(1)))
+        held = HeldFold(monkeypatch)
+        folding = asyncio.create_task(warehouse.fold())
+        await held.has_begun()
+        await asyncio.gather(*(warehouse.land(walk.page([], at(2))) for walk in walks[1:]))
+        expected = {"account-0": "w0/1", "account-1": "w1/2", "account-2": "w2/1"}
+        assert await known() == expected
+        held.open()
+        await folding
+        assert await known() == expected
+        await warehouse.fold()
+        assert await known() == expected
+        assert await warehouse.checkpoints("media", names, "backfill") == {}
+        assert await warehouse.checkpoints("accounts", [""]) == {}
 
 
 async def test_what_is_staged_is_folded_when_there_is_enough_of_it(path: Path) -> None:

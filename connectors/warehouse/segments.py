@@ -1,0 +1,238 @@
+"""Segments: files beside the warehouse in which pages land with their checkpoints, until a fold takes them in.
+
+A segment is a line that names the session which wrote it, and a frame for each landing: its checksum, its number, the
+lengths of its parts, and the parts. What had landed is what can be read from the beginning: a landing is whole or not
+there, and nothing counts behind one that is not.
+"""
+
+import os
+import struct
+import threading
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from sqlalchemy import Connection, delete, insert, select
+
+from connectors.warehouse.connection import explain
+from connectors.warehouse.durable import sync, write
+from connectors.warehouse.errors import WarehouseError, WarehouseUnusable
+from connectors.warehouse.landing import Record, load
+from models.tables import ops_segments
+
+_MARK = ".segment-"
+_LINE = "gramhouse segment 1 {}\n"
+# Checksum of all that follows; place in the order of landing; bytes of page, body, checkpoint, outcomes and holds.
+_FRAME = struct.Struct("<IQ5I")
+_UNSUMMED = 4
+
+# As many landings as are handed to DuckDB at once: enough that planning costs nothing, little enough to hold.
+_AT_ONCE = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A file of landings that no longer grows; `number` counts the session's from 1."""
+
+    number: int
+    path: Path
+
+
+def _framed(record: Record) -> bytes:
+    parts = [text.encode() for text in (record.page, record.body, record.checkpoint, record.outcomes, record.holds)]
+    lengths = struct.pack("<Q5I", record.seq, *map(len, parts))
+    rest = b"".join((lengths, *parts))
+    return zlib.crc32(rest).to_bytes(_UNSUMMED, "little") + rest
+
+
+def _frame(file: IO[bytes]) -> Record | None:
+    """Read the next landing; None where there is no whole one."""
+    head = file.read(_FRAME.size)
+    if len(head) < _FRAME.size:
+        return None
+    checksum, seq, *lengths = _FRAME.unpack(head)
+    # Read no more than there can be: a torn frame may say anything.
+    rest = file.read(min(sum(lengths), os.fstat(file.fileno()).st_size))
+    if len(rest) < sum(lengths) or zlib.crc32(rest, zlib.crc32(head[_UNSUMMED:])) != checksum:
+        return None
+    texts, begin = [], 0
+    for length in lengths:
+        texts.append(rest[begin : begin + length].decode())
+        begin += length
+    return Record(seq, *texts)
+
+
+def _no_link(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NOFOLLOW, 0o666)
+
+
+def _landed(segment: Segment, session: str, *, is_last: bool) -> Iterator[Record]:
+    """Read a segment. Only the last one's end may be torn: the others were written to their end."""
+    with open(segment.path, "rb", opener=_no_link) as file:
+        line = file.readline(1000)
+        whole = line.endswith(b"\n")
+        if whole and line != _LINE.format(session).encode():
+            message = (
+                f"{segment.path} holds pages that landed in another warehouse, or in a later state of this one. If you"
+                " put a backup in its place, or began anew, move that file away: its pages are asked for again."
+            )
+            raise WarehouseUnusable(message)
+        end = file.tell()
+        while whole and (record := _frame(file)) is not None:
+            end = file.tell()
+            yield record
+        if end < os.fstat(file.fileno()).st_size and not is_last:
+            message = (
+                f"{segment.path} is damaged after {end:,} bytes: look after the disk. Move that file away, and those"
+                " with higher numbers: their pages are asked for again."
+            )
+            raise WarehouseUnusable(message)
+
+
+def _take_in(connection: Connection, segments: Sequence[Segment], session: str, *, last: Segment | None = None) -> None:
+    for segment in segments:
+        some: list[Record] = []
+        for record in _landed(segment, session, is_last=segment == last):
+            some.append(record)
+            if len(some) == _AT_ONCE:
+                load(connection, some)
+                some.clear()
+        load(connection, some)
+        connection.execute(insert(ops_segments).values(session=session, number=segment.number))
+
+
+def _left(warehouse: Path) -> list[Segment]:
+    begin = warehouse.name + _MARK
+    names = (path.name for path in warehouse.parent.iterdir())
+    numbers = [name.removeprefix(begin) for name in names if name.startswith(begin)]
+    return [_segment(warehouse, number) for number in sorted(int(text) for text in numbers if text.isdecimal())]
+
+
+def _segment(warehouse: Path, number: int) -> Segment:
+    return Segment(number, warehouse.with_name(f"{warehouse.name}{_MARK}{number:06}"))
+
+
+def recover(connection: Connection, warehouse: Path) -> None:
+    """Take in what a process landed and died before it was folded; it then waits in the tables. In no transaction.
+
+    Raises WarehouseUnusable when a segment is damaged, or another warehouse's.
+    """
+    warehouse = warehouse.resolve()
+    try:
+        if left := _left(warehouse):
+            with connection.begin():
+                rows = connection.execute(select(ops_segments)).all()
+                session = rows[0].session if rows else ""
+                taken = {row.number for row in rows}
+                waiting = [segment for segment in left if segment.number not in taken]
+                _take_in(connection, waiting, session, last=left[-1])
+            _drop(left)
+        # What is dropped must stay so before it is forgotten that it was taken in.
+        sync(warehouse.parent)
+    except OSError as error:
+        raise explain(warehouse, error) from error
+
+
+def _drop(segments: Sequence[Segment]) -> None:
+    for segment in segments:
+        segment.path.unlink(missing_ok=True)
+
+
+class Segments:
+    """The segments of one session, the writer's; any thread may call.
+
+    Every method raises WarehouseUnusable when the disk fails; what had landed stays.
+    """
+
+    def __init__(self, connection: Connection, warehouse: Path, session: str) -> None:
+        """Begin a session, in an open transaction; what others left must have been recovered."""
+        connection.execute(delete(ops_segments))
+        connection.execute(insert(ops_segments).values(session=session, number=0))
+        # A link and what it points to are one warehouse.
+        self._warehouse = warehouse.resolve()
+        self._session = session
+        self._lock = threading.Lock()
+        self._handle: int | None = None
+        self._segment = _segment(self._warehouse, 0)
+        self._size = 0
+        self._full: list[Segment] = []
+        self._broken: WarehouseError | None = None
+
+    def append(self, records: Sequence[Record]) -> None:
+        """Return once the records are durable, all of them; after an error none is."""
+        with self._lock:
+            if self._broken is not None:
+                raise self._broken
+            data = b"".join(map(_framed, records))
+            try:
+                self._write(data)
+            except OSError as error:
+                failure = explain(self._warehouse, error)
+                self._undo(failure)
+                raise failure from error
+
+    def _write(self, data: bytes) -> None:
+        if self._handle is None:
+            self._segment = _segment(self._warehouse, self._segment.number + 1)
+            self._size = 0
+            self._handle = os.open(
+                self._segment.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_NOFOLLOW, 0o666
+            )
+            data = _LINE.format(self._session).encode() + data
+        write(self._handle, data)
+        os.fsync(self._handle)
+        if not self._size:
+            sync(self._warehouse.parent)
+        self._size += len(data)
+
+    def _undo(self, failure: WarehouseError) -> None:
+        """Take back what was not written whole. If that fails, too, nothing may follow it."""
+        if self._handle is None:
+            return
+        try:
+            os.ftruncate(self._handle, self._size)
+            os.fsync(self._handle)
+            if not self._size:
+                self._close()
+        except OSError:
+            self._broken = failure
+
+    def _close(self) -> None:
+        if self._handle is not None:
+            handle, self._handle = self._handle, None
+            self._full.append(self._segment)
+            os.close(handle)
+
+    def take_in(self, connection: Connection) -> tuple[Segment, ...]:
+        """Append to the tables, in the open transaction, what has landed; return the segments it was in.
+
+        Once that is committed, `drop` them; `put_back` when it is not.
+        """
+        with self._lock:
+            self._close()
+            full, self._full = tuple(self._full), []
+        try:
+            _take_in(connection, full, self._session)
+        except BaseException:
+            self.put_back(full)
+            raise
+        return full
+
+    def put_back(self, segments: Sequence[Segment]) -> None:
+        """Take back that segments were taken in: it was not committed."""
+        with self._lock:
+            self._full = [*segments, *self._full]
+
+    def drop(self, segments: Sequence[Segment]) -> None:
+        """Remove segments whose landings are committed to the tables."""
+        try:
+            _drop(segments)
+        except OSError as error:
+            raise explain(self._warehouse, error) from error
+
+    def close(self) -> None:
+        """Let go of the file at hand; what is in it is recovered when the warehouse is opened again."""
+        with self._lock:
+            self._close()
