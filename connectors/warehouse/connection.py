@@ -30,6 +30,12 @@ _SETTINGS = {
     "threads": "1",
 }
 
+# The oldest form of a file that knows zstd, which keeps long texts in half of the room that DuckDB would choose for them,
+# with less work. A file that is older stays as it is until it is compacted.
+NEW_FILES = {"storage_compatibility_version": "v1.2.0"}
+_OLD_FORM = "v1.0.0+"
+COMPRESS = "SET force_compression = 'zstd'"
+
 _OTHERS = "gramhouse_others"
 
 _SCHEMAS = {str(table.schema) for table in WAREHOUSE.sorted_tables}
@@ -76,7 +82,7 @@ def connect(path: Path) -> Iterator[Connection]:
         message = f"{path} cannot be used: DuckDB would take its name for the schema {name}. Call the file otherwise."
         raise WarehouseUnusable(message)
     url = make_url("duckdb://").set(database=str(path))
-    engine = create_engine(url, poolclass=QueuePool)
+    engine = create_engine(url, poolclass=QueuePool, connect_args={"config": NEW_FILES})
     try:
         with ExitStack() as stack:
             try:
@@ -93,8 +99,10 @@ def connect(path: Path) -> Iterator[Connection]:
 
 def _set(connection: Connection) -> None:
     db = duck(connection)
-    for name, value in _SETTINGS.items():
-        db.execute(f"SET {name} = '{value}'")
+    for name, setting in _SETTINGS.items():
+        db.execute(f"SET {name} = '{setting}'")
+    if value(db, "SELECT tags['storage_version'] FROM duckdb_databases() WHERE NOT internal") != _OLD_FORM:
+        db.execute(COMPRESS)
 
 
 def beside(connection: Connection) -> Connection:
