@@ -151,19 +151,6 @@ class RunContext:
             self.told[scope] = error
             await means.warehouse.land(Landing(hold=ScopeHold(scope, resume_after)))
 
-        @asynccontextmanager
-        async def park() -> AsyncIterator[None]:
-            brake.check()
-            self.counters.waiting += 1
-            try:
-                if slot:
-                    async with means.slots.parked_outside():
-                        yield
-                else:
-                    yield
-            finally:
-                self.counters.waiting -= 1
-
         return await ask(
             send,
             request,
@@ -171,6 +158,19 @@ class RunContext:
             policy=means.policy,
             clock=_BrakedClock(means.clock, brake),
             random=means.random,
-            park=park,
+            park=lambda: self._parked(brake, slot=slot),
             on_wait=remember,
         )
+
+    @asynccontextmanager
+    async def _parked(self, brake: Brake, *, slot: bool) -> AsyncIterator[None]:
+        brake.check()
+        self.counters.waiting += 1
+        try:
+            if slot:
+                async with self.means.slots.parked_outside():
+                    yield
+            else:
+                yield
+        finally:
+            self.counters.waiting -= 1

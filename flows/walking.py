@@ -155,9 +155,11 @@ class PartitionWalk:
                     self.pages += 1
                     self.items += page.items
                     ended = page.next_cursor is None
-                    outcome = None if dated else self._outcome(OutcomeKind.COMPLETE, began, detail=self.note)
+                    outcome = None
+                    if ended and not dated:
+                        outcome = self._outcome(OutcomeKind.COMPLETE, began, detail=self.note)
                     staged = self._staged(response, checkpoint, now)
-                    await self._land(Landing(staged, checkpoint, (outcome,) if ended and outcome else ()))
+                    await self._land(Landing(staged, checkpoint, (outcome,) if outcome else ()))
                     run.counters.pages += 1
                     run.counters.items += page.items
                     if self.on_page is not None and not dated:

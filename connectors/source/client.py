@@ -1,23 +1,25 @@
 """The one door to the network: a request leaves, a page or an ApiError comes back."""
 
 import asyncio
+import math
 import re
 import ssl
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from types import TracebackType
-from typing import Any, Final, Self
-from urllib.parse import quote, urlencode
+from typing import Final, Self
+from urllib.parse import quote
 
 import aiohttp
 import httpx
-from httpx_aiohttp import AiohttpTransport
 from pydantic import SecretStr
 
 from connectors.source.address import check_base_url
 from connectors.source.body import BodyError, BodyTooLarge, BoundedBody
 from connectors.source.endpoints import ApiRequest, Response, read_correlation_id, read_response
 from connectors.source.errors import ApiError, trouble
+from connectors.source.transport import below, page_transport
 from models.clock import Clock
 
 MAX_BODY_BYTES: Final = 64 * 1024 * 1024
@@ -38,6 +40,8 @@ _CODES: tuple[tuple[tuple[type[BaseException], ...], str], ...] = (
     ((httpx.ProtocolError, httpx.DecodingError), "protocol_error"),
     ((Exception,), "connection_failed"),
 )
+
+_NO_BODY = httpx.ByteStream(b"")
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +74,14 @@ class ApiClient:
         max_body_bytes: int = MAX_BODY_BYTES,
         certificates: ssl.SSLContext | None = None,
     ) -> None:
-        self._base_url = check_base_url(base_url)
+        self._base_url = httpx.URL(check_base_url(base_url))
         self._api_key = api_key
-        self._headers = _headers(api_key)
+        self._headers = httpx.Headers({"Host": self._base_url.netloc.decode(), **_headers(api_key)})
         self._repeated = _spellings(api_key)
         self._clock = clock
-        self._transport = transport or _aiohttp_transport(concurrency, certificates)
+        self._transport = transport or page_transport(self._base_url, concurrency, certificates)
         self._timeout = timeout or Timeouts()
+        self._limits = {"connect": self._timeout.connect, "read": self._timeout.read, "write": self._timeout.read}
         self._max_body_bytes = max_body_bytes
 
     async def __aenter__(self) -> Self:
@@ -100,10 +105,10 @@ class ApiClient:
         answer: httpx.Response | None = None
         try:
             # A drip of bytes passes every read timeout; the attempt as a whole ends.
-            async with asyncio.timeout(self._timeout.total):
+            async with asyncio.timeout(self._timeout.total) as patience:
                 answer = await self._transport.handle_async_request(self._outgoing(request))
                 try:
-                    return answer, await self._body(answer)
+                    return answer, await self._body(answer, patience)
                 finally:
                     await answer.aclose()
         except _CAUGHT as error:
@@ -113,31 +118,35 @@ class ApiClient:
             return self._failure(request, error, answer)
 
     def _outgoing(self, request: ApiRequest) -> httpx.Request:
-        query = urlencode(request.params, quote_via=quote, safe="")
-        limits = {"connect": self._timeout.connect, "read": self._timeout.read, "write": self._timeout.read}
-        return httpx.Request(
+        query = "&".join([f"{name}={quote(value, safe='')}" for name, value in request.params])
+        outgoing = httpx.Request(
             "GET",
-            f"{self._base_url}{request.path}?{query}",
+            below(self._base_url, request.path, query),
             headers=self._headers,
-            extensions={"timeout": limits},
+            # Given one, httpx does not look for headers that a body would need.
+            stream=_NO_BODY,
+            extensions={"timeout": self._limits},
         )
+        outgoing.read()
+        return outgoing
 
-    async def _body(self, answer: httpx.Response) -> bytes:
+    async def _body(self, answer: httpx.Response, patience: asyncio.Timeout) -> bytes:
         body = BoundedBody(answer.headers.get("content-encoding", ""), self._max_body_bytes)
         if not isinstance(answer.stream, httpx.AsyncByteStream):
             message = "the transport answers an async request with a blocking stream"
             raise TypeError(message)
-        loop = asyncio.get_running_loop()
+        clock = asyncio.get_running_loop().time
+        end, read = patience.when() or math.inf, self._timeout.read
         # aiohttp forgets its own read timeout when it closes a connection on chunks that are none.
-        async with asyncio.timeout(self._timeout.read) as patience:
-            async for piece in answer.stream:
-                body.add(piece)
-                patience.reschedule(loop.time() + self._timeout.read)
+        patience.reschedule(min(end, clock() + read))
+        async for piece in answer.stream:
+            body.add(piece)
+            patience.reschedule(min(end, clock() + read))
         return body.whole()
 
     def _read(self, request: ApiRequest, answer: httpx.Response, body: bytes) -> Response:
         # What a refusal says is shown and kept, as are some headers of any answer; a proxy may repeat what it refused.
-        headers = {name: self._hide(value) for name, value in answer.headers.items()}
+        headers = _Hidden(answer.headers, self._hide)
         if answer.status_code != 200:
             body = self._repeated.sub(b"***", body)
         return read_response(request, answer.status_code, headers, body, now=self._clock.now())
@@ -156,6 +165,23 @@ class ApiClient:
             status=answer.status_code if answer else None,
             correlation_id=read_correlation_id(answer.headers) if answer else None,
         )
+
+
+class _Hidden(Mapping[str, str]):
+    """An answer's headers without the key: each is searched for it when it is looked at, as most never are."""
+
+    def __init__(self, headers: Mapping[str, str], hide: Callable[[str], str]) -> None:
+        self._headers = headers
+        self._hide = hide
+
+    def __getitem__(self, name: str) -> str:
+        return self._hide(self._headers[name])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._headers)
+
+    def __len__(self) -> int:
+        return len(self._headers)
 
 
 def _code(cause: BaseException, *, begun: bool) -> str:
@@ -187,33 +213,3 @@ def _headers(api_key: SecretStr) -> dict[str, str]:
         "Accept-Encoding": "gzip",
         "User-Agent": f"gramhouse/{release}",
     }
-
-
-class _WaryConnector(aiohttp.TCPConnector):
-    """Keeps connections, but none on which something was said that nobody had asked for.
-
-    aiohttp would take it for the next answer: a page of something else, or a refusal that is none of ours.
-    """
-
-    async def _get(self, key: Any, traces: Any) -> Any:  # noqa: ANN401 - aiohttp's own types, which it does not publish
-        kept = self._conns.get(key, ())
-        for entry in [entry for entry in kept if entry[0].should_close]:
-            self._conns[key].remove(entry)
-            entry[0].close()
-        return await super()._get(key, traces)
-
-
-def _aiohttp_transport(concurrency: int, certificates: ssl.SSLContext | None) -> AiohttpTransport:
-    certificates = certificates or httpx.create_ssl_context(trust_env=False)
-
-    def session() -> aiohttp.ClientSession:
-        made = aiohttp.ClientSession(
-            connector=_WaryConnector(limit=concurrency, ssl=certificates),
-            cookie_jar=aiohttp.DummyCookieJar(),
-            trust_env=False,
-        )
-        # It would ask again by itself when a connection breaks: at once, and unseen by whoever counts the tries.
-        made._retry_connection = False  # noqa: SLF001 - there is no setting for it
-        return made
-
-    return AiohttpTransport(verify=certificates, trust_env=False, client=session)

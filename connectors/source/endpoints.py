@@ -27,6 +27,7 @@ ACCOUNTS: Final = "accounts.list"
 MEDIA: Final = "accounts.media.list"
 MAX_LIMIT: Final = 50
 
+_PATH = re.compile(r"/[A-Za-z0-9._~%/-]*")
 _CORRELATION_ID = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}")
 # A date has a comma of its own, before its day.
 _BETWEEN_WAITS = re.compile(r",(?!\s*[0-9]{1,2}[ -][A-Za-z]{3})")
@@ -46,9 +47,9 @@ class ApiRequest:
     scope: str
 
     def __post_init__(self) -> None:
-        # Without the slash a path could lengthen the host it is appended to.
-        if not self.path.startswith("/"):
-            message = "a path begins with a slash"
+        # Without the slash a path could lengthen the host it is appended to; and it is sent as it stands.
+        if not _PATH.fullmatch(self.path):
+            message = "a path begins with a slash, and what no path may hold is percent-encoded"
             raise ValueError(message)
 
 

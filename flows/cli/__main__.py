@@ -2,12 +2,19 @@
 
 import sys
 
+from flows.cli.importing import importing
+
+# DuckDB imports pandas, where it is installed, to see whether a value is one of its: a second nobody needs.
+# httpx imports a command line of its own, with whatever draws it, and does without where there is none.
+_LEFT_OUT = ("pandas", "httpx._main")
+
 
 def run() -> None:
     """Run what was typed, and exit with its code."""
-    # DuckDB imports pandas, where it is installed, to see whether a value is one of its: a second nobody needs.
-    sys.modules.setdefault("pandas", None)  # type: ignore[arg-type]
-    from flows.cli.app import main
+    for name in _LEFT_OUT:
+        sys.modules.setdefault(name, None)  # type: ignore[arg-type]
+    with importing():
+        from flows.cli.app import main
 
     main()
 

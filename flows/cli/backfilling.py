@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from flows.cli.importing import importing
 from flows.cli.listing import plain_table
 from flows.cli.options import (
     AsJson,
@@ -102,11 +103,12 @@ def backfill(
     }
     surfaces = to_surfaces(surface)
     settings = load(**chosen, base_url=base_url)
-    from flows.choosing import chosen_now
-    from flows.cli.running import carry_out, speak_up
-    from flows.means import order
-    from flows.options import BackfillOptions, asked
-    from flows.pipeline import NothingChosen
+    with importing():
+        from flows.choosing import chosen_now
+        from flows.cli.running import carry_out, speak_up
+        from flows.means import order
+        from flows.options import BackfillOptions, asked
+        from flows.pipeline import NothingChosen
 
     options = asked(
         BackfillOptions,

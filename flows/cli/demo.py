@@ -11,7 +11,6 @@ from typing import Annotated
 import typer
 from rich.console import Group
 from rich.panel import Panel
-from rich.syntax import Syntax
 from rich.table import Table
 
 from connectors.warehouse.errors import SnapshotMissing
@@ -103,6 +102,8 @@ def _servers(folder: Path, night: int, first: datetime) -> Iterator[dict[str, st
 
 
 def _first_look(snapshot: Snapshot) -> None:
+    from rich.syntax import Syntax
+
     accounts, posts, stories, gone, runs = snapshot.ask(_TOTALS).rows[0]
     told = f"{count(accounts, 'account')}, {count(posts, 'post')}, {count(stories, 'story', 'stories')}"
     kept = f", and {count(gone, 'item')} that are gone but kept" if gone else ""

@@ -2,6 +2,7 @@
 
 import typer
 
+from flows.cli.importing import importing
 from flows.cli.options import (
     AsJson,
     BaseUrl,
@@ -52,9 +53,10 @@ def sync(
         "busy_wait": busy_wait,
     }
     settings = load(**chosen, base_url=base_url)
-    from flows.cli.running import carry_out, speak_up
-    from flows.means import order
-    from flows.options import SyncOptions, asked, in_order
+    with importing():
+        from flows.cli.running import carry_out, speak_up
+        from flows.means import order
+        from flows.options import SyncOptions, asked, in_order
 
     if verbose:
         speak_up()

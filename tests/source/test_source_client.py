@@ -443,3 +443,31 @@ def test_an_uninstalled_checkout_still_names_itself(monkeypatch: pytest.MonkeyPa
 
     asyncio.run(once(REQUEST))
     assert requests[0].headers["user-agent"] == "gramhouse/unreleased"
+
+
+async def test_a_transport_is_handed_a_whole_request() -> None:
+    requests: list[httpx.Request] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        requests.append(request)
+        return httpx.Response(200, content=PAGE)
+
+    within = Timeouts(connect=1, read=2, total=3)
+    transport = httpx.MockTransport(answer)
+    async with ApiClient(
+        "https://Api.example:443/pre/", SecretStr(KEY), clock=Clock(), transport=transport, timeout=within
+    ) as client:
+        await client.send(REQUEST)
+    (request,) = requests
+    assert request.url == httpx.URL("https://api.example/pre/api/v1/accounts/an-id/media?surface=posts&limit=50")
+    assert (request.method, request.headers["host"], request.content) == ("GET", "api.example", b"")
+    assert request.extensions["timeout"] == {"connect": 1, "read": 2, "write": 2}
+
+
+async def test_no_piece_of_a_body_outlives_the_attempt() -> None:
+    # Each piece comes in time, and would postpone the end by as much again.
+    pieces = [http()[:-40], *[b" "] * 39]
+    began = asyncio.get_running_loop().time()
+    error = await failing(saying(*pieces, pause=0.05), Timeouts(connect=1, read=0.4, total=0.5))
+    assert error.code == "timeout"
+    assert asyncio.get_running_loop().time() - began < 0.8

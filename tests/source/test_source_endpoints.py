@@ -79,6 +79,12 @@ def test_a_path_cannot_lengthen_the_host() -> None:
         ApiRequest(ACCOUNTS, "@elsewhere.example/", (), "account_catalog")
 
 
+@pytest.mark.parametrize("path", ["/a b", "/a\r\nHost: elsewhere.example", "/a?b", "/a#b", "/é", "/a\n"])
+def test_a_path_is_sent_as_it_stands_and_so_must_be_encoded(path: str) -> None:
+    with pytest.raises(ValueError, match="percent-encoded"):
+        ApiRequest(ACCOUNTS, path, (), "account_catalog")
+
+
 def test_answers_become_pages_of_their_operation() -> None:
     body = b'{"items":[],"next_cursor":"on"}'
     accounts = read_response(CATALOGUE, 200, {"x-correlation-id": TRACE}, body, now=NOW)
