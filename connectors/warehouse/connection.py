@@ -22,7 +22,7 @@ from models.tables import WAREHOUSE
 # The default of 16 MB stalls a commit for most of a second, every 25,000 rows or so; a run checkpoints at its end.
 _SETTINGS = {
     "TimeZone": "UTC",
-    "memory_limit": "512MB",
+    "memory_limit": "256MB",
     # DuckDB would draw it on standard output, into the midst of a report for programs.
     "enable_progress_bar": "false",
     "wal_autocheckpoint": "1GB",
@@ -126,6 +126,12 @@ def on_all_cores(db: DuckDBPyConnection) -> Iterator[None]:
         yield
     finally:
         db.execute("SET threads = 1")
+
+
+def give_back(db: DuckDBPyConnection) -> None:
+    """Give the machine what memory DuckDB no longer uses: it does so when a thread of its own ends, and it has none."""
+    db.execute("SET threads = 2")
+    db.execute("SET threads = 1")
 
 
 def duck(connection: Connection) -> DuckDBPyConnection:

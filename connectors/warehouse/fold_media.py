@@ -86,8 +86,8 @@ WITH repeated AS (
     GROUP BY item HAVING count(*) > 1
 )
 SELECT
-    r.seq, r.position, r.place, r.account_id, r.surface, r.media_id, r.received_at, r.payload, r.payload_hash,
-    {digest(stable_text(mapping))} AS digest, s.digest AS stored_digest, x.item IS NOT NULL AS again
+    r.place, r.account_id, r.surface, r.media_id, {digest(stable_text(mapping))} AS digest,
+    s.digest AS stored_digest, x.item IS NOT NULL AS again
 FROM media_records AS r
 LEFT JOIN media_stored AS s USING (account_id, surface, media_id)
 LEFT JOIN repeated AS x ON x.item = hash(r.account_id, r.surface, r.media_id)
@@ -100,9 +100,9 @@ WHERE r.media_id IS NOT NULL AND (again OR s.payload_hash IS DISTINCT FROM r.pay
 # item's digest to choose the suspects by it.
 _NEWS = """
 CREATE OR REPLACE TEMP TABLE media_news AS
-SELECT * EXCLUDE (stored_digest, again) FROM media_suspects WHERE NOT again AND digest IS DISTINCT FROM stored_digest
+SELECT place, digest FROM media_suspects WHERE NOT again AND digest IS DISTINCT FROM stored_digest
 UNION ALL
-SELECT * EXCLUDE (stored_digest, again, before)
+SELECT place, digest
 FROM (
     SELECT
         *, coalesce(
@@ -113,13 +113,16 @@ FROM (
 WHERE digest IS DISTINCT FROM before
 """
 
+# Payloads stand in one table only: what is dropped in a transaction stays in memory until it ends.
+_NEW_PAYLOADS = "SELECT payload, received_at, seq, position FROM media_records SEMI JOIN media_news USING (place)"
+
 # Beside the columns of `media` stand the fold's own, with names that no discovered field is given.
 _READ = """
 CREATE OR REPLACE TEMP TABLE media_read AS
 SELECT
     seq AS _seq, place AS _place, received_at AS _received_at, {counts} AS _counts, account_id, surface, media_id,
     payload, digest, payload_hash{columns}
-FROM (SELECT *, {lookup} FROM media_news)
+FROM (SELECT *, {lookup} FROM media_records JOIN media_news USING (place))
 """
 
 _SIGHTINGS = """
@@ -212,12 +215,11 @@ class MediaFold:
         run = db.execute
         for statement in (records_sql(self._mapping), _STORED, suspects_sql(self._mapping), _NEWS, _SIGHTINGS):
             run(statement)
-        run("DROP TABLE temp.media_suspects")
         known = read_registry(self._connection)
         registry = known
         if value(db, "SELECT EXISTS (FROM media_news)"):
             own = own_names(self._mapping)
-            registry = discover(self._connection, "SELECT * FROM media_news", self._mapping, known, own)
+            registry = discover(self._connection, _NEW_PAYLOADS, self._mapping, known, own)
         self._sheets = sheets(self._mapping, registry)
         if registry != known:
             alter(self._connection, self._sheets, known, registry)
@@ -229,8 +231,6 @@ class MediaFold:
         columns = sheet_select(media, found)
         counts = counts_read(media.metrics, found)
         run(_READ.format(counts=counts, columns=columns, lookup=found.lookup()))
-        # It held every payload a second time.
-        run("DROP TABLE temp.media_news")
 
     def fold_slice(self, *, is_first: bool) -> dict[str, int]:
         """Fold the pages of the slice; return how many items were added, changed and returned."""

@@ -29,7 +29,7 @@ _FRAME = struct.Struct("<IQ5I")
 _UNSUMMED = 4
 
 # As many landings as are handed to DuckDB at once: enough that planning costs nothing, little enough to hold.
-_AT_ONCE = 512
+_AT_ONCE = 128
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
 from connectors.warehouse.archive import enroll, keep
-from connectors.warehouse.connection import beside, duck, explain, writer
+from connectors.warehouse.connection import beside, duck, explain, give_back, writer
 from connectors.warehouse.errors import WarehouseUnusable
 from connectors.warehouse.fold import FoldCounts, fold
 from connectors.warehouse.landing import last_seq, numbered
@@ -41,11 +41,12 @@ _BATCH = 256
 _FOLD_BYTES = 16 * 1024 * 1024
 
 # As much as DuckDB's log may hold (bytes): what is only there, it keeps in memory besides.
-_LOG_BYTES = 192 * 1024 * 1024
+_LOG_BYTES = 96 * 1024 * 1024
 
 
 def _checkpoint(connection: Connection) -> None:
     duck(connection).execute("CHECKPOINT")
+    give_back(duck(connection))
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +159,9 @@ class Warehouse:
             keep(connection, self._archive)
             return last, fold(connection)
 
-        return self._having_landed(connection, work)
+        folded = self._having_landed(connection, work)
+        give_back(duck(connection))
+        return folded
 
     def _having_landed(self, connection: Connection, work: Callable[[Connection], T]) -> T:
         """Do work in one transaction with the taking in of what has landed."""
