@@ -1,5 +1,7 @@
 """The snapshot: written beside the old one and renamed into its place, so no reader ever waits."""
 
+import logging
+import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
@@ -9,11 +11,14 @@ import duckdb
 from duckdb import DuckDBPyConnection
 from sqlalchemy import Connection
 
-from connectors.warehouse.connection import duck, explain, on_all_cores, value
+from connectors.warehouse.connection import duck, explain, first_line, on_all_cores, value
 from connectors.warehouse.contents import SnapshotTable, snapshot_tables
 from connectors.warehouse.draft import DRAFT, attached, dress, fill, make_tables, sign
 from connectors.warehouse.durable import sync
 from connectors.warehouse.errors import WarehouseUnusable
+from connectors.warehouse.renewal import MustBeWhole, renew
+
+_log = logging.getLogger(__name__)
 
 
 # What a run may have, and what is enough to publish: DuckDB spills sooner, which costs a twentieth of the time. But
@@ -38,6 +43,27 @@ def _clear(draft: Path) -> None:
         left_over.unlink(missing_ok=True)
 
 
+def _renewed(
+    db: DuckDBPyConnection, tables: Sequence[SnapshotTable], snapshot: Path, draft: Path, version: str
+) -> bool:
+    """Say whether the draft could be made of the last snapshot; when not, there is none."""
+    # Whatever else lies in its place is not read: it may be a pipe, or another's file behind a link.
+    if snapshot.is_symlink() or not snapshot.is_file():
+        return False
+    shutil.copyfile(snapshot, draft)
+    try:
+        with attached(db, draft):
+            renew(db, tables, version)
+    except MustBeWhole as reason:
+        _log.info("The snapshot is written whole: %s", reason)
+    except duckdb.Error as error:
+        _log.warning("The last snapshot is no use any more, and is written whole: %s", first_line(error))
+    else:
+        return True
+    _clear(draft)
+    return False
+
+
 def _write(db: DuckDBPyConnection, tables: Sequence[SnapshotTable], draft: Path) -> None:
     with attached(db, draft):
         make_tables(db, DRAFT, tables)
@@ -49,9 +75,9 @@ def _write(db: DuckDBPyConnection, tables: Sequence[SnapshotTable], draft: Path)
 def publish(connection: Connection, snapshot: Path, *, at: datetime, version: str) -> int:
     """Write a new snapshot of what is folded and put it in the old one's place; return its size in bytes.
 
-    Whoever has the old one open keeps it until they open the file again. The connection must be in no
-    transaction. Raises WarehouseUnusable when the folder cannot be written or the disk is full; the old
-    snapshot stays as it was.
+    Where the old one differs little it is copied and the copy brought up to date; what it shows is the same. Whoever
+    has the old one open keeps it until they open the file again. The connection must be in no transaction. Raises
+    WarehouseUnusable when the folder cannot be written or the disk is full; the old snapshot stays as it was.
     """
     draft = snapshot.with_name(f".{snapshot.name}.next")
     try:
@@ -62,7 +88,8 @@ def publish(connection: Connection, snapshot: Path, *, at: datetime, version: st
         db = duck(connection)
         # In no transaction: nobody writes meanwhile, and until it is renamed nobody reads it.
         with on_all_cores(db), _in_little_memory(db):
-            _write(db, tables, draft)
+            if not _renewed(db, tables, snapshot, draft, version):
+                _write(db, tables, draft)
             with attached(db, draft):
                 sign(db, at=at, version=version)
         sync(draft)
