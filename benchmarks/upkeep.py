@@ -19,12 +19,13 @@ _NOWHERE = "http://127.0.0.1:9"
 def figures(samples: Samples) -> dict[str, float]:
     """Return the ratios; no IO."""
     found = {}
-    for name in ("publish", "rebuild", "compact"):
+    for name in ("publish", "publish again", "rebuild", "compact"):
         if name in samples:
             other = "copy of the warehouse" if name == "compact" else "copy of the snapshot"
-            found[f"{name}_over_copy"] = ratio(samples, name, other)
-            found[f"{name}_seconds"] = middle(samples[name]).wall
-            found[f"{name}_peak_mb"] = peak(samples[name])
+            short = name.replace(" ", "_")
+            found[f"{short}_over_copy"] = ratio(samples, name, other)
+            found[f"{short}_seconds"] = middle(samples[name]).wall
+            found[f"{short}_peak_mb"] = peak(samples[name])
     return found
 
 
@@ -48,9 +49,15 @@ def main() -> None:
         def do(*words: str) -> Callable[[int], Sample]:
             return lambda _: carry_out(gramhouse(_NOWHERE, home, chosen.in_flight, *words))
 
+        def publish_whole(turn: int) -> Sample:
+            home.snapshot.unlink()
+            return do("publish")(turn)
+
         entrants: dict[str, Callable[[int], Sample]] = {
             "copy of the snapshot": lambda _: copy_of(home.snapshot, folder),
-            "publish": do("publish"),
+            "publish": publish_whole,
+            # Made of the last one, of which nothing has changed since.
+            "publish again": do("publish"),
             "copy of the warehouse": lambda _: copy_of(home.warehouse, folder),
             "rebuild": do("rebuild"),
             "compact": do("compact"),

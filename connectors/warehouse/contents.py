@@ -19,18 +19,33 @@ SELECT
     account_id, ig_username, public_id, status,
     CASE WHEN status = 'token_expired' THEN status_since END AS token_expired_since,
     first_seen_at, last_seen_at, removed_at
-FROM core.accounts ORDER BY account_id
+FROM core.accounts
 """,
-    "account_status_history": """
-SELECT account_id, status, valid_from, valid_to FROM core.account_status_history ORDER BY account_id, valid_from
-""",
-    "media_superseded": "FROM core.media_superseded ORDER BY account_id, surface, media_id, valid_from, valid_to",
-    "media_metrics": "FROM core.media_metrics ORDER BY account_id, surface, media_id, metric, observed_at, value",
-    "quarantine": "FROM core.quarantine ORDER BY seen_at",
-    "runs": "SELECT * EXCLUDE (published_at) FROM core.runs ORDER BY started_at",
-    "run_outcomes": "FROM core.run_outcomes ORDER BY started_at",
-    "walks": "SELECT resource, account_id, surface, complete_at FROM core.walks ORDER BY account_id, surface",
+    "account_status_history": "SELECT account_id, status, valid_from, valid_to FROM core.account_status_history",
+    "media_superseded": "FROM core.media_superseded",
+    "media_metrics": "FROM core.media_metrics",
+    "quarantine": "FROM core.quarantine",
+    "runs": "SELECT * EXCLUDE (published_at) FROM core.runs",
+    "run_outcomes": "FROM core.run_outcomes",
+    "walks": "SELECT resource, account_id, surface, complete_at FROM core.walks",
 }
+
+_ORDERS: Mapping[str, str] = {
+    "accounts": "account_id",
+    "account_status_history": "account_id, valid_from",
+    "media": "account_id, surface, published_at DESC, media_id",
+    "media_superseded": "account_id, surface, media_id, valid_from, valid_to",
+    "media_metrics": "account_id, surface, media_id, metric, observed_at, value",
+    "quarantine": "seen_at",
+    "runs": "started_at",
+    "run_outcomes": "started_at",
+    "walks": "account_id, surface",
+}
+
+_GROW_BY: Mapping[str, str] = {"media_superseded": "valid_to", "media_metrics": "observed_at"}
+
+_ITEM = ("account_id", "surface", "media_id")
+_CHILD = (*_ITEM, "position")
 
 # What is still there was seen by the last complete walk, unless its absence awaits confirmation.
 _MEDIA = """
@@ -45,7 +60,6 @@ LEFT JOIN core.accounts AS a USING (account_id)
 LEFT JOIN core.walks AS w ON w.resource = 'media' AND w.account_id = m.account_id AND w.surface = m.surface
 LEFT JOIN ops.missing AS p
     ON p.account_id = m.account_id AND p.surface = m.surface AND p.media_id = m.media_id
-ORDER BY m.account_id, m.surface, m.published_at DESC, m.media_id
 """
 
 
@@ -61,12 +75,25 @@ class SnapshotColumn:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotTable:
-    """A table of the snapshot; `select` fills it from the warehouse, or from tables before it in the snapshot."""
+    """A table of the snapshot; `select` fills it from the warehouse, or from tables before it in the snapshot.
+
+    `order` names what its rows are sorted by. From one snapshot to the next most rows of a table with a `key` stay as
+    they were, but for the column `moving`; one that `grows_by` an instant is given rows of later instants, and keeps
+    the others; any other table is small.
+    """
 
     name: str
     comment: str
     columns: tuple[SnapshotColumn, ...]
     select: str | None
+    order: str | None = None
+    key: tuple[str, ...] = ()
+    moving: str | None = None
+    grows_by: str | None = None
+
+    def sorted(self, rows: str) -> str:
+        """Return a query for rows like this table's, with its order."""
+        return f"{rows} ORDER BY {self.order}" if self.order else rows
 
 
 def _declared(table: Table, dialect: object) -> Iterator[SnapshotColumn]:
@@ -90,8 +117,8 @@ def _extra(sheet: Sheet, declared: Sequence[SnapshotColumn]) -> Iterator[Snapsho
 
 def _children(sheet: Sheet, declared: Sequence[SnapshotColumn], comment: str) -> SnapshotTable:
     columns = (*declared, *_extra(sheet, declared))
-    select = f"FROM core.{quoted(sheet.table)} ORDER BY account_id, surface, media_id, position"
-    return SnapshotTable(sheet.table, comment, columns, select)
+    select = f"FROM core.{quoted(sheet.table)}"
+    return SnapshotTable(sheet.table, comment, columns, select, ", ".join(_CHILD), key=_CHILD)
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,8 +184,18 @@ def snapshot_tables(connection: Connection, home: str) -> tuple[SnapshotTable, .
         if sheet is not None and table.name != MEDIA:
             tables.append(_children(sheet, declared, comment))
         else:
-            extra = tuple(_extra(sheet, declared)) if sheet is not None else ()
-            tables.append(SnapshotTable(table.name, comment, (*declared, *extra), selects.get(table.name)))
+            tables.append(
+                SnapshotTable(
+                    table.name,
+                    comment,
+                    (*declared, *(_extra(sheet, declared) if sheet is not None else ())),
+                    selects.get(table.name),
+                    _ORDERS.get(table.name),
+                    key=_ITEM if table.name == MEDIA else (),
+                    moving="last_seen_at" if table.name == MEDIA else None,
+                    grows_by=_GROW_BY.get(table.name),
+                )
+            )
     key = tuple(_declared(WAREHOUSE.tables["core.media_children"], connection.dialect))[:4]
     for sheet in by_name.values():
         comment = f"Discovered: the objects in the list that items carry at {', '.join(sheet.lists)}, one row each."

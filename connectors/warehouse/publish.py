@@ -1,6 +1,9 @@
-"""The snapshot: written whole beside the old one and renamed into its place, so no reader ever waits."""
+"""The snapshot: written beside the old one and renamed into its place, so no reader ever waits."""
 
-from collections.abc import Sequence
+import logging
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
 
@@ -8,76 +11,87 @@ import duckdb
 from duckdb import DuckDBPyConnection
 from sqlalchemy import Connection
 
-from connectors.warehouse.connection import duck, explain, on_all_cores, value
+from connectors.warehouse.connection import duck, explain, first_line, on_all_cores, value
 from connectors.warehouse.contents import SnapshotTable, snapshot_tables
+from connectors.warehouse.draft import DRAFT, attached, dress, fill, make_tables, sign
 from connectors.warehouse.durable import sync
 from connectors.warehouse.errors import WarehouseUnusable
-from connectors.warehouse.quoting import literal, quoted
-from models.views import views
+from connectors.warehouse.renewal import MustBeWhole, renew
 
-_NEXT = "next_snapshot"
-_MANY_ROWS = 50_000
+_log = logging.getLogger(__name__)
 
 
-def _fill(db: DuckDBPyConnection, tables: Sequence[SnapshotTable], *, at: datetime, version: str) -> None:
-    for table in tables:
-        name = f"{_NEXT}.main.{quoted(table.name)}"
-        columns = ", ".join(
-            f"{quoted(column.name)} {column.type}{'' if column.nullable else ' NOT NULL'}" for column in table.columns
-        )
-        db.execute(f"CREATE TABLE {name} ({columns})")
-        db.execute(f"COMMENT ON TABLE {name} IS {literal(table.comment)}")
-        for column in table.columns:
-            db.execute(f"COMMENT ON COLUMN {name}.{quoted(column.name)} IS {literal(column.comment)}")
-        if table.select is not None:
-            ((rows,),) = db.execute(f"INSERT INTO {name} BY NAME {table.select}").fetchall()
-            if rows >= _MANY_ROWS:
-                # Into the file with them, before the next table: until then they are in memory.
-                db.execute(f"CHECKPOINT {_NEXT}")
-    db.execute(f"INSERT INTO {_NEXT}.main.published VALUES (?, ?)", (at, version))  # noqa: S608
+# What a run may have, and what is enough to publish: DuckDB spills sooner, which costs a twentieth of the time. But
+# every core has rows of its own in hand.
+_A_RUNS_MB = 512
+_LEAST_MB = 256
+_A_CORES_MB = 128
 
 
-def _make_views(db: DuckDBPyConnection) -> None:
-    # A view's query names no database, so it must be made while the snapshot is the database in use.
-    db.execute(f"USE {_NEXT}")
-    for view in views():
-        db.execute(f"CREATE VIEW {view.name} AS {view.select}")
-        db.execute(f"COMMENT ON VIEW {view.name} IS {literal(view.comment)}")
-        for column, comment in view.columns.items():
-            db.execute(f"COMMENT ON COLUMN {view.name}.{column} IS {literal(comment)}")
-
-
-def _write(db: DuckDBPyConnection, tables: Sequence[SnapshotTable], draft: Path, *, at: datetime, version: str) -> None:
-    home = value(db, "SELECT current_database()")
-    # A draft is whole or it is nothing: a log of how it came about would only be written to be thrown away.
-    db.execute(f"ATTACH {literal(str(draft))} AS {_NEXT} (RECOVERY_MODE 'NO_WAL_WRITES')")
+@contextmanager
+def _in_little_memory(db: DuckDBPyConnection) -> Iterator[None]:
+    cores = int(value(db, "SELECT current_setting('threads')"))
+    db.execute(f"SET memory_limit = '{min(_A_RUNS_MB, max(_LEAST_MB, _A_CORES_MB * cores))}MB'")
     try:
-        # In no transaction: nobody writes meanwhile, and until it is renamed nobody reads it.
-        _fill(db, tables, at=at, version=version)
-        _make_views(db)
-        db.execute(f"CHECKPOINT {_NEXT}")
+        yield
     finally:
-        db.execute("USE " + '"' + home.replace('"', '""') + '"')
-        db.execute(f"DETACH {_NEXT}")
+        db.execute(f"SET memory_limit = '{_A_RUNS_MB}MB'")
+
+
+def _clear(draft: Path) -> None:
+    for left_over in (draft, draft.with_name(draft.name + ".wal")):
+        left_over.unlink(missing_ok=True)
+
+
+def _renewed(
+    db: DuckDBPyConnection, tables: Sequence[SnapshotTable], snapshot: Path, draft: Path, version: str
+) -> bool:
+    """Say whether the draft could be made of the last snapshot; when not, there is none."""
+    # Whatever else lies in its place is not read: it may be a pipe, or another's file behind a link.
+    if snapshot.is_symlink() or not snapshot.is_file():
+        return False
+    shutil.copyfile(snapshot, draft)
+    try:
+        with attached(db, draft):
+            renew(db, tables, version)
+    except MustBeWhole as reason:
+        _log.info("The snapshot is written whole: %s", reason)
+    except duckdb.Error as error:
+        _log.warning("The last snapshot is no use any more, and is written whole: %s", first_line(error))
+    else:
+        return True
+    _clear(draft)
+    return False
+
+
+def _write(db: DuckDBPyConnection, tables: Sequence[SnapshotTable], draft: Path) -> None:
+    with attached(db, draft):
+        make_tables(db, DRAFT, tables)
+        dress(db, tables)
+        for table in tables:
+            fill(db, table)
 
 
 def publish(connection: Connection, snapshot: Path, *, at: datetime, version: str) -> int:
     """Write a new snapshot of what is folded and put it in the old one's place; return its size in bytes.
 
-    Whoever has the old one open keeps it until they open the file again. The connection must be in no
-    transaction. Raises WarehouseUnusable when the folder cannot be written or the disk is full; the old
-    snapshot stays as it was.
+    Where the old one differs little it is copied and the copy brought up to date; what it shows is the same. Whoever
+    has the old one open keeps it until they open the file again. The connection must be in no transaction. Raises
+    WarehouseUnusable when the folder cannot be written or the disk is full; the old snapshot stays as it was.
     """
     draft = snapshot.with_name(f".{snapshot.name}.next")
     try:
         snapshot.parent.mkdir(parents=True, exist_ok=True)
-        for left_over in (draft, draft.with_name(draft.name + ".wal")):
-            left_over.unlink(missing_ok=True)
+        _clear(draft)
         with connection.begin():
-            tables = snapshot_tables(connection, f"{_NEXT}.main")
+            tables = snapshot_tables(connection, f"{DRAFT}.main")
         db = duck(connection)
-        with on_all_cores(db):
-            _write(db, tables, draft, at=at, version=version)
+        # In no transaction: nobody writes meanwhile, and until it is renamed nobody reads it.
+        with on_all_cores(db), _in_little_memory(db):
+            if not _renewed(db, tables, snapshot, draft, version):
+                _write(db, tables, draft)
+            with attached(db, draft):
+                sign(db, at=at, version=version)
         sync(draft)
         size = draft.stat().st_size
         draft.replace(snapshot)

@@ -318,3 +318,18 @@ def test_the_published_file_is_not_written_again(kept: House, snapshot: Path) ->
     assert kept.rows(attached) == [("warehouse",)]
     with duckdb.connect(str(snapshot), read_only=True) as reader:
         assert reader.execute("SELECT count(*) FROM published").fetchall() == [(1,)]
+
+
+def test_long_texts_are_packed_and_duckdb_reads_the_file_since_1_2(kept: House, snapshot: Path) -> None:
+    kept.walk(POSTS, "p", 0, [{"id": str(n), "permalink": f"https://example/{n}"} for n in range(3000)])
+    put(kept, snapshot)
+    packed = "SELECT DISTINCT column_name FROM pragma_storage_info('media') WHERE compression = 'ZSTD' ORDER BY ALL"
+    assert {"payload", "permalink"} <= {name for (name,) in ask(snapshot, packed)}
+    assert ask(snapshot, "SELECT tags['storage_version'] FROM duckdb_databases() WHERE NOT internal") == [("v1.2.0+",)]
+
+
+def test_the_writer_has_its_memory_back_afterwards(kept: House, snapshot: Path) -> None:
+    asked = "SELECT current_setting('memory_limit'), current_setting('threads')"
+    before = kept.rows(asked)
+    put(kept, snapshot)
+    assert kept.rows(asked) == before

@@ -1,0 +1,94 @@
+"""A snapshot's draft: its tables, columns, comments and views, and how they are filled."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+
+from duckdb import DuckDBPyConnection
+
+from connectors.warehouse.connection import value
+from connectors.warehouse.contents import SnapshotColumn, SnapshotTable
+from connectors.warehouse.quoting import literal, quoted
+from models.views import views
+
+DRAFT = "next_snapshot"
+
+# Every DuckDB since 1.2 reads it. DuckDB's own choice is older, and knows no zstd.
+_STORAGE = "v1.2.0"
+
+# Long texts, no two alike. Left to itself DuckDB tries dictionaries and FSST on them, at twice the CPU, and writes
+# more.
+_PACKED = {"payload", "permalink", "media_url"}
+
+_MANY_ROWS = 50_000
+
+
+@contextmanager
+def attached(db: DuckDBPyConnection, draft: Path) -> Iterator[None]:
+    """Have the draft's file attached under the name DRAFT; what was done is in the file when the block ends well."""
+    # A draft is whole or it is nothing: a log of how it came about would only be written to be thrown away.
+    db.execute(f"ATTACH {literal(str(draft))} AS {DRAFT} (RECOVERY_MODE 'NO_WAL_WRITES', STORAGE_VERSION '{_STORAGE}')")
+    try:
+        yield
+        db.execute(f"CHECKPOINT {DRAFT}")
+    finally:
+        db.execute(f"DETACH {DRAFT}")
+
+
+def name_of(table: SnapshotTable) -> str:
+    """Return a table's name in the draft, quoted."""
+    return f"{DRAFT}.main.{quoted(table.name)}"
+
+
+def _declaration(column: SnapshotColumn) -> str:
+    packed = " USING COMPRESSION zstd" if column.name in _PACKED else ""
+    return f"{quoted(column.name)} {column.type}{packed}{'' if column.nullable else ' NOT NULL'}"
+
+
+def _make_views(db: DuckDBPyConnection) -> None:
+    # A view's query names no database, so it must be made while the snapshot is the database in use.
+    home = value(db, "SELECT current_database()")
+    db.execute(f"USE {DRAFT}")
+    try:
+        for view in views():
+            db.execute(f"CREATE OR REPLACE VIEW {view.name} AS {view.select}")
+            db.execute(f"COMMENT ON VIEW {view.name} IS {literal(view.comment)}")
+            for column, comment in view.columns.items():
+                db.execute(f"COMMENT ON COLUMN {view.name}.{column} IS {literal(comment)}")
+    finally:
+        db.execute(f"USE {quoted(home)}")
+
+
+def make_tables(db: DuckDBPyConnection, database: str, tables: Sequence[SnapshotTable]) -> None:
+    """Make a snapshot's tables, without a row, in an attached database that has none."""
+    for table in tables:
+        columns = ", ".join(map(_declaration, table.columns))
+        db.execute(f"CREATE TABLE {database}.main.{quoted(table.name)} ({columns})")
+
+
+def dress(db: DuckDBPyConnection, tables: Sequence[SnapshotTable]) -> None:
+    """Give the draft's tables their comments, and make its views: whatever it had of either goes."""
+    for table in tables:
+        db.execute(f"COMMENT ON TABLE {name_of(table)} IS {literal(table.comment)}")
+        for column in table.columns:
+            db.execute(f"COMMENT ON COLUMN {name_of(table)}.{quoted(column.name)} IS {literal(column.comment)}")
+    _make_views(db)
+
+
+def fill(db: DuckDBPyConnection, table: SnapshotTable) -> None:
+    """Write all rows of a table into the draft's, which has none, in their order."""
+    if table.select is None:
+        return
+    ((rows,),) = db.execute(f"INSERT INTO {name_of(table)} BY NAME {table.sorted(table.select)}").fetchall()
+    if rows >= _MANY_ROWS:
+        # Into the file with them, before the next table: until then they are in memory.
+        db.execute(f"CHECKPOINT {DRAFT}")
+
+
+def sign(db: DuckDBPyConnection, *, at: datetime, version: str) -> None:
+    """Say in the draft when it was made, and by which gramhouse."""
+    db.execute(f"DELETE FROM {DRAFT}.main.published")  # noqa: S608
+    # No parameters: for the first that it is given in a process, DuckDB imports numpy, which takes longer than this.
+    row = f"(TIMESTAMPTZ {literal(at.isoformat())}, {literal(version)})"
+    db.execute(f"INSERT INTO {DRAFT}.main.published VALUES {row}")  # noqa: S608
