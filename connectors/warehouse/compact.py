@@ -9,7 +9,7 @@ from pathlib import Path
 import duckdb
 from duckdb import DuckDBPyConnection
 
-from connectors.warehouse.connection import COMPRESS, NEW_FILES, connect, explain, first_line
+from connectors.warehouse.connection import STORAGE, connect, explain, first_line
 from connectors.warehouse.durable import sync
 from connectors.warehouse.errors import WarehouseBusy, WarehouseUnusable
 from connectors.warehouse.holder import hold
@@ -84,7 +84,7 @@ def _need_room(db: DuckDBPyConnection, path: Path, free: Callable[[Path], int]) 
 
 
 def _write(db: DuckDBPyConnection, draft: Path) -> None:
-    db.execute(f"ATTACH {literal(str(draft))} AS {_DRAFT} (RECOVERY_MODE 'NO_WAL_WRITES')")
+    db.execute(f"ATTACH {literal(str(draft))} AS {_DRAFT} (RECOVERY_MODE 'NO_WAL_WRITES', STORAGE_VERSION '{STORAGE}')")
     db.execute(f"COPY FROM DATABASE {_OLD} TO {_DRAFT} (SCHEMA)")
     for (schema, table), columns in _tables(db, _OLD).items():
         order = _order(schema, table, {column[0] for column in columns})
@@ -132,9 +132,8 @@ def _clear(draft: Path) -> None:
 
 def _rewrite(path: Path, draft: Path, free: Callable[[Path], int]) -> None:
     spill = str(_beside(draft, ".tmp"))
-    with duckdb.connect(config={"memory_limit": "1GB", "temp_directory": spill, **NEW_FILES}) as db:
+    with duckdb.connect(config={"memory_limit": "1GB", "temp_directory": spill}) as db:
         db.execute("SET enable_progress_bar = false")
-        db.execute(COMPRESS)
         # Held open until the draft is in its place, the old file lets no other program write to it meanwhile.
         db.execute(f"ATTACH {literal(str(path))} AS {_OLD} (READ_ONLY)")
         if _beside(path, ".wal").exists():

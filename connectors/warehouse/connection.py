@@ -11,18 +11,27 @@ from duckdb import DuckDBPyConnection
 from sqlalchemy import Connection, create_engine, make_url
 from sqlalchemy.dialects import registry
 from sqlalchemy.exc import DBAPIError
+from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.pool import QueuePool
-from sqlalchemy.schema import CreateTable, ExecutableDDLElement, SetColumnComment, SetTableComment
+from sqlalchemy.schema import CreateColumn, CreateTable, ExecutableDDLElement, SetColumnComment, SetTableComment
+from sqlalchemy.sql.compiler import DDLCompiler
 
 from connectors.warehouse.errors import WarehouseBusy, WarehouseError, WarehouseUnusable
 from connectors.warehouse.holder import hold
 from connectors.warehouse.migrations import revisions
 from models.tables import WAREHOUSE
+from models.tables.columns import PACKED
+
+# What is enough for a run, and for two cores at whole tables: what is more, DuckDB spills. But every core has rows of
+# its own in hand.
+_MEMORY_MB = 256
+_A_CORES_MB = 128
+_MOST_MB = 512
 
 # The default of 16 MB stalls a commit for most of a second, every 25,000 rows or so; a run checkpoints at its end.
 _SETTINGS = {
     "TimeZone": "UTC",
-    "memory_limit": "256MB",
+    "memory_limit": f"{_MEMORY_MB}MB",
     # DuckDB would draw it on standard output, into the midst of a report for programs.
     "enable_progress_bar": "false",
     "wal_autocheckpoint": "1GB",
@@ -32,11 +41,8 @@ _SETTINGS = {
     "threads": "1",
 }
 
-# The oldest form of a file that knows zstd, which keeps long texts in half of the room that DuckDB would choose for them,
-# with less work. A file that is older stays as it is until it is compacted.
-NEW_FILES = {"storage_compatibility_version": "v1.2.0"}
-_OLD_FORM = "v1.0.0+"
-COMPRESS = "SET force_compression = 'zstd'"
+# The oldest form of a file that knows zstd: every DuckDB since 1.2 reads it.
+STORAGE = "v1.2.0"
 
 _OTHERS = "gramhouse_others"
 
@@ -87,7 +93,9 @@ def connect(path: Path) -> Iterator[Connection]:
         message = f"{path} cannot be used: DuckDB would take its name for the schema {name}. Call the file otherwise."
         raise WarehouseUnusable(message)
     url = make_url("duckdb://").set(database=str(path))
-    engine = create_engine(url, poolclass=QueuePool, connect_args={"config": NEW_FILES})
+    engine = create_engine(
+        url, poolclass=QueuePool, connect_args={"config": {"storage_compatibility_version": STORAGE}}
+    )
     try:
         with ExitStack() as stack:
             try:
@@ -106,8 +114,6 @@ def _set(connection: Connection) -> None:
     db = duck(connection)
     for name, setting in _SETTINGS.items():
         db.execute(f"SET {name} = '{setting}'")
-    if value(db, "SELECT tags['storage_version'] FROM duckdb_databases() WHERE NOT internal") != _OLD_FORM:
-        db.execute(COMPRESS)
 
 
 def beside(connection: Connection) -> Connection:
@@ -122,9 +128,12 @@ def beside(connection: Connection) -> Connection:
 def on_all_cores(db: DuckDBPyConnection) -> Iterator[None]:
     """Let DuckDB use every core in this block: for work on whole tables, while nothing else is done."""
     db.execute("RESET threads")
+    cores = int(value(db, "SELECT current_setting('threads')"))
+    db.execute(f"SET memory_limit = '{min(_MOST_MB, max(_MEMORY_MB, _A_CORES_MB * cores))}MB'")
     try:
         yield
     finally:
+        db.execute(f"SET memory_limit = '{_MEMORY_MB}MB'")
         db.execute("SET threads = 1")
 
 
@@ -205,6 +214,15 @@ def _upgrade(connection: Connection, written: str) -> None:
     if revisions.TABLE not in _present(db):
         revisions.stamp(db, written)
     upgrade(connection, revisions.HEAD)
+
+
+@compiles(CreateColumn, "duckdb")
+def _packed(made: CreateColumn, compiler: DDLCompiler, **given: object) -> str:
+    column = made.element
+    text: str = compiler.visit_create_column(made, **given)  # type: ignore[no-untyped-call]
+    # A migration's columns are none of these: its file may be of an older form.
+    ours = column.table.metadata is WAREHOUSE and column.name in PACKED
+    return f"{text} USING COMPRESSION zstd" if ours else text
 
 
 def _create(connection: Connection, present: set[str]) -> None:

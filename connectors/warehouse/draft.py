@@ -7,19 +7,13 @@ from pathlib import Path
 
 from duckdb import DuckDBPyConnection
 
-from connectors.warehouse.connection import value
+from connectors.warehouse.connection import STORAGE, value
 from connectors.warehouse.contents import SnapshotColumn, SnapshotTable
 from connectors.warehouse.quoting import literal, quoted
+from models.tables.columns import PACKED
 from models.views import views
 
 DRAFT = "next_snapshot"
-
-# Every DuckDB since 1.2 reads it. DuckDB's own choice is older, and knows no zstd.
-_STORAGE = "v1.2.0"
-
-# Long texts, no two alike. Left to itself DuckDB tries dictionaries and FSST on them, at twice the CPU, and writes
-# more.
-_PACKED = {"payload", "permalink", "media_url"}
 
 _MANY_ROWS = 50_000
 
@@ -28,7 +22,7 @@ _MANY_ROWS = 50_000
 def attached(db: DuckDBPyConnection, draft: Path) -> Iterator[None]:
     """Have the draft's file attached under the name DRAFT; what was done is in the file when the block ends well."""
     # A draft is whole or it is nothing: a log of how it came about would only be written to be thrown away.
-    db.execute(f"ATTACH {literal(str(draft))} AS {DRAFT} (RECOVERY_MODE 'NO_WAL_WRITES', STORAGE_VERSION '{_STORAGE}')")
+    db.execute(f"ATTACH {literal(str(draft))} AS {DRAFT} (RECOVERY_MODE 'NO_WAL_WRITES', STORAGE_VERSION '{STORAGE}')")
     try:
         yield
         db.execute(f"CHECKPOINT {DRAFT}")
@@ -42,7 +36,7 @@ def name_of(table: SnapshotTable) -> str:
 
 
 def _declaration(column: SnapshotColumn) -> str:
-    packed = " USING COMPRESSION zstd" if column.name in _PACKED else ""
+    packed = " USING COMPRESSION zstd" if column.name in PACKED else ""
     return f"{quoted(column.name)} {column.type}{packed}{'' if column.nullable else ' NOT NULL'}"
 
 

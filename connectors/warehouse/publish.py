@@ -2,8 +2,7 @@
 
 import logging
 import shutil
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 
@@ -11,7 +10,7 @@ import duckdb
 from duckdb import DuckDBPyConnection
 from sqlalchemy import Connection
 
-from connectors.warehouse.connection import duck, explain, first_line, on_all_cores, value
+from connectors.warehouse.connection import duck, explain, first_line, on_all_cores
 from connectors.warehouse.contents import SnapshotTable, snapshot_tables
 from connectors.warehouse.draft import DRAFT, attached, dress, fill, make_tables, sign
 from connectors.warehouse.durable import sync
@@ -19,23 +18,6 @@ from connectors.warehouse.errors import WarehouseUnusable
 from connectors.warehouse.renewal import MustBeWhole, renew
 
 _log = logging.getLogger(__name__)
-
-
-# What a run may have, and what is enough to publish: DuckDB spills sooner, which costs a twentieth of the time. But
-# every core has rows of its own in hand.
-_A_RUNS_MB = 512
-_LEAST_MB = 256
-_A_CORES_MB = 128
-
-
-@contextmanager
-def _in_little_memory(db: DuckDBPyConnection) -> Iterator[None]:
-    cores = int(value(db, "SELECT current_setting('threads')"))
-    db.execute(f"SET memory_limit = '{min(_A_RUNS_MB, max(_LEAST_MB, _A_CORES_MB * cores))}MB'")
-    try:
-        yield
-    finally:
-        db.execute(f"SET memory_limit = '{_A_RUNS_MB}MB'")
 
 
 def _clear(draft: Path) -> None:
@@ -87,7 +69,7 @@ def publish(connection: Connection, snapshot: Path, *, at: datetime, version: st
             tables = snapshot_tables(connection, f"{DRAFT}.main")
         db = duck(connection)
         # In no transaction: nobody writes meanwhile, and until it is renamed nobody reads it.
-        with on_all_cores(db), _in_little_memory(db):
+        with on_all_cores(db):
             if not _renewed(db, tables, snapshot, draft, version):
                 _write(db, tables, draft)
             with attached(db, draft):

@@ -12,7 +12,6 @@ import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
 
 from sqlalchemy import Connection, delete, insert, select
 
@@ -47,54 +46,59 @@ def _framed(record: Record) -> bytes:
     return zlib.crc32(rest).to_bytes(_UNSUMMED, "little") + rest
 
 
-def _frame(file: IO[bytes]) -> Record | None:
-    """Read the next landing; None where there is no whole one."""
-    head = file.read(_FRAME.size)
-    if len(head) < _FRAME.size:
-        return None
-    checksum, seq, *lengths = _FRAME.unpack(head)
-    # Read no more than there can be: a torn frame may say anything.
-    rest = file.read(min(sum(lengths), os.fstat(file.fileno()).st_size))
-    if len(rest) < sum(lengths) or zlib.crc32(rest, zlib.crc32(head[_UNSUMMED:])) != checksum:
-        return None
-    texts, begin = [], 0
-    for length in lengths:
-        texts.append(rest[begin : begin + length].decode())
-        begin += length
-    return Record(seq, *texts)
+def _frames(data: bytes, begin: int, *, summed: bool) -> Iterator[tuple[Record, int]]:
+    """Yield each landing with the place where it ends, up to the first that is not whole.
+
+    `summed`: its checksum is looked at, too; what this process wrote and read back needs none.
+    """
+    while begin + _FRAME.size <= len(data):
+        checksum, seq, *lengths = _FRAME.unpack_from(data, begin)
+        place = begin + _FRAME.size
+        end = place + sum(lengths)
+        if end > len(data) or (summed and zlib.crc32(memoryview(data)[begin + _UNSUMMED : end]) != checksum):
+            return
+        texts = []
+        for length in lengths:
+            texts.append(data[place : place + length].decode())
+            place += length
+        yield Record(seq, *texts), end
+        begin = end
 
 
 def _no_link(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NOFOLLOW, 0o666)
 
 
-def _landed(segment: Segment, session: str, *, is_last: bool) -> Iterator[Record]:
+def _landed(segment: Segment, session: str, *, summed: bool, is_last: bool) -> Iterator[Record]:
     """Read a segment. Only the last one's end may be torn: the others were written to their end."""
     with open(segment.path, "rb", opener=_no_link) as file:
-        line = file.readline(1000)
-        whole = line.endswith(b"\n")
-        if whole and line != _LINE.format(session).encode():
-            message = (
-                f"{segment.path} holds pages that landed in another warehouse, or in a later state of this one. If you"
-                " put a backup in its place, or began anew, move that file away: its pages are asked for again."
-            )
-            raise WarehouseUnusable(message)
-        end = file.tell()
-        while whole and (record := _frame(file)) is not None:
-            end = file.tell()
-            yield record
-        if end < os.fstat(file.fileno()).st_size and not is_last:
-            message = (
-                f"{segment.path} is damaged after {end:,} bytes: look after the disk. Move that file away, and those"
-                " with higher numbers: their pages are asked for again."
-            )
-            raise WarehouseUnusable(message)
+        # At once: whoever reads piece by piece waits at each for the thread that asks for pages.
+        data = file.read()
+    end = data.find(b"\n", 0, 1000) + 1
+    if end and data[:end] != _LINE.format(session).encode():
+        message = (
+            f"{segment.path} holds pages that landed in another warehouse, or in a later state of this one. If you"
+            " put a backup in its place, or began anew, move that file away: its pages are asked for again."
+        )
+        raise WarehouseUnusable(message)
+    begin = end if end else len(data)
+    for record, after in _frames(data, begin, summed=summed):
+        end = after
+        yield record
+    if end < len(data) and not is_last:
+        message = (
+            f"{segment.path} is damaged after {end:,} bytes: look after the disk. Move that file away, and those"
+            " with higher numbers: their pages are asked for again."
+        )
+        raise WarehouseUnusable(message)
 
 
-def _take_in(connection: Connection, segments: Sequence[Segment], session: str, *, last: Segment | None = None) -> None:
+def _take_in(
+    connection: Connection, segments: Sequence[Segment], session: str, *, summed: bool, last: Segment | None = None
+) -> None:
     for segment in segments:
         some: list[Record] = []
-        for record in _landed(segment, session, is_last=segment == last):
+        for record in _landed(segment, session, summed=summed, is_last=segment == last):
             some.append(record)
             if len(some) == _AT_ONCE:
                 load(connection, some)
@@ -127,7 +131,7 @@ def recover(connection: Connection, warehouse: Path) -> None:
                 session = rows[0].session if rows else ""
                 taken = {row.number for row in rows}
                 waiting = [segment for segment in left if segment.number not in taken]
-                _take_in(connection, waiting, session, last=left[-1])
+                _take_in(connection, waiting, session, summed=True, last=left[-1])
             _drop(left)
         # What is dropped must stay so before it is forgotten that it was taken in.
         sync(warehouse.parent)
@@ -214,7 +218,7 @@ class Segments:
             self._close()
             full, self._full = tuple(self._full), []
         try:
-            _take_in(connection, full, self._session)
+            _take_in(connection, full, self._session, summed=False)
         except BaseException:
             self.put_back(full)
             raise
