@@ -1,6 +1,7 @@
 """`gramhouse quarantine` as a person types it."""
 
 import json
+import logging
 import os
 import subprocess
 import sys
@@ -37,6 +38,8 @@ class Typed:
 
 @pytest.fixture
 def typed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Typed:
+    # A process of its own has none of the handlers that a test of Prefect's left.
+    monkeypatch.setattr(logging.root, "handlers", [])
     return Typed(monkeypatch, capsys)
 
 

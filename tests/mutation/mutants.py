@@ -18,15 +18,15 @@ MUTANTS = (
     Mutant(
         "a checkpoint without its rows",
         "connectors/warehouse/landing.py",
-        "            pages.append(_staged(seq, landing.page))\n",
-        "            pages += [_staged(seq, landing.page)] if landing.outcomes else []\n",
+        '        page=as_json(_staged(seq, landing.page)) if landing.page else "",\n',
+        '        page=as_json(_staged(seq, landing.page)) if landing.page and landing.outcomes else "",\n',
         ("tests/warehouse/test_warehouse_landing.py", "tests/flows/test_flows_walking.py"),
     ),
     Mutant(
         "rows without their checkpoint",
         "connectors/warehouse/landing.py",
-        "            checkpoints.append(_checkpoint(seq, landing.checkpoint))\n",
-        "            checkpoints += [_checkpoint(seq, landing.checkpoint)] if landing.outcomes else []\n",
+        '        checkpoint=as_json(_checkpoint(seq, landing.checkpoint)) if landing.checkpoint else "",\n',
+        '        checkpoint=as_json(_checkpoint(seq, landing.checkpoint)) if landing.outcomes else "",\n',
         ("tests/warehouse/test_warehouse_landing.py", "tests/flows/test_flows_walking.py"),
     ),
     Mutant(

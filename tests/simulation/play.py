@@ -292,4 +292,6 @@ def play(story: Story) -> Played:
             player.play()
         except Exception as error:  # noqa: BLE001 - whatever it is, this seed has found it
             foul = "".join(traceback.format_exception(error)[-2:]) if not isinstance(error, Foul) else f"{error}"
+        finally:
+            logging.disable(logging.NOTSET)
         return Played(story, player.nights, player.ended, player.trace.hexdigest(), foul)

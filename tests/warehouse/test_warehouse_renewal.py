@@ -2,7 +2,7 @@
 
 import logging
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import duckdb
@@ -66,14 +66,15 @@ class Why(logging.Handler):
 
 
 @pytest.fixture
-def why() -> Iterator[Why]:
+def why(monkeypatch: pytest.MonkeyPatch) -> Why:
     found, log = Why(), logging.getLogger("connectors.warehouse.publish")
-    level = log.level
-    log.setLevel(logging.INFO)
-    log.addHandler(found)
-    yield found
-    log.removeHandler(found)
-    log.setLevel(level)
+    monkeypatch.setattr(log, "level", logging.INFO)
+    monkeypatch.setattr(log, "handlers", [found])
+    # A configuration that other tests load disables what it does not name.
+    monkeypatch.setattr(log, "disabled", False)
+    monkeypatch.setattr(logging.root.manager, "disable", logging.NOTSET)
+    log.manager._clear_cache()  # type: ignore[attr-defined]  # noqa: SLF001 - of who is enabled
+    return found
 
 
 def post(number: int) -> Item:
