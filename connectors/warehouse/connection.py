@@ -1,10 +1,11 @@
 """The writer's one connection to the warehouse file."""
 
+import logging
 import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import duckdb
 from duckdb import DuckDBPyConnection
@@ -48,6 +49,10 @@ _SETTINGS = {
 STORAGE = "v1.2.0"
 
 _OTHERS = "gramhouse_others"
+
+T = TypeVar("T")
+
+_log = logging.getLogger(__name__)
 
 # Named here, the dialect is not looked for among all that is installed.
 registry.register("duckdb", "duckdb_sqlalchemy", "Dialect")
@@ -138,6 +143,19 @@ def on_all_cores(db: DuckDBPyConnection) -> Iterator[None]:
     finally:
         db.execute(f"SET memory_limit = '{_MEMORY_MB}MB'")
         db.execute("SET threads = 1")
+
+
+def in_enough_memory(db: DuckDBPyConnection, work: Callable[[], T]) -> T:
+    """Do work in the memory that a run has; when that is too little, once more in as much as DuckDB takes by itself."""
+    try:
+        return work()
+    except (duckdb.OutOfMemoryException, DBAPIError) as error:
+        said = error.orig if isinstance(error, DBAPIError) else error
+        if not isinstance(said, duckdb.OutOfMemoryException):
+            raise
+        _log.info("Again, in more memory: %s", first_line(error))
+    db.execute("RESET memory_limit")
+    return work()
 
 
 def give_back(db: DuckDBPyConnection) -> None:

@@ -17,6 +17,9 @@ DRAFT = "next_snapshot"
 
 _MANY_ROWS = 50_000
 
+# So many rows are sorted in the memory that a run has; of more, whole accounts are one after the other.
+_SORTED_AT_ONCE = 1_200_000
+
 
 @contextmanager
 def attached(db: DuckDBPyConnection, draft: Path) -> Iterator[None]:
@@ -74,10 +77,27 @@ def fill(db: DuckDBPyConnection, table: SnapshotTable) -> None:
     """Write all rows of a table into the draft's, which has none, in their order."""
     if table.select is None:
         return
-    ((rows,),) = db.execute(f"INSERT INTO {name_of(table)} BY NAME {table.sorted(table.select)}").fetchall()
-    if rows >= _MANY_ROWS:
-        # Into the file with them, before the next table: until then they are in memory.
-        db.execute(f"CHECKPOINT {DRAFT}")
+    for some in _slices(db, table, table.select):
+        ((rows,),) = db.execute(f"INSERT INTO {name_of(table)} BY NAME {table.sorted(some)}").fetchall()
+        if rows >= _MANY_ROWS:
+            # Into the file with them, before the next ones: until then they are in memory.
+            db.execute(f"CHECKPOINT {DRAFT}")
+
+
+def _slices(db: DuckDBPyConnection, table: SnapshotTable, select: str) -> Iterator[str]:
+    """Yield queries for all rows of a table, one after the other in its order, none of them too many to be sorted."""
+    by_account = (table.order or "").startswith("account_id,")
+    if not by_account or value(db, f"SELECT count(*) FROM ({select})") <= _SORTED_AT_ONCE:  # noqa: S608
+        yield select
+        return
+    counts = f"SELECT account_id, count(*) FROM ({select}) GROUP BY account_id ORDER BY account_id"  # noqa: S608
+    after, held = "true", 0
+    for account_id, rows in db.execute(counts).fetchall():
+        if held and held + rows > _SORTED_AT_ONCE:
+            yield f"SELECT * FROM ({select}) WHERE {after} AND account_id < {literal(account_id)}"  # noqa: S608
+            after, held = f"account_id >= {literal(account_id)}", 0
+        held += rows
+    yield f"SELECT * FROM ({select}) WHERE {after}"  # noqa: S608
 
 
 def sign(db: DuckDBPyConnection, *, at: datetime, version: str) -> None:

@@ -10,7 +10,7 @@ import duckdb
 from duckdb import DuckDBPyConnection
 from sqlalchemy import Connection
 
-from connectors.warehouse.connection import duck, explain, first_line, on_all_cores
+from connectors.warehouse.connection import duck, explain, first_line, in_enough_memory, on_all_cores
 from connectors.warehouse.contents import SnapshotTable, snapshot_tables
 from connectors.warehouse.draft import DRAFT, attached, dress, fill, make_tables, sign
 from connectors.warehouse.durable import sync
@@ -47,6 +47,7 @@ def _renewed(
 
 
 def _write(db: DuckDBPyConnection, tables: Sequence[SnapshotTable], draft: Path) -> None:
+    _clear(draft)
     with attached(db, draft):
         make_tables(db, DRAFT, tables)
         dress(db, tables)
@@ -71,7 +72,7 @@ def publish(connection: Connection, snapshot: Path, *, at: datetime, version: st
         # In no transaction: nobody writes meanwhile, and until it is renamed nobody reads it.
         with on_all_cores(db):
             if not _renewed(db, tables, snapshot, draft, version):
-                _write(db, tables, draft)
+                in_enough_memory(db, lambda: _write(db, tables, draft))
             with attached(db, draft):
                 sign(db, at=at, version=version)
         sync(draft)

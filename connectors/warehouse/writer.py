@@ -19,7 +19,7 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
 from connectors.warehouse.archive import enroll, keep
-from connectors.warehouse.connection import beside, duck, explain, give_back, writer
+from connectors.warehouse.connection import beside, duck, explain, give_back, in_enough_memory, writer
 from connectors.warehouse.errors import WarehouseUnusable
 from connectors.warehouse.fold import FoldCounts, fold
 from connectors.warehouse.landing import last_seq, numbered
@@ -159,7 +159,7 @@ class Warehouse:
             keep(connection, self._archive)
             return last, fold(connection)
 
-        folded = self._having_landed(connection, work)
+        folded = in_enough_memory(duck(connection), lambda: self._having_landed(connection, work))
         give_back(duck(connection))
         return folded
 

@@ -26,7 +26,8 @@ MUTANTS = (
         "rows without their checkpoint",
         "connectors/warehouse/landing.py",
         '        checkpoint=as_json(_checkpoint(seq, landing.checkpoint)) if landing.checkpoint else "",\n',
-        '        checkpoint=as_json(_checkpoint(seq, landing.checkpoint)) if landing.outcomes else "",\n',
+        "        checkpoint=as_json(_checkpoint(seq, landing.checkpoint))"
+        ' if landing.outcomes and landing.checkpoint else "",\n',
         ("tests/warehouse/test_warehouse_landing.py", "tests/flows/test_flows_walking.py"),
     ),
     Mutant(

@@ -10,8 +10,10 @@ import duckdb
 import pytest
 from sqlalchemy import Connection
 
-from connectors.warehouse import ledger
+from connectors.warehouse import draft, ledger
+from connectors.warehouse import publish as publishing
 from connectors.warehouse.connection import connect
+from connectors.warehouse.contents import SnapshotTable
 from connectors.warehouse.errors import WarehouseUnusable
 from connectors.warehouse.publish import publish
 from connectors.warehouse.snapshot import open_snapshot
@@ -333,3 +335,45 @@ def test_the_writer_has_its_memory_back_afterwards(kept: House, snapshot: Path) 
     before = kept.rows(asked)
     put(kept, snapshot)
     assert kept.rows(asked) == before
+
+
+@pytest.mark.parametrize("at_once", [1, 3, 7])
+def test_more_rows_than_are_sorted_at_once_come_account_by_account_in_the_same_order(
+    kept: House, snapshot: Path, monkeypatch: pytest.MonkeyPatch, at_once: int
+) -> None:
+    for number, name in enumerate(("zoe", "it's", BEN, ANNA)):
+        kept.walk(media(name, "posts"), f"w{number}", number, [{"id": str(n), "like_count": n} for n in range(number)])
+    queries = [f"FROM {name}" for name in ("media", "media_metrics", "media_children", "accounts")]
+
+    def published() -> list[list[Row]]:
+        snapshot.unlink(missing_ok=True)
+        publish(kept.connection, snapshot, at=T0, version="1")
+        with open_snapshot(snapshot) as opened:
+            return [opened.ask(query).rows for query in queries]
+
+    at_a_time = published()
+    assert len(at_a_time[0]) == 6
+    monkeypatch.setattr(draft, "_SORTED_AT_ONCE", at_once)
+    assert published() == at_a_time
+
+
+def test_when_memory_is_too_little_it_is_written_again_in_more(
+    kept: House, snapshot: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(kept)
+    limits: list[str] = []
+    real = draft.fill
+
+    def too_much(db: duckdb.DuckDBPyConnection, table: SnapshotTable) -> None:
+        real(db, table)
+        if table.name == "media":
+            limits.append(db.execute("SELECT current_setting('memory_limit')").fetchall()[0][0])
+            if len(limits) == 1:
+                message = "failed to pin block"
+                raise duckdb.OutOfMemoryException(message)
+
+    monkeypatch.setattr(publishing, "fill", too_much)
+    publish(kept.connection, snapshot, at=T0, version="1")
+    assert len(limits) == len(set(limits)) == 2
+    with open_snapshot(snapshot) as opened:
+        assert opened.ask("SELECT count(*) FROM media").rows == [(7,)]

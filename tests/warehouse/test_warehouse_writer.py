@@ -260,6 +260,28 @@ async def test_a_fold_that_fails_is_told_to_whoever_lands_next(path: Path, monke
         assert await warehouse.fold() == FoldCounts(added=2)
 
 
+async def test_a_fold_that_had_too_little_memory_is_done_again_in_more(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits: list[str] = []
+
+    def starved(connection: Connection) -> FoldCounts:
+        counts = fold(connection)
+        limits.append(ask("SELECT current_setting('memory_limit')")(connection))
+        if len(limits) == 1:
+            message = "failed to pin block"
+            raise duckdb.OutOfMemoryException(message)
+        return counts
+
+    monkeypatch.setattr(writing, "fold", starved)
+    async with opened(path) as warehouse:
+        await warehouse.land(page(1))
+        assert await warehouse.fold() == FoldCounts(added=1)
+        assert len(limits) == len(set(limits)) == 2
+        assert await warehouse.transact(ask("SELECT count(*) FROM core.media")) == 1
+    assert list(path.parent.glob("*.segment-*")) == []
+
+
 async def test_a_fold_that_nobody_waits_for_any_more_says_why_it_failed(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
