@@ -7,25 +7,24 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, asynccontextmanager
-from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
 from uuid import uuid4
 
-import duckdb
 from sqlalchemy import Connection
-from sqlalchemy.exc import DBAPIError
 
 from connectors.warehouse.archive import enroll, keep
-from connectors.warehouse.connection import beside, duck, explain, give_back, in_enough_memory, writer
+from connectors.warehouse.connection import beside, duck, give_back, in_enough_memory, writer
+from connectors.warehouse.desk import Desk
 from connectors.warehouse.errors import WarehouseUnusable
 from connectors.warehouse.fold import FoldCounts, fold
 from connectors.warehouse.landing import last_seq, numbered
 from connectors.warehouse.ledger import mark_published
 from connectors.warehouse.progress import checkpoints
 from connectors.warehouse.publish import publish
+from connectors.warehouse.reached import Reached
 from connectors.warehouse.segments import Segment, Segments, recover
 from models.landing import Landing
 from models.partition import Partition
@@ -49,14 +48,6 @@ def _checkpoint(connection: Connection) -> None:
     give_back(duck(connection))
 
 
-@dataclass(frozen=True, slots=True)
-class Desk:
-    """A connection to the file, and the one thread that works with it."""
-
-    connection: Connection
-    thread: ThreadPoolExecutor
-
-
 class Warehouse:
     """The warehouse, open for writing by two threads: one lands, the other folds what has landed by then.
 
@@ -76,8 +67,7 @@ class Warehouse:
         self._seq = last_seq(landing.connection)
         # What has landed and is not folded: the last number of what landed together, and the bytes of its pages.
         self._staged: deque[tuple[int, int]] = deque()
-        # Its last checkpoints, each with its number: no table holds them yet.
-        self._reached: dict[tuple[Partition, Lane], tuple[int, Checkpoint]] = {}
+        self._reached = Reached()
         self._folded = FoldCounts()
         self._arrived: list[tuple[Landing, asyncio.Future[None]]] = []
         self._committing: asyncio.Task[None] | None = None
@@ -100,10 +90,11 @@ class Warehouse:
                 try:
                     await self._make_room()
                     landings = [landing for landing, _ in batch]
-                    await self._on_thread(self._landing, partial(self._commit, landings))
+                    after = await self._landing.do(partial(self._commit, landings))
                 except Exception as error:  # noqa: BLE001 - it is handed to those who wait, below
                     failure = error
                 else:
+                    self._reached.add(landings, after=after)
                     size = sum(len(landing.page.body) for landing in landings if landing.page is not None)
                     self._staged.append((self._seq, size))
                     if self._staged_bytes >= self._fold_bytes and self._fold_under_way is None:
@@ -118,14 +109,13 @@ class Warehouse:
         finally:
             self._committing = None
 
-    def _commit(self, landings: list[Landing], _: Connection) -> None:
-        records = numbered(landings, after=self._seq)
+    def _commit(self, landings: list[Landing], _: Connection) -> int:
+        after = self._seq
+        records = numbered(landings, after=after)
         self._segments.append(records)
         # Here, and not by whoever waits: they may be cancelled meanwhile, and no number must be given twice.
-        for seq, landing in enumerate(landings, self._seq + 1):
-            if (reached := landing.checkpoint) is not None:
-                self._reached[reached.partition, reached.lane] = seq, reached
-        self._seq += len(records)
+        self._seq = after + len(records)
+        return after
 
     @property
     def _staged_bytes(self) -> int:
@@ -138,14 +128,14 @@ class Warehouse:
             await self._fold_has_ended()
 
     async def _fold_staged(self) -> None:
-        last, counts = await self._on_thread(self._folding, self._fold)
+        last, counts = await self._folding.do(self._fold)
         self._folded += counts
-        self._reached = {key: reached for key, reached in self._reached.items() if reached[0] > last}
+        self._reached.forget(last)
         while self._staged and self._staged[0][0] <= last:
             self._staged.popleft()
         if self._log_bytes() >= _LOG_BYTES:
             # On the thread that lands, and between two folds: DuckDB checkpoints only while nobody else writes.
-            await self._on_thread(self._landing, _checkpoint)
+            await self._landing.do(_checkpoint)
 
     def _log_bytes(self) -> int:
         try:
@@ -195,8 +185,8 @@ class Warehouse:
         """
         if (under_way := self._fold_under_way) is not None:
             await asyncio.wait([under_way])
-        return await self._on_thread(
-            self._landing, lambda connection: self._having_landed(connection, lambda own: work(own, *args, **kwargs))
+        return await self._landing.do(
+            lambda connection: self._having_landed(connection, lambda own: work(own, *args, **kwargs))
         )
 
     async def checkpoints(
@@ -204,18 +194,13 @@ class Warehouse:
     ) -> Mapping[Partition, Checkpoint]:
         """Return the last checkpoint in this lane of each partition of these accounts that has one."""
         # First what no table holds: by the time they are read, some of it may have been folded into them.
-        wanted = set(account_ids)
-        reached = {
-            partition: checkpoint
-            for (partition, its_lane), (_, checkpoint) in self._reached.items()
-            if its_lane == lane and partition.resource == resource and partition.account_id in wanted
-        }
+        reached = self._reached.of(resource, account_ids, lane)
 
         def read(connection: Connection) -> Mapping[Partition, Checkpoint]:
             with connection.begin():
                 return checkpoints(connection, resource, account_ids, lane)
 
-        return {**await self._on_thread(self._landing, read), **reached}
+        return {**await self._landing.do(read), **reached}
 
     async def fold(self) -> FoldCounts:
         """Fold all that is staged; return what was folded since the last call, on arrival too."""
@@ -236,7 +221,7 @@ class Warehouse:
             _checkpoint(connection)
             return publish(connection, snapshot, at=at, version=version)
 
-        size = await self._on_thread(self._landing, run)
+        size = await self._landing.do(run)
         await self.transact(mark_published, now=at)
         return size
 
@@ -249,16 +234,6 @@ class Warehouse:
         if ended is not None and not ended.cancelled() and (failure := ended.exception()) is not None:
             # Nobody was there any more to hear it; what is staged waits for the next run.
             _log.warning("%s", failure)
-
-    async def _on_thread(self, desk: Desk, work: Callable[[Connection], T]) -> T:
-        def run() -> T:
-            try:
-                return work(desk.connection)
-            except (duckdb.Error, DBAPIError) as error:
-                raise explain(self._path, error) from error
-
-        # Shielded: what the thread was handed is done, also when whoever waits for it is cancelled.
-        return await asyncio.shield(asyncio.get_running_loop().run_in_executor(desk.thread, run))
 
 
 @asynccontextmanager
@@ -289,7 +264,7 @@ async def open_warehouse(
             since = now.isoformat(timespec="seconds")
             connection = stack.enter_context(writer(path, activity, since=since, pause=pause))
             recover(connection, path)
-            desks = Desk(connection, thread), Desk(beside(connection), folding)
+            desks = Desk(path, connection, thread), Desk(path, beside(connection), folding)
             with connection.begin():
                 if archive is not None:
                     enroll(connection, new_id=new_id)
