@@ -39,7 +39,8 @@ class Typed:
 @pytest.fixture
 def typed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Typed:
     # A process of its own has none of the handlers that a test of Prefect's left.
-    monkeypatch.setattr(logging.root, "handlers", [])
+    for name in (None, "connectors", "flows"):
+        monkeypatch.setattr(logging.getLogger(name), "handlers", [])
     return Typed(monkeypatch, capsys)
 
 
