@@ -26,6 +26,7 @@ _LINE = "gramhouse segment 1 {}\n"
 # Checksum of all that follows; place in the order of landing; bytes of page, body, checkpoint, outcomes and holds.
 _FRAME = struct.Struct("<IQ5I")
 _UNSUMMED = 4
+_MOST_OF_A_LINE = 1000
 
 # As many landings as are handed to DuckDB at once: enough that planning costs nothing, little enough to hold.
 _AT_ONCE = 128
@@ -69,18 +70,27 @@ def _no_link(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NOFOLLOW, 0o666)
 
 
-def _landed(segment: Segment, session: str, *, summed: bool, is_last: bool) -> Iterator[Record]:
-    """Read a segment. Only the last one's end may be torn: the others were written to their end."""
+def _read(segment: Segment, session: str, size: int = -1) -> tuple[bytes, int]:
+    """Return what is in a segment, or its first `size` bytes, and where its landings begin: 0 where it is torn before.
+
+    Raises WarehouseUnusable when another session wrote it.
+    """
     with open(segment.path, "rb", opener=_no_link) as file:
         # At once: whoever reads piece by piece waits at each for the thread that asks for pages.
-        data = file.read()
-    end = data.find(b"\n", 0, 1000) + 1
+        data = file.read(size)
+    end = data.find(b"\n", 0, _MOST_OF_A_LINE) + 1
     if end and data[:end] != _LINE.format(session).encode():
         message = (
             f"{segment.path} holds pages that landed in another warehouse, or in a later state of this one. If you"
             " put a backup in its place, or began anew, move that file away: its pages are asked for again."
         )
         raise WarehouseUnusable(message)
+    return data, end
+
+
+def _landed(segment: Segment, session: str, *, summed: bool, is_last: bool) -> Iterator[Record]:
+    """Read a segment. Only the last one's end may be torn: the others were written to their end."""
+    data, end = _read(segment, session)
     begin = end if end else len(data)
     for record, after in _frames(data, begin, summed=summed):
         end = after
@@ -130,6 +140,9 @@ def recover(connection: Connection, warehouse: Path) -> None:
                 rows = connection.execute(select(ops_segments)).all()
                 session = rows[0].session if rows else ""
                 taken = {row.number for row in rows}
+                for segment in left:
+                    # A number alone would say of another session's that it was taken in.
+                    _read(segment, session, _MOST_OF_A_LINE)
                 waiting = [segment for segment in left if segment.number not in taken]
                 _take_in(connection, waiting, session, summed=True, last=left[-1])
             _drop(left)

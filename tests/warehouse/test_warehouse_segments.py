@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import duckdb
 import pytest
 
 from connectors.warehouse import segments as module
@@ -172,6 +173,9 @@ def test_segments_of_another_state_of_the_warehouse_are_refused(path: Path) -> N
     with session(path, "s2") as (_, segments):
         segments.append(pages(1))
     backup.replace(path)
+    with duckdb.connect(str(path)) as db:
+        # Of a segment with the same number it knows that it was taken in.
+        db.execute("INSERT INTO ops.segments SELECT session, 1 FROM ops.segments")
     with pytest.raises(WarehouseUnusable, match="landed in another warehouse, or in a later state of this one"):
         staged(path)
     path.unlink()
