@@ -1,6 +1,7 @@
 """One page, asked for until it comes, is given up, or must wait longer than this run may."""
 
 import logging
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
@@ -37,7 +38,7 @@ async def ask(
 
     Raises the last ApiError when it gives up, and Deferred when the scope's wait exceeds its budget.
     """
-    failures: dict[Disposition, int] = {}
+    failures: Counter[Disposition] = Counter()
     last: ApiError | None = None
     while True:
         await _leave_alone(scope_wait, last, clock, park)
@@ -45,7 +46,7 @@ async def ask(
             return await send(request)
         except ApiError as error:
             last = error
-        failures[last.disposition] = failures.get(last.disposition, 0) + 1
+        failures[last.disposition] += 1
         verdict = decide(last, failures[last.disposition], policy, random)
         if isinstance(verdict, GiveUp):
             raise last

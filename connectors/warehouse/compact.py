@@ -9,8 +9,8 @@ from pathlib import Path
 import duckdb
 from duckdb import DuckDBPyConnection
 
-from connectors.warehouse.connection import STORAGE, connect, explain, first_line
-from connectors.warehouse.durable import sync
+from connectors.warehouse.connection import attach_draft, connect, explain, first_line
+from connectors.warehouse.durable import discard, sync
 from connectors.warehouse.errors import WarehouseBusy, WarehouseUnusable
 from connectors.warehouse.holder import hold
 from connectors.warehouse.quoting import literal, quoted
@@ -84,7 +84,7 @@ def _need_room(db: DuckDBPyConnection, path: Path, free: Callable[[Path], int]) 
 
 
 def _write(db: DuckDBPyConnection, draft: Path) -> None:
-    db.execute(f"ATTACH {literal(str(draft))} AS {_DRAFT} (RECOVERY_MODE 'NO_WAL_WRITES', STORAGE_VERSION '{STORAGE}')")
+    attach_draft(db, draft, _DRAFT)
     db.execute(f"COPY FROM DATABASE {_OLD} TO {_DRAFT} (SCHEMA)")
     for (schema, table), columns in _tables(db, _OLD).items():
         order = _order(schema, table, {column[0] for column in columns})
@@ -125,8 +125,7 @@ def _replace(path: Path, draft: Path) -> None:
 
 
 def _clear(draft: Path) -> None:
-    for suffix in ("", ".wal"):
-        _beside(draft, suffix).unlink(missing_ok=True)
+    discard(draft)
     shutil.rmtree(_beside(draft, ".tmp"), ignore_errors=True)
 
 

@@ -20,8 +20,9 @@ from sqlalchemy.sql.compiler import DDLCompiler
 from connectors.warehouse.errors import WarehouseBusy, WarehouseError, WarehouseUnusable
 from connectors.warehouse.holder import hold
 from connectors.warehouse.migrations import revisions
+from connectors.warehouse.quoting import literal
 from models.tables import WAREHOUSE
-from models.tables.columns import PACKED
+from models.tables.columns import packing
 
 # What is enough for a run, and for two cores at whole tables: what is more, DuckDB spills. But every core has rows of
 # its own in hand.
@@ -46,7 +47,7 @@ _SETTINGS = {
 }
 
 # The oldest form of a file that knows zstd: every DuckDB since 1.2 reads it.
-STORAGE = "v1.2.0"
+_STORAGE = "v1.2.0"
 
 _OTHERS = "gramhouse_others"
 
@@ -102,7 +103,7 @@ def connect(path: Path) -> Iterator[Connection]:
         raise WarehouseUnusable(message)
     url = make_url("duckdb://").set(database=str(path))
     engine = create_engine(
-        url, poolclass=QueuePool, connect_args={"config": {"storage_compatibility_version": STORAGE}}
+        url, poolclass=QueuePool, connect_args={"config": {"storage_compatibility_version": _STORAGE}}
     )
     try:
         with ExitStack() as stack:
@@ -143,6 +144,11 @@ def on_all_cores(db: DuckDBPyConnection) -> Iterator[None]:
     finally:
         db.execute(f"SET memory_limit = '{_MEMORY_MB}MB'")
         db.execute("SET threads = 1")
+
+
+def attach_draft(db: DuckDBPyConnection, draft: Path, name: str) -> None:
+    """Attach a file that is whole in the end, or nothing: a log of how it came about would be written for no one."""
+    db.execute(f"ATTACH {literal(str(draft))} AS {name} (RECOVERY_MODE 'NO_WAL_WRITES', STORAGE_VERSION '{_STORAGE}')")
 
 
 def in_enough_memory(db: DuckDBPyConnection, work: Callable[[], T]) -> T:
@@ -242,8 +248,7 @@ def _packed(made: CreateColumn, compiler: DDLCompiler, **given: object) -> str:
     column = made.element
     text: str = compiler.visit_create_column(made, **given)  # type: ignore[no-untyped-call]
     # A migration's columns are none of these: its file may be of an older form.
-    ours = column.table.metadata is WAREHOUSE and column.name in PACKED
-    return f"{text} USING COMPRESSION zstd" if ours else text
+    return text + packing(column.name) if column.table.metadata is WAREHOUSE else text
 
 
 def _create(connection: Connection, present: set[str]) -> None:

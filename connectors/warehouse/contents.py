@@ -47,6 +47,9 @@ _GROW_BY: Mapping[str, str] = {"media_superseded": "valid_to", "media_metrics": 
 _ITEM = ("account_id", "surface", "media_id")
 _CHILD = (*_ITEM, "position")
 
+_KEYS: Mapping[str, tuple[str, ...]] = {MEDIA: _ITEM}
+_MOVING: Mapping[str, str] = {MEDIA: "last_seen_at"}
+
 # What is still there was seen by the last complete walk, unless its absence awaits confirmation.
 _MEDIA = """
 SELECT
@@ -184,15 +187,16 @@ def snapshot_tables(connection: Connection, home: str) -> tuple[SnapshotTable, .
         if sheet is not None and table.name != MEDIA:
             tables.append(_children(sheet, declared, comment))
         else:
+            extra = tuple(_extra(sheet, declared)) if sheet is not None else ()
             tables.append(
                 SnapshotTable(
                     table.name,
                     comment,
-                    (*declared, *(_extra(sheet, declared) if sheet is not None else ())),
+                    (*declared, *extra),
                     selects.get(table.name),
                     _ORDERS.get(table.name),
-                    key=_ITEM if table.name == MEDIA else (),
-                    moving="last_seen_at" if table.name == MEDIA else None,
+                    key=_KEYS.get(table.name, ()),
+                    moving=_MOVING.get(table.name),
                     grows_by=_GROW_BY.get(table.name),
                 )
             )

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from duckdb import DuckDBPyConnection
 
-from connectors.warehouse.connection import STORAGE, value
+from connectors.warehouse.connection import attach_draft, value
 from connectors.warehouse.contents import SnapshotColumn, SnapshotTable
 from connectors.warehouse.quoting import literal, quoted
-from models.tables.columns import PACKED
+from models.tables.columns import packing
 from models.views import views
 
 DRAFT = "next_snapshot"
@@ -24,8 +24,7 @@ _SORTED_AT_ONCE = 1_200_000
 @contextmanager
 def attached(db: DuckDBPyConnection, draft: Path) -> Iterator[None]:
     """Have the draft's file attached under the name DRAFT; what was done is in the file when the block ends well."""
-    # A draft is whole or it is nothing: a log of how it came about would only be written to be thrown away.
-    db.execute(f"ATTACH {literal(str(draft))} AS {DRAFT} (RECOVERY_MODE 'NO_WAL_WRITES', STORAGE_VERSION '{STORAGE}')")
+    attach_draft(db, draft, DRAFT)
     try:
         yield
         db.execute(f"CHECKPOINT {DRAFT}")
@@ -39,8 +38,7 @@ def name_of(table: SnapshotTable) -> str:
 
 
 def _declaration(column: SnapshotColumn) -> str:
-    packed = " USING COMPRESSION zstd" if column.name in PACKED else ""
-    return f"{quoted(column.name)} {column.type}{packed}{'' if column.nullable else ' NOT NULL'}"
+    return f"{quoted(column.name)} {column.type}{packing(column.name)}{'' if column.nullable else ' NOT NULL'}"
 
 
 def _make_views(db: DuckDBPyConnection) -> None:

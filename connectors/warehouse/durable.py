@@ -1,4 +1,4 @@
-"""What a power cut must not take back."""
+"""Files: what a power cut must not take back, what no link may stand in for, what is no use any more."""
 
 import os
 from pathlib import Path
@@ -18,3 +18,14 @@ def write(handle: int, data: bytes) -> None:
     left = memoryview(data)
     while left:
         left = left[os.write(handle, left) :]
+
+
+def no_link(path: str, flags: int) -> int:
+    """Open a file, as `opener` of `open`, but none behind a link: whoever put it there may mean another's file."""
+    return os.open(path, flags | os.O_NOFOLLOW, 0o666)
+
+
+def discard(file: Path) -> None:
+    """Remove a DuckDB file, if there is one, and the log beside it. Raises OSError."""
+    for left_over in (file, file.with_name(file.name + ".wal")):
+        left_over.unlink(missing_ok=True)

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO
 
+from connectors.warehouse.durable import no_link
 from connectors.warehouse.errors import WarehouseBusy, WarehouseUnusable
 
 _TRIES = 5
@@ -40,11 +41,6 @@ def _read(file: IO[str]) -> Holder | None:
         return None
 
 
-def _no_link(path: str, flags: int) -> int:
-    # What is opened here is emptied; a link would have another file emptied.
-    return os.open(path, flags | os.O_NOFOLLOW, 0o666)
-
-
 def _try_lock(file: IO[str], kind: int) -> bool:
     try:
         fcntl.flock(file, kind | fcntl.LOCK_NB)
@@ -71,7 +67,8 @@ def lock(path: Path, activity: str, *, since: str, pause: Callable[[float], None
     Raises Held, and OSError where the folder cannot be written.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    with open(path, "a+", encoding="utf-8", opener=_no_link) as file:
+    # What is opened here is emptied; a link would have another file emptied.
+    with open(path, "a+", encoding="utf-8", opener=no_link) as file:
         for _ in range(_TRIES):
             if _try_lock(file, fcntl.LOCK_EX):
                 break

@@ -13,46 +13,43 @@ from sqlalchemy import Connection
 from connectors.warehouse.connection import duck, explain, first_line, in_enough_memory, on_all_cores
 from connectors.warehouse.contents import SnapshotTable, snapshot_tables
 from connectors.warehouse.draft import DRAFT, attached, dress, fill, make_tables, sign
-from connectors.warehouse.durable import sync
+from connectors.warehouse.durable import discard, sync
 from connectors.warehouse.errors import WarehouseUnusable
 from connectors.warehouse.renewal import MustBeWhole, renew
 
 _log = logging.getLogger(__name__)
 
 
-def _clear(draft: Path) -> None:
-    for left_over in (draft, draft.with_name(draft.name + ".wal")):
-        left_over.unlink(missing_ok=True)
-
-
 def _renewed(
-    db: DuckDBPyConnection, tables: Sequence[SnapshotTable], snapshot: Path, draft: Path, version: str
+    db: DuckDBPyConnection, tables: Sequence[SnapshotTable], snapshot: Path, draft: Path, *, at: datetime, version: str
 ) -> bool:
-    """Say whether the draft could be made of the last snapshot; when not, there is none."""
+    """Say whether the draft could be made of the last snapshot."""
     # Whatever else lies in its place is not read: it may be a pipe, or another's file behind a link.
     if snapshot.is_symlink() or not snapshot.is_file():
         return False
+    discard(draft)
     shutil.copyfile(snapshot, draft)
     try:
         with attached(db, draft):
             renew(db, tables, version)
+            sign(db, at=at, version=version)
     except MustBeWhole as reason:
         _log.info("The snapshot is written whole: %s", reason)
     except duckdb.Error as error:
         _log.warning("The last snapshot is no use any more, and is written whole: %s", first_line(error))
     else:
         return True
-    _clear(draft)
     return False
 
 
-def _write(db: DuckDBPyConnection, tables: Sequence[SnapshotTable], draft: Path) -> None:
-    _clear(draft)
+def _write(db: DuckDBPyConnection, tables: Sequence[SnapshotTable], draft: Path, *, at: datetime, version: str) -> None:
+    discard(draft)
     with attached(db, draft):
         make_tables(db, DRAFT, tables)
         dress(db, tables)
         for table in tables:
             fill(db, table)
+        sign(db, at=at, version=version)
 
 
 def publish(connection: Connection, snapshot: Path, *, at: datetime, version: str) -> int:
@@ -65,16 +62,13 @@ def publish(connection: Connection, snapshot: Path, *, at: datetime, version: st
     draft = snapshot.with_name(f".{snapshot.name}.next")
     try:
         snapshot.parent.mkdir(parents=True, exist_ok=True)
-        _clear(draft)
         with connection.begin():
             tables = snapshot_tables(connection, f"{DRAFT}.main")
         db = duck(connection)
         # In no transaction: nobody writes meanwhile, and until it is renamed nobody reads it.
         with on_all_cores(db):
-            if not _renewed(db, tables, snapshot, draft, version):
-                in_enough_memory(db, lambda: _write(db, tables, draft))
-            with attached(db, draft):
-                sign(db, at=at, version=version)
+            if not _renewed(db, tables, snapshot, draft, at=at, version=version):
+                in_enough_memory(db, lambda: _write(db, tables, draft, at=at, version=version))
         sync(draft)
         size = draft.stat().st_size
         draft.replace(snapshot)

@@ -68,16 +68,15 @@ def _write_anew(db: DuckDBPyConnection, table: SnapshotTable) -> None:
     fill(db, table)
 
 
-def _has_room(db: DuckDBPyConnection, table: SnapshotTable, coming: int) -> bool:
-    """Say whether so many rows may be added out of their order; a small table is then to be written anew.
+def _has_room(db: DuckDBPyConnection, table: SnapshotTable, coming: int, due: int) -> bool:
+    """Say whether so many rows, of all that are `due`, may lie out of order; if not, a small table is written anew.
 
     Raises MustBeWhole when they may not and the table is none that is written anew in passing.
     """
-    rows = _rows(db, f"({table.select})")
-    if coming + _astray(db, table) <= _ASTRAY * rows:
+    if coming + _astray(db, table) <= _ASTRAY * due:
         return True
-    if table.moving is not None or rows > _FEW:
-        message = f"{coming:,} of the {rows:,} rows of {table.name} are news, beside those that lie out of order."
+    if table.moving is not None or due > _FEW:
+        message = f"{coming:,} of the {due:,} rows of {table.name} are news, beside those that lie out of order."
         raise MustBeWhole(message)
     return False
 
@@ -105,12 +104,12 @@ SELECT _place, stays, _moving, {names} FROM both_sides WHERE moves OR NOT stays
 """  # noqa: S608 - the snapshot's own names, quoted
 
 
-def _renew_rows(db: DuckDBPyConnection, table: SnapshotTable) -> None:
+def _renew_rows(db: DuckDBPyConnection, table: SnapshotTable, due: int) -> None:
     """Replace the rows that differ, and move the one column of those that differ in nothing else."""
     db.execute(f"CREATE OR REPLACE TEMP TABLE {_CHANGES.removeprefix('temp.')} AS {_changes_sql(table)}")
     try:
         coming = value(db, f"SELECT count(*) FROM {_CHANGES} WHERE NOT stays")  # noqa: S608
-        if not _has_room(db, table, coming):
+        if not _has_room(db, table, coming, due):
             _write_anew(db, table)
             return
         name, key = name_of(table), ", ".join(map(quoted, table.key))
@@ -123,14 +122,14 @@ def _renew_rows(db: DuckDBPyConnection, table: SnapshotTable) -> None:
         news = f"(SELECT {key} FROM {_CHANGES} WHERE NOT stays)"  # noqa: S608
         rows = f"SELECT s.* FROM ({table.select}) AS s SEMI JOIN {news} AS c USING ({key})"  # noqa: S608
         db.execute(f"INSERT INTO {name} BY NAME {table.sorted(rows)}")
-        if (there := _rows(db, name)) != (due := _rows(db, f"({table.select})")):
+        if (there := _rows(db, name)) != due:
             message = f"{there:,} rows came to be in {table.name} where {due:,} belong."
             raise MustBeWhole(message)
     finally:
         db.execute(f"DROP TABLE {_CHANGES}")
 
 
-def _add_later(db: DuckDBPyConnection, table: SnapshotTable) -> None:
+def _add_later(db: DuckDBPyConnection, table: SnapshotTable, due: int) -> None:
     """Add the rows of later instants than the copy's, which must hold all the others and nothing else."""
     name, said, instant = name_of(table), _said(table.columns), quoted(str(table.grows_by))
     later = f"coalesce({instant} > (SELECT max({instant}) FROM {name}), true)"  # noqa: S608
@@ -138,13 +137,13 @@ def _add_later(db: DuckDBPyConnection, table: SnapshotTable) -> None:
     stored = db.execute(f"{fingerprint} FROM {name}").fetchall()
     known = db.execute(f"{fingerprint} FROM ({table.select}) WHERE NOT {later}").fetchall()
     if stored != known:
-        if _rows(db, f"({table.select})") > _FEW:
+        if due > _FEW:
             message = f"What {table.name} held is no longer all there, or there is more of it."
             raise MustBeWhole(message)
         _write_anew(db, table)
         return
     news = f"SELECT * FROM ({table.select}) WHERE {later}"  # noqa: S608
-    if _has_room(db, table, _rows(db, f"({news})")):
+    if _has_room(db, table, _rows(db, f"({news})"), due):
         db.execute(f"INSERT INTO {name} BY NAME {table.sorted(news)}")
     else:
         _write_anew(db, table)
@@ -177,8 +176,8 @@ def renew(db: DuckDBPyConnection, tables: Sequence[SnapshotTable], version: str)
         if table.select is None:
             continue
         if table.key:
-            _renew_rows(db, table)
+            _renew_rows(db, table, _rows(db, f"({table.select})"))
         elif table.grows_by is not None:
-            _add_later(db, table)
+            _add_later(db, table, _rows(db, f"({table.select})"))
         else:
             _write_anew(db, table)

@@ -11,7 +11,7 @@ from sqlalchemy.exc import DBAPIError
 
 from connectors.warehouse.archive import NOT_FOLDED, Archived, archived, files, note, parquet
 from connectors.warehouse.connection import connect, duck
-from connectors.warehouse.durable import sync
+from connectors.warehouse.durable import discard, sync
 from connectors.warehouse.errors import WarehouseUnusable
 from connectors.warehouse.field_registry import read_mapping, write_mapping
 from connectors.warehouse.fold import fold
@@ -76,21 +76,16 @@ def rebuild_from_archive(
         state = _settled(path, folder)
         folds = _folds(folder, state, force=force)
         try:
-            _remove(draft)
+            discard(draft)
             with _one_line(f"{path} cannot be made anew"):
                 _build(draft, path, state, folds, mapping, fold_bytes=fold_bytes, force=force)
                 sync(draft)
                 draft.replace(path)
                 sync(path.parent)
         except BaseException:
-            _remove(draft)
+            discard(draft)
             raise
     return Rebuilt(len(folds), sum(one.landings for one in folds), state.complete)
-
-
-def _remove(draft: Path) -> None:
-    for left_over in (draft, draft.with_name(draft.name + ".wal")):
-        left_over.unlink(missing_ok=True)
 
 
 @contextmanager

@@ -16,16 +16,16 @@ from pathlib import Path
 from sqlalchemy import Connection, delete, insert, select
 
 from connectors.warehouse.connection import explain
-from connectors.warehouse.durable import sync, write
+from connectors.warehouse.durable import no_link, sync, write
 from connectors.warehouse.errors import WarehouseError, WarehouseUnusable
 from connectors.warehouse.landing import Record, load
 from models.tables import ops_segments
 
 _MARK = ".segment-"
 _LINE = "gramhouse segment 1 {}\n"
-# Checksum of all that follows; place in the order of landing; bytes of page, body, checkpoint, outcomes and holds.
-_FRAME = struct.Struct("<IQ5I")
-_UNSUMMED = 4
+# A checksum of all that follows; then place in the order of landing, bytes of page, body, checkpoint, outcomes, holds.
+_SUM = struct.Struct("<I")
+_HEAD = struct.Struct("<Q5I")
 _MOST_OF_A_LINE = 1000
 
 # As many landings as are handed to DuckDB at once: enough that planning costs nothing, little enough to hold.
@@ -42,9 +42,8 @@ class Segment:
 
 def _framed(record: Record) -> bytes:
     parts = [text.encode() for text in (record.page, record.body, record.checkpoint, record.outcomes, record.holds)]
-    lengths = struct.pack("<Q5I", record.seq, *map(len, parts))
-    rest = b"".join((lengths, *parts))
-    return zlib.crc32(rest).to_bytes(_UNSUMMED, "little") + rest
+    rest = b"".join((_HEAD.pack(record.seq, *map(len, parts)), *parts))
+    return _SUM.pack(zlib.crc32(rest)) + rest
 
 
 def _frames(data: bytes, begin: int, *, summed: bool) -> Iterator[tuple[Record, int]]:
@@ -52,11 +51,11 @@ def _frames(data: bytes, begin: int, *, summed: bool) -> Iterator[tuple[Record, 
 
     `summed`: its checksum is looked at, too; what this process wrote and read back needs none.
     """
-    while begin + _FRAME.size <= len(data):
-        checksum, seq, *lengths = _FRAME.unpack_from(data, begin)
-        place = begin + _FRAME.size
+    while (place := begin + _SUM.size + _HEAD.size) <= len(data):
+        (checksum,) = _SUM.unpack_from(data, begin)
+        seq, *lengths = _HEAD.unpack_from(data, begin + _SUM.size)
         end = place + sum(lengths)
-        if end > len(data) or (summed and zlib.crc32(memoryview(data)[begin + _UNSUMMED : end]) != checksum):
+        if end > len(data) or (summed and zlib.crc32(memoryview(data)[begin + _SUM.size : end]) != checksum):
             return
         texts = []
         for length in lengths:
@@ -66,16 +65,12 @@ def _frames(data: bytes, begin: int, *, summed: bool) -> Iterator[tuple[Record, 
         begin = end
 
 
-def _no_link(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NOFOLLOW, 0o666)
-
-
 def _read(segment: Segment, session: str, size: int = -1) -> tuple[bytes, int]:
     """Return what is in a segment, or its first `size` bytes, and where its landings begin: 0 where it is torn before.
 
     Raises WarehouseUnusable when another session wrote it.
     """
-    with open(segment.path, "rb", opener=_no_link) as file:
+    with open(segment.path, "rb", opener=no_link) as file:
         # At once: whoever reads piece by piece waits at each for the thread that asks for pages.
         data = file.read(size)
     end = data.find(b"\n", 0, _MOST_OF_A_LINE) + 1
@@ -194,9 +189,7 @@ class Segments:
         if self._handle is None:
             self._segment = _segment(self._warehouse, self._segment.number + 1)
             self._size = 0
-            self._handle = os.open(
-                self._segment.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_NOFOLLOW, 0o666
-            )
+            self._handle = no_link(str(self._segment.path), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND)
             data = _LINE.format(self._session).encode() + data
         write(self._handle, data)
         os.fsync(self._handle)

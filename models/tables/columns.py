@@ -6,7 +6,12 @@ from sqlalchemy.types import JSON, TypeEngine
 INSTANT = TIMESTAMP(timezone=True)
 
 # Long texts, no two alike: zstd packs them into half of the room that DuckDB would choose for them, with less work.
-PACKED = frozenset({"payload", "permalink", "media_url"})
+_PACKED = frozenset({"payload", "permalink", "media_url"})
+
+
+def packing(name: str) -> str:
+    """Return what a column of this name is declared with besides its type: how it is packed, or nothing."""
+    return " USING COMPRESSION zstd" if name in _PACKED else ""
 
 
 def text(name: str, comment: str, *, nullable: bool = True) -> Column[str]:

@@ -18,9 +18,9 @@ from sqlalchemy.engine import Engine
 from connectors.warehouse import connection as connecting
 from connectors.warehouse import segments
 from connectors.warehouse.connection import duck
-from connectors.warehouse.durable import write
 from connectors.warehouse.landing import Record
 from connectors.warehouse.segments import Segments
+from tests.simulation.disk import torn_by
 from tests.simulation.loop import Killed
 
 Where = Literal["step", "statement", "before commit", "after commit"]
@@ -92,12 +92,6 @@ def watched(dice: Dice, landed: Callable[[], None]) -> Iterator[None]:
         do_commit(self, connection)  # type: ignore[no-untyped-call]
         dice.pass_("after commit")
 
-    def halting(handle: int, data: bytes) -> None:
-        half = len(data) // 2
-        write(handle, data[:half])
-        dice.pass_("before commit")
-        write(handle, data[half:])
-
     real_append = Segments.append
 
     def append(self: Segments, records: Sequence[Record]) -> None:
@@ -107,7 +101,7 @@ def watched(dice: Dice, landed: Callable[[], None]) -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as inner:
         inner.setattr(Dialect, "do_commit", commit)
-        inner.setattr(segments, "write", halting)
+        inner.setattr(segments, "write", torn_by(lambda: dice.pass_("before commit")))
         inner.setattr(Segments, "append", append)
         for name, module in list(sys.modules.items()):
             if name.startswith("connectors.warehouse.") and module is not connecting and hasattr(module, "duck"):

@@ -8,10 +8,23 @@ from pathlib import Path
 from sqlalchemy import Connection
 
 from connectors.warehouse import connection as connecting
+from connectors.warehouse.durable import write
 
 Writer = Callable[..., AbstractContextManager[Connection]]
 
 _real: Writer = connecting.writer
+
+
+def torn_by(between: Callable[[], None]) -> Callable[[int, bytes], None]:
+    """Return a way to write that does `between` in the midst of it."""
+
+    def halting(handle: int, data: bytes) -> None:
+        half = len(data) // 2
+        write(handle, data[:half])
+        between()
+        write(handle, data[half:])
+
+    return halting
 
 
 class Disk:

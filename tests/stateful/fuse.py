@@ -18,9 +18,9 @@ from duckdb_sqlalchemy import Dialect
 from connectors.warehouse import connection as connecting
 from connectors.warehouse import segments
 from connectors.warehouse.connection import duck
-from connectors.warehouse.durable import write
 from connectors.warehouse.landing import Record
 from connectors.warehouse.segments import Segments
+from tests.simulation.disk import torn_by
 from tests.simulation.loop import Killed
 
 Where = Literal["statement", "before commit", "after commit"]
@@ -120,16 +120,13 @@ def _committing(fuse: Fuse) -> Callable[..., None]:
 
 
 def _writing(fuse: Fuse) -> Callable[[int, bytes], None]:
-    def halting(handle: int, data: bytes) -> None:
-        half = len(data) // 2
-        write(handle, data[:half])
+    def between() -> None:
         try:
             fuse.pass_("before commit")
         except duckdb.Error as error:
             raise OSError(errno.ENOSPC, "No space left on device") from error
-        write(handle, data[half:])
 
-    return halting
+    return torn_by(between)
 
 
 def _appending(fuse: Fuse) -> Callable[[Segments, Sequence[Record]], None]:
