@@ -114,7 +114,7 @@ WHERE digest IS DISTINCT FROM before
 """
 
 # Payloads stand in one table only: what is dropped in a transaction stays in memory until it ends.
-_NEW_PAYLOADS = "SELECT payload, received_at, seq, position FROM media_records SEMI JOIN media_news USING (place)"
+_NEW_PAYLOADS = "SELECT payload, received_at, place FROM media_records SEMI JOIN media_news USING (place)"
 
 # Beside the columns of `media` stand the fold's own, with names that no discovered field is given.
 _READ = """

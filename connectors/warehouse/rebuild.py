@@ -33,9 +33,9 @@ from models.tables import WAREHOUSE, core_media
 
 # Everything of an item that is still known, with the instant at which it was first met.
 _STORED = """
-SELECT payload, changed_at AS received_at, epoch_us(first_seen_at) AS seq, rowid AS position FROM core.media
+SELECT payload, changed_at AS received_at, (epoch_us(first_seen_at), rowid) AS place FROM core.media
 UNION ALL
-SELECT payload, valid_from, epoch_us(valid_from), -1 - rowid FROM core.media_superseded
+SELECT payload, valid_from, (epoch_us(valid_from), -1 - rowid) FROM core.media_superseded
 """
 
 _OF_A_MAPPING = {Kind.SHADOWED, Kind.UNREADABLE}

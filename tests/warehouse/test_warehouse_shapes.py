@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connectors.warehouse.shapes import shapes_sql
+from connectors.warehouse.shapes import shapes
 from models.fields import MEDIA, Field
 from models.kinds import Kind, walk
 from models.pointer import to_pointer
@@ -25,10 +25,10 @@ ITEMS = st.lists(st.dictionaries(KEYS, VALUES, max_size=4).map(json.dumps), min_
 def told(items: Sequence[str], known: Sequence[Field]) -> set[tuple[tuple[str, ...], str]]:
     """What the structures of these items say, as far as they are asked for."""
     with duckdb.connect() as db:
-        db.execute("CREATE TABLE items (payload JSON, received_at TIMESTAMPTZ, seq BIGINT, position BIGINT)")
-        db.executemany("INSERT INTO items VALUES (?, ?, 1, ?)", [(item, T0, n) for n, item in enumerate(items)])
-        shapes = db.execute(shapes_sql("FROM items", known)).fetchall()
-    return {(met.keys, met.kind.value) for text, _ in shapes for met in walk(json.loads(text))}
+        db.execute("CREATE TABLE items (payload JSON, received_at TIMESTAMPTZ, place BIGINT)")
+        db.executemany("INSERT INTO items VALUES (?, ?, ?)", [(item, T0, n) for n, item in enumerate(items)])
+        found = shapes(db, "FROM items", known)
+    return {(met.keys, met.kind.value) for text, _ in found for met in walk(json.loads(text))}
 
 
 def registry_of(items: Sequence[str]) -> Sequence[Field]:
