@@ -16,7 +16,7 @@ from uuid import uuid4
 from sqlalchemy import Connection
 
 from connectors.warehouse.archive import enroll, keep
-from connectors.warehouse.connection import beside, duck, give_back, in_enough_memory, writer
+from connectors.warehouse.connection import beside, duck, give_back, in_enough_memory, on_all_cores, writer
 from connectors.warehouse.desk import Desk
 from connectors.warehouse.errors import WarehouseUnusable
 from connectors.warehouse.fold import FoldCounts, fold
@@ -44,8 +44,8 @@ _LOG_BYTES = 96 * 1024 * 1024
 
 
 def _checkpoint(connection: Connection) -> None:
-    duck(connection).execute("CHECKPOINT")
-    give_back(duck(connection))
+    with on_all_cores(duck(connection)):
+        duck(connection).execute("CHECKPOINT")
 
 
 class Warehouse:
