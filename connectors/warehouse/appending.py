@@ -21,13 +21,12 @@ def as_json(row: Mapping[str, object]) -> str:
 
 
 @cache
-def _statement(table: Table, beside: str | None) -> str:
+def rows_sql(table: Table, beside: str | None) -> str:
+    """Return the query of rows like a table's, out of a parameter with all of them and one with `beside`."""
     types = {c.name: c.type.compile(dialect=_DIALECT) for c in table.columns if c.name != beside}
     taken, kept = (f", unnest(?) AS {beside}", f", {beside}") if beside else ("", "")
-    return f"""
-INSERT INTO {table.fullname} BY NAME
-SELECT r.*{kept} FROM (SELECT unnest(from_json(?, '{json.dumps([types])}')) AS r{taken})
-"""  # noqa: S608 - made of our own declarations
+    rows = f"unnest(from_json(?, '{json.dumps([types])}')) AS r"
+    return f"SELECT r.*{kept} FROM (SELECT {rows}{taken})"  # noqa: S608 - made of our own declarations
 
 
 def append(connection: Connection, table: Table, rows: Sequence[str], **beside: Sequence[str]) -> None:
@@ -38,5 +37,6 @@ def append(connection: Connection, table: Table, rows: Sequence[str], **beside: 
     document they would be escaped and read again.
     """
     if rows:
-        statement = _statement(table, next(iter(beside), None))
+        query = rows_sql(table, next(iter(beside), None))
+        statement = f"INSERT INTO {table.fullname} BY NAME {query}"
         duck(connection).execute(statement, [f"[{','.join(rows)}]", *beside.values()])

@@ -47,7 +47,7 @@ WHERE c.seq > e.seq
 _EVERYTHING = 2**63 - 1
 
 # A page DuckDB cannot read must not stop the others for ever: it goes to quarantine whole.
-_UNREADABLE = "CREATE OR REPLACE TEMP TABLE unreadable AS SELECT seq FROM ops.staging WHERE NOT json_valid(body)"
+_UNREADABLE = "CREATE OR REPLACE TEMP TABLE unreadable AS SELECT seq FROM ops.staging WHERE {}"
 
 # Of media, whose items `MediaFold` has read, only the pages that Python had something to say of.
 _FOLDING = """
@@ -152,8 +152,11 @@ WHERE seq <= getvariable('slice_end') AND seq NOT IN (SELECT seq FROM last_check
 )
 
 
-def fold(connection: Connection) -> FoldCounts:
+def fold(connection: Connection, items: str | None = None) -> FoldCounts:
     """Fold all that is staged, in the open transaction, and clear it; return what changed.
+
+    `items` is a table of the items of the staged pages of media, where somebody has taken them apart already; every
+    page can be read then.
 
     The work depends on what is staged, and on nothing else: folding after every page, once a night or once a
     month leaves the same rows.
@@ -161,8 +164,8 @@ def fold(connection: Connection) -> FoldCounts:
     db = duck(connection)
     if not value(db, "SELECT EXISTS (FROM ops.staging)"):
         return FoldCounts()
-    db.execute(_UNREADABLE)
-    media = MediaFold(connection)
+    db.execute(_UNREADABLE.format("NOT json_valid(body)" if items is None else "false"))
+    media = MediaFold(connection, items)
     media.read()
     counts = FoldCounts()
     begin = 0
@@ -176,9 +179,10 @@ def fold(connection: Connection) -> FoldCounts:
 
 def _forget(db: DuckDBPyConnection) -> None:
     # Temporary tables live in memory, and hold the pages and items of the last slice.
-    db.execute("DROP VIEW temp.media_sightings")
-    for (name,) in db.execute("SELECT table_name FROM duckdb_tables() WHERE temporary").fetchall():
-        db.execute(f"DROP TABLE temp.{name}")
+    views = "SELECT 'VIEW', view_name FROM duckdb_views() WHERE temporary AND NOT internal"
+    tables = "SELECT 'TABLE', table_name FROM duckdb_tables() WHERE temporary"
+    for kind, name in db.execute(f"{views} UNION ALL {tables}").fetchall():
+        db.execute(f"DROP {kind} temp.{name}")
 
 
 def _fold_slice(connection: Connection, media: MediaFold, begin: int, end: int) -> FoldCounts:

@@ -13,55 +13,14 @@ from connectors.warehouse.readings import (
     Found,
     counts_read,
     digest,
-    path_list,
-    payload_hash,
     sheet_select,
     stable_text,
 )
+from connectors.warehouse.taking_apart import items_sql
 from models.mapping import Mapping
 from models.sheets import Sheet, sheets
 
-
-def _id(place: int) -> str:
-    # An object or a list is no id, and neither is empty text.
-    return f"CASE WHEN left(ids[{place}], 1) NOT IN ('', '{{', '[') THEN ids[{place}] END"
-
-
-def media_id_of(mapping: Mapping) -> str:
-    """Return the expression of an item's id, out of `ids`: the texts at the mapping's paths to it, in their order."""
-    return f"coalesce({', '.join(_id(place) for place in range(1, len(mapping.media_id) + 1))})"
-
-
-def records_sql(mapping: Mapping) -> str:
-    """Return the statement that takes the staged pages apart into items, each with its id and its place in the order.
-
-    `place` orders sightings as (seq, position) does; comparing one number costs a fraction of comparing two.
-    """
-    return f"""
-CREATE OR REPLACE TEMP TABLE media_records AS
-WITH pages AS (
-    SELECT
-        seq, walk_id, run_id, account_id, surface, page, correlation_id, received_at,
-        from_json(body, '{{"items":["JSON"]}}').items AS page_items
-    FROM ops.staging WHERE resource = 'media' AND seq NOT IN (SELECT seq FROM unreadable)
-),
-records AS (
-    SELECT
-        * EXCLUDE (page_items), unnest(page_items) AS payload, generate_subscripts(page_items, 1) - 1 AS position
-    FROM pages
-),
-found AS (
-    SELECT *, json_extract_string(payload, {path_list(mapping.media_id)}) AS ids FROM records
-)
-SELECT
-    * EXCLUDE (ids), {media_id_of(mapping)} AS media_id, {payload_hash("payload")} AS payload_hash,
-    (seq << {_POSITION_BITS}) + position AS place
-FROM found
-"""  # noqa: S608 - made of the mapping's paths, quoted
-
-
-# A body is bounded, and an item has two bytes or more: 64 MB hold less than 2^26 of them.
-_POSITION_BITS = 26
+_MEDIA_PAGES = "FROM ops.staging WHERE resource = 'media' AND seq NOT IN (SELECT seq FROM unreadable)"
 
 # What is stored of the items that were met: the narrow columns alone, for payloads are read only where they are needed.
 _STORED = """
@@ -204,8 +163,10 @@ class MediaFold:
     Reading comes first because it may alter tables, which DuckDB allows only before they are written to.
     """
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, items: str | None = None) -> None:
+        """Begin; `items` is a table of what `items_sql` would make of the staged pages, if there is one already."""
         self._connection = connection
+        self._items = items
         self._mapping = read_mapping(connection)
         self._sheets: tuple[Sheet, ...] = ()
 
@@ -213,7 +174,12 @@ class MediaFold:
         """Take the staged pages apart, discover what their items carry, and read those that say something new."""
         db = duck(self._connection)
         run = db.execute
-        for statement in (records_sql(self._mapping), _STORED, suspects_sql(self._mapping), _NEWS, _SIGHTINGS):
+        if self._items is None:
+            records = f"TABLE media_records AS {items_sql(self._mapping, _MEDIA_PAGES)}"
+        else:
+            records = f"VIEW media_records AS FROM {self._items}"
+        run(f"CREATE OR REPLACE TEMP {records}")
+        for statement in (_STORED, suspects_sql(self._mapping), _NEWS, _SIGHTINGS):
             run(statement)
         known = read_registry(self._connection)
         registry = known

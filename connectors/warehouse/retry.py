@@ -11,9 +11,9 @@ from sqlalchemy import Connection
 
 from connectors.warehouse.field_registry import read_mapping
 from connectors.warehouse.fold import fold
-from connectors.warehouse.fold_media import media_id_of
 from connectors.warehouse.landing import last_seq
 from connectors.warehouse.readings import path_list
+from connectors.warehouse.taking_apart import media_id_of
 from models.mapping import Mapping
 
 # As much payload (bytes) as is folded at once.

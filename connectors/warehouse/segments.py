@@ -10,7 +10,7 @@ import struct
 import threading
 import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sqlalchemy import Connection, delete, insert, select
@@ -34,10 +34,14 @@ _AT_ONCE = 128
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A file of landings that no longer grows; `number` counts the session's from 1."""
+    """A file of landings that no longer grows; `number` counts the session's from 1.
+
+    `seqs` are the landings' numbers, as far as this session wrote them.
+    """
 
     number: int
     path: Path
+    seqs: range = range(0)
 
 
 def _framed(record: Record) -> bytes:
@@ -109,7 +113,11 @@ def _take_in(
                 load(connection, some)
                 some.clear()
         load(connection, some)
-        connection.execute(insert(ops_segments).values(session=session, number=segment.number))
+        _mark_taken(connection, segment, session)
+
+
+def _mark_taken(connection: Connection, segment: Segment, session: str) -> None:
+    connection.execute(insert(ops_segments).values(session=session, number=segment.number))
 
 
 def _left(warehouse: Path) -> list[Segment]:
@@ -177,6 +185,8 @@ class Segments:
         with self._lock:
             if self._broken is not None:
                 raise self._broken
+            if not records:
+                return
             data = b"".join(map(_framed, records))
             try:
                 self._write(data)
@@ -184,6 +194,8 @@ class Segments:
                 failure = explain(self._warehouse, error)
                 self._undo(failure)
                 raise failure from error
+            begin = self._segment.seqs.start if self._segment.seqs else records[0].seq
+            self._segment = replace(self._segment, seqs=range(begin, records[-1].seq + 1))
 
     def _write(self, data: bytes) -> None:
         if self._handle is None:
@@ -215,23 +227,27 @@ class Segments:
             self._full.append(self._segment)
             os.close(handle)
 
-    def take_in(self, connection: Connection) -> tuple[Segment, ...]:
-        """Append to the tables, in the open transaction, what has landed; return the segments it was in.
+    def cut(self) -> tuple[Segment, ...]:
+        """Begin another segment; return those that hold what has landed, in its order.
 
-        Once that is committed, `drop` them; `put_back` when it is not.
+        They are to be taken in, and once that is committed, dropped; put back when it is not.
         """
         with self._lock:
             self._close()
             full, self._full = tuple(self._full), []
-        try:
-            _take_in(connection, full, self._session, summed=False)
-        except BaseException:
-            self.put_back(full)
-            raise
         return full
 
+    def take_in(self, connection: Connection, segments: Sequence[Segment]) -> None:
+        """Append to the tables, in the open transaction, what landed in these segments."""
+        _take_in(connection, segments, self._session, summed=False)
+
+    def mark_taken(self, connection: Connection, segments: Sequence[Segment]) -> None:
+        """Note, in the open transaction, that the tables have what landed in these segments."""
+        for segment in segments:
+            _mark_taken(connection, segment, self._session)
+
     def put_back(self, segments: Sequence[Segment]) -> None:
-        """Take back that segments were taken in: it was not committed."""
+        """Have segments taken in again: it was not committed."""
         with self._lock:
             self._full = [*segments, *self._full]
 

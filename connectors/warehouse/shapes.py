@@ -4,7 +4,8 @@ Naming the structure of an item takes DuckDB as long as reading all its fields s
 nothing but known fields stands, the types at those fields say as much.
 """
 
-from collections.abc import Collection, Sequence, Set
+from collections.abc import Collection, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -41,7 +42,7 @@ class _Signature:
     is_known: str
 
 
-def _signature(paths: Sequence[str], kinds: Sequence[Set[Kind]]) -> _Signature:
+def _signature(paths: Sequence[str], kinds: Sequence[AbstractSet[Kind]]) -> _Signature:
     met = dict(zip(paths, kinds, strict=True))
     above = {to_pointer(to_keys(path)[:-1]) for path in paths}
     objects = [path for path in paths if path in above and Kind.OBJECT in met[path]]

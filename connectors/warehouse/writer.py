@@ -20,12 +20,13 @@ from connectors.warehouse.connection import beside, duck, give_back, in_enough_m
 from connectors.warehouse.desk import Desk
 from connectors.warehouse.errors import WarehouseUnusable
 from connectors.warehouse.fold import FoldCounts, fold
-from connectors.warehouse.landing import last_seq, numbered
+from connectors.warehouse.landed import Cut, Landed
+from connectors.warehouse.landing import last_seq
 from connectors.warehouse.ledger import mark_published
 from connectors.warehouse.progress import checkpoints
 from connectors.warehouse.publish import publish
 from connectors.warehouse.reached import Reached
-from connectors.warehouse.segments import Segment, Segments, recover
+from connectors.warehouse.segments import Segments, recover
 from models.landing import Landing
 from models.partition import Partition
 from models.walk import Checkpoint, Lane
@@ -61,10 +62,9 @@ class Warehouse:
         self._path = path
         self._landing = landing
         self._folding = folding
-        self._segments = segments
+        self._landed = Landed(landing.connection, segments, whole=archive is not None)
         self._fold_bytes = fold_bytes
         self._archive = archive
-        self._seq = last_seq(landing.connection)
         # What has landed and is not folded: the last number of what landed together, and the bytes of its pages.
         self._staged: deque[tuple[int, int]] = deque()
         self._reached = Reached()
@@ -90,13 +90,13 @@ class Warehouse:
                 try:
                     await self._make_room()
                     landings = [landing for landing, _ in batch]
-                    after = await self._landing.do(partial(self._commit, landings))
+                    after = await self._landing.do(partial(self._land, landings))
                 except Exception as error:  # noqa: BLE001 - it is handed to those who wait, below
                     failure = error
                 else:
                     self._reached.add(landings, after=after)
                     size = sum(len(landing.page.body) for landing in landings if landing.page is not None)
-                    self._staged.append((self._seq, size))
+                    self._staged.append((self._landed.last, size))
                     if self._staged_bytes >= self._fold_bytes and self._fold_under_way is None:
                         self._fold_under_way = asyncio.create_task(self._fold_staged())
                 for _, durable in batch:
@@ -109,13 +109,8 @@ class Warehouse:
         finally:
             self._committing = None
 
-    def _commit(self, landings: list[Landing], _: Connection) -> int:
-        after = self._seq
-        records = numbered(landings, after=after)
-        self._segments.append(records)
-        # Here, and not by whoever waits: they may be cancelled meanwhile, and no number must be given twice.
-        self._seq = after + len(records)
-        return after
+    def _land(self, landings: list[Landing], _: Connection) -> int:
+        return self._landed.add(landings)
 
     @property
     def _staged_bytes(self) -> int:
@@ -128,7 +123,8 @@ class Warehouse:
             await self._fold_has_ended()
 
     async def _fold_staged(self) -> None:
-        last, counts = await self._folding.do(self._fold)
+        cut = await self._landing.do(lambda _: self._landed.cut())
+        last, counts = await self._folding.do(partial(self._fold, cut))
         self._folded += counts
         self._reached.forget(last)
         while self._staged and self._staged[0][0] <= last:
@@ -143,28 +139,18 @@ class Warehouse:
         except FileNotFoundError:
             return 0
 
-    def _fold(self, connection: Connection) -> tuple[int, FoldCounts]:
-        def work(connection: Connection) -> tuple[int, FoldCounts]:
-            last = last_seq(connection)
-            keep(connection, self._archive)
-            return last, fold(connection)
+    def _fold(self, cut: Cut, connection: Connection) -> tuple[int, FoldCounts]:
+        def transaction() -> tuple[int, FoldCounts]:
+            with connection.begin():
+                items = self._landed.stage(connection, cut)
+                last = last_seq(connection)
+                keep(connection, self._archive)
+                return last, fold(connection, items)
 
-        folded = in_enough_memory(duck(connection), lambda: self._having_landed(connection, work))
+        with self._landed.taken(connection, cut):
+            folded = in_enough_memory(duck(connection), transaction)
         give_back(duck(connection))
         return folded
-
-    def _having_landed(self, connection: Connection, work: Callable[[Connection], T]) -> T:
-        """Do work in one transaction with the taking in of what has landed."""
-        segments: tuple[Segment, ...] = ()
-        try:
-            with connection.begin():
-                segments = self._segments.take_in(connection)
-                done = work(connection)
-        except BaseException:
-            self._segments.put_back(segments)
-            raise
-        self._segments.drop(segments)
-        return done
 
     async def _fold_has_ended(self) -> None:
         """Wait for the fold under way, if any; raises what it ended with."""
@@ -185,9 +171,14 @@ class Warehouse:
         """
         if (under_way := self._fold_under_way) is not None:
             await asyncio.wait([under_way])
-        return await self._landing.do(
-            lambda connection: self._having_landed(connection, lambda own: work(own, *args, **kwargs))
-        )
+
+        def run(connection: Connection) -> T:
+            cut = self._landed.cut_unprepared()
+            with self._landed.taken(connection, cut), connection.begin():
+                self._landed.stage(connection, cut)
+                return work(connection, *args, **kwargs)
+
+        return await self._landing.do(run)
 
     async def checkpoints(
         self, resource: str, account_ids: Collection[str], lane: Lane = "sync"

@@ -87,7 +87,8 @@ def test_it_is_taken_in_once_however_often_a_process_dies_of_it(path: Path) -> N
     with session(path) as (house, segments):
         segments.append(pages(3))
         with house.connection.begin():
-            taken = segments.take_in(house.connection)
+            taken = segments.cut()
+            segments.take_in(house.connection, taken)
         copy = path.with_name("copy")
         shutil.copy(taken[0].path, copy)
         segments.drop(taken)
@@ -102,12 +103,15 @@ def test_what_was_not_committed_is_taken_in_again(path: Path) -> None:
     with session(path) as (house, segments):
         segments.append(pages(2))
         with house.connection.begin() as transaction:
-            taken = segments.take_in(house.connection)
+            taken = segments.cut()
+            segments.take_in(house.connection, taken)
             transaction.rollback()
         segments.put_back(taken)
         segments.append(pages(1, after=2))
         with house.connection.begin():
-            segments.drop(segments.take_in(house.connection))
+            taken = segments.cut()
+            segments.take_in(house.connection, taken)
+        segments.drop(taken)
         assert [seq for seq, *_ in house.rows(STAGED)] == [1, 2, 3]
         assert files(path) == []
 
@@ -149,7 +153,9 @@ def test_a_hole_in_the_midst_of_segments_is_said_and_nothing_is_taken_in(path: P
     with session(path) as (house, segments):
         segments.append(pages(1))
         with house.connection.begin() as transaction:
-            segments.put_back(segments.take_in(house.connection))
+            taken = segments.cut()
+            segments.take_in(house.connection, taken)
+            segments.put_back(taken)
             transaction.rollback()
         segments.append(pages(1, after=1))
     first, second = files(path)

@@ -144,9 +144,9 @@ class HeldFold:
         self._begun = threading.Event()
         patch.setattr(writing, "fold", self._fold)
 
-    def _fold(self, connection: Connection) -> FoldCounts:
+    def _fold(self, connection: Connection, items: str | None) -> FoldCounts:
         self._begun.set()
-        counts = fold(connection)
+        counts = fold(connection, items)
         assert self._open.wait(timeout=30)
         return counts
 
@@ -244,7 +244,7 @@ async def test_a_slow_fold_slows_the_landing_once_as_much_again_has_landed(
         await late
 
 
-def on_a_full_disk(_: Connection) -> FoldCounts:
+def on_a_full_disk(_: Connection, __: str | None) -> FoldCounts:
     message = "IO Error: No space left on device"
     raise duckdb.IOException(message)
 
@@ -265,8 +265,8 @@ async def test_a_fold_that_had_too_little_memory_is_done_again_in_more(
 ) -> None:
     limits: list[str] = []
 
-    def starved(connection: Connection) -> FoldCounts:
-        counts = fold(connection)
+    def starved(connection: Connection, items: str | None) -> FoldCounts:
+        counts = fold(connection, items)
         limits.append(ask("SELECT current_setting('memory_limit')")(connection))
         if len(limits) == 1:
             message = "failed to pin block"

@@ -1,0 +1,76 @@
+"""What has landed and is in no table yet, on its way to the next fold."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from sqlalchemy import Connection
+
+from connectors.warehouse.landing import last_seq, numbered
+from connectors.warehouse.preparing import Prepared, Preparing, is_whole
+from connectors.warehouse.segments import Segment, Segments
+from models.landing import Landing
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """What has landed by some moment: the segments that hold it, and what is prepared of it."""
+
+    segments: tuple[Segment, ...]
+    prepared: Prepared | None
+
+
+class Landed:
+    """What has landed since it was last cut off. For the thread that lands, but for what is done with a cut."""
+
+    def __init__(self, connection: Connection, segments: Segments, *, whole: bool) -> None:
+        """Begin, in an open transaction. `whole`: whoever folds reads the bodies of all pages."""
+        self._segments = segments
+        self._preparing = Preparing(connection, whole=whole)
+        self._last = last_seq(connection)
+
+    @property
+    def last(self) -> int:
+        """The number of the last landing."""
+        return self._last
+
+    def add(self, landings: Sequence[Landing]) -> int:
+        """Make landings durable, numbered from one more than what is returned."""
+        after = self._last
+        records = numbered(landings, after=after)
+        self._segments.append(records)
+        # Here, and not by whoever waits: they may be cancelled meanwhile, and no number must be given twice.
+        self._last = after + len(records)
+        self._preparing.add(records)
+        return after
+
+    def cut(self) -> Cut:
+        """Cut off what has landed."""
+        prepared = self._preparing.cut()
+        return Cut(self._segments.cut(), prepared)
+
+    def cut_unprepared(self) -> Cut:
+        """Cut off what has landed, for somebody who wants it as it came."""
+        self._preparing.forget()
+        return Cut(self._segments.cut(), None)
+
+    def stage(self, connection: Connection, cut: Cut) -> str | None:
+        """Put a cut into the tables, in the open transaction; return the table of all items that are staged, if any."""
+        if cut.prepared is None or not is_whole(connection, cut.prepared, cut.segments):
+            self._segments.take_in(connection, cut.segments)
+            return None
+        cut.prepared.stage(connection)
+        self._segments.mark_taken(connection, cut.segments)
+        return cut.prepared.items
+
+    @contextmanager
+    def taken(self, connection: Connection, cut: Cut) -> Iterator[None]:
+        """Let go of a cut when the block, in which a transaction staged it, ends well; take it in again if not."""
+        try:
+            yield
+        except BaseException:
+            self._segments.put_back(cut.segments)
+            raise
+        self._segments.drop(cut.segments)
+        if cut.prepared is not None:
+            cut.prepared.drop(connection)
