@@ -17,6 +17,7 @@ from connectors.warehouse.field_registry import read_mapping
 from connectors.warehouse.landing import Record, load
 from connectors.warehouse.segments import Segment
 from connectors.warehouse.taking_apart import items_sql
+from models.mapping import Mapping
 from models.tables import ops_staging
 
 _log = logging.getLogger(__name__)
@@ -33,11 +34,12 @@ _READ_AGAIN = "resource <> 'media' OR set_aside IS NOT NULL OR unknown_fields IS
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """What landed one after the other, taken apart: the landings' numbers, and all of them that is not a page."""
+    """What landed one after the other, taken apart by a mapping: its numbers, and all of it that is not a page."""
 
     number: int
-    seqs: range
-    rest: tuple[Record, ...]
+    mapping: Mapping
+    seqs: range = range(0)
+    rest: tuple[Record, ...] = ()
 
     @property
     def pages(self) -> str:
@@ -60,9 +62,13 @@ class Prepared:
 
 
 def is_whole(connection: Connection, prepared: Prepared, segments: Sequence[Segment]) -> bool:
-    """Say whether these are all the pages that are to be folded: those in the segments, with none staged before."""
+    """Say whether a fold would take just this apart, and so: what is in the segments, with nothing staged before."""
     landed = range(segments[0].seqs.start, segments[-1].seqs.stop) if segments else range(0)
-    return prepared.seqs == landed and not value(duck(connection), "SELECT EXISTS (FROM ops.staging)")
+    return (
+        prepared.seqs == landed
+        and not value(duck(connection), "SELECT EXISTS (FROM ops.staging)")
+        and prepared.mapping == read_mapping(connection)
+    )
 
 
 class Preparing:
@@ -72,13 +78,12 @@ class Preparing:
         """Begin, in an open transaction. `whole`: pages keep their bodies, whether a fold reads them or not."""
         self._connection = connection
         self._body = "body" if whole else f"CASE WHEN {_READ_AGAIN} THEN body ELSE '' END"
-        self._mapping = read_mapping(connection)
         duck(connection).execute(f"ATTACH IF NOT EXISTS ':memory:' AS {_HOME}")
-        self._number = 0
+        self._ours = Prepared(0, read_mapping(connection))
         self._begin()
 
     def _begin(self) -> None:
-        self._number += 1
+        self._ours = Prepared(self._ours.number + 1, self._ours.mapping)
         self._seqs = range(0)
         self._waiting: list[Record] = []
         self._rest: list[Record] = []
@@ -101,7 +106,7 @@ class Preparing:
         What is returned is to be dropped.
         """
         self._take_apart()
-        cut = Prepared(self._number, self._seqs, tuple(self._rest))
+        cut = replace(self._ours, seqs=self._seqs, rest=tuple(self._rest))
         if self._is_hopeless or not self._is_made:
             self.forget()
             return None
@@ -111,7 +116,7 @@ class Preparing:
     def forget(self) -> None:
         """Forget what landed since the last cut."""
         if self._is_made:
-            Prepared(self._number, self._seqs, ()).drop(self._connection)
+            self._ours.drop(self._connection)
         self._begin()
 
     def _take_apart(self) -> None:
@@ -131,13 +136,12 @@ class Preparing:
         self._waiting = []
 
     def _write(self) -> None:
-        ours = Prepared(self._number, self._seqs, ())
-        items = items_sql(self._mapping, "FROM arrived WHERE resource = 'media'")
+        items = items_sql(self._ours.mapping, "FROM arrived WHERE resource = 'media'")
         pages = f"SELECT * REPLACE ({self._body} AS body) FROM arrived"  # noqa: S608 - our own query
         db = duck(self._connection)
         rows = [f"[{','.join(one.page for one in self._waiting)}]", [one.body for one in self._waiting]]
         db.execute(f"CREATE TEMP TABLE arrived AS {rows_sql(ops_staging, 'body')}", rows)
         db.execute("SELECT error('It is not JSON.') FROM arrived WHERE resource <> 'media' AND NOT json_valid(body)")
-        for table, query in ((ours.pages, pages), (ours.items, items)):
+        for table, query in ((self._ours.pages, pages), (self._ours.items, items)):
             db.execute(f"INSERT INTO {table} {query}" if self._is_made else f"CREATE TABLE {table} AS {query}")
         db.execute("DROP TABLE arrived")
