@@ -1,11 +1,10 @@
 """The writer's one connection to the warehouse file."""
 
-import logging
 import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 import duckdb
 from duckdb import DuckDBPyConnection
@@ -17,6 +16,7 @@ from sqlalchemy.pool import QueuePool
 from sqlalchemy.schema import CreateColumn, CreateTable, ExecutableDDLElement, SetColumnComment, SetTableComment
 from sqlalchemy.sql.compiler import DDLCompiler
 
+from connectors.warehouse import limits
 from connectors.warehouse.errors import WarehouseBusy, WarehouseError, WarehouseUnusable
 from connectors.warehouse.holder import hold
 from connectors.warehouse.migrations import revisions
@@ -24,16 +24,9 @@ from connectors.warehouse.quoting import literal
 from models.tables import WAREHOUSE
 from models.tables.columns import packing
 
-# What is enough for a run, and for two cores at whole tables: what is more, DuckDB spills. But every core has rows of
-# its own in hand.
-_MEMORY_MB = 256
-_A_CORES_MB = 128
-_MOST_MB = 512
-
 # The default of 16 MB stalls a commit for most of a second, every 25,000 rows or so; a run checkpoints at its end.
 _SETTINGS = {
     "TimeZone": "UTC",
-    "memory_limit": f"{_MEMORY_MB}MB",
     # DuckDB would draw it on standard output, into the midst of a report for programs.
     "enable_progress_bar": "false",
     "wal_autocheckpoint": "1GB",
@@ -41,19 +34,13 @@ _SETTINGS = {
     # Rows that are looked for by their place are found there, up to so many: with 50, which is DuckDB's own bound, it
     # unpacked every payload between the first and the last of them.
     "dynamic_or_filter_threshold": "10000",
-    # What a run does is small, and done by two threads of ours already: with DuckDB's own beside them a third of the
-    # CPU went into handing tasks about. What is large asks for all of them (`on_all_cores`).
-    "threads": "1",
+    **limits.SETTINGS,
 }
 
 # The oldest form of a file that knows zstd: every DuckDB since 1.2 reads it.
 _STORAGE = "v1.2.0"
 
 _OTHERS = "gramhouse_others"
-
-T = TypeVar("T")
-
-_log = logging.getLogger(__name__)
 
 # Named here, the dialect is not looked for among all that is installed.
 registry.register("duckdb", "duckdb_sqlalchemy", "Dialect")
@@ -133,41 +120,9 @@ def beside(connection: Connection) -> Connection:
     return other
 
 
-@contextmanager
-def on_all_cores(db: DuckDBPyConnection) -> Iterator[None]:
-    """Let DuckDB use every core in this block: for work on whole tables, while nothing else is done."""
-    db.execute("RESET threads")
-    cores = int(value(db, "SELECT current_setting('threads')"))
-    db.execute(f"SET memory_limit = '{min(_MOST_MB, max(_MEMORY_MB, _A_CORES_MB * cores))}MB'")
-    try:
-        yield
-    finally:
-        db.execute(f"SET memory_limit = '{_MEMORY_MB}MB'")
-        db.execute("SET threads = 1")
-
-
 def attach_draft(db: DuckDBPyConnection, draft: Path, name: str) -> None:
     """Attach a file that is whole in the end, or nothing: a log of how it came about would be written for no one."""
     db.execute(f"ATTACH {literal(str(draft))} AS {name} (RECOVERY_MODE 'NO_WAL_WRITES', STORAGE_VERSION '{_STORAGE}')")
-
-
-def in_enough_memory(db: DuckDBPyConnection, work: Callable[[], T]) -> T:
-    """Do work in the memory that a run has; when that is too little, once more in as much as DuckDB takes by itself."""
-    try:
-        return work()
-    except (duckdb.OutOfMemoryException, DBAPIError) as error:
-        said = error.orig if isinstance(error, DBAPIError) else error
-        if not isinstance(said, duckdb.OutOfMemoryException):
-            raise
-        _log.info("Again, in more memory: %s", first_line(error))
-    db.execute("RESET memory_limit")
-    return work()
-
-
-def give_back(db: DuckDBPyConnection) -> None:
-    """Give the machine what memory DuckDB no longer uses: it does so when a thread of its own ends, and it has none."""
-    db.execute("SET threads = 2")
-    db.execute("SET threads = 1")
 
 
 def duck(connection: Connection) -> DuckDBPyConnection:

@@ -1,5 +1,6 @@
 """What has landed and is in no table yet, on its way to the next fold."""
 
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,13 +22,17 @@ class Cut:
 
 
 class Landed:
-    """What has landed since it was last cut off. For the thread that lands, but for what is done with a cut."""
+    """What has landed since it was last cut off; any thread may call.
 
-    def __init__(self, connection: Connection, segments: Segments, *, whole: bool) -> None:
-        """Begin, in an open transaction. `whole`: whoever folds reads the bodies of all pages."""
+    Every method raises WarehouseUnusable when the disk fails; what had landed stays.
+    """
+
+    def __init__(self, connection: Connection, segments: Segments, preparing: Preparing) -> None:
+        """Begin, in an open transaction, behind what is in the tables."""
         self._segments = segments
-        self._preparing = Preparing(connection, whole=whole)
+        self._preparing = preparing
         self._last = last_seq(connection)
+        self._lock = threading.Lock()
 
     @property
     def last(self) -> int:
@@ -35,27 +40,33 @@ class Landed:
         return self._last
 
     def add(self, landings: Sequence[Landing]) -> int:
-        """Make landings durable, numbered from one more than what is returned."""
-        after = self._last
-        records = numbered(landings, after=after)
-        self._segments.append(records)
-        # Here, and not by whoever waits: they may be cancelled meanwhile, and no number must be given twice.
-        self._last = after + len(records)
-        self._preparing.add(records)
+        """Make landings durable, numbered from one more than what is returned; after an error none of them is."""
+        with self._lock:
+            after = self._last
+            records = numbered(landings, after=after)
+            self._segments.append(records)
+            # Here, and not by whoever waits: they may be cancelled meanwhile, and no number must be given twice.
+            self._last = after + len(records)
+            self._preparing.add(records)
         return after
 
     def cut(self) -> Cut:
         """Cut off what has landed."""
-        prepared = self._preparing.cut()
-        return Cut(self._segments.cut(), prepared)
+        with self._lock:
+            prepared = self._preparing.cut()
+            return Cut(self._segments.cut(), prepared)
 
     def cut_unprepared(self) -> Cut:
         """Cut off what has landed, for somebody who wants it as it came."""
-        self._preparing.forget()
-        return Cut(self._segments.cut(), None)
+        with self._lock:
+            self._preparing.forget()
+            return Cut(self._segments.cut(), None)
 
     def stage(self, connection: Connection, cut: Cut) -> str | None:
-        """Put a cut into the tables, in the open transaction; return the table of all items that are staged, if any."""
+        """Put a cut into the tables, in the open transaction; return the table of all items that are staged, if any.
+
+        Raises duckdb.Error, besides.
+        """
         if cut.prepared is None or not is_whole(connection, cut.prepared, cut.segments):
             self._segments.take_in(connection, cut.segments)
             return None
@@ -71,6 +82,8 @@ class Landed:
         except BaseException:
             self._segments.put_back(cut.segments)
             raise
-        self._segments.drop(cut.segments)
-        if cut.prepared is not None:
-            cut.prepared.drop(connection)
+        else:
+            self._segments.drop(cut.segments)
+        finally:
+            if cut.prepared is not None:
+                cut.prepared.drop(connection)

@@ -1,11 +1,12 @@
 """Pages taken apart as they land, while a fold is under way: what the next fold would begin with.
 
-It is kept in memory beside the warehouse, by the thread that lands, and only saves the fold that work: what has landed
-is in the segments, and a fold for which nothing is prepared, or not all, takes them in.
+It is kept in memory beside the warehouse, and only saves the fold that work: what has landed is in the segments, and a
+fold for which nothing is prepared, or not all, takes them in.
 """
 
 import logging
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import duckdb
@@ -22,14 +23,29 @@ from models.tables import ops_staging
 
 _log = logging.getLogger(__name__)
 
-_HOME = "gramhouse_prepared"
+# DuckDB calls a file by its name up to the first dot: none has this one.
+_HOME = '"gramhouse.prepared"'
 
-# As much text of pages as is taken apart at once (bytes): enough that planning costs nothing, little enough for
+# As much text of pages as is taken apart at once (characters): enough that planning costs nothing, little enough for
 # whoever waits to land.
 _AT_ONCE = 2 * 1024 * 1024
 
-# A fold reads the bodies of these: the pages of accounts, and those that Python had something to say of.
-_READ_AGAIN = "resource <> 'media' OR set_aside IS NOT NULL OR unknown_fields IS NOT NULL"
+# What has arrived is parsed once and read twice. Where something in it is not JSON, nothing comes of it: the fold says
+# which.
+_ARRIVED = f"CREATE TEMP TABLE arrived AS {rows_sql(ops_staging, 'body')}"
+_CHECKED = "SELECT error('It is not JSON.') FROM arrived WHERE resource <> 'media' AND NOT json_valid(body)"
+
+
+def _pages(number: int) -> str:
+    return f"{_HOME}.main.pages_{number}"
+
+
+def _items(number: int) -> str:
+    return f"{_HOME}.main.items_{number}"
+
+
+def _drop(connection: Connection, number: int) -> None:
+    duck(connection).execute(f"DROP TABLE IF EXISTS {_pages(number)}; DROP TABLE IF EXISTS {_items(number)}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,27 +54,23 @@ class Prepared:
 
     number: int
     mapping: Mapping
-    seqs: range = range(0)
-    rest: tuple[Record, ...] = ()
-
-    @property
-    def pages(self) -> str:
-        """The table of the pages, as they are staged."""
-        return f"{_HOME}.main.pages_{self.number}"
+    seqs: range
+    rest: tuple[Record, ...]
 
     @property
     def items(self) -> str:
-        """The table of the items in those that are of media."""
-        return f"{_HOME}.main.items_{self.number}"
+        """The table of the items in those of its pages that are of media."""
+        return _items(self.number)
 
     def stage(self, connection: Connection) -> None:
         """Put all of it but the items into the warehouse's tables, in an open transaction."""
-        duck(connection).execute(f"INSERT INTO ops.staging BY NAME FROM {self.pages}")
+        duck(connection).execute(f"INSERT INTO ops.staging BY NAME FROM {_pages(self.number)}")
         load(connection, self.rest)
 
     def drop(self, connection: Connection) -> None:
-        """Let go of it, in no transaction."""
-        duck(connection).execute(f"DROP TABLE {self.pages}; DROP TABLE {self.items}")
+        """Let go of it, in no transaction. It raises nothing: what stays in memory ends with the run."""
+        with suppress(duckdb.Error):
+            _drop(connection, self.number)
 
 
 def is_whole(connection: Connection, prepared: Prepared, segments: Sequence[Segment]) -> bool:
@@ -72,26 +84,26 @@ def is_whole(connection: Connection, prepared: Prepared, segments: Sequence[Segm
 
 
 class Preparing:
-    """What has landed since the last fold began, on its way to being prepared. For the thread that lands."""
+    """What has landed since the last fold began, on its way to being prepared; one thread at a time may call."""
 
     def __init__(self, connection: Connection, *, whole: bool) -> None:
-        """Begin, in an open transaction. `whole`: pages keep their bodies, whether a fold reads them or not."""
+        """Begin, on a connection that nobody else uses. `whole`: pages keep bodies that no fold reads again."""
         self._connection = connection
-        self._body = "body" if whole else f"CASE WHEN {_READ_AGAIN} THEN body ELSE '' END"
-        duck(connection).execute(f"ATTACH IF NOT EXISTS ':memory:' AS {_HOME}")
-        self._ours = Prepared(0, read_mapping(connection))
+        self._body = "body" if whole else "CASE WHEN resource <> 'media' THEN body ELSE '' END"
+        duck(connection).execute(f"ATTACH ':memory:' AS {_HOME}")
+        self._number = 0
         self._begin()
 
     def _begin(self) -> None:
-        self._ours = Prepared(self._ours.number + 1, self._ours.mapping)
+        self._number += 1
+        self._mapping: Mapping | None = None
         self._seqs = range(0)
         self._waiting: list[Record] = []
         self._rest: list[Record] = []
-        self._is_made = False
         self._is_hopeless = False
 
     def add(self, records: Sequence[Record]) -> None:
-        """Take apart what landed, once there is enough of it."""
+        """Take apart what landed, once there is enough of it. It raises nothing: what landed has landed."""
         if self._is_hopeless or not records:
             return
         self._seqs = range(self._seqs.start if self._seqs else records[0].seq, records[-1].seq + 1)
@@ -101,47 +113,45 @@ class Preparing:
             self._take_apart()
 
     def cut(self) -> Prepared | None:
-        """Return what landed since the last call, and begin anew; None where there is no page, or it is not possible.
+        """Return what landed since the last call, to be dropped by the caller, and begin anew.
 
-        What is returned is to be dropped.
+        None where no page landed, or DuckDB could not take one apart. It raises nothing.
         """
         self._take_apart()
-        cut = replace(self._ours, seqs=self._seqs, rest=tuple(self._rest))
-        if self._is_hopeless or not self._is_made:
+        if self._is_hopeless or self._mapping is None:
             self.forget()
             return None
+        cut = Prepared(self._number, self._mapping, self._seqs, tuple(self._rest))
         self._begin()
         return cut
 
     def forget(self) -> None:
-        """Forget what landed since the last cut."""
-        if self._is_made:
-            self._ours.drop(self._connection)
+        """Forget what landed since the last cut. It raises nothing."""
+        with suppress(duckdb.Error):
+            _drop(self._connection, self._number)
         self._begin()
 
     def _take_apart(self) -> None:
         if not self._waiting:
             return
-        db = duck(self._connection)
         try:
-            db.execute("BEGIN")
-            self._write()
-            db.execute("COMMIT")
-            self._is_made = True
-        except duckdb.Error as error:
-            db.execute("ROLLBACK")
+            with self._connection.begin():
+                mapping = self._mapping or read_mapping(self._connection)
+                self._append(mapping)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the fold meets it again, or it does not matter
             self._is_hopeless = True
-            # The fold says what there is to be said of it.
             _log.debug("The next fold takes pages apart itself: %s", first_line(error))
+        else:
+            self._mapping = mapping
         self._waiting = []
 
-    def _write(self) -> None:
-        items = items_sql(self._ours.mapping, "FROM arrived WHERE resource = 'media'")
-        pages = f"SELECT * REPLACE ({self._body} AS body) FROM arrived"  # noqa: S608 - our own query
+    def _append(self, mapping: Mapping) -> None:
         db = duck(self._connection)
-        rows = [f"[{','.join(one.page for one in self._waiting)}]", [one.body for one in self._waiting]]
-        db.execute(f"CREATE TEMP TABLE arrived AS {rows_sql(ops_staging, 'body')}", rows)
-        db.execute("SELECT error('It is not JSON.') FROM arrived WHERE resource <> 'media' AND NOT json_valid(body)")
-        for table, query in ((self._ours.pages, pages), (self._ours.items, items)):
-            db.execute(f"INSERT INTO {table} {query}" if self._is_made else f"CREATE TABLE {table} AS {query}")
+        db.execute(_ARRIVED, [f"[{','.join(one.page for one in self._waiting)}]", [one.body for one in self._waiting]])
+        db.execute(_CHECKED)
+        pages = f"SELECT * REPLACE ({self._body} AS body) FROM arrived"  # noqa: S608 - our own query
+        items = items_sql(mapping, "FROM arrived WHERE resource = 'media'")
+        for table, query in ((_pages(self._number), pages), (_items(self._number), items)):
+            is_first = self._mapping is None
+            db.execute(f"CREATE TABLE {table} AS {query}" if is_first else f"INSERT INTO {table} {query}")
         db.execute("DROP TABLE arrived")

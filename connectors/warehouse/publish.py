@@ -10,11 +10,12 @@ import duckdb
 from duckdb import DuckDBPyConnection
 from sqlalchemy import Connection
 
-from connectors.warehouse.connection import duck, explain, first_line, in_enough_memory, on_all_cores
+from connectors.warehouse.connection import duck, explain, first_line
 from connectors.warehouse.contents import SnapshotTable, snapshot_tables
 from connectors.warehouse.draft import DRAFT, attached, dress, fill, make_tables, sign
 from connectors.warehouse.durable import discard, sync
 from connectors.warehouse.errors import WarehouseUnusable
+from connectors.warehouse.limits import in_enough_memory, on_all_cores
 from connectors.warehouse.renewal import MustBeWhole, renew
 
 _log = logging.getLogger(__name__)

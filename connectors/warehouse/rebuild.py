@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from sqlalchemy import Connection
 
 from connectors.warehouse.alterations import fill_children
-from connectors.warehouse.connection import duck, on_all_cores
+from connectors.warehouse.connection import duck
 from connectors.warehouse.discovery import discover
 from connectors.warehouse.field_registry import (
     own_names,
@@ -14,6 +14,7 @@ from connectors.warehouse.field_registry import (
     write_mapping,
     write_registry,
 )
+from connectors.warehouse.limits import on_all_cores
 from connectors.warehouse.quoting import literal, quoted
 from connectors.warehouse.readings import (
     Found,

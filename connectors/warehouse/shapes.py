@@ -23,6 +23,9 @@ _IN_LISTS = frozenset(
 
 _STRUCTURE = "json_structure({0})::VARCHAR"
 
+# So many signatures are worth an example each. Items of more have keys that are data, and are asked one by one.
+_MOST_SIGNATURES = 1000
+
 
 def _places(paths: Sequence[str], wanted: Collection[str]) -> str:
     chosen = [f"types[{place}]" for place, path in enumerate(paths, 1) if path in wanted]
@@ -47,7 +50,7 @@ def _signature(paths: Sequence[str], kinds: Sequence[AbstractSet[Kind]]) -> _Sig
     above = {to_pointer(to_keys(path)[:-1]) for path in paths}
     objects = [path for path in paths if path in above and Kind.OBJECT in met[path]]
     lists = [path for path in paths if met[path] & _IN_LISTS]
-    keys = " + ".join(f"coalesce(len(keys[{place}]), 0)" for place in range(1, len(objects) + 2))
+    key_count = " + ".join(f"coalesce(len(keys[{place}]), 0)" for place in range(1, len(objects) + 2))
     inner = "".join(
         f", CASE WHEN types[{place}] = 'ARRAY' THEN {_STRUCTURE.format(f'json_extract(payload, {field_at(path)})')} END"
         for place, path in enumerate(paths, 1)
@@ -56,10 +59,10 @@ def _signature(paths: Sequence[str], kinds: Sequence[AbstractSet[Kind]]) -> _Sig
     return _Signature(
         f"json_type(payload, {path_list(list(map(through_objects, paths)))}) AS types,"
         f" json_keys(payload, {path_list(['', *map(through_objects, objects)])}) AS keys",
-        f"hash(types, {keys}{inner})",
+        f"hash(types, {key_count}{inner})",
         # As many keys as known fields are there: then there is no other key, and none is written twice. What is an
         # object or a list here for the first time is looked into.
-        f"{keys} = list_count(types)"
+        f"{key_count} = list_count(types)"
         f" AND NOT list_contains({_places(paths, set(paths) - set(objects))}, 'OBJECT')"
         f" AND NOT list_contains({_places(paths, set(paths) - set(lists))}, 'ARRAY')",
     )
@@ -82,9 +85,11 @@ WITH examples AS (
     FROM ({signed}) GROUP BY signature
 )
 SELECT signature, {by.is_known}, {_STRUCTURE.format("payload")}, met_at, place
-FROM (SELECT *, {by.looked_up} FROM examples)
+FROM (SELECT *, {by.looked_up} FROM examples LIMIT {_MOST_SIGNATURES + 1})
 """  # noqa: S608
     rows = db.execute(examples).fetchall()
+    if len(rows) > _MOST_SIGNATURES:
+        return _by_structure(db, relation)
     strange = [str(signature) for signature, is_known, *_ in rows if not is_known]
     found = [tuple(one) for _, is_known, *one in rows if is_known]
     if strange:
@@ -95,7 +100,8 @@ FROM (SELECT *, {by.looked_up} FROM examples)
 def shapes(db: DuckDBPyConnection, relation: str, known: Sequence[Field]) -> list[tuple[str, datetime]]:
     """Return the structures in a relation (payload, received_at, place), each with the first instant it was met at.
 
-    They come in the order of the first places; a place is whatever orders the items.
+    They come in the order of the first places; a place is whatever orders the items. The relation, which has no other
+    column, may be read twice, and must say the same both times. Raises duckdb.Error.
     """
     fields = [field for field in known if field.path != AND_MORE]
     if fields:

@@ -16,13 +16,15 @@ from uuid import uuid4
 from sqlalchemy import Connection
 
 from connectors.warehouse.archive import enroll, keep
-from connectors.warehouse.connection import beside, duck, give_back, in_enough_memory, on_all_cores, writer
+from connectors.warehouse.connection import beside, duck, writer
 from connectors.warehouse.desk import Desk
 from connectors.warehouse.errors import WarehouseUnusable
 from connectors.warehouse.fold import FoldCounts, fold
-from connectors.warehouse.landed import Cut, Landed
+from connectors.warehouse.landed import Landed
 from connectors.warehouse.landing import last_seq
 from connectors.warehouse.ledger import mark_published
+from connectors.warehouse.limits import give_back, in_enough_memory, on_all_cores
+from connectors.warehouse.preparing import Preparing
 from connectors.warehouse.progress import checkpoints
 from connectors.warehouse.publish import publish
 from connectors.warehouse.reached import Reached
@@ -57,12 +59,12 @@ class Warehouse:
     """
 
     def __init__(
-        self, path: Path, landing: Desk, folding: Desk, segments: Segments, *, fold_bytes: int, archive: Path | None
+        self, path: Path, landing: Desk, folding: Desk, landed: Landed, *, fold_bytes: int, archive: Path | None
     ) -> None:
         self._path = path
         self._landing = landing
         self._folding = folding
-        self._landed = Landed(landing.connection, segments, whole=archive is not None)
+        self._landed = landed
         self._fold_bytes = fold_bytes
         self._archive = archive
         # What has landed and is not folded: the last number of what landed together, and the bytes of its pages.
@@ -123,8 +125,7 @@ class Warehouse:
             await self._fold_has_ended()
 
     async def _fold_staged(self) -> None:
-        cut = await self._landing.do(lambda _: self._landed.cut())
-        last, counts = await self._folding.do(partial(self._fold, cut))
+        last, counts = await self._folding.do(self._fold)
         self._folded += counts
         self._reached.forget(last)
         while self._staged and self._staged[0][0] <= last:
@@ -139,7 +140,9 @@ class Warehouse:
         except FileNotFoundError:
             return 0
 
-    def _fold(self, cut: Cut, connection: Connection) -> tuple[int, FoldCounts]:
+    def _fold(self, connection: Connection) -> tuple[int, FoldCounts]:
+        cut = self._landed.cut()
+
         def transaction() -> tuple[int, FoldCounts]:
             with connection.begin():
                 items = self._landed.stage(connection, cut)
@@ -218,9 +221,9 @@ class Warehouse:
 
     async def settle(self) -> None:
         """Wait until nothing that arrived is left to commit, and no fold is under way."""
-        for task in (self._committing, self._fold_under_way):
-            while task is not None and not task.done():
-                await asyncio.wait([task])
+        # Whatever is committed last may begin another fold.
+        while pending := [task for task in (self._committing, self._fold_under_way) if task and not task.done()]:
+            await asyncio.wait(pending)
         ended = self._fold_under_way
         if ended is not None and not ended.cancelled() and (failure := ended.exception()) is not None:
             # Nobody was there any more to hear it; what is staged waits for the next run.
@@ -261,7 +264,9 @@ async def open_warehouse(
                     enroll(connection, new_id=new_id)
                 segments = Segments(connection, path, session=uuid4().hex)
                 stack.callback(segments.close)
-                return Warehouse(path, *desks, segments, fold_bytes=fold_bytes, archive=archive)
+                preparing = Preparing(beside(connection), whole=archive is not None)
+                landed = Landed(connection, segments, preparing)
+                return Warehouse(path, *desks, landed, fold_bytes=fold_bytes, archive=archive)
 
         try:
             warehouse = await loop.run_in_executor(thread, enter)

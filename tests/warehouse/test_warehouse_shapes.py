@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from connectors.warehouse import shapes as module
 from connectors.warehouse.shapes import shapes
 from models.fields import MEDIA, Field
 from models.kinds import Kind, walk
@@ -60,3 +61,11 @@ def test_examples_say_all_that_the_items_say_whatever_is_known(before: list[str]
 )
 def test_what_is_new_behind_a_known_field_is_looked_into(known: str, items: list[str]) -> None:
     assert told(items, registry_of([known])) == told(items, [])
+
+
+def test_items_of_more_signatures_than_are_worth_it_are_asked_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    items = ['{"a":1}', '{"a":1,"b":2}', '{"c":[1]}', '{"d":{"e":1}}']
+    monkeypatch.setattr(module, "_MOST_SIGNATURES", 3)
+    assert told(items, registry_of(items[:1])) == told(items, [])
+    monkeypatch.setattr(module, "_MOST_SIGNATURES", 0)
+    assert told(items[:1], registry_of(items[:1])) == told(items[:1], [])

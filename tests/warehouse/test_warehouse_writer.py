@@ -2,7 +2,7 @@ import asyncio
 import errno
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from connectors.warehouse.durable import write
 from connectors.warehouse.errors import WarehouseUnusable
 from connectors.warehouse.fold import FoldCounts, fold
 from connectors.warehouse.holder import holder
+from connectors.warehouse.landing import Record
 from connectors.warehouse.snapshot import open_snapshot
 from connectors.warehouse.writer import Warehouse, open_warehouse
 from models.landing import Landing
@@ -293,6 +294,28 @@ async def test_a_fold_that_nobody_waits_for_any_more_says_why_it_failed(
         await warehouse.land(page(1))
     assert len(told) == 1
     assert "The disk is full" in told[0]
+
+
+async def test_a_fold_that_begins_while_the_warehouse_is_closed_is_waited_for(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, go_on = threading.Event(), threading.Event()
+    real = segments.Segments.append
+
+    def held(self: segments.Segments, records: Sequence[Record]) -> None:
+        begun.set()
+        assert go_on.wait(timeout=30)
+        real(self, records)
+
+    monkeypatch.setattr(segments.Segments, "append", held)
+    async with opened(path, fold_bytes=1) as warehouse:
+        landing = asyncio.create_task(warehouse.land(page(1)))
+        assert await asyncio.to_thread(begun.wait, 30)
+        landing.cancel()
+        asyncio.get_running_loop().call_soon(go_on.set)
+    assert list(path.parent.glob("*.segment-*")) == []
+    async with opened(path) as warehouse:
+        assert await warehouse.transact(ask("SELECT count(*) FROM core.media")) == 1
 
 
 async def test_a_transaction_that_fails_is_rolled_back_and_told_in_one_line(path: Path) -> None:
