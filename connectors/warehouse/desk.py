@@ -5,7 +5,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import duckdb
 from sqlalchemy import Connection
@@ -37,3 +37,11 @@ class Desk:
                 raise explain(self.path, error) from error
 
         return await asyncio.shield(asyncio.get_running_loop().run_in_executor(self.thread, run))
+
+
+class Desks(NamedTuple):
+    """The writer's desks, one for each kind of work that goes on beside the others."""
+
+    landing: Desk
+    folding: Desk
+    preparing: Desk

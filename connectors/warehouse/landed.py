@@ -50,6 +50,15 @@ class Landed:
             self._preparing.add(records)
         return after
 
+    @property
+    def is_to_be_prepared(self) -> bool:
+        """Whether enough has landed for it to be worth while to `prepare` it."""
+        return self._preparing.has_enough
+
+    def prepare(self) -> None:
+        """Take apart what has landed, while more of it lands. It raises nothing."""
+        self._preparing.take_apart()
+
     def cut(self) -> Cut:
         """Cut off what has landed."""
         with self._lock:

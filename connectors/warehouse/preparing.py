@@ -1,10 +1,11 @@
-"""Pages taken apart as they land, while a fold is under way: what the next fold would begin with.
+"""Pages taken apart once they have landed, while a fold is under way: what the next fold would begin with.
 
 It is kept in memory beside the warehouse, and only saves the fold that work: what has landed is in the segments, and a
 fold for which nothing is prepared, or not all, takes them in.
 """
 
 import logging
+import threading
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -26,8 +27,7 @@ _log = logging.getLogger(__name__)
 # DuckDB calls a file by its name up to the first dot: none has this one.
 _HOME = '"gramhouse.prepared"'
 
-# As much text of pages as is taken apart at once (characters): enough that planning costs nothing, little enough for
-# whoever waits to land.
+# As much text of pages as is taken apart at once (characters): enough that planning costs nothing.
 _AT_ONCE = 2 * 1024 * 1024
 
 # What has arrived is parsed once and read twice. Where something in it is not JSON, nothing comes of it: the fold says
@@ -84,13 +84,18 @@ def is_whole(connection: Connection, prepared: Prepared, segments: Sequence[Segm
 
 
 class Preparing:
-    """What has landed since the last fold began, on its way to being prepared; one thread at a time may call."""
+    """What has landed since the last fold began, on its way to being prepared. Nothing here raises.
+
+    One thread may `take_apart` while another does anything else.
+    """
 
     def __init__(self, connection: Connection, *, whole: bool) -> None:
         """Begin, on a connection that nobody else uses. `whole`: pages keep bodies that no fold reads again."""
         self._connection = connection
         self._body = "body" if whole else "CASE WHEN resource <> 'media' THEN body ELSE '' END"
         duck(connection).execute(f"ATTACH ':memory:' AS {_HOME}")
+        self._at_work = threading.Lock()
+        self._handing_over = threading.Lock()
         self._number = 0
         self._begin()
 
@@ -99,55 +104,69 @@ class Preparing:
         self._mapping: Mapping | None = None
         self._seqs = range(0)
         self._waiting: list[Record] = []
+        self._waiting_size = 0
         self._rest: list[Record] = []
         self._is_hopeless = False
 
+    @property
+    def has_enough(self) -> bool:
+        """Whether it is worth while to take apart what waits."""
+        return self._waiting_size >= _AT_ONCE
+
     def add(self, records: Sequence[Record]) -> None:
-        """Take apart what landed, once there is enough of it. It raises nothing: what landed has landed."""
+        """Have what landed taken apart."""
         if self._is_hopeless or not records:
             return
         self._seqs = range(self._seqs.start if self._seqs else records[0].seq, records[-1].seq + 1)
-        self._waiting += [one for one in records if one.page]
         self._rest += [replace(one, page="", body="") for one in records]
-        if sum(len(one.body) for one in self._waiting) >= _AT_ONCE:
-            self._take_apart()
+        with self._handing_over:
+            self._waiting += [one for one in records if one.page]
+            self._waiting_size += sum(len(one.body) for one in records)
 
     def cut(self) -> Prepared | None:
         """Return what landed since the last call, to be dropped by the caller, and begin anew.
 
-        None where no page landed, or DuckDB could not take one apart. It raises nothing.
+        None where no page landed, or DuckDB could not take one apart.
         """
-        self._take_apart()
-        if self._is_hopeless or self._mapping is None:
-            self.forget()
-            return None
-        cut = Prepared(self._number, self._mapping, self._seqs, tuple(self._rest))
-        self._begin()
-        return cut
+        self.take_apart()
+        with self._at_work:
+            if self._is_hopeless or self._mapping is None:
+                self._forget()
+                return None
+            cut = Prepared(self._number, self._mapping, self._seqs, tuple(self._rest))
+            self._begin()
+            return cut
 
     def forget(self) -> None:
-        """Forget what landed since the last cut. It raises nothing."""
+        """Forget what landed since the last cut."""
+        with self._at_work:
+            self._forget()
+
+    def _forget(self) -> None:
         with suppress(duckdb.Error):
             _drop(self._connection, self._number)
         self._begin()
 
-    def _take_apart(self) -> None:
-        if not self._waiting:
-            return
-        try:
-            with self._connection.begin():
-                mapping = self._mapping or read_mapping(self._connection)
-                self._append(mapping)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the fold meets it again, or it does not matter
-            self._is_hopeless = True
-            _log.debug("The next fold takes pages apart itself: %s", first_line(error))
-        else:
-            self._mapping = mapping
-        self._waiting = []
+    def take_apart(self) -> None:
+        """Take apart what waits."""
+        with self._at_work:
+            with self._handing_over:
+                records, self._waiting, self._waiting_size = self._waiting, [], 0
+            if not records or self._is_hopeless:
+                return
+            try:
+                with self._connection.begin():
+                    mapping = self._mapping or read_mapping(self._connection)
+                    self._append(records, mapping)
+            except Exception as error:  # noqa: BLE001 - whatever it is, the fold meets it again, or it does not matter
+                self._is_hopeless = True
+                _log.debug("The next fold takes pages apart itself: %s", first_line(error))
+            else:
+                self._mapping = mapping
 
-    def _append(self, mapping: Mapping) -> None:
+    def _append(self, records: Sequence[Record], mapping: Mapping) -> None:
         db = duck(self._connection)
-        db.execute(_ARRIVED, [f"[{','.join(one.page for one in self._waiting)}]", [one.body for one in self._waiting]])
+        db.execute(_ARRIVED, [f"[{','.join(one.page for one in records)}]", [one.body for one in records]])
         db.execute(_CHECKED)
         pages = f"SELECT * REPLACE ({self._body} AS body) FROM arrived"  # noqa: S608 - our own query
         items = items_sql(mapping, "FROM arrived WHERE resource = 'media'")

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, asynccontextmanager
 from datetime import datetime
@@ -17,7 +17,7 @@ from sqlalchemy import Connection
 
 from connectors.warehouse.archive import enroll, keep
 from connectors.warehouse.connection import beside, duck, writer
-from connectors.warehouse.desk import Desk
+from connectors.warehouse.desk import Desk, Desks
 from connectors.warehouse.errors import WarehouseUnusable
 from connectors.warehouse.fold import FoldCounts, fold
 from connectors.warehouse.landed import Landed
@@ -52,18 +52,17 @@ def _checkpoint(connection: Connection) -> None:
 
 
 class Warehouse:
-    """The warehouse, open for writing by two threads: one lands, the other folds what has landed by then.
+    """The warehouse, open for writing by three threads: one lands, one folds, one prepares what landed meanwhile.
 
     Whatever else is asked of it is done on the first, in the order of the calls. Every method raises
     WarehouseUnusable when the disk or DuckDB fails; what was committed stays.
     """
 
-    def __init__(
-        self, path: Path, landing: Desk, folding: Desk, landed: Landed, *, fold_bytes: int, archive: Path | None
-    ) -> None:
+    def __init__(self, path: Path, desks: Desks, landed: Landed, *, fold_bytes: int, archive: Path | None) -> None:
         self._path = path
-        self._landing = landing
-        self._folding = folding
+        self._landing = desks.landing
+        self._folding = desks.folding
+        self._preparing = desks.preparing
         self._landed = landed
         self._fold_bytes = fold_bytes
         self._archive = archive
@@ -74,6 +73,7 @@ class Warehouse:
         self._arrived: list[tuple[Landing, asyncio.Future[None]]] = []
         self._committing: asyncio.Task[None] | None = None
         self._fold_under_way: asyncio.Task[None] | None = None
+        self._preparation: asyncio.Task[None] | None = None
 
     async def land(self, landing: Landing) -> None:
         """Return once the landing is durable; landings that arrive meanwhile become so together."""
@@ -101,6 +101,8 @@ class Warehouse:
                     self._staged.append((self._landed.last, size))
                     if self._staged_bytes >= self._fold_bytes and self._fold_under_way is None:
                         self._fold_under_way = asyncio.create_task(self._fold_staged())
+                    if self._landed.is_to_be_prepared and (self._preparation is None or self._preparation.done()):
+                        self._preparation = asyncio.create_task(self._preparing.do(lambda _: self._landed.prepare()))
                 for _, durable in batch:
                     if durable.cancelled():
                         continue
@@ -135,10 +137,8 @@ class Warehouse:
             await self._landing.do(_checkpoint)
 
     def _log_bytes(self) -> int:
-        try:
-            return self._path.with_name(self._path.name + ".wal").stat().st_size
-        except FileNotFoundError:
-            return 0
+        log = self._path.with_name(self._path.name + ".wal")
+        return log.stat().st_size if log.exists() else 0
 
     def _fold(self, connection: Connection) -> tuple[int, FoldCounts]:
         cut = self._landed.cut()
@@ -220,10 +220,15 @@ class Warehouse:
         return size
 
     async def settle(self) -> None:
-        """Wait until nothing that arrived is left to commit, and no fold is under way."""
-        # Whatever is committed last may begin another fold.
-        while pending := [task for task in (self._committing, self._fold_under_way) if task and not task.done()]:
-            await asyncio.wait(pending)
+        """Wait until nothing that arrived is left to commit, and nothing else is under way."""
+
+        # Again and again: whatever is committed last may begin a fold.
+        def pending() -> list[asyncio.Task[None]]:
+            tasks = self._committing, self._fold_under_way, self._preparation
+            return [task for task in tasks if task is not None and not task.done()]
+
+        while tasks := pending():
+            await asyncio.wait(tasks)
         ended = self._fold_under_way
         if ended is not None and not ended.cancelled() and (failure := ended.exception()) is not None:
             # Nobody was there any more to hear it; what is staged waits for the next run.
@@ -249,35 +254,35 @@ async def open_warehouse(
     """
     loop = asyncio.get_running_loop()
     stack = ExitStack()
-    with (
-        ThreadPoolExecutor(1, thread_name_prefix="landing") as thread,
-        ThreadPoolExecutor(1, thread_name_prefix="folding") as folding,
-    ):
+    with ExitStack() as threads:
+        landing, *others = (
+            threads.enter_context(ThreadPoolExecutor(1, thread_name_prefix=name)) for name in Desks._fields
+        )
 
         def enter() -> Warehouse:
             since = now.isoformat(timespec="seconds")
             connection = stack.enter_context(writer(path, activity, since=since, pause=pause))
             recover(connection, path)
-            desks = Desk(path, connection, thread), Desk(path, beside(connection), folding)
+            desks = Desks(Desk(path, connection, landing), *(Desk(path, beside(connection), one) for one in others))
             with connection.begin():
                 if archive is not None:
                     enroll(connection, new_id=new_id)
                 segments = Segments(connection, path, session=uuid4().hex)
                 stack.callback(segments.close)
-                preparing = Preparing(beside(connection), whole=archive is not None)
+                preparing = Preparing(desks.preparing.connection, whole=archive is not None)
                 landed = Landed(connection, segments, preparing)
-                return Warehouse(path, *desks, landed, fold_bytes=fold_bytes, archive=archive)
+                return Warehouse(path, desks, landed, fold_bytes=fold_bytes, archive=archive)
 
         try:
-            warehouse = await loop.run_in_executor(thread, enter)
+            warehouse = await loop.run_in_executor(landing, enter)
         except BaseException:
             # Whoever is cancelled while the file is being opened leaves it shut: this runs after `enter`.
-            thread.submit(stack.close)
+            landing.submit(stack.close)
             raise
         try:
             yield warehouse
         finally:
-            closing = asyncio.create_task(_close(warehouse, (folding, thread), stack))
+            closing = asyncio.create_task(_close(warehouse, landing, others, stack))
             try:
                 await asyncio.shield(closing)
             except asyncio.CancelledError:
@@ -286,10 +291,10 @@ async def open_warehouse(
 
 
 async def _close(
-    warehouse: Warehouse, threads: tuple[ThreadPoolExecutor, ThreadPoolExecutor], stack: ExitStack
+    warehouse: Warehouse, landing: ThreadPoolExecutor, others: Iterable[ThreadPoolExecutor], stack: ExitStack
 ) -> None:
-    folding, landing = threads
     await warehouse.settle()
-    # Whose task was cancelled may still be at work there.
-    await asyncio.get_running_loop().run_in_executor(folding, lambda: None)
+    for thread in others:
+        # Whose task was cancelled may still be at work there.
+        await asyncio.get_running_loop().run_in_executor(thread, lambda: None)
     await asyncio.get_running_loop().run_in_executor(landing, stack.close)

@@ -31,6 +31,11 @@ class Home:
         self.landed = landed
         self.was_prepared: list[bool] = []
 
+    def add(self, landings: Sequence[Landing]) -> None:
+        self.landed.add(landings)
+        if self.landed.is_to_be_prepared:
+            self.landed.prepare()
+
     def fold(self, cut: Cut | None = None) -> FoldCounts:
         connection = self.house.connection
         cut = cut or self.landed.cut()
@@ -78,7 +83,7 @@ def night(hour: float, likes: int) -> list[Landing]:
 def unprepared(path: Path, nights: Sequence[list[Landing]]) -> list[list[tuple[object, ...]]]:
     with home(path) as there:
         for landings in nights:
-            there.landed.add(landings)
+            there.add(landings)
             there.fold(there.landed.cut_unprepared())
         assert there.was_prepared == [False] * len(nights)
         return there.all_rows()
@@ -96,7 +101,7 @@ def test_a_fold_of_what_is_prepared_leaves_the_same(path: Path, *, whole: bool) 
     with home(path, whole=whole) as there:
         for landings in nights:
             for landing in landings:
-                there.landed.add([landing])
+                there.add([landing])
             there.fold()
         assert there.was_prepared == [True, True]
         assert there.prepared() == []
@@ -109,7 +114,7 @@ def test_a_fold_of_what_is_prepared_leaves_the_same(path: Path, *, whole: bool) 
 def test_bodies_are_kept_where_they_are_read_again(path: Path, *, whole: bool) -> None:
     landings = night(1, 0)
     with home(path, whole=whole) as there:
-        there.landed.add(landings)
+        there.add(landings)
         cut = there.landed.cut()
         with there.house.connection.begin():
             assert there.landed.stage(there.house.connection, cut) is not None
@@ -134,7 +139,7 @@ def test_where_a_page_cannot_be_read_nothing_is_prepared_and_the_next_time_it_is
     with home(path) as there:
         for landings in (first, second):
             for landing in landings:
-                there.landed.add([landing])
+                there.add([landing])
             there.fold()
         assert there.was_prepared == [False, True]
         assert there.prepared() == []
@@ -146,14 +151,14 @@ def test_where_a_page_cannot_be_read_nothing_is_prepared_and_the_next_time_it_is
 def test_after_a_fold_that_failed_all_that_landed_is_taken_in_once(path: Path) -> None:
     first, second, third = night(1, 0), night(30, 1), night(60, 2)
     with home(path) as there:
-        there.landed.add(first)
+        there.add(first)
         cut = there.landed.cut()
-        there.landed.add(second)
+        there.add(second)
         with pytest.raises(RuntimeError), there.landed.taken(there.house.connection, cut):
             raise RuntimeError
         assert there.prepared() == []
         there.fold()
-        there.landed.add(third)
+        there.add(third)
         there.fold()
         assert there.was_prepared == [False, True]
         found = there.all_rows()
@@ -163,11 +168,11 @@ def test_after_a_fold_that_failed_all_that_landed_is_taken_in_once(path: Path) -
 def test_what_was_cut_for_another_is_in_no_fold_twice(path: Path) -> None:
     first, second = night(1, 0), night(30, 1)
     with home(path) as there:
-        there.landed.add(first)
+        there.add(first)
         cut = there.landed.cut_unprepared()
         with there.landed.taken(there.house.connection, cut), there.house.connection.begin():
             assert there.landed.stage(there.house.connection, cut) is None
-        there.landed.add(second)
+        there.add(second)
         # The first is staged now, and in no table of items.
         there.fold()
         assert there.was_prepared == [False]
@@ -180,12 +185,12 @@ def test_what_another_mapping_took_apart_is_taken_apart_anew(path: Path, monkeyp
     monkeypatch.setattr(preparing, "_AT_ONCE", 1)
     with home(path) as there:
         connection = there.house.connection
-        there.landed.add(night(1, 0))
+        there.add(night(1, 0))
         with connection.begin():
             write_mapping(connection, replace(BUILT_IN, media_id=("/caption",)))
         there.fold()
         assert there.house.value("SELECT count(*) FROM core.media WHERE media_id LIKE 'é_'") == 9
-        there.landed.add(night(30, 1))
+        there.add(night(30, 1))
         there.fold()
         assert there.was_prepared == [False, True]
         assert there.house.value("SELECT count(*) FROM core.media") == 9
@@ -194,7 +199,7 @@ def test_what_another_mapping_took_apart_is_taken_apart_anew(path: Path, monkeyp
 def test_a_fold_of_nothing_is_none(path: Path) -> None:
     with home(path) as there:
         assert there.landed.cut() == Cut((), None)
-        there.landed.add([])
-        there.landed.add([Landing(hold=ScopeHold("catalogue", T0))])
+        there.add([])
+        there.add([Landing(hold=ScopeHold("catalogue", T0))])
         assert there.fold() == FoldCounts()
         assert there.house.rows("SELECT scope FROM ops.holds") == [("catalogue",)]

@@ -11,12 +11,13 @@ import duckdb
 import pytest
 from sqlalchemy import Connection
 
-from connectors.warehouse import segments
+from connectors.warehouse import preparing, segments
 from connectors.warehouse import writer as writing
 from connectors.warehouse.durable import write
 from connectors.warehouse.errors import WarehouseUnusable
 from connectors.warehouse.fold import FoldCounts, fold
 from connectors.warehouse.holder import holder
+from connectors.warehouse.landed import Landed
 from connectors.warehouse.landing import Record
 from connectors.warehouse.snapshot import open_snapshot
 from connectors.warehouse.writer import Warehouse, open_warehouse
@@ -294,6 +295,43 @@ async def test_a_fold_that_nobody_waits_for_any_more_says_why_it_failed(
         await warehouse.land(page(1))
     assert len(told) == 1
     assert "The disk is full" in told[0]
+
+
+async def test_pages_are_taken_apart_while_others_land_and_are_folded(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepared: list[str] = []
+    folded: list[bool] = []
+    real = Landed.prepare
+
+    def prepare(self: Landed) -> None:
+        prepared.append(threading.current_thread().name)
+        real(self)
+
+    def watched(connection: Connection, items: str | None) -> FoldCounts:
+        if ask("SELECT count(*) FROM ops.staging")(connection):
+            folded.append(items is not None)
+        return fold(connection, items)
+
+    monkeypatch.setattr(preparing, "_AT_ONCE", 1000)
+    monkeypatch.setattr(Landed, "prepare", prepare)
+    monkeypatch.setattr(writing, "fold", watched)
+    async with opened(path, fold_bytes=5000) as warehouse:
+
+        async def walk(account: int) -> None:
+            walk = Walk(media(f"account-{account}", "posts"), f"w{account}", T0)
+            for number in range(20):
+                await warehouse.land(walk.page([{"id": f"{number}-{n}"} for n in range(5)], at(1), last=number == 19))
+
+        await asyncio.gather(*map(walk, range(16)))
+        counts = await warehouse.fold()
+        assert counts == FoldCounts(added=1600)
+        assert await warehouse.transact(ask("SELECT count(DISTINCT (account_id, media_id)) FROM core.media")) == 1600
+        assert await warehouse.transact(ask("SELECT count(*) FROM core.walks")) == 16
+    assert prepared
+    assert not any(name.startswith("landing") for name in prepared)
+    assert len(folded) > 2
+    assert all(folded)
 
 
 async def test_a_fold_that_begins_while_the_warehouse_is_closed_is_waited_for(
