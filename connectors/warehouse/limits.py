@@ -33,6 +33,12 @@ def _setting(db: DuckDBPyConnection, name: str) -> str:
     return str(db.execute(f"SELECT current_setting('{name}')").fetchall()[0][0])
 
 
+def _set(db: DuckDBPyConnection, name: str, setting: str) -> None:
+    # On a connection of its own, for the one at hand may be in a transaction that failed. They are the database's.
+    with db.duplicate() as other:
+        other.execute(f"SET {name} = '{setting}'" if setting else f"RESET {name}")
+
+
 def _limit_mib(db: DuckDBPyConnection) -> float:
     number, unit = _setting(db, "memory_limit").split()
     return float(number) * _MIB[unit]
@@ -47,17 +53,17 @@ def on_all_cores(db: DuckDBPyConnection) -> Iterator[None]:
     # A run that had too little has more already.
     is_usual = _limit_mib(db) <= _MEMORY_MB
     try:
-        db.execute("RESET threads")
+        _set(db, "threads", "")
         if is_usual:
             mb = min(_MOST_MB, max(_MEMORY_MB, _A_CORES_MB * int(_setting(db, "threads"))))
-            db.execute(f"SET memory_limit = '{mb}MB'")
+            _set(db, "memory_limit", f"{mb}MB")
         yield
     finally:
-        db.execute("SET threads = 1")
+        _set(db, "threads", "1")
         if is_usual:
             # What cannot be spilled just now may stay in memory.
             with suppress(duckdb.OutOfMemoryException):
-                db.execute(f"SET memory_limit = '{_MEMORY_MB}MB'")
+                _set(db, "memory_limit", f"{_MEMORY_MB}MB")
 
 
 def in_enough_memory(db: DuckDBPyConnection, work: Callable[[], T]) -> T:
@@ -72,9 +78,9 @@ def in_enough_memory(db: DuckDBPyConnection, work: Callable[[], T]) -> T:
         if not isinstance(said, duckdb.OutOfMemoryException):
             raise
         _log.info("Again, in more memory: %s", str(said).partition("\n")[0])
-    db.execute("RESET memory_limit")
+    _set(db, "memory_limit", "")
     # DuckDB 1.5 resets what it says, and not what it does.
-    db.execute(f"SET memory_limit = '{_setting(db, 'memory_limit')}'")
+    _set(db, "memory_limit", _setting(db, "memory_limit"))
     return work()
 
 

@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mappi
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, asynccontextmanager
 from datetime import datetime
-from functools import partial
 from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
 from uuid import uuid4
@@ -20,7 +19,7 @@ from connectors.warehouse.connection import beside, duck, writer
 from connectors.warehouse.desk import Desk, Desks
 from connectors.warehouse.errors import WarehouseUnusable
 from connectors.warehouse.fold import FoldCounts, fold
-from connectors.warehouse.landed import Landed
+from connectors.warehouse.landed import Cut, Landed
 from connectors.warehouse.landing import last_seq
 from connectors.warehouse.ledger import mark_published
 from connectors.warehouse.limits import give_back, in_enough_memory, on_all_cores
@@ -92,7 +91,7 @@ class Warehouse:
                 try:
                     await self._make_room()
                     landings = [landing for landing, _ in batch]
-                    after = await self._landing.do(partial(self._land, landings))
+                    after = await self._landing.do(lambda _, some=landings: self._landed.add(some))  # type: ignore[misc]
                 except Exception as error:  # noqa: BLE001 - it is handed to those who wait, below
                     failure = error
                 else:
@@ -112,9 +111,6 @@ class Warehouse:
                         durable.set_exception(failure)
         finally:
             self._committing = None
-
-    def _land(self, landings: list[Landing], _: Connection) -> int:
-        return self._landed.add(landings)
 
     @property
     def _staged_bytes(self) -> int:
@@ -141,19 +137,24 @@ class Warehouse:
         return log.stat().st_size if log.exists() else 0
 
     def _fold(self, connection: Connection) -> tuple[int, FoldCounts]:
-        cut = self._landed.cut()
+        def work(items: str | None) -> tuple[int, FoldCounts]:
+            last = last_seq(connection)
+            keep(connection, self._archive)
+            return last, fold(connection, items)
 
-        def transaction() -> tuple[int, FoldCounts]:
-            with connection.begin():
-                items = self._landed.stage(connection, cut)
-                last = last_seq(connection)
-                keep(connection, self._archive)
-                return last, fold(connection, items)
-
-        with self._landed.taken(connection, cut):
-            folded = in_enough_memory(duck(connection), transaction)
+        folded = self._having_staged(connection, self._landed.cut(), work)
         give_back(duck(connection))
         return folded
+
+    def _having_staged(self, connection: Connection, cut: Cut, work: Callable[[str | None], T]) -> T:
+        """Do work in one transaction with the staging of a cut; once more, if there was too little memory for it."""
+
+        def transaction() -> T:
+            with connection.begin():
+                return work(self._landed.stage(connection, cut))
+
+        with self._landed.taken(connection, cut):
+            return in_enough_memory(duck(connection), transaction)
 
     async def _fold_has_ended(self) -> None:
         """Wait for the fold under way, if any; raises what it ended with."""
@@ -176,10 +177,9 @@ class Warehouse:
             await asyncio.wait([under_way])
 
         def run(connection: Connection) -> T:
-            cut = self._landed.cut_unprepared()
-            with self._landed.taken(connection, cut), connection.begin():
-                self._landed.stage(connection, cut)
-                return work(connection, *args, **kwargs)
+            return self._having_staged(
+                connection, self._landed.cut_unprepared(), lambda _: work(connection, *args, **kwargs)
+            )
 
         return await self._landing.do(run)
 

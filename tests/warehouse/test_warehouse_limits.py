@@ -43,6 +43,15 @@ def test_what_needs_more_memory_than_a_run_has_is_done_again_in_more(db: DuckDBP
     assert len(tries) == 3
 
 
+def test_what_fails_in_a_transaction_says_what_failed(db: DuckDBPyConnection) -> None:
+    before = asked(db, SAID)
+    db.execute("BEGIN")
+    with pytest.raises(duckdb.OutOfMemoryException), on_all_cores(db):
+        db.execute(TOO_MUCH)
+    db.execute("ROLLBACK")
+    assert asked(db, SAID) == before
+
+
 def test_another_error_is_no_reason_to_try_again(db: DuckDBPyConnection) -> None:
     before = asked(db, SAID)
     with pytest.raises(duckdb.ConversionException):

@@ -297,6 +297,24 @@ async def test_a_fold_that_nobody_waits_for_any_more_says_why_it_failed(
     assert "The disk is full" in told[0]
 
 
+async def test_a_transaction_that_had_too_little_memory_is_done_again_in_more(path: Path) -> None:
+    limits: list[str] = []
+
+    def starved(connection: Connection) -> None:
+        connection.exec_driver_sql("INSERT INTO ops.holds VALUES ('s', '2026-01-01T00:00:00Z')")
+        limits.append(ask("SELECT current_setting('memory_limit')")(connection))
+        if len(limits) == 1:
+            message = "failed to pin block"
+            raise duckdb.OutOfMemoryException(message)
+
+    async with opened(path) as warehouse:
+        await warehouse.land(page(1))
+        await warehouse.transact(starved)
+        assert len(limits) == len(set(limits)) == 2
+        assert await warehouse.transact(ask("SELECT count(*) FROM ops.holds")) == 1
+        assert await warehouse.fold() == FoldCounts(added=1)
+
+
 async def test_pages_are_taken_apart_while_others_land_and_are_folded(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
