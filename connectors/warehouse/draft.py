@@ -10,6 +10,7 @@ from duckdb import DuckDBPyConnection
 from connectors.warehouse.connection import attach_draft, value
 from connectors.warehouse.contents import SnapshotColumn, SnapshotTable
 from connectors.warehouse.quoting import literal, quoted
+from connectors.warehouse.slices import slices
 from models.tables.columns import packing
 from models.views import views
 
@@ -75,27 +76,13 @@ def fill(db: DuckDBPyConnection, table: SnapshotTable) -> None:
     """Write all rows of a table into the draft's, which has none, in their order."""
     if table.select is None:
         return
-    for some in _slices(db, table, table.select):
-        ((rows,),) = db.execute(f"INSERT INTO {name_of(table)} BY NAME {table.sorted(some)}").fetchall()
+    by_account = (table.order or "").startswith("account_id,")
+    for some in slices(db, table.select, _SORTED_AT_ONCE) if by_account else ["true"]:
+        rows_of = table.select if some == "true" else f"SELECT * FROM ({table.select}) WHERE {some}"  # noqa: S608
+        ((rows,),) = db.execute(f"INSERT INTO {name_of(table)} BY NAME {table.sorted(rows_of)}").fetchall()
         if rows >= _MANY_ROWS:
             # Into the file with them, before the next ones: until then they are in memory.
             db.execute(f"CHECKPOINT {DRAFT}")
-
-
-def _slices(db: DuckDBPyConnection, table: SnapshotTable, select: str) -> Iterator[str]:
-    """Yield queries for all rows of a table, one after the other in its order, none of them too many to be sorted."""
-    by_account = (table.order or "").startswith("account_id,")
-    if not by_account or value(db, f"SELECT count(*) FROM ({select})") <= _SORTED_AT_ONCE:  # noqa: S608
-        yield select
-        return
-    counts = f"SELECT account_id, count(*) FROM ({select}) GROUP BY account_id ORDER BY account_id"  # noqa: S608
-    after, held = "true", 0
-    for account_id, rows in db.execute(counts).fetchall():
-        if held and held + rows > _SORTED_AT_ONCE:
-            yield f"SELECT * FROM ({select}) WHERE {after} AND account_id < {literal(account_id)}"  # noqa: S608
-            after, held = f"account_id >= {literal(account_id)}", 0
-        held += rows
-    yield f"SELECT * FROM ({select}) WHERE {after}"  # noqa: S608
 
 
 def sign(db: DuckDBPyConnection, *, at: datetime, version: str) -> None:

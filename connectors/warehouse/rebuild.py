@@ -25,6 +25,7 @@ from connectors.warehouse.readings import (
     sheet_select,
     stable_text,
 )
+from connectors.warehouse.slices import slices
 from models.fields import Field, OwnNames, Registry
 from models.kinds import Kind
 from models.mapping import Mapping
@@ -38,6 +39,9 @@ SELECT payload, changed_at AS received_at, (epoch_us(first_seen_at), rowid) AS p
 UNION ALL
 SELECT payload, valid_from, (epoch_us(valid_from), -1 - rowid) FROM core.media_superseded
 """
+
+# As many items as are joined with their counts in the memory of a run.
+_JOINED_AT_ONCE = 250_000
 
 _OF_A_MAPPING = {Kind.SHADOWED, Kind.UNREADABLE}
 
@@ -105,19 +109,21 @@ def _metrics(connection: Connection, metrics: tuple[Metric, ...]) -> None:
     counts = counts_read(metrics, found)
     names = "[" + ", ".join(literal(metric.name) for metric in metrics) + "]"
     run = connection.exec_driver_sql
-    run(
-        f"""
-CREATE OR REPLACE TEMP TABLE recounted AS
+    run("CREATE OR REPLACE TEMP TABLE recounted AS FROM core.media_metrics LIMIT 0")
+    for some in slices(duck(connection), "FROM core.media", _JOINED_AT_ONCE):
+        run(
+            f"""
+INSERT INTO recounted BY NAME
 WITH present AS (
     SELECT account_id, surface, media_id, changed_at AS observed_at, unnest({names}) AS metric, unnest(counts) AS value
-    FROM (SELECT *, {counts} AS counts FROM (SELECT *, {found.lookup()} FROM core.media))
+    FROM (SELECT *, {counts} AS counts FROM (SELECT *, {found.lookup()} FROM core.media WHERE {some}))
 ),
+observed AS (FROM core.media_metrics WHERE {some}),
 -- Of an item that a page holds twice there are two.
 last AS (
-    SELECT account_id, surface, media_id, metric, value FROM core.media_metrics
+    SELECT account_id, surface, media_id, metric, value FROM observed
     SEMI JOIN (
-        SELECT account_id, surface, media_id, metric, max(observed_at) AS observed_at
-        FROM core.media_metrics GROUP BY ALL
+        SELECT account_id, surface, media_id, metric, max(observed_at) AS observed_at FROM observed GROUP BY ALL
     ) AS latest USING (account_id, surface, media_id, metric, observed_at)
 )
 SELECT p.* FROM present AS p
@@ -127,7 +133,7 @@ ANTI JOIN last AS l
 WHERE p.value IS NOT NULL
    OR (p.account_id, p.surface, p.media_id, p.metric) IN (SELECT (account_id, surface, media_id, metric) FROM last)
 """  # noqa: S608 - made of the sheet, quoted
-    )
+        )
     run(
         """
 DELETE FROM core.media_metrics USING recounted AS r

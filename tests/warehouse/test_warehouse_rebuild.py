@@ -5,10 +5,12 @@ from datetime import timedelta
 
 import pytest
 
+from connectors.warehouse import rebuild as rebuilding
 from connectors.warehouse.field_registry import read_mapping
 from connectors.warehouse.rebuild import is_read_by, rebuild_stored
 from models.mapping import ColumnMapping, Mapping, Reading
 from models.mapping_built_in import BUILT_IN
+from models.partition import media
 from tests.warehouse.house import POSTS, House, Item, at
 
 ALT_TEXT = replace(BUILT_IN, columns=(*BUILT_IN.columns, ColumnMapping("alt_text", Reading.TEXT, ("/about/picture",))))
@@ -166,3 +168,27 @@ def test_counts_that_vanished_are_not_counted_again(house: House) -> None:
     with house.connection.begin():
         rebuild_stored(house.connection, BUILT_IN)
     assert house.rows("FROM core.media_metrics ORDER BY ALL") == counts
+
+
+def test_counts_are_read_anew_account_by_account_where_there_are_many(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number, name in enumerate(("zoe", "it's", "anna")):
+        for night in range(2):
+            items = [item(n, like_count=n + night, kept=n) for n in range(1 + number)]
+            house.walk(media(name, "posts"), f"{name}{night}", 24 * night + number, items)
+    monkeypatch.setattr(rebuilding, "_JOINED_AT_ONCE", 2)
+    rebuild(house, BUILT_IN)
+    assert house.value("SELECT count(*) FROM core.media_metrics WHERE metric = 'kept'") == 0
+    before = house.rows("FROM core.media_metrics ORDER BY ALL")
+    assert len(before) == 12
+    # Every last count is another now, and a new one is read.
+    house.do("UPDATE core.media_metrics SET value = value + 100")
+    rebuild(house, BOOKMARKED)
+    found = house.rows("SELECT account_id, media_id, metric, value FROM core.media_metrics ORDER BY ALL")
+    likes = [(account, place, "like_count", value) for account, _, place, _, value, when in before if when.day == 2]
+    older = [
+        (account, place, "like_count", value + 100) for account, _, place, _, value, when in before if when.day == 1
+    ]
+    kept = [(account, place, "kept", int(place)) for account, place, _, _ in likes]
+    assert found == sorted([*likes, *older, *kept])
