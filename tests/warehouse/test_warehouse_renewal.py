@@ -335,6 +335,9 @@ def test_a_kill_at_any_moment_leaves_the_old_snapshot_whole(
                 raise Killed
             return self._db.execute(query)
 
+        def duplicate(self) -> duckdb.DuckDBPyConnection:
+            return self._db.duplicate()
+
     for left in range(6, 2000, 29):
         with monkeypatch.context() as patch:
             patch.setattr("connectors.warehouse.publish.duck", lambda _, left=left: Frail(left))
