@@ -76,10 +76,12 @@ def fill(db: DuckDBPyConnection, table: SnapshotTable) -> None:
     """Write all rows of a table into the draft's, which has none, in their order."""
     if table.select is None:
         return
-    by_account = (table.order or "").startswith("account_id,")
-    for some in slices(db, table.select, _SORTED_AT_ONCE) if by_account else ["true"]:
-        rows_of = table.select if some == "true" else f"SELECT * FROM ({table.select}) WHERE {some}"  # noqa: S608
-        ((rows,),) = db.execute(f"INSERT INTO {name_of(table)} BY NAME {table.sorted(rows_of)}").fetchall()
+    queries = [table.select]
+    if (table.order or "").startswith("account_id,"):
+        shares = slices(db, table.select, _SORTED_AT_ONCE)
+        queries = [f"SELECT * FROM ({table.select}) WHERE {share}" for share in shares]  # noqa: S608
+    for query in queries:
+        ((rows,),) = db.execute(f"INSERT INTO {name_of(table)} BY NAME {table.sorted(query)}").fetchall()
         if rows >= _MANY_ROWS:
             # Into the file with them, before the next ones: until then they are in memory.
             db.execute(f"CHECKPOINT {DRAFT}")
