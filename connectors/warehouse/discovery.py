@@ -85,25 +85,26 @@ def _look(
     places = {path: place for place, path in enumerate(paths, 1)}
     read = {path: readings[path] for path, kind in wanted if kind is Kind.UNREADABLE}
     # Read once, whatever is asked of it. What no mapping reads is read where it looks like an instant, and only there.
-    reads = "".join(f", {READINGS[how].format(f't[{places[path]}]')} AS r{places[path]}" for path, how in read.items())
+    reads = "".join(f", {READINGS[how].format(f't{places[path]}')} AS r{places[path]}" for path, how in read.items())
     instant = READINGS[Reading.TIMESTAMP]
     tests = [
         _IS[kind](
-            f"v[{places[path]}]",
+            f"v[{places[path]}]::VARCHAR",
             f"r{places[path]}"
             if kind is Kind.UNREADABLE or read.get(path) is Reading.TIMESTAMP
-            else f"({instant.format(f't[{places[path]}]')})",
+            else f"({instant.format(f't{places[path]}')})",
         )
         for path, kind in wanted
     ]
-    at = field_list(paths)
+    # Out of what was found, which is short, and not out of the payload once more.
+    texts = "".join(f", json_extract_string(v[{place}], '') AS t{place}" for place in places.values())
     query = f"""
 SELECT {", ".join(f"min(received_at) FILTER ({test})" for test in tests)}
 FROM (
-    SELECT received_at, v, t{reads}
+    SELECT *{reads}
     FROM (
-        SELECT received_at, json_extract(payload, {at})::VARCHAR[] AS v, json_extract_string(payload, {at}) AS t
-        FROM ({relation})
+        SELECT received_at, v{texts}
+        FROM (SELECT received_at, json_extract(payload, {field_list(paths)}) AS v FROM ({relation}))
     )
 )
 """  # noqa: S608 - paths are quoted

@@ -31,7 +31,7 @@ WITH pages AS (
 ),
 records AS (
     SELECT
-        * EXCLUDE (page_items), unnest(page_items) AS payload, generate_subscripts(page_items, 1) - 1 AS position
+        * EXCLUDE (page_items), unnest(page_items) AS payload, unnest(range(len(page_items))) AS position
     FROM pages
 ),
 found AS (

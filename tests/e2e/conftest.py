@@ -21,6 +21,7 @@ from flows.cli.neighbours import free_port, prefect
 
 KEY = "sandbox-demo-key"
 PATIENCE = 60.0
+EIGHT = ("--accounts", "8", "--posts", "30", "--seed", "11")
 
 
 def until(true: Callable[[], bool], what: str) -> None:
@@ -150,8 +151,9 @@ def api(home: Path) -> Iterator[str]:
         yield f"http://127.0.0.1:{port}/api"
 
 
-@pytest.fixture
-def serve() -> Iterator[Callable[..., Service]]:
+@contextmanager
+def serving() -> Iterator[Callable[..., Service]]:
+    """Start sandboxes, each with the options of its call, and end them all."""
     started: list[subprocess.Popen[str]] = []
 
     def begin(*options: str) -> Service:
@@ -167,15 +169,36 @@ def serve() -> Iterator[Callable[..., Service]]:
         line = process.stdout.readline()
         return Service(line.split("GRAMHOUSE_BASE_URL=")[1].split()[0])
 
-    yield begin
-    for process in started:
-        process.terminate()
-        process.communicate(timeout=PATIENCE)
+    try:
+        yield begin
+    finally:
+        for process in started:
+            process.terminate()
+            process.communicate(timeout=PATIENCE)
 
 
 @pytest.fixture
-def service(serve: Callable[..., Service]) -> Service:
-    return serve("--accounts", "8", "--posts", "30", "--seed", "11")
+def serve() -> Iterator[Callable[..., Service]]:
+    with serving() as begin:
+        yield begin
+
+
+@pytest.fixture(scope="session")
+def one_for_all() -> Iterator[Service]:
+    with serving() as begin:
+        yield begin(*EIGHT)
+
+
+@pytest.fixture
+def service(one_for_all: Service) -> Service:
+    """A sandbox as it was when it began, but for waits it has promised.
+
+    A process of its own for each test took longer than many a test.
+    """
+    one_for_all.night(0).faults()
+    one_for_all.limits(account_catalog=None, selected_account=None)
+    one_for_all.forget()
+    return one_for_all
 
 
 @pytest.fixture

@@ -97,20 +97,3 @@ def test_a_signal_ends_a_run_politely(operator: Operator, service: Service, numb
     operator.sync()
     assert not landed & {_key(entry) for entry in service.requests()}
     assert_in_step(operator, service)
-
-
-def test_a_kill_while_waiting_keeps_the_promise_to_wait(operator: Operator, service: Service) -> None:
-    one = next(account["id"] for account in service.accounts() if account["status"] == "active")
-    limited = {"kind": "error", "code": "rate_limited", "retry_after": 3600}
-    service.faults({"action": limited, "account_id": one, "times": 1})
-    with stopped(operator.start("sync")) as process:
-        until(lambda: any(entry["status"] == 429 for entry in service.requests()), "the refusal")
-        accounts = len(service.accounts())
-        until(
-            lambda: len({e["account_id"] for e in service.requests() if e["account_id"]}) >= accounts - 2, "the others"
-        )
-        process.kill()
-        process.communicate(timeout=PATIENCE)
-    service.forget()
-    operator.sync(code=3, GRAMHOUSE_MAX_WAIT="5")
-    assert not [entry for entry in service.requests() if entry["account_id"] == one]

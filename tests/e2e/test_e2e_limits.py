@@ -1,14 +1,21 @@
 """Rate limits: every Retry-After kept, by this process and by the next, and others go on meanwhile."""
 
 import json
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
-from tests.e2e.conftest import Operator, Service, assert_in_step
+from tests.e2e.conftest import EIGHT, PATIENCE, Operator, Service, assert_in_step, stopped, until
 
 pytestmark = pytest.mark.e2e
+
+
+@pytest.fixture
+def service(serve: Callable[..., Service]) -> Service:
+    """One of its own for each test: what a service has promised stands, whatever is reset."""
+    return serve(*EIGHT)
 
 
 def test_no_request_falls_inside_a_window_while_others_go_on(operator: Operator, service: Service) -> None:
@@ -70,6 +77,23 @@ def test_a_deferred_walk_goes_on_where_it_stopped(operator: Operator, service: S
     assert not set(landed) & set(again)
     assert service.stats()["early_requests"] == 0
     assert_in_step(operator, service)
+
+
+def test_a_kill_while_waiting_keeps_the_promise_to_wait(operator: Operator, service: Service) -> None:
+    one = service.active()[0]
+    limited = {"kind": "error", "code": "rate_limited", "retry_after": 3600}
+    service.faults({"action": limited, "account_id": one, "times": 1})
+    with stopped(operator.start("sync", GRAMHOUSE_PAGE_SIZE="5")) as process:
+        until(lambda: any(entry["status"] == 429 for entry in service.requests()), "the refusal")
+        accounts = len(service.accounts())
+        until(
+            lambda: len({e["account_id"] for e in service.requests() if e["account_id"]}) >= accounts - 2, "the others"
+        )
+        process.kill()
+        process.communicate(timeout=PATIENCE)
+    service.forget()
+    operator.sync(code=3, GRAMHOUSE_PAGE_SIZE="5", GRAMHOUSE_MAX_WAIT="5")
+    assert not [entry for entry in service.requests() if entry["account_id"] == one]
 
 
 def _posts(service: Service, account_id: str) -> list[dict[str, Any]]:
