@@ -3,7 +3,6 @@
 import asyncio
 import logging
 import time
-from collections import deque
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, asynccontextmanager
@@ -28,6 +27,7 @@ from connectors.warehouse.progress import checkpoints
 from connectors.warehouse.publish import publish
 from connectors.warehouse.reached import Reached
 from connectors.warehouse.segments import Segments, recover
+from connectors.warehouse.staged import Staged
 from models.landing import Landing
 from models.partition import Partition
 from models.walk import Checkpoint, Lane
@@ -63,10 +63,8 @@ class Warehouse:
         self._folding = desks.folding
         self._preparing = desks.preparing
         self._landed = landed
-        self._fold_bytes = fold_bytes
         self._archive = archive
-        # What has landed and is not folded: the last number of what landed together, and the bytes of its pages.
-        self._staged: deque[tuple[int, int]] = deque()
+        self._staged = Staged(fold_bytes)
         self._reached = Reached()
         self._folded = FoldCounts()
         self._arrived: list[tuple[Landing, asyncio.Future[None]]] = []
@@ -97,8 +95,8 @@ class Warehouse:
                 else:
                     self._reached.add(landings, after=after)
                     size = sum(len(landing.page.body) for landing in landings if landing.page is not None)
-                    self._staged.append((self._landed.last, size))
-                    if self._staged_bytes >= self._fold_bytes and self._fold_under_way is None:
+                    self._staged.add(self._landed.last, size)
+                    if self._staged.is_worth_a_fold and self._fold_under_way is None:
                         self._fold_under_way = asyncio.create_task(self._fold_staged())
                     if self._landed.is_to_be_prepared and (self._preparation is None or self._preparation.done()):
                         self._preparation = asyncio.create_task(self._preparing.do(lambda _: self._landed.prepare()))
@@ -112,22 +110,17 @@ class Warehouse:
         finally:
             self._committing = None
 
-    @property
-    def _staged_bytes(self) -> int:
-        return sum(size for _, size in self._staged)
-
     async def _make_room(self) -> None:
         """Wait for the fold under way once as much again has landed beside it: a slow disk slows the fetch."""
         under_way = self._fold_under_way
-        if under_way is not None and (under_way.done() or self._staged_bytes >= 2 * self._fold_bytes):
+        if under_way is not None and (under_way.done() or self._staged.is_plenty):
             await self._fold_has_ended()
 
     async def _fold_staged(self) -> None:
         last, counts = await self._folding.do(self._fold)
         self._folded += counts
         self._reached.forget(last)
-        while self._staged and self._staged[0][0] <= last:
-            self._staged.popleft()
+        self._staged.forget(last)
         if self._log_bytes() >= _LOG_BYTES:
             # On the thread that lands, and between two folds: DuckDB checkpoints only while nobody else writes.
             await self._landing.do(_checkpoint)

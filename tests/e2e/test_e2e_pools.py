@@ -1,11 +1,9 @@
 """deployments/prefect.yaml on a work pool: deployed to a real server, and carried out by a real worker."""
 
-import json
 import os
 import signal
 import subprocess
 import sys
-import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +13,7 @@ import pytest
 
 from flows.cli.neighbours import free_port, prefect
 from tests.e2e.conftest import KEY, PATIENCE, Operator, Service, assert_in_step
+from tests.prefect_api import ask
 
 pytestmark = [pytest.mark.e2e, pytest.mark.prefect]
 
@@ -29,11 +28,8 @@ class Pool:
     server: Path
     operator: Operator
 
-    def ask(self, path: str, document: object = None) -> Any:  # noqa: ANN401 - any JSON
-        body = None if document is None else json.dumps(document).encode()
-        request = urllib.request.Request(f"{self.api}/{path}", data=body, headers={"Content-Type": "application/json"})
-        with urllib.request.urlopen(request, timeout=30) as answer:
-            return json.load(answer)
+    def ask(self, path: str) -> Any:  # noqa: ANN401 - any JSON
+        return ask(self.api, path)
 
     def type(self, *arguments: str) -> str:
         """Type a command of Prefect's, with nobody there to answer a question."""
@@ -78,7 +74,7 @@ def test_what_is_deployed_to_a_pool_is_carried_out_by_its_worker(pool: Pool, ser
     pool.type("work-pool", "create", "gramhouse", "--type", "process")
     pool.type("deploy", "--all", "--prefect-file", "deployments/prefect.yaml")
 
-    deployed = {one["name"]: one for one in pool.ask("deployments/filter", {})}
+    deployed = {one["name"]: one for one in pool.ask("deployments/filter")}
     assert {
         name: [(found["schedule"]["cron"], found["schedule"]["timezone"]) for found in one["schedules"]]
         for name, one in deployed.items()
@@ -99,10 +95,10 @@ def test_what_is_deployed_to_a_pool_is_carried_out_by_its_worker(pool: Pool, ser
     pool.operator.sync()
     service.night(1)
     # Both are due at once: one waits until the other lets the warehouse go.
-    asked = [pool.ask(f"deployments/{deployed[name]['id']}/create_flow_run", {}) for name in ("nightly", "publish")]
+    asked = [pool.ask(f"deployments/{deployed[name]['id']}/create_flow_run") for name in ("nightly", "publish")]
     log = pool.type("worker", "start", "--pool", "gramhouse", "--run-once")
 
-    runs = {one["id"]: one["state"] for one in pool.ask("flow_runs/filter", {})}
+    runs = {one["id"]: one["state"] for one in pool.ask("flow_runs/filter")}
     for run in asked:
         assert runs[run["id"]]["type"] == "COMPLETED", f"{runs[run['id']]}\n{log}"
     assert_in_step(pool.operator, service)

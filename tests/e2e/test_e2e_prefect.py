@@ -1,27 +1,19 @@
 """The same sync, tracked by a real Prefect server."""
 
-import json
 import re
 import signal
 import sqlite3
 import subprocess
 import sys
-import urllib.request
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from flows.cli.neighbours import free_port
 from tests.e2e.conftest import KEY, PATIENCE, Operator, Service, assert_in_step, stopped, until
+from tests.prefect_api import ask
 
 pytestmark = [pytest.mark.e2e, pytest.mark.prefect]
-
-
-def _filter(api: str, what: str) -> list[dict[str, Any]]:
-    request = urllib.request.Request(f"{api}/{what}/filter", data=b"{}", headers={"Content-Type": "application/json"})
-    with urllib.request.urlopen(request, timeout=30) as answer:
-        return list(json.load(answer))
 
 
 def test_a_tracked_sync_lands_the_same_and_shows_it(operator: Operator, service: Service, api: str, home: Path) -> None:
@@ -32,19 +24,19 @@ def test_a_tracked_sync_lands_the_same_and_shows_it(operator: Operator, service:
     assert "prefect" not in said.stderr.replace(api, "").replace("tracked by", "").lower()
     assert_in_step(operator, service)
 
-    [run] = _filter(api, "flow_runs")
+    [run] = ask(api, "flow_runs/filter")
     assert run["state_type"] == "COMPLETED"
     assert run["state"]["name"] == "Completed" + (" with expired accounts" if service.expired() else "")
     assert f"{len(service.accounts())} accounts listed" in run["state"]["message"]
     assert re.fullmatch(r"sync \d{4}-\d\d-\d\d \d\d:\d\d", run["name"])
     batch = f"stories and posts, accounts 1 to {len(service.accounts())}"
-    assert {step["name"] for step in _filter(api, "task_runs")} == {"account catalogue", batch, "fold", "publish"}
-    assert {step["state_type"] for step in _filter(api, "task_runs")} == {"COMPLETED"}
+    assert {step["name"] for step in ask(api, "task_runs/filter")} == {"account catalogue", batch, "fold", "publish"}
+    assert {step["state_type"] for step in ask(api, "task_runs/filter")} == {"COMPLETED"}
 
     service.faults({"action": {"kind": "error", "code": "api_forbidden"}, "account_id": service.active()[0]})
     operator.run("sync", code=3)
     operator.run("sync", code=1, GRAMHOUSE_API_KEY="wrong-canary-8c1")
-    names = {run["state"]["name"]: run["state_type"] for run in _filter(api, "flow_runs")}
+    names = {run["state"]["name"]: run["state_type"] for run in ask(api, "flow_runs/filter")}
     assert names["Partial"] == "COMPLETED"
     assert names["Failed"] == "FAILED"
 
@@ -72,7 +64,7 @@ def test_a_signal_ends_a_tracked_run_politely(operator: Operator, service: Servi
     assert process.returncode == 128 + signal.SIGTERM
     assert "Traceback" not in out + err
     assert operator.inside("SELECT state FROM core.runs") == [("interrupted",)]
-    newest = max(_filter(api, "flow_runs"), key=lambda run: run["created"])
+    newest = max(ask(api, "flow_runs/filter"), key=lambda run: run["created"])
     assert (newest["state_type"], newest["state"]["name"]) == ("CRASHED", "Interrupted")
     assert "What had landed is kept" in newest["state"]["message"]
     service.faults()
@@ -110,6 +102,6 @@ def test_address_and_key_may_be_a_block_of_prefect(operator: Operator, service: 
     assert_in_step(operator, service)
     refused = operator.run("sync", code=2, GRAMHOUSE_CREDENTIALS="absent")
     assert "there is no block 'absent' of the type gramhouse-api-credentials" in refused.stderr
-    newest = max(_filter(api, "flow_runs"), key=lambda run: run["created"])
+    newest = max(ask(api, "flow_runs/filter"), key=lambda run: run["created"])
     assert (newest["state_type"], newest["state"]["name"]) == ("FAILED", "Refused")
     assert KEY.encode() not in b"".join(path.read_bytes() for path in home.rglob("*") if path.is_file())

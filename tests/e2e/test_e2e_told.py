@@ -4,8 +4,7 @@ import json
 import subprocess
 import sys
 import threading
-import urllib.request
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.conftest import KEY, PATIENCE, Operator, Service, until
+from tests.prefect_api import ask
 
 pytestmark = [pytest.mark.e2e, pytest.mark.prefect]
 
@@ -97,16 +97,8 @@ def python(operator: Operator, api: str, home: Path) -> Callable[..., str]:
     return run
 
 
-def _ask(api: str, path: str, document: Mapping[str, object]) -> Any:  # noqa: ANN401 - any JSON
-    request = urllib.request.Request(
-        f"{api}/{path}", data=json.dumps(document).encode(), headers={"Content-Type": "application/json"}
-    )
-    with urllib.request.urlopen(request, timeout=30) as answer:
-        return json.load(answer)
-
-
 def _names(api: str) -> list[str]:
-    return sorted(found["name"] for found in _ask(api, "automations/filter", {}))
+    return sorted(found["name"] for found in ask(api, "automations/filter"))
 
 
 def test_newly_expired_tokens_reach_a_webhook_by_name(
@@ -119,7 +111,7 @@ def test_newly_expired_tokens_reach_a_webhook_by_name(
     url, told = hook
     # As a person would by hand, with a block that is none yet; and a name twice, for it is easily done.
     python("-m", "prefect", "automation", "create", "--from-file", "deployments/automations.yaml")
-    _ask(api, "automations/", DOUBLE)
+    ask(api, "automations/", DOUBLE)
     assert len(_names(api)) == 9
     ops = ["custom-webhook/ops"]
     asked = [ops, ops, ["slack-webhook/nobody"], ["secret/mute"], ["ops"], [], ops]
@@ -155,7 +147,7 @@ def test_newly_expired_tokens_reach_a_webhook_by_name(
     assert "Check the API key" in told[1]["body"]
     assert KEY not in json.dumps(told)
 
-    artifacts = _ask(api, "artifacts/filter", {"sort": "CREATED_DESC"})
+    artifacts = ask(api, "artifacts/filter", {"sort": "CREATED_DESC"})
     _, page = (found["data"] for found in artifacts if found["key"] == "gramhouse-run")
     assert all(f"`{name}`" in page for name in expired)
     shown = [found["data"] for found in artifacts if found["key"] == "gramhouse-progress"]

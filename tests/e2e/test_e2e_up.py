@@ -1,6 +1,5 @@
 """One `gramhouse up`, and what an operator does with it until it is ended."""
 
-import json
 import os
 import signal
 import subprocess
@@ -17,6 +16,7 @@ import pytest
 
 from flows.cli.neighbours import free_port, prefect, sandbox
 from tests.e2e.conftest import KEY, Operator, Service, until
+from tests.prefect_api import ask
 
 pytestmark = [pytest.mark.e2e, pytest.mark.prefect]
 
@@ -56,24 +56,7 @@ class Up:
         return self.process.returncode
 
     def ask(self, path: str, document: object = None, method: str = "POST") -> Any:  # noqa: ANN401 - any JSON
-        body = json.dumps(document if document is not None else {}).encode()
-        request = urllib.request.Request(
-            f"http://127.0.0.1:{self.port}/api{path}",
-            data=None if method == "GET" else body,
-            headers={"Content-Type": "application/json"},
-            method=method,
-        )
-        for patience in range(20, -1, -1):
-            try:
-                with urllib.request.urlopen(request, timeout=30) as answer:
-                    return json.loads(answer.read() or b"null")
-            except urllib.error.HTTPError as error:
-                # Its SQLite is busy for a moment; Prefect's own client asks again, too.
-                if error.code != 503 or not patience:
-                    raise
-                error.close()
-                time.sleep(0.1)
-        raise AssertionError
+        return ask(f"http://127.0.0.1:{self.port}/api", path, document, method)
 
     def deployments(self) -> dict[str, Any]:
         return {each["name"]: each for each in self.ask("/deployments/filter")}

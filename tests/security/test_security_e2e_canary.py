@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import time
-import urllib.request
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ import pytest
 
 from flows.cli.neighbours import free_port, prefect
 from tests.e2e.conftest import PATIENCE
+from tests.prefect_api import ask
 from tests.security.canary import holding, tells
 from tests.security.echoing import WAYS, Service, echoing
 
@@ -105,11 +105,9 @@ def _records(api: str) -> dict[str, str]:
     """All that Prefect's API tells of everything it knows, but for secrets that are asked for by name."""
     told = {}
     for kind in (*KINDS, "events"):
-        asked = json.dumps({"filter": {}} if kind == "events" else {}).encode()
-        headers = {"Content-Type": "application/json"}
-        request = urllib.request.Request(f"{api}/{kind}/filter", data=asked, headers=headers)
-        with urllib.request.urlopen(request, timeout=30) as answer:
-            told[kind] = answer.read().decode()
+        told[kind] = json.dumps(
+            ask(api, f"{kind}/filter", {"filter": {}} if kind == "events" else {}), ensure_ascii=False
+        )
     return told
 
 

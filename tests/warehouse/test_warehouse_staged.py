@@ -1,0 +1,55 @@
+"""When a fold is worth while, and when there is too much for one."""
+
+import pytest
+
+from connectors.warehouse.staged import Staged
+
+MB = 1024 * 1024
+
+
+def test_folds_grow_with_what_was_folded_up_to_their_size() -> None:
+    staged = Staged(16 * MB)
+    sizes = []
+    waiting = 0
+    for last in range(1, 101):
+        staged.add(last, MB)
+        waiting += 1
+        if staged.is_worth_a_fold:
+            staged.forget(last)
+            sizes.append(waiting)
+            waiting = 0
+    assert sizes == [2, 2, 4, 8, 16, 16, 16, 16, 16]
+
+
+@pytest.mark.parametrize(("fold_bytes", "enough"), [(1, 1), (1000, 1000), (2 * MB, 2 * MB), (10**9, 2 * MB)])
+def test_the_first_is_small_and_never_larger_than_one_should_be(fold_bytes: int, enough: int) -> None:
+    staged = Staged(fold_bytes)
+    assert not staged.is_worth_a_fold
+    staged.add(1, enough - 1)
+    assert not staged.is_worth_a_fold
+    staged.add(2, 1)
+    assert staged.is_worth_a_fold
+
+
+def test_what_landed_beside_a_fold_waits_for_the_next() -> None:
+    staged = Staged(10)
+    staged.add(3, 4)
+    staged.add(7, 6)
+    assert staged.is_worth_a_fold
+    staged.add(9, 13)
+    assert staged.is_plenty
+    staged.forget(7)
+    assert staged.is_worth_a_fold
+    assert not staged.is_plenty
+    staged.forget(8)
+    assert staged.is_worth_a_fold
+    staged.forget(9)
+    assert not staged.is_worth_a_fold
+
+
+def test_landings_without_pages_are_worth_no_fold() -> None:
+    staged = Staged(10)
+    for last in range(100):
+        staged.add(last, 0)
+    assert not staged.is_worth_a_fold
+    assert not staged.is_plenty
