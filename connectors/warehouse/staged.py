@@ -2,8 +2,8 @@
 
 from collections import deque
 
-# As much as a session's first fold takes (bytes): what has been fetched by then would otherwise wait for more, with a
-# core that has nothing to do.
+# As much as a session's first fold takes (bytes), or a core would have nothing to do until there is more. Many small
+# folds cost more than few large ones: from a server that is near, a second small one is a loss already.
 _FIRST = 2 * 1024 * 1024
 
 
@@ -15,7 +15,7 @@ class Staged:
         self._fold_bytes = fold_bytes
         self._waiting: deque[tuple[int, int]] = deque()
         self._bytes = 0
-        self._folded_bytes = 0
+        self._enough = min(_FIRST, fold_bytes)
 
     def add(self, last: int, size: int) -> None:
         """Count what landed together: the number of the last landing, and the bytes of all pages."""
@@ -24,18 +24,17 @@ class Staged:
 
     def forget(self, last: int) -> None:
         """Forget what landed up to this number: it is folded."""
+        before = self._bytes
         while self._waiting and self._waiting[0][0] <= last:
-            _, size = self._waiting.popleft()
-            self._bytes -= size
-            self._folded_bytes += size
+            self._bytes -= self._waiting.popleft()[1]
+        # What is folded at the beginning of a run, and the accounts alone, are no first fold.
+        if before - self._bytes >= self._enough:
+            self._enough = self._fold_bytes
 
     @property
     def is_worth_a_fold(self) -> bool:
-        """Whether as much waits as was folded before, or as is worth a fold at all.
-
-        Small folds cost more an item, so they are for the beginning.
-        """
-        return self._bytes >= min(max(_FIRST, self._folded_bytes), self._fold_bytes)
+        """Whether enough waits for a fold."""
+        return self._bytes >= self._enough
 
     @property
     def is_plenty(self) -> bool:

@@ -7,7 +7,7 @@ from connectors.warehouse.staged import Staged
 MB = 1024 * 1024
 
 
-def test_folds_grow_with_what_was_folded_up_to_their_size() -> None:
+def test_only_the_first_fold_is_small() -> None:
     staged = Staged(16 * MB)
     sizes = []
     waiting = 0
@@ -18,7 +18,7 @@ def test_folds_grow_with_what_was_folded_up_to_their_size() -> None:
             staged.forget(last)
             sizes.append(waiting)
             waiting = 0
-    assert sizes == [2, 2, 4, 8, 16, 16, 16, 16, 16]
+    assert sizes == [2, 16, 16, 16, 16, 16, 16]
 
 
 @pytest.mark.parametrize(("fold_bytes", "enough"), [(1, 1), (1000, 1000), (2 * MB, 2 * MB), (10**9, 2 * MB)])
@@ -29,6 +29,18 @@ def test_the_first_is_small_and_never_larger_than_one_should_be(fold_bytes: int,
     assert not staged.is_worth_a_fold
     staged.add(2, 1)
     assert staged.is_worth_a_fold
+
+
+def test_a_fold_of_less_is_not_the_first() -> None:
+    staged = Staged(16 * MB)
+    staged.forget(0)
+    staged.add(1, MB)
+    staged.forget(1)
+    staged.add(2, 2 * MB)
+    assert staged.is_worth_a_fold
+    staged.forget(2)
+    staged.add(3, 2 * MB)
+    assert not staged.is_worth_a_fold
 
 
 def test_what_landed_beside_a_fold_waits_for_the_next() -> None:
