@@ -13,7 +13,7 @@ WITH pages AS (
 records AS (
     SELECT
         seq, walk_id, run_id, page, correlation_id, received_at, set_aside,
-        unnest(page_items) AS item, generate_subscripts(page_items, 1) - 1 AS position
+        unnest(page_items) AS item, unnest(range(len(page_items))) AS position
     FROM pages
 ),
 kept AS (

@@ -23,7 +23,7 @@ READINGS = {
     Reading.COUNT: _COUNT,
     Reading.NUMBER: "TRY_CAST({0} AS DOUBLE)",
     Reading.FLAG: "TRY_CAST({0} AS BOOLEAN)",
-    # ISO 8601 with Z, +00:00 or +0000; seconds or milliseconds since 1970. What is no number is not asked twice.
+    # ISO 8601 with Z, +00:00 or +0000; seconds or milliseconds since 1970. The first line spares dates the patterns.
     Reading.TIMESTAMP: (
         f"CASE WHEN {{0}} LIKE '____-__-__%' THEN {_INSTANT}"
         " WHEN regexp_full_match({0}, '-?[0-9]{{1,10}}(\\.[0-9]+)?') THEN to_timestamp(TRY_CAST({0} AS DOUBLE))"

@@ -21,7 +21,7 @@ def elements_sql(relation: str, paths: Sequence[str], keep: str) -> str:
     lists = f"list_concat({', '.join(_list(path) for path in paths)})" if len(paths) > 1 else _list(paths[0])
     return f"""
 SELECT {keep}, position, payload FROM (
-    SELECT {keep}, unnest(elements) AS payload, generate_subscripts(elements, 1)::INTEGER - 1 AS position
+    SELECT {keep}, unnest(elements) AS payload, unnest(range(len(elements)))::INTEGER AS position
     FROM (SELECT {keep}, {lists} AS elements FROM ({relation}))
 ) WHERE json_type(payload) = 'OBJECT'
 """  # noqa: S608 - paths are quoted

@@ -27,7 +27,7 @@ class Staged:
         before = self._bytes
         while self._waiting and self._waiting[0][0] <= last:
             self._bytes -= self._waiting.popleft()[1]
-        # What is folded at the beginning of a run, and the accounts alone, are no first fold.
+        # What is less, as at the beginning of a run, is no first fold.
         if before - self._bytes >= self._enough:
             self._enough = self._fold_bytes
 
