@@ -38,5 +38,5 @@ class Staged:
 
     @property
     def is_plenty(self) -> bool:
-        """Whether twice as much waits as a fold takes: whoever lands more waits for the fold that is under way."""
-        return self._bytes >= 2 * self._fold_bytes
+        """Whether the next fold's share waits beside that of the one under way: whoever lands more waits for that."""
+        return self._bytes >= self._enough + self._fold_bytes

@@ -43,6 +43,19 @@ def test_a_fold_of_less_is_not_the_first() -> None:
     assert not staged.is_worth_a_fold
 
 
+def test_beside_the_first_fold_no_more_lands_than_beside_others() -> None:
+    staged = Staged(16 * MB)
+    staged.add(1, 18 * MB - 1)
+    assert not staged.is_plenty
+    staged.add(2, 1)
+    assert staged.is_plenty
+    staged.forget(1)
+    staged.add(3, 32 * MB - 2)
+    assert not staged.is_plenty
+    staged.add(4, 1)
+    assert staged.is_plenty
+
+
 def test_what_landed_beside_a_fold_waits_for_the_next() -> None:
     staged = Staged(10)
     staged.add(3, 4)
