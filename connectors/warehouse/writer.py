@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, asynccontextmanager
 from datetime import datetime
@@ -89,7 +89,7 @@ class Warehouse:
                 try:
                     await self._make_room()
                     landings = [landing for landing, _ in batch]
-                    after = await self._landing.do(lambda _, some=landings: self._landed.add(some))  # type: ignore[misc]
+                    after = await self._make_durable(landings)
                 except Exception as error:  # noqa: BLE001 - it is handed to those who wait, below
                     failure = error
                 else:
@@ -109,6 +109,9 @@ class Warehouse:
                         durable.set_exception(failure)
         finally:
             self._committing = None
+
+    async def _make_durable(self, landings: Sequence[Landing]) -> int:
+        return await self._landing.do(lambda _: self._landed.add(landings))
 
     async def _make_room(self) -> None:
         """Wait for the fold under way once as much again has landed beside it: a slow disk slows the fetch."""

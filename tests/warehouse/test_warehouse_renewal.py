@@ -157,7 +157,7 @@ def due(open_house: Connection, tmp_path_factory: pytest.TempPathFactory) -> dic
     return written_whole(house, tmp_path_factory.mktemp("due") / "analytics.duckdb")
 
 
-@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.long) for seed in range(2, 12))])
+@pytest.mark.parametrize("seed", range(4))
 def test_night_after_night_it_shows_what_a_whole_one_does(house: House, snapshot: Path, why: Why, seed: int) -> None:
     draw = random.Random(seed)
     stock = first_night(house)
