@@ -15,7 +15,7 @@ class ApiCredentials(Block):
     _block_type_slug = "gramhouse-api-credentials"
     _description = "Address and API key of the service that gramhouse syncs from."
 
-    base_url: str = Field(title="Address", description="Such as https://api.example.com; its /api/v1 is added.")
+    base_url: str = Field(title="Address", description="Such as https://api.example.com, with or without /api/v1.")
     api_key: SecretStr = Field(title="API key")
 
 

@@ -72,7 +72,7 @@ class Settings(BaseSettings):
     )
 
     base_url: Annotated[str, BeforeValidator(_base_url)] | None = Field(
-        None, description="Address of the service, such as https://api.example.com; its /api/v1 is added."
+        None, description="Address of the service, such as https://api.example.com, with or without /api/v1."
     )
     api_key: SecretStr | None = Field(None, description="The API key.")
     api_key_file: File | None = Field(None, description="A file that holds the API key and nothing else.")

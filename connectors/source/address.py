@@ -4,12 +4,15 @@ import ipaddress
 import re
 from urllib.parse import SplitResult, urlsplit
 
+# Every request adds this path (API section 4); an address copied from the API's description holds it already.
+_VERSION_PATH = "/api/v1"
+
 # What every parser takes for a host: a name, or an address, and a port.
 _HOST = re.compile(r"([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]*)?")
 
 
 def check_base_url(url: str) -> str:
-    """Check where the API is said to be, and return it without a trailing slash; a path prefix is fine.
+    """Check the API's address, and return it without a trailing slash and `/api/v1`; a path prefix is fine.
 
     Only https may carry the key, save to this machine itself. Raises ValueError with one line that never
     quotes the address, which may hold a password.
@@ -22,7 +25,8 @@ def check_base_url(url: str) -> str:
         message = f"the base URL {problem}"
         raise ValueError(message)
     parts = urlsplit(url)
-    return f"{parts.scheme}://{parts.netloc}{parts.path}".rstrip("/")
+    prefix = parts.path.rstrip("/").removesuffix(_VERSION_PATH).rstrip("/")
+    return f"{parts.scheme}://{parts.netloc}{prefix}"
 
 
 def _problem(url: str) -> str | None:

@@ -133,6 +133,14 @@ def test_a_sync_and_all_that_asks_about_it(typed: Typed) -> None:
     assert {finding["verdict"] for finding in json.loads(out)} == {"ok", "note"}
 
 
+@pytest.mark.parametrize("path", ["/api/v1", "/api/v1/"])
+@pytest.mark.usefixtures("environment")
+def test_an_address_may_end_in_the_version_path(typed: Typed, address: str, path: str) -> None:
+    code, out, err = typed("sync", "--json", "--base-url", address + path)
+    assert (code, json.loads(out)["state"]) == (0, "complete")
+    assert f"sync of {address}," in err
+
+
 @pytest.mark.usefixtures("environment")
 def test_answers_in_every_format(typed: Typed) -> None:
     typed("sync")

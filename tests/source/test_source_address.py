@@ -15,6 +15,13 @@ from connectors.source.address import check_base_url
         ("http://127.8.9.1", "http://127.8.9.1"),
         ("http://[::1]:80/x", "http://[::1]:80/x"),
         ("https://192.0.2.1", "https://192.0.2.1"),
+        ("https://api.example/api/v1", "https://api.example"),
+        ("https://api.example/api/v1/", "https://api.example"),
+        ("https://api.example//api/v1//", "https://api.example"),
+        ("https://api.example/prefix/api/v1", "https://api.example/prefix"),
+        ("https://api.example/api/v10", "https://api.example/api/v10"),
+        ("https://api.example/my-api/v1", "https://api.example/my-api/v1"),
+        ("https://api.example/api", "https://api.example/api"),
     ],
 )
 def test_good_addresses(given: str, used: str) -> None:
