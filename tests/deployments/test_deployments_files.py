@@ -351,6 +351,7 @@ def _pods() -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 PODS = dict(_pods())
+CRON_JOBS = {one["metadata"]["name"]: one["spec"] for one in OBJECTS if one["kind"] == "CronJob"}
 
 
 @pytest.mark.parametrize("name", sorted(PODS))
@@ -395,10 +396,52 @@ def test_one_writer_holds_the_warehouse() -> None:
     [worker] = [one for one in OBJECTS if one["kind"] == "Deployment" and one["metadata"]["name"] == "worker"]
     assert worker["spec"]["replicas"] == 1
     assert worker["spec"]["strategy"] == {"type": "Recreate"}
-    cron = _one("CronJob")["spec"]
-    assert cron["concurrencyPolicy"] == "Forbid"
-    assert _first(cron["schedule"], cron["timeZone"]) > NOW
+    for cron in CRON_JOBS.values():
+        assert cron["concurrencyPolicy"] == "Forbid"
+        assert _first(cron["schedule"], cron["timeZone"]) > NOW
+    # The two jobs are due at different times, but one may still run when the other is: it waits for the lock.
+    assert float(_one("ConfigMap")["data"]["GRAMHOUSE_BUSY_WAIT"]) > 0
     assert _one("PersistentVolumeClaim")["spec"]["accessModes"] == ["ReadWriteOnce"]
+
+
+def test_the_cron_jobs_of_kubernetes_are_the_schedules_of_up() -> None:
+    """Stories live for 24 hours: without a job of their own, one failed nightly run loses a day of them."""
+    scheduled = {one["name"]: one["schedules"][0] for one in DEPLOYMENTS if one["schedules"]}
+    assert {name: cron["schedule"] for name, cron in CRON_JOBS.items()} == {
+        name: schedule["cron"] for name, schedule in scheduled.items()
+    }
+    commands = {name: _container(cron)["args"] for name, cron in CRON_JOBS.items()}
+    assert commands == {"nightly": ["sync", "--json"], "stories": ["sync", "--surface", "stories", "--json"]}
+
+
+def test_the_cron_jobs_of_kubernetes_differ_in_schedule_and_surface_alone() -> None:
+    alike = []
+    for name, cron in CRON_JOBS.items():
+        same = json.loads(json.dumps(cron).replace(f'"{name}"', '"job"'))
+        del same["schedule"], same["startingDeadlineSeconds"], _container(same)["args"]
+        alike.append(same)
+    assert alike[0] == alike[1]
+
+
+def _container(cron: Mapping[str, Any]) -> dict[str, Any]:
+    [container] = cron["jobTemplate"]["spec"]["template"]["spec"]["containers"]
+    found: dict[str, Any] = container
+    return found
+
+
+@pytest.mark.parametrize("document", ["README.md", "docs/operations.md"])
+def test_the_documented_crontab_has_both_jobs(document: str) -> None:
+    lines = re.findall(r"^(\d+ .*) cd \S.*gramhouse (sync.*?)(?: >>.*)?$", (ROOT / document).read_text(), re.MULTILINE)
+    found = {command.removesuffix(" --json"): cron.strip() for cron, command in lines}
+    assert set(found) == {"sync", "sync --surface stories"}
+    for name, command in (("nightly", "sync"), ("stories", "sync --surface stories")):
+        [schedule] = [one["schedules"][0]["cron"] for one in DEPLOYMENTS if one["name"] == name]
+        assert _fires(found[command]) == _fires(schedule)
+
+
+def _fires(cron: str) -> list[datetime]:
+    due = CronSim(cron, NOW)
+    return [next(due) for _ in range(30)]
 
 
 def test_the_key_lies_where_the_settings_look_for_it() -> None:
@@ -409,7 +452,7 @@ def test_the_key_lies_where_the_settings_look_for_it() -> None:
     for name, pod in PODS.items():
         claims = [v["secret"]["secretName"] for v in pod["volumes"] if "secret" in v]
         mounts = [m["mountPath"] for c in pod["containers"] for m in c["volumeMounts"] if m["name"] == "key"]
-        syncs = name in {"worker", "nightly", "pool"}
+        syncs = name in {"worker", "nightly", "stories", "pool"}
         assert claims == [secret["metadata"]["name"]] * syncs
         assert mounts == [folder] * syncs
 
