@@ -210,18 +210,19 @@ def post_growth(world: World) -> Answer:
     return answer
 
 
-def _fate(story: Row, now: datetime) -> str:
+def _fate(world: World, story: Row) -> str:
     if story["removal"]:
         return str(story["removal"])
-    over_at = (story["published_at"] or story["first_seen_at"]) + DAY
-    return "unconfirmed" if story["last_seen_at"] < over_at <= now else "live"
+    scanned_at = _walked_at(world, story["account_id"], "stories")
+    is_young = _now(world) < (story["published_at"] or story["first_seen_at"]) + DAY
+    return "live" if is_young and scanned_at is not None and story["last_seen_at"] >= scanned_at else "unconfirmed"
 
 
 def stories_by_day(world: World) -> Answer:
     days: dict[tuple[str, str, object], list[str]] = defaultdict(list)
     for story in _items(world, "stories"):
         day = (story["published_at"] or story["first_seen_at"]).astimezone(UTC).date()
-        days[story["account_id"], story["ig_username"], day].append(_fate(story, _now(world)))
+        days[story["account_id"], story["ig_username"], day].append(_fate(world, story))
     kinds = ("live", "expired", "removed", "unconfirmed")
     return [(*key, len(fates), *(fates.count(kind) for kind in kinds)) for key, fates in days.items()]
 

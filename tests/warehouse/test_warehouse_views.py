@@ -425,21 +425,32 @@ def test_growth_after_a_day_and_a_week_is_said_only_of_posts_watched_then(db: Du
 
 
 def test_what_became_of_stories(db: DuckDBPyConnection) -> None:
-    day = ago(0, 30)
+    scanned_at = ago(0, 2)
+    old = ago(0, 30)
     fates: list[dict[str, Any]] = [
-        {"last_seen_at": ago(0, 1)},
-        {"last_seen_at": ago(0, 10)},
+        {"last_seen_at": scanned_at},
         {"removed_at": NOW, "removal": "expired"},
         {"removed_at": NOW, "removal": "removed"},
         {"removed_at": NOW, "removal": "removed"},
     ]
-    stories = [item("anna", "stories", str(n), day, **fate) for n, fate in enumerate(fates)]
-    just_over = item("anna", "stories", "just over", ago(1), last_seen_at=ago(0, 1))
-    undated = item("anna", "stories", "undated", None, first_seen_at=ago(0, 10), last_seen_at=ago(0, 9))
-    fill(db, world(media=[*stories, just_over, undated]))
+    stories = [item("anna", "stories", f"old {n}", old, **fate) for n, fate in enumerate(fates)]
+    young: list[tuple[str, float, datetime]] = [
+        ("in the last complete scan", 20, scanned_at),
+        ("at 24 hours", 24, scanned_at),
+        ("missed by the last complete scan", 20, ago(0, 2.5)),
+        ("after the last complete scan", 1, ago(0, 1)),
+    ]
+    stories += [item("anna", "stories", name, ago(0, hours), last_seen_at=seen) for name, hours, seen in young]
+    stories.append(item("anna", "stories", "undated", None, first_seen_at=ago(0, 10), last_seen_at=scanned_at))
+    stories.append(item("ben", "stories", "of an unfinished scan", ago(0, 20), last_seen_at=ago(0, 1)))
+    # The last complete scan of another partition confirms nothing.
+    walks = [walk("anna", "stories", scanned_at), walk("anna", "posts", NOW), walk("ben", "posts", ago(0, 2))]
+    fill(db, world(media=stories, walks=walks))
     assert ask(db, "FROM stories_by_day") == [
-        ("anna", "name of anna", date(2026, 3, 10), 5, 1, 1, 2, 1),
-        ("anna", "name of anna", date(2026, 3, 11), 2, 1, 0, 0, 1),
+        ("anna", "name of anna", date(2026, 3, 10), 4, 0, 1, 2, 1),
+        ("anna", "name of anna", date(2026, 3, 11), 4, 2, 0, 0, 2),
+        ("anna", "name of anna", date(2026, 3, 12), 1, 1, 0, 0, 0),
+        ("ben", "name of ben", date(2026, 3, 11), 1, 0, 0, 0, 1),
     ]
 
 
