@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
-from connectors.source.errors import RULES, TROUBLES, rule_for
+from connectors.source.errors import hint_for
 from flows.foreign import code
 from flows.headline import LOST, moment, numbers, verdict
 from flows.summary import Drift, Example, Field, Freshness, RunFacts, Some, Summary, Token, Trouble
@@ -27,11 +27,8 @@ _TOKENS = (
 
 def mend(error_code: str) -> str:
     """Say what a person can do about an error code; empty for a code that nobody knows."""
-    rule = RULES.get(error_code) or TROUBLES.get(error_code)
-    status = error_code.removeprefix("http_")
-    if rule is None and status != error_code and status.isdecimal():
-        rule = rule_for(None, int(status))
-    return f"{rule.mend[:1].upper()}{rule.mend[1:]}." if rule else ""
+    hint = hint_for(error_code)
+    return f"{hint[:1].upper()}{hint[1:]}." if hint else ""
 
 
 def bar(value: float, most: float) -> str:

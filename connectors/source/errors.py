@@ -94,6 +94,7 @@ _GONE = "see whether the account is still connected to the service; nothing else
 _CURSOR = "nothing: the next run walks it from its first page"
 _ADDRESS = "set GRAMHOUSE_BASE_URL to the address that answers"
 _NETWORK = "check the network and GRAMHOUSE_BASE_URL; if both are right, it passes by itself"
+_BETWEEN = "a proxy or gateway refused the request, not the service: look there, or set GRAMHOUSE_BASE_URL to bypass it"
 _BROKEN = "nothing, if it passes by itself; if it stays, look at what stands between us and the service"
 
 
@@ -159,15 +160,20 @@ TROUBLES: Mapping[str, Rule] = MappingProxyType(
 )
 """Every code of ours; a refusal without an envelope is `http_<status>`, ruled by its status."""
 
+# These stop the run only with the service's own error envelope: a proxy may refuse one request and pass the next.
+_ENVELOPED: Mapping[int, Rule] = MappingProxyType(
+    {status: _rule(Disposition.STOP, _REPORT) for status in (400, 413, 415)}
+)
+
 _BY_STATUS: Mapping[int, Rule] = MappingProxyType(
     {
-        400: _rule(Disposition.STOP, _REPORT),
+        400: _rule(Disposition.SKIP, _BETWEEN),
         401: _rule(Disposition.STOP, _KEY),
         403: _rule(Disposition.SKIP, _GRANT, outcome="denied"),
         404: _rule(Disposition.SKIP, f"{_GONE}; were it every request, {_ADDRESS}", outcome="not_found"),
         408: _rule(Disposition.RETRY, _HEALS),
-        413: _rule(Disposition.STOP, _REPORT),
-        415: _rule(Disposition.STOP, _REPORT),
+        413: _rule(Disposition.SKIP, _BETWEEN),
+        415: _rule(Disposition.SKIP, _BETWEEN),
         425: _rule(Disposition.RETRY, _HEALS),
         429: RULES["rate_limited"],
     }
@@ -183,11 +189,25 @@ _BY_CLASS: Mapping[int, Rule] = MappingProxyType(
 
 
 def rule_for(code: str | None, status: int) -> Rule:
-    """Find what a refusal means: by its code where that is at home with this status, else by the status."""
+    """Return the rule of a refusal: by its code where that code belongs to this status, else by the status.
+
+    `code` is the error envelope's (API 2); None when the answer had no such envelope.
+    """
     known = RULES.get(code or "")
     if known is not None and status in known.statuses:
         return known
+    if code is not None and status in _ENVELOPED:
+        return _ENVELOPED[status]
     return _BY_STATUS.get(status) or _BY_CLASS.get(status // 100) or TROUBLES["unexpected_status"]
+
+
+def hint_for(code: str) -> str:
+    """Return what a person can do about an error code as an outcome keeps it; empty for an unknown code."""
+    rule = RULES.get(code) or TROUBLES.get(code)
+    status = code.removeprefix("http_")
+    if rule is None and status != code and status.isdecimal():
+        rule = rule_for(None, int(status))
+    return rule.mend if rule else ""
 
 
 def trouble(

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from rich.table import Table
 
-from connectors.source.errors import RULES, TROUBLES, ApiError
+from connectors.source.errors import ApiError, hint_for
 from connectors.warehouse.report import Concern
 from flows.cli.terminal import DONE, FAIL, WARN, clean, moment, out
 from flows.pipeline import RunReport
@@ -15,18 +15,13 @@ from models.ledger import OutcomeKind, RunState
 _MARKS = {RunState.COMPLETE: DONE, RunState.PARTIAL: WARN, RunState.FAILED: FAIL}
 
 
-def _mend(code: str) -> str | None:
-    rule = RULES.get(code) or TROUBLES.get(code)
-    return rule.mend if rule else None
-
-
 def _concern(concern: Concern) -> str:
     what = count(concern.partitions, "walk") if concern.example != "the account catalogue" else concern.example
     trace = f", correlation id {clean(concern.correlation_id)}" if concern.correlation_id else ""
     example = f" ({clean(concern.example)}{trace})" if what != concern.example else trace
     said = f": {clean(concern.detail.rstrip('.'))}" if concern.detail else ""
     after = f" To be taken up after {moment(concern.resume_after, seconds=True)} UTC." if concern.resume_after else ""
-    mend = _mend(concern.error_code)
+    mend = hint_for(concern.error_code)
     advice = f"\n[dim]{mend[:1].upper()}{mend[1:]}.[/]" if mend and concern.outcome is not OutcomeKind.DEFERRED else ""
     return f"{what}, [yellow]{clean(concern.error_code)}[/]{said}{example}.{after}{advice}"
 

@@ -83,8 +83,8 @@ _WHOLE_BEHIND = ("answer_behind", "refusal_behind")
 # What proxies, load balancers and portals say by themselves.
 BETWEEN = (
     *(_again(f"http_{status}", status, f"nginx_{status}", lost=True)[0] for status in (408, 502, 504)),
-    *(_given_up(f"nginx_{status}", Then.STOP, f"http_{status}", status, lost=True) for status in (400, 401, 413)),
-    *(_given_up(f"nginx_{status}", Then.SKIP, f"http_{status}", status, lost=True) for status in (405, 414)),
+    *(_given_up(f"nginx_{status}", Then.SKIP, f"http_{status}", status, lost=True) for status in (400, 405, 413, 414)),
+    _given_up("nginx_401", Then.STOP, "http_401", 401, lost=True),
     _given_up("nginx_404", Then.SKIP, "http_404", 404, "not_found", lost=True),
     Outcome("nginx_429_retry_after", Then.HOLD, "http_429", 429, wait=20, lost=True),
     _given_up("cloudflare_403_challenge", Then.SKIP, "http_403", 403, "denied", lost=True),

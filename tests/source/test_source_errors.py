@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from connectors.source.endpoints import ACCOUNTS, accounts_request, media_request, read_response
-from connectors.source.errors import RULES, TROUBLES, ApiError, Deferred, Disposition, rule_for, trouble
+from connectors.source.errors import RULES, TROUBLES, ApiError, Deferred, Disposition, hint_for, rule_for, trouble
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 EXAMPLES = sorted((Path(__file__).parents[1] / "contract").glob("[45]*.json"))
@@ -74,14 +74,11 @@ def test_every_published_refusal_is_read_and_ruled(path: Path) -> None:
         (100, "skip", "failed"),
         (204, "skip", "failed"),
         (302, "skip", "failed"),
-        (400, "stop", "failed"),
         (401, "stop", "failed"),
         (403, "skip", "denied"),
         (404, "skip", "not_found"),
         (408, "retry", "failed"),
         (409, "skip", "failed"),
-        (413, "stop", "failed"),
-        (415, "stop", "failed"),
         (418, "skip", "failed"),
         (422, "skip", "failed"),
         (425, "retry", "failed"),
@@ -97,6 +94,20 @@ def test_every_published_refusal_is_read_and_ruled(path: Path) -> None:
 def test_an_unknown_code_is_ruled_by_its_status(code: str | None, status: int, disposition: str, outcome: str) -> None:
     rule = rule_for(code, status)
     assert (rule.disposition.value, rule.outcome) == (disposition, outcome)
+
+
+@pytest.mark.parametrize("status", [400, 413, 415])
+def test_only_an_error_envelope_of_the_service_is_a_bug_of_ours(status: int) -> None:
+    assert {rule_for(code, status).disposition for code in ("", "api_brand_new", "timeout")} == {Disposition.STOP}
+    between = rule_for(None, status)
+    assert (between.disposition, between.outcome) == (Disposition.SKIP, "failed")
+    assert "bug of gramhouse" not in hint_for(f"http_{status}")
+    assert "proxy" in hint_for(f"http_{status}")
+
+
+def test_every_code_has_a_hint_but_an_unknown_one() -> None:
+    assert all(map(hint_for, [*RULES, *TROUBLES, "http_400", "http_502"]))
+    assert {hint_for(code) for code in ("api_brand_new", "http_", "http_x")} == {""}
 
 
 def test_a_code_with_a_status_not_its_own_is_ruled_by_the_status() -> None:
