@@ -57,8 +57,9 @@ def patient(automation: AutomationCore, frequency: float | None) -> AutomationCo
 
 
 def _essence(automation: AutomationCore) -> dict[str, Any]:
-    # Whoever switched one off in the UI wanted it so.
-    return AutomationCore.model_validate(automation.model_dump()).model_dump(mode="json", exclude={"enabled"})
+    # Whoever switched one off in the UI wanted it so. Not as JSON: a trigger's event names are a set, whose order as a
+    # list depends on the hash seed of the process, and the server's is another.
+    return AutomationCore.model_validate(automation.model_dump()).model_dump(exclude={"enabled"})
 
 
 def _name_of(block: str) -> tuple[str, str]:

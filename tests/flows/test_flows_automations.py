@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
+from itertools import combinations
 from types import SimpleNamespace
 from typing import Any
 from uuid import UUID, uuid4
@@ -176,6 +177,26 @@ async def test_applied_again_nothing_changes_and_no_wait_begins_anew(server: Ser
     assert await apply(settings) == []
     assert server.kept == kept
     assert server.emitted == [WATCH_BEGAN]
+
+
+@pytest.mark.anyio
+async def test_event_names_in_another_order_are_no_change(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Prefect keeps them in a set, so a server with another hash seed may send them back in another order."""
+    names = (f"gramhouse.{number}" for number in range(100))
+    # The same set, iterated in another order: both names hash to the same slot, and the first to come takes it.
+    one, other = next((one, other) for one, other in combinations(names, 2) if [*{one, other}] != [*{other, one}])
+    [written] = [each for each in described() if each["name"] == FAILED_RUN]
+    settings = load(notify=("slack-webhook/on-call",))
+
+    def ordered(*names: str) -> list[dict[str, Any]]:
+        return [{**written, "trigger": {**written["trigger"], "expect": [*names], "after": [*names]}}]
+
+    monkeypatch.setattr(automations, "described", lambda: ordered(one, other))
+    assert await apply(settings) == [f"{FAILED_RUN}: created"]
+    monkeypatch.setattr(automations, "described", lambda: ordered(other, one))
+    assert await apply(settings) == []
+    monkeypatch.setattr(automations, "described", lambda: ordered(other))
+    assert await apply(settings) == [f"{FAILED_RUN}: updated"]
 
 
 @pytest.mark.anyio
