@@ -180,7 +180,8 @@ async def test_applied_again_nothing_changes_and_no_wait_begins_anew(server: Ser
 
 
 @pytest.mark.anyio
-async def test_event_names_in_another_order_are_no_change(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("server")
+async def test_event_names_in_another_order_are_no_change(monkeypatch: pytest.MonkeyPatch) -> None:
     """Prefect keeps them in a set, so a server with another hash seed may send them back in another order."""
     names = (f"gramhouse.{number}" for number in range(100))
     # The same set, iterated in another order: both names hash to the same slot, and the first to come takes it.
