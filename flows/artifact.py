@@ -14,6 +14,7 @@ T = TypeVar("T")
 
 _ROWS = 20
 _DETAIL = 200
+_WARNING = 500
 _BAR = 5
 _FIXED = "\N{NO-BREAK SPACE}"
 _EIGHTHS = "▏▎▍▌▋▊▉█"
@@ -91,6 +92,9 @@ def _mending(summary: Summary) -> Iterator[str]:
     yield _troubles(summary, *LOST)
     if summary.troubles.total > len(summary.troubles.shown):
         yield f"and {summary.troubles.total - len(summary.troubles.shown):,} more kinds of trouble: see `run_outcomes`"
+    for warning in summary.warnings:
+        fix = f" **Fix:** {code(warning.hint, _WARNING)}" if warning.hint else ""
+        yield f"{code(warning.detail, _WARNING)}{fix}"
     if run.quarantined:
         yield f"**{count(run.quarantined, 'record')} set aside**: see `gramhouse quarantine`."
     for each in summary.freshness:

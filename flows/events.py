@@ -1,7 +1,7 @@
 """What a run tells the world: at most one event of each name, with labels that automations match."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from flows.artifact import mend
@@ -104,6 +104,18 @@ def _matters(summary: Summary) -> list[dict[str, Any]]:
     ]
 
 
+def _warnings(summary: Summary) -> list[dict[str, Any]]:
+    return [
+        {
+            **asdict(warning),
+            "code": plain(warning.code),
+            "detail": plain(warning.detail, _MESSAGE),
+            "hint": plain(warning.hint or "", _MESSAGE),
+        }
+        for warning in summary.warnings
+    ]
+
+
 def _foremost(matters: list[dict[str, Any]]) -> str:
     if not matters:
         return ""
@@ -115,12 +127,13 @@ def _foremost(matters: list[dict[str, Any]]) -> str:
 
 
 def _run(summary: Summary) -> Event:
-    run, matters = summary.run, _matters(summary)
+    run, matters, warnings = summary.run, _matters(summary), _warnings(summary)
+    partial = "".join(f" {each['detail']} {each['hint']}".rstrip() for each in warnings if each["makes_partial"])
     return Event(
         f"gramhouse.run.{run.state.value}",
         _labels(summary),
         {
-            "sentence": headline(summary) + _foremost(matters),
+            "sentence": headline(summary) + _foremost(matters) + partial,
             "run_id": run.run_id,
             "seconds": run.seconds,
             "accounts": run.accounts,
@@ -133,6 +146,7 @@ def _run(summary: Summary) -> Event:
             "returned": run.returned,
             "quarantined": run.quarantined,
             "troubles": matters,
+            "warnings": warnings,
         },
     )
 

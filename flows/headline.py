@@ -33,6 +33,9 @@ def _needs(summary: Summary) -> Iterator[str]:
         yield f"{count(newly, 'token')} newly expired"
     if lost := summary.count(*LOST):
         yield f"{count(lost, 'walk')} went wrong"
+    for warning in summary.warnings:
+        if warning.makes_partial:
+            yield f"{warning.count:,} {plain(warning.code).replace('_', ' ')}"
     if stale := overdue(summary):
         yield f"{stale} stale"
     if summary.run.quarantined:

@@ -24,7 +24,7 @@ from flows.rounds import walk_chosen, walk_everything
 from flows.run import Counters, Means, RunContext
 from flows.steps import RunStep, Say, run_directly
 from flows.words import changes, megabytes
-from models.ledger import RunState, Tally, judge
+from models.ledger import RunState, RunWarning, Tally, judge
 from models.partition import SURFACES, Surface
 from models.selection import Selection
 from models.walk import Lane
@@ -41,6 +41,7 @@ class _Ended(TypedDict):
     items: int
     media: FoldCounts
     concerns: tuple[Concern, ...]
+    warnings: tuple[RunWarning, ...]
     stopped_by: ApiError | None
 
 
@@ -63,6 +64,7 @@ class RunReport:
     items: int
     media: FoldCounts
     concerns: tuple[Concern, ...]
+    warnings: tuple[RunWarning, ...]
     expired: int
     stopped_by: ApiError | None
     restarted: int
@@ -205,9 +207,10 @@ async def _settle(
         message = f"the ledger holds {outcomes.total} outcomes where {owed} are owed"
         raise AssertionError(message)
     stopped_by = run.stop_media.error
-    state = judge(outcomes, stopped=stopped_by is not None)
+    warnings = await warehouse.transact(ledger.warnings, run.run_id)
+    state = judge(outcomes, stopped=stopped_by is not None, warnings=warnings)
     matters = await warehouse.transact(concerns, run.run_id)
-    foremost = matters[0] if matters else None
+    error_code, detail = _reason(stopped_by, matters, warnings)
     await _close(
         run,
         state,
@@ -216,8 +219,8 @@ async def _settle(
         pages=pages,
         items=items,
         **asdict(media),
-        error_code=stopped_by.code if stopped_by else foremost and foremost.error_code,
-        detail=stopped_by.message if stopped_by else foremost and foremost.detail,
+        error_code=error_code,
+        detail=detail,
     )
     return _Ended(
         state=state,
@@ -228,8 +231,21 @@ async def _settle(
         items=items,
         media=media,
         concerns=matters,
+        warnings=warnings,
         stopped_by=stopped_by,
     )
+
+
+def _reason(
+    stopped_by: ApiError | None, matters: Sequence[Concern], warnings: Sequence[RunWarning]
+) -> tuple[str | None, str | None]:
+    """Return the error code and detail that a run's row shows: why it is not complete, or neither."""
+    if stopped_by is not None:
+        return stopped_by.code, stopped_by.message
+    if matters:
+        return matters[0].error_code, matters[0].detail
+    partial = next((warning for warning in warnings if warning.makes_partial), None)
+    return (partial.code, partial.detail) if partial else (None, None)
 
 
 async def _close(run: RunContext, state: RunState, **columns: object) -> None:

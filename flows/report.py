@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 
 from flows.exit_code import EXIT_OF
+from flows.foreign import plain
 from flows.pipeline import RunReport
 from flows.words import changes, count
 from models.ledger import OutcomeKind, RunState
@@ -24,15 +25,18 @@ def outcomes(report: RunReport) -> str:
     return ", ".join(f"{tally[kind]:,} {kind.replace('_', ' ')}" for kind in OutcomeKind if tally[kind])
 
 
+_WARNING = 500
+
 # How a run came by its accounts.
 _FOUND: Mapping[Lane, str] = {"sync": "listed", "backfill": "chosen"}
 
 
 def sentence(report: RunReport) -> str:
     """Say a run in one line."""
+    warnings = "".join(f" {plain(warning.detail, _WARNING)}" for warning in report.warnings)
     return (
         f"{count(report.accounts, 'account')} {_FOUND[report.kind]}, {count(report.pages, 'page')} landed;"
-        f" media: {changes(report.media)}; partitions: {outcomes(report)}."
+        f" media: {changes(report.media)}; partitions: {outcomes(report)}.{warnings}"
     )
 
 
@@ -57,6 +61,7 @@ def to_json(report: RunReport) -> str:
             "items": report.items,
             "media": asdict(report.media),
             "concerns": [asdict(concern) for concern in report.concerns],
+            "warnings": [asdict(warning) for warning in report.warnings],
             "stopped_by": None
             if stopped is None
             else {

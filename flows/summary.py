@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 
 from connectors.warehouse.snapshot import Snapshot, open_snapshot
 from flows import summary_queries as queries
-from models.ledger import OutcomeKind, RunState
+from models.ledger import OutcomeKind, RunState, RunWarning
 
 T = TypeVar("T")
 
@@ -149,6 +149,7 @@ class Summary:
     troubles: Some[Trouble]
     freshness: tuple[Freshness, ...]
     drift: Drift
+    warnings: tuple[RunWarning, ...]
     last: tuple[RunFacts, ...]
 
     @property
@@ -222,6 +223,7 @@ def _read(snapshot: Snapshot, run_id: str, carried_on: tuple[str, ...], stale_be
             new=_some(ask(queries.NEW_FIELDS, since, GROUPS), Field),
             retyped=_some(ask(queries.RETYPED_FIELDS, since, GROUPS), Field),
         ),
+        "warnings": tuple(RunWarning(**each) for each in ask(queries.WARNINGS, run_id)),
         "last": tuple(map(_facts, ask(queries.LAST_RUNS, RUNS))),
     }
 

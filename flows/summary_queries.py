@@ -19,6 +19,11 @@ SELECT surface, outcome, count(*) AS walks FROM run_outcomes WHERE run_id = $1
 GROUP BY ALL ORDER BY surface, outcome
 """
 
+WARNINGS = """
+SELECT code, count, detail, hint, makes_partial FROM run_warnings WHERE run_id = $1
+ORDER BY makes_partial DESC, code
+"""
+
 NEWLY_EXPIRED = """
 SELECT account_id, ig_username, token_expired_since AS since, media_as_of, count(*) OVER () AS total
 FROM expired_accounts WHERE token_expired_since >= $1

@@ -52,6 +52,21 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
+class RunWarning:
+    """What a person should know of a run and no partition's outcome says; at most one of each `code` per run.
+
+    `code` reads as words after `count`: `accounts_missing` and 30 are "30 accounts missing". `detail` says what
+    happened and `hint` what to do, one line each. A run with a warning that `makes_partial` is never complete.
+    """
+
+    code: str
+    count: int
+    detail: str
+    hint: str | None = None
+    makes_partial: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Run:
     """One invocation of sync or backfill. `carries_on` is the run it takes over, if any.
 
@@ -86,18 +101,18 @@ class Tally:
         return sum(self.kinds.values())
 
 
-def judge(counted: Tally, *, stopped: bool) -> RunState:
-    """Say what a run amounts to, from its outcomes and whether an error stopped it.
+def judge(counted: Tally, *, stopped: bool, warnings: Iterable[RunWarning] = ()) -> RunState:
+    """Say what a run amounts to, from its outcomes, its warnings and whether an error stopped it.
 
     A run that was stopped, or in which nothing went well and nothing merely waits, failed. One in which
-    something is left to do while the rest landed is partial. Skipped accounts leave nothing to do: only
-    their owner can renew the token.
+    something is left to do while the rest landed is partial, and so is one with a warning that says so. Skipped
+    accounts leave nothing to do: only their owner can renew the token.
     """
     if stopped:
         return RunState.FAILED
     lost = counted[OutcomeKind.DENIED] + counted[OutcomeKind.NOT_FOUND] + counted[OutcomeKind.FAILED]
     if not lost and not counted[OutcomeKind.DEFERRED]:
-        return RunState.COMPLETE
+        return RunState.PARTIAL if any(warning.makes_partial for warning in warnings) else RunState.COMPLETE
     if not counted[OutcomeKind.COMPLETE] and not counted[OutcomeKind.DEFERRED]:
         return RunState.FAILED
     return RunState.PARTIAL

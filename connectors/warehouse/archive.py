@@ -21,6 +21,7 @@ from models.tables import (
     WAREHOUSE,
     core_outcomes,
     core_runs,
+    core_warnings,
     ops_checkpoints,
     ops_holds,
     ops_mapping,
@@ -30,7 +31,9 @@ from models.tables import (
 from models.tables.columns import text, whole
 
 # What a fold does not make; every other table is made of pages alone.
-NOT_FOLDED = frozenset(table.fullname for table in (core_runs, core_outcomes, ops_holds, ops_mapping, ops_segments))
+NOT_FOLDED = frozenset(
+    table.fullname for table in (core_runs, core_outcomes, core_warnings, ops_holds, ops_mapping, ops_segments)
+)
 
 # Made when a warehouse is first opened with an archive.
 ops_archive = Table(

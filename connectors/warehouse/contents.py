@@ -27,6 +27,7 @@ FROM core.accounts
     "quarantine": "FROM core.quarantine",
     "runs": "SELECT * EXCLUDE (published_at) FROM core.runs",
     "run_outcomes": "FROM core.run_outcomes",
+    "run_warnings": "FROM core.run_warnings",
     "walks": "SELECT resource, account_id, surface, complete_at FROM core.walks",
 }
 
@@ -39,6 +40,7 @@ _ORDERS: Mapping[str, str] = {
     "quarantine": "seen_at",
     "runs": "started_at",
     "run_outcomes": "started_at",
+    "run_warnings": "run_id, code",
     "walks": "account_id, surface",
 }
 

@@ -43,6 +43,8 @@ WHERE run_id IN (SELECT unnest(from_json(?, '["VARCHAR"]')))
   AND rowid NOT IN ({_LAST_WORDS})
 """  # noqa: S608 - our own words
 
+_FORGET_WARNINGS = "DELETE FROM core.run_warnings WHERE run_id NOT IN (SELECT run_id FROM core.runs)"
+
 _FORGET_RUNS = """
 DELETE FROM core.runs
 WHERE run_id IN (SELECT unnest(from_json(?, '["VARCHAR"]')))
@@ -52,7 +54,9 @@ RETURNING run_id
 
 
 def forget_runs(connection: Connection, *, before: datetime) -> int:
-    """Delete the runs that began before an instant, with their outcomes, in the open transaction; return how many.
+    """Delete the runs that began before an instant, with their outcomes and warnings, in the open transaction.
+
+    Returns how many runs are gone.
 
     None that still matters goes: a run under way, the last that ended of each kind and selection, those that may yet
     be carried on. A partition's last outcome stays, and the run in which it was met.
@@ -62,7 +66,9 @@ def forget_runs(connection: Connection, *, before: datetime) -> int:
         return 0
     ids = json.dumps(list(old))
     connection.exec_driver_sql(_FORGET_OUTCOMES, (ids,))
-    return len(connection.exec_driver_sql(_FORGET_RUNS, (ids,)).all())
+    gone = len(connection.exec_driver_sql(_FORGET_RUNS, (ids,)).all())
+    connection.exec_driver_sql(_FORGET_WARNINGS)
+    return gone
 
 
 # What went well is told by the run's own row; only its last word on a partition is asked for later.

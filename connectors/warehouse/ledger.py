@@ -1,11 +1,12 @@
 """The run ledger in DuckDB: one row per run, one outcome per partition and run."""
 
+from dataclasses import asdict
 from datetime import datetime, timedelta
 
-from sqlalchemy import Connection, func, insert, select, update
+from sqlalchemy import Connection, delete, func, insert, select, update
 
-from models.ledger import OutcomeKind, Run, RunState, Tally, carried_on
-from models.tables import core_outcomes, core_runs
+from models.ledger import OutcomeKind, Run, RunState, RunWarning, Tally, carried_on
+from models.tables import core_outcomes, core_runs, core_warnings
 
 # A chain of interrupted runs longer than this is a machine that cannot run anything.
 _RECENT = 1000
@@ -71,6 +72,23 @@ def end(connection: Connection, run_id: str, state: RunState, /, *, now: datetim
     connection.execute(
         update(core_runs).where(core_runs.c.run_id == run_id).values(state=state.value, ended_at=now, **columns)
     )
+
+
+def warn(connection: Connection, run_id: str, warning: RunWarning) -> None:
+    """Record a warning of a run, in place of the one with the same code, if any."""
+    same = core_warnings.c.run_id == run_id, core_warnings.c.code == warning.code
+    connection.execute(delete(core_warnings).where(*same))
+    connection.execute(insert(core_warnings).values(run_id=run_id, **asdict(warning)))
+
+
+def warnings(connection: Connection, run_id: str) -> tuple[RunWarning, ...]:
+    """Return a run's warnings, those that make it partial first."""
+    table = core_warnings.c
+    columns = (table.code, table["count"], table.detail, table.hint, table.makes_partial)
+    rows = connection.execute(
+        select(*columns).where(table.run_id == run_id).order_by(table.makes_partial.desc(), table.code)
+    )
+    return tuple(RunWarning(*row) for row in rows)
 
 
 def mark_published(connection: Connection, *, now: datetime) -> None:

@@ -56,6 +56,10 @@ class Snapshot:
         stream = self.stream(query, parameters)
         return Answer(stream.columns, [row for batch in stream.batches for row in batch])
 
+    def has(self, table: str) -> bool:
+        """Say whether the snapshot has a table or view of this name: one made by an older version may not."""
+        return bool(self.ask("SELECT 1 FROM information_schema.tables WHERE table_name = ?", [table]).rows)
+
     def stream(self, query: str, parameters: Sequence[object] = ()) -> Stream:
         """Run a query whose rows are read one batch after the other; raises QueryError, as its batches may."""
         try:

@@ -9,6 +9,7 @@ from connectors.warehouse.snapshot import Snapshot, open_snapshot
 from flows.cli.options import AsJson, SnapshotFile, WarehouseFile
 from flows.cli.terminal import DONE, FAIL, WARN, clean, moment, out, print_json
 from flows.settings import load
+from flows.summary_queries import WARNINGS
 from flows.words import count
 
 _MARKS = {"complete": DONE, "failed": FAIL}
@@ -76,9 +77,11 @@ SELECT
 
 def _gather(snapshot: Snapshot) -> dict[str, Any]:
     last = snapshot.ask(_LAST_RUN).records()
+    has_warnings = bool(last) and snapshot.has("run_warnings")
     return {
         "totals": snapshot.ask(_TOTALS).records()[0],
         "last_run": last[0] if last else None,
+        "warnings": snapshot.ask(WARNINGS, [last[0]["run_id"]]).records() if has_warnings else [],
         "freshness": snapshot.ask(_FRESHNESS).records(),
         "trouble": snapshot.ask(_TROUBLE).records(),
     }
@@ -126,6 +129,8 @@ def _lines(found: dict[str, Any]) -> Iterator[str]:
     totals = found["totals"]
     if found["last_run"]:
         yield _last_run(found["last_run"])
+    for warning in found["warnings"]:
+        yield f"{WARN} {clean(warning['detail'])}" + (f" Fix: {clean(warning['hint'])}" if warning["hint"] else "")
     yield from map(_fresh, found["freshness"])
     if totals["expired"]:
         yield f"{WARN} {count(totals['expired'], 'account')} with an expired token: see `gramhouse accounts --expired`"
@@ -151,7 +156,16 @@ def status(*, warehouse: WarehouseFile = None, snapshot: SnapshotFile = None, as
         if writing is None:
             raise
         if as_json:
-            print_json({"totals": None, "last_run": None, "freshness": [], "trouble": [], "writing": str(writing)})
+            print_json(
+                {
+                    "totals": None,
+                    "last_run": None,
+                    "warnings": [],
+                    "freshness": [],
+                    "trouble": [],
+                    "writing": str(writing),
+                }
+            )
             return
         out.print(f"{WARN} {clean(writing)} is writing; nothing has been published yet.")
         return

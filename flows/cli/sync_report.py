@@ -59,6 +59,8 @@ def _rows(report: RunReport) -> Iterator[tuple[str, str]]:
     for concern in report.concerns:
         if report.stopped_by is None or concern.error_code != report.stopped_by.code:
             yield concern.outcome.value.replace("_", " "), _concern(concern)
+    for warning in report.warnings:
+        yield "warning", f"{clean(warning.detail)}" + (f"\n[dim]Fix: {clean(warning.hint)}[/]" if warning.hint else "")
     yield "snapshot", f"{clean(report.snapshot)} ({megabytes(report.snapshot_bytes)})"
 
 

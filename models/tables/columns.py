@@ -1,6 +1,6 @@
 """The columns tables are made of, each with its comment; what several tables share is said once."""
 
-from sqlalchemy import BIGINT, INTEGER, TIMESTAMP, VARCHAR, Column
+from sqlalchemy import BIGINT, BOOLEAN, INTEGER, TIMESTAMP, VARCHAR, Column
 from sqlalchemy.types import JSON, TypeEngine
 
 INSTANT = TIMESTAMP(timezone=True)
@@ -196,4 +196,15 @@ def outcome() -> tuple[Column[object] | Column[str] | Column[int], ...]:
         text("detail", "What a person should know of it, one line."),
         instant("started_at", "When the run turned to it.", nullable=False),
         instant("ended_at", "When its outcome was known.", nullable=False),
+    )
+
+
+def run_warning() -> tuple[Column[str] | Column[int] | Column[bool], ...]:
+    return (
+        text("run_id", "The run.", nullable=False),
+        text("code", "What kind of warning it is; a run has at most one of each.", nullable=False),
+        Column("count", BIGINT, comment="How many records, accounts or values it concerns.", nullable=False),
+        text("detail", "What happened, one line.", nullable=False),
+        text("hint", "What to do about it, one line; NULL when there is nothing to do."),
+        Column("makes_partial", BOOLEAN, comment="Whether the run is partial because of it.", nullable=False),
     )

@@ -18,6 +18,7 @@ from models.tables.columns import (
     quarantined,
     removal,
     run,
+    run_warning,
     status_period,
     surface,
     text,
@@ -106,6 +107,13 @@ run_outcomes = Table(
     SNAPSHOT,
     *outcome(),
     comment="What became of each partition in each run: exactly one row.",
+)
+
+run_warnings = Table(
+    "run_warnings",
+    SNAPSHOT,
+    *run_warning(),
+    comment="What a person should know of a run beyond the outcomes of its partitions.",
 )
 
 walks = Table(

@@ -19,6 +19,7 @@ from models.tables.columns import (
     quarantined,
     removal,
     run,
+    run_warning,
     status_period,
     surface,
     text,
@@ -140,6 +141,14 @@ core_outcomes = Table(
     *outcome(),
     schema="core",
     comment="What became of each partition in each run: exactly one row.",
+)
+
+core_warnings = Table(
+    "run_warnings",
+    WAREHOUSE,
+    *run_warning(),
+    schema="core",
+    comment="What a person should know of a run beyond the outcomes of its partitions.",
 )
 
 ops_staging = Table(

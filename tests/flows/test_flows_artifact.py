@@ -9,7 +9,7 @@ from markdown_it.token import Token as Part
 from flows.artifact import bar, markdown, mend
 from flows.headline import headline, numbers, run_title, verdict
 from flows.summary import Drift, Field, OutcomeCount, Some, Tokens
-from models.ledger import OutcomeKind, RunState
+from models.ledger import OutcomeKind, RunState, RunWarning
 from tests.flows.told import NIGHT, RUN, fresh, hostile, run, summary, tokens, trouble
 
 
@@ -72,6 +72,19 @@ def test_what_needs_a_person_comes_before_what_mends_itself_with_the_mend_in_wor
     assert waits.index("`ben`") < waits.index("`carl`")
     assert "| account catalogue | 1 | 0 | 0 |" in page
     assert "| posts | 100 | 0 | 0 | 3 | 2026-03-01 02:15 |" in page
+
+
+def test_warnings_stand_among_what_needs_a_person_with_the_fix() -> None:
+    told = summary(
+        warnings=(
+            RunWarning("accounts_missing", 30, "30 accounts are missing.", "Check the key.", makes_partial=True),
+            RunWarning("accounts_removed", 1, "1 account removed."),
+        )
+    )
+    page = markdown(told)
+    assert "`30 accounts are missing.` **Fix:** `Check the key.`\n\n`1 account removed.`" in page
+    assert page.index("Needs a person") < page.index("30 accounts are missing") < page.index("The last")
+    assert verdict(told) == "Complete: 30 accounts missing"
 
 
 def test_a_long_list_is_cut_and_says_by_how_much() -> None:
@@ -158,7 +171,7 @@ def test_nothing_from_outside_is_more_than_text() -> None:
 def test_nothing_from_outside_breaks_a_table() -> None:
     heads = _sections(markdown(hostile()))
     assert heads == [
-        "Partial: 16 tokens newly expired, 40 walks went wrong",
+        "Partial: 16 tokens newly expired, 40 walks went wrong, 30 accounts missing",
         "Needs a person",
         "Waits, or mends itself",
         "This run",

@@ -115,6 +115,24 @@ def test_somebody_elses_file_is_one_line(typed: Typed, command: str) -> None:
 
 
 @pytest.mark.usefixtures("environment")
+def test_status_shows_the_last_runs_warnings_and_reads_a_snapshot_that_has_no_table_of_them(typed: Typed) -> None:
+    assert typed("sync")[0] == 0
+    with duckdb.connect("data/warehouse.duckdb") as db:
+        db.execute(
+            "INSERT INTO core.run_warnings SELECT run_id, 'accounts_missing', 30, '30 accounts are missing.',"
+            " 'Check the key.', true FROM core.runs"
+        )
+    assert typed("publish")[0] == 0
+    assert "! 30 accounts are missing. Fix: Check the key." in typed("status")[1]
+    [warning] = json.loads(typed("status", "--json")[1])["warnings"]
+    assert (warning["code"], warning["count"], warning["makes_partial"]) == ("accounts_missing", 30, True)
+    with duckdb.connect("data/analytics.duckdb") as db:
+        db.execute("DROP TABLE run_warnings")
+    assert json.loads(typed("status", "--json")[1])["warnings"] == []
+    assert typed("status")[0] == typed("runs")[0] == 0
+
+
+@pytest.mark.usefixtures("environment")
 def test_a_sync_and_all_that_asks_about_it(typed: Typed) -> None:
     code, out, err = typed("sync", "--json")
     assert (code, json.loads(out)["state"]) == (0, "complete")

@@ -1,11 +1,12 @@
 """What a run tells: which events, by which labels, in which words."""
 
 import json
+from dataclasses import asdict
 
 from flows.events import events, failure_event
 from flows.foreign import code, plain
 from flows.summary import Drift, Field, OutcomeCount, Some, Tokens
-from models.ledger import OutcomeKind, RunState
+from models.ledger import OutcomeKind, RunState, RunWarning
 from tests.flows.told import HOSTILE, NIGHT, fresh, hostile, run, summary, tokens, trouble
 
 
@@ -74,6 +75,14 @@ def test_a_partial_run_tells_first_what_somebody_can_mend() -> None:
     assert (second["walks"], second["correlation_id"], second["resume_after"]) == (2, "", None)
     [told] = events(summary(run=run(state=RunState.PARTIAL), troubles=Some(1, (put_off,))))
     assert told.payload["sentence"].endswith(" Foremost, 9 walks deferred, rate_limited: No.")
+
+
+def test_a_runs_event_has_its_warnings_and_says_those_that_make_it_partial() -> None:
+    missing = RunWarning("accounts_missing", 30, "30 accounts are missing.", "Check the key.", makes_partial=True)
+    noted = RunWarning("values_not_cast", 2, "2 values could not be cast.")
+    [event] = events(summary(warnings=(missing, noted)))
+    assert event.payload["warnings"] == [asdict(missing), asdict(noted) | {"hint": ""}]
+    assert event.payload["sentence"].endswith(" 30 accounts are missing. Check the key.")
 
 
 def test_a_failed_run_is_told_as_that() -> None:

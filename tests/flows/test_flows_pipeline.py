@@ -2,9 +2,12 @@
 
 import json
 import random
-from dataclasses import replace
+from collections.abc import Awaitable, Callable
+from dataclasses import asdict, replace
+from datetime import timedelta
 from itertools import count
 from pathlib import Path
+from typing import TypeVar
 
 import httpx
 import pytest
@@ -15,19 +18,25 @@ from connectors.sandbox.keys import DEMO_KEY
 from connectors.sandbox.settings import SandboxSettings
 from connectors.source.client import ApiClient
 from connectors.source.errors import trouble
+from connectors.warehouse import ledger
 from connectors.warehouse.errors import WarehouseUnusable
 from connectors.warehouse.snapshot import open_snapshot
 from connectors.warehouse.writer import open_warehouse
 from flows.exit_code import EXIT_OF, ExitCode
+from flows.headline import verdict
 from flows.pipeline import RunReport, run_once
 from flows.report import outcomes, sentence, state_name, to_json
 from flows.run import Means
 from flows.slots import Slots
+from flows.steps import run_directly
+from flows.summary import summarize
 from flows.words import changes
-from models.ledger import RunState
-from tests.flows.stage import NIGHT, Service, VirtualClock, order, staged
+from models.ledger import RunState, RunWarning
+from tests.flows.stage import NIGHT, Service, VirtualClock, order, rows, staged
 
 pytestmark = pytest.mark.anyio
+
+T = TypeVar("T")
 
 
 async def _night(folder: Path, sandbox: Sandbox, clock: VirtualClock, key: str = DEMO_KEY) -> RunReport:
@@ -147,3 +156,29 @@ async def test_a_run_that_could_not_publish_is_carried_on_and_asks_for_nothing(t
         again = await run_once(order(tmp_path), means)
         assert again.carried_on == ()
         assert len(service.asked) == 2 * asked
+
+
+async def test_a_warning_makes_a_run_partial_and_is_in_its_report_its_row_and_the_snapshot(tmp_path: Path) -> None:
+    async with staged(tmp_path, Service()) as means:
+        missing = RunWarning("accounts_missing", 30, "30 accounts are missing.", "Check the key.", makes_partial=True)
+        noted = RunWarning("values_not_cast", 2, "2 values could not be cast.")
+
+        async def run_step(name: str, work: Callable[[], Awaitable[T]], told: Callable[[T], str], /) -> T:
+            if name == "fold":
+                (run_id,) = (await rows(means, "SELECT run_id FROM core.runs"))[0]
+                for warning in (missing, noted):
+                    await means.warehouse.transact(ledger.warn, run_id, warning)
+            return await run_directly(name, work, told)
+
+        report = await run_once(order(tmp_path), means, run_step=run_step)
+        assert (report.state, report.warnings) == (RunState.PARTIAL, (missing, noted))
+        assert await rows(means, "SELECT state, error_code, detail FROM core.runs") == [
+            ("partial", "accounts_missing", "30 accounts are missing.")
+        ]
+    assert json.loads(to_json(report))["warnings"] == [asdict(missing), asdict(noted)]
+    assert sentence(report).endswith("30 accounts are missing. 2 values could not be cast.")
+    found = summarize(
+        report.snapshot, report.run_id, carried_on=(), stale_after=timedelta(hours=36), now=report.started_at
+    )
+    assert found.warnings == (missing, noted)
+    assert verdict(found) == "Partial: 30 accounts missing"

@@ -17,7 +17,7 @@ from flows.summary import (
     Tokens,
     Trouble,
 )
-from models.ledger import OutcomeKind, RunState
+from models.ledger import OutcomeKind, RunState, RunWarning
 
 NIGHT = datetime(2026, 3, 1, 2, 15, tzinfo=UTC)
 
@@ -76,6 +76,7 @@ def summary(**changes: Any) -> Summary:  # noqa: ANN401 - fields of Summary
         troubles=Some(),
         freshness=(),
         drift=Drift(),
+        warnings=(),
         last=(RUN,),
     )
     return replace(quiet, **changes)
@@ -113,5 +114,6 @@ def hostile() -> Summary:
             Some(len(HOSTILE), tuple(Field("media", text, text) for text in HOSTILE)),
             Some(len(HOSTILE), tuple(Field("media", text, text) for text in HOSTILE)),
         ),
+        warnings=(RunWarning("accounts_missing", 30, " ".join(HOSTILE), " ".join(HOSTILE), makes_partial=True),),
         last=tuple(run(selection=text) for text in HOSTILE),
     )

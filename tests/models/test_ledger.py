@@ -3,7 +3,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from models.ledger import OutcomeKind, Run, RunState, Tally, carried_on, judge
+from models.ledger import OutcomeKind, Run, RunState, RunWarning, Tally, carried_on, judge
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 DAY = timedelta(hours=24)
@@ -43,6 +43,25 @@ def chain(*runs: Run, within: timedelta = DAY) -> tuple[str, ...]:
 def test_a_run_is_judged_by_its_outcomes(kinds: list[OutcomeKind], expected: RunState) -> None:
     assert judge(tally(kinds), stopped=False) is expected
     assert judge(tally(kinds), stopped=True) is RunState.FAILED
+
+
+@pytest.mark.parametrize(
+    ("kinds", "expected"),
+    [
+        ([], RunState.PARTIAL),
+        ([COMPLETE], RunState.PARTIAL),
+        ([DEFERRED], RunState.PARTIAL),
+        ([FAILED], RunState.FAILED),
+    ],
+)
+def test_a_run_with_a_warning_that_makes_it_partial_is_never_complete(
+    kinds: list[OutcomeKind], expected: RunState
+) -> None:
+    noted = RunWarning("values_not_cast", 2, "Two.")
+    serious = RunWarning("accounts_missing", 30, "Thirty.", makes_partial=True)
+    assert judge(tally(kinds), stopped=False, warnings=[noted, serious]) is expected
+    assert judge(tally(kinds), stopped=False, warnings=[noted]) is judge(tally(kinds), stopped=False)
+    assert judge(tally(kinds), stopped=True, warnings=[serious]) is RunState.FAILED
 
 
 def test_a_tally_counts_every_kind() -> None:

@@ -15,7 +15,7 @@ from connectors.warehouse.replay import Rebuilt, rebuild_from_archive
 from connectors.warehouse.snapshot import open_snapshot
 from connectors.warehouse.writer import open_warehouse
 from models.landing import Landing
-from models.ledger import Outcome, OutcomeKind, RunState
+from models.ledger import Outcome, OutcomeKind, RunState, RunWarning
 from models.partition import CATALOGUE, Partition, media
 from tests.warehouse.archiving import ArchivedHouse, open_at, walked
 from tests.warehouse.house import ANNA, BEN, POSTS, STORIES, T0, House, Row, Walk, account, at
@@ -61,10 +61,13 @@ def outcomes(house: House) -> list[Row]:
     return house.rows("SELECT run_id, surface FROM core.run_outcomes ORDER BY ended_at, surface")
 
 
-def test_runs_that_began_before_an_instant_go_with_their_outcomes(house: House) -> None:
+def test_runs_that_began_before_an_instant_go_with_their_outcomes_and_warnings(house: House) -> None:
     for night in range(4):
         run(house, f"night-{night}", 24 * night, POSTS, STORIES, CATALOGUE)
+        with house.connection.begin():
+            ledger.warn(house.connection, f"night-{night}", RunWarning("a", 1, "One."))
     assert forget(house, 48) == 2
+    assert house.rows("SELECT run_id FROM core.run_warnings ORDER BY run_id") == [("night-2",), ("night-3",)]
     assert runs(house) == ["night-2", "night-3"]
     assert len(outcomes(house)) == 6
     assert forget(house, 48) == 0

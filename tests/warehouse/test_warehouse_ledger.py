@@ -6,7 +6,7 @@ import pytest
 from connectors.warehouse import ledger
 from connectors.warehouse.report import Concern, concerns, expired_accounts
 from models.landing import Landing
-from models.ledger import Outcome, OutcomeKind, RunState
+from models.ledger import Outcome, OutcomeKind, RunState, RunWarning
 from models.partition import CATALOGUE, Partition
 from tests.warehouse.house import ANNA, BEN, POSTS, STORIES, T0, House, account, at
 
@@ -153,3 +153,19 @@ def test_expired_accounts_are_those_still_listed(house: House) -> None:
     house.catalogue("b", 24, [account(ANNA, status="token_expired"), account("c")])
     with house.connection.begin():
         assert expired_accounts(house.connection) == 1
+
+
+def test_a_run_has_one_warning_of_each_code_those_that_make_it_partial_first(house: House) -> None:
+    with house.connection.begin():
+        for run_id, warning in (
+            ("r", RunWarning("a", 1, "First.")),
+            ("other", RunWarning("a", 7, "Not of this run.")),
+            ("r", RunWarning("z", 3, "Third.", "Do it.", makes_partial=True)),
+            ("r", RunWarning("a", 2, "Again.", "Do that.")),
+        ):
+            ledger.warn(house.connection, run_id, warning)
+        assert ledger.warnings(house.connection, "r") == (
+            RunWarning("z", 3, "Third.", "Do it.", makes_partial=True),
+            RunWarning("a", 2, "Again.", "Do that."),
+        )
+        assert ledger.warnings(house.connection, "none") == ()

@@ -203,6 +203,7 @@ def test_a_number_given_twice_is_replayed_in_the_order_of_the_folds(path: Path, 
 
 
 OLDER = (
+    "DROP TABLE core.run_warnings",
     "DROP TABLE ops.segments",
     "ALTER TABLE core.media DROP COLUMN payload_hash",
     "ALTER TABLE ops.checkpoints DROP COLUMN lane",
