@@ -76,8 +76,13 @@ proof: simulate stateful matrix fuzz conformance kills mutants soak ## The long 
 BENCH := $(BIN)/python -m benchmarks
 bench: $(VENV)/.bench $(DLT)/.made ## How fast it is, at small sizes, against the fetch alone and dlt; a quarter of an hour.
 	$(BENCH).cold
+	$(BENCH).cold --style spaced
 	$(BENCH).again warm
+	$(BENCH).again warm --style spaced
 	$(BENCH).again nightly --with-dlt
+	$(BENCH).again nightly --style spaced
+	$(BENCH).again urls --style spaced
+	$(BENCH).again counts --style spaced
 	$(BENCH).resume
 	$(BENCH).distance
 	$(BENCH).in_flight

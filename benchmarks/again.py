@@ -1,10 +1,13 @@
-"""A sync of what is known already: a warm one, when nothing has changed, or nights, each with its changes.
+"""A sync of what is known already, by what has changed since the last one.
 
-    python -m benchmarks.again warm    [--accounts 400] [--posts 250] [--rounds 3]
-    python -m benchmarks.again nightly [--accounts 400] [--posts 250] [--rounds 3] [--with-dlt]
+    python -m benchmarks.again warm    [--accounts 400] [--posts 250] [--style spaced] [--rounds 3]
+    python -m benchmarks.again nightly [... the same] [--with-dlt]
+    python -m benchmarks.again urls    [... the same]
+    python -m benchmarks.again counts  [... the same]
 
-Every round of `nightly` is the next night, in which one item in a hundred has changed and two in a hundred are new; the
-fetch alone is measured on that night's pages. dlt merges them by primary key.
+warm: nothing. nightly: one item in a hundred has changed and two in a hundred are new. urls: every media URL has
+another signature. counts: every item's like_count. Each round but warm's is the next day; the fetch alone is measured
+on that day's pages. dlt merges by primary key.
 """
 
 import argparse
@@ -16,9 +19,17 @@ from benchmarks.beside import Beside, serving
 from benchmarks.contenders import carry_out, dlt, floor, gramhouse
 from benchmarks.kept import copied, prepared
 from benchmarks.options import dlt_python, options, scratch, with_dlt
-from benchmarks.pages import Service
-from benchmarks.results import Result, deliver, size_name, told
+from benchmarks.pages import Change, Service
+from benchmarks.results import Result, deliver, result_name, told
 from benchmarks.samples import Sample, Samples, interleaved, middle, peak, ratio
+
+_NEWS = {
+    "warm": "nothing has changed",
+    "nightly": "1 % changed, 2 % new",
+    "urls": "every media URL signed again",
+    "counts": "every like_count changed",
+}
+_CHANGES = {"urls": Change.URLS, "counts": Change.COUNTS}
 
 
 def figures(samples: Samples) -> dict[str, float]:
@@ -36,16 +47,19 @@ def figures(samples: Samples) -> dict[str, float]:
 
 def measure(chosen: argparse.Namespace, folder: Path, nights: Sequence[int], python: Path | None) -> Samples:
     """Measure a round for each of the nights, on a copy of what the first night left."""
-    home = copied(prepared(chosen.folder or folder, chosen.accounts, chosen.posts), folder / "gramhouse")
+    change = _CHANGES.get(chosen.kind, Change.NEWS)
+    kept = prepared(chosen.folder or folder, chosen.accounts, chosen.posts, chosen.style)
+    home = copied(kept, folder / "gramhouse")
 
     def items(turn: int) -> int:
-        service = Service(chosen.accounts, chosen.posts, nights[turn])
+        service = Service(chosen.accounts, chosen.posts, nights[turn], change=change)
         return sum(map(service.total, range(chosen.accounts)))
 
     with ExitStack() as stack:
         running: dict[int, Beside] = {}
         for night in sorted({0, *nights} if python else set(nights)):
-            running[night] = stack.enter_context(serving(chosen.accounts, chosen.posts, night=night))
+            served = serving(chosen.accounts, chosen.posts, night=night, style=chosen.style, change=change)
+            running[night] = stack.enter_context(served)
 
         def fetch(turn: int) -> Sample:
             server = running[nights[turn]]
@@ -75,19 +89,19 @@ def main() -> None:
     """Measure, and say it."""
     wanted = options(__doc__)
     with_dlt(wanted)
-    wanted.add_argument("kind", choices=("warm", "nightly"))
+    wanted.add_argument("kind", choices=tuple(_NEWS))
     wanted.add_argument("--with-dlt", action="store_true", help="nightly only")
     chosen = wanted.parse_args()
-    warm = chosen.kind == "warm"
-    python = dlt_python(chosen) if chosen.with_dlt and not warm else None
-    nights = [0] * chosen.rounds if warm else list(range(1, chosen.rounds + 1))
+    python = dlt_python(chosen) if chosen.with_dlt and chosen.kind == "nightly" else None
+    nights = [0] * chosen.rounds if chosen.kind == "warm" else list(range(1, chosen.rounds + 1))
     with scratch(chosen) as folder:
         samples = measure(chosen, folder, nights, python)
     items = chosen.accounts * chosen.posts
     size = {"accounts": chosen.accounts, "posts": chosen.posts, "items": items, "in_flight": chosen.in_flight}
-    news = "nothing has changed" if warm else "1 % changed, 2 % new"
-    what = f"{chosen.accounts:,} accounts x {chosen.posts:,} posts again, {news}, {chosen.in_flight} in flight"
-    deliver(Result(f"{chosen.kind}-{size_name(items)}", what, size, samples, figures(samples)), chosen.results)
+    known = f"{chosen.accounts:,} accounts x {chosen.posts:,} posts"
+    what = f"{known} again, {_NEWS[chosen.kind]}, {chosen.in_flight} in flight"
+    name = result_name(chosen.kind, items, chosen.style)
+    deliver(Result(name, what, size, samples, figures(samples)), chosen.results)
 
 
 if __name__ == "__main__":

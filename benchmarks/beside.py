@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.request import ProxyHandler, build_opener
 
+from benchmarks.pages import Change, Style
+
 ROOT = Path(__file__).parents[1]
 
 _DIRECT = build_opener(ProxyHandler({}))
@@ -46,11 +48,18 @@ class Beside:
 
 @contextmanager
 def serving(
-    accounts: int, posts: int, *, night: int = 0, latency: float = 0.0, per_second: int | None = None
+    accounts: int,
+    posts: int,
+    *,
+    night: int = 0,
+    style: Style = Style.COMPACT,
+    change: Change = Change.NEWS,
+    latency: float = 0.0,
+    per_second: int | None = None,
 ) -> Iterator[Beside]:
-    """Serve so many accounts of so many posts until the block ends."""
+    """Serve so many accounts of so many posts until the block ends; see benchmarks.server."""
     command = [sys.executable, "-m", "benchmarks.server", "--accounts", str(accounts), "--posts", str(posts)]
-    command += ["--night", str(night), "--latency", str(latency)]
+    command += ["--night", str(night), "--style", style, "--change", change, "--latency", str(latency)]
     if per_second is not None:
         command += ["--per-second", str(per_second)]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as server:

@@ -1,6 +1,7 @@
 """The first sync of all, against the fetch alone and against dlt.
 
-    python -m benchmarks.cold [--accounts 400] [--posts 250] [--rounds 3] [--without-dlt] [--folder KEEP]
+    python -m benchmarks.cold [--accounts 400] [--posts 250] [--style spaced] [--rounds 3] [--without-dlt]
+                              [--folder KEEP]
 
 With --folder the warehouse that was made is kept there, for the scenarios that begin with one.
 """
@@ -12,9 +13,9 @@ from typing import TYPE_CHECKING
 
 from benchmarks.beside import Beside, serving
 from benchmarks.contenders import Home, carry_out, dlt, floor, gramhouse
-from benchmarks.kept import keep
+from benchmarks.kept import home_of, keep
 from benchmarks.options import dlt_python, options, scratch, with_dlt
-from benchmarks.results import Result, deliver, size_name, told
+from benchmarks.results import Result, deliver, result_name, told
 from benchmarks.samples import Sample, Samples, interleaved, middle, peak, ratio
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def measure(chosen: argparse.Namespace, folder: Path, server: Beside, python: Pa
         home = Home(folder / f"gramhouse-{turn}")
         sample = carry_out(gramhouse(server.url, home, chosen.in_flight), server, items=chosen.accounts + items)
         if chosen.folder and turn == chosen.rounds - 1:
-            keep(home, chosen.folder, chosen.accounts, chosen.posts, sample)
+            keep(home, home_of(chosen.folder, chosen.accounts, chosen.posts, chosen.style), sample)
         shutil.rmtree(home.folder, ignore_errors=True)
         return sample
 
@@ -71,12 +72,12 @@ def main() -> None:
     with_dlt(wanted)
     chosen = wanted.parse_args()
     python = dlt_python(chosen)
-    with scratch(chosen) as folder, serving(chosen.accounts, chosen.posts) as server:
+    with scratch(chosen) as folder, serving(chosen.accounts, chosen.posts, style=chosen.style) as server:
         samples = measure(chosen, folder, server, python)
     items = chosen.accounts * chosen.posts
     size = {"accounts": chosen.accounts, "posts": chosen.posts, "items": items, "in_flight": chosen.in_flight}
     what = f"{chosen.accounts:,} accounts x {chosen.posts:,} posts for the first time, {chosen.in_flight} in flight"
-    deliver(Result(f"cold-{size_name(items)}", what, size, samples, figures(samples)), chosen.results)
+    deliver(Result(result_name("cold", items, chosen.style), what, size, samples, figures(samples)), chosen.results)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from benchmarks.beside import ROOT, serving
 from benchmarks.contenders import Home, carry_out, gramhouse
+from benchmarks.pages import Style
 from benchmarks.results import told
 from benchmarks.samples import Sample
 
@@ -25,14 +26,13 @@ def code() -> str:
     return digest.hexdigest()
 
 
-def home_of(folder: Path, accounts: int, posts: int) -> Home:
-    """Say where the first night's warehouse of this size is kept."""
-    return Home(folder / f"{accounts}x{posts}")
+def home_of(folder: Path, accounts: int, posts: int, style: Style = Style.COMPACT) -> Home:
+    """Return where the warehouse that the first sync of this size makes is kept."""
+    return Home(folder / "-".join([f"{accounts}x{posts}", *([style] if style is not Style.COMPACT else [])]))
 
 
-def keep(home: Home, folder: Path, accounts: int, posts: int, sample: Sample) -> None:
-    """Move a warehouse of the first night to where it is kept, unless there is one."""
-    target = home_of(folder, accounts, posts)
+def keep(home: Home, target: Home, sample: Sample) -> None:
+    """Move a warehouse of the first sync to where it is kept, unless there is one."""
     if (target.folder / _WHOLE).exists():
         return
     shutil.rmtree(target.folder, ignore_errors=True)
@@ -40,16 +40,16 @@ def keep(home: Home, folder: Path, accounts: int, posts: int, sample: Sample) ->
     (target.folder / _WHOLE).write_text(json.dumps({**asdict(sample), "code": code()}), encoding="utf-8")
 
 
-def prepared(folder: Path, accounts: int, posts: int) -> Home:
-    """Return a warehouse as the first night left it, made now if none is kept."""
-    target = home_of(folder, accounts, posts)
+def prepared(folder: Path, accounts: int, posts: int, style: Style = Style.COMPACT) -> Home:
+    """Return a warehouse as the first sync left it, made now if none is kept."""
+    target = home_of(folder, accounts, posts, style)
     if not (target.folder / _WHOLE).exists():
-        draft = Home(folder / f"{accounts}x{posts}.draft")
+        draft = Home(target.folder.with_suffix(".draft"))
         shutil.rmtree(draft.folder, ignore_errors=True)
         told(f"making a warehouse of {accounts:,} accounts x {posts:,} posts")
-        with serving(accounts, posts) as server:
+        with serving(accounts, posts, style=style) as server:
             sample = carry_out(gramhouse(server.url, draft, 16), server, items=accounts + accounts * posts)
-        keep(draft, folder, accounts, posts, sample)
+        keep(draft, target, sample)
     elif json.loads((target.folder / _WHOLE).read_text(encoding="utf-8")).get("code") != code():
         told(f"{target.folder} was made by another gramhouse: remove it to have it made anew")
     return target

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from benchmarks.beside import ROOT
+from benchmarks.pages import Style
 from benchmarks.results import RESULTS
 
 
@@ -22,6 +23,9 @@ def options(said: str | None, *, accounts: int = 400, posts: int = 250, rounds: 
     wanted.add_argument("--accounts", type=int, default=accounts)
     wanted.add_argument("--posts", type=int, default=posts, help="of each account")
     wanted.add_argument("--rounds", type=int, default=rounds)
+    wanted.add_argument(
+        "--style", type=Style, choices=tuple(Style), default=Style.COMPACT, help="how items are written; cold, again"
+    )
     wanted.add_argument("--in-flight", type=int, default=16, help="accounts walked at once")
     wanted.add_argument("--results", type=Path, default=RESULTS, help="where the JSON goes")
     # Absolute, for the contenders run elsewhere.

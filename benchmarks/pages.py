@@ -1,11 +1,13 @@
-"""The made-up service that is measured against: who has which posts on which night, and their pages as bytes.
+"""The made-up service that is measured against: which account has which posts on which day, as pages of bytes.
 
-Items are cut from texts made beforehand, so that a page costs its server a few microseconds: it is the reader that is
-measured. Every night changes the counts of one item in a hundred and adds two posts in a hundred.
+Items are formatted from templates made beforehand, so that a page costs its server a few microseconds: it is the reader
+that is measured. What differs from one day (`night`, from 0) to the next is a `Change`; how items are written is a
+`Style`.
 """
 
 import json
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import cached_property
 from random import Random
 
@@ -20,17 +22,35 @@ _WORDS = _TEXT.split()
 _KINDS = ("IMAGE", "IMAGE", "VIDEO", "IMAGE", "CAROUSEL_ALBUM", "IMAGE", "VIDEO", "IMAGE", "IMAGE", "IMAGE")
 
 # Told from the other numbers of an item by their width: what is put in is as wide as what stood there.
-_ID, _LIKES, _OWNER = "70000000000000001", 900001, "80000000001"
+_ID, _LIKES, _OWNER, _SIGNATURE = "70000000000000001", 900001, "80000000001", "5160000000000000"
 
 
-def _template(draw: Random, number: int) -> bytes:
+class Style(StrEnum):
+    """How items are written: compact JSON of 480 bytes, or 560 bytes with spaces and children in a third of them."""
+
+    COMPACT = "compact"
+    SPACED = "spaced"
+
+
+class Change(StrEnum):
+    """What a day changes: one count in a hundred and two new posts in a hundred, every URL's signature, every count."""
+
+    NEWS = "news"
+    URLS = "urls"
+    COUNTS = "counts"
+
+
+def _template(draw: Random, number: int, style: Style) -> bytes:
+    spaced = style is Style.SPACED
     caption = " ".join(draw.choice(_WORDS) for _ in range(18))
     kind = _KINDS[number % len(_KINDS)]
+    if spaced:
+        kind = "CAROUSEL_ALBUM" if number % 3 == 0 else "IMAGE"
     item: dict[str, object] = {
         "id": _ID,
         "caption": caption,
         "media_type": kind,
-        "media_url": f"https://cdn.example/{_ID}.jpg?sig={draw.getrandbits(64):016x}",
+        "media_url": f"https://cdn.example/{_ID}.jpg?sig={_SIGNATURE}{draw.getrandbits(32):08x}",
         "permalink": f"https://photos.example/p/{_ID}/",
         "timestamp": f"2026-{draw.randint(1, 9):02}-{draw.randint(1, 28):02}T{draw.randint(10, 23)}:30:00+0000",
         "owner": {"id": _OWNER, "username": f"name.{number}"},
@@ -40,26 +60,29 @@ def _template(draw: Random, number: int) -> bytes:
     }
     if kind == "CAROUSEL_ALBUM":
         item["children"] = {"data": [{"id": f"{_ID}{place}", "media_type": "IMAGE"} for place in range(1, 4)]}
-    text = json.dumps(item, ensure_ascii=False, separators=(",", ":")).replace("%", "%%")
-    return text.replace(_ID, "%(id)b").replace(str(_LIKES), "%(likes)d").replace(_OWNER, "%(owner)b").encode()
+    text = json.dumps(item, ensure_ascii=False, separators=None if spaced else (",", ":")).replace("%", "%%")
+    text = text.replace(_ID, "%(id)b").replace(str(_LIKES), "%(likes)d").replace(_OWNER, "%(owner)b")
+    return text.replace(_SIGNATURE, "%(signature)016x").encode()
 
 
 @dataclass(frozen=True)
 class Service:
-    """`accounts` accounts of `posts` posts each, as they are on a night; nights count from 0."""
+    """`accounts` accounts of `posts` posts each, as they are on a day; days count from 0."""
 
     accounts: int
     posts: int
     night: int = 0
+    style: Style = Style.COMPACT
+    change: Change = Change.NEWS
 
     @cached_property
     def _templates(self) -> list[bytes]:
         draw = Random(1)
-        return [_template(draw, number) for number in range(_TEMPLATES)]
+        return [_template(draw, number, self.style) for number in range(_TEMPLATES)]
 
     def total(self, account: int) -> int:
-        """Return how many posts an account has by now: two in a hundred more with every night."""
-        added = self.posts * self.night * 2
+        """Return how many posts an account has by now: where a day brings news, two in a hundred more with each."""
+        added = self.posts * self.night * 2 if self.change is Change.NEWS else 0
         return self.posts + added // 100 + ((account * 37) % 100 < added % 100)
 
     def catalogue(self, cursor: str | None) -> bytes | None:
@@ -82,18 +105,30 @@ class Service:
             return None
         last = min(first + PAGE, total)
         templates, night = self._templates, self.night
+        signature = 1 + night * (self.change is Change.URLS)
         owner = b"8%010d" % account
-        items = b",".join(
+        comma = b", " if self.style is Style.SPACED else b","
+        items = comma.join(
             templates[(seq * 31 + account) % _TEMPLATES]
             % {
                 b"id": b"7%07d%09d" % (account, seq),
                 b"owner": owner,
-                b"likes": 100000 + seq % 997 + ((seq * 61 + account * 17) % 100 < night),
+                b"likes": 100000 + seq % 997 + self._gained(account, seq),
+                b"signature": signature,
             }
             for seq in range(total - 1 - first, total - 1 - last, -1)
         )
         onward = b'"p%d"' % last if last < total else b"null"
         return b'{"items":[%b],"next_cursor":%b}' % (items, onward)
+
+    def _gained(self, account: int, seq: int) -> int:
+        match self.change:
+            case Change.NEWS:
+                return int((seq * 61 + account * 17) % 100 < self.night)
+            case Change.COUNTS:
+                return self.night
+            case Change.URLS:
+                return 0
 
 
 def _number(cursor: str | None) -> int | None:

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from benchmarks.machine import machine
+from benchmarks.pages import Style
 from benchmarks.samples import Sample, Samples, middle, peak
 
 RESULTS = Path(__file__).parent / "results"
@@ -33,6 +34,11 @@ def size_name(items: int) -> str:
             whole, rest = divmod(items, unit)
             return f"{whole}{letter}" if not rest else f"{items / unit:.3g}{letter}"
     return str(items)
+
+
+def result_name(scenario: str, items: int, style: Style) -> str:
+    """Name a result: its scenario, the style of its items where that is not the usual one, its size."""
+    return "-".join([scenario, *([style] if style is not Style.COMPACT else []), size_name(items)])
 
 
 def _row(sample: Sample, first: Sample, most: float) -> tuple[str, ...]:

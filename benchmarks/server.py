@@ -1,6 +1,7 @@
 """Serve the made-up service from a process of its own, as cheaply as Python can.
 
-    python -m benchmarks.server --accounts 400 --posts 250 [--night 0] [--latency 0.05] [--per-second 10]
+    python -m benchmarks.server --accounts 400 --posts 250 [--night 0] [--style spaced] [--change urls]
+                                [--latency 0.05] [--per-second 10]
 
 Prints the port it listens on, on a line. `GET /spent` answers with what it has spent so far: requests, seconds of CPU,
 requests it refused with a 429, and requests that came before the wait it had asked for was over; asking is not counted.
@@ -14,7 +15,7 @@ import time
 from dataclasses import dataclass
 from urllib.parse import parse_qs, urlsplit
 
-from benchmarks.pages import Service
+from benchmarks.pages import Change, Service, Style
 
 _HEAD = (
     b"HTTP/1.1 %b\r\nContent-Type: application/json\r\nX-Correlation-ID: 01HZZZZZZZZZZZZZZZZZZZZZZZ\r\n%b"
@@ -129,11 +130,15 @@ def main() -> None:
     wanted.add_argument("--accounts", type=int, default=400)
     wanted.add_argument("--posts", type=int, default=250)
     wanted.add_argument("--night", type=int, default=0)
+    wanted.add_argument(
+        "--style", type=Style, choices=tuple(Style), default=Style.COMPACT, help="how items are written"
+    )
+    wanted.add_argument("--change", type=Change, choices=tuple(Change), default=Change.NEWS, help="what a day changes")
     wanted.add_argument("--latency", type=float, default=0.0, help="seconds until an answer leaves")
     wanted.add_argument("--per-second", type=int, help="requests an account may make in a second")
     wanted.add_argument("--port", type=int, default=0)
     chosen = wanted.parse_args()
-    service = Service(chosen.accounts, chosen.posts, chosen.night)
+    service = Service(chosen.accounts, chosen.posts, chosen.night, chosen.style, chosen.change)
     asyncio.run(serve(Bench(service, chosen.latency, chosen.per_second), chosen.port))
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.pages import PAGE, Service, account_id
+from benchmarks.pages import PAGE, Change, Service, Style, account_id
 
 
 def walk(service: Service, account: int) -> Iterator[dict[str, Any]]:
@@ -78,3 +78,27 @@ def test_a_cursor_that_was_never_given_out_is_refused(cursor: str) -> None:
 
 def test_there_is_no_account_that_is_not_listed() -> None:
     assert Service(2, 60).media(2, None) is None
+
+
+def everything(service: Service) -> list[dict[str, Any]]:
+    return [item for account in range(service.accounts) for item in walk(service, account)]
+
+
+def test_spaced_items_are_larger_and_a_third_of_them_have_children() -> None:
+    compact, spaced = Service(10, 200), Service(10, 200, style=Style.SPACED)
+    items = everything(spaced)
+
+    assert sum("children" in item for item in items) == pytest.approx(len(items) / 3, rel=0.05)
+    assert len(spaced.media(1, None) or b"") > 1.1 * len(compact.media(1, None) or b"")
+    assert b'"id": ' in (spaced.media(1, None) or b"")
+    assert b'"id": ' not in (compact.media(1, None) or b"")
+
+
+@pytest.mark.parametrize(("change", "differs"), [(Change.URLS, "media_url"), (Change.COUNTS, "like_count")])
+def test_a_day_changes_one_field_of_every_item_and_adds_none(change: Change, differs: str) -> None:
+    before = everything(Service(5, 120, 1, change=change))
+    after = everything(Service(5, 120, 2, change=change))
+
+    assert len(before) == len(after) == 600
+    for old, new in zip(before, after, strict=True):
+        assert {key for key in old if old[key] != new[key]} == {differs}
