@@ -36,4 +36,8 @@ async def load_with_credentials(chosen: dict[str, object]) -> Settings:
             " make it in Prefect's UI (Blocks), or leave the setting out."
         )
         raise SettingsError(message) from error
-    return load(**{**chosen, "base_url": chosen.get("base_url") or block.base_url, "api_key": block.api_key})
+    try:
+        return load(**{**chosen, "base_url": chosen.get("base_url") or block.base_url, "api_key": block.api_key})
+    except SettingsError as error:
+        message = f"GRAMHOUSE_CREDENTIALS: the block {name!r} holds a wrong {str(error).removeprefix('--')}"
+        raise SettingsError(message) from None

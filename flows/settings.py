@@ -1,6 +1,7 @@
 """What an operator sets: read once, from the environment and gramhouse.toml, and handed down as values."""
 
 import os
+import re
 import tomllib
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,12 +17,13 @@ from pydantic_settings import (
 )
 
 from connectors.source.address import check_base_url
-from flows.mapping import MappingSettings
+from flows.mapping import ColumnSetting, MappingSettings
 from flows.schedules import check_cron
+from flows.setting_sources import CONFIG, PREFIX, exposed_secrets, no_such, not_toml, place, unknown_variables
 from models.mapping import Mapping
+from models.wire import one_line
 
-PREFIX = "GRAMHOUSE_"
-CONFIG = Path("gramhouse.toml")
+_SHOWN = 80
 
 
 class SettingsError(Exception):
@@ -46,7 +48,7 @@ def _time_zone(name: str) -> str:
     try:
         ZoneInfo(name)
     except (KeyError, ValueError, OSError):
-        message = f"{name!r} is no time zone; write one such as Europe/Berlin"
+        message = "it is no time zone; write one such as Europe/Berlin"
         raise ValueError(message) from None
     return name
 
@@ -147,10 +149,10 @@ class Settings(BaseSettings):
             text = self.api_key_file.read_text(encoding="utf-8").strip()
         except (OSError, UnicodeDecodeError) as error:
             why = error.strerror if isinstance(error, OSError) else "it is not text"
-            message = f"GRAMHOUSE_API_KEY_FILE: the file it names cannot be read ({why})."
+            message = f"{set_by('api_key_file')}: the file it names cannot be read ({why})."
             raise SettingsError(message) from None
         if not text:
-            message = "GRAMHOUSE_API_KEY_FILE: the file it names is empty."
+            message = f"{set_by('api_key_file')}: the file it names is empty."
             raise SettingsError(message)
         return SecretStr(text)
 
@@ -162,39 +164,77 @@ class Settings(BaseSettings):
         return self.base_url
 
 
-def _line(error: dict[str, Any]) -> str:
-    name = ".".join(str(part) for part in error["loc"])
-    said = str(error["msg"]).removeprefix("Value error, ")
-    if error["loc"][0] == "mapping":
-        why = "there is no such key" if error["type"] == "extra_forbidden" else said[:1].lower() + said[1:]
-        return f"{CONFIG}: {name}: {why}."
+_SECRETS = frozenset(name for name, field in Settings.model_fields.items() if field.annotation == SecretStr | None)
+
+# The key itself, put where its file or an address belongs, must not be shown either.
+_PLAIN_ADDRESS = re.compile(r"https?://[^\s@?#\\]+")
+
+
+def _given(name: str, value: object) -> str:
+    """Return the value that was refused, for a person; nothing where it may hold a secret."""
+    key = os.environ.get(f"{PREFIX}API_KEY")
+    if (
+        name in {*_SECRETS, "api_key_file"}
+        or not isinstance(value, str | int | float | bool | Path)
+        or (name == "base_url" and not _PLAIN_ADDRESS.fullmatch(str(value)))
+        or (key and key in str(value))
+    ):
+        return ""
+    return f" (got {one_line(repr(str(value)), _SHOWN)})"
+
+
+def _line(error: dict[str, Any], chosen: dict[str, object]) -> str:
+    path = error["loc"]
+    name = str(path[0])
+    where = f"--{name.replace('_', '-')}" if name in chosen else place(path, os.environ)
     if error["type"] == "extra_forbidden":
-        return f"{CONFIG}: {name}: there is no such setting; there are {', '.join(Settings.model_fields)}."
-    return f"{PREFIX}{name.upper()}: {said[:1].lower()}{said[1:]}."
+        kind = (Settings, MappingSettings, ColumnSetting)[min(len(path), 3) - 1]
+        return f"{where}: {no_such(str(path[-1]), kind.model_fields)}"
+    message = str(error["msg"]).removeprefix("Value error, ")
+    return f"{where}: {message[:1].lower()}{message[1:]}{_given(name, error['input'])}."
 
 
 def load(**chosen: object) -> Settings:
     """Read the settings; `chosen` (what was typed on the command line) wins where it is not None.
 
-    Raises SettingsError with a line for each thing that is wrong; the key is in none of them.
+    Raises SettingsError with a line for each thing that is wrong, a variable that is no setting included; the key is
+    in none of them.
     """
+    typed = {name: value for name, value in chosen.items() if value is not None}
+    wrong = unknown_variables(os.environ, Settings.model_fields)
+    settings = None
     try:
-        return Settings(**{name: value for name, value in chosen.items() if value is not None})  # type: ignore[arg-type]
+        settings = Settings(**typed)  # type: ignore[arg-type]
     except ValidationError as error:
-        lines = [_line(dict(found)) for found in error.errors(include_input=False, include_url=False)]
-        raise SettingsError(*lines) from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        message = f"{CONFIG} is not TOML: {error}"
-        raise SettingsError(message) from None
+        wrong += [_line(dict(found), typed) for found in error.errors(include_url=False)]
+    except tomllib.TOMLDecodeError as error:
+        wrong.append(not_toml(error, _SECRETS))
+    except UnicodeDecodeError:
+        wrong.append(f"{CONFIG} is not TOML: it is not UTF-8.")
     except OSError as error:
-        message = f"{CONFIG} cannot be read: {error.strerror}"
-        raise SettingsError(message) from None
+        wrong.append(f"{CONFIG} cannot be read: {error.strerror}.")
+    if wrong or settings is None:
+        raise SettingsError(*wrong)
+    return settings
 
 
-def unknown_names() -> list[str]:
-    """Return names in the environment that look like settings and are none: a typing error, most likely."""
-    known = {PREFIX + name.upper() for name in Settings.model_fields}
-    return sorted(name for name in os.environ if name.startswith(PREFIX) and name not in known)
+def check_variables() -> None:
+    """Refuse variables that look like settings and are none, for commands that read no settings.
+
+    Raises SettingsError with a line for each.
+    """
+    if wrong := unknown_variables(os.environ, Settings.model_fields):
+        raise SettingsError(*wrong)
+
+
+def set_by(name: str) -> str:
+    """Name the variable, or the file and line, that set a setting."""
+    return place([name], os.environ)
+
+
+def exposed() -> str | None:
+    """Return a warning when others on this machine can read a secret in the configuration file."""
+    return exposed_secrets(_SECRETS)
 
 
 class TrackerUnreachable(Exception):  # noqa: N818 - a state of the server, not a fault of ours

@@ -15,7 +15,8 @@ from flows.cli.app import app
 from flows.cli.signalled import run_until_signalled
 from flows.means import means, order
 from flows.pipeline import run_once
-from flows.settings import PREFIX, Settings, load
+from flows.setting_sources import PREFIX
+from flows.settings import Settings, load
 from models.dictionary import markdown
 from models.tables import SNAPSHOT
 from models.views import views

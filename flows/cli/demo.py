@@ -20,7 +20,7 @@ from flows.cli.querying import print_answer
 from flows.cli.terminal import DONE, FAIL, WARN, clean, err, moment, out
 from flows.clock import SystemClock
 from flows.exit_code import ExitCode
-from flows.settings import environment
+from flows.settings import check_variables, environment
 from flows.words import count
 
 _KEY = "sandbox-demo-key"
@@ -144,6 +144,7 @@ def demo(
 
     Each time is another night of the same catalogue.
     """
+    check_variables()
     snapshot = folder / "analytics.duckdb"
     night, first = _nights(snapshot, SystemClock().now())
     out.print(

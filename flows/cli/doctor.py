@@ -16,14 +16,15 @@ from flows.cli.options import AsJson
 from flows.cli.terminal import DONE, FAIL, WARN, clean, out, print_json
 from flows.exit_code import ExitCode
 from flows.schedules import fires, gap_warning
+from flows.setting_sources import PREFIX
 from flows.settings import (
-    PREFIX,
     Settings,
     SettingsError,
     TrackerUnreachable,
+    exposed,
     load,
     prefect_api_url,
-    unknown_names,
+    set_by,
 )
 from flows.words import span
 
@@ -40,24 +41,20 @@ class Finding:
 
 
 def _configuration(settings: Settings) -> Iterator[Finding]:
-    for name in unknown_names():
-        yield Finding("configuration", "bad", f"{name} is no setting of gramhouse: a typing error? Known: {_known()}.")
     try:
         yield Finding("address", "ok", settings.address())
     except SettingsError as error:
         yield Finding("address", "bad", str(error))
     try:
         settings.key()
-        where = f"{PREFIX}API_KEY" if settings.api_key else f"{settings.api_key_file}"
+        where = set_by("api_key") if settings.api_key else f"{settings.api_key_file}"
         yield Finding("key", "ok", f"from {where}")
         if settings.api_key is None and settings.api_key_file and settings.api_key_file.stat().st_mode & 0o077:
             yield Finding("key", "note", f"others on this machine can read {settings.api_key_file}: chmod 600 it.")
     except SettingsError as error:
         yield Finding("key", "bad", str(error))
-
-
-def _known() -> str:
-    return ", ".join(PREFIX + name.upper() for name in Settings.model_fields)
+    if warning := exposed():
+        yield Finding("configuration", "note", warning)
 
 
 def _api(settings: Settings) -> Finding:

@@ -9,7 +9,7 @@ import typer
 from flows.cli.signalled import listen, run_until_signalled
 from flows.cli.terminal import WARN, clean, err, out
 from flows.exit_code import EXIT_OF
-from flows.settings import Settings, prefect_api_url
+from flows.settings import Settings, exposed, prefect_api_url
 
 if TYPE_CHECKING:
     from flows.options import BackfillOptions, SyncOptions
@@ -86,6 +86,8 @@ def carry_out(
         f"tracked by {clean(api)}" if api else "run directly: PREFECT_API_URL is not set, so Prefect does not track it"
     )
     err.print(f"[bold]gramhouse {what}[/] of {clean(address)}, {how}.")
+    if warning := exposed():
+        _say(warning)
     work = _tracked(options, base_url) if api else _direct(settings, order, f"gramhouse {what}")
     report = run_until_signalled(work)
     if as_json:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from flows.cli.terminal import clean, err, out
-from flows.settings import SettingsError
+from flows.settings import SettingsError, check_variables
 
 if TYPE_CHECKING:
     from connectors.sandbox.rules import Rule
@@ -76,6 +76,7 @@ def sandbox(
 
     The key is `sandbox-demo-key`. POST /_sandbox/night moves it on by a night.
     """
+    check_variables()
     from connectors.sandbox.app import Sandbox
     from connectors.sandbox.keys import DEMO_KEY
     from connectors.sandbox.nights import FIRST_NIGHT

@@ -27,7 +27,8 @@ from pydantic import TypeAdapter
 
 from flows.cli.app import app
 from flows.deployments import deployments
-from flows.settings import PREFIX, Settings
+from flows.setting_sources import PREFIX
+from flows.settings import Settings
 
 ROOT = Path(__file__).parents[2]
 HERE = ROOT / "deployments"

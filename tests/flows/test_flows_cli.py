@@ -81,7 +81,7 @@ def test_bad_usage_exits_with_2(arguments: list[str]) -> None:
     ("arguments", "told"),
     [
         (["sync"], "GRAMHOUSE_BASE_URL"),
-        (["sync", "--page-size", "0"], "GRAMHOUSE_PAGE_SIZE"),
+        (["sync", "--page-size", "0"], "--page-size: input should be greater than or equal to 1 (got '0')"),
         (["sync", "--base-url", "http://example.com"], "must use https"),
         (["sync", "--surface", "reels"], "there is no such surface"),
         (["backfill"], "name accounts (--account)"),
@@ -97,6 +97,34 @@ def test_wrong_settings_are_one_line_and_exit_with_2(typed: Typed, arguments: li
     code, out, err = typed(*arguments)
     assert (code, out, len(err.splitlines())) == (2, "", 1)
     assert told in err
+
+
+REQUIRED = {"query": ["SELECT 1"], "export": ["out"], "backfill": ["--all"]}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_refuses_a_mistyped_variable(typed: Typed, monkeypatch: pytest.MonkeyPatch, command: str) -> None:
+    monkeypatch.setenv("GRAMHOUSE_CONCURENCY", "7")
+    code, out, err = typed(command, *REQUIRED.get(command, ()))
+    assert (code, out) == (2, "")
+    assert err == "✖ GRAMHOUSE_CONCURENCY: there is no such setting; did you mean GRAMHOUSE_CONCURRENCY?\n"
+    assert typed(command, "--help")[0] == 0
+
+
+@pytest.mark.usefixtures("environment")
+def test_a_key_in_a_file_that_others_can_read_is_warned_of(typed: Typed, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("GRAMHOUSE_API_KEY")
+    file = Path("gramhouse.toml")
+    file.write_text('api_key = "sandbox-demo-key"\n', encoding="utf-8")
+    file.chmod(0o644)
+    warning = "gramhouse.toml holds api_key, and others can read it. Fix: chmod 600 gramhouse.toml."
+    code, _, err = typed("sync")
+    assert (code, warning in err) == (0, True)
+    findings = json.loads(typed("doctor", "--json")[1])
+    told = [(found["verdict"], found["said"]) for found in findings if found["check"] in {"key", "configuration"}]
+    assert told == [("ok", "from gramhouse.toml, line 1: api_key"), ("note", warning)]
+    file.chmod(0o600)
+    assert warning not in typed("sync")[2]
 
 
 @pytest.mark.parametrize("command", [["status"], ["accounts"], ["runs"], ["query", "SELECT 1"], ["publish"]])

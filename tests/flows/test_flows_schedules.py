@@ -44,16 +44,17 @@ def test_a_cron_expression_is_kept_as_it_came(expression: str) -> None:
     ],
 )
 def test_what_is_no_cron_expression_or_means_something_else_elsewhere_is_refused(expression: str) -> None:
-    with pytest.raises(ValueError, match="is no cron expression; write one such as 15 2 "):
+    with pytest.raises(ValueError, match="it is no cron expression; write one such as 15 2 "):
         check_cron(expression)
 
 
 @pytest.mark.parametrize("name", ["nightly", "stories"])
-def test_a_bad_schedule_is_one_line_that_names_its_setting(name: str) -> None:
+def test_a_bad_schedule_is_one_line_that_names_its_setting(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setenv(f"GRAMHOUSE_{name.upper()}", "at two")
     with pytest.raises(SettingsError) as raised:
-        load(**{name: "every night"})
+        load()
     assert str(raised.value) == (
-        f"GRAMHOUSE_{name.upper()}: 'every night' is no cron expression; write one such as 15 2 * * *."
+        f"GRAMHOUSE_{name.upper()}: it is no cron expression; write one such as 15 2 * * * (got 'at two')."
     )
 
 

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from flows.settings import Settings, SettingsError, load, prefect_api_url, unknown_names
+from flows.setting_sources import line_of
+from flows.settings import Settings, SettingsError, exposed, load, prefect_api_url, set_by
 
 SECRET = "canary-51e2"
 
@@ -133,11 +134,11 @@ def test_two_wrong_values_are_two_lines(monkeypatch: pytest.MonkeyPatch) -> None
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b"page_size = ", "gramhouse.toml is not TOML"),
+        (b"page_size = ", "gramhouse.toml is not TOML: invalid value"),
         (b"\xff\xfe", "gramhouse.toml is not TOML"),
-        (b"pagesize = 1", "pagesize: there is no such setting"),
-        (b'warehouse = "a\\u0000b"', "GRAMHOUSE_WAREHOUSE: it names no file"),
-        (b"api_key = 123456", "GRAMHOUSE_API_KEY: "),
+        (b"pagesize = 1", "pagesize: there is no such setting; did you mean page_size"),
+        (b'warehouse = "a\\u0000b"', "gramhouse.toml, line 1: warehouse: it names no file"),
+        (b"api_key = 123456", "gramhouse.toml, line 1: api_key: "),
     ],
 )
 def test_a_wrong_file_is_one_line(content: bytes, said: str) -> None:
@@ -180,7 +181,155 @@ def test_what_is_missing_says_what_to_set() -> None:
         load().key()
 
 
-def test_a_name_that_looks_like_a_setting_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("GRAMHOUSE_PAGESIZE", "1")
-    monkeypatch.setenv("GRAMHOUSE_PAGE_SIZE", "1")
-    assert unknown_names() == ["GRAMHOUSE_PAGESIZE"]
+@pytest.mark.parametrize(
+    ("variable", "meant"),
+    [
+        ("GRAMHOUSE_CONCURENCY", "did you mean GRAMHOUSE_CONCURRENCY?"),
+        ("GRAMHOUSE_PAGESIZE", "did you mean GRAMHOUSE_PAGE_SIZE?"),
+        ("GRAMHOUSE_KEY", "did you mean GRAMHOUSE_API_KEY?"),
+        ("GRAMHOUSE_API_KEYFILE", "did you mean GRAMHOUSE_API_KEY_FILE?"),
+        ("gramhouse_base_uri", "did you mean GRAMHOUSE_BASE_URL?"),
+        ("GRAMHOUSE_QQQ", "there are GRAMHOUSE_BASE_URL, GRAMHOUSE_API_KEY, "),
+    ],
+)
+def test_a_mistyped_variable_is_refused_with_the_nearest_name(
+    monkeypatch: pytest.MonkeyPatch, variable: str, meant: str
+) -> None:
+    monkeypatch.setenv(variable, SECRET)
+    with pytest.raises(SettingsError) as raised:
+        load()
+    assert str(raised.value).startswith(f"{variable}: there is no such setting; {meant}")
+    assert len(str(raised.value).splitlines()) == 1
+    assert SECRET not in str(raised.value)
+
+
+def test_the_variables_that_kubernetes_makes_of_a_service_named_gramhouse_are_no_settings(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name, value in {
+        "SERVICE_HOST": "10.0.0.1",
+        "SERVICE_PORT": "80",
+        "SERVICE_PORT_HTTP": "80",
+        "PORT": "tcp://10.0.0.1:80",
+        "PORT_80_TCP": "tcp://10.0.0.1:80",
+        "PORT_80_TCP_ADDR": "10.0.0.1",
+        "UI_PORT_80_TCP_PROTO": "tcp",
+    }.items():
+        monkeypatch.setenv(f"GRAMHOUSE_{name}", value)
+    load()
+    monkeypatch.setenv("GRAMHOUSE_PORT", "80")
+    with pytest.raises(SettingsError, match=r"^GRAMHOUSE_PORT: there is no such setting"):
+        load()
+
+
+FILE = """\
+# What the operator of this machine set.
+base_url = "https://api.example.com"
+page_size = 51
+nottify = ["a"]
+
+[mapping]
+media_id = [
+    "$.id",
+    7,
+]
+[mapping.columns.likes]
+path = ["$.likes"]
+"""
+
+
+def test_a_wrong_value_in_the_file_is_named_by_its_line() -> None:
+    Path("gramhouse.toml").write_text(FILE, encoding="utf-8")
+    with pytest.raises(SettingsError) as raised:
+        load()
+    assert sorted(str(raised.value).splitlines()) == [
+        "gramhouse.toml, line 11: mapping.columns.likes.paths: field required.",
+        "gramhouse.toml, line 12: mapping.columns.likes.path: there is no such setting; did you mean paths?",
+        "gramhouse.toml, line 3: page_size: input should be less than or equal to 50 (got '51').",
+        "gramhouse.toml, line 4: nottify: there is no such setting; did you mean notify?",
+        "gramhouse.toml, line 7: mapping.media_id.1: input should be a valid string (got '7').",
+    ]
+
+
+def test_a_wrong_value_names_what_set_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("gramhouse.toml").write_text("page_size = 51\n", encoding="utf-8")
+    monkeypatch.setenv("gramhouse_page_size", "many")
+    with pytest.raises(SettingsError, match=r"^gramhouse_page_size: .* \(got 'many'\)\.$"):
+        load()
+    with pytest.raises(SettingsError, match=r"^--page-size: .* \(got '0'\)\.$"):
+        load(page_size=0)
+
+
+def test_a_mapping_in_the_environment_that_cannot_be_read_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GRAMHOUSE_MAPPING", "{media_id")
+    with pytest.raises(SettingsError, match=r"^GRAMHOUSE_MAPPING: input should be a valid dictionary") as raised:
+        load()
+    assert len(str(raised.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("GRAMHOUSE_BASE_URL", SECRET),
+        ("GRAMHOUSE_BASE_URL", f"https://{SECRET}@api.example.com"),
+        ("GRAMHOUSE_BASE_URL", f"http://api.example.com/?key={SECRET}"),
+        ("GRAMHOUSE_PAGE_SIZE", SECRET),
+        ("GRAMHOUSE_TIME_ZONE", SECRET),
+        ("GRAMHOUSE_NIGHTLY", SECRET),
+        ("GRAMHOUSE_API_KEY_FILE", f"{SECRET}\0"),
+    ],
+)
+def test_a_key_that_was_put_in_the_wrong_place_is_not_shown(
+    monkeypatch: pytest.MonkeyPatch, variable: str, value: str
+) -> None:
+    Path("gramhouse.toml").write_text("", encoding="utf-8")
+    monkeypatch.setenv("GRAMHOUSE_API_KEY", SECRET)
+    if "\0" in value:
+        Path("gramhouse.toml").write_text('api_key_file = "canary-51e2\\u0000"\n', encoding="utf-8")
+    else:
+        monkeypatch.setenv(variable, value)
+    with pytest.raises(SettingsError) as raised:
+        load()
+    assert SECRET not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "content",
+    ['api_key = "canary-51e2', 'api_key = "canary-51e2\x01"', "api_key = canary-51e2", 'api_key = "a"\napi_key = "b"'],
+)
+def test_a_key_in_a_file_that_is_no_toml_leaves_no_trace(content: str) -> None:
+    Path("gramhouse.toml").write_text(f"page_size = 3\n{content}\n", encoding="utf-8")
+    with pytest.raises(SettingsError, match=r"^gramhouse\.toml, line [23], is not TOML\.$"):
+        load()
+
+
+def test_what_set_a_value_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("gramhouse.toml").write_text(f'\napi_key = "{SECRET}"\n', encoding="utf-8")
+    assert set_by("api_key") == "gramhouse.toml, line 2: api_key"
+    monkeypatch.setenv("GRAMHOUSE_API_KEY", SECRET)
+    assert set_by("api_key") == "GRAMHOUSE_API_KEY"
+
+
+@pytest.mark.parametrize(
+    ("content", "mode", "told"),
+    [
+        (f'api_key = "{SECRET}"', 0o644, "gramhouse.toml holds api_key, and others can read it."),
+        (f'api_key = "{SECRET}"', 0o640, "gramhouse.toml holds api_key, and others can read it."),
+        (f'api_key = "{SECRET}"', 0o600, None),
+        ("page_size = 3", 0o644, None),
+        (f'prefect_database = "postgresql+asyncpg://p:{SECRET}@h/d"', 0o604, "holds prefect_database"),
+    ],
+)
+def test_a_secret_in_a_file_that_others_can_read_is_warned_of(content: str, mode: int, told: str | None) -> None:
+    file = Path("gramhouse.toml")
+    file.write_text(content, encoding="utf-8")
+    file.chmod(mode)
+    warning = exposed()
+    assert told in warning if told and warning else warning is told
+    assert SECRET not in (warning or "")
+
+
+def test_lines_of_a_document() -> None:
+    assert line_of('a = 1\nb = """\na = 2\n"""\n[c]\na = 3\n', ["c", "a"]) == 6
+    assert line_of('a = 1\nb = """\na = 2\n"""\n', ["b", "x"]) == 2
+    assert line_of("a.b = 1", ["x"]) is None
