@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import secrets
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -34,14 +35,21 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from connectors.sandbox.delivery import Receive, Scope, Send
+    from connectors.sandbox.key_requests import KeyRequest
     from connectors.sandbox.keys import Credential
     from connectors.sandbox.population import Account
+
+
+def _new_secret() -> str:
+    # The format of the API's keys is not shown (API 5.10); this one is the sandbox's own.
+    return f"sandbox-{secrets.token_hex(16)}"
 
 
 class Sandbox:
     """The whole of API v1 over a seeded catalogue.
 
-    ``clock`` gives seconds for the rate limiter and the log, ``sleep`` waits for scripted delays.
+    ``clock`` gives seconds for the rate limiter and the log, ``sleep`` waits for scripted delays,
+    ``new_secret`` returns the secret of a key made while it runs.
     ``night`` may be set at any time, also in the middle of a walk.
     """
 
@@ -51,6 +59,7 @@ class Sandbox:
         *,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[Any]] = asyncio.sleep,
+        new_secret: Callable[[], str] = _new_secret,
     ) -> None:
         self.settings = settings or SandboxSettings()
         self.night = self.settings.night
@@ -69,6 +78,7 @@ class Sandbox:
         )
         self._clock = clock
         self._sleep = sleep
+        self._new_secret = new_secret
         self._ids = CorrelationIds(self.settings.seed, clock())
         self._control = control_plane(self)
 
@@ -80,6 +90,14 @@ class Sandbox:
             await self._control(scope, receive, send)
         else:
             await self._serve(scope, receive, send)
+
+    def create_key(self, request: KeyRequest) -> tuple[Credential, str]:
+        """Accept a new key from now on, and return it with its secret (API 5.3).
+
+        Raises ValueError for a name that was issued before and for accounts that were never listed.
+        """
+        secret = self._new_secret()
+        return self.keyring.add(request.key(secret, self.catalogue, self.night)), secret
 
     def refuse_unread(self, code: Code) -> tuple[Reply, str]:
         """Return the answer to a request that could not be parsed, and its correlation id; logs it."""
@@ -132,9 +150,13 @@ class Sandbox:
         if MEDIA_KEY_SCOPE not in credential.scopes:
             raise Refused(Code.SCOPE_DENIED)
         asked.account_id = account_uuid(account_id).lower()
-        account = self.catalogue.find(asked.account_id, self.night)
-        if account is None or not credential.reaches(account.place):
+        place = self.catalogue.place(asked.account_id)
+        if not self.catalogue.has_listed(place, self.night) or not credential.reaches(place):
             raise Refused(Code.ACCOUNT_NOT_GRANTED)
+        account = self.catalogue.find(asked.account_id, self.night)
+        if account is None:
+            # The account left the service. Only a key that was granted it learns so (API 5.9).
+            raise Refused(Code.AUTOMATION_MEDIA_NOT_FOUND)
         return account
 
     def _limited(self, asked: Asked, credential: Credential, account: Account | None) -> TenantScope:

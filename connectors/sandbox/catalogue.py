@@ -16,7 +16,7 @@ from connectors.sandbox.shapes import shape_of
 from connectors.sandbox.stories import Stories
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from connectors.sandbox.posts import Item
     from connectors.sandbox.settings import SandboxSettings
@@ -63,10 +63,28 @@ class Catalogue:
         place = self._identity.place(account_id) if UUID.fullmatch(account_id) else -1
         return place if place < MOST_PLACES else -1
 
+    def account_id(self, place: int) -> str:
+        """Return the uuid of the account at a place."""
+        return self._identity.account_id(place)
+
     def find(self, account_id: str, night: int) -> Account | None:
         """Return the account with this uuid when it is in the catalogue on this night."""
         place = self.place(account_id)
         return self._population.account(place, night) if self._population.visible(place, night) else None
+
+    def has_listed(self, place: int, night: int) -> bool:
+        """Tell whether the account at this place is in the catalogue on this night, or was and left."""
+        return 0 <= place < self._population.size(night)
+
+    def places(self, wanted: Collection[str], night: int) -> dict[str, int]:
+        """Return the places of the ids and usernames that are listed on this night, or were and left."""
+        found = {one: place for one in wanted if self.has_listed(place := self.place(one), night)}
+        if len(found) < len(set(wanted)):
+            names = set(wanted)
+            for place in range(self._population.size(night)):
+                if (name := self._population.username(place)) in names:
+                    found[name] = place
+        return found
 
     def accounts(self, night: int, grant: Grant = None, after: int = -1) -> Iterator[Account]:
         """Yield the accounts of a grant that are visible on this night, after a place."""

@@ -18,6 +18,8 @@ MEDIA = "accounts.media.list"
 BOTH = (ACCOUNTS, MEDIA)
 CATALOG_SCOPE = "account_catalog"
 ACCOUNT_SCOPE = "selected_account"
+READ = "read"
+SAFE = "safe"
 
 POSTS = "posts"
 STORIES = "stories"
@@ -47,6 +49,28 @@ USERNAME = r"^[A-Za-z0-9._]+$"
 PUBLIC_ID = r"^[A-Za-z0-9]+$"
 ACTIVE = "active"
 TOKEN_EXPIRED = "token_expired"  # noqa: S105 - a status of the contract, not a secret
+
+
+@dataclass(frozen=True, slots=True)
+class OperationRow:
+    """The aspects that section 4 gives an operation; its rate-limit descriptor has the operation's name.
+
+    ``required_scope`` is None where any valid key will do.
+    """
+
+    name: str
+    tenant_scope: str
+    required_scope: str | None
+    account_access: bool
+    effect: str = READ
+    idempotency: str = SAFE
+    cost_class: str = READ
+
+
+OPERATIONS = {
+    ACCOUNTS: OperationRow(ACCOUNTS, CATALOG_SCOPE, None, account_access=False),
+    MEDIA: OperationRow(MEDIA, ACCOUNT_SCOPE, MEDIA_KEY_SCOPE, account_access=True),
+}
 
 
 class Code(StrEnum):
@@ -135,8 +159,9 @@ _ROWS = (
 )
 ERRORS: dict[str, ErrorRow] = {row.code: row for row in _ROWS}
 
-# Rules 4 and 5 of section 8 speak of every list operation, section 7 shows them for the account list.
-ALSO_ON_MEDIA = (Code.INVALID_CURSOR, Code.INVALID_LIMIT)
+# Section 8 applies these to every list operation: rules 4 and 5, and the rate-limit descriptor that 4.2 names.
+# Sections 4.2 and 7 do not show them for the media list.
+ALSO_ON_MEDIA = (Code.INVALID_CURSOR, Code.INVALID_LIMIT, Code.RATE_LIMITED)
 
 
 @dataclass(frozen=True, slots=True)

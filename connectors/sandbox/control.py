@@ -1,4 +1,4 @@
-"""The control plane under ``/_sandbox/``: time, faults, limits, the log, the truth. Not part of the API."""
+"""The control plane under ``/_sandbox/``: time, faults, limits, keys, the log, the truth. Not part of the API."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from starlette.applications import Starlette
 from starlette.responses import JSONResponse, StreamingResponse
 from starlette.routing import Route
 
-from connectors.sandbox.contract import ACCOUNT_SCOPE, CATALOG_SCOPE
+from connectors.sandbox.contract import ACCOUNT_SCOPE, CATALOG_SCOPE, KEY_SCOPES
+from connectors.sandbox.key_requests import request_from_json
 from connectors.sandbox.keys import DEMO_KEY
 from connectors.sandbox.openapi import description
 from connectors.sandbox.rules import rule_from_json
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
     from connectors.sandbox.app import Sandbox
+    from connectors.sandbox.keys import Credential
 
 CONTROL_PREFIX = "/_sandbox/"
 OPENAPI_PATH = "/openapi.json"
@@ -46,6 +48,9 @@ def control_plane(sandbox: Sandbox) -> Starlette:
             Route(f"{CONTROL_PREFIX}stats", desk.stats),
             Route(f"{CONTROL_PREFIX}limits", desk.limits),
             Route(f"{CONTROL_PREFIX}limits", desk.set_limits, methods=["POST"]),
+            Route(f"{CONTROL_PREFIX}keys", desk.keys),
+            Route(f"{CONTROL_PREFIX}keys", desk.create_key, methods=["POST"]),
+            Route(f"{CONTROL_PREFIX}keys/{{name}}", desk.revoke_key, methods=["DELETE"]),
             Route(f"{CONTROL_PREFIX}truth", desk.truth),
             Route(OPENAPI_PATH, desk.openapi),
         ],
@@ -132,6 +137,32 @@ class ControlDesk:
         limits = {kind: RateLimit(**limit) if limit else None for kind, limit in wanted.items()}
         self._sandbox.limiter.configure(limits)
         return await self.limits(request)
+
+    async def keys(self, _request: Request) -> Response:
+        """List the keys by name, scopes and accounts (null: all), the revoked ones included; never a secret."""
+        shown = [self._shown(credential) for credential in self._sandbox.keyring.issued.values()]
+        return JSONResponse({"keys": shown})
+
+    async def create_key(self, request: Request) -> Response:
+        """Make a key of ``{"name": ..., "scopes": [...], "accounts": [...]}``; only this answer shows its secret."""
+        credential, secret = self._sandbox.create_key(request_from_json(await _object(request)))
+        return JSONResponse({**self._shown(credential), "secret": secret}, 201)
+
+    async def revoke_key(self, request: Request) -> Response:
+        """Revoke the key with this name; doing so again changes nothing. 404 when there never was one."""
+        keyring, name = self._sandbox.keyring, request.path_params["name"]
+        if name not in keyring.issued:
+            return JSONResponse({"error": f"no key is named {name!r}"}, 404)
+        return JSONResponse(self._shown(keyring.revoke(name)))
+
+    def _shown(self, credential: Credential) -> dict[str, object]:
+        catalogue, places = self._sandbox.catalogue, credential.places
+        return {
+            "name": credential.name,
+            "scopes": [scope for scope in KEY_SCOPES if scope in credential.scopes],
+            "accounts": None if places is None else [catalogue.account_id(place) for place in places],
+            "revoked": self._sandbox.keyring.is_revoked(credential),
+        }
 
     async def truth(self, request: Request) -> Response:
         """Stream what a key can see tonight as NDJSON.

@@ -23,8 +23,9 @@ def _error(action: Action, correlation_id: str, _page: bytes) -> Reply:
     row = ERRORS.get(action.code)
     status = action.status or (row.status if row else 400)
     headers = {b"www-authenticate": b"Bearer"} if status == 401 else {}
-    if action.retry_after is not None:
-        headers[b"retry-after"] = str(action.retry_after).encode()
+    retry_after = 1 if action.retry_after is None and status == 429 else action.retry_after
+    if retry_after is not None and retry_after is not False:
+        headers[b"retry-after"] = str(retry_after).encode()
     body = envelope(
         action.code,
         row.message if row else "The sandbox made this error up.",

@@ -16,12 +16,14 @@ from connectors.sandbox.contract import (
     MAX_ISSUES,
     MAX_LIMIT,
     MEDIA,
+    OPERATIONS,
     PUBLIC_ID,
     SURFACES,
     TOKEN_EXPIRED,
     USERNAME,
     Code,
     ErrorRow,
+    OperationRow,
 )
 
 Schema = dict[str, Any]
@@ -75,7 +77,7 @@ _CORRELATION_HEADER = {
     "schema": {"type": "string", "pattern": CORRELATION_ID},
 }
 _RETRY_AFTER_HEADER = {
-    "description": "Whole seconds to stay away.",
+    "description": "Whole seconds, at least 1, to wait before the next request in the limited tenant scope.",
     "required": True,
     "schema": {"type": "integer", "minimum": 1},
 }
@@ -154,9 +156,28 @@ def _responses(operation: str, page: str) -> Schema:
     return responses
 
 
-def _operation(operation: str, page: str, parameters: list[Schema], **more: object) -> Schema:
+def _aspects(row: OperationRow) -> dict[str, str | None]:
+    return {
+        "effect": row.effect,
+        "idempotency": row.idempotency,
+        "required-scope": row.required_scope,
+        "account-access": "required" if row.account_access else "none required",
+        "rate-limit-descriptor": row.name,
+        "cost-class": row.cost_class,
+        "tenant-scope": row.tenant_scope,
+    }
+
+
+def _sentence(aspects: dict[str, str | None]) -> str:
+    return " ".join(f"{name.capitalize().replace('-', ' ')}: {value or 'none'}." for name, value in aspects.items())
+
+
+def _operation(operation: str, page: str, parameters: list[Schema], description: str, **more: object) -> Schema:
+    aspects = _aspects(OPERATIONS[operation])
     return {
         "operationId": operation,
+        "description": f"{description} {_sentence(aspects)}",
+        **{f"x-{name}": value for name, value in aspects.items()},
         "security": [{"apiKey": []}],
         "parameters": parameters,
         "responses": _responses(operation, page),
@@ -170,14 +191,16 @@ def description() -> Schema:
         ACCOUNTS,
         "AccountPageV1",
         [_CURSOR, _LIMIT],
+        "Every valid key may ask; only the accounts available to it are returned.",
         summary="List the accounts the API key can access",
     )
     media = _operation(
         MEDIA,
         "PublicInstagramMediaPageV1",
         [_ACCOUNT_ID, _SURFACE, _MEDIA_CURSOR, _LIMIT],
+        "The key must hold the scope and be granted the account. The 429 follows from the rate-limit descriptor "
+        "(API 8); a 500 or 503 of this operation is not shown in the contract.",
         summary="List posts or stories of one connected account",
-        description="Needs the scope automations:read. Its 429, 500 and 503 are not shown in the contract.",
     )
     errors = {f"error_{row.code}": _error_schema(row) for row in ERRORS.values()}
     return {

@@ -18,7 +18,8 @@ class Action:
     code, status
         of ``error``: an error code; an unknown one needs its own status (default 400).
     retry_after
-        of ``error``: sent verbatim, so a number of seconds, an HTTP date or nonsense; None: absent.
+        of ``error``: sent verbatim, so a number of seconds, an HTTP date or nonsense; None: 1 with a 429,
+        which always has it (API 7), else absent; False: absent whatever the status.
     correlated
         of ``error``: False leaves out X-Correlation-ID and ``error.correlation_id``.
     variant
@@ -34,7 +35,7 @@ class Action:
     kind: str
     code: str = "api_internal_error"
     status: int | None = None
-    retry_after: int | str | None = None
+    retry_after: int | str | Literal[False] | None = None
     correlated: bool = True
     variant: str = "no_id"
     seconds: float = 1.0

@@ -12,6 +12,7 @@ from flows.cli.terminal import clean, err, out
 from flows.settings import SettingsError, check_variables
 
 if TYPE_CHECKING:
+    from connectors.sandbox.key_requests import KeyRequest
     from connectors.sandbox.rules import Rule
     from connectors.sandbox.settings import RateLimit
 
@@ -42,6 +43,14 @@ def _faults(path: Path | None) -> "tuple[Rule, ...]":
         raise SettingsError(message) from None
 
 
+def _choices(request: "KeyRequest") -> str:
+    from connectors.sandbox.contract import KEY_SCOPES
+
+    scopes = "all scopes" if set(request.scopes) == set(KEY_SCOPES) else ", ".join(request.scopes) or "no scope"
+    many = request.accounts if isinstance(request.accounts, int | None) else len(request.accounts)
+    return f"{request.name}: {scopes}; {'all' if many is None else many} account{'s' * (many != 1)}"
+
+
 def _two_o_clock(date: datetime) -> int:
     return int(date.replace(hour=2, tzinfo=UTC).timestamp())
 
@@ -67,6 +76,14 @@ def sandbox(
     catalogue_limit: Annotated[
         str | None, typer.Option(help="Limit of the account list, REQUESTS/SECONDS.", show_default=False)
     ] = None,
+    key: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Make a key, NAME/SCOPES/ACCOUNTS; repeat for more. SCOPES: all, none, or a comma-separated list. "
+            "ACCOUNTS: all, a number N for the first N, or a comma-separated list of ids and usernames.",
+            show_default=False,
+        ),
+    ] = None,
     faults: Annotated[
         Path | None,
         typer.Option(help="JSON file with faults to play, as POST /_sandbox/faults takes.", show_default=False),
@@ -75,15 +92,21 @@ def sandbox(
     """Serve the whole of API v1 on this machine, over a made-up catalogue.
 
     The key is `sandbox-demo-key`. POST /_sandbox/night moves it on by a night.
+
+    Keys, while it runs: GET /_sandbox/keys lists them, POST /_sandbox/keys makes one of
+    {"name": "reader", "scopes": ["automations:read"], "accounts": 30}, DELETE /_sandbox/keys/NAME revokes one.
+    A secret is shown once, when its key is made.
     """
     check_variables()
     from connectors.sandbox.app import Sandbox
+    from connectors.sandbox.key_requests import request_from_text
     from connectors.sandbox.keys import DEMO_KEY
     from connectors.sandbox.nights import FIRST_NIGHT
     from connectors.sandbox.serve import serve
     from connectors.sandbox.settings import SandboxSettings
 
     try:
+        requests = [request_from_text(text) for text in key or ()]
         server = Sandbox(
             SandboxSettings(
                 seed=seed,
@@ -98,13 +121,18 @@ def sandbox(
                 faults=_faults(faults),
             )
         )
+        made = [(request, server.create_key(request)[1]) for request in requests]
     except ValueError as error:
         raise SettingsError(str(error)) from None
 
     def ready(url: str) -> None:
         out.print(f"export GRAMHOUSE_BASE_URL={url} GRAMHOUSE_API_KEY={DEMO_KEY}", soft_wrap=True)
+        for request, secret in made:
+            out.print(f"export GRAMHOUSE_API_KEY={secret}  # {_choices(request)}", soft_wrap=True, highlight=False)
+        line, more = ("first line", " The other lines choose its keys.") if made else ("line", "")
         err.print(
-            "[dim]Serving API v1; Ctrl-C ends it. In another terminal, type the line above, then `gramhouse sync`.[/]"
+            f"[dim]Serving API v1; Ctrl-C ends it. In another terminal, type the {line} above, then `gramhouse sync`."
+            f"{more}[/]"
         )
 
     try:

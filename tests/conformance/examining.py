@@ -71,10 +71,13 @@ _LINKS: dict[str, dict[str, tuple[str, dict[str, str]]]] = {
 }
 
 
-def _linked(described: dict[str, Any]) -> dict[str, Any]:
-    """Add the links, so that real cursors are followed."""
+def _linked(described: dict[str, Any], grant: Grant) -> dict[str, Any]:
+    """Add the links, so that real cursors are followed, and the accounts that left, which no page lists."""
     for path in described["paths"].values():
         operation = path["get"]
+        for parameter in operation["parameters"]:
+            if parameter["name"] == "accountId" and grant.left:
+                parameter["examples"] = {one: {"value": one} for one in sorted(grant.left)}
         operation["responses"]["200"]["links"] = {
             name: {"operationId": to, "parameters": {**parameters, "cursor": _CURSOR}}
             for name, (to, parameters) in _LINKS[operation["operationId"]].items()
@@ -86,7 +89,7 @@ def examine(sandbox: Sandbox, grant: Grant) -> Found:
     """Ask everything that the description lets one think of, with this key."""
     found, contract = Found(), Contract(grant)
     with in_thread(sandbox) as url:
-        schema = schemathesis.openapi.from_dict(_linked(description()), config=_config(url, grant))
+        schema = schemathesis.openapi.from_dict(_linked(description(), grant), config=_config(url, grant))
         for event in engine.from_schema(schema).execute():
             if isinstance(event, events.ScenarioFinished):
                 found.complaints += _told(event.recorder, found)

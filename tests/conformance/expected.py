@@ -20,12 +20,16 @@ Walk = tuple[str, str]
 
 @dataclass(frozen=True)
 class Grant:
-    """A key as its holder knows it: whether it is one, holds automations:read, and which accounts it reaches."""
+    """A key as its holder knows it: whether it is accepted, holds automations:read, and which accounts it reaches.
+
+    ``left`` are the accounts granted to it that left the service.
+    """
 
     secret: str | None
     known: bool = True
     scoped: bool = True
     accounts: frozenset[str] = frozenset()
+    left: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -95,6 +99,8 @@ class Contract:
             return
         if not _UUID.fullmatch(unquote(asked.account, errors="replace")):
             yield from ("api_invalid_request_url", "api_automation_invalid_configuration", "api_account_not_granted")
+        elif asked.account.lower() in self.grant.left:
+            yield "api_automation_media_not_found"
         elif asked.account.lower() not in self.grant.accounts:
             yield "api_account_not_granted"
         if not self.grant.scoped:

@@ -68,5 +68,8 @@ def _of_refusal(
         yield f"the envelope's fields are {sorted(error)}"
     if error["message"] != literal.body["error"]["message"]:
         yield f"{code} says {error['message']!r}"
+    waits = answered.headers.get("retry-after", [])
+    if len(waits) != (answered.status == 429) or not all(re.fullmatch("[1-9][0-9]*", wait) for wait in waits):
+        yield f"Retry-After is {waits}"
     if answered.headers.get("www-authenticate") != (["Bearer"] if answered.status == 401 else None):
         yield f"WWW-Authenticate is {answered.headers.get('www-authenticate')}"

@@ -8,8 +8,30 @@ from typing import Any
 ACCOUNTS = "accounts.list"
 MEDIA = "accounts.media.list"
 
-# Rules 4 and 5 of section 8 speak of every list operation; section 7 shows these two for the account list only.
-_ALSO_OF_MEDIA = {"api_invalid_cursor", "api_invalid_limit"}
+# Section 8 applies these to every list operation; section 7 shows them for the account list only.
+_ALSO_OF_MEDIA = {"api_invalid_cursor", "api_invalid_limit", "rate_limited"}
+
+# The tables of sections 4.1 and 4.2, copied by hand.
+ASPECTS: dict[str, dict[str, str | None]] = {
+    ACCOUNTS: {
+        "x-required-scope": None,
+        "x-account-access": "none required",
+        "x-effect": "read",
+        "x-idempotency": "safe",
+        "x-rate-limit-descriptor": "accounts.list",
+        "x-cost-class": "read",
+        "x-tenant-scope": "account_catalog",
+    },
+    MEDIA: {
+        "x-required-scope": "automations:read",
+        "x-account-access": "required",
+        "x-effect": "read",
+        "x-idempotency": "safe",
+        "x-rate-limit-descriptor": "accounts.media.list",
+        "x-cost-class": "read",
+        "x-tenant-scope": "selected_account",
+    },
+}
 
 
 @dataclass(frozen=True)

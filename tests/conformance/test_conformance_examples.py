@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from connectors.sandbox.openapi import SCHEMAS, description
-from tests.conformance.described import schema, shown, speaks_against, spoilt
-from tests.conformance.literal import EXAMPLES, MEDIA, Example, may_answer
+from tests.conformance.described import PATHS, schema, shown, speaks_against, spoilt
+from tests.conformance.literal import ASPECTS, ERRORS, EXAMPLES, MEDIA, Example, may_answer
 
 # What the contract leaves open: a content type's absence is told by no schema, a correlation id in the envelope is
 # optional, and the shape of a media page is not shown.
@@ -54,6 +54,26 @@ def test_everything_described_has_an_example_and_is_shown_by_the_contract() -> N
 
 def test_every_example_stands_where_the_description_has_it() -> None:
     assert {(operation, example.status, example.code) for example, operation in CASES} <= shown()
+
+
+def test_each_operation_has_the_aspects_of_section_4_as_fields_and_in_its_text() -> None:
+    for operation, path in PATHS.items():
+        described = description()["paths"][path]["get"]
+        assert {name: value for name, value in described.items() if name.startswith("x-")} == ASPECTS[operation]
+        for name, value in ASPECTS[operation].items():
+            title = name.removeprefix("x-").replace("-", " ").capitalize()
+            assert f"{title}: {value or 'none'}." in described["description"]
+
+
+def test_every_429_has_a_retry_after_of_at_least_one_second() -> None:
+    example = ERRORS["rate_limited"]
+    for operation, path in PATHS.items():
+        header = description()["paths"][path]["get"]["responses"]["429"]["headers"]["Retry-After"]
+        assert (header["required"], header["schema"]) == (True, {"type": "integer", "minimum": 1})
+        assert "at least 1" in header["description"]
+        assert speaks_against(operation, 429, example.headers, example.body) == []
+        for wrong in ("0", "-1", "1.5", "soon", "Fri, 31 Dec 2100 23:59:59 GMT"):
+            assert speaks_against(operation, 429, {**example.headers, "Retry-After": wrong}, example.body)
 
 
 def test_of_a_media_page_only_its_cursor_is_described() -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from connectors.sandbox.app import Sandbox
-from connectors.sandbox.keys import DEMO_KEY, NO_ACCOUNT_KEY, NO_SCOPE_KEY, ONE_ACCOUNT_KEY
+from connectors.sandbox.keys import DEMO_KEY, NO_ACCOUNT_KEY, NO_SCOPE_KEY, ONE_ACCOUNT_KEY, Key
 from connectors.sandbox.settings import SandboxSettings
 from tests.conformance.examining import Found, examine
 from tests.conformance.expected import Grant
@@ -12,6 +12,9 @@ from tests.conformance.literal import ACCOUNTS, MEDIA
 SETTINGS = SandboxSettings(accounts=40, posts=60, stories=2)
 LISTED = [account.id for account in Sandbox(SETTINGS).catalogue.accounts(0, None)]
 ALL = frozenset(LISTED)
+NIGHT = 5
+LEFT = ALL - {account.id for account in Sandbox(SETTINGS).catalogue.accounts(NIGHT, None)}
+REVOKED_KEY, LEFT_KEY = "sandbox-revoked-key", "sandbox-left-key"
 
 # Each key, and what must have been seen with it: without that, nothing was examined.
 GRANTS = {
@@ -20,6 +23,11 @@ GRANTS = {
     "no account": (Grant(NO_ACCOUNT_KEY), {(ACCOUNTS, 200), (ACCOUNTS, 422), (MEDIA, 403)}),
     "no scope": (Grant(NO_SCOPE_KEY, scoped=False, accounts=ALL), {(ACCOUNTS, 200), (MEDIA, 403)}),
     "a key that is none": (Grant("sandbox-made-up-key", known=False), {(ACCOUNTS, 401), (MEDIA, 401)}),
+    "a revoked key": (Grant(REVOKED_KEY, known=False), {(ACCOUNTS, 401), (MEDIA, 401)}),
+    "accounts that left": (
+        Grant(LEFT_KEY, accounts=frozenset({LISTED[0]}), left=LEFT),
+        {(ACCOUNTS, 200), (MEDIA, 403), (MEDIA, 404)},
+    ),
     "no key": (Grant(None, known=False), {(ACCOUNTS, 401), (MEDIA, 401)}),
 }
 METHODS = {"GET", "PUT", "POST", "DELETE", "OPTIONS", "PATCH", "TRACE", "QUERY"}
@@ -38,7 +46,14 @@ CHECKS = {
 @pytest.fixture(scope="module", params=GRANTS)
 def examined(request: pytest.FixtureRequest) -> tuple[str, Found]:
     grant, _ = GRANTS[request.param]
-    return request.param, examine(Sandbox(SETTINGS), grant)
+    sandbox = Sandbox(SETTINGS)
+    if grant.secret == REVOKED_KEY:
+        sandbox.keyring.add(Key(REVOKED_KEY, name="revoked"))
+        sandbox.keyring.revoke("revoked")
+    if grant.left:
+        sandbox.night = NIGHT
+        sandbox.keyring.add(Key(LEFT_KEY, accounts=grant.accounts | grant.left))
+    return request.param, examine(sandbox, grant)
 
 
 def test_nothing_speaks_against_it(examined: tuple[str, Found]) -> None:

@@ -91,6 +91,10 @@ def test_bad_usage_exits_with_2(arguments: list[str]) -> None:
         (["sandbox", "--account-limit", "0/5"], "at least 1 request"),
         (["sandbox", "--shape", "odd"], "shape must be"),
         (["sandbox", "--faults", "none.json"], "none.json"),
+        (["sandbox", "--key", "a/b/c/d"], "NAME/SCOPES/ACCOUNTS"),
+        (["sandbox", "--key", "a/automation:read"], "the scopes are automations:read,"),
+        (["sandbox", "--key", "a/all/41"], "the catalogue has 40"),
+        (["sandbox", "--key", "a", "--key", "a/none"], "issued before"),
     ],
 )
 def test_wrong_settings_are_one_line_and_exit_with_2(typed: Typed, arguments: list[str], told: str) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from connectors.sandbox.contract import ACCOUNTS as ACCOUNTS_LIST
 from connectors.sandbox.contract import ERRORS, MAX_DEPTH
-from connectors.sandbox.keys import NO_ACCOUNT_KEY, NO_SCOPE_KEY
+from connectors.sandbox.keys import NO_ACCOUNT_KEY, NO_SCOPE_KEY, Key
 from connectors.sandbox.rules import Action, Rule
 from connectors.sandbox.settings import RateLimit
 from tests.sandbox.asking import ACCOUNTS, Answer, Asker
@@ -42,6 +42,13 @@ def _limited(asker: Asker) -> Answer:
     return asker.get()
 
 
+def _left(asker: Asker) -> Answer:
+    """Ask for an account that was listed, and is no more on a later night."""
+    listed = {account["id"] for account in asker.walk()}
+    asker.sandbox.night = 5
+    return asker.media(next(iter(sorted(listed - {account["id"] for account in asker.walk()}))))
+
+
 REQUESTS: dict[str, Callable[[Asker], Answer]] = {
     "400_api_invalid_content_length": lambda a: a.raw(ACCOUNTS, headers=[BEARER, (b"content-length", b"-1")]),
     "400_api_invalid_json": lambda a: a.send_body(b"{not json"),
@@ -49,6 +56,7 @@ REQUESTS: dict[str, Callable[[Asker], Answer]] = {
     "400_api_invalid_utf8": lambda a: a.send_body(b'"\xff"'),
     "401_api_unauthorized": lambda a: a.get(key="nobody's"),
     "403_api_account_not_granted": lambda a: a.media(STRANGER),
+    "404_api_automation_media_not_found": _left,
     "403_api_scope_denied": lambda a: a.media(a.account_id(), key=NO_SCOPE_KEY),
     "413_api_body_too_large": lambda a: a.send_body(b" " * (1024 * 1024 + 1)),
     "413_api_json_too_deep": lambda a: a.send_body(b"[" * (MAX_DEPTH + 1) + b"]" * (MAX_DEPTH + 1)),
@@ -73,6 +81,13 @@ def test_there_is_one_example_for_every_row_and_the_table_agrees() -> None:
 def test_a_real_request_gets_the_literal_answer(build: Build, name: str) -> None:
     limit = RateLimit(1, 30) if name == "429_rate_limited" else None
     check_literal(REQUESTS[name](build(account_catalog=limit)), EXAMPLES[name])
+
+
+def test_a_limited_media_request_gets_the_literal_answer(build: Build) -> None:
+    asker = build(selected_account=RateLimit(1, 30))
+    answers = [asker.media(asker.account_id()) for _ in range(2)]
+    assert answers[0].status == 200
+    check_literal(answers[1], EXAMPLES["429_rate_limited"])
 
 
 @pytest.mark.parametrize(
@@ -168,6 +183,21 @@ def test_an_unknown_account_looks_like_one_that_is_not_granted(asker: Asker) -> 
     answers = [asker.media(i, key=NO_ACCOUNT_KEY) for i in (real, unreal)]
     shown = [(a.status, a.json()["error"]["code"], a.json()["error"]["message"], len(a.body)) for a in answers]
     assert shown[0] == shown[1]
+
+
+def test_only_a_key_that_was_granted_it_learns_that_an_account_left(build: Build) -> None:
+    asker = build(night=5)
+    left = set(range(40)) - {account.place for account in asker.sandbox.catalogue.accounts(5)}
+    place = min(left)
+    left_id, listed_id = asker.sandbox.catalogue.account_id(place), asker.account_id(0)
+    asker.sandbox.keyring.add(Key("granted", accounts=frozenset({place}), name="granted"))
+    answers = [asker.media(one, key=key) for one in (left_id, listed_id) for key in ("granted", NO_ACCOUNT_KEY)]
+    assert [answer.code if answer.status != 200 else "" for answer in answers] == [
+        "api_automation_media_not_found",
+        "api_account_not_granted",
+        "api_account_not_granted",
+        "api_account_not_granted",
+    ]
 
 
 def test_the_account_list_shows_what_is_granted_and_needs_no_scope(asker: Asker) -> None:

@@ -1,4 +1,5 @@
 from collections.abc import Callable
+from typing import Literal
 
 import pytest
 
@@ -76,11 +77,26 @@ def test_a_scripted_wait_is_watched_too(asker: Asker, clock: FakeClock) -> None:
     assert asker.sandbox.limiter.early_total == 1
 
 
-@pytest.mark.parametrize("retry_after", [None, "Fri, 31 Dec 2100 23:59:59 GMT", "soon"])
-def test_a_wait_without_seconds_binds_nobody(asker: Asker, retry_after: str | None) -> None:
+@pytest.mark.parametrize("operation", ["accounts", "media"])
+@pytest.mark.parametrize("code", ["rate_limited", "api_new_code"])
+def test_a_scripted_429_always_has_its_wait(asker: Asker, operation: str, code: str) -> None:
+    asker.control("POST", "faults", [{"action": {"kind": "error", "code": code, "status": 429}, "times": 1}])
+    answer = asker.get() if operation == "accounts" else asker.media(asker.account_id())
+    assert (answer.status, answer.headers.get("retry-after")) == (429, "1")
+
+
+def test_a_script_may_leave_the_wait_out_and_other_errors_have_none(asker: Asker) -> None:
+    omitted = {"kind": "error", "code": "rate_limited", "retry_after": False}
+    asker.control("POST", "faults", [{"action": omitted, "times": 1}, {"action": {"kind": "error"}}])
+    answers = [asker.get(), asker.get()]
+    assert [(answer.status, "retry-after" in answer.headers) for answer in answers] == [(429, False), (500, False)]
+
+
+@pytest.mark.parametrize("retry_after", [False, "Fri, 31 Dec 2100 23:59:59 GMT", "soon"])
+def test_a_wait_without_seconds_binds_nobody(asker: Asker, retry_after: str | Literal[False]) -> None:
     limited = Action("error", code="rate_limited", retry_after=retry_after)
     asker.sandbox.faults.replace([Rule(limited, times=1)])
-    assert asker.get().headers.get("retry-after") == retry_after
+    assert asker.get().headers.get("retry-after", False) == retry_after
     asker.get()
     assert asker.sandbox.limiter.early_total == 0
 

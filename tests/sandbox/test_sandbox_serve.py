@@ -174,6 +174,44 @@ def test_lifespan_is_acknowledged() -> None:
 
 
 @pytest.mark.e2e
+def test_keys_of_the_command_line_are_printed_once_and_accepted() -> None:
+    process = subprocess.Popen(
+        [
+            sys.executable,
+            "-m",
+            "flows.cli",
+            "sandbox",
+            "--port",
+            "0",
+            "--key",
+            "narrow/automations:read/3",
+            "--key",
+            "no/none",
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    try:
+        assert process.stdout is not None
+        first, narrow, unscoped = (process.stdout.readline().rstrip("\n") for _ in range(3))
+        url = first.removeprefix("export GRAMHOUSE_BASE_URL=").removesuffix(" GRAMHOUSE_API_KEY=sandbox-demo-key")
+        found = [re.fullmatch(r"export GRAMHOUSE_API_KEY=(\S+)  # (.*)", line) for line in (narrow, unscoped)]
+        secrets = [match[1] for match in found if match]
+        choices = [match[2] for match in found if match]
+        assert choices == ["narrow: automations:read; 3 accounts", "no: no scope; all accounts"]
+        listed = [
+            httpx.get(url + ACCOUNTS, headers={"Authorization": f"Bearer {secret}"}).json()["items"]
+            for secret in secrets
+        ]
+        assert [len(accounts) for accounts in listed] == [3, 25]
+    finally:
+        process.terminate()
+        output, _ = process.communicate(timeout=10)
+    assert output == ""
+
+
+@pytest.mark.e2e
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_it_cleanly(number: signal.Signals) -> None:
     process = subprocess.Popen(

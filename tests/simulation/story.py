@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass, replace
 from random import Random
+from typing import Literal
 
 from connectors.sandbox.contract import ERRORS
 from connectors.sandbox.rules import Action, Rule
@@ -20,7 +21,7 @@ _STOPS = (
 )
 _OTHERS = tuple(code for code in ERRORS if code not in _STOPS)
 _DATE = "Sun, 02 Mar 2025 07:28:00 GMT"
-_WAITS: tuple[int | str | None, ...] = (None, 1, 1, 5, 30, 30, 400, 4000, 90_000, _DATE, "soon", 0)
+_WAITS: tuple[int | str | Literal[False], ...] = (False, 1, 1, 5, 30, 30, 400, 4000, 90_000, _DATE, "soon", 0)
 _HOURS = (0.01, 0.5, 3.0, 13.0, 24.0, 24.0, 24.0, 24.0, 60.0)
 
 
@@ -92,7 +93,7 @@ def _error(draw: Random) -> Action:
 
 def _unheard_of(draw: Random) -> Action:
     status = draw.choice((402, 404, 408, 409, 418, 422, 425, 429, 500, 502, 503, 504, 599))
-    return Action("error", code="api_new_thing", status=status, retry_after=draw.choice((None, None, 2)))
+    return Action("error", code="api_new_thing", status=status, retry_after=draw.choice((False, False, 2)))
 
 
 def _simple(kind: str) -> Callable[[Random], Action]:
