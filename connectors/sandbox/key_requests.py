@@ -73,7 +73,7 @@ def request_from_text(text: str) -> KeyRequest:
     comma-separated list of ids and usernames.
     """
     parts = text.split("/")
-    if len(parts) > 3 or not all(parts):
+    if len(parts) > 3 or not all(parts) or not _NAME.fullmatch(parts[0]):
         message = f"{text!r} is not a key: write NAME/SCOPES/ACCOUNTS, such as reader/automations:read/30"
         raise ValueError(message)
     name, scopes, accounts = [*parts, _ALL, _ALL][:3]
@@ -104,5 +104,5 @@ def request_from_json(document: Mapping[str, object]) -> KeyRequest:
 def _texts(name: str, value: object) -> tuple[str, ...]:
     if isinstance(value, (list, tuple)) and all(isinstance(one, str) for one in value):
         return tuple(value)
-    message = f"{name} must be an array of strings{', or a number' if name == 'accounts' else ''}, not {value!r}"
+    message = f"{name} must be an array of strings{', or a whole number' if name == 'accounts' else ''}, not {value!r}"
     raise TypeError(message)

@@ -79,7 +79,8 @@ def sandbox(
     key: Annotated[
         list[str] | None,
         typer.Option(
-            help="Make a key, NAME/SCOPES/ACCOUNTS; repeat for more. SCOPES: all, none, or a comma-separated list. "
+            help="Make a key, NAME/SCOPES/ACCOUNTS, such as reader/automations:read/30; repeat for more. "
+            "SCOPES: all, none, or a comma-separated list. "
             "ACCOUNTS: all, a number N for the first N, or a comma-separated list of ids and usernames.",
             show_default=False,
         ),
