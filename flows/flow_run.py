@@ -74,5 +74,5 @@ async def _carry_out(options: RunOptions, activity: str, order_of: Callable[[Set
     log.info("%s", sentence(report))
     # The run is made; a signal ends only the telling.
     with suppress(asyncio.CancelledError):
-        await tell(report, settings)
+        await tell(report)
     return final_state(report)

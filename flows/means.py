@@ -52,6 +52,7 @@ def order(
         selection=selection,
         reason=reason,
         keeping=Keeping(timedelta(days=settings.keep_runs), settings.archive, pages),
+        stale_after=timedelta(seconds=settings.stale_after),
     )
 
 

@@ -24,6 +24,7 @@ from flows.rounds import walk_chosen, walk_everything
 from flows.run import Counters, Means, RunContext
 from flows.steps import RunStep, Say, run_directly
 from flows.words import changes, megabytes
+from models.freshness import STALE_AFTER
 from models.ledger import RunState, RunWarning, Tally, judge
 from models.partition import SURFACES, Surface
 from models.selection import Selection
@@ -89,6 +90,7 @@ class RunOrder:
     selection: Selection | None = None
     reason: str | None = None
     keeping: Keeping = field(default_factory=Keeping)
+    stale_after: timedelta = STALE_AFTER
 
     @property
     def kind(self) -> Lane:
@@ -153,7 +155,9 @@ async def run_once(
     await tidy(order.keeping, warehouse, now=clock.now(), say=say)
 
     async def publish() -> int:
-        return await warehouse.publish(order.snapshot, at=clock.now(), version=order.version)
+        return await warehouse.publish(
+            order.snapshot, at=clock.now(), version=order.version, stale_after=order.stale_after
+        )
 
     size = await run_step("publish", publish, lambda size: f"{order.snapshot}, {megabytes(size)}")
     return RunReport(

@@ -20,6 +20,7 @@ from connectors.source.address import check_base_url
 from flows.mapping import ColumnSetting, MappingSettings
 from flows.schedules import check_cron
 from flows.setting_sources import CONFIG, PREFIX, exposed_secrets, no_such, not_toml, place, unknown_variables
+from models.freshness import STALE_AFTER
 from models.mapping import Mapping
 from models.wire import one_line
 
@@ -103,7 +104,10 @@ class Settings(BaseSettings):
         description="Seconds that a run waits for its turn while another holds the warehouse; 0 ends it at once.",
     )
     stale_after: float = Field(
-        36 * 3600, gt=0, allow_inf_nan=False, description="Seconds after which an account's posts or stories are stale."
+        int(STALE_AFTER.total_seconds()),
+        gt=0,
+        le=366 * 24 * 3600,
+        description="Seconds after which an account's posts or stories are stale.",
     )
     keep_runs: int = Field(400, ge=1, description="Days for which runs and their outcomes are kept.")
     keep_archive: int | None = Field(None, ge=1, description="Days for which the archive is kept; none keeps it all.")

@@ -195,7 +195,7 @@ def _trouble(examples: Sequence[dict[str, Any]], outcome: str, **record: Any) ->
     return Trouble(OutcomeKind(outcome), examples=tuple(Example(**each) for each in examples), **record)
 
 
-def _read(snapshot: Snapshot, run_id: str, carried_on: tuple[str, ...], stale_before: datetime) -> dict[str, Any]:
+def _read(snapshot: Snapshot, run_id: str, carried_on: tuple[str, ...], now: datetime) -> dict[str, Any]:
     def ask(query: str, *parameters: object) -> list[dict[str, Any]]:
         return snapshot.ask(query, parameters).records()
 
@@ -218,23 +218,22 @@ def _read(snapshot: Snapshot, run_id: str, carried_on: tuple[str, ...], stale_be
             still=_some(ask(queries.STILL_EXPIRED, since, SHOWN), Token),
         ),
         "troubles": _some(ask(queries.TROUBLES, run_id, GROUPS), _trouble),
-        "freshness": tuple(Freshness(**each) for each in ask(queries.FRESHNESS, run_id, stale_before)),
+        "freshness": tuple(Freshness(**each) for each in ask(queries.FRESHNESS, now)),
         "drift": Drift(
             new=_some(ask(queries.NEW_FIELDS, since, GROUPS), Field),
             retyped=_some(ask(queries.RETYPED_FIELDS, since, GROUPS), Field),
         ),
         "warnings": tuple(RunWarning(**each) for each in ask(queries.WARNINGS, run_id)),
+        "stale_after": timedelta(seconds=snapshot.ask(queries.STALE_AFTER).rows[0][0]),
         "last": tuple(map(_facts, ask(queries.LAST_RUNS, RUNS))),
     }
 
 
-def summarize(
-    snapshot: Path, run_id: str, *, carried_on: tuple[str, ...], stale_after: timedelta, now: datetime
-) -> Summary:
+def summarize(snapshot: Path, run_id: str, *, carried_on: tuple[str, ...], now: datetime) -> Summary:
     """Sum up a run that has ended and been published.
 
     Raises SnapshotMissing, WarehouseUnusable, and RunUnknown when the snapshot is of before the run.
     """
     with open_snapshot(snapshot) as opened:
-        found = _read(opened, run_id, carried_on, now - stale_after)
-    return Summary(carried_on=carried_on, stale_after=stale_after, **found)
+        found = _read(opened, run_id, carried_on, now)
+    return Summary(carried_on=carried_on, **found)

@@ -74,30 +74,20 @@ FROM troubled GROUP BY outcome, error_code, surface = ''
 ORDER BY walks DESC, outcome, error_code LIMIT $2
 """
 
-# Only surfaces that somebody walks; an account whose token expired cannot be walked, and makes none stale.
+STALE_AFTER = "SELECT stale_after FROM published"
+
+# An account whose token is expired cannot be scanned: it has no stale_at, and is counted apart.
 FRESHNESS = """
-WITH surfaces AS (
-    SELECT surface FROM walks WHERE resource = 'media'
-    UNION
-    SELECT surface FROM run_outcomes WHERE resource = 'media' AND run_id = $1
-),
-owed AS (
-    SELECT s.surface, a.status, w.complete_at, coalesce(w.complete_at, a.first_seen_at) < $2 AS is_old
-    FROM surfaces AS s
-    CROSS JOIN accounts AS a
-    LEFT JOIN walks AS w ON w.resource = 'media' AND w.account_id = a.account_id AND w.surface = s.surface
-    WHERE a.removed_at IS NULL
-)
 SELECT
     surface,
-    count(*) FILTER (status <> 'token_expired') AS accounts,
-    count(*) FILTER (status <> 'token_expired' AND complete_at >= $2) AS fresh,
-    count(*) FILTER (status <> 'token_expired' AND complete_at < $2) AS stale,
-    count(*) FILTER (status <> 'token_expired' AND complete_at IS NULL) AS never,
-    count(*) FILTER (status <> 'token_expired' AND is_old) AS overdue,
-    count(*) FILTER (status = 'token_expired') AS expired,
-    min(complete_at) FILTER (status <> 'token_expired') AS oldest
-FROM owed GROUP BY surface ORDER BY surface
+    count(stale_at) AS accounts,
+    count(complete_at) FILTER (stale_at >= $1) AS fresh,
+    count(complete_at) FILTER (stale_at < $1) AS stale,
+    count(stale_at) FILTER (complete_at IS NULL) AS never,
+    count(*) FILTER (stale_at < $1) AS overdue,
+    count(*) FILTER (stale_at IS NULL) AS expired,
+    min(complete_at) FILTER (stale_at IS NOT NULL) AS oldest
+FROM freshness GROUP BY surface ORDER BY surface
 """
 
 # Until media were seen for the first time every field is new, which is no news.

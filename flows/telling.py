@@ -4,7 +4,6 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
-from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from prefect.artifacts import acreate_markdown_artifact, acreate_progress_artifact, aupdate_progress_artifact
@@ -18,7 +17,6 @@ from flows.events import Event, events, failure_event
 from flows.headline import headline
 from flows.pipeline import RunReport
 from flows.run import Counters
-from flows.settings import Settings
 from flows.summary import summarize
 from flows.words import count
 
@@ -55,7 +53,7 @@ def _emit(told: Iterable[Event]) -> None:
         emit_event(event=event.name, resource=dict(event.labels), payload=dict(event.payload))
 
 
-async def tell(report: RunReport, settings: Settings) -> None:
+async def tell(report: RunReport) -> None:
     """Give Prefect a run's page and its events, to be called in its flow run. Raises nothing."""
 
     async def all_of_it() -> None:
@@ -64,7 +62,6 @@ async def tell(report: RunReport, settings: Settings) -> None:
             report.snapshot,
             report.run_id,
             carried_on=report.carried_on,
-            stale_after=timedelta(seconds=settings.stale_after),
             now=SystemClock().now(),
         )
         # First the events, which are only queued: somebody may be waiting to be told.

@@ -4,6 +4,7 @@ import logging
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import timedelta
 
 from connectors.warehouse.errors import WarehouseUnusable
 from connectors.warehouse.rebuild import Reread, rebuild_stored
@@ -32,7 +33,10 @@ async def _standing(settings: Settings, activity: str, say: Say = _log.info) -> 
 
 
 async def _publish(warehouse: Warehouse, settings: Settings) -> int:
-    return await warehouse.publish(settings.snapshot, at=SystemClock().now(), version=release())
+    stale_after = timedelta(seconds=settings.stale_after)
+    return await warehouse.publish(
+        settings.snapshot, at=SystemClock().now(), version=release(), stale_after=stale_after
+    )
 
 
 async def publish_now(settings: Settings, *, say: Say = _log.info) -> int:

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from datetime import datetime
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from pathlib import Path
 
 from duckdb import DuckDBPyConnection
@@ -87,9 +88,19 @@ def fill(db: DuckDBPyConnection, table: SnapshotTable) -> None:
             db.execute(f"CHECKPOINT {DRAFT}")
 
 
-def sign(db: DuckDBPyConnection, *, at: datetime, version: str) -> None:
-    """Say in the draft when it was made, and by which gramhouse."""
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """What a snapshot states about itself: when it was made, by which version, and after how long media are stale."""
+
+    at: datetime
+    version: str
+    stale_after: timedelta
+
+
+def sign(db: DuckDBPyConnection, signature: Signature) -> None:
+    """Write the signature into the draft, in place of the last one."""
     db.execute(f"DELETE FROM {DRAFT}.main.published")  # noqa: S608
     # No parameters: for the first that it is given in a process, DuckDB imports numpy, which takes longer than this.
-    row = f"(TIMESTAMPTZ {literal(at.isoformat())}, {literal(version)})"
+    at, version = literal(signature.at.isoformat()), literal(signature.version)
+    row = f"(TIMESTAMPTZ {at}, {version}, {signature.stale_after.total_seconds()})"
     db.execute(f"INSERT INTO {DRAFT}.main.published VALUES {row}")  # noqa: S608

@@ -3,7 +3,7 @@
 import logging
 import shutil
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import duckdb
@@ -12,17 +12,18 @@ from sqlalchemy import Connection
 
 from connectors.warehouse.connection import duck, explain, first_line
 from connectors.warehouse.contents import SnapshotTable, snapshot_tables
-from connectors.warehouse.draft import DRAFT, attached, dress, fill, make_tables, sign
+from connectors.warehouse.draft import DRAFT, Signature, attached, dress, fill, make_tables, sign
 from connectors.warehouse.durable import discard, sync
 from connectors.warehouse.errors import WarehouseUnusable
 from connectors.warehouse.limits import in_enough_memory, on_all_cores
 from connectors.warehouse.renewal import MustBeWhole, renew
+from models.freshness import STALE_AFTER
 
 _log = logging.getLogger(__name__)
 
 
 def _renewed(
-    db: DuckDBPyConnection, tables: Sequence[SnapshotTable], snapshot: Path, draft: Path, *, at: datetime, version: str
+    db: DuckDBPyConnection, tables: Sequence[SnapshotTable], snapshot: Path, draft: Path, signature: Signature
 ) -> bool:
     """Say whether the draft could be made of the last snapshot."""
     # Whatever else lies in its place is not read: it may be a pipe, or another's file behind a link.
@@ -32,8 +33,8 @@ def _renewed(
     shutil.copyfile(snapshot, draft)
     try:
         with attached(db, draft):
-            renew(db, tables, version)
-            sign(db, at=at, version=version)
+            renew(db, tables, signature.version)
+            sign(db, signature)
     except MustBeWhole as reason:
         _log.info("The snapshot is written whole: %s", reason)
     except duckdb.Error as error:
@@ -43,17 +44,19 @@ def _renewed(
     return False
 
 
-def _write(db: DuckDBPyConnection, tables: Sequence[SnapshotTable], draft: Path, *, at: datetime, version: str) -> None:
+def _write(db: DuckDBPyConnection, tables: Sequence[SnapshotTable], draft: Path, signature: Signature) -> None:
     discard(draft)
     with attached(db, draft):
         make_tables(db, DRAFT, tables)
         dress(db, tables)
         for table in tables:
             fill(db, table)
-        sign(db, at=at, version=version)
+        sign(db, signature)
 
 
-def publish(connection: Connection, snapshot: Path, *, at: datetime, version: str) -> int:
+def publish(
+    connection: Connection, snapshot: Path, *, at: datetime, version: str, stale_after: timedelta = STALE_AFTER
+) -> int:
     """Write a new snapshot of what is folded and put it in the old one's place; return its size in bytes.
 
     Where the old one differs little it is copied and the copy brought up to date; what it shows is the same. Whoever
@@ -61,6 +64,7 @@ def publish(connection: Connection, snapshot: Path, *, at: datetime, version: st
     WarehouseUnusable when the folder cannot be written or the disk is full; the old snapshot stays as it was.
     """
     draft = snapshot.with_name(f".{snapshot.name}.next")
+    signature = Signature(at, version, stale_after)
     try:
         snapshot.parent.mkdir(parents=True, exist_ok=True)
         with connection.begin():
@@ -68,8 +72,8 @@ def publish(connection: Connection, snapshot: Path, *, at: datetime, version: st
         db = duck(connection)
         # In no transaction: nobody writes meanwhile, and until it is renamed nobody reads it.
         with on_all_cores(db):
-            if not _renewed(db, tables, snapshot, draft, at=at, version=version):
-                in_enough_memory(db, lambda: _write(db, tables, draft, at=at, version=version))
+            if not _renewed(db, tables, snapshot, draft, signature):
+                in_enough_memory(db, lambda: _write(db, tables, draft, signature))
         sync(draft)
         size = draft.stat().st_size
         draft.replace(snapshot)

@@ -6,7 +6,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, asynccontextmanager
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
 from uuid import uuid4
@@ -28,6 +28,7 @@ from connectors.warehouse.publish import publish
 from connectors.warehouse.reached import Reached
 from connectors.warehouse.segments import Segments, recover
 from connectors.warehouse.staged import Staged
+from models.freshness import STALE_AFTER
 from models.landing import Landing
 from models.partition import Partition
 from models.walk import Checkpoint, Lane
@@ -200,7 +201,7 @@ class Warehouse:
         counts, self._folded = self._folded, FoldCounts()
         return counts
 
-    async def publish(self, snapshot: Path, *, at: datetime, version: str) -> int:
+    async def publish(self, snapshot: Path, *, at: datetime, version: str, stale_after: timedelta = STALE_AFTER) -> int:
         """Write what is folded into the file, then publish a snapshot of it; return its size in bytes."""
         await self._fold_has_ended()
 
@@ -209,7 +210,7 @@ class Warehouse:
                 message = f"{snapshot} is the warehouse itself: give GRAMHOUSE_SNAPSHOT a path of its own."
                 raise WarehouseUnusable(message)
             _checkpoint(connection)
-            return publish(connection, snapshot, at=at, version=version)
+            return publish(connection, snapshot, at=at, version=version, stale_after=stale_after)
 
         size = await self._landing.do(run)
         await self.transact(mark_published, now=at)

@@ -1,6 +1,6 @@
 """The columns tables are made of, each with its comment; what several tables share is said once."""
 
-from sqlalchemy import BIGINT, BOOLEAN, INTEGER, TIMESTAMP, VARCHAR, Column
+from sqlalchemy import BIGINT, BOOLEAN, DOUBLE, INTEGER, TIMESTAMP, VARCHAR, Column
 from sqlalchemy.types import JSON, TypeEngine
 
 INSTANT = TIMESTAMP(timezone=True)
@@ -24,6 +24,10 @@ def instant(name: str, comment: str, *, nullable: bool = True) -> Column[object]
 
 def whole(name: str, comment: str, kind: TypeEngine[int] | type[TypeEngine[int]] = BIGINT) -> Column[int]:
     return Column(name, kind, comment=comment)
+
+
+def seconds(name: str, comment: str, *, nullable: bool = True) -> Column[float]:
+    return Column(name, DOUBLE, comment=comment, nullable=nullable)
 
 
 def account_id() -> Column[str]:

@@ -19,6 +19,7 @@ from models.tables.columns import (
     removal,
     run,
     run_warning,
+    seconds,
     status_period,
     surface,
     text,
@@ -129,5 +130,6 @@ published = Table(
     SNAPSHOT,
     instant("published_at", "When this snapshot was made.", nullable=False),
     text("version", "The gramhouse that made it.", nullable=False),
+    seconds("stale_after", "GRAMHOUSE_STALE_AFTER: what was scanned longer ago is stale; seconds.", nullable=False),
     comment="What this file is: one row.",
 )

@@ -1,23 +1,38 @@
--- How fresh each account's posts and stories are: when they were last walked to the end, what became of them
--- in the last run, and how long ago that complete walk was.
+-- How fresh the posts and stories of each listed account are: the last complete scan, the outcome of the last run, and
+-- whether they are stale: not scanned to the end for longer than published.stale_after. It is the one definition of
+-- stale. `SELECT max(age_seconds) FROM freshness` is the number for a monitor.
 WITH last_outcome AS (
     SELECT o.account_id, o.surface, o.outcome, o.error_code, o.resume_after, o.ended_at
     FROM run_outcomes AS o
     WHERE o.resource = 'media'
     QUALIFY row_number() OVER (PARTITION BY o.account_id, o.surface ORDER BY o.ended_at DESC) = 1
+),
+scanned AS (
+    SELECT surface FROM walks WHERE resource = 'media'
+    UNION
+    SELECT surface FROM run_outcomes WHERE resource = 'media'
 )
 SELECT
     a.account_id,  -- The account's id.
     a.ig_username,  -- Its name on the social network.
-    l.surface,  -- posts or stories.
+    s.surface,  -- posts or stories.
     w.complete_at,  -- When the last complete walk received its last page; NULL when there was none.
     l.outcome,  -- What became of it in the last run that owed it an outcome.
     l.error_code,  -- The error it met there; NULL when there was none.
     l.resume_after,  -- Not to be asked for again before this.
     l.ended_at AS last_tried_at,  -- When that outcome was known.
-    now() - w.complete_at AS stale_for  -- How long ago the last complete walk was, by the clock of whoever asks.
-FROM last_outcome AS l
-JOIN accounts AS a USING (account_id)
+    now() - w.complete_at AS stale_for,  -- How long ago the last complete scan was, by the reader's clock.
+    CASE
+        WHEN a.status <> 'token_expired' THEN coalesce(w.complete_at, a.first_seen_at) + to_seconds(p.stale_after)
+    END AS stale_at,  -- Stale from then on, unless scanned to the end before; NULL while the token is expired.
+    CASE
+        WHEN stale_at IS NOT NULL THEN greatest(epoch(now()) - epoch(stale_at) + p.stale_after, 0)::BIGINT
+    END AS age_seconds,  -- Since complete_at, or else since the account was first seen; NULL while the token is expired.
+    coalesce(stale_at < now(), false) AS is_stale  -- Whether it is stale by the reader's clock.
+FROM accounts AS a
+CROSS JOIN scanned AS s
+CROSS JOIN published AS p
+LEFT JOIN last_outcome AS l ON l.account_id = a.account_id AND l.surface = s.surface
 LEFT JOIN walks AS w
-    ON w.resource = 'media' AND w.account_id = l.account_id AND w.surface = l.surface
+    ON w.resource = 'media' AND w.account_id = a.account_id AND w.surface = s.surface
 WHERE a.removed_at IS NULL

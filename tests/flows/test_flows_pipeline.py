@@ -4,7 +4,6 @@ import json
 import random
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict, replace
-from datetime import timedelta
 from itertools import count
 from pathlib import Path
 from typing import TypeVar
@@ -177,8 +176,6 @@ async def test_a_warning_makes_a_run_partial_and_is_in_its_report_its_row_and_th
         ]
     assert json.loads(to_json(report))["warnings"] == [asdict(missing), asdict(noted)]
     assert sentence(report).endswith("30 accounts are missing. 2 values could not be cast.")
-    found = summarize(
-        report.snapshot, report.run_id, carried_on=(), stale_after=timedelta(hours=36), now=report.started_at
-    )
+    found = summarize(report.snapshot, report.run_id, carried_on=(), now=report.started_at)
     assert found.warnings == (missing, noted)
     assert verdict(found) == "Partial: 30 accounts missing"

@@ -51,7 +51,7 @@ async def _nights(folder: Path, service: Service, *changes: Callable[[], None]) 
 
 
 def _summed(report: RunReport, *, hours: float = 0.0, **changes: Any) -> Summary:  # noqa: ANN401
-    told: dict[str, Any] = {"carried_on": report.carried_on, "stale_after": timedelta(hours=36)}
+    told: dict[str, Any] = {"carried_on": report.carried_on}
     now = report.started_at + timedelta(hours=hours)
     return summarize(report.snapshot, report.run_id, now=now, **(told | changes))
 
@@ -226,6 +226,6 @@ async def test_names_that_mean_harm_are_set_aside_and_fields_that_do_are_shown_a
 async def test_a_run_that_the_snapshot_does_not_know(tmp_path: Path) -> None:
     [report] = await _nights(tmp_path, Service(), _nothing)
     with pytest.raises(RunUnknown, match="knows nothing of run another"):
-        summarize(report.snapshot, "another", carried_on=(), stale_after=timedelta(hours=1), now=NIGHT)
+        summarize(report.snapshot, "another", carried_on=(), now=NIGHT)
     with pytest.raises(SnapshotMissing):
-        summarize(tmp_path / "none", "another", carried_on=(), stale_after=timedelta(hours=1), now=NIGHT)
+        summarize(tmp_path / "none", "another", carried_on=(), now=NIGHT)

@@ -12,7 +12,6 @@ import pytest
 from flows import telling
 from flows.pipeline import run_once
 from flows.run import Counters
-from flows.settings import load
 from flows.telling import progress, share, standing, tell, tell_failure
 from tests.flows.stage import Service, order, staged
 
@@ -136,7 +135,7 @@ async def test_a_run_is_told_with_its_page_and_its_events(tmp_path: Path, monkey
     server = Server(monkeypatch)
     async with staged(tmp_path, Service(expired=frozenset({1}))) as means:
         report = await run_once(order(tmp_path), means)
-    await tell(report, load())
+    await tell(report)
     assert server.emitted[:2] == ["gramhouse.run.complete", "gramhouse.tokens"]
     [page] = server.pages
     assert "`user_1`" in page
@@ -149,9 +148,9 @@ async def test_what_cannot_be_told_is_a_line_of_the_log(
     async with staged(tmp_path, Service()) as means:
         report = await run_once(order(tmp_path), means)
     with caplog.at_level(logging.WARNING, "flows.telling"):
-        await tell(report, load())
+        await tell(report)
         report.snapshot.unlink()
-        await tell(report, load())
+        await tell(report)
     away, gone = caplog.messages
     assert away == "Prefect could not be given the run's page (away); the run stands in the warehouse."
     assert "There is no snapshot" in gone

@@ -4,7 +4,6 @@ import csv
 import io
 import json
 from collections.abc import Iterator
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -203,9 +202,7 @@ def test_what_prefect_is_told_is_only_text(folder: Path) -> None:
             "SELECT arg_min(run_id, started_at), arg_max(run_id, started_at) FROM runs"
         ).fetchall()
     for run in (run_id, refused):
-        found = summarize(
-            folder / "analytics.duckdb", run, carried_on=(), stale_after=timedelta(hours=36), now=NIGHT
-        )  # fmt: skip
+        found = summarize(folder / "analytics.duckdb", run, carried_on=(), now=NIGHT)
         page = markdown(found)
         assert not STEERING & set(page)
         outside = "".join(page.split("`")[::2])

@@ -53,8 +53,21 @@ def _metrics(world: World) -> list[str]:
     return sorted({row["metric"] for row in world["media_metrics"]})
 
 
+def stale_at(world: World, account: Row, surface: str) -> datetime | None:
+    (published,) = world["published"]
+    if account["status"] == "token_expired":
+        return None
+    since: datetime = _walked_at(world, account["account_id"], surface) or account["first_seen_at"]
+    return since + timedelta(seconds=published["stale_after"])
+
+
+def _surfaces(world: World) -> set[str]:
+    return {row["surface"] for table in ("walks", "run_outcomes") for row in world[table] if row["resource"] == "media"}
+
+
 def freshness(world: World) -> Answer:
-    """Leave stale_for out: it follows the clock."""
+    """Leave out what follows the reader's clock."""
+    tried = ("outcome", "error_code", "resume_after", "ended_at")
     last: dict[tuple[str, str], Row] = {}
     for row in sorted(world["run_outcomes"], key=lambda row: row["ended_at"]):
         if row["resource"] == "media":
@@ -64,15 +77,12 @@ def freshness(world: World) -> Answer:
             account["account_id"],
             account["ig_username"],
             surface,
-            _walked_at(world, account_id, surface),
-            row["outcome"],
-            row["error_code"],
-            row["resume_after"],
-            row["ended_at"],
+            _walked_at(world, account["account_id"], surface),
+            *(last.get((account["account_id"], surface), {}).get(name) for name in tried),
+            stale_at(world, account, surface),
         )
-        for (account_id, surface), row in last.items()
         for account in _listed(world)
-        if account["account_id"] == account_id
+        for surface in _surfaces(world)
     ]
 
 
@@ -121,12 +131,18 @@ def posting_cadence(world: World) -> Answer:
 
 def stale_accounts(world: World) -> Answer:
     answer: Answer = []
-    expired = {row["account_id"] for row in world["accounts"] if row["status"] == "token_expired"}
+    accounts = {row["account_id"]: row for row in _listed(world)} if "posts" in _surfaces(world) else {}
+    (published,) = world["published"]
+    limit = timedelta(seconds=published["stale_after"])
     for account_id, name, posts, *_, gap, last_post_at, silent, walked_at in posting_cadence(world):
+        if account_id not in accounts:
+            continue
+        at = stale_at(world, accounts[account_id], "posts")
         reason = None
-        if walked_at is None or _now(world) - walked_at > timedelta(hours=48):
+        if at is not None and at < _now(world):
             reason = "never_walked" if walked_at is None else "not_walked"
-            reason = "token_expired" if account_id in expired else reason
+        elif at is None and (walked_at is None or _now(world) - walked_at > limit):
+            reason = "token_expired"
         elif posts >= 5 and silent > 7 and silent > 3 * gap:
             reason = "stopped_posting"
         if reason:

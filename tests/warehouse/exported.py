@@ -15,6 +15,9 @@ from tests.warehouse.house import BEN, POSTS, STORIES, account, at, emptied
 
 Rows = list[dict[str, Any]]
 
+# What follows the reader's clock.
+AGES = ("stale_for", "age_seconds", "is_stale")
+
 CAPTIONS = (
     'it\'s "quoted", with a , and a ; and a \\ in it',
     "naïve, 日本語, עברית, 🎈, e\u0301",
@@ -96,5 +99,5 @@ def plain(rows: Rows) -> Rows:
 def snapshot_rows(snapshot: Path, table: str) -> Rows:
     """Return a table as the snapshot has it, spans of time in seconds; an age, which passes, is left out."""
     with open_snapshot(snapshot) as opened:
-        columns = {"freshness": "* EXCLUDE (stale_for)", "media_hand": "* REPLACE (epoch(wait) AS wait)"}
+        columns = {"freshness": f"* EXCLUDE ({', '.join(AGES)})", "media_hand": "* REPLACE (epoch(wait) AS wait)"}
         return plain(opened.ask(f'SELECT {columns.get(table, "*")} FROM "{table}"').records())

@@ -13,7 +13,7 @@ from sqlalchemy import Connection, Engine, MetaData, Table, create_engine, inspe
 from connectors.warehouse.export import export
 from models.tables import SNAPSHOT
 from models.views import views
-from tests.warehouse.exported import CAPTIONS, Rows, make_snapshot, plain, relations, snapshot_rows
+from tests.warehouse.exported import AGES, CAPTIONS, Rows, make_snapshot, plain, relations, snapshot_rows
 from tests.warehouse.house import at
 
 TABLES = [*sorted(SNAPSHOT.tables), "media_hand", *(view.name for view in views())]
@@ -58,7 +58,7 @@ def engine(snapshot: Path, truth: dict[str, Rows]) -> Iterator[Engine]:
 
 
 def timeless(rows: Rows) -> Rows:
-    return plain([{name: value for name, value in row.items() if name != "stale_for"} for row in rows])
+    return plain([{name: value for name, value in row.items() if name not in AGES} for row in rows])
 
 
 def where(folder: Path, table: str) -> Path:

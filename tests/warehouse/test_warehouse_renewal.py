@@ -35,7 +35,7 @@ def shown(snapshot: Path) -> dict[str, object]:
         db.execute("SET TimeZone = 'UTC'")
         names = "SELECT DISTINCT table_name FROM duckdb_columns() WHERE NOT internal ORDER BY ALL"
         for (name,) in db.execute(names).fetchall():
-            columns = "* EXCLUDE (stale_for)" if name == "freshness" else "*"
+            columns = "* EXCLUDE (stale_for, age_seconds, is_stale)" if name == "freshness" else "*"
             answer = db.execute(f'SELECT {columns} FROM "{name}"')
             found[name] = answer.description, sorted(map(repr, answer.fetchall()))
         views = "SELECT view_name, sql, comment FROM duckdb_views() WHERE NOT internal ORDER BY ALL"

@@ -15,6 +15,7 @@ from connectors.warehouse.publish import publish
 from models.tables import SNAPSHOT
 from models.views import views
 from tests.warehouse.analyst import ANSWERS, Answer, World
+from tests.warehouse.exported import AGES
 from tests.warehouse.house import emptied
 
 # Clocks in New York went forward four days before, so that days counted by a local clock come out wrong.
@@ -79,7 +80,9 @@ def walk(account_id: str, surface: str, complete_at: datetime) -> dict[str, Any]
 
 def world(**rows: list[dict[str, Any]]) -> Rows:
     names = ("accounts", "media", "media_metrics", "media_superseded", "walks", "run_outcomes")
-    return {"published": [{"published_at": NOW, "version": "1"}]} | {name: rows.get(name, []) for name in names}
+    return {"published": [{"published_at": NOW, "version": "1", "stale_after": 36 * 3600.0}]} | {
+        name: rows.get(name, []) for name in names
+    }
 
 
 class Chance:
@@ -94,7 +97,7 @@ class Chance:
             self.media("never listed", None)
 
     def moment(self) -> datetime:
-        limits = [48, 7 * 24, 28 * 24, 90 * 24]
+        limits = [36, 7 * 24, 28 * 24, 90 * 24]
         far = self.draw.choice([72, 40 * 24, 200 * 24])
         return ago(hours=self.draw.choice([self.draw.randrange(far), self.draw.choice(limits)]))
 
@@ -113,7 +116,7 @@ class Chance:
                 self.outcome(account_id, surface, ago(night, self.draw.randrange(20)))
             if self.draw.random() < 0.8:
                 self.rows["walks"].append(
-                    walk(account_id, surface, self.draw.choice([ago(), ago(2), ago(2, 1), self.moment()]))
+                    walk(account_id, surface, self.draw.choice([ago(), ago(0, 36), ago(0, 37), self.moment()]))
                 )
         self.media(account_id, f"name of {account_id}")
 
@@ -198,8 +201,14 @@ def db(snapshot: DuckDBPyConnection, request: pytest.FixtureRequest) -> Iterator
     """The same for one test, asked by someone whose clock shows the time of some place."""
     snapshot.execute(f"SET TimeZone = '{request.param}'")
     snapshot.begin()
+    read_at(snapshot, NOW)
     yield snapshot
     snapshot.rollback()
+
+
+def read_at(db: DuckDBPyConnection, moment: datetime) -> None:
+    """Set the reader's clock: the views find this now() before DuckDB's own."""
+    db.execute(f"CREATE OR REPLACE MACRO now() AS TIMESTAMPTZ '{moment.isoformat()}'")
 
 
 def fill(db: DuckDBPyConnection, rows: World) -> None:
@@ -229,7 +238,7 @@ def alike(answer: Answer) -> Answer:
 
 
 def select(view: str) -> str:
-    return f"SELECT * EXCLUDE (stale_for) FROM {view}" if view == "freshness" else f"FROM {view}"
+    return f"SELECT * EXCLUDE ({', '.join(AGES)}) FROM {view}" if view == "freshness" else f"FROM {view}"
 
 
 def test_every_view_is_answered_another_way() -> None:
@@ -290,18 +299,74 @@ def test_only_freshness_follows_the_clock() -> None:
     assert asking == ["freshness"]
 
 
+def outcome(account_id: str, surface: str, ended_at: datetime) -> dict[str, Any]:
+    return dict.fromkeys(("error_code", "resume_after")) | {
+        "run_id": "r",
+        "resource": "media",
+        "account_id": account_id,
+        "surface": surface,
+        "outcome": "complete",
+        "started_at": ended_at,
+        "ended_at": ended_at,
+    }
+
+
 def test_freshness_counts_from_now(db: DuckDBPyConnection) -> None:
-    rows = world(accounts=[account("anna")], walks=[walk("anna", "posts", ago(1))])
-    rows["run_outcomes"] = [
-        dict.fromkeys(("error_code", "resume_after"))
-        | {"run_id": "r", "resource": "media", "account_id": "anna", "surface": "posts", "outcome": "complete"}
-        | {"started_at": ago(1), "ended_at": ago(1)}
+    fill(db, world(accounts=[account("anna")], walks=[walk("anna", "posts", ago(1))]))
+    assert ask(db, "SELECT stale_for, age_seconds FROM freshness") == [(timedelta(days=1), 86_400)]
+    read_at(db, NOW + timedelta(hours=2))
+    assert ask(db, "SELECT stale_for, age_seconds FROM freshness") == [(timedelta(hours=26), 26 * 3600)]
+
+
+def test_stale_is_what_was_not_scanned_for_longer_than_the_setting(db: DuckDBPyConnection) -> None:
+    accounts = [
+        account("fresh"),
+        account("old"),
+        account("new", first_seen_at=ago(0, 35)),
+        account("never"),
+        account("expired", status="token_expired"),
+        account("removed", removed_at=ago(9)),
     ]
+    walks = [walk("fresh", "posts", ago(0, 36)), walk("old", "posts", ago(0, 37)), walk("removed", "posts", ago(20))]
+    walks.append(walk("expired", "posts", ago(20)))
+    rows = world(accounts=accounts, walks=walks)
     fill(db, rows)
-    # The clock of a transaction stands still at its beginning.
-    ((stale_for, clock),) = db.execute("SELECT stale_for, now() FROM freshness").fetchall()
-    clocks_put_forward = timedelta(hours=1)
-    assert abs(stale_for - (clock - ago(1))) <= clocks_put_forward
+    query = "SELECT account_id, is_stale, age_seconds FROM freshness"
+    assert ask(db, query) == [
+        ("expired", False, None),
+        ("fresh", False, 36 * 3600),
+        ("never", True, 500 * 86_400),
+        ("new", False, 35 * 3600),
+        ("old", True, 37 * 3600),
+    ]
+    assert ask(db, "SELECT max(age_seconds) FROM freshness") == [(500 * 86_400,)]
+    assert ask(db, "SELECT account_id, reason FROM stale_accounts") == [
+        ("expired", "token_expired"),
+        ("never", "never_walked"),
+        ("old", "not_walked"),
+    ]
+    # The setting decides, and nothing else.
+    db.execute("UPDATE published SET stale_after = 40 * 3600")
+    assert ask(db, f"SELECT account_id FROM ({query}) WHERE is_stale") == [("never",)]
+    assert ask(db, "SELECT account_id FROM stale_accounts") == [("expired",), ("never",)]
+    # A file that is a week old is stale, however fresh it was when it was made.
+    read_at(db, NOW + timedelta(days=7))
+    assert ask(db, "SELECT count(*), count(*) FILTER (is_stale) FROM freshness") == [(5, 4)]
+    assert ask(db, "SELECT count(*) FROM stale_accounts WHERE reason = 'not_walked'") == [(2,)]
+
+
+def test_a_surface_that_no_run_scans_is_not_stale(db: DuckDBPyConnection) -> None:
+    rows = world(accounts=[account("anna"), account("ben")], walks=[walk("anna", "stories", NOW)])
+    fill(db, rows)
+    assert ask(db, "SELECT account_id, surface, is_stale FROM freshness") == [
+        ("anna", "stories", False),
+        ("ben", "stories", True),
+    ]
+    fill(db, rows | {"run_outcomes": [outcome("anna", "posts", NOW)]})
+    assert ask(db, "SELECT account_id, is_stale FROM freshness WHERE surface = 'posts'") == [
+        ("anna", True),
+        ("ben", True),
+    ]
 
 
 def test_every_column_has_its_comment(db: DuckDBPyConnection) -> None:
@@ -345,7 +410,7 @@ def test_who_posted_and_stopped_is_stale(
     db: DuckDBPyConnection, posts: int, every: int, silent: float, *, stale: bool
 ) -> None:
     media = [post(str(n), ago(silent + every * n)) for n in range(posts)]
-    fill(db, world(accounts=[account("anna")], media=media, walks=[walk("anna", "posts", ago(2))]))
+    fill(db, world(accounts=[account("anna")], media=media, walks=[walk("anna", "posts", ago(0, 36))]))
     assert ask(db, "SELECT reason FROM stale_accounts") == [("stopped_posting",)] * stale
 
 
@@ -357,7 +422,7 @@ def test_who_is_not_walked_is_stale_for_that_and_nothing_else(db: DuckDBPyConnec
         account("carl", status="token_expired"),
         account("dora", status="token_expired"),
     ]
-    walks = [walk("anna", "posts", ago(2, 1)), walk("ben", "stories", NOW), walk("dora", "posts", NOW)]
+    walks = [walk("anna", "posts", ago(0, 37)), walk("ben", "stories", NOW), walk("dora", "posts", NOW)]
     fill(db, world(accounts=accounts, media=silent, walks=walks))
     assert ask(db, "SELECT account_id, reason FROM stale_accounts") == [
         ("anna", "not_walked"),
