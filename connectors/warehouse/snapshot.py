@@ -2,13 +2,15 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import duckdb
 
 from connectors.warehouse.errors import SnapshotMissing, WarehouseUnusable
+from connectors.warehouse.question import refusal, shown
 
 # Whoever may ask a question may not thereby read this machine's files, or write any.
 _SHUT: dict[str, str | bool | int | float | list[str]] = {
@@ -19,6 +21,8 @@ _SHUT: dict[str, str | bool | int | float | list[str]] = {
 
 
 _BATCH = 10_000
+
+_ENDLESS = {datetime.max: "infinity", datetime.min: "-infinity"}  # noqa: DTZ901 - what DuckDB gives has no zone
 
 
 class QueryError(Exception):
@@ -42,6 +46,7 @@ class Stream:
     """A query's result as it comes: whoever keeps no batch needs no memory for them all."""
 
     columns: tuple[str, ...]
+    kinds: tuple[str, ...]
     batches: Iterator[list[tuple[Any, ...]]]
 
 
@@ -60,6 +65,19 @@ class Snapshot:
         """Say whether the snapshot has a table or view of this name: one made by an older version may not."""
         return bool(self.ask("SELECT 1 FROM information_schema.tables WHERE table_name = ?", [table]).rows)
 
+    def question(self, text: str) -> Stream:
+        """Run what a person typed, if it only reads; raises QueryError, as its batches may."""
+        try:
+            why = refusal(self._db, text)
+            asked = text if why else shown(self._db, text)
+        except duckdb.Error as error:
+            raise QueryError(str(error)) from error
+        if why:
+            raise QueryError(why)
+        stream = self.stream(asked)
+        zoned = [place for place, kind in enumerate(stream.kinds) if kind == "TIMESTAMP WITH TIME ZONE"]
+        return replace(stream, batches=_endless_times(stream.batches, zoned)) if zoned else stream
+
     def stream(self, query: str, parameters: Sequence[object] = ()) -> Stream:
         """Run a query whose rows are read one batch after the other; raises QueryError, as its batches may."""
         try:
@@ -69,7 +87,20 @@ class Snapshot:
         if cursor is None or not cursor.description:
             message = "The query asks for nothing."
             raise QueryError(message)
-        return Stream(tuple(str(column[0]) for column in cursor.description), _batches(cursor))
+        names, kinds = zip(*((str(name), str(kind)) for name, kind, *_ in cursor.description), strict=True)
+        return Stream(names, kinds, _batches(cursor))
+
+
+def _endless_times(batches: Iterator[list[tuple[Any, ...]]], places: Sequence[int]) -> Iterator[list[tuple[Any, ...]]]:
+    """Name the infinite times at these places, for which DuckDB gives Python's last and first, without a zone."""
+    for batch in batches:
+        yield [
+            tuple(
+                _ENDLESS.get(value, value) if place in places and isinstance(value, datetime) else value
+                for place, value in enumerate(row)
+            )
+            for row in batch
+        ]
 
 
 def _batches(cursor: duckdb.DuckDBPyConnection) -> Iterator[list[tuple[Any, ...]]]:
@@ -78,6 +109,9 @@ def _batches(cursor: duckdb.DuckDBPyConnection) -> Iterator[list[tuple[Any, ...]
             batch = cursor.fetchmany(_BATCH)
         except duckdb.Error as error:
             raise QueryError(str(error)) from error
+        except (OverflowError, ValueError) as error:
+            message = f"A value is none that Python can hold ({error}): cast it to VARCHAR."
+            raise QueryError(message) from error
         if not batch:
             return
         yield batch

@@ -124,7 +124,7 @@ def query(
     with open_snapshot(settings.snapshot) as opened:
         try:
             with _gone_at_once():
-                _WRITERS[Format.JSON if as_json else style](opened.stream(question))
+                _WRITERS[Format.JSON if as_json else style](opened.question(question))
         except QueryError as error:
             err.print(f"{FAIL} {clean(error, newlines=True)}")
             raise typer.Exit(ExitCode.WRONG_USAGE) from None
