@@ -5,7 +5,7 @@ from typing import TypeVar
 
 from connectors.source.errors import hint_for
 from flows.foreign import code
-from flows.headline import LOST, moment, numbers, verdict
+from flows.headline import LOST, media, moment, numbers, run_title, verdict
 from flows.summary import Drift, Example, Field, Freshness, RunFacts, Some, Summary, Token, Trouble
 from flows.words import count, span
 from models.ledger import OutcomeKind
@@ -110,9 +110,12 @@ def _waiting(summary: Summary) -> Iterator[str]:
 
 def _run(summary: Summary) -> Iterator[str]:
     run = summary.run
-    if summary.carried_on:
-        runs = count(len(summary.carried_on), "run")
-        yield f"It carried on {runs} cut short: what had landed was not asked for again."
+    if summary.resumed:
+        yield "Counted for the earlier runs that landed them, and not for this one:\n\n" + "\n".join(
+            f"- {run_title(each)} UTC ({each.state.value}): {count(each.pages, 'page')}, {count(each.items, 'record')};"
+            f" media: {media(each)}"
+            for each in summary.resumed
+        )
     if run.kind != "sync" and run.selection:
         yield f"Walked: {code(run.selection, _DETAIL)}" + (
             f", because {code(run.reason, _DETAIL)}" if run.reason else ""

@@ -7,7 +7,7 @@ from typing import Any
 from flows.artifact import mend
 from flows.foreign import plain
 from flows.headline import LOST, headline, overdue, run_title
-from flows.summary import Some, Summary, Token
+from flows.summary import COUNTS, Some, Summary, Token
 from flows.words import count, span
 
 TOKENS = "gramhouse.tokens"
@@ -137,14 +137,10 @@ def _run(summary: Summary) -> Event:
             "run_id": run.run_id,
             "seconds": run.seconds,
             "accounts": run.accounts,
-            "pages": run.pages,
-            "items": run.items,
-            "added": run.added,
-            "changed": run.changed,
-            "removed": run.removed,
-            "expired": run.expired,
-            "returned": run.returned,
-            "quarantined": run.quarantined,
+            **{name: getattr(run, name) for name in COUNTS},
+            "resumed": [
+                {"run_id": each.run_id, **{name: getattr(each, name) for name in COUNTS}} for each in summary.resumed
+            ],
             "troubles": matters,
             "warnings": warnings,
         },

@@ -47,11 +47,9 @@ def verdict(summary: Summary) -> str:
     return f"{summary.run.state.value.capitalize()}: {', '.join(_needs(summary)) or 'nothing needs a person'}"
 
 
-def numbers(summary: Summary) -> str:
-    """Say what a run did, in a sentence."""
-    run = summary.run
-    took = f" took {span(run.seconds)} and" if run.seconds is not None else ""
-    media = ", ".join(
+def media(run: RunFacts) -> str:
+    """Say what a run did to the media."""
+    told = ", ".join(
         f"{number:,} {word}"
         for number, word in (
             (run.added, "new"),
@@ -62,8 +60,15 @@ def numbers(summary: Summary) -> str:
         )
         if number
     )
+    return told or "nothing changed"
+
+
+def numbers(summary: Summary) -> str:
+    """Say what a run did, in a sentence."""
+    run = summary.run
+    took = f" took {span(run.seconds)} and" if run.seconds is not None else ""
     walked = f"{count(run.accounts, 'account')}, landed {count(run.pages, 'page')}"
-    return f"The {run_title(run)} UTC{took} saw {walked}; media: {media or 'nothing changed'}."
+    return f"The {run_title(run)} UTC{took} saw {walked}; media: {media(run)}."
 
 
 def headline(summary: Summary) -> str:

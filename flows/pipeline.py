@@ -4,7 +4,7 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -14,9 +14,9 @@ from uuid import uuid4
 from connectors.source.errors import ApiError
 from connectors.warehouse import ledger, progress
 from connectors.warehouse.errors import WarehouseUnusable
-from connectors.warehouse.fold import FoldCounts
 from connectors.warehouse.rebuild import is_read_by
 from connectors.warehouse.report import Concern, concerns, expired_accounts
+from connectors.warehouse.run_counts import FoldCounts, RunCounts, of_runs
 from connectors.warehouse.selection import chosen
 from flows.batches import Gathering, ListedAccount
 from flows.keeping import Keeping, tidy
@@ -41,6 +41,7 @@ class _Ended(TypedDict):
     pages: int
     items: int
     media: FoldCounts
+    resumed: tuple[RunCounts, ...]
     concerns: tuple[Concern, ...]
     warnings: tuple[RunWarning, ...]
     stopped_by: ApiError | None
@@ -49,6 +50,9 @@ class _Ended(TypedDict):
 @dataclass(frozen=True, slots=True)
 class RunReport:
     """What a run did, once it has ended; `seconds` on the monotonic clock.
+
+    `pages`, `items` and `media` count what this run landed; `resumed` what the interrupted runs did that it resumed, or
+    whose pages it merged, oldest first.
 
     `mapping_pending` says that the media are read by another mapping than the settings'.
     """
@@ -64,6 +68,7 @@ class RunReport:
     pages: int
     items: int
     media: FoldCounts
+    resumed: tuple[RunCounts, ...]
     concerns: tuple[Concern, ...]
     warnings: tuple[RunWarning, ...]
     expired: int
@@ -131,7 +136,8 @@ async def run_once(
     began = clock.monotonic()
     is_current = await warehouse.transact(is_read_by, means.mapping)
     # What an earlier process landed and did not fold comes first: this run reads what it listed.
-    left_over = await warehouse.fold()
+    unmerged = await warehouse.transact(ledger.unmerged)
+    await warehouse.fold()
     accounts = None if order.selection is None else await _choose(order.selection, means)
     run = await _enter(order, means, counters or Counters())
     if run.carried_on:
@@ -141,7 +147,7 @@ async def run_once(
             gathering = await walk_everything(run, order.surfaces, run_step)
         else:
             gathering = await walk_chosen(run, accounts, run_step)
-        ended = await _settle(run, gathering, left_over, run_step, catalogue=accounts is None)
+        ended = await _settle(run, gathering, unmerged, run_step, catalogue=accounts is None)
     except asyncio.CancelledError:
         await _close(run, RunState.INTERRUPTED, detail="Stopped by a person or by the machine.")
         raise
@@ -200,12 +206,12 @@ async def _enter(order: RunOrder, means: Means, counters: Counters) -> RunContex
 
 
 async def _settle(
-    run: RunContext, gathering: Gathering, left_over: FoldCounts, run_step: RunStep, *, catalogue: bool
+    run: RunContext, gathering: Gathering, unmerged: Sequence[str], run_step: RunStep, *, catalogue: bool
 ) -> _Ended:
     """Fold what landed, hold the ledger to account, and close the run."""
     warehouse = run.means.warehouse
-    media = left_over + await run_step("fold", warehouse.fold, changes)
-    outcomes, pages, items = await warehouse.transact(ledger.tally, run.run_id)
+    await run_step("fold", warehouse.fold, changes)
+    outcomes = await warehouse.transact(ledger.tally, run.run_id)
     owed = catalogue + gathering.owed
     if outcomes.total != owed:
         message = f"the ledger holds {outcomes.total} outcomes where {owed} are owed"
@@ -220,20 +226,20 @@ async def _settle(
         state,
         accounts=gathering.listed,
         partitions=outcomes.total,
-        pages=pages,
-        items=items,
-        **asdict(media),
         error_code=error_code,
         detail=detail,
     )
+    did = await warehouse.transact(of_runs, [*run.carried_on, *unmerged, run.run_id])
+    (own,) = (each for each in did if each.run_id == run.run_id)
     return _Ended(
         state=state,
         started_at=run.started_at,
         accounts=gathering.listed,
         outcomes=outcomes,
-        pages=pages,
-        items=items,
-        media=media,
+        pages=own.pages,
+        items=own.items,
+        media=own.media,
+        resumed=tuple(each for each in did if each is not own),
         concerns=matters,
         warnings=warnings,
         stopped_by=stopped_by,

@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict
 
+from connectors.warehouse.run_counts import RunCounts
 from flows.exit_code import EXIT_OF
 from flows.foreign import plain
 from flows.pipeline import RunReport
@@ -31,12 +32,18 @@ _WARNING = 500
 _FOUND: Mapping[Lane, str] = {"sync": "listed", "backfill": "chosen"}
 
 
+def landed(run: RunCounts) -> str:
+    """Say what a run landed, and what merging that did."""
+    return f"{count(run.pages, 'page')}, {count(run.items, 'record')}; media: {changes(run.media)}"
+
+
 def sentence(report: RunReport) -> str:
-    """Say a run in one line."""
+    """Say a run in one line, and what belongs to the runs that it resumed."""
+    resumed = "".join(f" Run {run.run_id} before it landed {landed(run)}." for run in report.resumed)
     warnings = "".join(f" {plain(warning.detail, _WARNING)}" for warning in report.warnings)
     return (
         f"{count(report.accounts, 'account')} {_FOUND[report.kind]}, {count(report.pages, 'page')} landed;"
-        f" media: {changes(report.media)}; partitions: {outcomes(report)}.{warnings}"
+        f" media: {changes(report.media)}; partitions: {outcomes(report)}.{resumed}{warnings}"
     )
 
 
@@ -60,6 +67,7 @@ def to_json(report: RunReport) -> str:
             "pages": report.pages,
             "items": report.items,
             "media": asdict(report.media),
+            "resumed": [asdict(run) for run in report.resumed],
             "concerns": [asdict(concern) for concern in report.concerns],
             "warnings": [asdict(warning) for warning in report.warnings],
             "stopped_by": None

@@ -17,6 +17,9 @@ SHOWN = 50
 GROUPS = 20
 RUNS = 14
 
+# What a run landed and did, in the columns of `runs`.
+COUNTS = ("pages", "items", "added", "changed", "removed", "expired", "returned", "quarantined")
+
 
 @dataclass(frozen=True, slots=True)
 class Some(Generic[T]):
@@ -143,6 +146,7 @@ class Summary:
 
     run: RunFacts
     carried_on: tuple[str, ...]
+    resumed: tuple[RunFacts, ...]
     stale_after: timedelta
     outcomes: tuple[OutcomeCount, ...]
     tokens: Tokens
@@ -170,7 +174,6 @@ class RunUnknown(Exception):  # noqa: N818 - the caller's question is at fault
 
 def _facts(record: dict[str, Any]) -> RunFacts:
     ended = record["ended_at"]
-    counts = ("accounts", "pages", "items", "added", "changed", "removed", "expired", "returned", "quarantined")
     return RunFacts(
         run_id=record["run_id"],
         kind=record["kind"],
@@ -182,7 +185,7 @@ def _facts(record: dict[str, Any]) -> RunFacts:
         seconds=None if ended is None else (ended - record["started_at"]).total_seconds(),
         error_code=record["error_code"],
         detail=record["detail"],
-        **{name: record[name] or 0 for name in counts},
+        **{name: record[name] or 0 for name in ("accounts", *COUNTS)},
     )
 
 
@@ -195,7 +198,9 @@ def _trouble(examples: Sequence[dict[str, Any]], outcome: str, **record: Any) ->
     return Trouble(OutcomeKind(outcome), examples=tuple(Example(**each) for each in examples), **record)
 
 
-def _read(snapshot: Snapshot, run_id: str, carried_on: tuple[str, ...], now: datetime) -> dict[str, Any]:
+def _read(
+    snapshot: Snapshot, run_id: str, carried_on: tuple[str, ...], resumed: tuple[str, ...], now: datetime
+) -> dict[str, Any]:
     def ask(query: str, *parameters: object) -> list[dict[str, Any]]:
         return snapshot.ask(query, parameters).records()
 
@@ -208,6 +213,7 @@ def _read(snapshot: Snapshot, run_id: str, carried_on: tuple[str, ...], now: dat
     since = begun["since"]
     return {
         "run": _facts(run[0]),
+        "resumed": tuple(map(_facts, ask(queries.RESUMED, list(resumed)))),
         "outcomes": tuple(
             OutcomeCount(each["surface"], OutcomeKind(each["outcome"]), each["walks"])
             for each in ask(queries.OUTCOMES, run_id)
@@ -229,11 +235,13 @@ def _read(snapshot: Snapshot, run_id: str, carried_on: tuple[str, ...], now: dat
     }
 
 
-def summarize(snapshot: Path, run_id: str, *, carried_on: tuple[str, ...], now: datetime) -> Summary:
-    """Sum up a run that has ended and been published.
+def summarize(
+    snapshot: Path, run_id: str, *, carried_on: tuple[str, ...], now: datetime, resumed: tuple[str, ...] = ()
+) -> Summary:
+    """Sum up a run that has ended and been published; `resumed` are the runs whose counts are named beside its own.
 
     Raises SnapshotMissing, WarehouseUnusable, and RunUnknown when the snapshot is of before the run.
     """
     with open_snapshot(snapshot) as opened:
-        found = _read(opened, run_id, carried_on, now)
+        found = _read(opened, run_id, carried_on, resumed, now)
     return Summary(carried_on=carried_on, **found)

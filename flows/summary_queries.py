@@ -7,12 +7,15 @@ BEGUN = """
 SELECT min(started_at) AS since FROM runs
 WHERE list_contains($1, run_id) OR started_at > (
     SELECT coalesce(max(started_at), '-infinity'::TIMESTAMPTZ) FROM runs
-    WHERE state IN ('complete', 'partial', 'failed')
+    WHERE state IN ('complete', 'partial', 'failed') AND kind IN ('sync', 'backfill')
       AND started_at < (SELECT started_at FROM runs WHERE run_id = $1[1])
 )
 """
 
-LAST_RUNS = "SELECT * FROM runs ORDER BY started_at DESC, run_id LIMIT $1"
+LAST_RUNS = "SELECT * FROM runs WHERE kind <> 'totals' ORDER BY started_at DESC, run_id LIMIT $1"
+
+# What a run resumed, or merged pages of.
+RESUMED = "SELECT * FROM runs WHERE list_contains($1, run_id) ORDER BY started_at, run_id"
 
 OUTCOMES = """
 SELECT surface, outcome, count(*) AS walks FROM run_outcomes WHERE run_id = $1

@@ -62,6 +62,7 @@ async def tell(report: RunReport) -> None:
             report.snapshot,
             report.run_id,
             carried_on=report.carried_on,
+            resumed=tuple(each.run_id for each in report.resumed),
             now=SystemClock().now(),
         )
         # First the events, which are only queued: somebody may be waiting to be told.

@@ -3,9 +3,10 @@
 import logging
 import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
 
+from connectors.warehouse import ledger
 from connectors.warehouse.errors import WarehouseUnusable
 from connectors.warehouse.rebuild import Reread, rebuild_stored
 from connectors.warehouse.replay import Rebuilt, rebuild_from_archive
@@ -13,8 +14,10 @@ from connectors.warehouse.retry import Plan, Staying, plan_retry, retry, staying
 from connectors.warehouse.writer import Warehouse
 from flows.clock import SystemClock
 from flows.means import check_archive, check_snapshot, release, writing
+from flows.pipeline import new_id
 from flows.settings import Settings, SettingsError
 from flows.steps import Say
+from models.ledger import RunState
 
 _log = logging.getLogger(__name__)
 
@@ -29,6 +32,7 @@ async def _standing(settings: Settings, activity: str, say: Say = _log.info) -> 
     check_archive(settings.archive)
     async with writing(settings, activity, say=say) as warehouse:
         await warehouse.fold()
+        await warehouse.transact(ledger.mark_interrupted)
         yield warehouse
 
 
@@ -37,6 +41,25 @@ async def _publish(warehouse: Warehouse, settings: Settings) -> int:
     return await warehouse.publish(
         settings.snapshot, at=SystemClock().now(), version=release(), stale_after=stale_after
     )
+
+
+@asynccontextmanager
+async def _run(warehouse: Warehouse, kind: str) -> AsyncIterator[str]:
+    """Enter a run that asks the API for nothing, and close it: complete, or interrupted when the block fails."""
+    clock, run_id = SystemClock(), new_id()
+    await warehouse.transact(ledger.begin, run_id, kind, now=clock.now(), within=timedelta(0), version=release())
+
+    async def close(state: RunState) -> None:
+        await warehouse.transact(ledger.end, run_id, state, now=clock.now())
+
+    try:
+        yield run_id
+    except BaseException:
+        # A file that failed may refuse this, too: the next run then finds this one without an end.
+        with suppress(WarehouseUnusable):
+            await close(RunState.INTERRUPTED)
+        raise
+    await close(RunState.COMPLETE)
 
 
 async def publish_now(settings: Settings, *, say: Say = _log.info) -> int:
@@ -51,15 +74,16 @@ async def publish_now(settings: Settings, *, say: Say = _log.info) -> int:
 async def retry_now(settings: Settings) -> tuple[Plan, tuple[Staying, ...], int]:
     """Read the quarantined media items again, and publish.
 
-    Return what became rows, what stays in quarantine, and the snapshot's size in bytes. Should it be stopped, what it
-    had not come to is still in quarantine.
+    It is a run of its own in the ledger. Return what became rows, what stays in quarantine, and the snapshot's size in
+    bytes. Should it be stopped, what it had not come to is still in quarantine.
 
     Raises WarehouseBusy and WarehouseUnusable, the latter also when there is no warehouse yet.
     """
     async with _standing(settings, "gramhouse quarantine --retry") as warehouse:
-        plan = await warehouse.transact(plan_retry)
-        for batch in plan.batches:
-            await warehouse.transact(retry, batch, now=SystemClock().now())
+        async with _run(warehouse, "quarantine_retry") as run_id:
+            plan = await warehouse.transact(plan_retry)
+            for batch in plan.batches:
+                await warehouse.transact(retry, batch, run_id=run_id, now=SystemClock().now())
         stay = await warehouse.transact(staying)
         return plan, stay, await _publish(warehouse, settings)
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     # Its module brings SQLAlchemy, which a line of words does without.
-    from connectors.warehouse.fold import FoldCounts
+    from connectors.warehouse.run_counts import FoldCounts
 
 
 def count(number: int, noun: str, plural: str | None = None) -> str:

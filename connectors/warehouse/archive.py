@@ -20,6 +20,7 @@ from connectors.warehouse.quoting import literal
 from models.tables import (
     WAREHOUSE,
     core_outcomes,
+    core_run_counts,
     core_runs,
     core_warnings,
     ops_checkpoints,
@@ -136,7 +137,7 @@ def enroll(connection: Connection, *, new_id: Callable[[], str]) -> None:
     """
     if archived(connection) is not None:
         return
-    kept = {ops_staging.fullname, ops_checkpoints.fullname, *NOT_FOLDED}
+    kept = {ops_staging.fullname, ops_checkpoints.fullname, core_run_counts.fullname, *NOT_FOLDED}
     made = [table.fullname for table in WAREHOUSE.sorted_tables if table.fullname not in kept]
     anything = " OR ".join(f"EXISTS (FROM {name})" for name in made)
     folded = bool(connection.exec_driver_sql(f"SELECT ({anything}) OR ({_PAGES_GONE}) > 0").scalar())

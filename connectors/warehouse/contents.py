@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, Table
 
+from connectors.warehouse import run_counts
 from connectors.warehouse.field_registry import read_mapping, read_registry
 from connectors.warehouse.quoting import literal, quoted
 from connectors.warehouse.readings import field_at
@@ -25,7 +26,7 @@ FROM core.accounts
     "media_superseded": "FROM core.media_superseded",
     "media_metrics": "FROM core.media_metrics",
     "quarantine": "FROM core.quarantine",
-    "runs": "SELECT * EXCLUDE (published_at) FROM core.runs",
+    "runs": run_counts.LISTED,
     "run_outcomes": "FROM core.run_outcomes",
     "run_warnings": "FROM core.run_warnings",
     "walks": "SELECT resource, account_id, surface, complete_at FROM core.walks",

@@ -1,7 +1,5 @@
 """Folding: staged pages become rows, in one transaction, without a row passing through Python."""
 
-from dataclasses import dataclass, fields
-
 from duckdb import DuckDBPyConnection
 from sqlalchemy import Connection
 
@@ -9,27 +7,7 @@ from connectors.warehouse.connection import duck, value
 from connectors.warehouse.fold_accounts import fold_accounts
 from connectors.warehouse.fold_media import MediaFold
 from connectors.warehouse.removal import mark_gone
-
-
-@dataclass(frozen=True, slots=True)
-class FoldCounts:
-    """What a fold did to the media, in items, and how many records it set aside."""
-
-    added: int = 0
-    changed: int = 0
-    returned: int = 0
-    removed: int = 0
-    expired: int = 0
-    quarantined: int = 0
-
-    def __add__(self, other: "FoldCounts") -> "FoldCounts":
-        return FoldCounts(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
-
-    @property
-    def untouched(self) -> bool:
-        """Say whether the fold left every media item as it was."""
-        return not (self.added or self.changed or self.returned or self.removed or self.expired)
-
+from connectors.warehouse.run_counts import FoldCounts, count_slice
 
 # A walk that ended is settled before its partition is walked on, in whichever lane, or nobody could tell what it had
 # missed: what is staged after such an end waits for the next slice. An end lands with its last page, and is settled
@@ -69,7 +47,7 @@ QUALIFY row_number() OVER (PARTITION BY resource, account_id, surface, lane ORDE
 # pages are older than what that one knew, so it can neither miss anything nor vouch for what it did not see.
 _FINISHED = """
 CREATE OR REPLACE TEMP TABLE finished AS
-SELECT c.resource, c.account_id, c.surface, c.walk_id, c.started_at, c.updated_at AS complete_at
+SELECT c.resource, c.account_id, c.surface, c.walk_id, c.run_id, c.started_at, c.updated_at AS complete_at
 FROM last_checkpoints AS c
 SEMI JOIN ops.staging AS s USING (seq)
 LEFT JOIN core.walks AS w USING (resource, account_id, surface)
@@ -192,11 +170,11 @@ def _fold_slice(connection: Connection, media: MediaFold, begin: int, end: int) 
     for statement in (_FOLDING, _LAST_CHECKPOINTS, _FINISHED):
         db.execute(statement)
     fold_accounts(connection)
-    folded = media.fold_slice(is_first=begin == 0)
+    media.fold_slice(is_first=begin == 0)
     db.execute(_SET_ASIDE)
-    quarantined = int(value(db, "SELECT count(*) FROM set_aside"))
     db.execute(_UNKNOWN_FIELDS)
-    gone = mark_gone(connection)
+    mark_gone(connection)
+    counts = count_slice(connection)
     for statement in (*_REMEMBER, *_CLOSE):
         db.execute(statement)
-    return FoldCounts(**folded, **gone, quarantined=quarantined)
+    return counts

@@ -90,18 +90,19 @@ SELECT * FROM media_records WHERE seq > getvariable('slice_begin') AND seq <= ge
 """
 
 # Rows that are written: from the last sighting that said something else, or the old one where an item only came back.
-# The first sighting of an item that is not stored says something else than nothing.
+# The first sighting of an item that is not stored says something else than nothing. `first_place`: of the sighting that
+# adds or returns it.
 _TOUCHED = """
 CREATE OR REPLACE TEMP TABLE media_touched AS
 WITH news AS (
     SELECT
         account_id, surface, media_id, count(*) AS news, arg_min(_received_at, _place) AS first_received_at,
-        arg_max(_received_at, _place) AS changed_at, max(_place) AS place
+        min(_place) AS first_place, arg_max(_received_at, _place) AS changed_at, max(_place) AS place
     FROM media_read WHERE _seq > getvariable('slice_begin') AND _seq <= getvariable('slice_end')
     GROUP BY account_id, surface, media_id
 ),
 back AS (
-    SELECT s.stored, arg_min(r.received_at, r.place) AS returned_at
+    SELECT s.stored, arg_min(r.received_at, r.place) AS returned_at, min(r.place) AS first_place
     FROM media_sightings AS r
     JOIN (FROM media_stored WHERE removed_at IS NOT NULL) AS s USING (account_id, surface, media_id)
     GROUP BY s.stored
@@ -109,12 +110,15 @@ back AS (
 SELECT
     n.account_id, n.surface, n.media_id, s.stored, s.stored IS NULL AS is_new, s.removed_at IS NOT NULL AS was_removed,
     coalesce(s.first_seen_at, n.first_received_at) AS first_seen_at, NULL::TIMESTAMPTZ AS returned_at,
-    s.content_changed_at, s.content_digest, n.news, n.changed_at, n.place
-FROM news AS n LEFT JOIN media_stored AS s USING (account_id, surface, media_id)
+    s.content_changed_at, s.content_digest, n.news, n.changed_at, n.place,
+    if(s.stored IS NULL, n.first_place, b.first_place) AS first_place
+FROM news AS n
+LEFT JOIN media_stored AS s USING (account_id, surface, media_id)
+LEFT JOIN back AS b ON b.stored = s.stored
 UNION ALL
 SELECT
     s.account_id, s.surface, s.media_id, s.stored, false, true, s.first_seen_at, b.returned_at, s.content_changed_at,
-    s.content_digest, 0, NULL, NULL
+    s.content_digest, 0, NULL, NULL, b.first_place
 FROM back AS b JOIN media_stored AS s USING (stored) ANTI JOIN news USING (account_id, surface, media_id)
 """
 
@@ -146,14 +150,6 @@ LEFT JOIN (
     GROUP BY account_id, surface, media_id
 ) AS l ON l.account_id = t.account_id AND l.surface = t.surface AND l.media_id = t.media_id
 ORDER BY t.account_id, t.surface, r.published_at
-"""
-
-_COUNT = """
-SELECT
-    count(*) FILTER (is_new) AS added,
-    count(*) FILTER (was_removed) AS returned,
-    count(*) FILTER (NOT is_new AND NOT was_removed) AS changed
-FROM media_touched
 """
 
 
@@ -198,17 +194,15 @@ class MediaFold:
         counts = counts_read(media.metrics, found)
         run(_READ.format(counts=counts, columns=columns, lookup=found.lookup()))
 
-    def fold_slice(self, *, is_first: bool) -> dict[str, int]:
-        """Fold the pages of the slice; return how many items were added, changed and returned."""
+    def fold_slice(self, *, is_first: bool) -> None:
+        """Fold the pages of the slice."""
         media, *children = self._sheets
         run = duck(self._connection).execute
         if not is_first:
             run(_STORED)
         run(_TOUCHED)
-        added, returned, changed = run(_COUNT).fetchall()[0]
-        counts = {"added": added, "returned": returned, "changed": changed}
-        if not any(counts.values()):
-            return counts
+        if not run("SELECT EXISTS (FROM media_touched)").fetchall()[0][0]:
+            return
         fold_history(self._connection, self._mapping, media.metrics)
         fold_children(self._connection, children)
         names = "".join(f", r.{quoted(column.name)}" for column in media.columns)
@@ -219,4 +213,3 @@ class MediaFold:
             "INSERT INTO core.media BY NAME SELECT * FROM media_returned",
         ):
             run(statement)
-        return counts

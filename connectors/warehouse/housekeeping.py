@@ -8,6 +8,7 @@ from pathlib import Path
 
 from sqlalchemy import Connection
 
+from connectors.warehouse import run_counts
 from connectors.warehouse.archive import archived, home_of, note
 from connectors.warehouse.durable import sync
 from connectors.warehouse.errors import WarehouseUnusable
@@ -59,7 +60,8 @@ def forget_runs(connection: Connection, *, before: datetime) -> int:
     Returns how many runs are gone.
 
     None that still matters goes: a run under way, the last that ended of each kind and selection, those that may yet
-    be carried on. A partition's last outcome stays, and the run in which it was met.
+    be carried on. A partition's last outcome stays, and the run in which it was met. What the deleted runs did stays
+    counted, in one row for all of them.
     """
     old = connection.exec_driver_sql(_OLD, (before,)).scalars().all()
     if not old:
@@ -68,6 +70,7 @@ def forget_runs(connection: Connection, *, before: datetime) -> int:
     connection.exec_driver_sql(_FORGET_OUTCOMES, (ids,))
     gone = len(connection.exec_driver_sql(_FORGET_RUNS, (ids,)).all())
     connection.exec_driver_sql(_FORGET_WARNINGS)
+    run_counts.forget(connection)
     return gone
 
 

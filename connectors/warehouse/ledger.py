@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from sqlalchemy import Connection, delete, func, insert, select, update
 
 from models.ledger import OutcomeKind, Run, RunState, RunWarning, Tally, carried_on
-from models.tables import core_outcomes, core_runs, core_warnings
+from models.tables import core_outcomes, core_runs, core_warnings, ops_staging
 
 # A chain of interrupted runs longer than this is a machine that cannot run anything.
 _RECENT = 1000
@@ -29,11 +29,7 @@ def begin(
 
     Whoever holds the warehouse is alone, so a run still said to be running died: it is marked interrupted.
     """
-    connection.execute(
-        update(core_runs)
-        .where(core_runs.c.state == RunState.RUNNING.value)
-        .values(state=RunState.INTERRUPTED.value, detail="The process ended without a word.")
-    )
+    mark_interrupted(connection)
     rows = connection.execute(
         select(core_runs)
         .where(core_runs.c.kind == kind, core_runs.c.selection.is_not_distinct_from(selection))
@@ -67,6 +63,15 @@ def begin(
     return chain
 
 
+def mark_interrupted(connection: Connection) -> None:
+    """Mark the runs whose process died: whoever holds the warehouse is alone, so a running one is none."""
+    connection.execute(
+        update(core_runs)
+        .where(core_runs.c.state == RunState.RUNNING.value)
+        .values(state=RunState.INTERRUPTED.value, detail="The process ended without a word.")
+    )
+
+
 def end(connection: Connection, run_id: str, state: RunState, /, *, now: datetime, **columns: object) -> None:
     """Close a run with its state and what it did; `columns` are columns of `runs`."""
     connection.execute(
@@ -96,21 +101,14 @@ def mark_published(connection: Connection, *, now: datetime) -> None:
     connection.execute(update(core_runs).where(core_runs.c.published_at.is_(None)).values(published_at=now))
 
 
-def tally(connection: Connection, run_id: str) -> tuple[Tally, int, int]:
-    """Return a run's outcomes by kind, with the pages and records it landed.
+def tally(connection: Connection, run_id: str) -> Tally:
+    """Return a run's outcomes by kind.
 
     Raises ValueError when a partition has more than one outcome: the ledger would be lying.
     """
     table = core_outcomes.c
     rows = connection.execute(
-        select(
-            table.outcome,
-            func.count().label("outcomes"),
-            func.sum(table.pages).label("pages"),
-            func.sum(table["items"]).label("records"),
-        )
-        .where(table.run_id == run_id)
-        .group_by(table.outcome)
+        select(table.outcome, func.count().label("outcomes")).where(table.run_id == run_id).group_by(table.outcome)
     ).all()
     doubles = connection.execute(
         select(table.resource, table.account_id, table.surface)
@@ -122,5 +120,9 @@ def tally(connection: Connection, run_id: str) -> tuple[Tally, int, int]:
     if doubles is not None:
         message = f"the ledger holds two outcomes of {tuple(doubles)} in run {run_id}"
         raise ValueError(message)
-    kinds = {OutcomeKind(row.outcome): int(row.outcomes) for row in rows}
-    return Tally(kinds), sum(int(row.pages) for row in rows), sum(int(row.records) for row in rows)
+    return Tally({OutcomeKind(row.outcome): int(row.outcomes) for row in rows})
+
+
+def unmerged(connection: Connection) -> tuple[str, ...]:
+    """Return the runs that landed pages which are not merged yet."""
+    return tuple(connection.execute(select(ops_staging.c.run_id).distinct()).scalars())

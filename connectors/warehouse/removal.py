@@ -24,7 +24,7 @@ WITH seen AS (
     FROM ops.seen AS s JOIN finished AS w USING (walk_id)
 ),
 known AS (
-    SELECT w.walk_id, w.complete_at, m.account_id, m.surface, m.media_id, m.published_at, m.first_seen_at
+    SELECT w.walk_id, w.run_id, w.complete_at, m.account_id, m.surface, m.media_id, m.published_at, m.first_seen_at
     FROM core.media AS m
     JOIN finished AS w ON w.resource = 'media' AND w.account_id = m.account_id AND w.surface = m.surface
     WHERE m.removed_at IS NULL AND m.written_at < w.started_at
@@ -58,7 +58,7 @@ HAVING count(*) FILTER (x.since IS NULL) > {POSTS_BRAKE} * k.items
 _GONE = f"""
 CREATE OR REPLACE TEMP TABLE gone AS
 SELECT
-    x.account_id, x.surface, x.media_id, coalesce(x.since, x.complete_at) AS removed_at,
+    x.account_id, x.surface, x.media_id, x.run_id, coalesce(x.since, x.complete_at) AS removed_at,
     CASE
         WHEN x.surface = 'stories'
          AND x.complete_at - coalesce(x.published_at, x.first_seen_at) >= INTERVAL {STORY_LIFE_HOURS} HOUR
@@ -111,16 +111,11 @@ WHERE x.since IS NULL
     "INSERT INTO ops.missing BY NAME SELECT * FROM doubted",
 )
 
-_COUNT = """
-SELECT
-    count(*) FILTER (removal = 'removed') AS removed,
-    count(*) FILTER (removal = 'expired') AS expired
-FROM gone
-"""
+_NOTHING_GONE = "CREATE OR REPLACE TEMP TABLE gone (run_id VARCHAR, removal VARCHAR)"
 
 
-def mark_gone(connection: Connection) -> dict[str, int]:
-    """Mark what the walks in `finished` did not see; return how many items were removed and expired.
+def mark_gone(connection: Connection) -> None:
+    """Mark what the walks in `finished` did not see; `gone` then holds it, with the run that completed the walk.
 
     Needs the temporary tables of `fold_media`, and runs after it, in the same transaction.
     """
@@ -128,9 +123,8 @@ def mark_gone(connection: Connection) -> dict[str, int]:
     for statement in (_SEEN_AGAIN, _MISSED):
         db.execute(statement)
     if not value(db, "SELECT EXISTS (FROM missed)"):
+        db.execute(_NOTHING_GONE)
         db.execute(_SETTLE)
-        return {"removed": 0, "expired": 0}
+        return
     for statement in (_KNOWN_BEFORE, _BRAKED, _GONE, *_REWRITE, *_DOUBT):
         db.execute(statement)
-    removed, expired = db.execute(_COUNT).fetchall()[0]
-    return {"removed": removed, "expired": expired}

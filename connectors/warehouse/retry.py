@@ -121,11 +121,14 @@ _STAGE = f"""
 INSERT INTO ops.staging BY NAME
 SELECT
     ? + row_number() OVER (ORDER BY r.seen_at, r.page, r.position, r.record, o.walk_id) AS seq,
-    r.resource, r.account_id, r.surface, r.run_id, coalesce(o.walk_id, '') AS walk_id, r.page,
+    r.resource, r.account_id, r.surface, ? AS run_id, coalesce(o.walk_id, '') AS walk_id, r.page,
     r.seen_at AS received_at, r.correlation_id, '{{"items":[' || r.payload || ']}}' AS body
 FROM ops.retried AS r
 LEFT JOIN ({_OPEN_WALKS}) AS o USING (account_id, surface)
 """  # noqa: S608
+
+# Their pages are counted for the runs that landed them.
+_NO_PAGES = "UPDATE core.run_counts SET pages = 0, items = 0 WHERE run_id = ?"
 
 _LEAVE = "DELETE FROM core.quarantine WHERE rowid IN (SELECT record FROM ops.retried)"
 
@@ -176,8 +179,10 @@ def plan_retry(connection: Connection, *, batch_bytes: int = _BATCH_BYTES) -> Pl
     return Plan(records, items, outdated, batches)
 
 
-def retry(connection: Connection, batch: Batch, *, now: datetime) -> None:
+def retry(connection: Connection, batch: Batch, *, run_id: str, now: datetime) -> None:
     """Make rows of a planned batch, in the open transaction: its records leave the quarantine, or nothing happens.
+
+    What that adds and changes is counted for the run `run_id`.
 
     The batches of a plan must come in their order, and nothing may be folded in between.
 
@@ -192,9 +197,10 @@ def retry(connection: Connection, batch: Batch, *, now: datetime) -> None:
     met = f"seen_at BETWEEN make_timestamptz({batch.first}) AND make_timestamptz({batch.last})"
     for statement in _identify("TABLE", "ops.retried", read_mapping(connection), "* EXCLUDE (ids)", met):
         run(statement)
-    run(_STAGE, (last_seq(connection),))
+    run(_STAGE, (last_seq(connection), run_id))
     run(_LEAVE)
     fold(connection)
+    run(_NO_PAGES, (run_id,))
     run(_DOUBT, (now,))
     run("DROP TABLE ops.retried")
 

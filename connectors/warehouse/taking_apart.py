@@ -4,7 +4,7 @@ from connectors.warehouse.readings import path_list, payload_hash
 from models.mapping import Mapping
 
 # A body is bounded, and an item has two bytes or more: 64 MB hold less than 2^26 of them.
-_POSITION_BITS = 26
+POSITION_BITS = 26
 
 
 def _id(place: int) -> str:
@@ -39,6 +39,6 @@ found AS (
 )
 SELECT
     * EXCLUDE (ids), {media_id_of(mapping)} AS media_id, {payload_hash("payload")} AS payload_hash,
-    (seq << {_POSITION_BITS}) + position AS place
+    (seq << {POSITION_BITS}) + position AS place
 FROM found
 """  # noqa: S608 - made of the mapping's paths, quoted

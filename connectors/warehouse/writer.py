@@ -17,7 +17,7 @@ from connectors.warehouse.archive import enroll, keep
 from connectors.warehouse.connection import beside, duck, writer
 from connectors.warehouse.desk import Desk, Desks
 from connectors.warehouse.errors import WarehouseUnusable
-from connectors.warehouse.fold import FoldCounts, fold
+from connectors.warehouse.fold import fold
 from connectors.warehouse.landed import Cut, Landed
 from connectors.warehouse.landing import last_seq
 from connectors.warehouse.ledger import mark_published
@@ -26,6 +26,7 @@ from connectors.warehouse.preparing import Preparing
 from connectors.warehouse.progress import checkpoints
 from connectors.warehouse.publish import publish
 from connectors.warehouse.reached import Reached
+from connectors.warehouse.run_counts import FoldCounts
 from connectors.warehouse.segments import Segments, recover
 from connectors.warehouse.staged import Staged
 from models.freshness import STALE_AFTER

@@ -14,7 +14,7 @@ from flows.words import count
 
 _MARKS = {"complete": DONE, "failed": FAIL}
 
-_LAST_RUN = "SELECT * FROM runs ORDER BY started_at DESC LIMIT 1"
+_LAST_RUN = "SELECT * FROM runs WHERE kind IN ('sync', 'backfill') ORDER BY started_at DESC LIMIT 1"
 
 # A surface is behind where its last complete walk is older than the last sync that was to walk it, or than the first
 # of those it carries on: what they completed is its own work.

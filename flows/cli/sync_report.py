@@ -8,7 +8,7 @@ from connectors.source.errors import ApiError, hint_for
 from connectors.warehouse.report import Concern
 from flows.cli.terminal import DONE, FAIL, WARN, clean, moment, out
 from flows.pipeline import RunReport
-from flows.report import outcomes
+from flows.report import landed, outcomes
 from flows.words import changes, count, megabytes, span
 from models.ledger import OutcomeKind, RunState
 
@@ -43,8 +43,9 @@ def _stopped(stop: ApiError) -> str:
 def _rows(report: RunReport) -> Iterator[tuple[str, str]]:
     if report.stopped_by:
         yield "stopped", _stopped(report.stopped_by)
-    if report.carried_on:
-        yield "carried on", "a run that was cut short: what it had landed was not asked for again"
+    for run in report.resumed:
+        name = "resumed" if run.run_id in report.carried_on else "merged"
+        yield name, f"{run.kind} of {moment(run.started_at)} UTC ({run.state.value}), which landed {landed(run)}"
     if report.restarted:
         yield "restarted", f"{count(report.restarted, 'walk')} whose cursor was refused, from the first page"
     yield "listed" if report.kind == "sync" else "chosen", _listed(report)

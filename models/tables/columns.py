@@ -160,26 +160,40 @@ def field() -> tuple[Column[object] | Column[str] | Column[int], ...]:
     )
 
 
-def run() -> tuple[Column[object] | Column[str] | Column[int], ...]:
+def run_counts() -> tuple[Column[int], ...]:
+    return (
+        whole("pages", "Pages it landed, as far as they are merged; NULL where an older gramhouse did not record it."),
+        whole("items", "Records on those pages, accounts and media."),
+        whole("added", "Media items never seen before."),
+        whole("changed", "Changes of media items, in content or counts: one for each."),
+        whole("removed", "Media items marked removed because its scan was complete without them."),
+        whole("expired", "Stories marked expired because its scan was complete without them."),
+        whole("returned", "Media items marked removed or expired that were seen again."),
+        whole("quarantined", "Records that went to quarantine."),
+    )
+
+
+def run(*counts: Column[int]) -> tuple[Column[object] | Column[str] | Column[int], ...]:
     return (
         text("run_id", "The run's id.", nullable=False),
-        text("kind", "sync or backfill.", nullable=False),
+        text(
+            "kind",
+            "sync, backfill or quarantine_retry; totals: not a run, but the counts of all runs no longer listed.",
+            nullable=False,
+        ),
         text("selection", "What it was asked to walk; NULL: everything."),
         text("reason", "Why, as the person who asked for it said."),
-        text("state", "running, complete, partial, failed or interrupted.", nullable=False),
+        text(
+            "state",
+            "running, complete, partial, failed or interrupted; totals in that kind's row.",
+            nullable=False,
+        ),
         instant("started_at", "When it began.", nullable=False),
         instant("ended_at", "When it ended."),
         text("carries_on", "The run, cut short, that it took over."),
         whole("accounts", "Accounts listed."),
         whole("partitions", "Partitions it owed an outcome: the catalogue, and each account x surface."),
-        whole("pages", "Pages landed."),
-        whole("items", "Records landed, accounts and media."),
-        whole("added", "Media items never seen before."),
-        whole("changed", "Media items whose content or counts changed."),
-        whole("removed", "Media items marked removed."),
-        whole("expired", "Stories marked expired."),
-        whole("returned", "Media items that came back."),
-        whole("quarantined", "Records set aside."),
+        *counts,
         text("error_code", "The error that stopped it, or else the one that most of its partitions met."),
         text("detail", "What a person should know of it, one line."),
         text("version", "The gramhouse that ran it.", nullable=False),

@@ -18,6 +18,7 @@ from models.tables.columns import (
     quarantined,
     removal,
     run,
+    run_counts,
     run_warning,
     seconds,
     status_period,
@@ -101,7 +102,12 @@ fields = Table(
 
 quarantine = Table("quarantine", SNAPSHOT, *quarantined(), comment="Records set aside, with their request.")
 
-runs = Table("runs", SNAPSHOT, *run(), comment="Runs, one row each.")
+runs = Table(
+    "runs",
+    SNAPSHOT,
+    *run(*run_counts()),
+    comment="Runs, one row each; and one of kind totals for those no longer listed, so that sums are of all runs.",
+)
 
 run_outcomes = Table(
     "run_outcomes",

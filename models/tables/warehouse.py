@@ -19,6 +19,7 @@ from models.tables.columns import (
     quarantined,
     removal,
     run,
+    run_counts,
     run_warning,
     status_period,
     surface,
@@ -133,6 +134,15 @@ core_runs = Table(
     instant("published_at", "When analysts were given what it left; NULL while they were not."),
     schema="core",
     comment="Runs, one row each.",
+)
+
+core_run_counts = Table(
+    "run_counts",
+    WAREHOUSE,
+    text("run_id", "The run that landed the pages; empty for runs no longer listed.", nullable=False),
+    *run_counts(),
+    schema="core",
+    comment="What each run did to the warehouse: added to by every merge, in its transaction.",
 )
 
 core_outcomes = Table(

@@ -53,6 +53,53 @@ def test_a_killed_run_is_carried_on_and_asks_for_no_landed_page(
     assert len(report["carried_on"]) == 1
 
 
+COUNTS = ("added", "changed", "removed", "expired", "returned")
+
+
+def _sums(operator: Operator) -> tuple[Any, ...]:
+    """What all runs did together, and what the tables show of it: media ever gained, and gone by now."""
+    sums = ", ".join(f"sum({name})::BIGINT" for name in COUNTS)
+    (found,) = operator.ask(f"SELECT {sums} FROM runs")
+    assert found == operator.inside(f"SELECT {sums} FROM core.run_counts")[0]
+    added, _, removed, expired, returned = found
+    shown = "SELECT count(*), count(*) FILTER (removed_at IS NOT NULL) FROM media"
+    assert operator.ask(shown) == [(added, removed + expired - returned)]
+    return found
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_each_run_counts_what_it_landed(operator: Operator, service: Service, number: int) -> None:
+    _kill_after(operator, service, 30, number)
+    landed = operator.inside("SELECT sum(json_array_length(body, '$.items')), count(*) FROM ops.staging")
+    first, report = operator.run("sync"), None
+    assert "interrupted" in first.stdout
+    for night in (1, 2):
+        service.night(night)
+        _kill_after(operator, service, 20, number)
+        report = operator.sync()
+        _sums(operator)
+    assert report is not None
+    runs = operator.ask("SELECT run_id, state, pages, items, added FROM runs ORDER BY started_at")
+    assert [run[1] for run in runs] == ["interrupted", "complete"] * 3
+    assert all(pages and items for _, _, pages, items, _ in runs)
+    assert landed == [runs[0][3:1:-1]]
+    assert runs[0][4] > 0
+    ((resumed,), own) = (report["resumed"], report["media"])
+    told = {name: resumed["media"][name] + own[name] for name in COUNTS}
+    assert (resumed["run_id"], resumed["pages"], resumed["items"]) == (runs[4][0], *runs[4][2:4])
+    assert (report["pages"], report["items"]) == runs[5][2:4]
+    sums = ", ".join(f"sum({name})" for name in COUNTS)
+    ids = (resumed["run_id"], report["run_id"])
+    assert operator.ask(f"SELECT {sums} FROM runs WHERE run_id IN (?, ?)", ids) == [tuple(told.values())]
+
+
+def test_publish_counts_what_a_killed_run_landed_for_that_run(operator: Operator, service: Service) -> None:
+    _kill_after(operator, service, 30)
+    operator.run("publish")
+    ((state, pages, added),) = operator.ask("SELECT state, pages, added FROM runs")
+    assert (state, pages > 0, (added,)) == ("interrupted", True, operator.ask("SELECT count(*) FROM media")[0])
+
+
 def test_killed_again_and_again_it_gets_there(operator: Operator, service: Service) -> None:
     landed: set[tuple[Any, ...]] = set()
     for _ in range(4):

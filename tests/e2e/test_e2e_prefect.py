@@ -70,7 +70,7 @@ def test_a_signal_ends_a_tracked_run_politely(operator: Operator, service: Servi
     service.faults()
     said = operator.run("sync")
     assert "Carrying on run" in said.stderr
-    assert "carried on" in said.stdout
+    assert "resumed" in said.stdout
     assert_in_step(operator, service)
 
 

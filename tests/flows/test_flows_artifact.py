@@ -95,15 +95,17 @@ def test_a_long_list_is_cut_and_says_by_how_much() -> None:
     assert len(page) < 4_000
 
 
-def test_new_fields_and_a_carried_on_run_and_why_a_backfill_was_made() -> None:
+def test_new_fields_and_resumed_runs_and_why_a_backfill_was_made() -> None:
     new, retyped = Some(1, (Field("media", "/mood", "VARCHAR"),)), Some(1, (Field("media_children", "/w", ""),))
     chosen = run(kind="backfill", selection="anna: posts", reason="they asked")
-    page = markdown(summary(run=chosen, carried_on=("a", "b"), drift=Drift(new, retyped)))
+    resumed = run(state=RunState.INTERRUPTED, pages=30, items=1200, added=1000, changed=3)
+    page = markdown(summary(run=chosen, resumed=(resumed,), drift=Drift(new, retyped)))
     assert "**1 field new**" in page
     assert "| media | `/mood` | `VARCHAR` |" in page
     assert "**1 field of another type than before**" in page
     assert "| media children | `/w` | `?` |" in page
-    assert "It carried on 2 runs cut short" in page
+    counted = "- sync 2026-03-01 02:15 UTC (interrupted): 30 pages, 1,200 records; media: 1,000 new, 3 changed"
+    assert f"Counted for the earlier runs that landed them, and not for this one:\n\n{counted}" in page
     assert "Walked: `anna: posts`, because `they asked`" in page
 
 

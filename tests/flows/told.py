@@ -70,6 +70,7 @@ def summary(**changes: Any) -> Summary:  # noqa: ANN401 - fields of Summary
     quiet = Summary(
         run=RUN,
         carried_on=(),
+        resumed=(),
         stale_after=timedelta(hours=36),
         outcomes=(OutcomeCount("posts", OutcomeKind.COMPLETE, 100),),
         tokens=Tokens(),

@@ -22,6 +22,8 @@ _MEDIA = (
     " removal, " + ", ".join(column.column for column in _COLUMNS)
 )
 
+_COUNTS = ("pages", "items", "added", "changed", "removed", "expired", "returned")
+
 
 class Snapshot:
     """An open snapshot."""
@@ -83,6 +85,13 @@ def compare(model: Model, snapshot: Snapshot) -> None:
                 "SELECT account_id, surface, media_id, valid_from, valid_to, payload FROM media_superseded"
             )
         ],
+    )
+    # A process has one run at most, and the first part of a run's id is the number of its process.
+    found = snapshot.rows(f"SELECT split_part(run_id, '-', 1)::INTEGER, {', '.join(_COUNTS)} FROM runs")
+    _same(
+        "runs",
+        [(night, *(count[name] for name in _COUNTS)) for night, count in model.counts.items()],
+        [row for row in found if any(row[1:])],
     )
     found = snapshot.rows("SELECT account_id, surface, payload FROM quarantine")
     _same(

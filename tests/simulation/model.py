@@ -1,6 +1,7 @@
 """What a warehouse must hold, from what was served and had landed: told in plain Python, knowing none of our code."""
 
 import json
+from collections import Counter
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import lru_cache
@@ -69,10 +70,14 @@ class Model:
     missing: dict[Key, tuple[datetime, datetime]] = field(default_factory=dict)
     ended: dict[Partition, datetime] = field(default_factory=dict)
     quarantine: set[tuple[Partition, str]] = field(default_factory=set)
+    counts: dict[int, Counter[str]] = field(default_factory=dict)
+    count: Counter[str] = field(default_factory=Counter)
 
-    def land(self, walk: Walk, partition: Partition, body: bytes, at: datetime) -> None:
-        """A page has landed, which was received `at`."""
+    def land(self, night: int, walk: Walk, partition: Partition, body: bytes, at: datetime) -> None:
+        """A page has landed in a process, which was received `at`."""
         page = parsed(body)
+        self.count = self.counts.setdefault(night, Counter())
+        self.count.update(pages=1, items=len(page["items"]))
         for item in page["items"]:
             if partition == CATALOGUE:
                 self._account(walk, item, at)
@@ -115,6 +120,9 @@ class Model:
         walk.seen.add(key)
         self.missing.pop(key, None)
         known = self.media.get(key)
+        gone = known is not None and known["removed_at"] is not None
+        if known is None or gone or lasting(known["payload"]) != lasting(item):
+            self.count["added" if known is None else "returned" if gone else "changed"] += 1
         if known is None:
             row = {"first_seen_at": at, "content_changed_at": at}
         elif lasting(known["payload"]) == lasting(item):
@@ -161,6 +169,7 @@ class Model:
             age = at - (reading.canonical(row["payload"], _PUBLISHED) or row["first_seen_at"])
             gone = "expired" if partition[1] == "stories" and age >= timedelta(hours=24) else "removed"
             row.update(removed_at=since, written_at=last_seen, removal=gone)
+            self.count[gone] += 1
 
     def last_seen(self, key: Key) -> datetime:
         """When a walk last saw an item, as far as is known."""

@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import Connection
 
 from connectors.source import backoff
-from connectors.warehouse import fold, progress
+from connectors.warehouse import fold, progress, run_counts
 from connectors.warehouse.landing import Record
 from connectors.warehouse.landing import numbered as real_numbered
 from flows import rounds, walking
@@ -68,6 +68,14 @@ def _walks_expired(patch: pytest.MonkeyPatch) -> None:
 def _walks_again(patch: pytest.MonkeyPatch) -> None:
     """What the interrupted run had completed is not believed."""
     patch.setattr(walking, "plan_walk", lambda *where, **said: plan_walk(*where, **{**said, "carried_on": ()}))
+
+
+def _counts_for_the_run_that_merges(patch: pytest.MonkeyPatch) -> None:
+    """What an interrupted run landed is counted for the one that merges it."""
+    landed = "SELECT seq, run_id FROM ops.staging"
+    assert run_counts._COUNTED.count(landed) == 1  # noqa: SLF001
+    newest = "SELECT seq, (SELECT arg_max(run_id, started_at) FROM core.runs) AS run_id FROM ops.staging"
+    patch.setattr(run_counts, "_COUNTED", run_counts._COUNTED.replace(landed, newest))  # noqa: SLF001
 
 
 # Each with a seed that finds it, or did when this was written: the stories change when their telling does.

@@ -161,7 +161,7 @@ class Referee:
         walk.night = session.number
         walk.following = page["next_cursor"]
         walk.cursors.add(str(walk.following))
-        self.model.land(walk, got.partition, got.body, instant(got.at))
+        self.model.land(session.number, walk, got.partition, got.body, instant(got.at))
         if walk.following is None:
             walk.over, walk.ended_in = True, session.number
 

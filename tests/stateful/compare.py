@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from tests.e2e import reading
-from tests.stateful.model import Model, Row, Tables, text_of
+from tests.stateful.model import COUNTS, Model, Row, Tables, text_of
 
 Ask = Callable[[str], list[Row]]
 
@@ -24,6 +24,7 @@ _QUERIES = {
     "media_metrics": f"SELECT {_KEY}, metric, value, observed_at FROM {{core}}media_metrics",
     "walks": "SELECT resource, account_id, surface, complete_at FROM {core}walks",
     "missing": f"SELECT {_KEY}, since, last_seen_at FROM ops.missing",
+    "run_counts": f"SELECT run_id, {', '.join(COUNTS)} FROM {{runs}}",
     "quarantine": "SELECT DISTINCT resource, account_id, surface, payload::VARCHAR FROM {core}quarantine",
 }
 _HISTORY = """(
@@ -61,9 +62,9 @@ def _plain(row: Row) -> Row:
 
 def _found(ask: Ask, table: str, *, inside: bool) -> list[Row]:
     if inside:
-        said = {"core": "core.", "history": _HISTORY, "seen": "written_at"}
+        said = {"core": "core.", "history": _HISTORY, "seen": "written_at", "runs": "core.run_counts"}
     else:
-        said = {"core": "", "history": "media_history", "seen": "last_seen_at"}
+        said = {"core": "", "history": "media_history", "seen": "last_seen_at", "runs": "runs"}
     rows = ask(_QUERIES[table].format(**said))
     place = _PAYLOAD.get(table)
     if place is None:

@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections import Counter
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -13,6 +14,7 @@ Key = tuple[str, str, str]
 Row = tuple[Any, ...]
 Tables = dict[str, list[Row]]
 _DAY = timedelta(hours=24)
+COUNTS = ("pages", "items", "added", "changed", "removed", "expired", "returned", "quarantined")
 
 
 @dataclass(frozen=True)
@@ -68,13 +70,17 @@ class Model:
     seen: dict[str, set[Key]] = field(default_factory=dict)
     quarantine: set[Row] = field(default_factory=set)
     kinds: set[str] = field(default_factory=set)
+    counts: dict[str, Counter[str]] = field(default_factory=dict)
 
     def fold(self, page: Heard) -> None:
         """Take a page's items in, and what its end says."""
+        count = self.counts.setdefault(page.walk_id, Counter())
+        count.update(pages=1, items=len(page.items))
         for item in page.items:
             if page.where[0] == "accounts":
                 self._list(page, item)
             elif id_of(item) is None:
+                count["quarantined"] += (*page.where, text_of(item)) not in self.quarantine
                 self.quarantine.add((*page.where, text_of(item)))
             else:
                 self._see(page, item)
@@ -114,6 +120,9 @@ class Model:
         self.seen.setdefault(page.walk_id, set()).add(key)
         self.doubt.pop(key, None)
         row = self.media.get(key)
+        gone = row is not None and row["removed"] is not None
+        if row is None or gone or lasting(row["item"]) != lasting(item):
+            self.counts[page.walk_id]["added" if row is None else "returned" if gone else "changed"] += 1
         if row is None:
             row = self.media[key] = {"first": page.at, "item": None, "removed": None}
         elif lasting(row["item"]) == lasting(item):
@@ -146,6 +155,7 @@ class Model:
             born = datetime.fromisoformat(row["item"].get("timestamp", row["first"].isoformat()))
             old = page.where[2] == "stories" and page.at - born >= _DAY
             row.update(removed=since, removal="expired" if old else "removed", written=last)
+            self.counts[page.walk_id][row["removal"]] += 1
 
     def last_seen(self, key: Key) -> datetime:
         """When an item was there for the last time, as far as is known."""
@@ -157,6 +167,10 @@ class Model:
 
     def tables(self, *, inside: bool) -> Tables:
         """Every table, as a snapshot must show it; `inside` the warehouse an item has the time of its last writing."""
+        by_run = {f"run of {walk}": [count[name] for name in COUNTS] for walk, count in self.counts.items()}
+        if not inside and by_run:
+            # No run is in the ledger.
+            by_run = {"totals": [sum(numbers) for numbers in zip(*by_run.values(), strict=True)]}
         present = [(*key, row["content"], None, text_of(row["item"])) for key, row in self.media.items()]
         return {
             "accounts": [
@@ -179,5 +193,6 @@ class Model:
             "media_metrics": [*self.metrics],
             "walks": [(*where, walk[1]) for where, walk in self.walks.items()],
             "quarantine": [*self.quarantine],
+            "run_counts": [(run_id, *numbers) for run_id, numbers in by_run.items()],
             **({"missing": [(*key, *doubt) for key, doubt in self.doubt.items()]} if inside else {}),
         }

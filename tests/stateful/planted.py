@@ -13,6 +13,7 @@ from connectors.warehouse import writer as writing
 from connectors.warehouse.connection import duck
 from connectors.warehouse.landing import Record
 from connectors.warehouse.publish import publish
+from connectors.warehouse.run_counts import FoldCounts
 from connectors.warehouse.segments import Segments
 
 Plant = Callable[[pytest.MonkeyPatch], None]
@@ -40,7 +41,7 @@ def _commit(connection: Connection) -> None:
 def _doubles(patch: pytest.MonkeyPatch) -> None:
     """What was given twice is kept twice."""
 
-    def keep_both(connection: Connection, items: str | None) -> fold.FoldCounts:
+    def keep_both(connection: Connection, items: str | None) -> FoldCounts:
         twice = connection.exec_driver_sql(_TWICE.format(items or _STAGED)).all()
         counts = fold.fold(connection, items)
         for key in twice:
@@ -73,7 +74,7 @@ def _checkpoint_before_rows(patch: pytest.MonkeyPatch) -> None:
 def _cleared_before_it_is_folded(patch: pytest.MonkeyPatch) -> None:
     """Staged pages are taken, and folded in a transaction of its own."""
 
-    def fold_twice(connection: Connection, items: str | None) -> fold.FoldCounts:
+    def fold_twice(connection: Connection, items: str | None) -> FoldCounts:
         for table in ("staging", "checkpoints"):
             connection.exec_driver_sql(f"CREATE OR REPLACE TEMP TABLE taken_{table} AS FROM ops.{table}")
         connection.exec_driver_sql("DELETE FROM ops.staging")

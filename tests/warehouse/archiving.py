@@ -9,8 +9,9 @@ from sqlalchemy import Connection
 
 from connectors.warehouse.archive import Archived, archived, enroll, keep
 from connectors.warehouse.connection import connect
-from connectors.warehouse.fold import FoldCounts, fold
+from connectors.warehouse.fold import fold
 from connectors.warehouse.landing import last_seq
+from connectors.warehouse.run_counts import FoldCounts
 from models.landing import Landing
 from tests.warehouse.house import POSTS, House, Walk, at
 

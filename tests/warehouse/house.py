@@ -8,8 +8,9 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from connectors.warehouse.fold import FoldCounts, fold
+from connectors.warehouse.fold import fold
 from connectors.warehouse.landing import load, numbered
+from connectors.warehouse.run_counts import FoldCounts
 from models.landing import Landing, SetAside, StagedPage
 from models.partition import CATALOGUE, Partition, media
 from models.tables import WAREHOUSE, core_children, core_media

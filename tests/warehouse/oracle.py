@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections import Counter
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -21,6 +22,7 @@ class Event:
     page: int
     items: tuple[Any, ...] | None
     last: bool = False
+    run_id: str = ""
     aside: tuple[int, ...] = ()
 
 
@@ -37,10 +39,13 @@ class Oracle:
     metrics: list[tuple[Any, ...]] = field(default_factory=list)
     fields: dict[tuple[str, str], datetime] = field(default_factory=dict)
     extras: set[str] = field(default_factory=set)
+    counts: Counter[tuple[str, str]] = field(default_factory=Counter)
 
     def hear(self, event: Event) -> None:
         if event.items is None:
             return
+        self.counts[event.run_id, "pages"] += 1
+        self.counts[event.run_id, "items"] += len(event.items)
         for place, item in enumerate(event.items):
             if event.where[0] == "accounts":
                 self._account(event, place, item)
@@ -53,7 +58,9 @@ class Oracle:
 
     def _set_aside(self, reason: str, event: Event, place: int, item: object) -> None:
         text = json.dumps(item, separators=(",", ":"))
-        self.quarantine.setdefault((reason, event.where, text), (event.page, place, event.at))
+        if (reason, event.where, text) not in self.quarantine:
+            self.quarantine[reason, event.where, text] = (event.page, place, event.at)
+            self.counts[event.run_id, "quarantined"] += 1
 
     def _account(self, event: Event, place: int, item: dict[str, str]) -> None:
         if place in event.aside:
@@ -89,8 +96,11 @@ class Oracle:
         self.seen.setdefault(event.walk_id, set()).add(key)
         self.missing.pop(key, None)
         known = self.media.get(key)
+        gone = known is not None and known["removed_at"] is not None
+        if known is None or gone or not same(known["payload"], item):
+            self.counts[event.run_id, "added" if known is None else "returned" if gone else "changed"] += 1
         if known and same(known["payload"], item):
-            if known["removed_at"] is not None:
+            if gone:
                 known.update(removed_at=None, removal=None, written_at=event.at)
             return
         self._history(key, known, item, event.at)
@@ -140,6 +150,7 @@ class Oracle:
             age = event.at - datetime.fromisoformat(row["payload"].get("timestamp") or row["first_seen_at"].isoformat())
             expired = surface == "stories" and age >= timedelta(hours=24)
             row.update(removed_at=since, written_at=last_seen, removal="expired" if expired else "removed")
+            self.counts[event.run_id, row["removal"]] += 1
 
 
 def same(one: object, other: object) -> bool:

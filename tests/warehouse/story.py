@@ -12,7 +12,7 @@ from tests.warehouse.oracle import Event, Oracle, children, extra_type
 
 TABLES = (
     "core.accounts", "core.account_status_history", "core.media", "core.walks", "core.quarantine", "core.fields",
-    "core.media_superseded", "core.media_metrics", "core.media_children", "ops.missing", "ops.seen",
+    "core.media_superseded", "core.media_metrics", "core.media_children", "core.run_counts", "ops.missing", "ops.seen",
     "ops.checkpoints", "ops.staging",
 )  # fmt: skip
 IDS = ("a", "b", "c")
@@ -87,7 +87,7 @@ def tell(rounds: list[tuple[int, list[int]]]) -> Iterator[tuple[Landing, Event]]
             aside = tuple(SetAside(place, "broken", compact(items[place])) for place in broken)
             where = (partition.resource, partition.account_id, partition.surface)
             page = walk.checkpoint.pages + 1
-            event = Event(where, walk.walk_id, walk.started_at, now, page, tuple(items), last, broken)
+            event = Event(where, walk.walk_id, walk.started_at, now, page, tuple(items), last, walk.run_id, broken)
             unknown = ("total",) if bits(code, 16) else ()
             yield walk.page(items, now, last=last, set_aside=aside, unknown_fields=unknown), event
             if bits(code, 12, 2) == 3:
@@ -152,8 +152,21 @@ def check_against_the_oracle(house: House, oracle: Oracle) -> None:
     assert house.rows(f"SELECT {columns} FROM core.quarantine ORDER BY ALL") == sorted(
         (reason, *where, text, *first) for (reason, where, text), first in oracle.quarantine.items()
     )
+    check_counts(house, oracle)
     check_history(house, oracle)
     check_fields(house, oracle)
+
+
+def check_counts(house: House, oracle: Oracle) -> None:
+    """Each run's counts are what its pages did, and their sums are what the tables show."""
+    told = documents(house, "core.run_counts")
+    found = {(row["run_id"], name): number for row in told for name, number in row.items() if name != "run_id"}
+    assert {key: number for key, number in found.items() if number} == dict(oracle.counts)
+    shown = house.row(
+        "SELECT (SELECT count(*) FROM core.media), (SELECT count(*) FROM core.media WHERE removed_at IS NOT NULL)"
+    )
+    sums = "SELECT coalesce(sum(added), 0), coalesce(sum(removed) + sum(expired) - sum(returned), 0)"
+    assert house.row(f"{sums} FROM core.run_counts") == shown
 
 
 def check_history(house: House, oracle: Oracle) -> None:

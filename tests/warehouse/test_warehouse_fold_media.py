@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from connectors.warehouse.fold import FoldCounts
+from connectors.warehouse.run_counts import FoldCounts
 from models.landing import Landing
 from models.mapping_built_in import BUILT_IN
 from tests.warehouse.house import ANNA, POSTS, STORIES, T0, House, Item, Row, Walk, at

@@ -200,7 +200,7 @@ def test_what_is_read_again_from_quarantine_counts_as_seen_by_both_lanes(house: 
     with house.connection.begin():
         plan = retry.plan_retry(house.connection)
         for batch in plan.batches:
-            retry.retry(house.connection, batch, now=at(4))
+            retry.retry(house.connection, batch, run_id="a retry", now=at(4))
     assert (plan.records, plan.items) == (1, 1)
     assert house.rows("SELECT walk_id, media_id FROM ops.seen ORDER BY 1") == [("backfill", "odd"), ("sync", "odd")]
     house.land(backfill.page([], at(5), last=True))

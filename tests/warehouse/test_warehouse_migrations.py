@@ -18,6 +18,7 @@ from connectors.warehouse.errors import WarehouseUnusable
 from connectors.warehouse.landing import last_seq
 from connectors.warehouse.migrations import revisions, upgrade
 from connectors.warehouse.publish import publish
+from connectors.warehouse.run_counts import NAMES
 from models.tables import WAREHOUSE
 from tests.warehouse.house import ANNA, POSTS, T0, House, Row, at
 
@@ -176,6 +177,8 @@ def test_the_first_revision_is_what_the_first_release_wrote(bare: Connection, ol
 
 def test_a_released_warehouse_is_upgraded_and_keeps_every_row(released: Path) -> None:
     columns = shaped(ask(released, COLUMNS))
+    for name in NAMES:
+        columns["core.runs"].pop(name, None)
     before = contents(released, columns)
     assert len(before["core.media"]) > 10
     with connect(released) as connection:
@@ -183,6 +186,48 @@ def test_a_released_warehouse_is_upgraded_and_keeps_every_row(released: Path) ->
     assert upgraded == declared()
     assert contents(released, columns) == before
     assert ask(released, f"FROM {revisions.TABLE}") == [(revisions.HEAD,)]
+
+
+COUNTED = f"SELECT run_id, {', '.join(NAMES)} FROM core.run_counts ORDER BY ALL"
+
+
+def test_what_the_first_releases_runs_recorded_stays_theirs(oldest: Path) -> None:
+    before = ask(oldest, f"SELECT run_id, {', '.join(NAMES)} FROM core.runs ORDER BY ALL")
+    with connect(oldest):
+        pass
+    rest = [row for row in ask(oldest, COUNTED) if row[0] == ""]
+    assert before == [row for row in ask(oldest, COUNTED) if row[0] != ""]
+    assert len(rest) <= 1
+
+
+@pytest.mark.parametrize(
+    "done",
+    [
+        (),
+        ("UPDATE core.runs SET added = 1, changed = 0, removed = 0, expired = 0, returned = 0",),
+        ("UPDATE core.runs SET added = NULL, changed = NULL, removed = NULL, expired = NULL, returned = NULL",),
+        ("UPDATE core.runs SET added = 0, removed = 99", "UPDATE core.media SET removed_at = NULL, removal = NULL"),
+        (
+            "UPDATE core.runs SET removed = 1, expired = 0, returned = 0",
+            "UPDATE core.media SET removed_at = now(), removal = if(hash(media_id) % 3 = 0, 'expired', 'removed')",
+        ),
+    ],
+)
+def test_an_upgraded_warehouse_counts_what_its_runs_did_not_record(oldest: Path, done: tuple[str, ...]) -> None:
+    change(oldest, *done)
+    with connect(oldest):
+        pass
+    assert ask(oldest, "SELECT sum(added), sum(removed) + sum(expired) - sum(returned) FROM core.run_counts") == ask(
+        oldest, "SELECT count(*), count(*) FILTER (removed_at IS NOT NULL) FROM core.media"
+    )
+    gone = "count(*) FILTER (removal = '{0}')"
+    shown = ask(oldest, f"SELECT {gone.format('removed')}, {gone.format('expired')} FROM core.media")[0]
+    (counted,) = ask(oldest, "SELECT sum(removed), sum(expired) FROM core.run_counts")
+    assert all(number >= there for number, there in zip(counted, shown, strict=True))
+    changes = "SELECT count(*) FROM core.media WHERE changed_at > first_seen_at"
+    assert ask(oldest, "SELECT sum(changed) FROM core.run_counts")[0] >= ask(oldest, changes)[0]
+    rest = "SELECT min(least(added, changed, removed, expired, returned)) FROM core.run_counts WHERE run_id = ''"
+    assert ask(oldest, rest)[0][0] in (None, 0)
 
 
 def test_the_first_releases_items_have_changed_when_they_last_changed(oldest: Path) -> None:

@@ -10,9 +10,10 @@ import pytest
 from connectors.warehouse import preparing
 from connectors.warehouse.connection import beside, connect
 from connectors.warehouse.field_registry import write_mapping
-from connectors.warehouse.fold import FoldCounts, fold
+from connectors.warehouse.fold import fold
 from connectors.warehouse.landed import Cut, Landed
 from connectors.warehouse.preparing import Preparing
+from connectors.warehouse.run_counts import FoldCounts
 from connectors.warehouse.segments import Segments, recover
 from models.landing import Landing, ScopeHold, SetAside
 from models.mapping_built_in import BUILT_IN

@@ -15,11 +15,11 @@ from connectors.warehouse import ledger, replay
 from connectors.warehouse.archive import NOT_FOLDED
 from connectors.warehouse.connection import connect
 from connectors.warehouse.errors import WarehouseBusy, WarehouseUnusable
-from connectors.warehouse.fold import FoldCounts
 from connectors.warehouse.fold import fold as fold_for_real
 from connectors.warehouse.holder import hold
 from connectors.warehouse.publish import publish
 from connectors.warehouse.replay import Rebuilt, rebuild_from_archive
+from connectors.warehouse.run_counts import FoldCounts
 from models.landing import Landing, ScopeHold
 from models.ledger import Outcome, OutcomeKind, RunState
 from models.tables import WAREHOUSE

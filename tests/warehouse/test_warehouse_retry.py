@@ -44,7 +44,7 @@ def again(house: House, hour: float = 1000, batch_bytes: int = 2**24) -> Retried
         plan = plan_retry(house.connection, batch_bytes=batch_bytes)
     for batch in plan.batches:
         with house.connection.begin():
-            retry(house.connection, batch, now=at(hour))
+            retry(house.connection, batch, run_id="a retry", now=at(hour))
     with house.connection.begin():
         return plan.records, plan.items, plan.outdated, staying(house.connection)
 

@@ -15,10 +15,11 @@ from connectors.warehouse import preparing, segments
 from connectors.warehouse import writer as writing
 from connectors.warehouse.durable import write
 from connectors.warehouse.errors import WarehouseUnusable
-from connectors.warehouse.fold import FoldCounts, fold
+from connectors.warehouse.fold import fold
 from connectors.warehouse.holder import holder
 from connectors.warehouse.landed import Landed
 from connectors.warehouse.landing import Record
+from connectors.warehouse.run_counts import FoldCounts
 from connectors.warehouse.snapshot import open_snapshot
 from connectors.warehouse.writer import Warehouse, open_warehouse
 from models.landing import Landing
