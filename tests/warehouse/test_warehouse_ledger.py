@@ -37,8 +37,8 @@ def test_a_run_is_entered_and_closed_with_what_it_did(house: House) -> None:
     assert house.row("SELECT state, started_at, ended_at, carries_on, version FROM core.runs") == (
         "running", T0, None, None, "1.2",
     )  # fmt: skip
-    finish(house, "r", 2, RunState.PARTIAL, accounts=3, items=5, error_code="e", detail="It's so.")
-    assert house.row("SELECT state, ended_at, accounts, items, error_code, detail FROM core.runs") == (
+    finish(house, "r", 2, RunState.PARTIAL, accounts=3, partitions=5, error_code="e", detail="It's so.")
+    assert house.row("SELECT state, ended_at, accounts, partitions, error_code, detail FROM core.runs") == (
         "partial", at(2), 3, 5, "e", "It's so.",
     )  # fmt: skip
 

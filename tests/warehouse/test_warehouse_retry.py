@@ -351,7 +351,7 @@ with connect(Path(sys.argv[1])) as connection:
     with connection.begin():
         plan = retry.plan_retry(connection)
     with connection.begin():
-        retry.retry(connection, plan.batches[0], now=datetime.now(UTC))
+        retry.retry(connection, plan.batches[0], run_id="r", now=datetime.now(UTC))
 """
 
 
