@@ -87,7 +87,9 @@ async def mark_dead(client: PrefectClient, deployments: Iterable[UUID], say: Say
 def _fate(run: FlowRun) -> Fate:
     if run.state_type is StateType.SCHEDULED:
         return Fate.MISSED
-    return Fate.INTERRUPTED if run.state_name == INTERRUPTED else Fate.OVER
+    # A crash just before `up` ended may have come too late for the automation that starts crashed runs again.
+    crashed = run.state_type is StateType.CRASHED
+    return Fate.INTERRUPTED if crashed or run.state_name == INTERRUPTED else Fate.OVER
 
 
 async def make_up(client: PrefectClient, served: Mapping[str, UUID], now: datetime, say: Say) -> None:

@@ -56,6 +56,14 @@ class RunOptions(BaseModel):
         return self.model_dump(include=set(RunOptions.model_fields))
 
 
+class _Restarted(BaseModel):
+    # Counted by the automation that starts a crashed run again; Prefect refuses a run beyond the limit.
+    restarts: Annotated[
+        int,
+        Field(title="Restarts", description="How often this run crashed and was started again, 3 at most.", ge=0, le=3),
+    ] = 0
+
+
 class _Surfaces(BaseModel):
     surfaces: Surfaces = []
 
@@ -82,13 +90,13 @@ class _Choice(BaseModel):
 
 
 # The last base comes first in the form: what one is asked there, and only then what the settings say anyway.
-class SyncOptions(RunOptions, _Surfaces):
+class SyncOptions(_Restarted, RunOptions, _Surfaces):
     """A sync of everything the key can see. What is left empty is as the settings say."""
 
     model_config = ConfigDict(extra="forbid", title="Sync")
 
 
-class BackfillOptions(RunOptions, _Choice):
+class BackfillOptions(_Restarted, RunOptions, _Choice):
     """A walk from the first page of the accounts that any of these choose; history and first_seen_at are kept."""
 
     model_config = ConfigDict(extra="forbid", title="Backfill")

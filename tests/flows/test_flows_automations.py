@@ -10,13 +10,16 @@ from uuid import UUID, uuid4
 
 import httpx
 import pytest
-from prefect.events.actions import ChangeFlowRunState, SendNotification
+from prefect.events.actions import ChangeFlowRunState, RunDeployment, SendNotification
 from prefect.events.schemas.automations import Automation, AutomationCore, EventTrigger, Posture
 from prefect.exceptions import ObjectNotFound
+from prefect.utilities.schema_tools.hydration import HydrationContext, hydrate
+from pydantic import ValidationError
 
 from flows import automations
 from flows.automations import WATCH_BEGAN, addressed, apply, described, patient, tells
 from flows.events import DRIFT, FAILED, STALE, TOKENS, events, failure_event
+from flows.options import BackfillOptions, SyncOptions
 from flows.schedules import PLANS
 from flows.settings import SettingsError, load
 from flows.summary import Drift, Field, Some, Tokens
@@ -48,7 +51,7 @@ def _trigger(automation: dict[str, Any]) -> EventTrigger:
 
 def test_each_has_a_name_of_its_own_and_says_what_it_is_for() -> None:
     written = described()
-    assert len(_by_name()) == len(written) == 8
+    assert len(_by_name()) == len(written) == 9
     assert all(automation["name"].startswith("gramhouse: ") and automation["description"] for automation in written)
 
 
@@ -83,6 +86,38 @@ def test_runs_are_known_by_the_names_of_our_flows() -> None:
         assert set(_by_name()[name]["trigger"]["match_related"]["prefect.resource.name"]) == flows
 
 
+@pytest.mark.anyio
+@pytest.mark.parametrize("options", [None, {}, {"surfaces": ["stories"], "busy_wait": 60}, {"restarts": 2}])
+async def test_a_crashed_run_is_started_again_with_its_own_options(options: dict[str, Any] | None) -> None:
+    [action] = _by_name()["a crashed run is started again"]["actions"]
+    assert (action["type"], action["source"]) == ("run-deployment", "inferred")
+    hydrated = hydrate(
+        action["parameters"],
+        HydrationContext(
+            raise_on_error=True,
+            render_jinja=True,
+            jinja_context={"flow_run": SimpleNamespace(parameters={"options": options})},
+        ),
+    )
+    given = options or {}
+    assert hydrated == {"options": {**given, "restarts": given.get("restarts", 0) + 1}}
+    assert SyncOptions.model_validate(hydrated["options"]).restarts == given.get("restarts", 0) + 1
+
+
+def test_a_fourth_crash_in_a_row_is_the_last() -> None:
+    for kind in (SyncOptions, BackfillOptions):
+        kind.model_validate({"restarts": 3})
+        with pytest.raises(ValidationError, match="restarts"):
+            kind.model_validate({"restarts": 4})
+
+
+def test_only_runs_of_our_deployments_are_started_again() -> None:
+    flow, deployment = _by_name()["a crashed run is started again"]["trigger"]["match_related"]
+    restarted = [plan for plan in PLANS if plan.name in deployment["prefect.resource.name"]]
+    assert {plan.flow.partition(":")[2] for plan in restarted} == set(flow["prefect.resource.name"])
+    assert [plan.name for plan in PLANS if plan not in restarted] == ["publish"]
+
+
 def test_every_block_is_told_and_nobody_tells_without_one() -> None:
     for automation in described():
         built = addressed(automation, BLOCKS)
@@ -94,9 +129,10 @@ def test_every_block_is_told_and_nobody_tells_without_one() -> None:
             assert addressed(automation, ()) is None
         else:
             [action] = built.actions
-            assert isinstance(action, ChangeFlowRunState)
+            assert isinstance(action, ChangeFlowRunState | RunDeployment)
             assert addressed(automation, ()) == built
-    assert [name for name, automation in _by_name().items() if not tells(automation)] == ["a run without a heartbeat"]
+    unattended = [automation["name"] for automation in described() if not tells(automation)]
+    assert unattended == [RESTART, ALONE]
 
 
 def test_the_placeholder_is_of_no_block() -> None:
@@ -164,6 +200,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Server:
 
 ALL = sorted(automation["name"] for automation in described())
 ALONE = "gramhouse: a run without a heartbeat"
+RESTART = "gramhouse: a crashed run is started again"
 FAILED_RUN = "gramhouse: a run failed"
 
 
@@ -214,21 +251,21 @@ async def test_what_a_person_switched_off_stays_off_and_what_they_rewrote_is_as_
 
 @pytest.mark.anyio
 async def test_without_a_block_only_what_tells_nobody_is_kept(server: Server) -> None:
-    assert await apply(load()) == [f"{ALONE}: created"]
+    assert await apply(load()) == [f"{RESTART}: created", f"{ALONE}: created"]
     assert server.emitted == []
     await apply(load(notify=("slack-webhook/on-call",)))
     assert server.names == ALL
     assert len(await apply(load())) == 7
-    assert server.names == [ALONE]
+    assert server.names == [RESTART, ALONE]
 
 
 @pytest.mark.anyio
 async def test_of_doubles_the_one_that_is_as_written_stays(server: Server) -> None:
     await apply(load())
-    [as_written] = server.kept
+    [_, as_written] = kept = list(server.kept)
     server.kept.insert(0, as_written.model_copy(update={"id": uuid4(), "description": "another"}))
     assert await apply(load()) == [f"{ALONE}: its doubles removed"]
-    assert server.kept == [as_written]
+    assert server.kept == kept
 
 
 @pytest.mark.anyio
