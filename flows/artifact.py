@@ -120,7 +120,7 @@ def _run(summary: Summary) -> Iterator[str]:
         yield f"Walked: {code(run.selection, _DETAIL)}" + (
             f", because {code(run.reason, _DETAIL)}" if run.reason else ""
         )
-    kinds = [kind for kind in OutcomeKind if summary.count(kind)]
+    kinds = [kind for kind in OutcomeKind if summary.tally[kind]]
     surfaces = dict.fromkeys(each.surface for each in summary.outcomes)
     tally = {(each.surface, each.outcome): each.walks for each in summary.outcomes}
     rows = [

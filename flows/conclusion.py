@@ -4,32 +4,42 @@ import asyncio
 import signal
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
+from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.objects import State
 from prefect.runtime import flow_run
-from prefect.states import Cancelled, Completed, Crashed, Failed
+from prefect.states import AwaitingRetry, Cancelled, Completed, Crashed, Failed
 
 from connectors.warehouse.errors import SnapshotMissing, WarehouseBusy, WarehouseUnusable
 from flows.pipeline import NothingChosen, RunReport
 from flows.report import sentence, state_name
+from flows.retrying import Retry
 from flows.settings import SettingsError
 from flows.telling import tell_failure
 from flows.tracking import Watcher, watching
-from models.ledger import RunState
+from models.ledger import RunState, mostly_undone
 from models.selection import SelectionError
 
 T = TypeVar("T")
-
-_STATES = {RunState.COMPLETE: Completed, RunState.PARTIAL: Completed, RunState.FAILED: Failed}
 
 _INTERRUPTED = "Stopped from outside. What had landed is kept; the same run, made again, goes on from there."
 
 
 def final_state(report: RunReport) -> State[RunReport]:
-    """Return the flow run's last state: its name says what the run amounts to, its data is the report."""
-    return _STATES[report.state](name=state_name(report), message=sentence(report), data=report)
+    """Return the flow run's last state: its name says what the run amounts to, its data is the report.
+
+    Its type, and so its colour, follows the outcomes: a partial run that did less than half of its scans is FAILED.
+    """
+    lost = report.state is RunState.FAILED or (report.state is RunState.PARTIAL and mostly_undone(report.outcomes))
+    return (Failed if lost else Completed)(name=state_name(report), message=sentence(report), data=report)
+
+
+def awaiting_retry(report: RunReport, retry: Retry, *, now: datetime) -> State[RunReport]:
+    """Return the state of a flow run that is made once more at the time of `retry`; nothing waits for it meanwhile."""
+    at = now + timedelta(seconds=retry.seconds)
+    return AwaitingRetry(scheduled_time=at, message=f"{retry}. {sentence(report)}")
 
 
 _ENDS: Mapping[type[Exception], Callable[[str], State[Any]]] = {
@@ -64,7 +74,8 @@ async def _interrupted() -> State[Any]:
             state = (await client.read_flow_run(flow_run.id)).state
         if state is not None and state.is_cancelling():
             return Cancelled(message=_INTERRUPTED)
-    return Crashed(name="Interrupted", message=_INTERRUPTED)
+    # By its stock name, by which an automation knows that it is to be started again.
+    return Crashed(message=_INTERRUPTED)
 
 
 async def conclude(work: Coroutine[Any, Any, State[T]]) -> State[T]:

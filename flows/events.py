@@ -7,6 +7,7 @@ from typing import Any
 from flows.artifact import mend
 from flows.foreign import plain
 from flows.headline import LOST, headline, overdue, run_title
+from flows.retrying import Retry
 from flows.summary import COUNTS, Some, Summary, Token
 from flows.words import count, span
 
@@ -14,6 +15,8 @@ TOKENS = "gramhouse.tokens"
 STALE = "gramhouse.stale"
 DRIFT = "gramhouse.drift"
 FAILED = "gramhouse.run.failed"
+# Not below gramhouse.run: the run has not ended.
+RETRY = "gramhouse.retry"
 
 _NAMED = 20
 _MESSAGE = 500
@@ -177,9 +180,16 @@ def _drift(summary: Summary) -> Iterator[Event]:
         )
 
 
-def events(summary: Summary) -> tuple[Event, ...]:
-    """Return what a run that has ended tells: how it ended, and tokens, stale surfaces and drift if there are any."""
-    return (_run(summary), *_tokens(summary), *_stale(summary), *_drift(summary))
+def events(summary: Summary, retry: Retry | None = None) -> tuple[Event, ...]:
+    """Return what a run that has ended tells: how it ended, and tokens, stale surfaces and drift if there are any.
+
+    One that is retried emits no failure and nothing stale: the last attempt does.
+    """
+    run = _run(summary)
+    if retry is None:
+        return (run, *_tokens(summary), *_stale(summary), *_drift(summary))
+    payload = {**run.payload, "sentence": f"{retry}. {run.payload['sentence']}"}
+    return (Event(RETRY, run.labels, payload), *_tokens(summary), *_drift(summary))
 
 
 def failure_event(message: str) -> Event:

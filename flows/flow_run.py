@@ -8,17 +8,20 @@ from typing import TypeVar
 
 from prefect import task
 from prefect.cache_policies import NO_CACHE
+from prefect.client.orchestration import get_client
 from prefect.client.schemas.objects import State
+from prefect.exceptions import Pause
 from prefect.logging import get_run_logger
 from prefect.runtime import deployment, flow_run
 
 from flows.clock import SystemClock
-from flows.conclusion import conclude, final_state
+from flows.conclusion import awaiting_retry, conclude, final_state
 from flows.credentials import load_with_credentials
 from flows.means import means
 from flows.options import RunOptions
 from flows.pipeline import RunOrder, RunReport, run_once
 from flows.report import sentence
+from flows.retrying import DELAYS, next_retry
 from flows.run import Counters
 from flows.settings import Settings
 from flows.telling import progress, tell
@@ -49,7 +52,14 @@ def run_name() -> str:
 
 async def carry_out(options: RunOptions, activity: str, order_of: Callable[[Settings], RunOrder]) -> State[RunReport]:
     """Carry out a run, to be called in a flow run; return the state it ends in, with its report for data."""
-    return await conclude(_carry_out(options, activity, order_of))
+    state = await conclude(_carry_out(options, activity, order_of))
+    if state.is_scheduled():
+        async with get_client() as client:
+            await client.set_flow_run_state(flow_run.id, state)
+        # Prefect's own way of leaving a run that goes on later: the process ends, and whoever serves the deployment
+        # starts another when its time has come. A retry by the engine would keep this one, and all it holds, waiting.
+        raise Pause(str(state.message), state=state)
+    return state
 
 
 async def _carry_out(options: RunOptions, activity: str, order_of: Callable[[Settings], RunOrder]) -> State[RunReport]:
@@ -72,7 +82,10 @@ async def _carry_out(options: RunOptions, activity: str, order_of: Callable[[Set
         if watcher is not None:
             watcher.ended = report
     log.info("%s", sentence(report))
+    # Without a deployment, a run that is to be made once more would be started by no one.
+    limit = len(DELAYS) if deployment.id else 0
+    retry = next_retry(report, flow_run.run_count - 1, limit, at_hand.random)
     # The run is made; a signal ends only the telling.
     with suppress(asyncio.CancelledError):
-        await tell(report)
-    return final_state(report)
+        await tell(report, retry)
+    return final_state(report) if retry is None else awaiting_retry(report, retry, now=at_hand.clock.now())

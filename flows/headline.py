@@ -5,8 +5,8 @@ from datetime import datetime
 
 from flows.foreign import plain
 from flows.summary import RunFacts, Summary
-from flows.words import count, span
-from models.ledger import OutcomeKind
+from flows.words import count, shortfall, span
+from models.ledger import OutcomeKind, RunState
 
 LOST = (OutcomeKind.FAILED, OutcomeKind.DENIED, OutcomeKind.NOT_FOUND)
 
@@ -31,20 +31,22 @@ def overdue(summary: Summary) -> str:
 def _needs(summary: Summary) -> Iterator[str]:
     if newly := summary.tokens.newly.total:
         yield f"{count(newly, 'token')} newly expired"
-    if lost := summary.count(*LOST):
-        yield f"{count(lost, 'walk')} went wrong"
-    for warning in summary.warnings:
-        if warning.makes_partial:
-            yield f"{warning.count:,} {plain(warning.code).replace('_', ' ')}"
     if stale := overdue(summary):
         yield f"{stale} stale"
     if summary.run.quarantined:
-        yield f"{count(summary.run.quarantined, 'record')} set aside"
+        yield f"{count(summary.run.quarantined, 'record')} in quarantine"
 
 
 def verdict(summary: Summary) -> str:
-    """Say what a run came to and what needs a person."""
-    return f"{summary.run.state.value.capitalize()}: {', '.join(_needs(summary)) or 'nothing needs a person'}"
+    """Say what a run came to and why; then, apart from that, what else needs attention."""
+    why, needs = shortfall(summary.tally, summary.warnings), ", ".join(_needs(summary))
+    if not why and not needs and summary.run.state is RunState.COMPLETE:
+        why = "nothing needs attention"
+    if summary.run.state is RunState.FAILED and summary.run.error_code:
+        code = plain(summary.run.error_code)
+        why = f"{why} ({code})" if why else code
+    state = f"{summary.run.state.value.capitalize()}{why and ': '}{why}"
+    return f"{state}. Needs attention: {needs}" if needs else state
 
 
 def media(run: RunFacts) -> str:

@@ -8,7 +8,7 @@ from connectors.warehouse.run_counts import RunCounts
 from flows.exit_code import EXIT_OF
 from flows.foreign import plain
 from flows.pipeline import RunReport
-from flows.words import changes, count
+from flows.words import changes, count, shortfall
 from models.ledger import OutcomeKind, RunState
 from models.walk import Lane
 
@@ -38,11 +38,12 @@ def landed(run: RunCounts) -> str:
 
 
 def sentence(report: RunReport) -> str:
-    """Say a run in one line, and what belongs to the runs that it resumed."""
+    """Say a run in one line: of a partial one first why it is, and last what belongs to the runs that it resumed."""
+    partial = f"Partial: {shortfall(report.outcomes, report.warnings)}. " if report.state is RunState.PARTIAL else ""
     resumed = "".join(f" Run {run.run_id} before it landed {landed(run)}." for run in report.resumed)
     warnings = "".join(f" {plain(warning.detail, _WARNING)}" for warning in report.warnings)
     return (
-        f"{count(report.accounts, 'account')} {_FOUND[report.kind]}, {count(report.pages, 'page')} landed;"
+        f"{partial}{count(report.accounts, 'account')} {_FOUND[report.kind]}, {count(report.pages, 'page')} landed;"
         f" media: {changes(report.media)}; partitions: {outcomes(report)}.{resumed}{warnings}"
     )
 

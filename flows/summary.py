@@ -1,5 +1,6 @@
 """A run in full, for whoever looks after it: read wholly from the published snapshot."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -8,7 +9,7 @@ from typing import Any, Generic, TypeVar
 
 from connectors.warehouse.snapshot import Snapshot, open_snapshot
 from flows import summary_queries as queries
-from models.ledger import OutcomeKind, RunState, RunWarning
+from models.ledger import OutcomeKind, RunState, RunWarning, Tally
 
 T = TypeVar("T")
 
@@ -163,9 +164,13 @@ class Summary:
             return "everything" if self.run.selection is None else "some"
         return "chosen"
 
-    def count(self, *kinds: OutcomeKind) -> int:
-        """Return how many walks came to one of these outcomes."""
-        return sum(each.walks for each in self.outcomes if each.outcome in kinds)
+    @property
+    def tally(self) -> Tally:
+        """Return the outcomes of all surfaces, counted by kind."""
+        kinds = Counter[OutcomeKind]()
+        for each in self.outcomes:
+            kinds[each.outcome] += each.walks
+        return Tally(kinds)
 
 
 class RunUnknown(Exception):  # noqa: N818 - the caller's question is at fault

@@ -16,6 +16,7 @@ from flows.clock import SystemClock
 from flows.events import Event, events, failure_event
 from flows.headline import headline
 from flows.pipeline import RunReport
+from flows.retrying import Retry
 from flows.run import Counters
 from flows.summary import summarize
 from flows.words import count
@@ -53,8 +54,8 @@ def _emit(told: Iterable[Event]) -> None:
         emit_event(event=event.name, resource=dict(event.labels), payload=dict(event.payload))
 
 
-async def tell(report: RunReport) -> None:
-    """Give Prefect a run's page and its events, to be called in its flow run. Raises nothing."""
+async def tell(report: RunReport, retry: Retry | None = None) -> None:
+    """Give Prefect a run's page and its events, to be called in its flow run; `retry` follows it. Raises nothing."""
 
     async def all_of_it() -> None:
         summary = await asyncio.to_thread(
@@ -66,7 +67,7 @@ async def tell(report: RunReport) -> None:
             now=SystemClock().now(),
         )
         # First the events, which are only queued: somebody may be waiting to be told.
-        _emit(events(summary))
+        _emit(events(summary, retry))
         await acreate_markdown_artifact(markdown(summary), key=PAGE, description=headline(summary))
 
     await _attempt("the run's page", all_of_it)

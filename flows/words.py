@@ -1,7 +1,10 @@
 """Numbers, spans of time and what a run changed, in words."""
 
+from collections.abc import Iterable
 from datetime import timedelta
 from typing import TYPE_CHECKING
+
+from models.ledger import UNDONE, RunWarning, Tally
 
 if TYPE_CHECKING:
     # Its module brings SQLAlchemy, which a line of words does without.
@@ -23,6 +26,13 @@ def span(seconds: float) -> str:
     parts = [(whole.days, "d"), (hours, "h"), (minutes, "min"), (left, "s")]
     shown = [f"{value} {unit}" for value, unit in parts if value]
     return " ".join(shown[:2]) or "0 s"
+
+
+def shortfall(tally: Tally, warnings: Iterable[RunWarning]) -> str:
+    """Say what keeps a run from being complete: `3 scans failed, 102 scans deferred, 30 accounts missing`."""
+    scans = [f"{count(tally[kind], 'scan')} {kind.replace('_', ' ')}" for kind in UNDONE if tally[kind]]
+    serious = [f"{each.count:,} {each.code.replace('_', ' ')}" for each in warnings if each.makes_partial]
+    return ", ".join(scans + serious)
 
 
 def megabytes(size: int) -> str:

@@ -101,6 +101,17 @@ class Tally:
         return sum(self.kinds.values())
 
 
+# What a person can act on first.
+UNDONE = (OutcomeKind.FAILED, OutcomeKind.DENIED, OutcomeKind.NOT_FOUND, OutcomeKind.DEFERRED)
+"""The outcomes of a scan that did not do its work."""
+
+
+def mostly_undone(counted: Tally) -> bool:
+    """Say whether a run did less than half of the scans that it should have done; skipped ones do not count."""
+    undone = sum(counted[kind] for kind in UNDONE)
+    return 2 * undone > counted.total - counted[OutcomeKind.SKIPPED]
+
+
 def judge(counted: Tally, *, stopped: bool, warnings: Iterable[RunWarning] = ()) -> RunState:
     """Say what a run amounts to, from its outcomes, its warnings and whether an error stopped it.
 

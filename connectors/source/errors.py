@@ -201,13 +201,24 @@ def rule_for(code: str | None, status: int) -> Rule:
     return _BY_STATUS.get(status) or _BY_CLASS.get(status // 100) or TROUBLES["unexpected_status"]
 
 
-def hint_for(code: str) -> str:
-    """Return what a person can do about an error code as an outcome keeps it; empty for an unknown code."""
+def _rule_of(code: str) -> Rule | None:
     rule = RULES.get(code) or TROUBLES.get(code)
     status = code.removeprefix("http_")
     if rule is None and status != code and status.isdecimal():
         rule = rule_for(None, int(status))
+    return rule
+
+
+def hint_for(code: str) -> str:
+    """Return what a person can do about an error code as an outcome keeps it; empty for an unknown code."""
+    rule = _rule_of(code)
     return rule.mend if rule else ""
+
+
+def is_transient(code: str) -> bool:
+    """Say whether a failure with this error code may pass by itself, so that a later run may succeed."""
+    rule = _rule_of(code)
+    return rule is not None and rule.disposition not in (Disposition.SKIP, Disposition.STOP)
 
 
 def trouble(

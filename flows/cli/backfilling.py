@@ -15,6 +15,7 @@ from flows.cli.options import (
     Concurrency,
     MaxWait,
     PageSize,
+    Retries,
     SnapshotFile,
     SurfaceNames,
     Verbose,
@@ -85,6 +86,7 @@ def backfill(
     page_size: PageSize = None,
     max_wait: MaxWait = None,
     busy_wait: BusyWait = None,
+    retries: Retries = 0,
     as_json: AsJson = False,
     verbose: Verbose = False,
 ) -> None:
@@ -135,6 +137,7 @@ def backfill(
             order(settings, selection=selection, reason=reason),
             what="backfill",
             base_url=base_url,
+            retries=retries,
             as_json=as_json,
         )
     except NothingChosen as nothing:

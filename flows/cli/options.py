@@ -44,4 +44,12 @@ BusyWait = Annotated[
 SurfaceNames = Annotated[
     list[str] | None, typer.Option("--surface", help="posts or stories; both if not said.", show_default=False)
 ]
+Retries = Annotated[
+    int,
+    typer.Option(
+        "--retries",
+        help="How many times to retry a run that an outage made fail: after 5, 15 and 60 minutes, then hourly.",
+        min=0,
+    ),
+]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Say every retry and wait.")]

@@ -2,18 +2,24 @@
 
 import logging
 import sys
-from typing import TYPE_CHECKING
+from datetime import timedelta
+from random import SystemRandom
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from flows.cli.signalled import listen, run_until_signalled
 from flows.cli.terminal import WARN, clean, err, out
+from flows.clock import SystemClock
 from flows.exit_code import EXIT_OF
 from flows.settings import Settings, exposed, prefect_api_url
 
 if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
     from flows.options import BackfillOptions, SyncOptions
     from flows.pipeline import RunOrder, RunReport
+    from flows.retrying import Retry
 
 
 def _say(line: str) -> None:
@@ -77,9 +83,15 @@ def carry_out(
     *,
     what: str,
     base_url: str | None,
+    retries: int,
     as_json: bool,
 ) -> None:
-    """Carry out a run, report it, and exit with its code; `what` is the command, `base_url` as it was typed."""
+    """Carry out a run with up to `retries` retries, report the last of them, and exit with its code.
+
+    `what` is the command, `base_url` as it was typed.
+    """
+    from flows.retrying import retried
+
     api = prefect_api_url()
     address = _address(settings, tracked=api is not None)
     how = (
@@ -88,8 +100,20 @@ def carry_out(
     err.print(f"[bold]gramhouse {what}[/] of {clean(address)}, {how}.")
     if warning := exposed():
         _say(warning)
-    work = _tracked(options, base_url) if api else _direct(settings, order, f"gramhouse {what}")
-    report = run_until_signalled(work)
+
+    def attempt() -> "Coroutine[Any, Any, RunReport]":
+        return _tracked(options, base_url) if api else _direct(settings, order, f"gramhouse {what}")
+
+    clock = SystemClock()
+
+    def announce(report: "RunReport", retry: "Retry") -> None:
+        # A flow run took the signals for itself.
+        listen.get()()
+        at = clock.now() + timedelta(seconds=retry.seconds)
+        _say(f"The run is {report.state.value}. {retry}, at {at:%H:%M:%S} UTC.")
+
+    random = SystemRandom().random
+    report = run_until_signalled(retried(attempt, retries, sleep=clock.sleep, random=random, announce=announce))
     if as_json:
         from flows.report import to_json
 

@@ -10,6 +10,7 @@ from flows.cli.options import (
     Concurrency,
     MaxWait,
     PageSize,
+    Retries,
     SnapshotFile,
     SurfaceNames,
     Verbose,
@@ -33,6 +34,7 @@ def sync(
     page_size: PageSize = None,
     max_wait: MaxWait = None,
     busy_wait: BusyWait = None,
+    retries: Retries = 0,
     as_json: AsJson = False,
     verbose: Verbose = False,
 ) -> None:
@@ -62,7 +64,7 @@ def sync(
         speak_up()
     options = asked(SyncOptions, {**chosen, "surfaces": surfaces})
     ordered = order(settings, surfaces=in_order(surfaces))
-    carry_out(options, settings, ordered, what="sync", base_url=base_url, as_json=as_json)
+    carry_out(options, settings, ordered, what="sync", base_url=base_url, retries=retries, as_json=as_json)
 
 
 def publish(

@@ -27,6 +27,7 @@ from pydantic import TypeAdapter
 
 from flows.cli.app import app
 from flows.deployments import deployments
+from flows.retrying import DELAYS
 from flows.setting_sources import PREFIX
 from flows.settings import Settings
 
@@ -412,7 +413,10 @@ def test_the_cron_jobs_of_kubernetes_are_the_schedules_of_up() -> None:
         name: schedule["cron"] for name, schedule in scheduled.items()
     }
     commands = {name: _container(cron)["args"] for name, cron in CRON_JOBS.items()}
-    assert commands == {"nightly": ["sync", "--json"], "stories": ["sync", "--surface", "stories", "--json"]}
+    assert commands == {
+        "nightly": ["sync", "--json", "--retries", str(len(DELAYS))],
+        "stories": ["sync", "--surface", "stories", "--json", "--retries", str(len(DELAYS))],
+    }
 
 
 def test_the_cron_jobs_of_kubernetes_differ_in_schedule_and_surface_alone() -> None:
@@ -433,7 +437,7 @@ def _container(cron: Mapping[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize("document", ["README.md", "docs/operations.md"])
 def test_the_documented_crontab_has_both_jobs(document: str) -> None:
     lines = re.findall(r"^(\d+ .*) cd \S.*gramhouse (sync.*?)(?: >>.*)?$", (ROOT / document).read_text(), re.MULTILINE)
-    found = {command.removesuffix(" --json"): cron.strip() for cron, command in lines}
+    found = {command.removesuffix(" --retries 3 --json"): cron.strip() for cron, command in lines}
     assert set(found) == {"sync", "sync --surface stories"}
     for name, command in (("nightly", "sync"), ("stories", "sync --surface stories")):
         [schedule] = [one["schedules"][0]["cron"] for one in DEPLOYMENTS if one["name"] == name]

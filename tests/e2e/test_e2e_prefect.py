@@ -65,7 +65,7 @@ def test_a_signal_ends_a_tracked_run_politely(operator: Operator, service: Servi
     assert "Traceback" not in out + err
     assert operator.inside("SELECT state FROM core.runs") == [("interrupted",)]
     newest = max(ask(api, "flow_runs/filter"), key=lambda run: run["created"])
-    assert (newest["state_type"], newest["state"]["name"]) == ("CRASHED", "Interrupted")
+    assert (newest["state_type"], newest["state"]["name"]) == ("CRASHED", "Crashed")
     assert "What had landed is kept" in newest["state"]["message"]
     service.faults()
     said = operator.run("sync")

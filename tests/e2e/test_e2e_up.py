@@ -73,10 +73,18 @@ class Up:
         until(lambda: self.run(run)["state_type"] in over, "the run's end")
         return self.run(run)
 
-    def under_way(self, deployment: str) -> str:
-        """Have a run walk media; return its id."""
+    def flow_runs(self) -> list[int]:
+        """Return the processes in which flow runs are under way."""
+        return [pid for pid in self.children() if b"prefect.engine" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+
+    def kill_runs(self) -> None:
+        for pid in self.flow_runs():
+            os.kill(pid, signal.SIGKILL)
+
+    def under_way(self, deployment: str, **document: object) -> str:
+        """Have a run scan media; return its id."""
         self.service.forget()
-        run = self.trigger(deployment)
+        run = self.trigger(deployment, **document)
         until(lambda: self.service.stats()["total"] > 1, "a media walk")
         return run
 
@@ -213,23 +221,72 @@ def test_two_do_not_write_at_once_and_one_is_cancelled_in_the_ui(up: Up) -> None
     assert up.operator.inside(last) == [("interrupted", "Stopped by a person or by the machine.")]
 
 
-def test_a_killed_run_is_noticed(up: Up) -> None:
+def test_a_killed_run_is_noticed_and_started_again(up: Up) -> None:
     up.service.faults(SLOW)
-    run = up.trigger("stories")
-    until(lambda: up.run(run)["state_type"] == "RUNNING", "the run")
-    for pid in up.children():
-        if b"prefect.engine" in Path(f"/proc/{pid}/cmdline").read_bytes():
-            os.kill(pid, signal.SIGKILL)
+    run = up.under_way("stories")
+    before = {each["id"] for each in up.runs_of("stories")}
+    up.kill_runs()
     until(lambda: up.run(run)["state_type"] == "CRASHED", "the runner to notice")
-
-
-def test_the_next_run_says_what_it_carries_on(up: Up) -> None:
+    until(lambda: before != {each["id"] for each in up.runs_of("stories")}, "the automation")
     up.service.faults()
-    run = up.ended(up.trigger("stories"))
-    assert run["state_type"] == "COMPLETED"
-    logs = {"logs": {"flow_run_id": {"any_": [run["id"]]}}}
+    [again] = [each["id"] for each in up.runs_of("stories") if each["id"] not in before]
+    made = up.ended(again)
+    assert made["state_type"] == "COMPLETED"
+    assert made["created_by"]["type"] == "AUTOMATION"
+    assert made["parameters"]["options"] == {**up.run(run)["parameters"]["options"], "restarts": 1}
+    assert made["parameters"]["options"]["surfaces"] == ["stories"]
+    logs = {"logs": {"flow_run_id": {"any_": [again]}}}
     said = "Carrying on run "
     until(lambda: any(said in line["message"] for line in up.ask("/logs/filter", logs)), "its log")
+
+
+def test_a_run_that_always_crashes_is_not_started_for_ever(up: Up) -> None:
+    up.service.faults(SLOW)
+    run = up.under_way("stories", parameters={"options": {"surfaces": ["stories"], "restarts": 3}})
+    before = {each["id"] for each in up.runs_of("stories")}
+    up.kill_runs()
+    until(lambda: up.run(run)["state_type"] == "CRASHED", "the runner to notice")
+    wanted = {"filter": {"event": {"name": ["prefect.automation.action.failed"]}}}
+
+    def refusals() -> list[str]:
+        failed = up.ask("/events/filter", wanted)["events"]
+        return [each["payload"]["reason"] for each in failed if each["payload"]["action_type"] == "run-deployment"]
+
+    until(lambda: bool(refusals()), "Prefect's refusal")
+    assert all("4 is greater than the maximum of 3" in reason for reason in refusals())
+    assert before == {each["id"] for each in up.runs_of("stories")}
+    up.service.faults()
+
+
+def test_a_run_that_an_outage_made_fail_waits_for_its_retry_and_then_succeeds(up: Up) -> None:
+    up.service.faults({"action": {"kind": "error", "code": "api_internal_error"}, "operation": "accounts"})
+    before = datetime.now(UTC)
+    run = up.trigger("nightly")
+    until(lambda: up.run(run)["state_name"] == "AwaitingRetry", "the retry")
+    waiting = up.run(run)
+    assert waiting["state_type"] == "SCHEDULED"
+    assert waiting["state"]["message"].startswith("Retry 1 of 3 in 5 min (api_internal_error). ")
+    due = datetime.fromisoformat(waiting["next_scheduled_start_time"].replace("Z", "+00:00"))
+    assert timedelta(seconds=295) < due - before < timedelta(seconds=390)
+    # Its process has ended well, and holds nothing meanwhile.
+    until(lambda: not up.flow_runs(), "the run's process to end")
+    assert up.run(run)["state_name"] == "AwaitingRetry"
+    up.operator.run("publish")
+
+    # As if the five minutes had passed; it goes on by itself.
+    now = {"scheduled_time": datetime.now(UTC).isoformat()}
+    up.service.faults()
+    again = {"type": "SCHEDULED", "name": "AwaitingRetry", "state_details": now}
+    up.ask(f"/flow_runs/{run}/set_state", {"state": again, "force": True})
+    made = up.ended(run)
+    assert (made["state_type"], made["run_count"]) == ("COMPLETED", 2)
+
+
+def test_a_wrong_key_is_not_retried(up: Up) -> None:
+    up.service.faults({"action": {"kind": "error", "code": "api_unauthorized", "status": 401}})
+    failed = up.ended(up.trigger("nightly"))
+    assert (failed["state_type"], failed["state_name"], failed["run_count"]) == ("FAILED", "Failed", 1)
+    up.service.faults()
 
 
 def test_sigterm_ends_all_and_the_run_under_way_knows(up: Up) -> None:

@@ -1,5 +1,6 @@
 """The page of a run: what is said, where, and that nothing from outside is more than text on it."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -25,8 +26,8 @@ def _sections(text: str) -> list[str]:
 
 def test_a_quiet_night_says_so_first_and_has_no_list_of_things_to_do() -> None:
     page = markdown(summary())
-    assert page.startswith("## Complete: nothing needs a person\n\nThe sync 2026-03-01 02:15 UTC took 42 min and saw")
-    assert _sections(page) == ["Complete: nothing needs a person", "This run", "The last 1 run"]
+    assert page.startswith("## Complete: nothing needs attention\n\nThe sync 2026-03-01 02:15 UTC took 42 min and saw")
+    assert _sections(page) == ["Complete: nothing needs attention", "This run", "The last 1 run"]
 
 
 def test_a_run_without_a_single_walk_has_no_table_of_them() -> None:
@@ -55,7 +56,8 @@ def test_what_needs_a_person_comes_before_what_mends_itself_with_the_mend_in_wor
         )
     )
     assert page.startswith(
-        "## Partial: 1 token newly expired, 3 walks went wrong, posts of 4 accounts stale, 2 records set aside\n"
+        "## Partial: 3 scans denied, 1 scan deferred. Needs attention: 1 token newly expired,"
+        " posts of 4 accounts stale, 2 records in quarantine\n"
     )
     needs, rest = page.split("### Waits, or mends itself")
     waits, _ = rest.split("### This run")
@@ -148,6 +150,27 @@ def test_mends(code: str, begins: str) -> None:
     assert bool(mend(code)) == bool(begins)
 
 
+def test_a_headline_names_why_a_run_is_partial_and_nothing_else_as_the_reason() -> None:
+    outcomes = (OutcomeCount("posts", OutcomeKind.COMPLETE, 19), OutcomeCount("posts", OutcomeKind.DEFERRED, 102))
+    partial = summary(run=run(state=RunState.PARTIAL), outcomes=outcomes)
+    assert verdict(partial) == "Partial: 102 scans deferred"
+    told = verdict(replace(partial, tokens=Tokens(newly=tokens("anna")), freshness=(fresh(overdue=4),)))
+    assert told == "Partial: 102 scans deferred. Needs attention: 1 token newly expired, posts of 4 accounts stale"
+    light = RunWarning("values_lost", 2, "Two.", "Look.")
+    serious = RunWarning("accounts_missing", 30, "Thirty.", "Look.", makes_partial=True)
+    missing = summary(run=run(state=RunState.PARTIAL), warnings=(light, serious))
+    assert verdict(missing) == "Partial: 30 accounts missing"
+
+
+def test_other_headlines() -> None:
+    assert verdict(summary()) == "Complete: nothing needs attention"
+    assert verdict(summary(tokens=Tokens(newly=tokens("anna")))) == "Complete. Needs attention: 1 token newly expired"
+    failed = run(state=RunState.FAILED, error_code="api_unauthorized")
+    lost = (OutcomeCount("", OutcomeKind.FAILED, 1),)
+    assert verdict(summary(run=failed, outcomes=lost)) == "Failed: 1 scan failed (api_unauthorized)"
+    assert verdict(summary(run=failed, outcomes=())) == "Failed: api_unauthorized"
+
+
 def test_headlines() -> None:
     assert headline(summary()) == f"{verdict(summary())}. {numbers(summary())}"
     assert numbers(summary()).endswith("saw 100 accounts, landed 300 pages; media: 40 new, 7 changed.")
@@ -173,7 +196,7 @@ def test_nothing_from_outside_is_more_than_text() -> None:
 def test_nothing_from_outside_breaks_a_table() -> None:
     heads = _sections(markdown(hostile()))
     assert heads == [
-        "Partial: 16 tokens newly expired, 40 walks went wrong, 30 accounts missing",
+        "Partial: 40 scans failed, 30 accounts missing. Needs attention: 16 tokens newly expired",
         "Needs a person",
         "Waits, or mends itself",
         "This run",

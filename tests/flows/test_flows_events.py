@@ -5,6 +5,7 @@ from dataclasses import asdict
 
 from flows.events import events, failure_event
 from flows.foreign import code, plain
+from flows.retrying import Retry
 from flows.summary import Drift, Field, OutcomeCount, Some, Tokens
 from models.ledger import OutcomeKind, RunState, RunWarning
 from tests.flows.told import HOSTILE, NIGHT, fresh, hostile, run, summary, tokens, trouble
@@ -20,7 +21,7 @@ def test_a_quiet_night_tells_that_it_was_and_nothing_else() -> None:
         "gramhouse.scope": "everything",
         "gramhouse.state": "complete",
     }
-    assert told.payload["sentence"].startswith("Complete: nothing needs a person. The sync")
+    assert told.payload["sentence"].startswith("Complete: nothing needs attention. The sync")
     assert (told.payload["items"], told.payload["troubles"]) == (12_000, [])
 
 
@@ -89,7 +90,20 @@ def test_a_failed_run_is_told_as_that() -> None:
     lost = (OutcomeCount("", OutcomeKind.FAILED, 1),)
     [told] = events(summary(run=run(state=RunState.FAILED), outcomes=lost))
     assert told.name == "gramhouse.run.failed"
-    assert told.payload["sentence"].startswith("Failed: 1 walk went wrong.")
+    assert told.payload["sentence"].startswith("Failed: 1 scan failed.")
+
+
+def test_a_run_that_is_retried_raises_no_alarm_yet() -> None:
+    failed = summary(
+        run=run(state=RunState.FAILED),
+        outcomes=(OutcomeCount("", OutcomeKind.FAILED, 1),),
+        tokens=Tokens(newly=tokens("anna")),
+        freshness=(fresh(overdue=2),),
+    )
+    told = events(failed, Retry(1, 3, 300.0, "connection_failed"))
+    assert [each.name for each in told] == ["gramhouse.retry", "gramhouse.tokens"]
+    assert told[0].payload["sentence"].startswith("Retry 1 of 3 in 5 min (connection_failed). Failed: 1 scan failed.")
+    assert [each.name for each in events(failed)] == ["gramhouse.run.failed", "gramhouse.tokens", "gramhouse.stale"]
 
 
 def test_stale_surfaces_are_told_by_name() -> None:

@@ -77,7 +77,7 @@ async def test_a_first_run(tmp_path: Path) -> None:
         OutcomeCount("stories", OutcomeKind.COMPLETE, 2),
         OutcomeCount("stories", OutcomeKind.SKIPPED, 1),
     )
-    assert found.count(OutcomeKind.SKIPPED) == 2
+    assert found.tally[OutcomeKind.SKIPPED] == 2
     assert found.tokens.newly == Some(1, (Token(uuid(2), "user_2", NIGHT, None),))
     assert (found.tokens.recovered, found.tokens.still, found.troubles) == (Some(), Some(), Some())
     # Every field is new, which is no news.

@@ -1,0 +1,40 @@
+"""`--retries`: an outage is waited out, a person may end the wait, and what no wait heals ends at once."""
+
+import signal
+
+import pytest
+
+from flows.cli.neighbours import free_port
+from tests.e2e.conftest import PATIENCE, Operator, Service, stopped
+
+pytestmark = pytest.mark.e2e
+
+
+def test_an_outage_is_waited_out_and_ctrl_c_ends_the_wait(operator: Operator) -> None:
+    nowhere = f"http://127.0.0.1:{free_port()}"
+    with stopped(operator.start("sync", "--retries", "3", GRAMHOUSE_BASE_URL=nowhere)) as process:
+        assert process.stderr is not None
+        said = []
+        for line in process.stderr:
+            said.append(line)
+            if "Retry 1 of 3" in line:
+                break
+        assert "The run is failed. Retry 1 of 3 in 5 min (connection_failed), at " in said[-1], said
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 128 + signal.SIGINT
+    assert "Stopped." in err
+    assert "Traceback" not in out + err
+    # The attempt itself had ended: it failed, and was not interrupted.
+    assert operator.inside("SELECT state FROM core.runs") == [("failed",)]
+
+
+def test_a_wrong_key_is_not_retried(operator: Operator, service: Service) -> None:
+    service.forget()
+    said = operator.run("sync", "--retries", "3", code=1, GRAMHOUSE_API_KEY="wrong")
+    assert "Retry" not in said.stderr
+    assert len(service.requests()) == 1
+
+
+def test_a_mistyped_number_of_retries_is_refused(operator: Operator) -> None:
+    assert "--retries" in operator.run("sync", "--retries", "-1", code=2).stderr
