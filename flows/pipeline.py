@@ -14,6 +14,7 @@ from uuid import uuid4
 from connectors.source.errors import ApiError
 from connectors.warehouse import ledger, progress
 from connectors.warehouse.errors import WarehouseUnusable
+from connectors.warehouse.not_cast import values_not_cast
 from connectors.warehouse.rebuild import is_read_by
 from connectors.warehouse.report import Concern, concerns, expired_accounts
 from connectors.warehouse.run_counts import FoldCounts, RunCounts, of_runs
@@ -217,6 +218,8 @@ async def _settle(
         message = f"the ledger holds {outcomes.total} outcomes where {owed} are owed"
         raise AssertionError(message)
     stopped_by = run.stop_media.error
+    if (not_cast := await warehouse.transact(values_not_cast)) is not None:
+        await warehouse.transact(ledger.warn, run.run_id, not_cast)
     warnings = await warehouse.transact(ledger.warnings, run.run_id)
     state = judge(outcomes, stopped=stopped_by is not None, warnings=warnings)
     matters = await warehouse.transact(concerns, run.run_id)

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import asdict, replace
 from itertools import count
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import httpx
 import pytest
@@ -16,6 +16,7 @@ from connectors.sandbox.app import Sandbox
 from connectors.sandbox.keys import DEMO_KEY
 from connectors.sandbox.settings import SandboxSettings
 from connectors.source.client import ApiClient
+from connectors.source.endpoints import ApiRequest
 from connectors.source.errors import trouble
 from connectors.warehouse import ledger
 from connectors.warehouse.errors import WarehouseUnusable
@@ -179,3 +180,22 @@ async def test_a_warning_makes_a_run_partial_and_is_in_its_report_its_row_and_th
     found = summarize(report.snapshot, report.run_id, carried_on=(), now=report.started_at)
     assert found.warnings == (missing, noted)
     assert verdict(found) == "Partial: 30 accounts missing"
+
+
+class _WithoutTimes(Service):
+    """Media that do not say when they were published, but something else."""
+
+    def _items(self, request: ApiRequest, params: dict[str, str]) -> list[dict[str, Any]]:
+        items = super()._items(request, params)
+        return items if request.operation == "accounts.list" else [{**item, "timestamp": "soon"} for item in items]
+
+
+async def test_values_that_were_lost_are_told_at_every_runs_end(tmp_path: Path) -> None:
+    async with staged(tmp_path, _WithoutTimes(accounts=2, posts=3)) as means:
+        for _ in range(2):
+            report = await run_once(order(tmp_path), means)
+            (warning,) = report.warnings
+            assert (warning.code, warning.count, report.state) == ("values_not_cast", 6, RunState.COMPLETE)
+            assert "published_at (6)" in sentence(report)
+    with open_snapshot(tmp_path / "analytics.duckdb") as snapshot:
+        assert snapshot.ask("SELECT count(*) FROM run_warnings WHERE code = 'values_not_cast'").rows == [(2,)]
