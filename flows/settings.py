@@ -17,6 +17,7 @@ from pydantic_settings import (
 )
 
 from connectors.source.address import check_base_url
+from connectors.warehouse.places import database, local
 from flows.mapping import ColumnSetting, MappingSettings
 from flows.schedules import check_cron
 from flows.setting_sources import CONFIG, PREFIX, exposed_secrets, no_such, not_toml, place, unknown_variables
@@ -38,13 +39,6 @@ def _base_url(value: object) -> object:
     return check_base_url(value.strip()) if isinstance(value, str) else value
 
 
-def _file(path: Path) -> Path:
-    if not path.name or "\0" in str(path):
-        message = "it names no file"
-        raise ValueError(message)
-    return path.expanduser()
-
-
 def _time_zone(name: str) -> str:
     try:
         ZoneInfo(name)
@@ -58,7 +52,8 @@ def _words(value: object) -> object:
     return tuple(word.strip() for word in value.split(",") if word.strip()) if isinstance(value, str) else value
 
 
-File = Annotated[Path, AfterValidator(_file)]
+File = Annotated[Path, AfterValidator(local)]
+DatabaseFile = Annotated[Path, AfterValidator(database)]
 TimeZone = Annotated[str, AfterValidator(_time_zone)]
 Cron = Annotated[str, AfterValidator(check_cron)]
 Words = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_words)]
@@ -79,8 +74,8 @@ class Settings(BaseSettings):
     )
     api_key: SecretStr | None = Field(None, description="The API key.")
     api_key_file: File | None = Field(None, description="A file that holds the API key and nothing else.")
-    warehouse: File = Field(Path("data/warehouse.duckdb"), description="The writer's DuckDB file.")
-    snapshot: File = Field(Path("data/analytics.duckdb"), description="The analysts' DuckDB file.")
+    warehouse: DatabaseFile = Field(Path("data/warehouse.duckdb"), description="The writer's DuckDB file.")
+    snapshot: DatabaseFile = Field(Path("data/analytics.duckdb"), description="The analysts' DuckDB file.")
     archive: File | None = Field(None, description="A folder that keeps every page as it came; none keeps none.")
     concurrency: int = Field(16, ge=1, le=256, description="How many accounts are walked at once.")
     page_size: int = Field(50, ge=1, le=50, description="Records per page asked for.")

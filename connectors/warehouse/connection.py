@@ -20,6 +20,7 @@ from connectors.warehouse import limits
 from connectors.warehouse.errors import WarehouseBusy, WarehouseError, WarehouseUnusable
 from connectors.warehouse.holder import hold
 from connectors.warehouse.migrations import revisions
+from connectors.warehouse.places import database
 from connectors.warehouse.quoting import literal
 from models.tables import WAREHOUSE
 from models.tables.columns import packing
@@ -44,8 +45,6 @@ _OTHERS = "gramhouse_others"
 
 # Named here, the dialect is not looked for among all that is installed.
 registry.register("duckdb", "duckdb_sqlalchemy", "Dialect")
-
-_SCHEMAS = {str(table.schema) for table in WAREHOUSE.sorted_tables}
 
 _CONFLICT = re.compile(r"Conflicting lock is held in (?P<program>.*?) \(PID (?P<pid>\d+)\)")
 
@@ -85,9 +84,11 @@ def connect(path: Path) -> Iterator[Connection]:
     Raises WarehouseBusy when another program holds the file, WarehouseUnusable when DuckDB cannot use it, it is
     none of ours or a newer gramhouse's, or cannot be upgraded; it stays as it was.
     """
-    if (name := path.name.split(".")[0].lower()) in _SCHEMAS:
-        message = f"{path} cannot be used: DuckDB would take its name for the schema {name}. Call the file otherwise."
-        raise WarehouseUnusable(message)
+    try:
+        database(path)
+    except ValueError as error:
+        message = f"{path} cannot be used: {error}."
+        raise WarehouseUnusable(message) from None
     url = make_url("duckdb://").set(database=str(path))
     engine = create_engine(
         url, poolclass=QueuePool, connect_args={"config": {"storage_compatibility_version": _STORAGE}}

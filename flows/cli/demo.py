@@ -14,13 +14,14 @@ from rich.panel import Panel
 from rich.table import Table
 
 from connectors.warehouse.errors import SnapshotMissing
+from connectors.warehouse.places import database
 from connectors.warehouse.snapshot import Snapshot, open_snapshot
 from flows.cli.neighbours import PREFECT_QUIET, NeighbourError, free_port, prefect, sandbox
 from flows.cli.querying import print_answer
 from flows.cli.terminal import DONE, FAIL, WARN, clean, err, moment, out
 from flows.clock import SystemClock
 from flows.exit_code import ExitCode
-from flows.settings import check_variables, environment
+from flows.settings import SettingsError, check_variables, environment
 from flows.words import count
 
 _KEY = "sandbox-demo-key"
@@ -146,6 +147,11 @@ def demo(
     """
     check_variables()
     snapshot = folder / "analytics.duckdb"
+    try:
+        database(snapshot)
+    except ValueError as error:
+        message = f"--folder: {error} (got {folder})."
+        raise SettingsError(message) from None
     night, first = _nights(snapshot, SystemClock().now())
     out.print(
         f"[bold]gramhouse demo[/], night {night + 1}: 40 made-up accounts behind an API on this machine,"

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from connectors.warehouse.export import export as write_export
+from connectors.warehouse.places import local
 from flows.cli.listing import plain_table
 from flows.cli.options import AsJson, SnapshotFile
 from flows.cli.terminal import DONE, clean, err, moment, out, print_json
@@ -21,10 +22,13 @@ def export(
     as_json: AsJson = False,
 ) -> None:
     """Write the snapshot as Parquet, with a manifest, for other engines; at any hour, as queries are."""
-    if "\0" in str(folder):
-        message = "DIR names no folder."
-        raise SettingsError(message)
-    exported = write_export(load(snapshot=snapshot).snapshot, folder.expanduser(), at=datetime.now(UTC))
+    settings = load(snapshot=snapshot)
+    try:
+        written = local(folder)
+    except ValueError as error:
+        message = f"DIR: {error} (got {folder})."
+        raise SettingsError(message) from None
+    exported = write_export(settings.snapshot, written, at=datetime.now(UTC))
     if as_json:
         sizes = [
             {"name": table.name, "kind": table.kind, "rows": table.rows, "bytes": table.bytes}

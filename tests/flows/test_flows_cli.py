@@ -227,6 +227,46 @@ def test_a_snapshot_that_cannot_be_written_is_found_before_anything_is_asked(typ
     assert not Path("same.duckdb").exists()
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["export", "s3://bucket/out"],
+        ["export", "gs://bucket/out"],
+        ["export", "https://host/out"],
+        ["export", "file:///tmp/out"],
+        ["query", "SELECT 1", "--snapshot", "s3://bucket/s.duckdb"],
+        ["publish", "--snapshot", "az://bucket/s.duckdb"],
+        ["sync", "--warehouse", "s3://bucket/w.duckdb"],
+        ["sync", "--warehouse", ":memory:"],
+        ["sync", "--warehouse", "md:w"],
+        ["sync", "--warehouse", "information_schema.duckdb"],
+        ["sync", "--snapshot", "pg_catalog.duckdb"],
+        ["sync", "--warehouse", "why?/w.duckdb"],
+        ["sync", "--snapshot", "why?.duckdb"],
+        ["rebuild", "--from-archive", "--archive", "s3://bucket/archive"],
+        ["demo", "--folder", "s3://bucket/demo"],
+        ["demo", "--folder", "why?"],
+    ],
+)
+@pytest.mark.usefixtures("environment")
+def test_a_path_that_cannot_work_is_one_line_and_writes_nothing(
+    typed: Typed, tmp_path: Path, arguments: list[str]
+) -> None:
+    code, out, err = typed(*arguments)
+    assert (code, out, len(err.splitlines())) == (2, "", 1)
+    assert "no path on this machine" in err or "DuckDB" in err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["main", "memory", "a b", "a'b", "a%41#b", "snapshot", "ü", "a:b"])
+@pytest.mark.usefixtures("environment")
+def test_other_names_of_files_and_folders_work(typed: Typed, name: str) -> None:
+    files = ["--warehouse", f"./{name}/{name}.duckdb", "--snapshot", f"./{name} snapshot/{name}.duckdb"]
+    assert typed("sync", *files)[0] == 0
+    assert typed("sync", *files)[0] == 0
+    assert "4" in typed("query", "SELECT count(*) FROM main.accounts", *files[2:])[1]
+
+
 @pytest.mark.usefixtures("environment")
 def test_a_warehouse_that_cannot_be_written_is_one_line(typed: Typed, tmp_path: Path) -> None:
     (tmp_path / "file").touch()

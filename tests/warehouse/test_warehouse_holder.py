@@ -177,7 +177,7 @@ def test_a_folder_is_made_where_there_is_none(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["core.duckdb", "OPS.db", "core"])
 def test_a_file_that_duckdb_would_take_for_a_schema_is_refused_with_the_reason(tmp_path: Path, name: str) -> None:
-    assert "Call the file otherwise." in refused(tmp_path / name, WarehouseUnusable)
+    assert "choose another name for the file" in refused(tmp_path / name, WarehouseUnusable)
 
 
 def test_opening_again_keeps_what_is_there_and_makes_what_is_missing(path: Path) -> None:
