@@ -3,6 +3,9 @@
 import os
 from pathlib import Path
 
+# What DuckDB 1.5 and 2.0 replay into a file that is opened. Not `.tmp`: in that folder readers spill their queries.
+_LOGS = (".wal", ".wal.checkpoint", ".wal.recovery")
+
 
 def sync(path: Path) -> None:
     """Make a file, or a folder's list of names, durable. Raises OSError."""
@@ -26,6 +29,11 @@ def no_link(path: str, flags: int) -> int:
 
 
 def discard(file: Path) -> None:
-    """Remove a DuckDB file, if there is one, and the log beside it. Raises OSError."""
-    for left_over in (file, file.with_name(file.name + ".wal")):
+    """Remove a DuckDB file, if there is one, and the logs beside it. Raises OSError."""
+    for left_over in (file, *logs(file)):
         left_over.unlink(missing_ok=True)
+
+
+def logs(file: Path) -> list[Path]:
+    """Return the logs that lie beside a DuckDB file, whether or not that file exists."""
+    return [path for suffix in _LOGS if os.path.lexists(path := file.with_name(file.name + suffix))]

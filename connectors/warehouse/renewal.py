@@ -149,7 +149,7 @@ def _add_later(db: DuckDBPyConnection, table: SnapshotTable, due: int) -> None:
         _write_anew(db, table)
 
 
-def _see_that_it_is_alike(db: DuckDBPyConnection, tables: Sequence[SnapshotTable], version: str) -> None:
+def _see_that_it_is_alike(db: DuckDBPyConnection, tables: Sequence[SnapshotTable], version: str, modified: int) -> None:
     db.execute(f"ATTACH ':memory:' AS {_BLANK}")
     try:
         make_tables(db, _BLANK, tables)
@@ -160,17 +160,23 @@ def _see_that_it_is_alike(db: DuckDBPyConnection, tables: Sequence[SnapshotTable
     if not alike:
         message = "Its tables, columns or views are not those of the last one."
         raise MustBeWhole(message)
-    if db.execute(f"SELECT version FROM {DRAFT}.main.published").fetchall() != [(version,)]:  # noqa: S608
+    signed = db.execute(f"SELECT version, epoch_us(published_at) FROM {DRAFT}.main.published").fetchall()  # noqa: S608
+    if [of for of, _ in signed] != [version]:
         message = "Another gramhouse made the last one."
+        raise MustBeWhole(message)
+    if signed[0][1] != modified:
+        message = "The last one was altered since it was published."
         raise MustBeWhole(message)
 
 
-def renew(db: DuckDBPyConnection, tables: Sequence[SnapshotTable], version: str) -> None:
+def renew(db: DuckDBPyConnection, tables: Sequence[SnapshotTable], version: str, modified: int) -> None:
     """Bring the draft, which is a copy of the last snapshot, to what is folded now.
+
+    `modified` is when that snapshot's file was last changed, in microseconds since 1970.
 
     Raises MustBeWhole when the draft is no such copy, or it is better written whole.
     """
-    _see_that_it_is_alike(db, tables, version)
+    _see_that_it_is_alike(db, tables, version, modified)
     dress(db, tables)
     for table in tables:
         if table.select is None:

@@ -1,5 +1,6 @@
 """Reading the snapshot: read-only, shut off from every other file, never in a writer's way."""
 
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -117,6 +118,14 @@ def _batches(cursor: duckdb.DuckDBPyConnection) -> Iterator[list[tuple[Any, ...]
         yield batch
 
 
+def _fix(path: Path) -> str:
+    if path.is_dir():
+        return "Fix: point GRAMHOUSE_SNAPSHOT to a file, not to a folder."
+    if not os.access(path, os.R_OK):
+        return f"Fix: ask for permission to read it (chmod a+r {path})."
+    return "Fix: `gramhouse publish` writes it again; close any program that has it open for writing."
+
+
 @contextmanager
 def open_snapshot(path: Path) -> Iterator[Snapshot]:
     """Open the snapshot for reading. Raises SnapshotMissing and WarehouseUnusable."""
@@ -130,7 +139,7 @@ def open_snapshot(path: Path) -> Iterator[Snapshot]:
         db.execute("SET enable_progress_bar = false")
         db.execute("SET lock_configuration = true")
     except duckdb.Error as error:
-        message = f"{path} cannot be read: {str(error).splitlines()[0]}"
+        message = f"{path} cannot be read: {str(error).splitlines()[0].rstrip('.')}. {_fix(path)}"
         raise WarehouseUnusable(message) from error
     try:
         yield Snapshot(db)

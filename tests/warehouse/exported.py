@@ -56,6 +56,7 @@ def make_snapshot(connection: Connection, snapshot: Path) -> None:
     house.walk(STORIES, "s", 1, [{"id": "9", "media_type": "IMAGE", "like_count": 2**62}])
     house.walk(media(BEN, "posts"), "b", 2, [{"id": "1"}, {"caption": "no id"}])
     publish(connection, snapshot, at=at(3), version="1.2.3")
+    snapshot.chmod(0o644)
     with duckdb.connect(str(snapshot)) as db:
         for statement in _BY_HAND:
             db.execute(statement)

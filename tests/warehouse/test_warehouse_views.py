@@ -191,6 +191,7 @@ def snapshot(open_house: Connection, tmp_path_factory: pytest.TempPathFactory) -
     """A published snapshot without a row, open for writing."""
     path = tmp_path_factory.mktemp("views") / "analytics.duckdb"
     publish(emptied(open_house).connection, path, at=NOW, version="1")
+    path.chmod(0o644)
     with duckdb.connect(str(path)) as db:
         db.execute("DELETE FROM published")
         yield db
