@@ -1,13 +1,14 @@
 """The one door to the network: a request leaves, a page or an ApiError comes back."""
 
 import asyncio
+import base64
 import math
 import re
 import ssl
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Final, Self
 from urllib.parse import quote
 
@@ -40,6 +41,14 @@ _CODES: tuple[tuple[tuple[type[BaseException], ...], str], ...] = (
     ((httpx.ProtocolError, httpx.DecodingError), "protocol_error"),
     ((Exception,), "connection_failed"),
 )
+
+_URL_SAFE: Final[Mapping[str, str]] = MappingProxyType({"+": "-", "/": "_"})
+# Fewer characters are no secret, and their encodings stand in any text.
+_SHORTEST_ENCODED: Final = 8
+_LINE_BREAKS: Final = r"(?:[\r\n]|\\{1,4}[rn])*"
+
+# An error envelope (API 2) is far smaller; what is larger is a page of something else, of which nothing is shown.
+_MAX_REFUSAL_BYTES: Final = 256 * 1024
 
 _NO_BODY = httpx.ByteStream(b"")
 
@@ -148,7 +157,7 @@ class ApiClient:
         # What a refusal says is shown and kept, as are some headers of any answer; a proxy may repeat what it refused.
         headers = _Hidden(answer.headers, self._hide)
         if answer.status_code != 200:
-            body = self._repeated.sub(b"***", body)
+            body = self._repeated.sub(b"***", body if len(body) <= _MAX_REFUSAL_BYTES else b"")
         return read_response(request, answer.status_code, headers, body, now=self._clock.now())
 
     def _hide(self, text: str) -> str:
@@ -192,10 +201,28 @@ def _code(cause: BaseException, *, begun: bool) -> str:
 
 
 def _spellings(api_key: SecretStr) -> re.Pattern[bytes]:
-    """Match the key as it may be repeated: plain, or with any of its characters escaped as in JSON or in a URL."""
+    """Match the key as it may be repeated: plain, in base64 or hexadecimal, escaped as in JSON, URLs or HTML."""
     key = api_key.get_secret_value()
-    either = (rf"(?:\\{{0,4}}{re.escape(char)}|(?i:\\{{1,4}}u{ord(char):04x}|%(?:25)?{ord(char):02x}))" for char in key)
-    return re.compile("".join(either).encode())
+    ways = ["".join(map(_escaped, key))]
+    if len(key) >= _SHORTEST_ENCODED:
+        ways += [r"(?:[ :,]|\\{1,4}x|0x)*".join(f"(?i:{ord(char):02x})" for char in key), *_in_base64(key)]
+    return re.compile("|".join(ways).encode())
+
+
+def _escaped(char: str) -> str:
+    number = ord(char)
+    coded = rf"\\{{1,4}}u{number:04x}|%(?:25)?{number:02x}|&#(?:0*{number}|x0*{number:x});"
+    return rf"(?:\\{{0,4}}{re.escape(char)}|(?i:{coded}))"
+
+
+def _in_base64(key: str) -> Iterator[str]:
+    """Match the key in base64, url-safe or not, wherever in what was encoded it begins (after `Bearer `, say)."""
+    for before in range(3):
+        encoded = base64.b64encode(b"x" * before + key.encode() + b"xxx").decode()
+        # Those characters that the key alone decides, and with them the one before and after that it decides in part.
+        sure = encoded[-(-8 * before // 6) : 8 * (before + len(key)) // 6]
+        spelt = (f"(?:{_escaped(char)}|{_escaped(_URL_SAFE.get(char, char))})" for char in sure)
+        yield f"[A-Za-z0-9+/_-]?{_LINE_BREAKS.join(spelt)}[A-Za-z0-9+/_-]?"
 
 
 def _headers(api_key: SecretStr) -> dict[str, str]:

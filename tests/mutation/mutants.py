@@ -105,8 +105,8 @@ MUTANTS = (
     Mutant(
         "the key in an error",
         "connectors/source/client.py",
-        '            body = self._repeated.sub(b"***", body)\n',
-        "            body = bytes(body)\n",
+        'self._repeated.sub(b"***", body if',
+        'b"".join([b"", body] if',
         ("tests/security/test_security_key.py",),
     ),
     Mutant(

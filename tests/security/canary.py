@@ -32,7 +32,7 @@ def _escaped(secret: str, form: str, *, signs_only: bool) -> bytes:
 
 @cache
 def spellings(secret: str) -> frozenset[bytes]:
-    """Plain, as JSON has it in all its ways, percent-encoded, base64, hexadecimal, and back to front."""
+    """Plain, as JSON, URLs and HTML have it in all their ways, base64, hexadecimal, and back to front."""
     plain = secret.encode()
     percent = quote(secret, safe="").encode()
     return frozenset(
@@ -40,6 +40,9 @@ def spellings(secret: str) -> frozenset[bytes]:
             plain,
             plain[::-1],
             plain.hex().encode(),
+            plain.hex().upper().encode(),
+            "".join(f"\\x{byte:02x}" for byte in plain).encode(),
+            "".join(f"&#x{byte:X};" for byte in plain).encode(),
             percent,
             percent.lower(),
             quote(secret).encode(),

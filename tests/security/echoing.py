@@ -1,5 +1,6 @@
 """A service that goes wrong in every way and repeats whatever it was sent: the key, wherever it fits."""
 
+import base64
 import json
 import threading
 from collections import Counter
@@ -88,7 +89,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _go_wrong(self, way: str, key: str) -> None:
         self.service.done[way] += 1
-        echo = f"you sent Authorization: {key} to {self.path}"
+        encoded = f"{base64.b64encode(key.encode()).decode()} {key.encode().hex()}"
+        echo = f"you sent Authorization: {key} ({encoded}) to {self.path}"
         issue = {"issues": [{"code": key, "path": [1]}]}
         match way:
             case "key":

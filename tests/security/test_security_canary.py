@@ -27,6 +27,7 @@ KEY = "cnry/7Zq4+f1e9b==Xw"
         "".join(f"\\u{ord(char):04X}" for char in KEY),
         KEY.replace("+", "\\u002b").replace("/", "\\u002f").replace("=", "\\u003d"),
         KEY.encode().hex(),
+        f"Bearer {KEY}".encode().hex().upper(),
         *(base64.b64encode((before + KEY + "after").encode()).decode() for before in ("", "x", "xy", "user:")),
         base64.urlsafe_b64encode(f"Bearer {KEY}".encode()).decode(),
     ],

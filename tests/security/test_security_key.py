@@ -1,9 +1,12 @@
 """What the service says about a request is shown and kept; the key it may repeat there is not."""
 
+import base64
 import json
 import logging
+import re
 import ssl
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import quote
 
@@ -98,6 +101,56 @@ async def test_an_error_never_repeats_the_key(name: str, caplog: pytest.LogCaptu
 @pytest.mark.parametrize("name", STILL_LEAKING)
 async def test_an_error_repeats_the_key_in_no_other_spelling(name: str, caplog: pytest.LogCaptureFixture) -> None:
     assert not tells(await _said(_client(STILL_LEAKING[name]), caplog), KEY)
+
+
+# What a proxy makes of what it was sent: `Bearer <key>`, `<user>:<key>`, a whole header.
+_SENT = (KEY, f"Bearer {KEY}", f"Authorization: Bearer {KEY}\r\n", f"u:{KEY}")
+_MADE_OF_IT: dict[str, Callable[[bytes], str]] = {
+    "base64": lambda sent: base64.b64encode(sent).decode(),
+    "base64 without padding": lambda sent: base64.b64encode(sent).decode().rstrip("="),
+    "base64 for URLs": lambda sent: base64.urlsafe_b64encode(sent).decode(),
+    "base64 in a URL": lambda sent: quote(base64.b64encode(sent), safe=""),
+    "base64, slashes escaped": lambda sent: base64.b64encode(sent).decode().replace("/", "\\/"),
+    "base64 in lines": lambda sent: re.sub("(.{19})", "\\1\r\n", base64.b64encode(sent).decode()),
+    "hexadecimal": lambda sent: sent.hex(),
+    "HEXADECIMAL": lambda sent: sent.hex().upper(),
+    "hexadecimal, spaced": lambda sent: sent.hex(" "),
+    "bytes of Python": lambda sent: "".join(f"\\x{byte:02x}" for byte in sent),
+    "HTML": lambda sent: "".join(f"&#{byte};" for byte in sent),
+    "HTML, hexadecimal": lambda sent: "".join(f"&#x{byte:x};" for byte in sent),
+    "percent": lambda sent: "".join(f"%{byte:02X}" for byte in sent),
+}
+
+
+@pytest.mark.parametrize("way", _MADE_OF_IT)
+@pytest.mark.parametrize("sent", _SENT)
+async def test_an_encoded_key_is_as_little_repeated(way: str, sent: str, caplog: pytest.LogCaptureFixture) -> None:
+    echo = _MADE_OF_IT[way](sent.encode())
+    header = echo.replace("\r\n", "")
+    plain = _MADE_OF_IT[way](sent.replace(KEY, "z" * len(KEY)).encode())
+    for answer in (
+        Answer(401, body=envelope(echo)),
+        Answer(403, body=envelope("No.", echo)),
+        Answer(502, {"content-type": f"text/{header}"}, b"<"),
+        Answer(200, {"content-type": f"text/{header}"}, b"<"),
+        Answer(302, {"location": f"https://x.example/?key={header}"}, b""),
+        httpx.ReadError(f"while sending {header}"),
+    ):
+        said = await _said(_client(answer), caplog)
+        assert not tells(said, KEY)
+        # Nor enough of it to try the rest.
+        assert all(echo[at : at + 16] not in said for at in range(len(echo) - 16) if echo[at : at + 16] not in plain)
+        caplog.clear()
+
+
+async def test_a_page_instead_of_an_envelope_is_not_searched_for_long() -> None:
+    with pytest.raises(ApiError, match="http_500: the answer is no error of the API"):
+        await _client(Answer(500, body=envelope("x" * 1_000_000))).send(REQUEST)
+
+
+async def test_a_short_key_hides_nothing_but_itself() -> None:
+    with pytest.raises(ApiError, match=r"6b k\*\*\*y azE="):
+        await _client(Answer(401, body=envelope("6b kk1y azE=")), key="k1").send(REQUEST)
 
 
 async def test_a_correlation_id_that_is_the_key_is_none() -> None:
