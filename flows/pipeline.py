@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TypedDict
 from uuid import uuid4
 
-from connectors.source.errors import ApiError
+from connectors.source.errors import Failure
 from connectors.warehouse import ledger, progress
 from connectors.warehouse.errors import WarehouseUnusable
 from connectors.warehouse.not_cast import values_not_cast
@@ -45,7 +45,7 @@ class _Ended(TypedDict):
     resumed: tuple[RunCounts, ...]
     concerns: tuple[Concern, ...]
     warnings: tuple[RunWarning, ...]
-    stopped_by: ApiError | None
+    stopped_by: Failure | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class RunReport:
     concerns: tuple[Concern, ...]
     warnings: tuple[RunWarning, ...]
     expired: int
-    stopped_by: ApiError | None
+    stopped_by: Failure | None
     restarted: int
     mapping_pending: bool
     started_at: datetime
@@ -250,7 +250,7 @@ async def _settle(
 
 
 def _reason(
-    stopped_by: ApiError | None, matters: Sequence[Concern], warnings: Sequence[RunWarning]
+    stopped_by: Failure | None, matters: Sequence[Concern], warnings: Sequence[RunWarning]
 ) -> tuple[str | None, str | None]:
     """Return the error code and detail that a run's row shows: why it is not complete, or neither."""
     if stopped_by is not None:

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from connectors.source.asking import Send, ask
 from connectors.source.backoff import BackoffPolicy
 from connectors.source.endpoints import ApiRequest, Response
-from connectors.source.errors import ApiError
+from connectors.source.errors import Failure
 from connectors.source.scopes import ScopeWait
 from connectors.warehouse.writer import Warehouse
 from flows.slots import Slots
@@ -55,7 +55,7 @@ class Counters:
 class Halted(Exception):  # noqa: N818 - the error is its cause
     """A partition is not walked on, because `error` stopped the run."""
 
-    def __init__(self, error: ApiError) -> None:
+    def __init__(self, error: Failure) -> None:
         super().__init__(str(error))
         self.error = error
 
@@ -64,10 +64,10 @@ class Brake:
     """Set once, by an error that ends the run, or only its media walks; whoever sleeps wakes up to it."""
 
     def __init__(self) -> None:
-        self.error: ApiError | None = None
+        self.error: Failure | None = None
         self._pulled = asyncio.Event()
 
-    def pull(self, error: ApiError) -> None:
+    def pull(self, error: Failure) -> None:
         """Stop; the first error is the one that counts."""
         if self.error is None:
             self.error = error
@@ -123,7 +123,7 @@ class RunContext:
     counters: Counters = field(default_factory=Counters)
     stop: Brake = field(default_factory=Brake)
     stop_media: Brake = field(default_factory=Brake)
-    told: dict[str, ApiError] = field(default_factory=dict)
+    told: dict[str, Failure] = field(default_factory=dict)
 
     def scope_wait(self, scope: str) -> ScopeWait:
         """Begin this run's waiting for a tenant scope, with what an earlier run was told."""
@@ -147,7 +147,7 @@ class RunContext:
             asked = True
             return await means.send(request)
 
-        async def remember(scope: str, resume_after: datetime, error: ApiError) -> None:
+        async def remember(scope: str, resume_after: datetime, error: Failure) -> None:
             self.told[scope] = error
             await means.warehouse.land(Landing(hold=ScopeHold(scope, resume_after)))
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from connectors.source.endpoints import ApiRequest, Response, accounts_request, media_request
-from connectors.source.errors import ApiError, Deferred, Disposition
+from connectors.source.errors import ApiError, Deferred, Disposition, Failure
 from connectors.source.pagination import walk
 from connectors.source.scopes import ScopeWait
 from flows.run import Brake, Halted, RunContext
@@ -34,7 +34,7 @@ def request_for(partition: Partition, cursor: str | None, page_size: int) -> Api
     return media_request(partition.account_id, partition.surface, cursor, page_size)
 
 
-def stops(error: ApiError, partition: Partition) -> tuple[bool, bool]:
+def stops(error: Failure, partition: Partition) -> tuple[bool, bool]:
     """Say whether an error ends the whole run, and whether it ends the media walks."""
     if error.disposition is not Disposition.STOP:
         return False, False
@@ -42,12 +42,12 @@ def stops(error: ApiError, partition: Partition) -> tuple[bool, bool]:
     return not media_only, True
 
 
-def may_restart(error: ApiError, checkpoint: Checkpoint, *, restarted: bool) -> bool:
+def may_restart(error: Failure, checkpoint: Checkpoint, *, restarted: bool) -> bool:
     """Say whether a walk whose cursor was refused begins anew: once, and only if there was a cursor."""
     return error.disposition is Disposition.RESTART and checkpoint.cursor is not None and not restarted
 
 
-def dead_end(error: ApiError) -> bool:
+def dead_end(error: Failure) -> bool:
     """Say whether a walk must not be taken up where it stands: its cursor leads nowhere."""
     return error.disposition is Disposition.RESTART or error.code == "cursor_loop"
 
@@ -167,7 +167,7 @@ class PartitionWalk:
                     if ended:
                         return outcome
         except ApiError as error:
-            raise _Broken(error, checkpoint) from error
+            raise _Broken(error.failure, checkpoint) from None
         message = f"the walk of {self.partition} ended without a last page"
         raise AssertionError(message)
 
@@ -199,7 +199,7 @@ class PartitionWalk:
         await self._land(Landing(outcomes=(outcome,)))
         return outcome
 
-    async def _give_up(self, error: ApiError, dead: Checkpoint | None, began: datetime) -> Outcome:
+    async def _give_up(self, error: Failure, dead: Checkpoint | None, began: datetime) -> Outcome:
         outcome = self._outcome(
             OutcomeKind(error.outcome),
             began,
@@ -232,7 +232,7 @@ class PartitionWalk:
 class _Broken(Exception):  # noqa: N818
     """A walk that an ApiError ended, with its progress up to there."""
 
-    def __init__(self, error: ApiError, checkpoint: Checkpoint) -> None:
+    def __init__(self, error: Failure, checkpoint: Checkpoint) -> None:
         super().__init__(str(error))
         self.error = error
         self.checkpoint = checkpoint

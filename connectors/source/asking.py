@@ -8,13 +8,13 @@ from datetime import datetime
 
 from connectors.source.backoff import BackoffPolicy, GiveUp, decide
 from connectors.source.endpoints import ApiRequest, Response
-from connectors.source.errors import ApiError, Deferred, Disposition
+from connectors.source.errors import ApiError, Deferred, Disposition, Failure
 from connectors.source.scopes import ScopeWait
 from models.clock import Clock
 
 Send = Callable[[ApiRequest], Awaitable[Response]]
 Park = Callable[[], AbstractAsyncContextManager[object]]
-OnWait = Callable[[str, datetime, ApiError], Awaitable[None]]
+OnWait = Callable[[str, datetime, Failure], Awaitable[None]]
 
 _log = logging.getLogger(__name__)
 
@@ -39,17 +39,17 @@ async def ask(
     Raises the last ApiError when it gives up, and Deferred when the scope's wait exceeds its budget.
     """
     failures: Counter[Disposition] = Counter()
-    last: ApiError | None = None
+    last: Failure | None = None
     while True:
         await _leave_alone(scope_wait, last, clock, park)
         try:
             return await send(request)
         except ApiError as error:
-            last = error
-        failures[last.disposition] += 1
-        verdict = decide(last, failures[last.disposition], policy, random)
-        if isinstance(verdict, GiveUp):
-            raise last
+            last = error.failure
+            failures[last.disposition] += 1
+            verdict = decide(error, failures[last.disposition], policy, random)
+            if isinstance(verdict, GiveUp):
+                raise
         _log.info("%s; again in %.1f s", last, verdict.delay)
         if verdict.scope_wait:
             monotonic = clock.monotonic()
@@ -60,7 +60,7 @@ async def ask(
                 await clock.sleep(verdict.delay)
 
 
-async def _leave_alone(scope_wait: ScopeWait, cause: ApiError | None, clock: Clock, park: Park) -> None:
+async def _leave_alone(scope_wait: ScopeWait, cause: Failure | None, clock: Clock, park: Park) -> None:
     # A loop, because a sleep may end early and a wait may not.
     while due := scope_wait.due(clock.monotonic()):
         if not scope_wait.affords(due):

@@ -107,7 +107,11 @@ class ApiClient:
         got = await self._exchange(request)
         if isinstance(got, ApiError):
             # Not inside an `except`: what the transport raises holds the request, and with it the key.
-            raise got
+            try:
+                raise got
+            finally:
+                # Its traceback holds this frame: the two would keep each other.
+                del got
         return self._read(request, *got)
 
     async def _exchange(self, request: ApiRequest) -> tuple[httpx.Response, bytes] | ApiError:

@@ -104,7 +104,11 @@ def read_response(
         )
     else:
         return Response(request.operation, page, correlation_id)
-    raise error
+    try:
+        raise error
+    finally:
+        # Its traceback holds this frame, and the body with it.
+        del error
 
 
 def read_correlation_id(headers: Mapping[str, str]) -> str | None:

@@ -42,9 +42,30 @@ class Rule:
     mend: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """The facts of an ApiError, to be kept: the exception would keep its traceback and the answer alive."""
+
+    operation: str
+    code: str
+    status: int | None
+    correlation_id: str | None
+    disposition: Disposition
+    outcome: Outcome
+    message: str
+    mend: str
+
+    def __str__(self) -> str:
+        status = "" if self.status is None else f" {self.status}"
+        trace = "" if self.correlation_id is None else f" (correlation id {self.correlation_id})"
+        return f"{self.operation}:{status} {self.code}: {self.message}{trace}"
+
+
 @dataclass(eq=False, kw_only=True)
 class ApiError(Exception):
     """One failed request: facts that the ledger and the log keep, and what to do about them.
+
+    Raised and handled; what outlives that is its `failure`.
 
     `code` is the service's (API 7) or ours (`TROUBLES`, `http_<status>`), `retry_after` is in seconds,
     `outcome` is what the ledger says once it is given up. `message` and `mend` are one line each and
@@ -61,10 +82,13 @@ class ApiError(Exception):
     message: Final[str]
     mend: Final[str]
 
+    @property
+    def failure(self) -> Failure:
+        """Return the facts without the exception."""
+        return Failure(**{field.name: getattr(self, field.name) for field in fields(Failure)})
+
     def __str__(self) -> str:
-        status = "" if self.status is None else f" {self.status}"
-        trace = "" if self.correlation_id is None else f" (correlation id {self.correlation_id})"
-        return f"{self.operation}:{status} {self.code}: {self.message}{trace}"
+        return str(self.failure)
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Let it travel between processes, which keyword-only exceptions do not by themselves."""
@@ -74,7 +98,7 @@ class ApiError(Exception):
 class Deferred(Exception):  # noqa: N818 - no error: the checkpoint keeps the work until `resume_after`
     """A wait that this run cannot afford: the partition goes on in a run after `resume_after` (UTC)."""
 
-    def __init__(self, scope: str, resume_after: datetime, error: ApiError | None) -> None:
+    def __init__(self, scope: str, resume_after: datetime, error: Failure | None) -> None:
         super().__init__(scope, resume_after, error)
         self.scope = scope
         self.resume_after = resume_after

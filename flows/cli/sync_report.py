@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from rich.table import Table
 
-from connectors.source.errors import ApiError, hint_for
+from connectors.source.errors import Failure, hint_for
 from connectors.warehouse.report import Concern
 from flows.cli.terminal import DONE, FAIL, WARN, clean, moment, out
 from flows.pipeline import RunReport
@@ -33,7 +33,7 @@ def _listed(report: RunReport) -> str:
     return f"{told}, {report.expired:,} of them with an expired token"
 
 
-def _stopped(stop: ApiError) -> str:
+def _stopped(stop: Failure) -> str:
     trace = f" (correlation id {clean(stop.correlation_id)})" if stop.correlation_id else ""
     return (
         f"[red]{clean(stop.code)}[/]: {clean(stop.message.rstrip('.'))}{trace}. {stop.mend[:1].upper()}{stop.mend[1:]}."

@@ -13,7 +13,7 @@ from connectors.source.asking import ask
 from connectors.source.backoff import BackoffPolicy
 from connectors.source.client import ApiClient, Timeouts
 from connectors.source.endpoints import Response, accounts_request
-from connectors.source.errors import ApiError, Deferred, Disposition
+from connectors.source.errors import ApiError, Deferred, Disposition, Failure
 from connectors.source.scopes import ScopeWait
 from tests.conformance.outcomes import OUTCOMES, Outcome, Then
 from tests.conformance.recorded import (
@@ -125,7 +125,7 @@ async def test_what_is_asked_next_is_as_the_table_says(one: Outcome) -> None:
     def park() -> AbstractAsyncContextManager[None]:
         return nullcontext()
 
-    async def on_wait(scope: str, until: datetime, error: ApiError) -> None:
+    async def on_wait(scope: str, until: datetime, error: Failure) -> None:
         assert (scope, error.code) == (REQUEST.scope, one.code)
         holds.append((until - clock.now()).total_seconds())
 

@@ -123,7 +123,7 @@ async def test_a_report_for_programs(report: RunReport) -> None:
         "failed": 0,
     }
     assert told["stopped_by"] is None
-    stopped = trouble("accounts.list", "certificate_refused", "no")
+    stopped = trouble("accounts.list", "certificate_refused", "no").failure
     told = json.loads(to_json(replace(report, state=RunState.FAILED, stopped_by=stopped)))
     assert (told["exit_code"], told["stopped_by"]["code"]) == (1, "certificate_refused")
 

@@ -99,7 +99,7 @@ async def test_the_brake_wakes_sleepers_and_the_first_error_counts() -> None:
     brake = Brake()
     sleeping = asyncio.create_task(brake.sleep(StillClock(), 3600))
     await _settle()
-    first, second = trouble("x", "timeout", "first"), trouble("x", "timeout", "second")
+    first, second = trouble("x", "timeout", "first").failure, trouble("x", "timeout", "second").failure
     brake.check()
     brake.pull(first)
     brake.pull(second)

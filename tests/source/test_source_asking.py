@@ -8,7 +8,7 @@ import pytest
 from connectors.source.asking import ask
 from connectors.source.backoff import BackoffPolicy
 from connectors.source.endpoints import ACCOUNTS, ApiRequest, Response, accounts_request, read_response
-from connectors.source.errors import ApiError, Deferred, trouble
+from connectors.source.errors import ApiError, Deferred, Failure, trouble
 from connectors.source.scopes import ScopeWait
 from models.wire import MediaPage
 
@@ -58,7 +58,7 @@ class World:
             raise said
         return said
 
-    async def on_wait(self, scope: str, resume_after: datetime, error: ApiError) -> None:
+    async def on_wait(self, scope: str, resume_after: datetime, error: Failure) -> None:
         self.book.append(("hold", self.elapsed))
         self.holds.append((scope, resume_after, error.code))
 

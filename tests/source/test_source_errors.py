@@ -137,8 +137,9 @@ def test_our_own_codes_make_one_line_errors(code: str) -> None:
 
 def test_errors_travel_between_processes() -> None:
     error = trouble(ACCOUNTS, "timeout", "late")
-    copy = pickle.loads(pickle.dumps(Deferred("account_catalog", NOW, error)))
+    copy = pickle.loads(pickle.dumps(Deferred("account_catalog", NOW, error.failure)))
     assert (copy.scope, copy.resume_after) == ("account_catalog", NOW)
-    assert repr(copy.error) == repr(error)
+    assert copy.error == error.failure
+    assert str(copy.error) == str(error)
     assert str(copy) == ("account_catalog must wait until 2026-01-01T00:00:00+00:00 (accounts.list: timeout: late)")
     assert str(Deferred("s", NOW, None)) == "s must wait until 2026-01-01T00:00:00+00:00"
