@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from prefect.client.schemas.objects import StateType
 
-from connectors.source.errors import RULES, TROUBLES, ApiError, Disposition, is_transient
+from connectors.source.errors import RULES, TROUBLES, Disposition, Failure, is_transient
 from connectors.warehouse.report import Concern
 from connectors.warehouse.run_counts import FoldCounts
 from flows.conclusion import awaiting_retry, final_state
@@ -17,10 +17,11 @@ from flows.retrying import DELAYS, Retry, next_retry, retried
 from models.ledger import OutcomeKind, RunState, RunWarning, Tally
 
 NOW = datetime(2026, 3, 1, 2, 15, tzinfo=UTC)
-STOP = ApiError(
+STOP = Failure(
     operation="accounts.list",
     code="api_unauthorized",
     status=401,
+    correlation_id=None,
     disposition=Disposition.STOP,
     outcome="failed",
     message="No.",
@@ -56,7 +57,7 @@ def concern(code: str, partitions: int = 1, kind: OutcomeKind = OutcomeKind.FAIL
     return Concern(kind, code, partitions, partitions, example, None, "No.", None)
 
 
-def ended(*concerns: Concern, complete: int = 0, skipped: int = 0, stopped_by: ApiError | None = None) -> RunReport:
+def ended(*concerns: Concern, complete: int = 0, skipped: int = 0, stopped_by: Failure | None = None) -> RunReport:
     """Return the report of a run with these concerns and so many scans that were complete or skipped."""
     tally = {OutcomeKind.COMPLETE: complete, OutcomeKind.SKIPPED: skipped}
     for each in concerns:
