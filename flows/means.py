@@ -4,7 +4,7 @@ import logging
 import os
 import random
 from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from datetime import timedelta
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -15,6 +15,7 @@ from connectors.warehouse.writer import Warehouse, open_warehouse
 from flows.clock import SystemClock
 from flows.keeping import Keeping
 from flows.pipeline import RunOrder, new_id
+from flows.recording import record_failure
 from flows.run import Means
 from flows.settings import Settings, SettingsError
 from flows.slots import Slots
@@ -102,7 +103,13 @@ async def writing(
     def opening() -> AbstractAsyncContextManager[Warehouse]:
         return open_warehouse(settings.warehouse, activity, now=at.now(), archive=settings.archive, new_id=new_id)
 
-    async with in_turn(opening, patience=settings.busy_wait, clock=at, say=say) as warehouse:
+    async with AsyncExitStack() as stack:
+        turn = in_turn(opening, patience=settings.busy_wait, clock=at, say=say)
+        try:
+            warehouse = await stack.enter_async_context(turn)
+        except WarehouseUnusable as error:
+            record_failure(settings.snapshot, settings.warehouse, activity, error, now=at.now, say=say)
+            raise
         yield warehouse
 
 

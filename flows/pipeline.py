@@ -21,6 +21,7 @@ from connectors.warehouse.run_counts import FoldCounts, RunCounts, of_runs
 from connectors.warehouse.selection import chosen
 from flows.batches import Gathering, ListedAccount
 from flows.keeping import Keeping, tidy
+from flows.recording import STOPPED, first_line, recorded
 from flows.rounds import walk_chosen, walk_everything
 from flows.run import Counters, Means, RunContext
 from flows.steps import RunStep, Say, run_directly
@@ -143,37 +144,53 @@ async def run_once(
     run = await _enter(order, means, counters or Counters())
     if run.carried_on:
         say(f"Carrying on run {run.carried_on[0]}, which was cut short: what it landed is not asked for again.")
-    try:
-        if accounts is None:
-            gathering = await walk_everything(run, order.surfaces, run_step)
-        else:
-            gathering = await walk_chosen(run, accounts, run_step)
-        ended = await _settle(run, gathering, unmerged, run_step, catalogue=accounts is None)
-    except asyncio.CancelledError:
-        await _close(run, RunState.INTERRUPTED, detail="Stopped by a person or by the machine.")
-        raise
-    except Exception as error:
-        said = str(error).strip().splitlines() or [type(error).__name__]
-        # Interrupted, not failed: no verdict of the API's, so the next run carries on what had landed. A file that
-        # failed takes no last word either; the next run then finds this one without an end.
-        with suppress(WarehouseUnusable):
-            await _close(run, RunState.INTERRUPTED, detail=said[0])
-        raise
-    await tidy(order.keeping, warehouse, now=clock.now(), say=say)
+    with recorded(
+        order.snapshot,
+        order.kind,
+        now=clock.now,
+        say=say,
+        on_error=RunState.INTERRUPTED,
+        run_id=run.run_id,
+        selection=order.selected,
+        counters=run.counters,
+    ) as recording:
+        try:
+            if accounts is None:
+                gathering = await walk_everything(run, order.surfaces, run_step)
+            else:
+                gathering = await walk_chosen(run, accounts, run_step)
+            ended = await _settle(run, gathering, unmerged, run_step, catalogue=accounts is None)
+        except asyncio.CancelledError:
+            await _close(run, RunState.INTERRUPTED, detail=STOPPED)
+            raise
+        except Exception as error:
+            # Interrupted, not failed: no verdict of the API's, so the next run carries on what had landed. A file that
+            # failed takes no last word either; the next run then finds this one without an end.
+            with suppress(WarehouseUnusable):
+                await _close(run, RunState.INTERRUPTED, detail=first_line(error))
+            raise
+        await tidy(order.keeping, warehouse, now=clock.now(), say=say)
 
-    async def publish() -> int:
-        return await warehouse.publish(
-            order.snapshot, at=clock.now(), version=order.version, stale_after=order.stale_after
+        async def publish() -> int:
+            return await warehouse.publish(
+                order.snapshot, at=clock.now(), version=order.version, stale_after=order.stale_after
+            )
+
+        size = await run_step("publish", publish, lambda size: f"{order.snapshot}, {megabytes(size)}")
+        expired = await warehouse.transact(expired_accounts)
+        stopped_by = ended["stopped_by"]
+        recording.end(
+            ended["state"],
+            error_code=stopped_by.code if stopped_by else None,
+            detail=stopped_by.message if stopped_by else None,
         )
-
-    size = await run_step("publish", publish, lambda size: f"{order.snapshot}, {megabytes(size)}")
     return RunReport(
         run_id=run.run_id,
         kind=order.kind,
         selected=order.selected,
         reason=order.reason,
         carried_on=run.carried_on,
-        expired=await warehouse.transact(expired_accounts),
+        expired=expired,
         restarted=run.counters.restarted,
         mapping_pending=not is_current,
         seconds=clock.monotonic() - began,

@@ -15,6 +15,7 @@ from connectors.warehouse.writer import Warehouse
 from flows.clock import SystemClock
 from flows.means import check_archive, check_snapshot, release, writing
 from flows.pipeline import new_id
+from flows.recording import command, recorded
 from flows.settings import Settings, SettingsError
 from flows.steps import Say
 from models.ledger import RunState
@@ -31,9 +32,11 @@ async def _standing(settings: Settings, activity: str, say: Say = _log.info) -> 
     check_snapshot(settings.snapshot, settings.warehouse)
     check_archive(settings.archive)
     async with writing(settings, activity, say=say) as warehouse:
-        await warehouse.fold()
-        await warehouse.transact(ledger.mark_interrupted)
-        yield warehouse
+        with recorded(settings.snapshot, command(activity), now=SystemClock().now, say=say) as recording:
+            await warehouse.fold()
+            await warehouse.transact(ledger.mark_interrupted)
+            yield warehouse
+            recording.end(RunState.COMPLETE)
 
 
 async def _publish(warehouse: Warehouse, settings: Settings) -> int:

@@ -3,8 +3,11 @@
 WarehouseError
 ├── WarehouseBusy      another process holds the file
 ├── WarehouseUnusable  the file cannot be opened, read or written
-└── SnapshotMissing    nothing has been published yet
+├── SnapshotMissing    nothing has been published yet
+└── StatusUnreadable   the status file beside the snapshot is damaged
 """
+
+from pathlib import Path
 
 
 class WarehouseError(Exception):
@@ -21,3 +24,11 @@ class WarehouseUnusable(WarehouseError):  # noqa: N818
 
 class SnapshotMissing(WarehouseError):  # noqa: N818
     """No snapshot has been published yet."""
+
+
+class StatusUnreadable(WarehouseError):  # noqa: N818
+    """The status file cannot be read."""
+
+    def __init__(self, path: Path, why: str) -> None:
+        fix = "Fix: `gramhouse publish`, or the next run, replaces it"
+        super().__init__(f"{path} cannot be read: {why}. An interrupted run would not be shown. {fix}.")

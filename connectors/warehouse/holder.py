@@ -105,13 +105,25 @@ def hold(warehouse: Path, activity: str, *, since: str, pause: Callable[[float],
         yield
 
 
-def holder(warehouse: Path) -> Holder | None:
-    """Say who writes to the warehouse now; None when nobody does."""
+@dataclass(frozen=True, slots=True)
+class Lock:
+    """The state of a warehouse's lock; `holder` is None where it is free, or where its holder cannot be read."""
+
+    is_held: bool
+    holder: Holder | None = None
+
+
+def look(warehouse: Path) -> Lock | None:
+    """Return the state of the warehouse's lock; None where there is no lock file, or none that may be read."""
     try:
         file = lock_path(warehouse).open(encoding="utf-8")
     except OSError:
         return None
     with file:
-        if _try_lock(file, fcntl.LOCK_SH):
-            return None
-        return _read(file)
+        return Lock(is_held=False) if _try_lock(file, fcntl.LOCK_SH) else Lock(is_held=True, holder=_read(file))
+
+
+def holder(warehouse: Path) -> Holder | None:
+    """Return the process that writes to the warehouse now; None when there is none."""
+    lock = look(warehouse)
+    return lock.holder if lock else None

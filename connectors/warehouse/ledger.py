@@ -27,7 +27,7 @@ def begin(
 
     It carries on only runs of its own kind that were asked to walk the same: `selection`, or everything.
 
-    Whoever holds the warehouse is alone, so a run still said to be running died: it is marked interrupted.
+    A run whose process died is marked interrupted.
     """
     mark_interrupted(connection)
     rows = connection.execute(

@@ -6,9 +6,11 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
+from connectors.warehouse.errors import SnapshotMissing
 from connectors.warehouse.snapshot import open_snapshot
-from flows.cli.options import AsJson, SnapshotFile
-from flows.cli.terminal import clean, moment, out, print_json
+from flows.cli.current import current
+from flows.cli.options import AsJson, SnapshotFile, WarehouseFile
+from flows.cli.terminal import WARN, clean, err, moment, out, print_json
 from flows.settings import load
 from flows.words import span
 
@@ -87,12 +89,25 @@ def accounts(
 def runs(
     *,
     last: Annotated[int, typer.Option(help="How many runs.", min=1)] = 20,
+    warehouse: WarehouseFile = None,
     snapshot: SnapshotFile = None,
     as_json: AsJson = False,
 ) -> None:
     """List the last runs: what they landed, and how they ended."""
-    with open_snapshot(load(snapshot=snapshot).snapshot) as opened:
-        rows = opened.ask(_RUNS, [last]).records()
+    settings = load(snapshot=snapshot, warehouse=warehouse)
+    now = current(settings)
+    try:
+        with open_snapshot(settings.snapshot) as opened:
+            answer = opened.ask(_RUNS, [last])
+            after = now.run_after(opened, answer.columns)
+            rows = [*filter(None, [after]), *answer.records()][:last]
+    except SnapshotMissing:
+        # The first run may be running, or interrupted.
+        if now.status is None or now.status.run_id is None:
+            raise
+        rows = [dict.fromkeys(("added", "changed", "removed", "expired")) | (now.as_run() or {})]
+    if now.problem:
+        err.print(f"{WARN} {clean(now.problem)}", soft_wrap=True)
     if as_json:
         print_json(rows)
         return

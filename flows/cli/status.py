@@ -1,45 +1,60 @@
-"""`gramhouse status`: how things stand, read from the snapshot, so that no writer is ever in the way."""
+"""`gramhouse status`: how things stand, from the snapshot and the status file beside it; no writer is in the way."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from datetime import datetime
 from typing import Any
 
+import typer
+
 from connectors.warehouse.errors import SnapshotMissing
-from connectors.warehouse.holder import holder
+from connectors.warehouse.holder import Holder, holder
 from connectors.warehouse.snapshot import Snapshot, open_snapshot
+from flows.cli.current import Current, current
 from flows.cli.options import AsJson, SnapshotFile, WarehouseFile
 from flows.cli.terminal import DONE, FAIL, WARN, clean, moment, out, print_json
-from flows.settings import load
+from flows.clock import SystemClock
+from flows.exit_code import ExitCode
+from flows.headline import LOST
+from flows.settings import Settings, load
 from flows.summary_queries import WARNINGS
-from flows.words import count
+from flows.words import count, span
+from models.ledger import RunState
 
-_MARKS = {"complete": DONE, "failed": FAIL}
+_MARKS = {"complete": DONE, "failed": FAIL, "interrupted": FAIL}
+
+# Names of stale accounts on a line; --json has them all.
+_NAMED = 5
 
 _LAST_RUN = "SELECT * FROM runs WHERE kind IN ('sync', 'backfill') ORDER BY started_at DESC LIMIT 1"
 
-# A surface is behind where its last complete walk is older than the last sync that was to walk it, or than the first
-# of those it carries on: what they completed is its own work.
-_FRESHNESS = """
-WITH RECURSIVE last AS (
-    SELECT s.surface, arg_max(r.run_id, r.started_at) AS run_id
-    FROM runs AS r, (VALUES ('posts'), ('stories')) AS s(surface)
-    WHERE r.kind = 'sync' AND (r.selection IS NULL OR contains(r.selection, s.surface))
-    GROUP BY s.surface
-),
-chain AS (
-    SELECT l.surface, r.started_at, r.carries_on FROM last AS l JOIN runs AS r USING (run_id)
-    UNION
-    SELECT c.surface, r.started_at, r.carries_on FROM chain AS c JOIN runs AS r ON r.run_id = c.carries_on
-),
-synced AS (
-    SELECT surface, min(started_at) AS started_at FROM chain GROUP BY surface
+# Runs that no later run made up for: one of everything does, and one that was asked for the same.
+_UNRESOLVED = """
+SELECT r.* FROM runs AS r
+WHERE r.state IN ('failed', 'interrupted') AND NOT EXISTS (
+    FROM runs AS l
+    WHERE l.started_at > r.started_at AND l.state IN ('complete', 'partial') AND (
+        (l.kind = 'sync' AND l.selection IS NULL)
+        OR (l.kind = r.kind AND l.selection IS NOT DISTINCT FROM r.selection)
+    )
 )
+QUALIFY row_number() OVER (PARTITION BY r.kind, r.selection ORDER BY r.started_at DESC) = 1
+ORDER BY r.started_at DESC
+"""
+
+# $1 is the reader's time. `age_seconds` is that of the oldest partition that should be fresh.
+_FRESHNESS = """
 SELECT
-    f.surface, count(*) AS accounts, min(f.complete_at) AS oldest,
-    count(*) FILTER (f.complete_at IS NULL) AS never,
-    count(*) FILTER (f.complete_at < r.started_at) AS behind
-FROM freshness AS f LEFT JOIN synced AS r USING (surface)
-WHERE f.outcome <> 'skipped'
-GROUP BY f.surface ORDER BY f.surface
+    f.surface, count(f.stale_at) AS accounts, count(*) FILTER (f.stale_at < $1) AS stale,
+    count(f.stale_at) FILTER (f.complete_at IS NULL) AS never,
+    min(f.complete_at) FILTER (f.stale_at IS NOT NULL) AS oldest,
+    greatest(epoch($1::TIMESTAMPTZ) - epoch(min(f.stale_at)) + any_value(p.stale_after), 0)::BIGINT AS age_seconds
+FROM freshness AS f CROSS JOIN published AS p
+GROUP BY f.surface HAVING accounts > 0 ORDER BY f.surface
+"""
+
+_STALE = """
+SELECT f.account_id, f.ig_username, f.surface, f.complete_at, f.outcome, f.error_code, f.resume_after
+FROM freshness AS f WHERE f.stale_at < $1 ORDER BY f.stale_at, f.ig_username, f.surface
 """
 
 # What became of each walk when it was last tried, by whichever run.
@@ -71,53 +86,82 @@ SELECT
     (SELECT count(*) FROM present WHERE surface = 'posts') AS posts,
     (SELECT count(*) FROM present WHERE surface = 'stories') AS stories,
     (SELECT count(*) FROM quarantine) AS quarantined,
-    (SELECT max(published_at) FROM published) AS published_at
+    (SELECT max(published_at) FROM published) AS published_at,
+    (SELECT max(stale_after) FROM published) AS stale_after
 """
 
 
-def _gather(snapshot: Snapshot) -> dict[str, Any]:
-    last = snapshot.ask(_LAST_RUN).records()
+def _gather(snapshot: Snapshot, now: datetime, state: Current) -> dict[str, Any]:
+    answer = snapshot.ask(_LAST_RUN)
+    last = [*filter(None, [state.run_after(snapshot, answer.columns)]), *answer.records()][:1]
     has_warnings = bool(last) and snapshot.has("run_warnings")
+    shown = {run["run_id"] for run in last}
+    freshness = snapshot.ask(_FRESHNESS, [now]).records()
     return {
         "totals": snapshot.ask(_TOTALS).records()[0],
         "last_run": last[0] if last else None,
+        "unresolved": [run for run in snapshot.ask(_UNRESOLVED).records() if run["run_id"] not in shown],
         "warnings": snapshot.ask(WARNINGS, [last[0]["run_id"]]).records() if has_warnings else [],
-        "freshness": snapshot.ask(_FRESHNESS).records(),
+        "freshness": freshness,
+        "oldest_age_seconds": max((fact["age_seconds"] for fact in freshness), default=None),
+        "stale": snapshot.ask(_STALE, [now]).records(),
         "trouble": snapshot.ask(_TROUBLE).records(),
     }
 
 
-def _last_run(run: dict[str, Any]) -> str:
-    why = f" ({clean(run['error_code'])}: {clean(run['detail'])})" if run["error_code"] else ""
-    numbers = (
-        count(run["accounts"] or 0, "account"),
-        count(run["pages"] or 0, "page"),
-        f"{run['added'] or 0:,} new",
-        f"{run['changed'] or 0:,} changed",
-    )
+def attention(found: Mapping[str, Any], state: Current) -> list[str]:
+    """Return why a person should look: words for programs, none when all is well."""
+    last = found["last_run"]
+    ends = {run["state"] for run in (*filter(None, [last]), *found["unresolved"])}
+    other = state.other()
+    reasons = {
+        "interrupted": "interrupted" in ends or (other is not None and other.state is RunState.INTERRUPTED),
+        "failed": "failed" in ends
+        or any(each["outcome"] in LOST for each in found["trouble"])
+        or (other is not None and other.state is RunState.FAILED),
+        "warning": any(each["makes_partial"] for each in found["warnings"]),
+        "stale": bool(found["stale"]),
+        "status_file": state.is_damaged,
+    }
+    return [reason for reason, holds in reasons.items() if holds]
+
+
+def _run(run: Mapping[str, Any], word: str = "last ") -> str:
+    why = ": ".join(clean(run[name].rstrip(".")) for name in ("error_code", "detail") if run[name])
+    numbers = [count(run[name], noun) for name, noun in (("accounts", "account"), ("pages", "page")) if run[name]]
+    numbers += [f"{run[name]:,} {noun}" for name, noun in (("added", "new"), ("changed", "changed")) if run[name]]
     mark = _MARKS.get(run["state"], WARN)
-    began = moment(run["started_at"])
     what = f" of {run['selection']}" if run["selection"] else ""
-    state = f"[bold]{clean(run['state'])}[/]{why}"
-    return f"{mark} last {clean(run['kind'] + what)} {state}, begun {began} UTC: {', '.join(numbers)}"
+    state = f"[bold]{clean(run['state'])}[/]{f' ({why})' if why else ''}"
+    fix = ""
+    if run["state"] == "interrupted":
+        fix = " Fix: run the same command again; it resumes where this one ended."
+    done = f": {', '.join(numbers)}" if numbers else ""
+    return f"{mark} {word}{clean(run['kind'] + what)} {state}, started {moment(run['started_at'])} UTC{done}.{fix}"
 
 
-def _fresh(fact: dict[str, Any]) -> str:
-    held_up = fact["never"] + fact["behind"]
-    accounts = count(fact["accounts"], "account")
-    surface = clean(fact["surface"])
-    if not held_up:
-        return f"{DONE} {surface} of {accounts} are as of the last sync"
-    oldest = f"the oldest complete walk ended {moment(fact['oldest'])} UTC" if fact["oldest"] else "none is complete"
-    never = f", {fact['never']:,} never walked to the end" if fact["never"] else ""
-    return f"{WARN} {surface} of {held_up:,} of {accounts} are older than the last sync{never}; {oldest}"
+def _fresh(fact: Mapping[str, Any], found: Mapping[str, Any]) -> str:
+    limit = span(found["totals"]["stale_after"])
+    surface, accounts = clean(fact["surface"]), count(fact["accounts"], "account")
+    if not fact["stale"]:
+        return (
+            f"{DONE} {surface} of {accounts} are fresh (within {limit}); the oldest is {span(fact['age_seconds'])} old"
+        )
+    names = [clean(each["ig_username"]) for each in found["stale"] if each["surface"] == fact["surface"]]
+    more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
+    never = f"; {fact['never']:,} never scanned to the end" if fact["never"] else ""
+    stale = f"{fact['stale']:,} of {accounts} are stale (no complete scan within {limit}): {', '.join(names[:_NAMED])}"
+    age = f"the oldest is {span(fact['age_seconds'])} old"
+    return f"{FAIL} {surface} of {stale}{more}{never}; {age}. Fix: `gramhouse sync`."
 
 
 def _trouble(trouble: dict[str, Any]) -> str:
-    mark = FAIL if trouble["outcome"] == "failed" else WARN
-    walks = count(trouble["walks"], "walk")
+    mark = FAIL if trouble["outcome"] in LOST else WARN
+    walks = count(trouble["walks"], "scan")
     after = (
-        f", to be taken up after {moment(trouble['resume_after'], seconds=True)} UTC" if trouble["resume_after"] else ""
+        f", to be asked again after {moment(trouble['resume_after'], seconds=True)} UTC"
+        if trouble["resume_after"]
+        else ""
     )
     trace = f" (correlation id {clean(trouble['correlation_id'])})" if trouble["correlation_id"] else ""
     what = trouble["outcome"].replace("_", " ")
@@ -125,13 +169,16 @@ def _trouble(trouble: dict[str, Any]) -> str:
     return f"{mark} {what}: {walks}, {clean(trouble['error_code'])}{after}: {said}{trace}"
 
 
-def _lines(found: dict[str, Any]) -> Iterator[str]:
+def _lines(found: Mapping[str, Any]) -> Iterator[str]:
     totals = found["totals"]
     if found["last_run"]:
-        yield _last_run(found["last_run"])
+        yield _run(found["last_run"])
+    for run in found["unresolved"]:
+        yield _run(run, "")
     for warning in found["warnings"]:
         yield f"{WARN} {clean(warning['detail'])}" + (f" Fix: {clean(warning['hint'])}" if warning["hint"] else "")
-    yield from map(_fresh, found["freshness"])
+    for fact in found["freshness"]:
+        yield _fresh(fact, found)
     if totals["expired"]:
         yield f"{WARN} {count(totals['expired'], 'account')} with an expired token: see `gramhouse accounts --expired`"
     yield from map(_trouble, found["trouble"])
@@ -145,34 +192,56 @@ def _lines(found: dict[str, Any]) -> Iterator[str]:
     yield f"[dim]The snapshot holds {', '.join(numbers)}; published {moment(totals['published_at'])} UTC.[/]"
 
 
-def status(*, warehouse: WarehouseFile = None, snapshot: SnapshotFile = None, as_json: AsJson = False) -> None:
-    """Say what is fresh, stale, expired, deferred or failed, and why."""
-    settings = load(warehouse=warehouse, snapshot=snapshot)
-    writing = holder(settings.warehouse)
+def _unpublished(state: Current) -> dict[str, Any]:
+    empty: dict[str, Any] = dict.fromkeys(("totals", "oldest_age_seconds"))
+    empty |= {name: [] for name in ("unresolved", "warnings", "freshness", "stale", "trouble")}
+    return empty | {"last_run": state.as_run()}
+
+
+def _print(found: Mapping[str, Any], state: Current, writing: Holder | None) -> None:
+    what = "what follows is the snapshot before it" if found["totals"] else "nothing has been published yet"
+    if writing:
+        out.print(f"{WARN} {clean(writing)} is writing; {what}.")
+    if state.problem:
+        out.print(f"{FAIL if state.is_damaged else WARN} {clean(state.problem)}", soft_wrap=True)
+    if state.status and state.status.state is RunState.RUNNING and writing is None:
+        out.print(f"{WARN} Whether process {state.status.pid} still runs cannot be checked on this machine.")
+    if (other := state.other()) is not None:
+        out.print(_run((state.as_run() or {}) | {"kind": other.kind, "added": None, "changed": None}))
+    if found["totals"]:
+        for line in _lines(found):
+            out.print(line)
+    elif found["last_run"] and found["last_run"]["run_id"]:
+        out.print(_run({"added": None, "changed": None} | found["last_run"]))
+
+
+def report(settings: Settings, now: datetime, *, as_json: bool = False) -> ExitCode:
+    """Print the status as of `now`; return 0 when all is well, 3 when something needs a person.
+
+    Raises SnapshotMissing where there is neither a snapshot nor a run, and WarehouseUnusable.
+    """
+    writing, state = holder(settings.warehouse), current(settings)
     try:
         with open_snapshot(settings.snapshot) as opened:
-            found = _gather(opened)
+            found = _gather(opened, now, state)
     except SnapshotMissing:
-        if writing is None:
+        if writing is None and state.status is None:
             raise
-        if as_json:
-            print_json(
-                {
-                    "totals": None,
-                    "last_run": None,
-                    "warnings": [],
-                    "freshness": [],
-                    "trouble": [],
-                    "writing": str(writing),
-                }
-            )
-            return
-        out.print(f"{WARN} {clean(writing)} is writing; nothing has been published yet.")
-        return
+        found = _unpublished(state)
+    reasons = attention(found, state)
     if as_json:
-        print_json(found | {"writing": str(writing) if writing else None})
-        return
-    if writing:
-        out.print(f"{WARN} {clean(writing)} is writing; what follows is the snapshot before it.")
-    for line in _lines(found):
-        out.print(line)
+        others = {"status_file": state.problem, "writing": str(writing) if writing else None, "attention": reasons}
+        print_json({**found, **others})
+    else:
+        _print(found, state, writing)
+    return ExitCode.PARTIAL if reasons else ExitCode.COMPLETE
+
+
+def status(*, warehouse: WarehouseFile = None, snapshot: SnapshotFile = None, as_json: AsJson = False) -> None:
+    """Say what is fresh, stale, expired, deferred, failed or interrupted, and why.
+
+    Exit codes: 0 healthy, 1 nothing can be read, 2 wrong usage or configuration, 3 something is stale, failed or
+    interrupted.
+    """
+    settings = load(warehouse=warehouse, snapshot=snapshot)
+    raise typer.Exit(report(settings, SystemClock().now(), as_json=as_json))

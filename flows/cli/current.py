@@ -1,0 +1,53 @@
+"""What the status file adds to a snapshot: a run that the snapshot does not hold, because it is older."""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from connectors.warehouse.errors import StatusUnreadable
+from connectors.warehouse.snapshot import Snapshot
+from connectors.warehouse.status_file import Status, read_status, settled, status_path
+from flows.settings import Settings
+from models.ledger import RunState
+
+_KNOWN = "SELECT count(*) FROM runs WHERE run_id = ?"
+
+
+@dataclass(frozen=True, slots=True)
+class Current:
+    """The status file of a snapshot: `problem` is a line for a person where it is missing or damaged."""
+
+    status: Status | None
+    problem: str | None = None
+    is_damaged: bool = False
+
+    def run_after(self, snapshot: Snapshot, columns: tuple[str, ...]) -> dict[str, Any] | None:
+        """Return the run that the snapshot does not hold yet, if any, as a row with these columns of `runs`."""
+        if self.status is None or self.status.run_id is None:
+            return None
+        if snapshot.ask(_KNOWN, [self.status.run_id]).rows != [(0,)]:
+            return None
+        return self.as_run(columns)
+
+    def as_run(self, columns: tuple[str, ...] = ()) -> dict[str, Any] | None:
+        """Return the status as a row with these columns of `runs`; what it does not say is None."""
+        if self.status is None:
+            return None
+        said = asdict(self.status) | {"state": self.status.state.value}
+        return {name: said.get(name) for name in columns or tuple(said)}
+
+    def other(self) -> Status | None:
+        """Return what a command that makes no run, such as publish, is doing or failed to do."""
+        status = self.status
+        return status if status and status.run_id is None and status.state is not RunState.COMPLETE else None
+
+
+def current(settings: Settings) -> Current:
+    """Read the status file beside the snapshot; a run whose process is gone is shown as interrupted."""
+    try:
+        status = read_status(settings.snapshot)
+    except StatusUnreadable as error:
+        return Current(None, str(error), is_damaged=True)
+    if status is None:
+        path = status_path(settings.snapshot)
+        return Current(None, f"{path} is missing: an interrupted run would not be shown. The next run writes it.")
+    return Current(settled(status, settings.warehouse))
