@@ -5,17 +5,17 @@ RUN = "SELECT * FROM runs WHERE run_id = $1"
 # Runs that were cut short told nobody: whoever ends next tells what they learned, whatever it walks. $1[1] is the run.
 BEGUN = """
 SELECT min(started_at) AS since FROM runs
-WHERE list_contains($1, run_id) OR started_at > (
-    SELECT coalesce(max(started_at), '-infinity'::TIMESTAMPTZ) FROM runs
+WHERE list_contains($1, run_id) OR seq > (
+    SELECT coalesce(max(seq), 0) FROM runs
     WHERE state IN ('complete', 'partial', 'failed') AND kind IN ('sync', 'backfill')
-      AND started_at < (SELECT started_at FROM runs WHERE run_id = $1[1])
+      AND seq < (SELECT seq FROM runs WHERE run_id = $1[1])
 )
 """
 
-LAST_RUNS = "SELECT * FROM runs WHERE kind <> 'totals' ORDER BY started_at DESC, run_id LIMIT $1"
+LAST_RUNS = "SELECT * FROM runs WHERE kind <> 'totals' ORDER BY seq DESC LIMIT $1"
 
 # What a run resumed, or merged pages of.
-RESUMED = "SELECT * FROM runs WHERE list_contains($1, run_id) ORDER BY started_at, run_id"
+RESUMED = "SELECT * FROM runs WHERE list_contains($1, run_id) ORDER BY seq"
 
 OUTCOMES = """
 SELECT surface, outcome, count(*) AS walks FROM run_outcomes WHERE run_id = $1

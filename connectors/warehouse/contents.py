@@ -39,7 +39,7 @@ _ORDERS: Mapping[str, str] = {
     "media_superseded": "account_id, surface, media_id, valid_from, valid_to",
     "media_metrics": "account_id, surface, media_id, metric, observed_at, value",
     "quarantine": "seen_at",
-    "runs": "started_at",
+    "runs": "seq",
     "run_outcomes": "started_at",
     "run_warnings": "run_id, code",
     "walks": "account_id, surface",
@@ -56,7 +56,7 @@ _MOVING: Mapping[str, str] = {MEDIA: "last_seen_at"}
 # What is still there was seen by the last complete walk, unless its absence awaits confirmation.
 _MEDIA = """
 SELECT
-    m.* EXCLUDE (digest, content_digest, payload_hash, written_at), a.ig_username,
+    m.* EXCLUDE (digest, content_digest, payload_hash, written_at, written_seq), a.ig_username,
     CASE
         WHEN m.removed_at IS NOT NULL THEN m.written_at
         ELSE coalesce(p.last_seen_at, greatest(m.written_at, w.complete_at))

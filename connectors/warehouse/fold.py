@@ -36,6 +36,14 @@ WHERE seq <= getvariable('slice_end')
   AND seq NOT IN (SELECT seq FROM unreadable)
 """
 
+# Where a walk began: at the landing of its first page. One begun before that was kept began before all that counts.
+_BEGAN = """
+CREATE OR REPLACE TEMP TABLE began AS
+SELECT walk_id, coalesce(min(began_seq), min(seq) FILTER (pages <= 1), 0) AS began_seq
+FROM ops.checkpoints SEMI JOIN (FROM ops.staging WHERE seq <= getvariable('slice_end')) AS s USING (walk_id)
+GROUP BY walk_id
+"""
+
 _LAST_CHECKPOINTS = """
 CREATE OR REPLACE TEMP TABLE last_checkpoints AS
 SELECT * FROM ops.checkpoints
@@ -44,14 +52,18 @@ QUALIFY row_number() OVER (PARTITION BY resource, account_id, surface, lane ORDE
 """
 
 # A walk that another one of its partition overtook, from beginning to end or only to its end, says nothing: its first
-# pages are older than what that one knew, so it can neither miss anything nor vouch for what it did not see.
+# pages are older than what that one knew, so it can neither miss anything nor vouch for what it did not see. Landings
+# tell which came first: a clock may have been wrong.
 _FINISHED = """
 CREATE OR REPLACE TEMP TABLE finished AS
-SELECT c.resource, c.account_id, c.surface, c.walk_id, c.run_id, c.started_at, c.updated_at AS complete_at
+SELECT
+    c.resource, c.account_id, c.surface, c.walk_id, c.run_id, c.started_at, c.updated_at AS complete_at, b.began_seq,
+    c.seq
 FROM last_checkpoints AS c
 SEMI JOIN ops.staging AS s USING (seq)
+JOIN began AS b USING (walk_id)
 LEFT JOIN core.walks AS w USING (resource, account_id, surface)
-WHERE c.state = 'complete' AND (w.complete_at IS NULL OR w.complete_at <= c.started_at)
+WHERE c.state = 'complete' AND coalesce(w.seq <= b.began_seq, true)
 """
 
 _SET_ASIDE_FIELDS = '[{"position":"INTEGER","reason":"VARCHAR","payload":"VARCHAR"}]'
@@ -120,12 +132,16 @@ _CLOSE = (
 DELETE FROM core.walks USING finished AS f
 WHERE walks.resource = f.resource AND walks.account_id = f.account_id AND walks.surface = f.surface
 """,
-    "INSERT INTO core.walks BY NAME SELECT resource, account_id, surface, walk_id, complete_at FROM finished",
+    "INSERT INTO core.walks BY NAME SELECT resource, account_id, surface, walk_id, complete_at, seq FROM finished",
     "INSERT INTO core.quarantine BY NAME SELECT * FROM set_aside",
     "DELETE FROM ops.staging WHERE seq <= getvariable('slice_end')",
     """
 DELETE FROM ops.checkpoints
 WHERE seq <= getvariable('slice_end') AND seq NOT IN (SELECT seq FROM last_checkpoints)
+""",
+    """
+UPDATE ops.checkpoints SET began_seq = b.began_seq FROM began AS b
+WHERE checkpoints.walk_id = b.walk_id AND checkpoints.state = 'walking' AND checkpoints.began_seq IS NULL
 """,
 )
 
@@ -167,7 +183,7 @@ def _fold_slice(connection: Connection, media: MediaFold, begin: int, end: int) 
     db = duck(connection)
     db.execute(f"SET VARIABLE slice_begin = {begin}")
     db.execute(f"SET VARIABLE slice_end = {end}")
-    for statement in (_FOLDING, _LAST_CHECKPOINTS, _FINISHED):
+    for statement in (_FOLDING, _LAST_CHECKPOINTS, _BEGAN, _FINISHED):
         db.execute(statement)
     fold_accounts(connection)
     media.fold_slice(is_first=begin == 0)

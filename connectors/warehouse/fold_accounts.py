@@ -91,7 +91,8 @@ SELECT
     coalesce(a.first_seen_at, l.first_received_at) AS first_seen_at,
     l.received_at AS last_seen_at,
     NULL::TIMESTAMPTZ AS removed_at,
-    l.walk_id
+    l.walk_id,
+    l.seq AS seen_seq
 FROM last AS l
 LEFT JOIN core.accounts AS a USING (account_id)
 LEFT JOIN present AS p USING (account_id)
@@ -107,7 +108,7 @@ INSERT INTO core.accounts BY NAME SELECT * FROM folded_accounts ORDER BY account
 # A known account whose record was set aside was listed all the same: it is not gone, and stays as it was read last.
 _TOUCH_SET_ASIDE = """
 UPDATE core.accounts
-SET walk_id = listed.walk_id, last_seen_at = listed.received_at, removed_at = NULL
+SET walk_id = listed.walk_id, last_seen_at = listed.received_at, seen_seq = listed.seq, removed_at = NULL
 FROM (
     SELECT
         CASE WHEN json_valid(r.payload) THEN r.payload ->> '$.id' END AS account_id,
@@ -129,7 +130,7 @@ UPDATE core.accounts
 SET removed_at = w.complete_at
 FROM finished AS w
 WHERE w.resource = 'accounts' AND accounts.walk_id <> w.walk_id AND accounts.removed_at IS NULL
-  AND accounts.last_seen_at < w.started_at
+  AND coalesce(accounts.seen_seq, 0) < w.began_seq
 """
 
 

@@ -102,7 +102,8 @@ WITH news AS (
     GROUP BY account_id, surface, media_id
 ),
 back AS (
-    SELECT s.stored, arg_min(r.received_at, r.place) AS returned_at, min(r.place) AS first_place
+    SELECT
+        s.stored, arg_min(r.received_at, r.place) AS returned_at, min(r.place) AS first_place, min(r.seq) AS first_seq
     FROM media_sightings AS r
     JOIN (FROM media_stored WHERE removed_at IS NOT NULL) AS s USING (account_id, surface, media_id)
     GROUP BY s.stored
@@ -111,21 +112,22 @@ SELECT
     n.account_id, n.surface, n.media_id, s.stored, s.stored IS NULL AS is_new, s.removed_at IS NOT NULL AS was_removed,
     coalesce(s.first_seen_at, n.first_received_at) AS first_seen_at, NULL::TIMESTAMPTZ AS returned_at,
     s.content_changed_at, s.content_digest, n.news, n.changed_at, n.place,
-    if(s.stored IS NULL, n.first_place, b.first_place) AS first_place
+    if(s.stored IS NULL, n.first_place, b.first_place) AS first_place, NULL::BIGINT AS returned_seq
 FROM news AS n
 LEFT JOIN media_stored AS s USING (account_id, surface, media_id)
 LEFT JOIN back AS b ON b.stored = s.stored
 UNION ALL
 SELECT
     s.account_id, s.surface, s.media_id, s.stored, false, true, s.first_seen_at, b.returned_at, s.content_changed_at,
-    s.content_digest, 0, NULL, NULL, b.first_place
+    s.content_digest, 0, NULL, NULL, b.first_place, b.first_seq
 FROM back AS b JOIN media_stored AS s USING (stored) ANTI JOIN news USING (account_id, surface, media_id)
 """
 
 _RETURNED = """
 CREATE OR REPLACE TEMP TABLE media_returned AS
 SELECT m.* REPLACE (
-    t.returned_at AS written_at, NULL::TIMESTAMPTZ AS removed_at, NULL::VARCHAR AS removal
+    t.returned_at AS written_at, t.returned_seq AS written_seq, NULL::TIMESTAMPTZ AS removed_at,
+    NULL::VARCHAR AS removal
 )
 FROM core.media AS m JOIN media_touched AS t ON m.rowid = t.stored
 WHERE t.news = 0
@@ -137,14 +139,14 @@ _INSERT = """
 INSERT INTO core.media BY NAME
 SELECT
     t.account_id, t.surface, t.media_id{columns}, r.payload, r.digest, r.payload_hash, l.content_digest,
-    t.first_seen_at, r._received_at AS written_at, t.changed_at,
+    t.first_seen_at, r._received_at AS written_at, r._seq AS written_seq, t.changed_at,
     coalesce(l.content_changed_at, t.content_changed_at, t.changed_at) AS content_changed_at,
     NULL::TIMESTAMPTZ AS removed_at, NULL::VARCHAR AS removal
 FROM media_touched AS t
 JOIN media_read AS r ON r._place = t.place
 LEFT JOIN (
     SELECT
-        account_id, surface, media_id, max(seen_at) FILTER (begins) AS content_changed_at,
+        account_id, surface, media_id, arg_max(seen_at, place) FILTER (begins) AS content_changed_at,
         arg_max(content_digest, place) AS content_digest
     FROM media_line WHERE place >= 0
     GROUP BY account_id, surface, media_id

@@ -21,8 +21,8 @@ WITH RECURSIVE runs AS (
         run_id, carries_on, started_at, state,
         state IN ('complete', 'partial', 'failed') AS ended,
         state = 'interrupted' OR published_at IS NULL AS unfinished,
-        row_number() OVER (PARTITION BY kind, selection ORDER BY started_at DESC) = 1 AS newest,
-        row_number() OVER (PARTITION BY kind, selection, ended ORDER BY started_at DESC) = 1 AS last
+        row_number() OVER (PARTITION BY kind, selection ORDER BY seq DESC) = 1 AS newest,
+        row_number() OVER (PARTITION BY kind, selection, ended ORDER BY seq DESC) = 1 AS last
     FROM core.runs
 ),
 chain AS (
@@ -36,7 +36,10 @@ WHERE started_at < ?::TIMESTAMPTZ AND state <> 'running' AND NOT (ended AND last
 """
 
 # What became of a partition last is what analysts are told of it, however long ago that was.
-_LAST_WORDS = "SELECT arg_max(rowid, ended_at) FROM core.run_outcomes GROUP BY resource, account_id, surface"
+_LAST_WORDS = """
+SELECT arg_max(o.rowid, r.seq) FROM core.run_outcomes AS o JOIN core.runs AS r USING (run_id)
+GROUP BY o.resource, o.account_id, o.surface
+"""
 
 _FORGET_OUTCOMES = f"""
 DELETE FROM core.run_outcomes

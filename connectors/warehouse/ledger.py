@@ -33,7 +33,7 @@ def begin(
     rows = connection.execute(
         select(core_runs)
         .where(core_runs.c.kind == kind, core_runs.c.selection.is_not_distinct_from(selection))
-        .order_by(core_runs.c.started_at.desc())
+        .order_by(core_runs.c.seq.desc())
         .limit(_RECENT)
     )
     runs = [
@@ -51,6 +51,7 @@ def begin(
     connection.execute(
         insert(core_runs).values(
             run_id=run_id,
+            seq=select(func.coalesce(func.max(core_runs.c.seq), 0) + 1).scalar_subquery(),
             kind=kind,
             selection=selection,
             reason=reason,

@@ -47,8 +47,8 @@ _OF_A_MAPPING = {Kind.SHADOWED, Kind.UNREADABLE}
 
 # Columns whose values do not follow from the payload.
 _LIFE = (
-    "account_id, surface, media_id, payload, first_seen_at, written_at, changed_at, content_changed_at, removed_at,"
-    " removal"
+    "account_id, surface, media_id, payload, first_seen_at, written_at, written_seq, changed_at, content_changed_at,"
+    " removed_at, removal"
 )
 
 

@@ -3,7 +3,7 @@
 from sqlalchemy import Connection
 
 from connectors.warehouse.connection import duck, value
-from models.removal import POSTS_BRAKE, STORY_LIFE_HOURS
+from models.removal import CONFIRM_AFTER_HOURS, POSTS_BRAKE, STORY_LIFE_HOURS
 
 # An item in doubt that any walk saw again, a complete one or not, is in doubt no longer.
 _SEEN_AGAIN = """
@@ -13,8 +13,13 @@ WHERE (account_id, surface, media_id) IN (
 )
 """
 
+_EXPIRED = (
+    "m.surface = 'stories' AND w.complete_at - coalesce(m.published_at, m.first_seen_at)"
+    f" >= INTERVAL {STORY_LIFE_HOURS} HOUR"
+)
+
 # What another walk found new, changed or back since this one began may stand on a page that this one had behind it.
-_MISSED = """
+_MISSED = f"""
 CREATE OR REPLACE TEMP TABLE missed AS
 WITH seen AS (
     SELECT s.walk_id, s.account_id, s.surface, s.media_id
@@ -24,50 +29,52 @@ WITH seen AS (
     FROM ops.seen AS s JOIN finished AS w USING (walk_id)
 ),
 known AS (
-    SELECT w.walk_id, w.run_id, w.complete_at, m.account_id, m.surface, m.media_id, m.published_at, m.first_seen_at
+    SELECT
+        w.walk_id, w.run_id, w.started_at, w.complete_at, m.account_id, m.surface, m.media_id, {_EXPIRED} AS expired
     FROM core.media AS m
     JOIN finished AS w ON w.resource = 'media' AND w.account_id = m.account_id AND w.surface = m.surface
-    WHERE m.removed_at IS NULL AND m.written_at < w.started_at
+    WHERE m.removed_at IS NULL AND coalesce(m.written_seq, 0) < w.began_seq
 )
-SELECT k.*, p.since, p.last_seen_at
+SELECT
+    k.*, p.since, p.last_seen_at,
+    coalesce(k.started_at >= p.since + INTERVAL {CONFIRM_AFTER_HOURS} HOUR, false) AS confirmed
 FROM known AS k
 ANTI JOIN seen AS s USING (walk_id, account_id, surface, media_id)
 LEFT JOIN ops.missing AS p USING (account_id, surface, media_id)
-"""
+"""  # noqa: S608
 
-# Of what was known before the walk began: new posts must not make room for a mass disappearance.
-_KNOWN_BEFORE = """
+# Of what was known before the walk began: new posts must not make room for a mass disappearance. What it missed was
+# known, whatever the clock says.
+_KNOWN_BEFORE = f"""
 CREATE OR REPLACE TEMP TABLE known_before AS
 SELECT m.account_id, m.surface, count(*) AS items
 FROM core.media AS m
 JOIN finished AS w ON w.resource = 'media' AND w.account_id = m.account_id AND w.surface = m.surface
-WHERE m.removed_at IS NULL AND m.first_seen_at < w.started_at
+LEFT JOIN missed AS x ON x.account_id = m.account_id AND x.surface = m.surface AND x.media_id = m.media_id
+WHERE m.removed_at IS NULL AND NOT ({_EXPIRED}) AND (m.first_seen_at < w.started_at OR x.media_id IS NOT NULL)
 GROUP BY m.account_id, m.surface
-"""
+"""  # noqa: S608
 
 _BRAKED = f"""
 CREATE OR REPLACE TEMP TABLE braked AS
 SELECT x.account_id, x.surface
 FROM missed AS x
 JOIN known_before AS k USING (account_id, surface)
-WHERE x.surface = 'posts'
+WHERE NOT x.expired
 GROUP BY x.account_id, x.surface, k.items
 HAVING count(*) FILTER (x.since IS NULL) > {POSTS_BRAKE} * k.items
 """  # noqa: S608
 
-_GONE = f"""
+# A story past its day is gone whether or not the listing is whole.
+_GONE = """
 CREATE OR REPLACE TEMP TABLE gone AS
 SELECT
     x.account_id, x.surface, x.media_id, x.run_id, coalesce(x.since, x.complete_at) AS removed_at,
-    CASE
-        WHEN x.surface = 'stories'
-         AND x.complete_at - coalesce(x.published_at, x.first_seen_at) >= INTERVAL {STORY_LIFE_HOURS} HOUR
-        THEN 'expired' ELSE 'removed'
-    END AS removal
+    CASE WHEN x.expired THEN 'expired' ELSE 'removed' END AS removal
 FROM missed AS x
 LEFT JOIN braked AS b USING (account_id, surface)
-WHERE b.account_id IS NULL OR x.since IS NOT NULL
-"""  # noqa: S608
+WHERE x.expired OR x.confirmed OR (x.since IS NULL AND b.account_id IS NULL)
+"""
 
 # The row is written anew rather than updated: an UPDATE would rewrite its columns' whole row groups.
 _REWRITE = (
@@ -89,7 +96,7 @@ WHERE media.account_id = g.account_id AND media.surface = g.surface AND media.me
     "INSERT INTO core.media BY NAME SELECT * FROM gone_rows",
 )
 
-# A complete walk settles what was in doubt: seen again, marked now, or still missing and so in doubt anew.
+# A complete walk settles what was in doubt: seen again, marked now, or still missing and so still in doubt.
 _SETTLE = """
 DELETE FROM ops.missing USING finished AS w
 WHERE w.resource = 'media' AND missing.account_id = w.account_id AND missing.surface = w.surface
@@ -99,13 +106,12 @@ _DOUBT = (
     """
 CREATE OR REPLACE TEMP TABLE doubted AS
 SELECT
-    x.account_id, x.surface, x.media_id, x.complete_at AS since,
-    coalesce(greatest(m.written_at, w.complete_at), m.written_at) AS last_seen_at
+    x.account_id, x.surface, x.media_id, coalesce(x.since, x.complete_at) AS since,
+    coalesce(x.last_seen_at, greatest(m.written_at, w.complete_at), m.written_at) AS last_seen_at
 FROM missed AS x
-JOIN braked AS b USING (account_id, surface)
 JOIN core.media AS m USING (account_id, surface, media_id)
+ANTI JOIN gone AS g USING (account_id, surface, media_id)
 LEFT JOIN core.walks AS w ON w.resource = 'media' AND w.account_id = x.account_id AND w.surface = x.surface
-WHERE x.since IS NULL
 """,
     _SETTLE,
     "INSERT INTO ops.missing BY NAME SELECT * FROM doubted",

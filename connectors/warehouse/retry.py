@@ -197,9 +197,12 @@ def retry(connection: Connection, batch: Batch, *, run_id: str, now: datetime) -
     met = f"seen_at BETWEEN make_timestamptz({batch.first}) AND make_timestamptz({batch.last})"
     for statement in _identify("TABLE", "ops.retried", read_mapping(connection), "* EXCLUDE (ids)", met):
         run(statement)
-    run(_STAGE, (last_seq(connection), run_id))
+    last = last_seq(connection)
+    run(_STAGE, (last, run_id))
     run(_LEAVE)
     fold(connection)
+    # Their numbers are given again to what lands next, which must not take them for news of its own time.
+    run("UPDATE core.media SET written_seq = NULL WHERE written_seq > ?", (last,))
     run(_NO_PAGES, (run_id,))
     run(_DOUBT, (now,))
     run("DROP TABLE ops.retried")

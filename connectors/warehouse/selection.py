@@ -40,9 +40,10 @@ SELECT name, list(account_id) FILTER (removed_at IS NULL) AS listed FROM best GR
 
 # What became of a partition when a run last turned to it: a backfill of one account must not hide what the night left.
 _UNDONE = """
-SELECT resource, account_id, surface FROM {schema}.run_outcomes
-GROUP BY resource, account_id, surface
-HAVING arg_max(outcome, ended_at) IN ('deferred', 'denied', 'not_found', 'failed')
+SELECT o.resource, o.account_id, o.surface
+FROM {schema}.run_outcomes AS o JOIN {schema}.runs AS r USING (run_id)
+GROUP BY o.resource, o.account_id, o.surface
+HAVING arg_max(o.outcome, r.seq) IN ('deferred', 'denied', 'not_found', 'failed')
 """
 
 _LEFT_UNDONE = f"""

@@ -28,7 +28,7 @@ WHERE a.removed_at IS NULL AND (NOT ? OR a.status = 'token_expired')
 GROUP BY ALL ORDER BY a.token_expired_since, a.ig_username
 """
 
-_RUNS = "SELECT * FROM runs WHERE kind <> 'totals' ORDER BY started_at DESC LIMIT ?"
+_RUNS = "SELECT * FROM runs WHERE kind <> 'totals' ORDER BY seq DESC LIMIT ?"
 
 _ROOM_FOR_SIZES = 95
 _ROOM_FOR_WHAT = 24

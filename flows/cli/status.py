@@ -25,20 +25,20 @@ _MARKS = {"complete": DONE, "failed": FAIL, "interrupted": FAIL}
 # Names of stale accounts on a line; --json has them all.
 _NAMED = 5
 
-_LAST_RUN = "SELECT * FROM runs WHERE kind IN ('sync', 'backfill') ORDER BY started_at DESC LIMIT 1"
+_LAST_RUN = "SELECT * FROM runs WHERE kind IN ('sync', 'backfill') ORDER BY seq DESC LIMIT 1"
 
 # Runs that no later run made up for: one of everything does, and one that was asked for the same.
 _UNRESOLVED = """
 SELECT r.* FROM runs AS r
 WHERE r.state IN ('failed', 'interrupted') AND NOT EXISTS (
     FROM runs AS l
-    WHERE l.started_at > r.started_at AND l.state IN ('complete', 'partial') AND (
+    WHERE l.seq > r.seq AND l.state IN ('complete', 'partial') AND (
         (l.kind = 'sync' AND l.selection IS NULL)
         OR (l.kind = r.kind AND l.selection IS NOT DISTINCT FROM r.selection)
     )
 )
-QUALIFY row_number() OVER (PARTITION BY r.kind, r.selection ORDER BY r.started_at DESC) = 1
-ORDER BY r.started_at DESC
+QUALIFY row_number() OVER (PARTITION BY r.kind, r.selection ORDER BY r.seq DESC) = 1
+ORDER BY r.seq DESC
 """
 
 # $1 is the reader's time. `age_seconds` is that of the oldest partition that should be fresh.
@@ -63,8 +63,8 @@ WITH last_tried AS (
     SELECT o.account_id, o.surface, unnest(arg_max({
         'outcome': o.outcome, 'error_code': o.error_code, 'detail': o.detail,
         'correlation_id': o.correlation_id, 'resume_after': o.resume_after
-    }, o.ended_at))
-    FROM run_outcomes AS o GROUP BY o.resource, o.account_id, o.surface
+    }, r.seq))
+    FROM run_outcomes AS o JOIN runs AS r USING (run_id) GROUP BY o.resource, o.account_id, o.surface
 )
 SELECT o.outcome, coalesce(o.error_code, '') AS error_code, count(*) AS walks,
        count(DISTINCT o.account_id) AS accounts, max(o.resume_after) AS resume_after,

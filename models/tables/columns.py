@@ -176,6 +176,7 @@ def run_counts() -> tuple[Column[int], ...]:
 def run(*counts: Column[int]) -> tuple[Column[object] | Column[str] | Column[int], ...]:
     return (
         text("run_id", "The run's id.", nullable=False),
+        whole("seq", "Order in which runs began, from 1, whatever the clock said."),
         text(
             "kind",
             "sync, backfill or quarantine_retry; totals: not a run, but the counts of all runs no longer listed.",

@@ -37,6 +37,7 @@ core_accounts = Table(
     instant("status_since", "When a sync first saw the present status.", nullable=False),
     *account_life(),
     text("walk_id", "The walk of the catalogue that last listed it.", nullable=False),
+    whole("seen_seq", "The landing that last listed it; NULL before 0.2."),
     schema="core",
     comment="Accounts, one row each.",
 )
@@ -63,6 +64,7 @@ core_media = Table(
     whole("payload_hash", "Hash of the payload as it came: one that is equal need not be read."),
     instant("first_seen_at", "When a sync first saw it.", nullable=False),
     instant("written_at", "The sighting that last wrote this row.", nullable=False),
+    whole("written_seq", "The landing of that sighting; NULL where it is older than every landing that counts."),
     instant("changed_at", "When what it says last changed.", nullable=False),
     instant("content_changed_at", "When what it says, counts aside, last changed.", nullable=False),
     *removal(),
@@ -107,6 +109,7 @@ core_walks = Table(
     *partition(),
     text("walk_id", "The last complete walk that was folded.", nullable=False),
     instant("complete_at", "When its last page was received.", nullable=False),
+    whole("seq", "The landing of its last page; NULL before 0.2."),
     schema="core",
     comment="The last complete walk of each partition: what it saw was there at complete_at.",
 )
@@ -192,6 +195,9 @@ ops_checkpoints = Table(
     text("state", "walking, complete or abandoned.", nullable=False),
     instant("started_at", "When the walk began.", nullable=False),
     instant("updated_at", "When its last page was received.", nullable=False),
+    whole("began_seq", "The landing of the first page of a walk that is not complete; filled in by the fold."),
+    whole("repeated_pages", "Pages in a row, up to this one, whose items the walk had seen before.", INTEGER),
+    whole("empty_pages", "Pages without an item since the last one that brought something new.", INTEGER),
     schema="ops",
     comment="Progress of walks, appended with each landed page; the fold keeps the last row of each.",
 )
@@ -233,6 +239,7 @@ ops_holds = Table(
     WAREHOUSE,
     text("scope", "Tenant scope that was limited.", nullable=False),
     instant("resume_after", "Not to be asked again before this.", nullable=False),
+    instant("asked_at", "When the API asked for the wait."),
     schema="ops",
     comment="Promises to wait, kept over a restart.",
 )

@@ -4,8 +4,9 @@
 WITH last_outcome AS (
     SELECT o.account_id, o.surface, o.outcome, o.error_code, o.resume_after, o.ended_at
     FROM run_outcomes AS o
+    LEFT JOIN runs AS r USING (run_id)
     WHERE o.resource = 'media'
-    QUALIFY row_number() OVER (PARTITION BY o.account_id, o.surface ORDER BY o.ended_at DESC) = 1
+    QUALIFY row_number() OVER (PARTITION BY o.account_id, o.surface ORDER BY r.seq DESC NULLS LAST, o.ended_at DESC) = 1
 ),
 scanned AS (
     SELECT surface FROM walks WHERE resource = 'media'
@@ -21,7 +22,7 @@ SELECT
     l.error_code,  -- The error it met there; NULL when there was none.
     l.resume_after,  -- Not to be asked for again before this.
     l.ended_at AS last_tried_at,  -- When that outcome was known.
-    now() - w.complete_at AS stale_for,  -- How long ago the last complete scan was, by the reader's clock.
+    greatest(now(), w.complete_at) - w.complete_at AS stale_for,  -- Its age by the reader's clock; never negative.
     CASE
         WHEN a.status <> 'token_expired' THEN coalesce(w.complete_at, a.first_seen_at) + to_seconds(p.stale_after)
     END AS stale_at,  -- Stale from then on, unless scanned to the end before; NULL while the token is expired.

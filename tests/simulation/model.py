@@ -16,6 +16,7 @@ Key = tuple[str, str, str]
 Item = dict[str, Any]
 _PUBLISHED = next(column for column in BUILT_IN.columns if column.column == "published_at")
 _IDS = BUILT_IN.media_id
+_DAY = timedelta(hours=24)
 _ACCOUNT = ("id", "ig_username", "public_id", "status")
 
 
@@ -56,6 +57,7 @@ class Walk:
     ended_in: int = -1
     cursors: set[str] = field(default_factory=set)
     seen: set[Key] = field(default_factory=set)
+    began: int = 0
 
 
 @dataclass
@@ -69,12 +71,16 @@ class Model:
     sightings: dict[Key, list[tuple[Item, datetime]]] = field(default_factory=dict)
     missing: dict[Key, tuple[datetime, datetime]] = field(default_factory=dict)
     ended: dict[Partition, datetime] = field(default_factory=dict)
+    landed: int = 0
+    end_landed: dict[Partition, int] = field(default_factory=dict)
     quarantine: set[tuple[Partition, str]] = field(default_factory=set)
     counts: dict[int, Counter[str]] = field(default_factory=dict)
     count: Counter[str] = field(default_factory=Counter)
 
     def land(self, night: int, walk: Walk, partition: Partition, body: bytes, at: datetime) -> None:
         """A page has landed in a process, which was received `at`."""
+        self.landed += 1
+        walk.began = walk.began or self.landed
         page = parsed(body)
         self.count = self.counts.setdefault(night, Counter())
         self.count.update(pages=1, items=len(page["items"]))
@@ -92,7 +98,7 @@ class Model:
             known = self.accounts.get(str(item.get("id"))) if isinstance(item, dict) else None
             if known is not None:
                 # It was listed all the same.
-                known.update(walk=walk, last_seen_at=at, removed_at=None)
+                known.update(walk=walk, landed=self.landed, last_seen_at=at, removed_at=None)
             return
         known = self.accounts.get(item["id"])
         periods = self.periods.setdefault(item["id"], [])
@@ -109,6 +115,7 @@ class Model:
             "last_seen_at": at,
             "removed_at": None,
             "walk": walk,
+            "landed": self.landed,
         }
 
     def _item(self, walk: Walk, partition: Partition, item: Item, at: datetime) -> None:
@@ -127,7 +134,7 @@ class Model:
             row = {"first_seen_at": at, "content_changed_at": at}
         elif lasting(known["payload"]) == lasting(item):
             if known["removed_at"] is not None:
-                known.update(removed_at=None, removal=None, written_at=at)
+                known.update(removed_at=None, removal=None, written_at=at, landed=self.landed)
             return
         else:
             row = {name: known[name] for name in ("first_seen_at", "content_changed_at")}
@@ -136,17 +143,18 @@ class Model:
                 row["content_changed_at"] = at
         self.sightings.setdefault(key, []).append((item, at))
         self.media[key] = {
-            **row, "payload": item, "written_at": at, "changed_at": at, "removed_at": None, "removal": None
+            **row, "payload": item, "written_at": at, "changed_at": at, "removed_at": None, "removal": None,
+            "landed": self.landed,
         }  # fmt: skip
 
     def _end(self, walk: Walk, partition: Partition, at: datetime) -> None:
         before = self.ended.get(partition)
-        if before is not None and before > walk.started:
+        if self.end_landed.get(partition, 0) > walk.began:
             return
+        self.end_landed[partition] = self.landed
         if partition == CATALOGUE:
             for account in self.accounts.values():
-                there = account["walk"] is walk or account["last_seen_at"] >= walk.started
-                if not there and account["removed_at"] is None:
+                if account["landed"] < walk.began and account["removed_at"] is None:
                     account["removed_at"] = at
         else:
             self._miss(walk, partition, at, before)
@@ -154,22 +162,25 @@ class Model:
 
     def _miss(self, walk: Walk, partition: Partition, at: datetime, before: datetime | None) -> None:
         there = {key: row for key, row in self.media.items() if key[:2] == partition and row["removed_at"] is None}
-        missed = [key for key, row in there.items() if row["written_at"] < walk.started and key not in walk.seen]
-        known = sum(row["first_seen_at"] < walk.started for row in there.values())
-        newly = [key for key in missed if key not in self.missing]
-        doubtful = partition[1] == "posts" and 2 * len(newly) > known
+        missed = [key for key, row in there.items() if row["landed"] < walk.began and key not in walk.seen]
+        old = {key for key, row in there.items() if partition[1] == "stories" and at - _born(row) >= _DAY}
+        known = sum(
+            (row["first_seen_at"] < walk.started or key in missed) and key not in old for key, row in there.items()
+        )
+        newly = [key for key in missed if key not in self.missing and key not in old]
         for key in missed:
             row = there[key]
-            since, last_seen = at, max(row["written_at"], before or row["written_at"])
+            believed = 2 * len(newly) <= known
             if key in self.missing:
-                since, last_seen = self.missing.pop(key)
-            elif doubtful:
-                self.missing[key] = (at, last_seen)
-                continue
-            age = at - (reading.canonical(row["payload"], _PUBLISHED) or row["first_seen_at"])
-            gone = "expired" if partition[1] == "stories" and age >= timedelta(hours=24) else "removed"
-            row.update(removed_at=since, written_at=last_seen, removal=gone)
-            self.count[gone] += 1
+                believed = walk.started - self.missing[key][0] >= timedelta(hours=1)
+            last_known = max(row["written_at"], before or row["written_at"])
+            since, last_seen = self.missing.pop(key, (at, last_known))
+            if key in old or believed:
+                gone = "expired" if key in old else "removed"
+                row.update(removed_at=since, written_at=last_seen, removal=gone)
+                self.count[gone] += 1
+            else:
+                self.missing[key] = (since, last_seen)
 
     def last_seen(self, key: Key) -> datetime:
         """When a walk last saw an item, as far as is known."""
@@ -180,6 +191,12 @@ class Model:
         if key in self.missing:
             return self.missing[key][1]
         return max(written, self.ended.get(key[:2], written))
+
+
+def _born(row: dict[str, Any]) -> datetime:
+    found = reading.canonical(row["payload"], _PUBLISHED) or row["first_seen_at"]
+    assert isinstance(found, datetime)
+    return found
 
 
 def is_account(item: object) -> bool:

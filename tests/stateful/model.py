@@ -56,6 +56,10 @@ def likes(item: dict[str, Any] | None) -> int | None:
     return None if said is None else int(said)
 
 
+def _born(row: dict[str, Any]) -> datetime:
+    return datetime.fromisoformat(row["item"].get("timestamp", row["first"].isoformat()))
+
+
 @dataclass
 class Model:
     """All that was folded, by key. `walks` are the last complete ones, `doubt` what only one of them has missed."""
@@ -66,6 +70,9 @@ class Model:
     versions: list[Row] = field(default_factory=list)
     metrics: list[Row] = field(default_factory=list)
     walks: dict[Where, Row] = field(default_factory=dict)
+    landed: int = 0
+    began: dict[str, int] = field(default_factory=dict)
+    ended: dict[Where, int] = field(default_factory=dict)
     doubt: dict[Key, tuple[datetime, datetime]] = field(default_factory=dict)
     seen: dict[str, set[Key]] = field(default_factory=dict)
     quarantine: set[Row] = field(default_factory=set)
@@ -74,6 +81,8 @@ class Model:
 
     def fold(self, page: Heard) -> None:
         """Take a page's items in, and what its end says."""
+        self.landed += 1
+        self.began.setdefault(page.walk_id, self.landed)
         count = self.counts.setdefault(page.walk_id, Counter())
         count.update(pages=1, items=len(page.items))
         for item in page.items:
@@ -84,11 +93,11 @@ class Model:
                 self.quarantine.add((*page.where, text_of(item)))
             else:
                 self._see(page, item)
-        before = self.walks.get(page.where)
         # A walk that another one of its partition overtook says nothing of what is gone.
-        if page.last and (before is None or before[1] <= page.started_at):
+        if page.last and self.ended.get(page.where, 0) < self.began[page.walk_id]:
             (self._unlist if page.where[0] == "accounts" else self._miss)(page)
             self.walks[page.where] = (page.walk_id, page.at)
+            self.ended[page.where] = self.landed
 
     def _list(self, page: Heard, item: dict[str, str]) -> None:
         known = self.accounts.get(item["id"], {"status": None, "since": None, "first": page.at})
@@ -106,13 +115,12 @@ class Model:
             "first": known["first"],
             "last": page.at,
             "removed": None,
-            "walk": page.walk_id,
+            "landed": self.landed,
         }
 
     def _unlist(self, page: Heard) -> None:
         for account in self.accounts.values():
-            listed = account["walk"] == page.walk_id or account["last"] >= page.started_at
-            if not listed and account["removed"] is None:
+            if account["landed"] < self.began[page.walk_id] and account["removed"] is None:
                 account["removed"] = page.at
 
     def _see(self, page: Heard, item: dict[str, Any]) -> None:
@@ -127,7 +135,7 @@ class Model:
             row = self.media[key] = {"first": page.at, "item": None, "removed": None}
         elif lasting(row["item"]) == lasting(item):
             if row["removed"] is not None:
-                row.update(removed=None, removal=None, written=page.at)
+                row.update(removed=None, removal=None, written=page.at, landed=self.landed)
             return
         said = row["item"]
         if said is None or content(said) != content(item):
@@ -137,25 +145,26 @@ class Model:
         if likes(said) != likes(item):
             self.metrics.append((*key, "like_count", likes(item), page.at))
         self.kinds |= {kind for path, _, kind in reading.leaves(item) if path == "/extra"}
-        row.update(item=item, written=page.at, changed=page.at, removed=None, removal=None)
+        row.update(item=item, written=page.at, changed=page.at, removed=None, removal=None, landed=self.landed)
 
     def _miss(self, page: Heard) -> None:
         there = {key: row for key, row in self.media.items() if key[:2] == page.where[1:] and not row["removed"]}
         seen = self.seen.get(page.walk_id, set())
-        missed = [key for key, row in there.items() if key not in seen and row["written"] < page.started_at]
-        newly = [key for key in missed if key not in self.doubt]
-        known = sum(row["first"] < page.started_at for row in there.values())
-        believed = page.where[2] == "stories" or len(newly) <= known / 2
+        missed = [key for key, row in there.items() if key not in seen and row["landed"] < self.began[page.walk_id]]
+        old = {key for key, row in there.items() if page.where[2] == "stories" and page.at - _born(row) >= _DAY}
+        newly = [key for key in missed if key not in self.doubt and key not in old]
+        known = sum((row["first"] < page.started_at or key in missed) and key not in old for key, row in there.items())
         for key in missed:
             row = there[key]
+            believed = len(newly) <= known / 2
+            if key in self.doubt:
+                believed = page.started_at - self.doubt[key][0] >= timedelta(hours=1)
             since, last = self.doubt.pop(key, (page.at, self.last_seen(key)))
-            if key in newly and not believed:
+            if key in old or believed:
+                row.update(removed=since, removal="expired" if key in old else "removed", written=last)
+                self.counts[page.walk_id][row["removal"]] += 1
+            else:
                 self.doubt[key] = (since, last)
-                continue
-            born = datetime.fromisoformat(row["item"].get("timestamp", row["first"].isoformat()))
-            old = page.where[2] == "stories" and page.at - born >= _DAY
-            row.update(removed=since, removal="expired" if old else "removed", written=last)
-            self.counts[page.walk_id][row["removal"]] += 1
 
     def last_seen(self, key: Key) -> datetime:
         """When an item was there for the last time, as far as is known."""

@@ -32,6 +32,11 @@ class Oracle:
     history: list[list[Any]] = field(default_factory=list)
     media: dict[Key, dict[str, Any]] = field(default_factory=dict)
     walks: dict[Where, tuple[str, datetime]] = field(default_factory=dict)
+    heard: int = 0
+    began: dict[str, int] = field(default_factory=dict)
+    ended: dict[Where, int] = field(default_factory=dict)
+    listed: dict[str, int] = field(default_factory=dict)
+    written: dict[Key, int] = field(default_factory=dict)
     quarantine: dict[tuple[str, Where, str], tuple[int, int, datetime]] = field(default_factory=dict)
     missing: dict[Key, tuple[datetime, datetime]] = field(default_factory=dict)
     seen: dict[str, set[Key]] = field(default_factory=dict)
@@ -42,6 +47,8 @@ class Oracle:
     counts: Counter[tuple[str, str]] = field(default_factory=Counter)
 
     def hear(self, event: Event) -> None:
+        self.heard += 1
+        self.began.setdefault(event.walk_id, self.heard)
         if event.items is None:
             return
         self.counts[event.run_id, "pages"] += 1
@@ -51,10 +58,10 @@ class Oracle:
                 self._account(event, place, item)
             else:
                 self._item(event, place, item)
-        before = self.walks.get(event.where)
-        if event.last and not (before and before[1] > event.started_at):
+        if event.last and self.ended.get(event.where, 0) < self.began[event.walk_id]:
             (self._end_catalogue if event.where[0] == "accounts" else self._end_media)(event)
             self.walks[event.where] = (event.walk_id, event.at)
+            self.ended[event.where] = self.heard
 
     def _set_aside(self, reason: str, event: Event, place: int, item: object) -> None:
         text = json.dumps(item, separators=(",", ":"))
@@ -72,6 +79,7 @@ class Oracle:
                 if period[0] == item["id"] and period[3] is None:
                     period[3] = event.at
             self.history.append([item["id"], item["status"], event.at, None])
+        self.listed[item["id"]] = self.heard
         self.accounts[item["id"]] = {
             "ig_username": item["ig_username"],
             "status": item["status"],
@@ -83,8 +91,8 @@ class Oracle:
         }
 
     def _end_catalogue(self, event: Event) -> None:
-        for row in self.accounts.values():
-            listed_since = row["walk_id"] == event.walk_id or row["last_seen_at"] >= event.started_at
+        for account_id, row in self.accounts.items():
+            listed_since = self.listed[account_id] >= self.began[event.walk_id]
             if not listed_since and row["removed_at"] is None:
                 row["removed_at"] = event.at
 
@@ -102,7 +110,9 @@ class Oracle:
         if known and same(known["payload"], item):
             if gone:
                 known.update(removed_at=None, removal=None, written_at=event.at)
+                self.written[key] = self.heard
             return
+        self.written[key] = self.heard
         self._history(key, known, item, event.at)
         new_content = known is None or content(known["payload"]) != content(item)
         self.media[key] = {
@@ -132,25 +142,34 @@ class Oracle:
         there = {
             key: row for key, row in self.media.items() if key[:2] == (account_id, surface) and not row["removed_at"]
         }
-        known = {key for key, row in there.items() if row["written_at"] < event.started_at}
+        known = {key for key in there if self.written[key] < self.began[event.walk_id]}
         missed = known - self.seen.get(event.walk_id, set())
-        known_before = sum(row["first_seen_at"] < event.started_at for row in there.values())
-        newly = [key for key in missed if key not in self.missing]
-        brake = surface == "posts" and known_before > 0 and len(newly) > known_before / 2
+        expired = {key for key, row in there.items() if surface == "stories" and story_age(row, event.at) >= DAY}
+        known_before = sum(
+            (row["first_seen_at"] < event.started_at or key in missed) and key not in expired
+            for key, row in there.items()
+        )
+        newly = [key for key in missed - expired if key not in self.missing]
+        guarded = len(newly) > known_before / 2
         before = self.walks.get(event.where)
         for key in missed:
             row = there[key]
             last_seen = max(row["written_at"], before[1]) if before else row["written_at"]
-            since = event.at
-            if key in self.missing:
-                since, last_seen = self.missing.pop(key)
-            elif brake:
-                self.missing[key] = (event.at, last_seen)
-                continue
-            age = event.at - datetime.fromisoformat(row["payload"].get("timestamp") or row["first_seen_at"].isoformat())
-            expired = surface == "stories" and age >= timedelta(hours=24)
-            row.update(removed_at=since, written_at=last_seen, removal="expired" if expired else "removed")
-            self.counts[event.run_id, row["removal"]] += 1
+            in_doubt = key in self.missing
+            since, last_seen = self.missing.pop(key, (event.at, last_seen))
+            believed = event.started_at - since >= timedelta(hours=1) if in_doubt else not guarded
+            if key in expired or believed:
+                row.update(removed_at=since, written_at=last_seen, removal="expired" if key in expired else "removed")
+                self.counts[event.run_id, row["removal"]] += 1
+            else:
+                self.missing[key] = (since, last_seen)
+
+
+DAY = timedelta(hours=24)
+
+
+def story_age(row: dict[str, Any], now: datetime) -> timedelta:
+    return now - datetime.fromisoformat(row["payload"].get("timestamp") or row["first_seen_at"].isoformat())
 
 
 def same(one: object, other: object) -> bool:

@@ -126,7 +126,7 @@ def rows_of(house: House, table: str) -> list[Row]:
     return [tuple(columns), *house.rows(f"SELECT {distinct} {listed} FROM {IN_FORCE.get(table, table)} ORDER BY ALL")]
 
 
-def check_against_the_oracle(house: House, oracle: Oracle) -> None:
+def check_against_the_oracle(house: House, oracle: Oracle, *, fields: bool = True) -> None:
     columns = "ig_username, status, status_since, first_seen_at, last_seen_at, removed_at, walk_id"
     assert house.rows(f"SELECT account_id, {columns} FROM core.accounts ORDER BY 1") == sorted(
         (account_id, *row.values()) for account_id, row in oracle.accounts.items()
@@ -142,9 +142,9 @@ def check_against_the_oracle(house: House, oracle: Oracle) -> None:
     }
     assert found == {key: tuple(row.values()) for key, row in oracle.media.items()}
     assert house.value("SELECT count(*) FROM core.media") == len(found)
-    assert house.rows("SELECT * FROM core.walks ORDER BY ALL") == sorted(
-        (*where, *walk) for where, walk in oracle.walks.items()
-    )
+    assert house.rows(
+        "SELECT resource, account_id, surface, walk_id, complete_at FROM core.walks ORDER BY ALL"
+    ) == sorted((*where, *walk) for where, walk in oracle.walks.items())
     assert house.rows("SELECT * FROM ops.missing ORDER BY ALL") == sorted(
         (*key, *doubt) for key, doubt in oracle.missing.items()
     )
@@ -154,7 +154,8 @@ def check_against_the_oracle(house: House, oracle: Oracle) -> None:
     )
     check_counts(house, oracle)
     check_history(house, oracle)
-    check_fields(house, oracle)
+    if fields:
+        check_fields(house, oracle)
 
 
 def check_counts(house: House, oracle: Oracle) -> None:

@@ -71,6 +71,16 @@ def test_a_run_that_ended_but_was_not_published_is_carried_on(house: House) -> N
     ]
 
 
+def test_runs_are_ordered_by_their_sequence_and_not_by_the_clock(house: House) -> None:
+    """The clock was days ahead during `ahead`: it is not the last run once another has begun."""
+    begin(house, "ahead", 90)
+    finish(house, "ahead", 91, RunState.COMPLETE)
+    publish(house, 91)
+    assert begin(house, "a", 0) == ()
+    assert begin(house, "b", 1) == ("a",)
+    assert house.rows("SELECT run_id, seq FROM core.runs ORDER BY seq") == [("ahead", 1), ("a", 2), ("b", 3)]
+
+
 def test_a_chain_that_began_too_long_ago_is_not_carried_on(house: House) -> None:
     begin(house, "a", 0)
     assert begin(house, "b", 24) == ("a",)

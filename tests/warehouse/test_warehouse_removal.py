@@ -5,7 +5,8 @@ import pytest
 
 from connectors.warehouse.publish import publish
 from connectors.warehouse.snapshot import open_snapshot
-from tests.warehouse.house import POSTS, STORIES, House, Item, Row, Walk, at
+from models.partition import Partition
+from tests.warehouse.house import POSTS, STORIES, House, Item, Row, Walk, account, at
 
 GONE = "SELECT media_id, removed_at, removal FROM core.media WHERE removed_at IS NOT NULL ORDER BY media_id"
 
@@ -94,18 +95,18 @@ def test_stories_past_their_day_expired_and_younger_ones_were_removed(house: Hou
     stories = [
         {"id": "1", "timestamp": published(-23)},
         {"id": "2", "timestamp": published(-22.9)},
-        {"id": "3", "timestamp": published(0)},
-        {"id": "4", "timestamp": "garbage"},
+        {"id": "3", "timestamp": "garbage"},
+        *posts(4, 5, 6),
     ]
     house.walk(STORIES, "a", 0, stories)
-    assert house.walk(STORIES, "b", 59 / 60, []).expired == 1
-    assert house.rows(GONE) == [(n, at(1), "expired" if n == "1" else "removed") for n in "1234"]
+    assert house.walk(STORIES, "b", 59 / 60, posts(4, 5, 6)).expired == 1
+    assert house.rows(GONE) == [(n, at(1), "expired" if n == "1" else "removed") for n in "123"]
 
 
 def test_a_story_that_does_not_tell_its_age_is_as_old_as_its_first_sight(house: House) -> None:
     house.walk(STORIES, "a", 0, posts(1))
-    house.walk(STORIES, "b", 12, posts(1, 2))
-    house.walk(STORIES, "c", 24, [])
+    house.walk(STORIES, "b", 12, posts(1, 2, 3))
+    house.walk(STORIES, "c", 24, posts(3))
     assert house.rows(GONE) == [("1", end(24), "expired"), ("2", end(24), "removed")]
 
 
@@ -185,6 +186,66 @@ def test_an_account_that_shows_nothing_any_more_is_a_mass_disappearance(house: H
     assert house.walk(POSTS, "c", 48, []).removed == 1
 
 
-def test_stories_have_no_brake(house: House) -> None:
+def test_young_stories_that_vanish_at_once_await_a_second_walk_as_posts_do(house: House) -> None:
     house.walk(STORIES, "a", 0, posts(1, 2, 3))
-    assert house.walk(STORIES, "b", 1, []).removed == 3
+    assert house.walk(STORIES, "b", 1, []).untouched
+    assert house.walk(STORIES, "c", 3, []).removed == 3
+    assert house.rows(GONE) == [(n, end(1), "removed") for n in "123"]
+
+
+def test_stories_past_their_day_expire_whatever_else_vanishes(house: House) -> None:
+    house.walk(STORIES, "a", 0, posts(1, 2, 3))
+    house.walk(STORIES, "b", 20, posts(1, 2, 3, 4, 5))
+    counts = house.walk(STORIES, "c", 25, [])
+    assert (counts.expired, counts.removed) == (3, 0)
+    assert house.rows("SELECT media_id FROM ops.missing ORDER BY 1") == [("4",), ("5",)]
+
+
+def test_a_story_in_doubt_that_passes_its_day_expires(house: House) -> None:
+    house.walk(STORIES, "a", 0, posts(1))
+    assert house.walk(STORIES, "b", 23, []).untouched
+    assert house.walk(STORIES, "c", 25, []).expired == 1
+    assert house.rows(GONE) == [("1", end(23), "expired")]
+    assert house.rows("FROM ops.missing") == []
+
+
+@pytest.mark.parametrize("partition", [POSTS, STORIES], ids=str)
+def test_a_second_walk_within_the_hour_confirms_nothing(house: House, partition: Partition) -> None:
+    """Whatever broke the listing off a moment ago does so now."""
+    house.walk(partition, "a", 0, posts(1, 2, 3))
+    house.walk(partition, "b", 1, [])
+    for number in range(3):
+        assert house.walk(partition, f"again-{number}", 1.1 + number / 100, []).untouched
+    assert house.rows("SELECT DISTINCT since FROM ops.missing") == [(end(1),)]
+    assert house.walk(partition, "c", 1 + 61 / 60, []).removed == 3
+    assert house.rows(GONE) == [(n, end(1), "removed") for n in "123"]
+
+
+def test_it_is_the_beginning_of_the_second_walk_that_must_be_an_hour_later(house: House) -> None:
+    house.walk(POSTS, "a", 0, posts(1, 2))
+    house.walk(POSTS, "b", 1, [])
+    slow = Walk(POSTS, "slow", at(1.1))
+    house.land(slow.page([], at(1.1)), slow.page([], at(9), last=True))
+    assert house.fold().untouched
+
+
+def test_a_second_walk_that_seems_earlier_confirms_nothing(house: House) -> None:
+    """The clock was ahead when the posts were first missed, and is right by now."""
+    house.walk(POSTS, "a", 0, posts(1, 2))
+    house.walk(POSTS, "ahead", 9000, [])
+    assert house.walk(POSTS, "b", 1, []).untouched
+
+
+def test_what_walks_leave_is_decided_by_their_order_and_not_by_a_clock_that_was_ahead(house: House) -> None:
+    house.walk(POSTS, "a", 0, posts(1, 2, 3))
+    house.walk(POSTS, "ahead", 9000, posts(1, 2, 3, 4))
+    assert house.walk(POSTS, "b", 24, posts(1, 2, 4)).removed == 1
+    assert house.rows("SELECT walk_id FROM core.walks") == [("b",)]
+    assert house.rows("SELECT media_id FROM core.media WHERE removed_at IS NOT NULL") == [("3",)]
+
+
+def test_accounts_leave_after_a_catalogue_whose_clock_was_ahead(house: House) -> None:
+    everyone = [account(str(number), name=f"a{number}") for number in range(20)]
+    house.catalogue("ahead", 9000, everyone)
+    house.catalogue("b", 24, everyone[1:])
+    assert house.rows("SELECT account_id FROM core.accounts WHERE removed_at IS NOT NULL") == [("0",)]

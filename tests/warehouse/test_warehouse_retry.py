@@ -136,6 +136,7 @@ def test_a_retry_in_batches_leaves_what_one_at_once_does(house: House, *, last: 
     for batch_bytes in (1, 2**24):
         for table in WAREHOUSE.sorted_tables:
             house.do(f"DELETE FROM {table.fullname}")
+        house.seq = 0
         for night in range(3):
             items = [post("a", f"v{night}"), post("b", f"v{night}"), post("b", f"w{night % 2}"), post(f"c{night}")]
             house.walk(POSTS, f"p{night}", 24 * night, items[:2], items[2:], last=last or night < 2)

@@ -1,0 +1,53 @@
+"""Runs and scans are ordered by sequences, not by the clock; a cooldown keeps when it was asked for."""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0008"
+down_revision = "0007"
+
+
+def upgrade() -> None:
+    """Add columns. Runs are numbered in the order in which they were inserted, which a wrong clock does not change."""
+    for table, name, schema, kind, comment in (
+        ("runs", "seq", "core", sa.BIGINT, "Order in which runs began, from 1, whatever the clock said."),
+        ("accounts", "seen_seq", "core", sa.BIGINT, "The landing that last listed it; NULL before 0.2."),
+        (
+            "media",
+            "written_seq",
+            "core",
+            sa.BIGINT,
+            "The landing of that sighting; NULL where it is older than every landing that counts.",
+        ),
+        ("walks", "seq", "core", sa.BIGINT, "The landing of its last page; NULL before 0.2."),
+        (
+            "checkpoints",
+            "began_seq",
+            "ops",
+            sa.BIGINT,
+            "The landing of the first page of a walk that is not complete; filled in by the fold.",
+        ),
+        (
+            "checkpoints",
+            "repeated_pages",
+            "ops",
+            sa.INTEGER,
+            "Pages in a row, up to this one, whose items the walk had seen before.",
+        ),
+        (
+            "checkpoints",
+            "empty_pages",
+            "ops",
+            sa.INTEGER,
+            "Pages without an item since the last one that brought something new.",
+        ),
+        ("holds", "asked_at", "ops", sa.TIMESTAMP(timezone=True), "When the API asked for the wait."),
+    ):
+        op.add_column(table, sa.Column(name, kind, comment=comment), schema=schema)
+    op.execute(
+        "UPDATE core.runs SET seq = o.seq"
+        " FROM (SELECT run_id, row_number() OVER (ORDER BY rowid) AS seq FROM core.runs) AS o"
+        " WHERE runs.run_id = o.run_id"
+    )
+    # Seen from the start of the last run: of a wait that is not over so much was left, by whichever clock.
+    op.execute("UPDATE ops.holds SET asked_at = least(resume_after, (SELECT arg_max(started_at, seq) FROM core.runs))")
