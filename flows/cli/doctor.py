@@ -3,17 +3,18 @@
 import asyncio
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 
 import typer
+from pydantic import SecretStr
 
 from connectors.warehouse.errors import WarehouseError
 from connectors.warehouse.holder import holder
 from connectors.warehouse.snapshot import QueryError, open_snapshot
 from flows.cli.options import AsJson
-from flows.cli.terminal import DONE, FAIL, WARN, clean, out, print_json
+from flows.cli.terminal import DONE, FAIL, WARN, clean, moment, out, print_json
 from flows.exit_code import ExitCode
 from flows.schedules import fires, gap_warning
 from flows.setting_sources import PREFIX
@@ -26,7 +27,10 @@ from flows.settings import (
     prefect_api_url,
     set_by,
 )
-from flows.words import span
+from flows.words import count, span
+from models.wire import AccountPage
+
+CATALOGUE = ""
 
 _MARKS = {"ok": DONE, "note": WARN, "bad": FAIL}
 
@@ -57,28 +61,72 @@ def _configuration(settings: Settings) -> Iterator[Finding]:
         yield Finding("configuration", "note", warning)
 
 
-def _api(settings: Settings) -> Finding:
+# Cooldowns that the last runs met; the catalogue's has no account.
+_COOLDOWNS = "SELECT account_id, max(resume_after) FROM run_outcomes WHERE resume_after > ? GROUP BY account_id"
+
+
+def _cooldowns(settings: Settings, now: datetime) -> Mapping[str, datetime]:
+    try:
+        with open_snapshot(settings.snapshot) as snapshot:
+            return dict(snapshot.ask(_COOLDOWNS, [now]).rows)
+    except (WarehouseError, QueryError):
+        # Without a snapshot there is none to know of; what is wrong with one is a finding of its own.
+        return {}
+
+
+def _api(settings: Settings, now: datetime) -> Iterator[Finding]:
+    """Ask for a page of accounts and one of media, once each, and nothing that a Retry-After still forbids."""
     try:
         address, key = settings.address(), settings.key()
     except SettingsError:
-        return Finding("API", "note", "not asked, for want of an address or a key.")
+        yield Finding("API", "note", "not asked, for want of an address or a key.")
+        return
+    cooldowns = _cooldowns(settings, now)
+    if CATALOGUE in cooldowns:
+        until = moment(cooldowns[CATALOGUE], seconds=True)
+        yield Finding("API", "note", f"not asked: the account list is limited until {until} UTC.")
+        return
+    yield from asyncio.run(_asked(address, key, cooldowns))
+
+
+async def _asked(address: str, key: SecretStr, cooldowns: Container[str]) -> list[Finding]:
     from connectors.source.client import ApiClient
-    from connectors.source.endpoints import accounts_request
-    from connectors.source.errors import ApiError
+    from connectors.source.endpoints import accounts_request, media_request
+    from connectors.source.errors import ApiError, Disposition
     from flows.clock import SystemClock
 
-    async def ask() -> Finding:
-        try:
-            async with ApiClient(address, key, clock=SystemClock()) as client:
-                response = await client.send(accounts_request(None, 1))
-        except ValueError as error:
-            return Finding("API", "bad", f"{error}.")
-        except ApiError as error:
-            return Finding("API", "bad", f"{error}. Mend: {error.mend}.")
-        some = "at least one account" if response.page.items else "no account"
-        return Finding("API", "ok", f"answers, and the key reaches {some} (correlation id {response.correlation_id})")
+    def refused(check: str, error: ApiError) -> Finding:
+        if error.disposition is Disposition.WAIT:
+            wait = f" for {span(error.retry_after)}" if error.retry_after else ""
+            return Finding(check, "note", f"{error}. Limited{wait}: not asked again.")
+        # An account that is gone says nothing of the key.
+        verdict = "note" if error.outcome == "not_found" else "bad"
+        return Finding(check, verdict, f"{error}. Fix: {error.mend}.")
 
-    return asyncio.run(ask())
+    try:
+        client = ApiClient(address, key, clock=SystemClock())
+    except ValueError as error:
+        return [Finding("API", "bad", f"{error}.")]
+    async with client:
+        try:
+            response = await client.send(accounts_request(None, 50))
+        except ApiError as error:
+            return [refused("API", error)]
+        page = response.page
+        accounts = page.accounts if isinstance(page, AccountPage) else ()
+        some = f"{count(page.items, 'account')}{' or more' if page.next_cursor else ''}"
+        found = [
+            Finding("API", "ok", f"answers, and the key reaches {some} (correlation id {response.correlation_id})")
+        ]
+        asked = next((one for one in accounts if one.status == "active" and one.id not in cooldowns), None)
+        if asked is None:
+            why = "no account of the first page has a valid token and is not in a cooldown"
+            return [*found, Finding("media", "note", f"not asked: {why}.")]
+        try:
+            await client.send(media_request(asked.id, "posts", None, 1))
+        except ApiError as error:
+            return [*found, refused("media", error)]
+        return [*found, Finding("media", "ok", f"the key may list media (asked for those of {asked.ig_username})")]
 
 
 def _folder(settings: Settings) -> Iterator[Finding]:
@@ -151,7 +199,7 @@ def _schedules(settings: Settings) -> Finding:
 
 def _findings(settings: Settings) -> Iterator[Finding]:
     yield from _configuration(settings)
-    yield _api(settings)
+    yield from _api(settings, datetime.now(UTC))
     yield from _folder(settings)
     yield _warehouse(settings)
     yield _snapshot(settings)
@@ -160,7 +208,7 @@ def _findings(settings: Settings) -> Iterator[Finding]:
 
 
 def doctor(*, as_json: AsJson = False) -> None:
-    """Check configuration, key, API, warehouse, snapshot and Prefect: one line each, with the mend."""
+    """Check configuration, key, API (accounts and one media page), warehouse, snapshot and Prefect: one line each."""
     found = []
     for finding in _findings(load()):
         found.append(finding)

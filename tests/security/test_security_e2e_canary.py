@@ -136,8 +136,8 @@ def test_the_key_is_written_nowhere_though_everything_fails(tmp_path: Path, serv
             said = house.end(process, 3)
             assert "api_forbidden" in said
             assert "***" in said
-        for name in ("status", "quarantine"):
-            house.run("tracked", name, expected=0)
+        for name, code in (("status", 3), ("quarantine", 0)):
+            house.run("tracked", name, expected=code)
         house.run("tracked", "export", str(house.folder / "tracked" / "out"), expected=0)
         records = _records(api)
     assert set(WAYS) <= set(service.done)

@@ -1,0 +1,84 @@
+"""`gramhouse doctor` finds a key that cannot list media, and keeps every Retry-After."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+from connectors.sandbox.app import Sandbox
+from connectors.sandbox.keys import NO_SCOPE_KEY
+from connectors.sandbox.serve import in_thread
+from connectors.sandbox.settings import RateLimit, SandboxSettings
+from tests.typed import Typed
+
+
+@pytest.fixture
+def typed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Typed:
+    return Typed(monkeypatch, capsys)
+
+
+@contextmanager
+def served(monkeypatch: pytest.MonkeyPatch, key: str, **settings: Any) -> Iterator[Sandbox]:  # noqa: ANN401
+    sandbox = Sandbox(SandboxSettings(**({"accounts": 4, "posts": 5, "seed": 11} | settings)))
+    with in_thread(sandbox) as url:
+        monkeypatch.setenv("GRAMHOUSE_BASE_URL", url)
+        monkeypatch.setenv("GRAMHOUSE_API_KEY", key)
+        yield sandbox
+
+
+def _found(typed: Typed, code: int) -> dict[str, tuple[str, str]]:
+    exit_code, out, _ = typed("doctor", "--json")
+    assert exit_code == code
+    return {finding["check"]: (finding["verdict"], finding["said"]) for finding in json.loads(out)}
+
+
+def test_a_key_without_the_scope_is_found_before_the_nightly_run(typed: Typed, monkeypatch: pytest.MonkeyPatch) -> None:
+    with served(monkeypatch, NO_SCOPE_KEY):
+        found = _found(typed, 1)
+        code, out, _ = typed("doctor")
+    assert found["API"][0] == "ok"
+    assert found["media"][0] == "bad"
+    [line] = [line for line in out.splitlines() if " media " in line]
+    assert code == 1
+    assert "api_scope_denied" in line
+    assert "automations:read" in line
+
+
+def test_a_key_that_may_do_all_is_asked_one_page_of_each(typed: Typed, monkeypatch: pytest.MonkeyPatch) -> None:
+    with served(monkeypatch, "sandbox-demo-key"):
+        found = _found(typed, 0)
+    assert (found["API"][0], found["media"][0]) == ("ok", "ok")
+    assert "4 accounts" in found["API"][1]
+
+
+def test_a_limit_is_a_note_and_is_not_asked_twice(typed: Typed, monkeypatch: pytest.MonkeyPatch) -> None:
+    with served(monkeypatch, "sandbox-demo-key", selected_account=RateLimit(1, 3600)):
+        assert _found(typed, 0)["media"][0] == "ok"
+        verdict, said = _found(typed, 0)["media"]
+    assert verdict == "note"
+    assert "rate_limited" in said
+    assert "not asked again" in said
+
+
+def test_what_is_in_a_cooldown_is_not_asked(typed: Typed, monkeypatch: pytest.MonkeyPatch) -> None:
+    with served(monkeypatch, "sandbox-demo-key"):
+        assert typed("sync")[0] == 0
+        later = datetime.now(UTC) + timedelta(hours=1)
+        with duckdb.connect("data/analytics.duckdb") as db:
+            db.execute("UPDATE run_outcomes SET resume_after = ? WHERE resource = 'media'", [later])
+        found = _found(typed, 0)
+        assert found["API"][0] == "ok"
+        assert found["media"][0] == "note"
+        assert found["media"][1].startswith("not asked")
+        with duckdb.connect("data/analytics.duckdb") as db:
+            db.execute("UPDATE run_outcomes SET resume_after = ? WHERE resource = 'accounts'", [later])
+        found = _found(typed, 0)
+    assert found["API"][0] == "note"
+    assert "limited until" in found["API"][1]
+    assert "media" not in found
+    assert Path("data/analytics.duckdb").exists()
