@@ -10,6 +10,7 @@ from prefect import task
 from prefect.cache_policies import NO_CACHE
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.objects import State
+from prefect.events import emit_event
 from prefect.exceptions import Pause
 from prefect.logging import get_run_logger
 from prefect.runtime import deployment, flow_run
@@ -28,6 +29,9 @@ from flows.telling import progress, tell
 from flows.tracking import watching
 
 T = TypeVar("T")
+
+# The process of a flow run ends, and the run does not; deployments/automations.yaml expects it.
+LEFT = "gramhouse.flow-run.left"
 
 
 # DuckDB is the truth about progress, so Prefect keeps no result and repeats nothing: retries are the pipeline's.
@@ -56,6 +60,9 @@ async def carry_out(options: RunOptions, activity: str, order_of: Callable[[Sett
     if state.is_scheduled():
         async with get_client() as client:
             await client.set_flow_run_state(flow_run.id, state)
+        # Sent behind the last heartbeat, on the same connection. Were a heartbeat the last that Prefect hears of it,
+        # the automation for dead runs would mark it while it waits for its retry.
+        emit_event(LEFT, resource={"prefect.resource.id": f"prefect.flow-run.{flow_run.id}"})
         # Prefect's own way of leaving a run that goes on later: the process ends, and whoever serves the deployment
         # starts another when its time has come. A retry by the engine would keep this one, and all it holds, waiting.
         raise Pause(str(state.message), state=state)

@@ -271,6 +271,13 @@ def test_a_run_that_an_outage_made_fail_waits_for_its_retry_and_then_succeeds(up
     # Its process has ended well, and holds nothing meanwhile.
     until(lambda: not up.flow_runs(), "the run's process to end")
     assert up.run(run)["state_name"] == "AwaitingRetry"
+    left = {"filter": {"event": {"name": ["gramhouse.flow-run.left"]}}}
+    until(lambda: bool(up.ask("/events/filter", left)["events"]), "word that its process ended")
+    [event] = up.ask("/events/filter", left)["events"]
+    assert event["resource"]["prefect.resource.id"] == f"prefect.flow-run.{run}"
+    # The automation for dead runs knows it by these.
+    names = {each["prefect.resource.role"]: each.get("prefect.resource.name") for each in event["related"]}
+    assert (names["flow"], names["deployment"]) == ("sync", "nightly")
     up.operator.run("publish")
 
     # As if the five minutes had passed; it goes on by itself.

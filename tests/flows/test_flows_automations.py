@@ -19,6 +19,7 @@ from pydantic import ValidationError
 from flows import automations
 from flows.automations import WATCH_BEGAN, addressed, apply, described, patient, tells
 from flows.events import DRIFT, FAILED, STALE, TOKENS, events, failure_event
+from flows.flow_run import LEFT
 from flows.options import BackfillOptions, SyncOptions
 from flows.schedules import PLANS
 from flows.settings import SettingsError, load
@@ -102,6 +103,10 @@ async def test_a_crashed_run_is_started_again_with_its_own_options(options: dict
     given = options or {}
     assert hydrated == {"options": {**given, "restarts": given.get("restarts", 0) + 1}}
     assert SyncOptions.model_validate(hydrated["options"]).restarts == given.get("restarts", 0) + 1
+
+
+def test_a_run_that_left_its_process_for_a_retry_is_not_taken_for_dead() -> None:
+    assert _by_name()["a run without a heartbeat"]["trigger"]["expect"] == ["prefect.flow-run.*", LEFT]
 
 
 def test_a_fourth_crash_in_a_row_is_the_last() -> None:
