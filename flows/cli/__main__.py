@@ -3,6 +3,7 @@
 import sys
 
 from flows.cli.importing import importing
+from flows.cli.streams import keep_usable
 
 # DuckDB imports pandas, where it is installed, to see whether a value is one of its: a second nobody needs.
 # httpx imports a command line of its own, with whatever draws it, and does without where there is none.
@@ -11,6 +12,7 @@ _LEFT_OUT = ("pandas", "httpx._main")
 
 def run() -> None:
     """Run what was typed, and exit with its code."""
+    keep_usable()
     for name in _LEFT_OUT:
         sys.modules.setdefault(name, None)  # type: ignore[arg-type]
     with importing():

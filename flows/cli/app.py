@@ -5,7 +5,7 @@ import logging
 import signal
 import sys
 from collections.abc import Mapping
-from typing import Annotated
+from typing import Annotated, Protocol, runtime_checkable
 
 import typer
 
@@ -27,7 +27,8 @@ from flows.cli import (
     syncing,
     up,
 )
-from flows.cli.terminal import FAIL, clean, err
+from flows.cli.streams import drop_output
+from flows.cli.terminal import FAIL, clean, err, failure, print_json
 from flows.exit_code import ExitCode
 from flows.settings import SettingsError, TrackerUnreachable
 from models.selection import SelectionError
@@ -49,6 +50,21 @@ _EXITS: Mapping[type[Exception], ExitCode] = {
     WarehouseUnusable: ExitCode.FAILED,
     SnapshotMissing: ExitCode.FAILED,
 }
+
+
+# What a shell adds to the number of the signal that ended a process.
+_SIGNALLED = 128
+
+
+@runtime_checkable
+class _UsageError(Protocol):
+    """What Typer raises for what was typed wrongly: a class of Click, which newer versions of Typer contain."""
+
+    exit_code: int
+
+    def format_message(self) -> str:
+        """Return what was typed wrongly."""
+        ...
 
 
 def _version(*, wanted: bool) -> None:
@@ -101,21 +117,74 @@ def _prepare() -> None:
     logging.getLogger("sqlalchemy.pool").addHandler(logging.NullHandler())
 
 
-def main() -> None:
-    """Run what was typed, and exit with its code."""
-    _prepare()
+def _asked(error: OSError) -> str:
+    return f"{error.filename or 'What was to be written'}: {error.strerror or error}. Fix: correct this and try again."
+
+
+def _run() -> tuple[int, str | None]:
+    """Run what was typed; return the exit code, and the message of a command that ended without a report."""
     try:
-        app()
+        return int(app(standalone_mode=False) or ExitCode.COMPLETE), None
     except (SettingsError, SelectionError, WarehouseError, TrackerUnreachable) as error:
-        _say(error)
-        sys.exit(_EXITS[type(error)])
+        code, message = _EXITS[type(error)], str(error)
     except QueryError as error:
-        said = str(error).splitlines()[0]
-        _say(f"The snapshot is none of this gramhouse: `gramhouse publish` makes it anew. DuckDB says: {said}")
-        sys.exit(ExitCode.FAILED)
+        code, message = (
+            ExitCode.FAILED,
+            (
+                "The snapshot is not one that this gramhouse can read."
+                f" DuckDB says: {str(error).splitlines()[0]}. Fix: make a new one with `gramhouse publish`."
+            ),
+        )
+    except BrokenPipeError:
+        # Whoever read the output has had enough of it.
+        return ExitCode.FAILED, None
     except OSError as error:
         # A folder that may not be read, a full disk below our output: the machine's refusal, and no bug.
-        _say(f"{error.filename or 'What was to be written'}: {error.strerror or error}. Mend that, and try again.")
-        sys.exit(ExitCode.FAILED)
-    except KeyboardInterrupt:
-        sys.exit(128 + signal.SIGINT)
+        code, message = ExitCode.FAILED, _asked(error)
+    except (KeyboardInterrupt, typer.Abort):
+        return _SIGNALLED + signal.SIGINT, None
+    except SystemExit as ended:
+        return int(ended.code or 0), None
+    except Exception as error:
+        if not isinstance(error, _UsageError):
+            raise
+        from typer.rich_utils import rich_format_error
+
+        rich_format_error(error)  # type: ignore[arg-type]
+        return error.exit_code, error.format_message()
+    _say(message)
+    return code, message
+
+
+def _stop(number: int, _: object) -> None:
+    sys.exit(_SIGNALLED + number)
+
+
+def _end(code: int, *, message: str | None, as_json: bool) -> int:
+    """Write what is still to be written to standard output; return the exit code."""
+    try:
+        if as_json and message:
+            print_json(failure(code, message))
+        sys.stdout.flush()
+    except OSError as error:
+        drop_output()
+        if not isinstance(error, BrokenPipeError):
+            _say(f"Standard output: {error.strerror}.")
+        return code or ExitCode.FAILED
+    return code
+
+
+def main() -> None:
+    """Run what was typed, and exit with its code; with --json, standard output has one object whatever the code."""
+    _prepare()
+    as_json = "--json" in sys.argv
+    if as_json:
+        signal.signal(signal.SIGTERM, _stop)
+    try:
+        code, message = _run()
+    except Exception as error:
+        _end(ExitCode.FAILED, message=f"A bug of gramhouse: {type(error).__name__}: {error}", as_json=as_json)
+        raise
+    if code >= _SIGNALLED:
+        message = f"Stopped by {signal.Signals(code - _SIGNALLED).name}. What had landed is kept. Fix: run it again."
+    sys.exit(_end(code, message=message, as_json=as_json))

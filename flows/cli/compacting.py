@@ -3,7 +3,7 @@
 import typer
 
 from flows.cli.options import AsJson, WarehouseFile
-from flows.cli.terminal import clean, out, print_json
+from flows.cli.terminal import clean, out, print_json, reporting
 from flows.exit_code import ExitCode
 from flows.settings import load
 from flows.words import megabytes
@@ -24,11 +24,11 @@ def compact(*, warehouse: WarehouseFile = None, as_json: AsJson = False) -> None
     settings = load(warehouse=warehouse)
     since = SystemClock().now().isoformat(timespec="seconds")
     sizes = rewrite(settings.warehouse, since=since, pause=time.sleep)
-    if as_json:
-        document = {"warehouse": str(settings.warehouse), "bytes_before": sizes.before, "bytes_after": sizes.after}
-        print_json(document)
-    else:
-        out.print(
-            f"Compacted {clean(settings.warehouse)}: {megabytes(sizes.before)} before, {megabytes(sizes.after)} now."
-        )
+    with reporting():
+        if as_json:
+            document = {"warehouse": str(settings.warehouse), "bytes_before": sizes.before, "bytes_after": sizes.after}
+            print_json(document)
+        else:
+            before, after = megabytes(sizes.before), megabytes(sizes.after)
+            out.print(f"Compacted {clean(settings.warehouse)}: {before} before, {after} now.")
     raise typer.Exit(ExitCode.COMPLETE)

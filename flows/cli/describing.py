@@ -45,7 +45,7 @@ def describe(
                 message = f"There is no table or view {table!r}; there are {names}."
                 raise SettingsError(message)
     if as_json:
-        print_json(rows)
+        print_json({"tables": rows} if table is None else {"table": table, "columns": rows})
         return
     if table is not None:
         comment = next(relation["comment"] for relation in relations if relation["name"] == table)

@@ -214,8 +214,9 @@ def doctor(*, as_json: AsJson = False) -> None:
         found.append(finding)
         if not as_json:
             out.print(f"{_MARKS[finding.verdict]} [bold]{finding.check}[/] {clean(finding.said)}")
-    if as_json:
-        print_json([asdict(finding) for finding in found])
     bad = {finding.check for finding in found if finding.verdict == "bad"}
     wrong = bad & {"configuration", "address", "key"}
-    raise typer.Exit(ExitCode.WRONG_USAGE if wrong else ExitCode.FAILED if bad else ExitCode.COMPLETE)
+    exit_code = ExitCode.WRONG_USAGE if wrong else ExitCode.FAILED if bad else ExitCode.COMPLETE
+    if as_json:
+        print_json({"exit_code": exit_code, "findings": [asdict(finding) for finding in found]})
+    raise typer.Exit(exit_code)

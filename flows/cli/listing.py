@@ -65,7 +65,7 @@ def accounts(
     with open_snapshot(load(snapshot=snapshot).snapshot) as opened:
         rows = opened.ask(_ACCOUNTS, [expired]).records()
     if as_json:
-        print_json(rows)
+        print_json({"accounts": rows})
         return
     if not rows:
         out.print("No token is expired." if expired else "No accounts yet.")
@@ -109,7 +109,7 @@ def runs(
     if now.problem:
         err.print(f"{WARN} {clean(now.problem)}", soft_wrap=True)
     if as_json:
-        print_json(rows)
+        print_json({"runs": rows})
         return
     # A narrow terminal would cut numbers, and a number that is cut is another number.
     sizes = ("accounts", "pages") if out.width >= _ROOM_FOR_SIZES else ()

@@ -7,7 +7,7 @@ import typer
 
 from connectors.warehouse.snapshot import open_snapshot
 from flows.cli.options import AsJson, SnapshotFile, WarehouseFile
-from flows.cli.terminal import DONE, WARN, clean, moment, out, print_json
+from flows.cli.terminal import DONE, WARN, clean, moment, out, print_json, reporting
 from flows.exit_code import ExitCode
 from flows.settings import Settings, load
 from flows.words import count, megabytes
@@ -96,7 +96,7 @@ def _list(settings: Settings, limit: int | None, *, as_json: bool) -> None:
         rows = opened.ask(_RECORDS, [limit or (_ALL if as_json else _SHOWN)]).records()
         reasons = opened.ask(_REASONS).records()
     if as_json:
-        print_json(rows)
+        print_json({"records": rows})
         return
     for line in _show(reasons, rows):
         # A line is not broken where the terminal ends: an id that is cut in two cannot be copied.
@@ -162,7 +162,8 @@ def quarantine(
     """
     settings = load(warehouse=warehouse, snapshot=snapshot)
     if retry:
-        _retry(settings, as_json=as_json)
+        with reporting():
+            _retry(settings, as_json=as_json)
     else:
         _list(settings, limit, as_json=as_json)
     raise typer.Exit(ExitCode.COMPLETE)

@@ -16,7 +16,7 @@ from rich.table import Table
 
 from connectors.warehouse.snapshot import Answer, QueryError, Stream, open_snapshot
 from flows.cli.options import SnapshotFile
-from flows.cli.terminal import FAIL, clean, err, out, steerless
+from flows.cli.terminal import FAIL, clean, err, failure, out, print_json, steerless
 from flows.exit_code import ExitCode
 from flows.settings import load
 from flows.words import count
@@ -127,4 +127,6 @@ def query(
                 _WRITERS[Format.JSON if as_json else style](opened.question(question))
         except QueryError as error:
             err.print(f"{FAIL} {clean(error, newlines=True)}")
+            if as_json or style is Format.JSON:
+                print_json(failure(ExitCode.WRONG_USAGE, str(error)))
             raise typer.Exit(ExitCode.WRONG_USAGE) from None

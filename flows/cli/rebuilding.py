@@ -7,7 +7,7 @@ import typer
 
 from flows.cli.options import AsJson, SnapshotFile, WarehouseFile
 from flows.cli.signalled import run_until_signalled
-from flows.cli.terminal import clean, out, print_json
+from flows.cli.terminal import clean, out, print_json, reporting
 from flows.exit_code import ExitCode
 from flows.settings import SettingsError, load
 from flows.words import count, megabytes
@@ -48,8 +48,9 @@ def rebuild(
         reread, size = run_until_signalled(rebuild_now(settings))
         told = {"items": reread.items, "columns": reread.columns, "child_tables": reread.child_tables}
         what = f"Read {count(reread.items, 'item')} anew into {count(reread.columns, 'column')}"
-    if as_json:
-        print_json({**told, "snapshot": str(settings.snapshot), "snapshot_bytes": size})
-    else:
-        out.print(f"{what}, and published {clean(settings.snapshot)} ({megabytes(size)}).")
+    with reporting():
+        if as_json:
+            print_json({**told, "snapshot": str(settings.snapshot), "snapshot_bytes": size})
+        else:
+            out.print(f"{what}, and published {clean(settings.snapshot)} ({megabytes(size)}).")
     raise typer.Exit(ExitCode.COMPLETE)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from flows.cli.signalled import listen, run_until_signalled
-from flows.cli.terminal import WARN, clean, err, out
+from flows.cli.terminal import WARN, clean, err, out, reporting
 from flows.clock import SystemClock
 from flows.exit_code import EXIT_OF
 from flows.settings import Settings, exposed, prefect_api_url
@@ -114,12 +114,13 @@ def carry_out(
 
     random = SystemRandom().random
     report = run_until_signalled(retried(attempt, retries, sleep=clock.sleep, random=random, announce=announce))
-    if as_json:
-        from flows.report import to_json
+    with reporting():
+        if as_json:
+            from flows.report import to_json
 
-        out.out(to_json(report))
-    else:
-        from flows.cli.sync_report import show
+            out.out(to_json(report))
+        else:
+            from flows.cli.sync_report import show
 
-        show(report)
+            show(report)
     raise typer.Exit(EXIT_OF[report.state])

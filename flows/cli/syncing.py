@@ -18,7 +18,7 @@ from flows.cli.options import (
 )
 from flows.cli.signalled import run_until_signalled
 from flows.cli.surfaces import to_surfaces
-from flows.cli.terminal import WARN, clean, err, out, print_json
+from flows.cli.terminal import WARN, clean, err, out, print_json, reporting
 from flows.exit_code import ExitCode
 from flows.settings import load
 from flows.words import megabytes
@@ -79,8 +79,9 @@ def publish(
 
     settings = load(warehouse=warehouse, snapshot=snapshot, busy_wait=busy_wait)
     size = run_until_signalled(publish_now(settings, say=lambda line: err.print(f"{WARN} {clean(line)}")))
-    if as_json:
-        print_json({"snapshot": str(settings.snapshot), "snapshot_bytes": size})
-    else:
-        out.print(f"Published {clean(settings.snapshot)} ({megabytes(size)}).")
+    with reporting():
+        if as_json:
+            print_json({"snapshot": str(settings.snapshot), "snapshot_bytes": size})
+        else:
+            out.print(f"Published {clean(settings.snapshot)} ({megabytes(size)}).")
     raise typer.Exit(ExitCode.COMPLETE)

@@ -3,20 +3,34 @@
 import json
 import sys
 import unicodedata
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime
 
 from rich.console import Console
 from rich.markup import escape
 
+from flows.cli.streams import drop_output
+from flows.exit_code import ExitCode
+
 # What goes into a pipe or a file is not wrapped to a terminal that is not there.
 _WIDE = 240
 
-out = Console(highlight=False, width=None if sys.stdout.isatty() else _WIDE)
-err = Console(stderr=True, highlight=False, width=None if sys.stderr.isatty() else _WIDE)
+
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        # By default it ends the process, whatever the exit code of the work that is reported.
+        raise  # noqa: PLE0704 - it is called while the error is handled
+
+
+out = _Console(highlight=False, width=None if sys.stdout.isatty() else _WIDE)
+err = _Console(stderr=True, highlight=False, width=None if sys.stderr.isatty() else _WIDE)
 
 DONE = "[green]✔[/]"
 WARN = "[yellow]![/]"
 FAIL = "[red]✖[/]"
+
+_STATES: dict[int, str] = {ExitCode.FAILED: "failed", ExitCode.WRONG_USAGE: "refused", ExitCode.BUSY: "busy"}
 
 _SHOWN = {"\t", "\n"}
 
@@ -45,6 +59,24 @@ def print_json(document: object) -> None:
     """Print a JSON document, for programs; on a terminal without what could steer it."""
     text = json.dumps(document, default=str, ensure_ascii=False)
     out.out(steerless(text) if out.is_terminal else text)
+
+
+def failure(exit_code: int, message: str) -> dict[str, object]:
+    """Return the JSON object for a command that ended without a report; the text after `Fix:` is the hint."""
+    what, _, hint = message.partition(" Fix: ")
+    state = _STATES.get(exit_code, "stopped")
+    return {"state": state, "exit_code": int(exit_code), "message": what, "hint": hint or None}
+
+
+@contextmanager
+def reporting() -> Iterator[None]:
+    """Write the report of finished work, whose exit code stands even if the report cannot be written."""
+    try:
+        yield
+        sys.stdout.flush()
+    except OSError as error:
+        drop_output()
+        err.print(f"{WARN} The report cannot be written to standard output: {error.strerror or error}.")
 
 
 def moment(at: datetime | None, *, seconds: bool = False) -> str:

@@ -124,7 +124,7 @@ def test_a_key_in_a_file_that_others_can_read_is_warned_of(typed: Typed, monkeyp
     warning = "gramhouse.toml holds api_key, and others can read it. Fix: chmod 600 gramhouse.toml."
     code, _, err = typed("sync")
     assert (code, warning in err) == (0, True)
-    findings = json.loads(typed("doctor", "--json")[1])
+    findings = json.loads(typed("doctor", "--json")[1])["findings"]
     told = [(found["verdict"], found["said"]) for found in findings if found["check"] in {"key", "configuration"}]
     assert told == [("ok", "from gramhouse.toml, line 1: api_key"), ("note", warning)]
     file.chmod(0o600)
@@ -143,7 +143,7 @@ def test_somebody_elses_file_is_one_line(typed: Typed, command: str) -> None:
     duckdb.connect("other.duckdb").close()
     code, _, err = typed(command, "--snapshot", "other.duckdb")
     assert (code, len(err.splitlines())) == (1, 1)
-    assert "is none of this gramhouse" in err
+    assert "is not one that this gramhouse can read" in err
 
 
 @pytest.mark.usefixtures("environment")
@@ -172,15 +172,15 @@ def test_a_sync_and_all_that_asks_about_it(typed: Typed) -> None:
     assert typed("sync", "-v")[:1] == (0,)
     assert json.loads(typed("status", "--json")[1])["last_run"]["state"] == "complete"
     assert "last sync" in typed("status")[1]
-    assert len(json.loads(typed("accounts", "--json")[1])) == 4
+    assert len(json.loads(typed("accounts", "--json")[1])["accounts"]) == 4
     assert typed("accounts")[0] == typed("accounts", "--expired")[0] == 0
-    assert len(json.loads(typed("runs", "--json")[1])) == 2
+    assert len(json.loads(typed("runs", "--json")[1])["runs"]) == 2
     assert "complete" in typed("runs", "--last", "1")[1]
     assert typed("publish")[0] == 0
     assert json.loads(typed("publish", "--json")[1])["snapshot_bytes"] > 0
     code, out, _ = typed("doctor", "--json")
     assert code == 0
-    assert {finding["verdict"] for finding in json.loads(out)} == {"ok", "note"}
+    assert {finding["verdict"] for finding in json.loads(out)["findings"]} == {"ok", "note"}
 
 
 @pytest.mark.parametrize("path", ["/api/v1", "/api/v1/"])
@@ -276,17 +276,17 @@ def test_a_warehouse_that_cannot_be_written_is_one_line(typed: Typed, tmp_path: 
 
 
 def test_the_machines_refusals_are_one_line(typed: Typed, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refused() -> None:
+    def refused(**_: bool) -> None:
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), "/somewhere/s.duckdb")
 
     monkeypatch.setattr(command_line, "app", refused)
-    assert typed() == (1, "", "✖ /somewhere/s.duckdb: Permission denied. Mend that, and try again.\n")
+    assert typed() == (1, "", "✖ /somewhere/s.duckdb: Permission denied. Fix: correct this and try again.\n")
 
 
 def test_a_prefect_server_that_does_not_answer_is_one_line(typed: Typed, monkeypatch: pytest.MonkeyPatch) -> None:
     url = "http://127.0.0.1:1/api"
 
-    def refused() -> None:
+    def refused(**_: bool) -> None:
         raise TrackerUnreachable(url)
 
     monkeypatch.setattr(command_line, "app", refused)
@@ -313,8 +313,10 @@ def test_a_second_sync_exits_with_4(typed: Typed, monkeypatch: pytest.MonkeyPatc
         assert other.stdout is not None
         other.stdout.readline()
         code, _, err = typed("sync")
+        answered = typed("sync", "--json")[1]
         other.communicate()
     assert code == 4
+    assert (json.loads(answered)["state"], json.loads(answered)["exit_code"]) == ("busy", 4)
     assert f"a test (process {other.pid}" in err
 
 

@@ -105,13 +105,13 @@ def test_it_lists_no_more_than_asked_for_and_says_so(typed: Typed) -> None:
     assert out.count("correlation id c-1") + out.count("correlation id p-2") == 1
     assert "newest 1 of 4: `gramhouse quarantine --limit 4` lists all" in out
     assert "lists all" not in typed("--limit", "4")[1]
-    assert len(json.loads(typed("--limit", "3", "--json")[1])) == 3
+    assert len(json.loads(typed("--limit", "3", "--json")[1])["records"]) == 3
     assert typed("--limit", "0")[0] == 2
 
 
 @pytest.mark.usefixtures("set_aside")
 def test_programs_get_the_whole_rows(typed: Typed) -> None:
-    rows = json.loads(typed("--json")[1])
+    rows = json.loads(typed("--json")[1])["records"]
     assert len(rows) == 4
     assert json.loads(rows[0].pop("payload")) == post("a", EVIL + "y" * 1000)
     assert rows[0] == {
@@ -140,7 +140,7 @@ def test_more_than_a_person_reads_is_not_listed_unasked(warehouse: Path, typed: 
         House(connection).walk(POSTS, "p", 0, [post(n) for n in range(25)])
     typed(command="publish")
     assert typed()[1].count("correlation id p-1") == 20
-    assert len(json.loads(typed("--json")[1])) == 25
+    assert len(json.loads(typed("--json")[1])["records"]) == 25
 
 
 def test_an_empty_quarantine_is_one_friendly_line(warehouse: Path, typed: Typed) -> None:
@@ -148,7 +148,7 @@ def test_an_empty_quarantine_is_one_friendly_line(warehouse: Path, typed: Typed)
         pass
     typed(command="publish")
     assert typed() == (0, "✔ Nothing is set aside: every record that came is in the tables.\n", "")
-    assert typed("--json")[1] == "[]\n"
+    assert typed("--json")[1] == '{"records": []}\n'
     code, out, _ = typed("--retry")
     assert code == 0
     assert out.startswith("✔ Nothing is set aside now.\nPublished ")
@@ -166,7 +166,11 @@ def test_listing_works_while_another_process_writes(set_aside: Path, typed: Type
 @pytest.mark.parametrize("arguments", [[], ["--json"], ["--retry"]])
 def test_before_the_first_sync_it_says_what_to_do(typed: Typed, arguments: list[str]) -> None:
     code, out, err = typed(*arguments)
-    assert (code, out, len(err.splitlines())) == (1, "", 1)
+    assert (code, len(out.splitlines()), len(err.splitlines())) == (
+        1,
+        len(arguments) if "--json" in arguments else 0,
+        1,
+    )
     assert "`gramhouse sync` makes one" in err
     assert not Path("data").exists()
 

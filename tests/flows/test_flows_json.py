@@ -1,0 +1,185 @@
+"""Programs read standard output: one JSON object whatever the exit code, and an exit code whatever the streams."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from connectors.sandbox.app import Sandbox
+from connectors.sandbox.serve import in_thread
+from connectors.sandbox.settings import SandboxSettings
+from flows.cli import app as command_line
+from flows.cli.app import app
+from tests.typed import Typed
+
+ROOT = Path(__file__).parents[2]
+OBJECTS = sorted(
+    name
+    for command in app.registered_commands
+    if command.callback is not None and (name := command.callback.__name__) not in {"up", "sandbox", "demo", "query"}
+)
+REQUIRED = {"export": ["out"], "backfill": ["--all"]}
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    with in_thread(Sandbox(SandboxSettings(accounts=3, posts=3, seed=11))) as url:
+        yield url
+
+
+@pytest.fixture
+def typed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Typed:
+    return Typed(monkeypatch, capsys)
+
+
+def environment(address: str) -> dict[str, str]:
+    return {
+        "PATH": os.environ["PATH"],
+        "PYTHONPATH": str(ROOT),
+        "GRAMHOUSE_BASE_URL": address,
+        "GRAMHOUSE_API_KEY": "sandbox-demo-key",
+    }
+
+
+def failed(out: str) -> dict[str, object]:
+    """Return the one object of a command that ended without a report."""
+    (line,) = out.splitlines()
+    found: dict[str, object] = json.loads(line)
+    assert set(found) == {"state", "exit_code", "message", "hint"}
+    assert found["message"]
+    return found
+
+
+@pytest.mark.parametrize("command", OBJECTS)
+def test_every_command_answers_wrong_usage_with_one_object(typed: Typed, command: str) -> None:
+    for wrong in (["--nonsense"], ["--snapshot"]):
+        code, out, err = typed(command, "--json", *wrong)
+        assert (code, failed(out)["exit_code"], failed(out)["state"]) == (2, 2, "refused")
+        assert err
+
+
+@pytest.mark.parametrize("command", OBJECTS)
+def test_every_command_answers_a_wrong_setting_with_one_object(
+    typed: Typed, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    monkeypatch.setenv("GRAMHOUSE_PAGE_SIZE", "many")
+    code, out, _ = typed(command, "--json", *REQUIRED.get(command, ()))
+    assert (code, failed(out)["exit_code"]) == (2, 2)
+    assert str(failed(out)["message"]).startswith("GRAMHOUSE_PAGE_SIZE: ")
+
+
+@pytest.mark.parametrize("command", ["status", "accounts", "runs", "describe", "export", "publish", "compact", "query"])
+def test_what_is_missing_is_one_object(typed: Typed, command: str) -> None:
+    code, out, _ = typed(command, "--json", *{"query": ["SELECT 1"], **REQUIRED}.get(command, ()))
+    assert (code, failed(out)["exit_code"], failed(out)["state"]) == (1, 1, "failed")
+
+
+def test_every_report_is_one_object(typed: Typed, monkeypatch: pytest.MonkeyPatch, address: str) -> None:
+    for name, value in environment(address).items():
+        monkeypatch.setenv(name, value)
+    told = {
+        command: json.loads(typed(command, "--json", *REQUIRED.get(command, ()))[1])
+        for command in ["sync", *(each for each in OBJECTS if each != "sync")]
+    }
+    assert {command: type(document) for command, document in told.items()} == dict.fromkeys(told, dict)
+    assert len(told["accounts"]["accounts"]) == 3
+    assert len(told["runs"]["runs"]) == 1 + (1 if OBJECTS.index("backfill") < OBJECTS.index("runs") else 0)
+    assert told["quarantine"]["records"] == []
+    assert {"accounts", "media"} <= {table["name"] for table in told["describe"]["tables"]}
+    assert (told["doctor"]["exit_code"], told["sync"]["exit_code"]) == (0, 0)
+    media = json.loads(typed("describe", "media", "--json")[1])
+    assert (media["table"], media["columns"][0]["name"]) == ("media", "account_id")
+    assert json.loads(typed("query", "SELECT 1 AS a", "--json")[1]) == [{"a": 1}]
+    for style in (["--json"], ["-f", "json"]):
+        code, out, _ = typed("query", "SELECT nope", *style)
+        assert (code, failed(out)["exit_code"]) == (2, 2)
+
+
+def test_a_fix_is_the_hint(typed: Typed, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(**_: bool) -> None:
+        raise OSError(28, "No space left on device", "/data/x")
+
+    monkeypatch.setattr(command_line, "app", full)
+    found = failed(typed("status", "--json")[1])
+    assert (found["message"], found["hint"]) == (
+        "/data/x: No space left on device.",
+        "correct this and try again.",
+    )
+
+
+def test_a_bug_is_one_object_and_a_traceback(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken(**_: bool) -> None:
+        message = "unforeseen"
+        raise RuntimeError(message)
+
+    monkeypatch.setattr(command_line, "app", broken)
+    monkeypatch.setattr(sys, "argv", ["gramhouse", "status", "--json"])
+    with pytest.raises(RuntimeError):
+        command_line.main()
+    assert failed(capsys.readouterr().out)["exit_code"] == 1
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_is_one_object(tmp_path: Path, number: signal.Signals, code: int) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        env = environment(f"http://127.0.0.1:{silent.getsockname()[1]}")
+        process = subprocess.Popen(
+            [sys.executable, "-m", "flows.cli", "sync", "--json"],
+            cwd=tmp_path,
+            env=env,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        try:
+            assert process.stderr is not None
+            assert "gramhouse sync of" in process.stderr.readline()
+            # Once it has asked, it listens to signals.
+            silent.settimeout(60)
+            connection, _ = silent.accept()
+            process.send_signal(number)
+            out, _ = process.communicate(timeout=60)
+            connection.close()
+        finally:
+            process.kill()
+            process.wait()
+    assert (process.returncode, failed(out)["exit_code"], failed(out)["state"]) == (code, code, "stopped")
+
+
+@pytest.mark.parametrize("command", [["sync"], ["sync", "--json", "-v"]])
+@pytest.mark.parametrize(
+    "where", ["2>/dev/full", "2>&-", "2>&1 | :", ">/dev/full", ">&-", ">/dev/full 2>/dev/full", "| :"]
+)
+def test_the_work_is_done_and_its_exit_code_stands_whatever_the_streams(
+    tmp_path: Path, address: str, command: list[str], where: str
+) -> None:
+    typed = f"{sys.executable} -m flows.cli {' '.join(command)} {where}; echo ${{PIPESTATUS[0]}} >code"
+    subprocess.run(["bash", "-c", typed], cwd=tmp_path, env=environment(address), check=True, capture_output=True)
+    assert (tmp_path / "code").read_text() == "0\n"
+    assert (tmp_path / "data/analytics.duckdb").exists()
+
+
+def test_a_failure_stands_too_whatever_the_streams(tmp_path: Path) -> None:
+    env = environment("http://example.com")
+    for where in ("2>/dev/full", "2>&-", ">/dev/full", ">/dev/full 2>/dev/full"):
+        typed = f"{sys.executable} -m flows.cli sync --json {where}"
+        done = subprocess.run(["bash", "-c", typed], cwd=tmp_path, env=env, check=False, capture_output=True)
+        assert done.returncode == 2
+
+
+def test_rows_that_cannot_be_written_are_a_failure(tmp_path: Path, address: str) -> None:
+    env = environment(address)
+    subprocess.run([sys.executable, "-m", "flows.cli", "sync"], cwd=tmp_path, env=env, check=True, capture_output=True)
+    for style in ("table", "csv", "json"):
+        typed = f'{sys.executable} -m flows.cli query "FROM accounts" -f {style} >/dev/full'
+        done = subprocess.run(["bash", "-c", typed], cwd=tmp_path, env=env, check=False, capture_output=True, text=True)
+        assert done.returncode == 1
+        assert "No space left on device" in done.stderr
