@@ -1,11 +1,20 @@
 """How long runs and the archive are kept, and the tidying up at a run's end."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from pathlib import Path
 
 from connectors.warehouse.errors import WarehouseError
-from connectors.warehouse.housekeeping import forget_runs, thin_outcomes, trim_archive
+from connectors.warehouse.housekeeping import (
+    archive_days,
+    forget_runs,
+    is_nearly_all,
+    newest,
+    run_days,
+    thin_outcomes,
+    trim_archive,
+)
 from connectors.warehouse.writer import Warehouse
 from flows.steps import Say
 from flows.words import count
@@ -24,24 +33,49 @@ class Keeping:
 
 
 async def tidy(keeping: Keeping, warehouse: Warehouse, *, now: datetime, say: Say) -> None:
-    """Forget what is older than it is to be kept.
+    """Forget what is older than it is to be kept, counted from the run before; nothing, if nearly everything would go.
 
     The run has landed all it had to by now, so what cannot be tidied is said and not raised.
     """
-    if keeping.runs is not None:
-        try:
-            await warehouse.transact(thin_outcomes, before=now - min(keeping.runs, _GOOD_NEWS))
-            forgotten = await warehouse.transact(forget_runs, before=now - keeping.runs)
-        except WarehouseError as error:
-            say(f"No run could be forgotten: {error}")
-            forgotten = 0
-        if forgotten:
-            say(f"Forgot {count(forgotten, 'run')} older than {count(keeping.runs.days, 'day')}.")
-    if keeping.archive is not None and keeping.pages is not None:
-        try:
-            trimmed = await warehouse.transact(trim_archive, keeping.archive, before=(now - keeping.pages).date())
-        except WarehouseError as error:
-            say(str(error))
+    try:
+        now = await warehouse.transact(newest, now=now)
+        if keeping.runs is not None:
+            await _tidy_runs(keeping.runs, warehouse, now, say)
+    except WarehouseError as error:
+        say(f"No run could be forgotten: {error}")
+    if keeping.archive is None or keeping.pages is None:
+        return
+    before = (now - keeping.pages).date()
+    try:
+        days = await warehouse.transact(archive_days, keeping.archive)
+        if is_nearly_all(days, before=before, keep=keeping.pages.days):
+            say(_refusal("GRAMHOUSE_KEEP_ARCHIVE", "days of the archive", days, before))
             return
-        if trimmed:
-            say(f"Trimmed {count(trimmed, 'day')} of the archive older than {count(keeping.pages.days, 'day')}.")
+        trimmed = await warehouse.transact(trim_archive, keeping.archive, before=before)
+    except WarehouseError as error:
+        say(str(error))
+        return
+    if trimmed:
+        say(f"Trimmed {count(trimmed, 'day')} of the archive older than {count(keeping.pages.days, 'day')}.")
+
+
+async def _tidy_runs(keep: timedelta, warehouse: Warehouse, now: datetime, say: Say) -> None:
+    days = await warehouse.transact(run_days)
+    thin = min(keep, _GOOD_NEWS)
+    if not is_nearly_all(days, before=(now - thin).date(), keep=thin.days):
+        await warehouse.transact(thin_outcomes, before=now - thin)
+    before = (now - keep).date()
+    if is_nearly_all(days, before=before, keep=keep.days):
+        say(_refusal("GRAMHOUSE_KEEP_RUNS", "runs", days, before))
+        return
+    forgotten = await warehouse.transact(forget_runs, before=now - keep)
+    if forgotten:
+        say(f"Forgot {count(forgotten, 'run')} older than {count(keep.days, 'day')}.")
+
+
+def _refusal(setting: str, what: str, days: Collection[date], before: date) -> str:
+    old = sum(day < before for day in days)
+    return (
+        f"{setting} would delete {old:,} of {len(days):,} {what}: that is nearly everything, so none was deleted."
+        " Fix: check this machine's clock; if it is right, nothing is to be done."
+    )

@@ -219,6 +219,8 @@ async def _enter(order: RunOrder, means: Means, counters: Counters) -> RunContex
         reason=order.reason,
     )
     carried_on = await means.warehouse.transact(begin, run_id, order.kind)
+    # After the decision what is carried on: nothing that began in the future is.
+    await means.warehouse.transact(ledger.distrust_the_future, run_id, now=now, within=order.within)
     holds = await means.warehouse.transact(progress.holds, now=now)
     return RunContext(run_id, now, carried_on, holds, means, order.within, order.kind, counters)
 
@@ -237,6 +239,8 @@ async def _settle(
     stopped_by = run.stop_media.error
     if (not_cast := await warehouse.transact(values_not_cast)) is not None:
         await warehouse.transact(ledger.warn, run.run_id, not_cast)
+    # A clock that was ahead when the run began may have been put right since.
+    await warehouse.transact(ledger.distrust_the_future, run.run_id, now=run.means.clock.now(), within=run.fresh_within)
     warnings = await warehouse.transact(ledger.warnings, run.run_id)
     state = judge(outcomes, stopped=stopped_by is not None, warnings=warnings)
     matters = await warehouse.transact(concerns, run.run_id)

@@ -12,7 +12,7 @@ from flows.steps import RunStep
 from flows.together import together
 from flows.walking import PartitionWalk
 from flows.words import count
-from models.ledger import Outcome
+from models.ledger import Outcome, is_recent
 from models.partition import CATALOGUE, Surface
 from models.walk import Fresh, plan_walk
 from models.wire import AccountPage
@@ -93,7 +93,7 @@ async def _walk_catalogue(run: RunContext, surfaces: tuple[Surface, ...], batche
     now = means.clock.now()
     plan = plan_walk(CATALOGUE, last, run_id=run.run_id, carried_on=run.carried_on, now=now, new_id=means.new_id)
     # A walk begun too long ago lists who was there then: nobody of it is handed on, for it is walked again at once.
-    if not isinstance(plan, Fresh) and now - plan.checkpoint.started_at <= run.fresh_within:
+    if not isinstance(plan, Fresh) and is_recent(plan.checkpoint.started_at, now=now, within=run.fresh_within):
         # The pages this walk landed earlier are not asked for again, but their accounts are this run's, too.
         earlier = await means.warehouse.transact(progress.listed, plan.checkpoint.walk_id)
         batches.send_off_known([listed(account_id, status) for account_id, status in earlier])

@@ -149,7 +149,7 @@ class RunContext:
 
         async def remember(scope: str, resume_after: datetime, error: Failure) -> None:
             self.told[scope] = error
-            await means.warehouse.land(Landing(hold=ScopeHold(scope, resume_after)))
+            await means.warehouse.land(Landing(hold=ScopeHold(scope, resume_after, means.clock.now())))
 
         return await ask(
             send,

@@ -4,10 +4,12 @@ import logging
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from connectors.warehouse import ledger
 from connectors.warehouse.errors import WarehouseUnusable
+from connectors.warehouse.future_times import Repair, repair
+from connectors.warehouse.ledger import unknown_age
 from connectors.warehouse.rebuild import Reread, rebuild_stored
 from connectors.warehouse.replay import Rebuilt, rebuild_from_archive
 from connectors.warehouse.retry import Plan, Staying, plan_retry, retry, staying
@@ -72,6 +74,19 @@ async def publish_now(settings: Settings, *, say: Say = _log.info) -> int:
     """
     async with _standing(settings, "gramhouse publish", say) as warehouse:
         return await _publish(warehouse, settings)
+
+
+async def repair_now(settings: Settings, *, now: datetime) -> Repair:
+    """Move back what lies in the future, whatever this machine's clock was, and publish where something did.
+
+    Raises WarehouseBusy and WarehouseUnusable, the latter also when there is no warehouse yet.
+    """
+    async with _standing(settings, "gramhouse doctor --repair") as warehouse:
+        unknown = unknown_age(now, timedelta(seconds=settings.resume_within))
+        found = await warehouse.transact(repair, now=now, unknown=unknown, insist=True)
+        if found.count:
+            await _publish(warehouse, settings)
+        return found
 
 
 async def retry_now(settings: Settings) -> tuple[Plan, tuple[Staying, ...], int]:

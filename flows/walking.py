@@ -1,18 +1,22 @@
 """Walking one partition: ask, land, and say what became of it."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import datetime
 
 from connectors.source.endpoints import ApiRequest, Response, accounts_request, media_request
 from connectors.source.errors import ApiError, Deferred, Disposition, Failure
-from connectors.source.pagination import walk
+from connectors.source.pagination import Progress, walk
 from connectors.source.scopes import ScopeWait
+from connectors.warehouse import progress as folded
 from flows.run import Brake, Halted, RunContext
+from models.item_ids import ids_of
 from models.landing import Landing, SetAside, StagedPage
-from models.ledger import Outcome, OutcomeKind
+from models.ledger import Outcome, OutcomeKind, is_recent
+from models.mapping import Mapping
+from models.mapping_built_in import BUILT_IN
 from models.partition import CATALOGUE, Partition
 from models.walk import Checkpoint, Done, Resume, plan_walk
 from models.wire import AccountPage
@@ -49,7 +53,18 @@ def may_restart(error: Failure, checkpoint: Checkpoint, *, restarted: bool) -> b
 
 def dead_end(error: Failure) -> bool:
     """Say whether a walk must not be taken up where it stands: its cursor leads nowhere."""
-    return error.disposition is Disposition.RESTART or error.code == "cursor_loop"
+    return error.disposition is Disposition.RESTART or error.code in {"cursor_loop", "cursor_no_progress"}
+
+
+def identities(response: Response, mapping: Mapping) -> Iterable[str]:
+    """Return what tells the items of a page from others: their ids, or their JSON text where there is none."""
+    page = response.page
+    if isinstance(page, AccountPage):
+        return [*(account.id for account in page.accounts), *(record.payload for record in page.rejected)]
+    # An id that the built-in mapping finds says nothing where another mapping is in force.
+    if len(page.ids) == page.items and mapping.media_id == BUILT_IN.media_id:
+        return page.ids
+    return ids_of(page.body, mapping)
 
 
 def _set_aside(page: object) -> tuple[SetAside, ...]:
@@ -98,7 +113,7 @@ class PartitionWalk:
     async def _attempt(self, checkpoint: Checkpoint, began: datetime, *, resumed: bool) -> Outcome:
         restarted = False
         while True:
-            dated = resumed and began - checkpoint.started_at > self.run.fresh_within
+            dated = resumed and not is_recent(checkpoint.started_at, now=began, within=self.run.fresh_within)
             try:
                 outcome = await self._walk(checkpoint, began, dated=dated)
                 if outcome is not None:
@@ -144,13 +159,19 @@ class PartitionWalk:
             request = request_for(self.partition, cursor, run.means.page_size)
             return await run.ask(request, self.scope_wait, self.brake, slot=self.slot)
 
+        progress = await self._progress(checkpoint)
         try:
-            async with aclosing(walk(ask_page, checkpoint.cursor)) as responses:
+            async with aclosing(walk(ask_page, checkpoint.cursor, progress)) as responses:
                 async for response in responses:
                     page = response.page
                     now = clock.now()
                     checkpoint = checkpoint.advance(
-                        run_id=run.run_id, next_cursor=page.next_cursor, items=page.items, at=now
+                        run_id=run.run_id,
+                        next_cursor=page.next_cursor,
+                        items=page.items,
+                        at=now,
+                        repeated_pages=progress.repeated,
+                        empty_pages=progress.empty,
                     )
                     self.pages += 1
                     self.items += page.items
@@ -170,6 +191,17 @@ class PartitionWalk:
             raise _Broken(error.failure, checkpoint) from None
         message = f"the walk of {self.partition} ended without a last page"
         raise AssertionError(message)
+
+    async def _progress(self, checkpoint: Checkpoint) -> Progress:
+        """Return how far the scan gets, as its last run left that."""
+        means = self.run.means
+        progress = Progress(
+            lambda response: identities(response, means.mapping), checkpoint.repeated_pages, checkpoint.empty_pages
+        )
+        if progress.repeated or progress.empty:
+            # Without what an earlier run saw the next page would pass for new.
+            progress.remember(await means.warehouse.transact(folded.seen, checkpoint.walk_id))
+        return progress
 
     def _staged(self, response: Response, checkpoint: Checkpoint, now: datetime) -> StagedPage:
         return StagedPage(

@@ -37,10 +37,15 @@ class StagedPage:
 
 @dataclass(frozen=True, slots=True)
 class ScopeHold:
-    """A promise not to ask a tenant scope again before `resume_after` (API 4, 8): it outlives the process."""
+    """A promise not to ask a tenant scope again before `resume_after` (API 4, 8): it outlives the process.
+
+    `asked_at` is when the API asked for it, by the same clock: should that turn out to have been ahead, the length of
+    the wait is known.
+    """
 
     scope: str
     resume_after: datetime
+    asked_at: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -129,12 +129,17 @@ def judge(counted: Tally, *, stopped: bool, warnings: Iterable[RunWarning] = ())
     return RunState.PARTIAL
 
 
+def is_recent(began: datetime, *, now: datetime, within: timedelta) -> bool:
+    """Say whether something began no longer ago than `within`; what began in the future did not."""
+    return timedelta(0) <= now - began <= within
+
+
 def carried_on(runs: Iterable[Run], *, now: datetime, within: timedelta) -> tuple[str, ...]:
     """Return the ids of the unfinished runs that a new run carries on, newest first; often none.
 
     `runs` come newest first. A run is carried on if it is the last one, was cut short, and the chain of
     unfinished runs it belongs to began no longer ago than `within`: what was complete before that is too
-    old to pass for a new night's work.
+    old to pass for a new night's work. Of a run that began in the future nobody knows how old it is.
     """
     by_id = {run.run_id: run for run in runs}
     newest = next(iter(by_id.values()), None)
@@ -142,6 +147,6 @@ def carried_on(runs: Iterable[Run], *, now: datetime, within: timedelta) -> tupl
     while newest is not None and newest.unfinished and newest not in chain:
         chain.append(newest)
         newest = by_id.get(newest.carries_on) if newest.carries_on else None
-    if not chain or now - chain[-1].started_at > within:
+    if not all(is_recent(run.started_at, now=now, within=within) for run in chain):
         return ()
     return tuple(run.run_id for run in chain)

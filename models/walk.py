@@ -26,6 +26,7 @@ class Checkpoint:
 
     It is committed in the same transaction as the page it speaks of, so it is never ahead of its rows.
     `pages` and `items` count the whole walk, over every run that took part in it; `run_id` is the last.
+    `repeated_pages` and `empty_pages` count the last ones in a row that brought nothing new.
     """
 
     partition: Partition
@@ -38,8 +39,19 @@ class Checkpoint:
     items: int = 0
     state: WalkState = WalkState.WALKING
     lane: Lane = "sync"
+    repeated_pages: int = 0
+    empty_pages: int = 0
 
-    def advance(self, *, run_id: str, next_cursor: str | None, items: int, at: datetime) -> "Checkpoint":
+    def advance(
+        self,
+        *,
+        run_id: str,
+        next_cursor: str | None,
+        items: int,
+        at: datetime,
+        repeated_pages: int = 0,
+        empty_pages: int = 0,
+    ) -> "Checkpoint":
         """Return the checkpoint after one more page. API 8 rule 3: a null cursor, and only that, ends it."""
         return replace(
             self,
@@ -49,6 +61,8 @@ class Checkpoint:
             pages=self.pages + 1,
             items=self.items + items,
             state=WalkState.COMPLETE if next_cursor is None else WalkState.WALKING,
+            repeated_pages=repeated_pages,
+            empty_pages=empty_pages,
         )
 
     def abandon(self, *, run_id: str, at: datetime) -> "Checkpoint":

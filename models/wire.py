@@ -5,7 +5,7 @@ account or an unknown field never costs the page it came on.
 """
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import (
@@ -21,6 +21,7 @@ from pydantic import (
 from pydantic_core import from_json, to_json
 from typing_extensions import TypedDict
 
+from models.item_ids import id_in
 from models.repeated_keys import repeats_a_key
 
 MAX_ACCOUNTS = 50
@@ -77,12 +78,16 @@ class AccountPage:
 
 @dataclass(frozen=True, slots=True)
 class MediaPage:
-    """One page of the media list (API 4.2), whose items stay opaque; `items` counts them."""
+    """One page of the media list (API 4.2), whose items stay opaque; `items` counts them.
+
+    `ids` are those that items carry at the top-level keys of the built-in mapping: none for an item without one.
+    """
 
     items: int
     next_cursor: str | None
     unknown_fields: frozenset[str]
     body: str
+    ids: tuple[str, ...] = field(default=(), compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +151,8 @@ def read_media_page(body: bytes) -> MediaPage:
     Raises MalformedPage when `items` or `next_cursor` is missing or no list, no cursor.
     """
     page, text = _read_page(_MediaEnvelope, body)
-    return MediaPage(len(page.items), page.next_cursor, frozenset(page.model_extra or ()), text)
+    ids = tuple(found for item in page.items if isinstance(item, dict) and (found := id_in(item, _ID_KEYS)))
+    return MediaPage(len(page.items), page.next_cursor, frozenset(page.model_extra or ()), text, ids)
 
 
 def read_error(body: bytes) -> ErrorEnvelope | None:
@@ -195,10 +201,21 @@ class _AccountEnvelope(_PageEnvelope):
     items: Annotated[list[Annotated[Any, AfterValidator(_account_or_refused)]], Field(max_length=MAX_ACCOUNTS)]
 
 
-# Said here, or the page's `extra` would hold for its items, too.
+# The configuration is given here, or the page's `extra` would hold for its items, too.
 @with_config(ConfigDict(extra="ignore"))
-class _Opaque(TypedDict):
-    """An object nobody looks into, read into an empty dict: half of the time that building it takes."""
+class _Opaque(TypedDict, total=False):
+    """An object of which only the id is read: half of the time that building all of it takes."""
+
+    id: Any
+    media_id: Any
+    mediaId: Any
+    pk: Any
+    ig_id: Any
+    igId: Any
+
+
+# In the order of the built-in mapping.
+_ID_KEYS = tuple((key,) for key in _Opaque.__annotations__)
 
 
 class _MediaEnvelope(_PageEnvelope):

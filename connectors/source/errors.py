@@ -180,6 +180,8 @@ TROUBLES: Mapping[str, Rule] = MappingProxyType(
         "unexpected_status": _rule(Disposition.SKIP, _HEALS),
         # A cursor came twice within one walk, which would never end.
         "cursor_loop": _rule(Disposition.SKIP, "ask the service's support, with the correlation id"),
+        # Fresh cursors, and page after page without an item that the scan had not seen: it would never end.
+        "cursor_no_progress": _rule(Disposition.SKIP, "ask the service's support, with the correlation id"),
     }
 )
 """Every code of ours; a refusal without an envelope is `http_<status>`, ruled by its status."""

@@ -1,6 +1,7 @@
-"""One walk over a partition's pages: lazy, and never in a circle (API 8)."""
+"""One walk over a partition's pages: lazy, never in a circle, and never without progress (API 8)."""
 
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+from dataclasses import dataclass, field
 from hashlib import blake2b
 
 from connectors.source.endpoints import Response
@@ -32,16 +33,70 @@ class CursorTrail:
         return cursor
 
 
-async def walk(ask_page: Callable[[str | None], Awaitable[Response]], cursor: str | None) -> AsyncGenerator[Response]:
+# So many pages in a row may bring nothing new: with items that the scan has seen, and without any item.
+MOST_REPEATED = 10
+MOST_EMPTY = 1_000
+
+# As many hashes of ids as are remembered at least, and half of what is remembered at most.
+_REMEMBERED = 50_000
+
+
+@dataclass(slots=True)
+class Progress:
+    """Whether a scan gets anywhere: how many pages in a row, up to the last one, brought nothing new.
+
+    `repeated` counts pages whose items the scan has all seen, `empty` those without an item; an item that is new sets
+    both back to 0. What is remembered is a hash of each item's identity, of the last 50,000 to 100,000: a scan's
+    memory stays bounded, and so a listing is found out that repeats itself within 1,000 full pages.
+    """
+
+    identify: Callable[[Response], Iterable[str]]
+    repeated: int = 0
+    empty: int = 0
+    _recent: set[int] = field(default_factory=set)
+    _older: set[int] = field(default_factory=set)
+
+    def remember(self, identities: Iterable[str]) -> bool:
+        """Remember items; say whether one of them was new."""
+        hashes = set(map(hash, identities))
+        is_new = not hashes <= self._recent and bool(hashes - self._recent - self._older)
+        self._recent |= hashes
+        if len(self._recent) >= _REMEMBERED:
+            self._older, self._recent = self._recent, set()
+        return is_new
+
+    def note(self, response: Response) -> None:
+        """Take note of a page. Raises ApiError `cursor_no_progress` when too many brought nothing and more follow."""
+        if self.remember(self.identify(response)):
+            self.repeated = self.empty = 0
+        elif response.page.items:
+            self.repeated += 1
+        else:
+            self.empty += 1
+        if response.page.next_cursor is None or (self.repeated < MOST_REPEATED and self.empty < MOST_EMPTY):
+            return
+        raise trouble(
+            response.operation,
+            "cursor_no_progress",
+            f"{self.repeated} pages of items that this scan had seen and {self.empty} empty ones came in a row:"
+            " the listing does not end",
+            correlation_id=response.correlation_id,
+        )
+
+
+async def walk(
+    ask_page: Callable[[str | None], Awaitable[Response]], cursor: str | None, progress: Progress
+) -> AsyncGenerator[Response]:
     """Walk from `cursor` (None: from the first page) to the end, asking for a page only when it is wanted.
 
-    Raises what `ask_page` raises, and ApiError `cursor_loop` instead of handing on a page that leads back:
-    landed, it would become the checkpoint of a walk without an end.
+    Raises what `ask_page` raises, and ApiError `cursor_loop` or `cursor_no_progress` instead of handing on a page that
+    leads back or nowhere: landed, it would become the checkpoint of a walk without an end.
     """
     trail = CursorTrail(cursor)
     while True:
         response = await ask_page(cursor)
         cursor = trail.follow(response)
+        progress.note(response)
         yield response
         # API 8 rule 3: null ends the walk; an empty page does not.
         if cursor is None:

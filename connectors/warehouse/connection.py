@@ -85,7 +85,9 @@ def connect(path: Path) -> Iterator[Connection]:
     none of ours or a newer gramhouse's, or cannot be upgraded; it stays as it was.
     """
     try:
-        database(path)
+        # The settings refuse this one; code may ask for it.
+        if str(path) != ":memory:":
+            database(path)
     except ValueError as error:
         message = f"{path} cannot be used: {error}."
         raise WarehouseUnusable(message) from None

@@ -1,7 +1,8 @@
 """Forgetting what was kept long enough: runs in the ledger, days in the archive."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import replace
 from datetime import date, datetime
 from pathlib import Path
@@ -55,6 +56,35 @@ WHERE run_id IN (SELECT unnest(from_json(?, '["VARCHAR"]')))
   AND run_id NOT IN (SELECT run_id FROM core.run_outcomes)
 RETURNING run_id
 """
+
+
+# What leaves less than this part, and days for less than half of the time to keep, is no tidying up: a clock is ahead.
+_LEAST_KEPT = 0.5
+
+
+def newest(connection: Connection, *, now: datetime) -> datetime:
+    """Return the time that ages are counted from: when the run before the last one ended, and `now` at the latest.
+
+    A clock that jumped ahead since then makes nothing older than it is.
+    """
+    found = connection.exec_driver_sql(
+        "SELECT arg_max(ended_at, seq) FROM core.runs WHERE seq < (SELECT max(seq) FROM core.runs)"
+    ).scalar()
+    return min(now, found) if isinstance(found, datetime) else now
+
+
+def is_nearly_all(days: Collection[date], *, before: date, keep: int) -> bool:
+    """Say whether too much would go with what is before a date: most of it, and with it most of the days to `keep`.
+
+    `days` are those of all that there is, one for each run or folder.
+    """
+    kept = [day for day in days if day >= before]
+    return len(kept) < _LEAST_KEPT * len(days) and 2 * len(set(kept)) < keep
+
+
+def run_days(connection: Connection) -> list[date]:
+    """Return for each run the day (UTC) on which it began."""
+    return list(connection.exec_driver_sql("SELECT (started_at AT TIME ZONE 'UTC')::DATE FROM core.runs").scalars())
 
 
 def forget_runs(connection: Connection, *, before: datetime) -> int:
@@ -111,7 +141,7 @@ def trim_archive(connection: Connection, folder: Path, *, before: date) -> int:
         return 0
     home = home_of(folder, state.warehouse_id)
     try:
-        old = sorted(_days(home, before))
+        old = sorted(path for day, path in _days(home).items() if day < before)
         if not old:
             return 0
         note(connection, replace(state, complete=False))
@@ -122,14 +152,21 @@ def trim_archive(connection: Connection, folder: Path, *, before: date) -> int:
         raise WarehouseUnusable(message) from error
 
 
-def _days(home: Path, before: date) -> Iterator[Path]:
+def archive_days(connection: Connection, folder: Path) -> list[date]:
+    """Return the days (UTC) that the archive holds of this warehouse."""
+    state = archived(connection)
+    return [] if state is None else list(_days(home_of(folder, state.warehouse_id)))
+
+
+def _days(home: Path) -> dict[date, Path]:
+    days: dict[date, Path] = {}
     for path in home.glob("day=*"):
-        try:
+        # Whatever else somebody put there is not ours.
+        with suppress(ValueError):
             day = date.fromisoformat(path.name.removeprefix("day="))
-        except ValueError:
-            continue
-        if day < before and any(path.glob(_PAGES)):
-            yield path
+            if any(path.glob(_PAGES)):
+                days[day] = path
+    return days
 
 
 # Drafts of a process that was killed begin with a dot.

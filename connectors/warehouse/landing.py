@@ -66,6 +66,8 @@ def _checkpoint(seq: int, checkpoint: Checkpoint) -> Row:
         "state": checkpoint.state.value,
         "started_at": checkpoint.started_at,
         "updated_at": checkpoint.updated_at,
+        "repeated_pages": checkpoint.repeated_pages,
+        "empty_pages": checkpoint.empty_pages,
     }
 
 
@@ -90,7 +92,7 @@ def _outcome(outcome: Outcome) -> Row:
 
 
 def _hold(hold: ScopeHold) -> Row:
-    return {"scope": hold.scope, "resume_after": hold.resume_after}
+    return {"scope": hold.scope, "resume_after": hold.resume_after, "asked_at": hold.asked_at}
 
 
 def record(seq: int, landing: Landing) -> Record:

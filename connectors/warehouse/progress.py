@@ -1,7 +1,7 @@
 """What a run reads back before it goes on: checkpoints, promises to wait, accounts already listed."""
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 
 from sqlalchemy import Connection, delete, func, select, text
@@ -41,8 +41,24 @@ def checkpoints(
             items=row["items"],
             state=WalkState(row["state"]),
             lane=lane,
+            repeated_pages=row["repeated_pages"] or 0,
+            empty_pages=row["empty_pages"] or 0,
         )
     return found
+
+
+# What a walk has seen, once it is folded; as much as a scan remembers.
+_SEEN = """
+SELECT media_id FROM ops.seen WHERE walk_id = $1
+UNION ALL
+SELECT account_id FROM core.accounts WHERE walk_id = $1
+LIMIT 100000
+"""
+
+
+def seen(connection: Connection, walk_id: str) -> Sequence[str]:
+    """Return the ids of what an unfinished walk has seen in pages that are folded."""
+    return connection.exec_driver_sql(_SEEN, (walk_id,)).scalars().all()
 
 
 def holds(connection: Connection, *, now: datetime) -> Mapping[str, datetime]:

@@ -6,6 +6,8 @@ import time
 from collections.abc import Container, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from itertools import chain
+from typing import Annotated
 
 import typer
 from pydantic import SecretStr
@@ -147,11 +149,23 @@ def _warehouse(settings: Settings) -> Finding:
     if not settings.warehouse.exists():
         return Finding("warehouse", "note", f"{settings.warehouse} is not there yet: the first sync makes it.")
     from connectors.warehouse.connection import check
+    from connectors.warehouse.future_times import look
 
+    now = datetime.now(UTC)
+    since = now.isoformat(timespec="seconds")
     try:
-        check(settings.warehouse, since=datetime.now(UTC).isoformat(timespec="seconds"), pause=time.sleep)
+        check(settings.warehouse, since=since, pause=time.sleep)
+        ahead = look(settings.warehouse, now=now, since=since, pause=time.sleep)
     except WarehouseError as error:
         return Finding("warehouse", "bad", str(error))
+    if ahead:
+        many, last = sum(one.count for one in ahead), max(one.last for one in ahead)
+        return Finding(
+            "warehouse",
+            "bad",
+            f"{many:,} times stored in {settings.warehouse} lie in the future, up to {last:%Y-%m-%d %H:%M} UTC."
+            " Fix: check this machine's clock; the next sync moves them back, and so does `gramhouse doctor --repair`.",
+        )
     size = settings.warehouse.stat().st_size / 1e6
     return Finding("warehouse", "ok", f"{settings.warehouse} opens ({size:,.1f} MB)")
 
@@ -207,10 +221,38 @@ def _findings(settings: Settings) -> Iterator[Finding]:
     yield _schedules(settings)
 
 
-def doctor(*, as_json: AsJson = False) -> None:
-    """Check configuration, key, API (accounts and one media page), warehouse, snapshot and Prefect: one line each."""
+def _repair(settings: Settings) -> Iterator[Finding]:
+    from flows.upkeep import repair_now
+
+    done = asyncio.run(repair_now(settings, now=datetime.now(UTC)))
+    for one in done.found:
+        what = f"{one.column}: {count(one.count, 'time')} in the future, up to {one.last:%Y-%m-%d %H:%M} UTC"
+        held = one.column.startswith("ops.holds.")
+        yield Finding("repair", "ok", f"{what}: {'these cooldowns begin now' if held else 'moved back'}")
+    if not done.found:
+        yield Finding("repair", "ok", "no stored time lies in the future: nothing to repair")
+
+
+def doctor(
+    *,
+    repair: Annotated[
+        bool,
+        typer.Option(
+            "--repair",
+            help="First move back the times in the warehouse that lie in the future, for a clock that was ahead, and"
+            " begin the cooldowns now that count from them.",
+        ),
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Check configuration, key, API (accounts and one media page), warehouse, snapshot and Prefect: one line each.
+
+    Exit codes: 0 all is well, and what --repair found is repaired; 1 a check failed; 2 wrong usage or configuration;
+    4 --repair found the warehouse held by another process.
+    """
+    settings = load()
     found = []
-    for finding in _findings(load()):
+    for finding in chain(_repair(settings) if repair else (), _findings(settings)):
         found.append(finding)
         if not as_json:
             out.print(f"{_MARKS[finding.verdict]} [bold]{finding.check}[/] {clean(finding.said)}")

@@ -61,6 +61,8 @@ def test_a_clock_set_back_loses_nothing(operator: Operator, service: Service) ->
         " db.execute('UPDATE core.walks SET complete_at = complete_at + INTERVAL 1 HOUR')"
     )
     subprocess.run([sys.executable, "-c", change, str(operator.warehouse)], check=True)
+    report = operator.sync(code=3)
+    assert [warning["code"] for warning in report["warnings"]] == ["times_in_future"]
     assert operator.sync()["state"] == "complete"
 
 

@@ -183,6 +183,28 @@ def test_a_sync_and_all_that_asks_about_it(typed: Typed) -> None:
     assert {finding["verdict"] for finding in json.loads(out)["findings"]} == {"ok", "note"}
 
 
+@pytest.mark.usefixtures("environment")
+def test_the_doctor_finds_times_of_the_future_and_moves_them_back(typed: Typed) -> None:
+    assert typed("sync")[0] == 0
+    with duckdb.connect("data/warehouse.duckdb") as db:
+        db.execute("UPDATE core.walks SET complete_at = complete_at + INTERVAL 400 DAYS WHERE surface = 'posts'")
+        db.execute("INSERT INTO ops.holds SELECT 'x', now() + INTERVAL 401 DAYS, now() + INTERVAL 400 DAYS")
+    code, out, _ = typed("doctor")
+    assert code == 1
+    assert "5 times stored in data/warehouse.duckdb lie in the future" in " ".join(out.split())
+    assert "the next sync moves them back" in " ".join(out.split())
+    code, out, _ = typed("doctor", "--repair")
+    assert code == 0
+    assert "core.walks.complete_at: 4 times in the future" in out
+    assert "these cooldowns begin now" in " ".join(out.split())
+    with duckdb.connect("data/warehouse.duckdb") as db:
+        assert db.execute("SELECT resume_after - now() < INTERVAL 24 HOURS FROM ops.holds").fetchall() == [(True,)]
+    with duckdb.connect("data/analytics.duckdb", read_only=True) as db:
+        assert db.execute("SELECT max(complete_at) <= now() FROM walks").fetchall() == [(True,)]
+    assert "nothing to repair" in typed("doctor", "--repair")[1]
+    assert typed("doctor")[0] == 0
+
+
 @pytest.mark.parametrize("path", ["/api/v1", "/api/v1/"])
 @pytest.mark.usefixtures("environment")
 def test_an_address_may_end_in_the_version_path(typed: Typed, address: str, path: str) -> None:

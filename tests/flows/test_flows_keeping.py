@@ -1,15 +1,18 @@
 """Tidying up at a run's end: what cannot be tidied costs no snapshot."""
 
+from collections.abc import Collection
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from connectors.warehouse.errors import WarehouseUnusable
+from connectors.warehouse.housekeeping import is_nearly_all
+from connectors.warehouse.writer import open_warehouse
 from flows import keeping
 from flows.keeping import Keeping, tidy
 from flows.pipeline import run_once
-from tests.flows.stage import NIGHT, Service, order, rows, staged
+from tests.flows.stage import NIGHT, Service, means_with, order, rows, staged
 
 pytestmark = pytest.mark.anyio
 
@@ -20,12 +23,57 @@ async def test_old_runs_are_forgotten_and_it_is_said(tmp_path: Path) -> None:
     said: list[str] = []
     service = Service()
     async with staged(tmp_path, service) as means:
-        for _ in range(3):
+        for _ in range(5):
             await run_once(order(tmp_path), means)
             await service.clock.sleep(86_400)
-        await tidy(Keeping(runs=timedelta(days=1)), means.warehouse, now=NIGHT + YEAR, say=said.append)
-        assert await rows(means, "SELECT count(*) FROM core.runs") == [(1,)]
-    assert said == ["Forgot 2 runs older than 1 day."]
+        await tidy(Keeping(runs=timedelta(days=2)), means.warehouse, now=NIGHT + YEAR, say=said.append)
+        assert await rows(means, "SELECT count(*) FROM core.runs") == [(4,)]
+    # Counted from the run before the last, whatever the clock says.
+    assert said == ["Forgot 1 run older than 2 days."]
+
+
+@pytest.mark.parametrize(
+    ("days", "keep", "refused"),
+    [
+        ([0, 1, 2, 3, 365], 90, True),
+        ([0, 365, 366], 90, False),
+        ([*range(365), *range(500, 540)], 90, True),
+        ([*range(365), *range(500, 545)], 90, False),
+        (range(400), 7, False),
+        (range(100), 90, False),
+        ([], 90, False),
+    ],
+    ids=["a jump", "not most", "soon after", "half of the window", "a shorter setting", "every day", "nothing"],
+)
+def test_what_would_leave_little_is_refused_unless_half_of_the_days_to_keep_are_there(
+    days: Collection[int], keep: int, *, refused: bool
+) -> None:
+    begin = NIGHT.date()
+    there = [begin + timedelta(days=day) for day in days]
+    before = max(there, default=begin) - timedelta(days=keep)
+    assert is_nearly_all(there, before=before, keep=keep) is refused
+
+
+async def test_an_archive_loses_nothing_to_a_clock_that_is_ahead(tmp_path: Path) -> None:
+    archive = tmp_path / "archive"
+    async with open_warehouse(tmp_path / "w.duckdb", "a test", now=NIGHT, archive=archive) as warehouse:
+        service = Service()
+        for _ in range(3):
+            await run_once(order(tmp_path), means_with(service, warehouse))
+            await service.clock.sleep(86_400)
+        days = sorted(archive.glob("*/day=*"))
+        keeping = Keeping(archive=archive, pages=timedelta(days=90))
+        await tidy(keeping, warehouse, now=NIGHT + YEAR, say=pytest.fail)
+        await service.clock.sleep(366 * 86_400)
+        said: list[str] = []
+        for _ in range(2):
+            await run_once(order(tmp_path), means_with(service, warehouse))
+            await service.clock.sleep(60)
+        await tidy(keeping, warehouse, now=service.clock.now(), say=said.append)
+    assert len(days) == 3
+    assert set(days) < set(archive.glob("*/day=*"))
+    (line,) = said
+    assert line.startswith("GRAMHOUSE_KEEP_ARCHIVE would delete 3 of 4 days of the archive")
 
 
 async def test_without_a_word_everything_stays(tmp_path: Path) -> None:

@@ -1,7 +1,9 @@
 """What becomes of a partition: every way a walk can end, in a run against a real warehouse."""
 
 import asyncio
+import json
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,8 @@ from flows.pipeline import RunReport, run_once
 from flows.run import Counters
 from flows.slots import Slots
 from models.ledger import OutcomeKind, RunState
+from models.mapping import Mapping
+from models.mapping_built_in import BUILT_IN
 from tests.flows.stage import (
     TRACE,
     Refusal,
@@ -123,6 +127,62 @@ async def test_a_cursor_refused_twice_fails_and_the_next_run_starts_afresh(tmp_p
     healed = Service(clock=service.clock)
     await _run(tmp_path, healed)
     assert _posts(healed, 1) == [None, "c2"]
+
+
+@dataclass
+class Endless(Service):
+    """One account's posts, or the catalogue, come again and again, each time with a fresh cursor and signature."""
+
+    endless_of: int | None = 1
+
+    def _page(self, request: ApiRequest) -> bytes:
+        if account_of(request) != self.endless_of or "stories" in str(request.params):
+            return super()._page(request)
+        number = len(self.asked)
+        items = self._items(request, {"surface": "posts"})[:2]
+        if self.endless_of is not None:
+            items = [{"key": {"id": item["id"]}, **item, "url": f"https://x/?oe={number}"} for item in items]
+        page = {"items": items, "next_cursor": f"c{number}"}
+        return json.dumps(page).encode()
+
+
+async def test_a_listing_that_never_ends_fails_and_the_next_run_starts_from_its_first_page(tmp_path: Path) -> None:
+    service = Endless(posts=5)
+    report, outcomes = await _run(tmp_path, service)
+    assert report.state is RunState.PARTIAL
+    assert outcomes[uuid(1), "posts"][:4] == ("failed", 10, 20, "cursor_no_progress")
+    assert len(_posts(service, 1)) == 11
+    healed = Service(posts=5, clock=service.clock)
+    await _run(tmp_path, healed)
+    assert _posts(healed, 1)[0] is None
+
+
+async def test_a_catalogue_that_never_ends_fails_and_its_accounts_are_walked_all_the_same(tmp_path: Path) -> None:
+    service = Endless(endless_of=None)
+    report, outcomes = await _run(tmp_path, service)
+    assert outcomes["", ""][:4] == ("failed", 10, 20, "cursor_no_progress")
+    assert (report.state, report.accounts) == (RunState.PARTIAL, 2)
+
+
+@pytest.mark.parametrize("mapping", [BUILT_IN, replace(BUILT_IN, media_id=("/key/id",))], ids=["built in", "another"])
+async def test_what_runs_that_were_cut_short_saw_in_vain_counts(tmp_path: Path, mapping: Mapping) -> None:
+    """Killed every five pages: without its memory each process would take the first for new, for ever."""
+    first = Endless(accounts=1, posts=2)
+    lives = [first, *(Endless(accounts=1, posts=2, asked=first.asked, clock=first.clock) for _ in "ab")]
+    for service in lives[:2]:
+        left = [5]
+
+        def killed(request: ApiRequest, left: list[int] = left) -> BaseException | None:
+            left[0] -= is_posts(request, 1)
+            return RuntimeError("killed") if left[0] < 0 else None
+
+        service.trouble = killed
+        with pytest.raises(RuntimeError, match="killed"):
+            await _run(tmp_path, service, mapping=mapping)
+    _, outcomes = await _run(tmp_path, lives[2], mapping=mapping)
+    assert outcomes[uuid(1), "posts"][3] == "cursor_no_progress"
+    # Ten landed; the two that were killed were asked for once more, and the eleventh was one too many.
+    assert len(_posts(first, 1)) == 13
 
 
 async def test_a_loop_of_cursors_fails_at_once_and_is_not_taken_up(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ def test_many_landings_share_one_transaction_and_are_numbered(house: House) -> N
     posts, stories = Walk(POSTS, "p", T0), Walk(STORIES, "s", T0)
     landings = [
         posts.page([{"id": "1"}], at(1)),
-        Landing(hold=ScopeHold("catalogue", at(5))),
+        Landing(hold=ScopeHold("catalogue", at(5), at(4))),
         stories.page([], at(1), last=True),
         Landing(outcomes=(outcome(), outcome(OutcomeKind.FAILED))),
         posts.abandon(at(2)),
@@ -36,7 +36,7 @@ def test_many_landings_share_one_transaction_and_are_numbered(house: House) -> N
         (3, "s", 1, 0, "complete", None),
         (5, "p", 1, 1, "abandoned", None),
     ]
-    assert house.rows("SELECT * FROM ops.holds") == [("catalogue", at(5))]
+    assert house.rows("SELECT * FROM ops.holds") == [("catalogue", at(5), at(4))]
     assert house.value("SELECT count(*) FROM core.run_outcomes") == 2
 
 

@@ -1,0 +1,173 @@
+"""Times that lie in the future: the clock was ahead when they were stored. They are found, and moved back.
+
+Sequences decide the order of runs and scans. Times only say how old something is and how long a wait lasts, and a time
+in the future does not.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import duckdb
+from duckdb import DuckDBPyConnection
+from sqlalchemy import Connection
+
+from connectors.warehouse.connection import duck, explain, value
+from connectors.warehouse.field_registry import read_mapping, read_registry, write_registry
+from connectors.warehouse.holder import hold
+from connectors.warehouse.migrations import revisions
+from connectors.warehouse.quoting import literal
+from models.tables import WAREHOUSE
+from models.tables.columns import INSTANT
+
+# Not ours, or rightly in the future.
+_NOT_OURS = {"core.media.published_at", "core.run_outcomes.resume_after", "ops.holds.resume_after"}
+
+# Stored after the fact: what a publishing of today notes of older runs says nothing of when they were.
+_NO_WITNESS = {"core.runs.published_at"}
+
+# A wait, or an hour between two walks, counts from here: a time moved further back would cut it short.
+_COUNTED_FROM = {"since", "asked_at"}
+
+# Nobody knows when such a walk began: it is resumed, and then made again.
+_AGE_UNKNOWN = {"ops.checkpoints.started_at"}
+
+# So many posts from after now are no single odd post.
+_WITNESSES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Ahead:
+    """The times of one column, `schema.table.column`, that lie in the future."""
+
+    column: str
+    count: int
+    first: datetime
+    last: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Repair:
+    """What was found in the future; `behind`: this machine's clock seems to be wrong instead, and nothing was moved."""
+
+    found: tuple[Ahead, ...] = ()
+    behind: bool = False
+
+    @property
+    def count(self) -> int:
+        """How many times lie, or lay, in the future."""
+        return sum(one.count for one in self.found)
+
+    def last(self) -> datetime:
+        """Return the latest of them; ValueError when there is none."""
+        return max(one.last for one in self.found)
+
+
+def _columns() -> list[tuple[str, str]]:
+    return [
+        (table.fullname, column.name)
+        for table in WAREHOUSE.sorted_tables
+        for column in table.columns
+        if column.type is INSTANT and f"{table.fullname}.{column.name}" not in _NOT_OURS
+    ]
+
+
+def _at(moment: datetime) -> str:
+    return f"TIMESTAMPTZ {literal(moment.astimezone(UTC).isoformat())}"
+
+
+def _micros(moment: datetime) -> int:
+    return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
+
+
+def find(db: DuckDBPyConnection, now: datetime) -> tuple[Ahead, ...]:
+    """Return the columns that hold times after `now`."""
+    asked = " UNION ALL ".join(
+        f"SELECT '{table}.{column}', count(*), min({column}), max({column}) FROM {table} WHERE {column} > {_at(now)}"  # noqa: S608
+        for table, column in _columns()
+    )
+    return tuple(Ahead(*row) for row in db.execute(asked).fetchall() if row[1])
+
+
+def _is_behind(db: DuckDBPyConnection, now: datetime) -> bool:
+    """Say whether it is rather `now` that is wrong: most runs lie after it, and more than two, or posts do, too."""
+    ahead, runs = db.execute(
+        f"SELECT count(*) FILTER (started_at > {_at(now)}), count(*) FROM core.runs WHERE state <> 'running'"  # noqa: S608
+    ).fetchall()[0]
+    if 2 * ahead <= runs:
+        return False
+    posts = f"SELECT count(*) FROM core.media WHERE published_at > {_at(now + timedelta(days=1))}"  # noqa: S608
+    return bool(runs > 2 or value(db, posts) >= _WITNESSES)
+
+
+def _trusted(db: DuckDBPyConnection, now: datetime) -> datetime | None:
+    newest = " UNION ALL ".join(
+        f"SELECT max({column}) AS newest FROM {table} WHERE {column} < {_at(now)}"  # noqa: S608
+        for table, column in _columns()
+        if f"{table}.{column}" not in _NO_WITNESS
+    )
+    found: datetime | None = value(db, f"SELECT max(newest) FROM ({newest})")  # noqa: S608
+    return found
+
+
+def repair(connection: Connection, *, now: datetime, unknown: datetime, insist: bool = False) -> Repair:
+    """Move every time after `now` back, in the open transaction; return what was found.
+
+    What was stored while the clock was ahead keeps its order, and where there is room its distances, and follows the
+    newest time that can be trusted: it is at least as old as it looks. Where there is none, and for walks that are
+    not complete, `unknown` stands for a time too long ago to count. Waits of the API's begin now, in their full length.
+
+    Nothing is moved when it seems to be `now` that is wrong, unless a person insists.
+    """
+    db = duck(connection)
+    found = find(db, now)
+    if not found:
+        return Repair()
+    if not insist and _is_behind(db, now):
+        return Repair(found, behind=True)
+    low = (_trusted(db, now) or unknown) + timedelta(microseconds=1)
+    first = _micros(min(one.first for one in found))
+    span = _micros(max(one.last for one in found)) - first
+    scale = min(1.0, (_micros(now) - _micros(low)) / span) if span else 1.0
+
+    def moved(moment: datetime) -> datetime:
+        return low + timedelta(microseconds=int((_micros(moment) - first) * scale)) if moment > now else moment
+
+    _move_registry(connection, moved)
+    for table, anchor in (("core.run_outcomes", "ended_at"), ("ops.holds", "asked_at")):
+        db.execute(
+            f"UPDATE {table} SET resume_after = {_at(now)} + (resume_after - {anchor}) WHERE {anchor} > {_at(now)}"  # noqa: S608
+        )
+    for one in found:
+        table, _, column = one.column.rpartition(".")
+        target = f"make_timestamptz({_micros(low)} + trunc((epoch_us({column}) - {first}) * {scale!r}::DOUBLE)::BIGINT)"
+        if column in _COUNTED_FROM:
+            target = _at(now)
+        elif one.column in _AGE_UNKNOWN:
+            target = _at(min(low, unknown))
+        db.execute(f"UPDATE {table} SET {column} = {target} WHERE {column} > {_at(now)}")  # noqa: S608
+    return Repair(found)
+
+
+def _move_registry(connection: Connection, moved: Callable[[datetime], datetime]) -> None:
+    known = read_registry(connection)
+    registry = {
+        key: replace(field, kinds={kind: moved(at) for kind, at in field.kinds.items()}) for key, field in known.items()
+    }
+    if registry != known:
+        write_registry(connection, registry, read_mapping(connection))
+
+
+def look(path: Path, *, now: datetime, since: str, pause: Callable[[float], None]) -> tuple[Ahead, ...]:
+    """Return what lies in the future in a warehouse that this gramhouse wrote last, and change nothing in it.
+
+    Raises WarehouseBusy and WarehouseUnusable.
+    """
+    with hold(path, "gramhouse doctor", since=since, pause=pause):
+        try:
+            with duckdb.connect(str(path), read_only=True) as db:
+                # One of an older gramhouse lacks columns; the next sync upgrades it, and looks.
+                return find(db, now) if revisions.read(db) == revisions.HEAD else ()
+        except duckdb.Error as error:
+            raise explain(path, error) from error
