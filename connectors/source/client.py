@@ -17,7 +17,8 @@ import httpx
 from pydantic import SecretStr
 
 from connectors.source.address import check_base_url
-from connectors.source.body import BodyError, BodyTooLarge, BoundedBody
+from connectors.source.body import BodyError, BoundedBody
+from connectors.source.connection_errors import code_of, describe
 from connectors.source.endpoints import ApiRequest, Response, read_correlation_id, read_response
 from connectors.source.errors import ApiError, trouble
 from connectors.source.transport import below, page_transport
@@ -26,21 +27,6 @@ from models.clock import Clock
 MAX_BODY_BYTES: Final = 64 * 1024 * 1024
 
 _CAUGHT = (httpx.HTTPError, httpx.InvalidURL, aiohttp.ClientError, OSError, BodyError)
-
-# The first row that fits decides; aiohttp's classes are told apart here because its httpx transport calls a
-# refused connection and a reset one both a ConnectTimeout.
-_CODES: tuple[tuple[tuple[type[BaseException], ...], str], ...] = (
-    ((ssl.CertificateError, aiohttp.ServerFingerprintMismatch), "certificate_refused"),
-    ((TimeoutError,), "timeout"),
-    ((aiohttp.ClientConnectorError,), "connection_failed"),
-    ((aiohttp.ClientConnectionError, ConnectionError), "connection_reset"),
-    ((aiohttp.ClientPayloadError,), "cut_body"),
-    ((aiohttp.ClientResponseError,), "protocol_error"),
-    ((httpx.TimeoutException,), "timeout"),
-    ((httpx.ReadError, httpx.WriteError, httpx.CloseError), "connection_reset"),
-    ((httpx.ProtocolError, httpx.DecodingError), "protocol_error"),
-    ((Exception,), "connection_failed"),
-)
 
 _URL_SAFE: Final[Mapping[str, str]] = MappingProxyType({"+": "-", "/": "_"})
 # Fewer characters are no secret, and their encodings stand in any text.
@@ -169,12 +155,11 @@ class ApiClient:
 
     def _failure(self, request: ApiRequest, error: Exception, answer: httpx.Response | None) -> ApiError:
         cause = error.__cause__ if isinstance(error.__cause__, aiohttp.ClientError | OSError) else error
-        code = _code(cause, begun=answer is not None)
-        text = f"{type(cause).__name__}: {str(cause) or 'no whole answer in time'}"
+        code = code_of(cause, begun=answer is not None)
         return trouble(
             request.operation,
             code,
-            self._hide(text),
+            self._hide(describe(cause, code, self._base_url)),
             status=answer.status_code if answer else None,
             correlation_id=read_correlation_id(answer.headers) if answer else None,
         )
@@ -195,13 +180,6 @@ class _Hidden(Mapping[str, str]):
 
     def __len__(self) -> int:
         return len(self._headers)
-
-
-def _code(cause: BaseException, *, begun: bool) -> str:
-    if isinstance(cause, BodyTooLarge):
-        return "body_too_large_response"
-    code = next(code for kinds, code in _CODES if isinstance(cause, kinds))
-    return "cut_body" if begun and code != "timeout" else code
 
 
 def _spellings(api_key: SecretStr) -> re.Pattern[bytes]:

@@ -1,0 +1,102 @@
+"""Requests that got no whole answer: the code of `TROUBLES` for each, and server and cause in plain words."""
+
+import os
+import re
+import socket
+import ssl
+from collections.abc import Mapping
+from types import MappingProxyType
+from urllib.request import getproxies_environment
+
+import aiohttp
+import httpx
+
+from connectors.source.body import BodyError, BodyTooLarge
+
+# The first row that fits decides; aiohttp's classes are told apart here because its httpx transport calls a
+# refused connection and a reset one both a ConnectTimeout.
+_CODES: tuple[tuple[tuple[type[BaseException], ...], str], ...] = (
+    ((ssl.CertificateError, aiohttp.ServerFingerprintMismatch), "certificate_refused"),
+    ((TimeoutError,), "timeout"),
+    ((aiohttp.ClientConnectorError,), "connection_failed"),
+    ((aiohttp.ClientConnectionError, ConnectionError), "connection_reset"),
+    ((aiohttp.ClientPayloadError,), "cut_body"),
+    ((aiohttp.ClientResponseError,), "protocol_error"),
+    ((httpx.TimeoutException,), "timeout"),
+    ((httpx.ReadError, httpx.WriteError, httpx.CloseError), "connection_reset"),
+    ((httpx.ProtocolError, httpx.DecodingError), "protocol_error"),
+    ((Exception,), "connection_failed"),
+)
+
+_CONNECTING = (aiohttp.ConnectionTimeoutError, httpx.ConnectTimeout, httpx.PoolTimeout)
+_TEXTS: Mapping[str, str] = MappingProxyType(
+    {
+        "certificate_refused": "the certificate of {server} is refused",
+        "connection_failed": "cannot connect to {server}",
+        "connection_reset": "{server} closed the connection before it answered",
+        "cut_body": "the answer of {server} ended early",
+        "protocol_error": "{server} answered with something that is not HTTP",
+        "timeout": "{server} did not answer in time",
+    }
+)
+_NAMES: Mapping[int, str] = MappingProxyType(
+    {
+        socket.EAI_NONAME: "the host name was not found",
+        socket.EAI_AGAIN: "the host name could not be looked up: no name server answered",
+    }
+)
+_ERRNO = re.compile(r"\[Errno (\d+)\]")
+
+
+def code_of(cause: BaseException, *, begun: bool) -> str:
+    """Return the code of `TROUBLES` for what a transport raised; `begun`: the head of an answer had come."""
+    if isinstance(cause, BodyTooLarge):
+        return "body_too_large_response"
+    code = next(code for kinds, code in _CODES if isinstance(cause, kinds))
+    return "cut_body" if begun and code != "timeout" else code
+
+
+def describe(cause: BaseException, code: str, base_url: httpx.URL) -> str:
+    """Say in one line which server it was and what happened, without a library's names."""
+    if isinstance(cause, BodyError):
+        return str(cause)
+    connecting = code == "timeout" and isinstance(cause, _CONNECTING)
+    text = "{server} did not accept the connection in time" if connecting else _TEXTS[code]
+    reason = _reason(cause)
+    text = text.format(server=_server(base_url)) + (f": {reason}" if reason else "")
+    if (connecting or code == "connection_failed") and base_url.scheme in getproxies_environment():
+        return f"{text} ({base_url.scheme.upper()}_PROXY is set, but gramhouse uses no proxy)"
+    return text
+
+
+def _server(base_url: httpx.URL) -> str:
+    host = f"[{base_url.host}]" if ":" in base_url.host else base_url.host
+    return f"{host}:{base_url.port or (443 if base_url.scheme == 'https' else 80)}"
+
+
+def _reason(error: BaseException) -> str:
+    match error:
+        case aiohttp.ClientConnectorCertificateError():
+            return _reason(error.certificate_error)
+        case aiohttp.ClientConnectorError():
+            return _reason(error.os_error)
+        case aiohttp.ClientResponseError():
+            return error.message.strip().partition("\n")[0].rstrip(":")
+        case ssl.SSLCertVerificationError(verify_message=str(told)) if told:
+            return told.rstrip(".")
+        case ssl.SSLError():
+            # Only OpenSSL's own errors have one.
+            return (getattr(error, "reason", None) or "TLS_HANDSHAKE_FAILURE").replace("_", " ").lower()
+        case socket.gaierror():
+            return _NAMES.get(error.errno or 0, error.strerror or "")
+        case TimeoutError():
+            return ""
+        case OSError():
+            # Of a host with several addresses asyncio gives all errors, in one text.
+            numbers = [error.errno] if error.errno else map(int, _ERRNO.findall(str(error)))
+            texts = [os.strerror(number) for number in dict.fromkeys(numbers)]
+            return ", ".join(f"{text[:1].lower()}{text[1:]}" for text in texts)
+        case aiohttp.ClientError():
+            return ""
+        case _:
+            return str(error)

@@ -1,0 +1,208 @@
+"""What a person reads when the service cannot be reached: server and cause, met on real sockets of this machine."""
+
+import asyncio
+import errno
+import socket
+import ssl
+import subprocess
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+import aiohttp
+import httpx
+import pytest
+from pydantic import SecretStr
+
+from connectors.source.client import ApiClient, Timeouts
+from connectors.source.connection_errors import code_of, describe
+from connectors.source.endpoints import accounts_request
+from connectors.source.errors import ApiError
+
+pytestmark = pytest.mark.anyio
+REQUEST = accounts_request(None, 50)
+LIBRARIES = ("ssl:default", "ssl:True", "Error", "Exception", "aiohttp", "httpx", "Errno", "[SSL", "call failed")
+
+Play = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+
+class Clock:
+    def now(self) -> datetime:
+        return datetime(2026, 1, 1, tzinfo=UTC)
+
+    def monotonic(self) -> float:
+        return 0.0
+
+    async def sleep(self, seconds: float) -> None:
+        raise AssertionError(seconds)
+
+
+@pytest.fixture(autouse=True)
+def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+
+
+async def failure(url: str, certificates: ssl.SSLContext | None = None) -> tuple[str, str]:
+    """Ask once; return the code and the message, with PORT for the port."""
+    timeout = Timeouts(connect=0.3, read=0.3, total=1)
+    client = ApiClient(url, SecretStr("k" * 20), clock=Clock(), timeout=timeout, certificates=certificates)
+    async with client:
+        with pytest.raises(ApiError) as caught:
+            await client.send(REQUEST)
+    message = caught.value.message
+    assert not [name for name in LIBRARIES if name in message]
+    assert "\n" not in message
+    return caught.value.code, message.replace(url.rpartition(":")[2], "PORT")
+
+
+@asynccontextmanager
+async def serving(play: Play, context: ssl.SSLContext | None = None) -> AsyncIterator[int]:
+    server = await asyncio.start_server(play, "127.0.0.1", 0, ssl=context)
+    try:
+        yield server.sockets[0].getsockname()[1]
+    finally:
+        server.close()
+
+
+def answering(data: bytes, *, abort: bool = False) -> Play:
+    async def play(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(data)
+        await writer.drain()
+        if abort:
+            writer.transport.abort()
+        writer.close()
+
+    return play
+
+
+async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    await reader.read()
+    writer.close()
+
+
+@pytest.fixture
+def free_port() -> int:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port: int = taken.getsockname()[1]
+        return port
+
+
+@pytest.fixture(scope="module")
+def self_signed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A key and a certificate, for another host, in one file."""
+    file = tmp_path_factory.mktemp("tls") / "both.pem"
+    subject = ["-subj", "/CN=other.example", "-addext", "subjectAltName=DNS:other.example"]
+    kind = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"]
+    out = ["-keyout", str(file), "-out", str(file.with_suffix(".crt"))]
+    subprocess.run(["openssl", "req", "-x509", *kind, *subject, *out], check=True, capture_output=True)
+    file.write_text(file.read_text() + file.with_suffix(".crt").read_text())
+    return file
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+async def test_a_port_on_which_no_program_listens(scheme: str, host: str, free_port: int) -> None:
+    told = await failure(f"{scheme}://{host}:{free_port}")
+    assert told == ("connection_failed", f"cannot connect to {host}:PORT: connection refused")
+
+
+async def test_a_host_that_does_not_exist() -> None:
+    code, message = await failure("https://no-such-host.invalid:8443")
+    assert (code, message.split(": ")[0]) == ("connection_failed", "cannot connect to no-such-host.invalid:PORT")
+    assert message.split(": ")[1].startswith("the host name ")
+
+
+@pytest.mark.parametrize(
+    ("play", "code", "message"),
+    [
+        (silent, "timeout", "127.0.0.1:PORT did not answer in time"),
+        (answering(b"", abort=True), "connection_reset", "127.0.0.1:PORT closed the connection before it answered"),
+        (answering(b""), "connection_reset", "127.0.0.1:PORT closed the connection before it answered"),
+        (
+            answering(b"HTTP/1.1 200 OK\r\ncontent-length: 99\r\n\r\nabc"),
+            "cut_body",
+            "the answer of 127.0.0.1:PORT ended early",
+        ),
+        (
+            answering(b"220 mail.example ESMTP\r\n\r\n"),
+            "protocol_error",
+            "127.0.0.1:PORT answered with something that is not HTTP: Bad status line",
+        ),
+    ],
+    ids=["silent", "reset", "closed", "cut", "no HTTP"],
+)
+async def test_a_server_that_does_not_answer_as_one_should(play: Play, code: str, message: str) -> None:
+    async with serving(play) as port:
+        assert await failure(f"http://127.0.0.1:{port}") == (code, message)
+
+
+@pytest.fixture
+def full() -> Iterator[int]:
+    """A port whose queue of connections is full."""
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        listening.listen(0)
+        waiting = [socket.socket() for _ in range(4)]
+        for one in waiting:
+            one.settimeout(0)
+            one.connect_ex(listening.getsockname())
+        yield listening.getsockname()[1]
+        for one in waiting:
+            one.close()
+
+
+async def test_a_server_that_accepts_no_connection(full: int) -> None:
+    told = await failure(f"http://127.0.0.1:{full}")
+    assert told == ("timeout", "127.0.0.1:PORT did not accept the connection in time")
+
+
+async def test_https_where_http_is_spoken() -> None:
+    async with serving(answering(b"")) as port:
+        code, message = await failure(f"https://127.0.0.1:{port}")
+    assert code in {"timeout", "connection_failed", "connection_reset"}
+    assert "127.0.0.1:PORT" in message
+
+
+async def test_a_certificate_says_why_it_is_refused(self_signed: Path) -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(self_signed)
+    trusting = ssl.create_default_context(cafile=str(self_signed))
+    async with serving(silent, context) as port:
+        told = await failure(f"https://127.0.0.1:{port}")
+        assert told == ("certificate_refused", "the certificate of 127.0.0.1:PORT is refused: self-signed certificate")
+        code, message = await failure(f"https://localhost:{port}", trusting)
+    assert code == "certificate_refused"
+    assert message.endswith("Hostname mismatch, certificate is not valid for 'localhost'")
+
+
+async def test_a_proxy_that_is_set_is_named_but_its_address_is_not(
+    free_port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("https_proxy", "http://user:secret@proxy.example:3128")
+    _, message = await failure(f"https://127.0.0.1:{free_port}")
+    assert message.endswith("connection refused (HTTPS_PROXY is set, but gramhouse uses no proxy)")
+    _, message = await failure(f"http://127.0.0.1:{free_port}")
+    assert message.endswith("connection refused")
+
+
+@pytest.mark.parametrize(
+    ("error", "message"),
+    [
+        (OSError("Multiple exceptions: [Errno 111] Connect call failed ('::1', 1), [Errno 113] ..."),
+         "cannot connect to [::1]:443: connection refused, no route to host"),
+        (OSError(errno.ENETUNREACH, "x"), "cannot connect to [::1]:443: network is unreachable"),
+        (ssl.SSLError(1, "[SSL: WRONG_VERSION_NUMBER] wrong version number"),
+         "cannot connect to [::1]:443: tls handshake failure"),
+        (httpx.ConnectError("no route"), "cannot connect to [::1]:443: no route"),
+        (aiohttp.ClientOSError(errno.ECONNRESET, "x"),
+         "[::1]:443 closed the connection before it answered: connection reset by peer"),
+    ],
+    ids=repr,
+)  # fmt: skip
+def test_what_is_rarely_met(error: Exception, message: str) -> None:
+    code = code_of(error, begun=False)
+    assert describe(error, code, httpx.URL("https://[::1]")) == message
