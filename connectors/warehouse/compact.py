@@ -1,5 +1,6 @@
 """The warehouse file written anew, small and sorted, and put in the old one's place once it is seen to be the same."""
 
+import logging
 import os
 import shutil
 from collections.abc import Callable
@@ -29,6 +30,12 @@ _SORTED = {
 }
 # Of media_children and its like, one for each list of objects that items carry.
 _CHILDREN = ("account_id", "surface", "media_id", "position")
+
+_log = logging.getLogger(__name__)
+
+# Where a DuckDB file says that it is one; how DuckDB names what it spills.
+_MAGIC = slice(8, 12)
+_SPILLED = "duckdb_temp_"
 
 _KEPT = "The warehouse stays as it was."
 
@@ -129,6 +136,41 @@ def _clear(draft: Path) -> None:
     shutil.rmtree(_beside(draft, ".tmp"), ignore_errors=True)
 
 
+def _draft_of(warehouse: Path) -> Path:
+    """Return where a compaction writes; `warehouse` is resolved."""
+    return warehouse.with_name(f".{warehouse.name}.compacted")
+
+
+def _is_a_draft(file: Path) -> bool:
+    """Say whether a file is one that DuckDB began to write, which no link is."""
+    if file.is_symlink() or not file.is_file():
+        return False
+    with file.open("rb") as opened:
+        head = opened.read(_MAGIC.stop)
+    return not head or head[_MAGIC] == b"DUCK"
+
+
+def remove_left_over(warehouse: Path) -> None:
+    """Remove the copy that a killed compaction left, and what it spilled; any other file of that name stays.
+
+    The caller has the warehouse open for writing: no compaction is under way.
+    """
+    draft = _draft_of(warehouse.resolve())
+    spill = _beside(draft, ".tmp")
+    try:
+        if _is_a_draft(draft):
+            discard(draft)
+            _log.warning("Removed %s: the copy of a compaction that was killed.", draft)
+        if (
+            not spill.is_symlink()
+            and spill.is_dir()
+            and all(file.name.startswith(_SPILLED) for file in spill.iterdir())
+        ):
+            shutil.rmtree(spill)
+    except OSError as error:
+        _log.warning("The copy of a killed compaction stays: %s. Fix: remove %s.", error.strerror, draft)
+
+
 def _rewrite(path: Path, draft: Path, free: Callable[[Path], int]) -> None:
     spill = str(_beside(draft, ".tmp"))
     with duckdb.connect(config={"memory_limit": "1GB", "temp_directory": spill}) as db:
@@ -160,7 +202,7 @@ def compact(
         raise WarehouseUnusable(message)
     # A link stays a link: what it points to is replaced.
     path = warehouse.resolve()
-    draft = path.with_name(f".{path.name}.compacted")
+    draft = _draft_of(path)
     with hold(warehouse, "gramhouse compact", since=since, pause=pause):
         try:
             before = sum(part.stat().st_size for part in (path, _beside(path, ".wal")) if part.exists())

@@ -14,6 +14,7 @@ from uuid import uuid4
 from sqlalchemy import Connection
 
 from connectors.warehouse.archive import enroll, keep
+from connectors.warehouse.compact import remove_left_over
 from connectors.warehouse.connection import beside, duck, writer
 from connectors.warehouse.desk import Desk, Desks
 from connectors.warehouse.errors import WarehouseUnusable
@@ -261,6 +262,7 @@ async def open_warehouse(
             since = now.isoformat(timespec="seconds")
             connection = stack.enter_context(writer(path, activity, since=since, pause=pause))
             recover(connection, path)
+            remove_left_over(path)
             desks = Desks(Desk(path, connection, landing), *(Desk(path, beside(connection), one) for one in others))
             with connection.begin():
                 if archive is not None:

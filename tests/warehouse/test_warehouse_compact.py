@@ -1,5 +1,6 @@
 """The warehouse rewritten: the same rows, small and sorted, or the old file untouched."""
 
+import asyncio
 import errno
 import os
 import stat
@@ -17,6 +18,7 @@ from connectors.warehouse.compact import Compacted, compact
 from connectors.warehouse.connection import connect
 from connectors.warehouse.errors import WarehouseBusy, WarehouseUnusable
 from connectors.warehouse.holder import hold, holder
+from connectors.warehouse.writer import open_warehouse
 from tests.warehouse.house import T0, Row
 
 ROOT = Path(__file__).parents[2]
@@ -225,6 +227,52 @@ def test_a_kill_leaves_the_old_file_and_the_next_compaction_clears_up(full: Path
     run(full)
     assert everything(full) == before
     assert {beside.name for beside in full.parent.iterdir()} == {full.name, full.name + ".lock"}
+
+
+async def _open(path: Path) -> None:
+    async with open_warehouse(path, "gramhouse sync", now=T0):
+        pass
+
+
+@pytest.mark.parametrize("step", ["_verify", "_replace"])
+@pytest.mark.parametrize("linked", [False, True])
+def test_the_next_command_that_writes_removes_what_a_kill_left(
+    full: Path, tmp_path: Path, step: str, *, linked: bool
+) -> None:
+    before = everything(full)
+    subprocess.run([sys.executable, "-c", DIES, str(full), step], cwd=ROOT, check=False)
+    draft = full.with_name(f".{full.name}.compacted")
+    assert draft.exists()
+    spill = draft.with_name(draft.name + ".tmp")
+    spill.mkdir(exist_ok=True)
+    (spill / "duckdb_temp_storage_DEFAULT-0.tmp").write_bytes(b"spilled")
+    opened = full
+    if linked:
+        (tmp_path / "elsewhere").mkdir()
+        opened = tmp_path / "elsewhere" / "link.duckdb"
+        opened.symlink_to(full)
+    asyncio.run(_open(opened))
+    assert {beside.name for beside in full.parent.iterdir() if beside.is_file()} == {full.name, full.name + ".lock"}
+    assert not spill.exists()
+    # Whoever opens it begins a session of segments.
+    assert {**everything(full), "ops.segments": []} == before
+
+
+def test_what_is_not_a_copy_of_ours_stays(full: Path, tmp_path: Path) -> None:
+    draft = full.with_name(f".{full.name}.compacted")
+    spill = draft.with_name(draft.name + ".tmp")
+    spill.mkdir()
+    (spill / "notes.txt").write_text("precious")
+    other = tmp_path / "other.duckdb"
+    duckdb.connect(str(other)).close()
+    for put in (lambda: draft.write_text("somebody's notes"), lambda: draft.symlink_to(other), draft.mkdir):
+        put()
+        asyncio.run(_open(full))
+        assert draft.exists()
+        assert (spill / "notes.txt").read_text() == "precious"
+        if draft.is_symlink() or draft.is_file():
+            draft.unlink()
+    assert other.exists()
 
 
 def test_no_other_program_can_write_meanwhile(full: Path, monkeypatch: pytest.MonkeyPatch) -> None:
