@@ -33,7 +33,7 @@ def _renewed(
 ) -> bool:
     """Say whether the draft could be made of the last snapshot."""
     # Whatever else lies in its place is not read: it may be a pipe, or another's file behind a link.
-    if snapshot.is_symlink() or not snapshot.is_file():
+    if snapshot.is_symlink() or not snapshot.is_file() or not os.access(snapshot, os.R_OK):
         return False
     discard(draft)
     shutil.copyfile(snapshot, draft)

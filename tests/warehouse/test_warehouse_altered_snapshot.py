@@ -140,6 +140,14 @@ def test_what_was_altered_is_not_copied(
     assert captions(snapshot) == "[('theirs',)]"
 
 
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read any file")
+def test_a_snapshot_that_cannot_be_read_is_replaced(house: House, snapshot: Path) -> None:
+    put(house, snapshot)
+    snapshot.chmod(0)
+    put(house, snapshot, 61)
+    assert captions(snapshot) == "[('theirs',)]"
+
+
 def fails(house: House, snapshot: Path) -> str:
     with pytest.raises(WarehouseUnusable) as raised:
         put(house, snapshot, 61)

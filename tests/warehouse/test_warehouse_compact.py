@@ -91,7 +91,7 @@ def full(path: Path) -> Path:
             METRICS,
             SONGS,
             "DELETE FROM core.media WHERE media_id >= '000900'",
-            "INSERT INTO ops.holds VALUES ('b', now()), ('a', now())",
+            "INSERT INTO ops.holds (scope, resume_after) VALUES ('b', now()), ('a', now())",
         ):
             connection.exec_driver_sql(statement)
         connection.commit()

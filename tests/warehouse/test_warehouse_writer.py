@@ -131,7 +131,7 @@ async def test_work_goes_on_to_its_end_when_its_caller_is_cancelled(path: Path) 
     async with opened(path) as warehouse:
         gate = Gate(warehouse)
         task = asyncio.create_task(
-            warehouse.transact(ask("INSERT INTO ops.holds VALUES ('s', '2026-01-01T00:00:00Z')"))
+            warehouse.transact(ask("INSERT INTO ops.holds (scope, resume_after) VALUES ('s', '2026-01-01T00:00:00Z')"))
         )
         await turn()
         task.cancel()
@@ -302,7 +302,7 @@ async def test_a_transaction_that_had_too_little_memory_is_done_again_in_more(pa
     limits: list[str] = []
 
     def starved(connection: Connection) -> None:
-        connection.exec_driver_sql("INSERT INTO ops.holds VALUES ('s', '2026-01-01T00:00:00Z')")
+        connection.exec_driver_sql("INSERT INTO ops.holds (scope, resume_after) VALUES ('s', '2026-01-01T00:00:00Z')")
         limits.append(ask("SELECT current_setting('memory_limit')")(connection))
         if len(limits) == 1:
             message = "failed to pin block"
@@ -377,7 +377,7 @@ async def test_a_fold_that_begins_while_the_warehouse_is_closed_is_waited_for(
 
 async def test_a_transaction_that_fails_is_rolled_back_and_told_in_one_line(path: Path) -> None:
     def spoil(connection: Connection) -> None:
-        connection.exec_driver_sql("INSERT INTO ops.holds VALUES ('s', now())")
+        connection.exec_driver_sql("INSERT INTO ops.holds (scope, resume_after) VALUES ('s', now())")
         connection.exec_driver_sql("SELECT nothing\nFROM nowhere")
 
     async with opened(path) as warehouse:
