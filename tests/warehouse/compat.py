@@ -6,11 +6,10 @@ from pathlib import Path
 
 import duckdb
 
-from connectors.warehouse.connection import connect
 from connectors.warehouse.export import export
 from models.tables import SNAPSHOT
 from tests.warehouse.exported import AGES, make_snapshot, plain, relations, snapshot_rows
-from tests.warehouse.house import at
+from tests.warehouse.house import at, in_memory
 
 
 def _told(rows: object) -> object:
@@ -21,7 +20,7 @@ def make(folder: Path) -> str:
     """Write a snapshot, its export, and what this DuckDB reads in it."""
     folder.mkdir(parents=True)
     snapshot = folder / "analytics.duckdb"
-    with connect(Path(":memory:")) as connection:
+    with in_memory() as connection:
         make_snapshot(connection, snapshot)
     export(snapshot, folder / "export", at=at(4))
     truth = {table: snapshot_rows(snapshot, table) for table in relations(snapshot)}

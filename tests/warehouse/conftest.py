@@ -4,8 +4,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Connection
 
-from connectors.warehouse.connection import connect
-from tests.warehouse.house import House, emptied
+from tests.warehouse.house import House, emptied, in_memory
 
 
 @pytest.fixture
@@ -15,7 +14,7 @@ def anyio_backend() -> str:
 
 @pytest.fixture(scope="session")
 def open_house() -> Iterator[Connection]:
-    with connect(Path(":memory:")) as connection:
+    with in_memory() as connection:
         connection.exec_driver_sql("SET threads = 1")
         connection.commit()
         yield connection

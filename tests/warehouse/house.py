@@ -1,13 +1,17 @@
 """A warehouse under test, and the walks that fill it, as the flows would land them."""
 
 import json
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Connection
 
+from connectors.warehouse.connection import connect
 from connectors.warehouse.fold import fold
 from connectors.warehouse.landing import load, numbered
 from connectors.warehouse.run_counts import FoldCounts
@@ -132,6 +136,15 @@ class House:
     def do(self, statement: str) -> None:
         with self.connection.begin():
             self.connection.exec_driver_sql(statement)
+
+
+@contextmanager
+def in_memory() -> Iterator[Connection]:
+    """Open a new warehouse whose file is in memory, where this machine has files there."""
+    home = "/dev/shm" if Path("/dev/shm").is_dir() else None
+    with tempfile.TemporaryDirectory(prefix="warehouse-", dir=home) as folder:
+        with connect(Path(folder) / "warehouse.duckdb") as connection:
+            yield connection
 
 
 def emptied(connection: Connection) -> House:

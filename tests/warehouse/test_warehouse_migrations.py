@@ -20,7 +20,7 @@ from connectors.warehouse.migrations import revisions, upgrade
 from connectors.warehouse.publish import publish
 from connectors.warehouse.run_counts import NAMES
 from models.tables import WAREHOUSE
-from tests.warehouse.house import ANNA, POSTS, T0, House, Row, at
+from tests.warehouse.house import ANNA, POSTS, T0, House, Row, at, in_memory
 
 ROOT = Path(__file__).parents[2]
 RELEASES = sorted((Path(__file__).parent / "fixtures").glob("warehouse_*.duckdb.gz"))
@@ -121,7 +121,7 @@ def schema(connection: Connection) -> Schema:
 
 
 def declared() -> Schema:
-    with connect(Path(":memory:")) as connection:
+    with in_memory() as connection:
         return schema(connection)
 
 
