@@ -142,9 +142,9 @@ class House:
 def in_memory() -> Iterator[Connection]:
     """Open a new warehouse whose file is in memory, where this machine has files there."""
     home = "/dev/shm" if Path("/dev/shm").is_dir() else None
-    with tempfile.TemporaryDirectory(prefix="warehouse-", dir=home) as folder:
-        with connect(Path(folder) / "warehouse.duckdb") as connection:
-            yield connection
+    folder = tempfile.TemporaryDirectory(prefix="warehouse-", dir=home)
+    with folder as name, connect(Path(name) / "warehouse.duckdb") as connection:
+        yield connection
 
 
 def emptied(connection: Connection) -> House:
