@@ -8,6 +8,7 @@ from pathlib import Path
 from connectors.warehouse.errors import WarehouseError
 from connectors.warehouse.housekeeping import (
     archive_days,
+    forget_quarantined,
     forget_runs,
     is_nearly_all,
     newest,
@@ -25,9 +26,13 @@ _GOOD_NEWS = timedelta(days=30)
 
 @dataclass(frozen=True, slots=True)
 class Keeping:
-    """What outlives its use: runs for `runs`, and the pages in `archive` for `pages`; None keeps them for ever."""
+    """What outlives its use: `runs`, records in `quarantine` since they were last met, and `pages` in `archive`.
+
+    None keeps them for ever.
+    """
 
     runs: timedelta | None = None
+    quarantine: timedelta | None = None
     archive: Path | None = None
     pages: timedelta | None = None
 
@@ -43,6 +48,11 @@ async def tidy(keeping: Keeping, warehouse: Warehouse, *, now: datetime, say: Sa
             await _tidy_runs(keeping.runs, warehouse, now, say)
     except WarehouseError as error:
         say(f"No run could be forgotten: {error}")
+    try:
+        if keeping.quarantine is not None:
+            await _tidy_quarantine(keeping.quarantine, warehouse, now, say)
+    except WarehouseError as error:
+        say(f"No record could be deleted from quarantine: {error}")
     if keeping.archive is None or keeping.pages is None:
         return
     before = (now - keeping.pages).date()
@@ -71,6 +81,20 @@ async def _tidy_runs(keep: timedelta, warehouse: Warehouse, now: datetime, say: 
     forgotten = await warehouse.transact(forget_runs, before=now - keep)
     if forgotten:
         say(f"Forgot {count(forgotten, 'run')} older than {count(keep.days, 'day')}.")
+
+
+async def _tidy_quarantine(keep: timedelta, warehouse: Warehouse, now: datetime, say: Say) -> None:
+    # All records may well be old; a clock that is wrong shows in the runs.
+    if is_nearly_all(await warehouse.transact(run_days), before=(now - keep).date(), keep=keep.days):
+        say(
+            "GRAMHOUSE_KEEP_QUARANTINE: no record was deleted, because nearly all runs are as old."
+            " Fix: check this machine's clock; if it is right, nothing is to be done."
+        )
+        return
+    deleted = await warehouse.transact(forget_quarantined, before=now - keep)
+    if deleted:
+        what = count(deleted, "record")
+        say(f"Deleted {what} from quarantine: last seen more than {count(keep.days, 'day')} ago.")
 
 
 def _refusal(setting: str, what: str, days: Collection[date], before: date) -> str:

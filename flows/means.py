@@ -52,7 +52,12 @@ def order(
         surfaces=surfaces,
         selection=selection,
         reason=reason,
-        keeping=Keeping(timedelta(days=settings.keep_runs), settings.archive, pages),
+        keeping=Keeping(
+            runs=timedelta(days=settings.keep_runs),
+            quarantine=timedelta(days=settings.keep_quarantine),
+            archive=settings.archive,
+            pages=pages,
+        ),
         stale_after=timedelta(seconds=settings.stale_after),
     )
 

@@ -105,6 +105,9 @@ class Settings(BaseSettings):
         description="Seconds after which an account's posts or stories are stale.",
     )
     keep_runs: int = Field(400, ge=1, description="Days for which runs and their outcomes are kept.")
+    keep_quarantine: int = Field(
+        400, ge=1, description="Days for which a record stays in quarantine after it was last met."
+    )
     keep_archive: int | None = Field(None, ge=1, description="Days for which the archive is kept; none keeps it all.")
     keep_prefect: int = Field(30, ge=1, description="Days for which Prefect keeps its own history, under `up`.")
     nightly: Cron = Field("15 2 * * *", description="When `up` makes the nightly sync, as cron says it.")

@@ -25,7 +25,7 @@ FROM core.accounts
     "account_status_history": "SELECT account_id, status, valid_from, valid_to FROM core.account_status_history",
     "media_superseded": "FROM core.media_superseded",
     "media_metrics": "FROM core.media_metrics",
-    "quarantine": "FROM core.quarantine",
+    "quarantine": "SELECT * EXCLUDE (digest) FROM core.quarantine",
     "runs": run_counts.LISTED,
     "run_outcomes": "FROM core.run_outcomes",
     "run_warnings": "FROM core.run_warnings",

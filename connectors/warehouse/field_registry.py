@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator
 from datetime import datetime
 
-from sqlalchemy import Connection, delete, select
+from sqlalchemy import Connection, delete, select, update
 
 from connectors.warehouse.appending import append, as_json
 from models.fields import AND_MORE, MEDIA, Field, OwnNames, Registry
@@ -12,7 +12,7 @@ from models.kinds import Kind
 from models.mapping import READING_TYPES, Mapping
 from models.mapping_built_in import BUILT_IN
 from models.sheets import CHILDREN, child_table
-from models.tables import SNAPSHOT, WAREHOUSE, core_fields, ops_mapping
+from models.tables import SNAPSHOT, WAREHOUSE, core_fields, core_quarantine, ops_mapping
 from models.views import views
 
 
@@ -28,6 +28,8 @@ def write_mapping(connection: Connection, mapping: Mapping) -> None:
     """Keep the mapping that the rows of media are read by from now on."""
     connection.execute(delete(ops_mapping))
     append(connection, ops_mapping, [as_json({"mapping": json.loads(mapping.to_json())})])
+    # What is no content of a record is the mapping's to say.
+    connection.execute(update(core_quarantine).values(digest=None))
 
 
 def own_names(mapping: Mapping) -> OwnNames:

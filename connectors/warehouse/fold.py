@@ -6,6 +6,7 @@ from sqlalchemy import Connection
 from connectors.warehouse.connection import duck, value
 from connectors.warehouse.fold_accounts import fold_accounts
 from connectors.warehouse.fold_media import MediaFold
+from connectors.warehouse.quarantine import set_aside
 from connectors.warehouse.removal import mark_gone
 from connectors.warehouse.run_counts import FoldCounts, count_slice
 
@@ -65,37 +66,6 @@ JOIN began AS b USING (walk_id)
 LEFT JOIN core.walks AS w USING (resource, account_id, surface)
 WHERE c.state = 'complete' AND coalesce(w.seq <= b.began_seq, true)
 """
-
-_SET_ASIDE_FIELDS = '[{"position":"INTEGER","reason":"VARCHAR","payload":"VARCHAR"}]'
-
-_SET_ASIDE = f"""
-CREATE OR REPLACE TEMP TABLE set_aside AS
-WITH records AS (
-    SELECT
-        r.reason, f.resource, f.account_id, f.surface, f.page, r.position, r.payload, f.run_id,
-        f.correlation_id, f.received_at AS seen_at, f.seq
-    FROM folding AS f, unnest(from_json(f.set_aside, '{_SET_ASIDE_FIELDS}')) AS x(r)
-    WHERE f.set_aside IS NOT NULL
-    UNION ALL
-    SELECT
-        'The item has no id that gramhouse knows.', 'media', account_id, surface, page, position,
-        coalesce(payload::VARCHAR, 'null'), run_id, correlation_id, received_at, seq
-    FROM media_sightings WHERE media_id IS NULL
-    UNION ALL
-    SELECT
-        'DuckDB finds no account in it.', 'accounts', '', '', page, position, coalesce(item::VARCHAR, 'null'),
-        run_id, correlation_id, received_at, seq
-    FROM account_records WHERE NOT is_account
-    UNION ALL
-    SELECT
-        'The page is not JSON.', resource, account_id, surface, page, NULL, body, run_id, correlation_id, received_at,
-        seq
-    FROM ops.staging SEMI JOIN unreadable USING (seq) WHERE seq <= getvariable('slice_end')
-)
-SELECT * EXCLUDE (seq) FROM records AS r
-ANTI JOIN core.quarantine AS q USING (reason, resource, account_id, surface, payload)
-QUALIFY row_number() OVER (PARTITION BY reason, resource, account_id, surface, payload ORDER BY seq, position) = 1
-"""  # noqa: S608
 
 _UNKNOWN_FIELDS = """
 INSERT INTO core.fields (resource, path, first_seen_at)
@@ -187,7 +157,7 @@ def _fold_slice(connection: Connection, media: MediaFold, begin: int, end: int) 
         db.execute(statement)
     fold_accounts(connection)
     media.fold_slice(is_first=begin == 0)
-    db.execute(_SET_ASIDE)
+    set_aside(connection, media.mapping)
     db.execute(_UNKNOWN_FIELDS)
     mark_gone(connection)
     counts = count_slice(connection)

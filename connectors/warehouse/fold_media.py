@@ -165,7 +165,7 @@ class MediaFold:
         """Begin; `items` is a table of what `items_sql` would make of the staged pages, if there is one already."""
         self._connection = connection
         self._items = items
-        self._mapping = read_mapping(connection)
+        self.mapping = read_mapping(connection)
         self._sheets: tuple[Sheet, ...] = ()
 
     def read(self) -> None:
@@ -173,21 +173,21 @@ class MediaFold:
         db = duck(self._connection)
         run = db.execute
         if self._items is None:
-            records = f"TABLE media_records AS {items_sql(self._mapping, _MEDIA_PAGES)}"
+            records = f"TABLE media_records AS {items_sql(self.mapping, _MEDIA_PAGES)}"
         else:
             records = f"VIEW media_records AS FROM {self._items}"
         run(f"CREATE OR REPLACE TEMP {records}")
-        for statement in (_STORED, suspects_sql(self._mapping), _NEWS, _SIGHTINGS):
+        for statement in (_STORED, suspects_sql(self.mapping), _NEWS, _SIGHTINGS):
             run(statement)
         known = read_registry(self._connection)
         registry = known
         if value(db, "SELECT EXISTS (FROM media_news)"):
-            own = own_names(self._mapping)
-            registry = discover(self._connection, _NEW_PAYLOADS, self._mapping, known, own)
-        self._sheets = sheets(self._mapping, registry)
+            own = own_names(self.mapping)
+            registry = discover(self._connection, _NEW_PAYLOADS, self.mapping, known, own)
+        self._sheets = sheets(self.mapping, registry)
         if registry != known:
             alter(self._connection, self._sheets, known, registry)
-            write_registry(self._connection, registry, self._mapping)
+            write_registry(self._connection, registry, self.mapping)
             # Filling a column may have moved rows.
             run(_STORED)
         found = Found()
@@ -205,7 +205,7 @@ class MediaFold:
         run(_TOUCHED)
         if not run("SELECT EXISTS (FROM media_touched)").fetchall()[0][0]:
             return
-        fold_history(self._connection, self._mapping, media.metrics)
+        fold_history(self._connection, self.mapping, media.metrics)
         fold_children(self._connection, children)
         names = "".join(f", r.{quoted(column.name)}" for column in media.columns)
         for statement in (

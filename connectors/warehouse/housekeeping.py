@@ -1,4 +1,4 @@
-"""Forgetting what was kept long enough: runs in the ledger, days in the archive."""
+"""Forgetting what was kept long enough: runs in the ledger, records in quarantine, days in the archive."""
 
 import json
 from collections.abc import Collection
@@ -7,12 +7,13 @@ from dataclasses import replace
 from datetime import date, datetime
 from pathlib import Path
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, delete
 
 from connectors.warehouse import run_counts
 from connectors.warehouse.archive import archived, home_of, note
 from connectors.warehouse.durable import sync
 from connectors.warehouse.errors import WarehouseUnusable
+from models.tables import core_quarantine
 
 # A run is kept whatever its age if it is under way, the last of its kind that ended, or one that the next run of its
 # kind may carry on.
@@ -125,6 +126,15 @@ def thin_outcomes(connection: Connection, *, before: datetime) -> None:
     )
     if connection.exec_driver_sql(old, (before,)).scalar():
         connection.exec_driver_sql(_THIN_OUTCOMES, (before,))
+
+
+def forget_quarantined(connection: Connection, *, before: datetime) -> int:
+    """Delete the records in quarantine that were last met before an instant, in the open transaction; return how many.
+
+    A record that is still sent stays, however long ago it was first met.
+    """
+    statement = delete(core_quarantine).where(core_quarantine.c.last_seen_at < before)
+    return len(connection.execute(statement.returning(core_quarantine.c.seen_at)).all())
 
 
 def trim_archive(connection: Connection, folder: Path, *, before: date) -> int:

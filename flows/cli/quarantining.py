@@ -61,7 +61,9 @@ def _lines(row: dict[str, Any]) -> Iterator[str]:
     yield f"[bold]{moment(row['seen_at'], seconds=True)}[/] UTC  {clean(_place(row))}"
     yield f"  {_sentence(row['reason'])}."
     trace = f", correlation id {clean(row['correlation_id'])}" if row["correlation_id"] else ""
-    yield f"  run {clean(row['run_id'])}{trace}"
+    last = row.get("last_seen_at")
+    again = f", last seen {moment(last, seconds=True)} UTC" if last and last > row["seen_at"] else ""
+    yield f"  run {clean(row['run_id'])}{trace}{again}"
     yield f"  [dim]{clean(one_line(row['payload'], _PAYLOAD))}[/]"
 
 

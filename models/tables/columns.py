@@ -108,6 +108,7 @@ def quarantined() -> tuple[Column[object] | Column[str] | Column[int], ...]:
         text("run_id", "The run that first met it.", nullable=False),
         text("correlation_id", "X-Correlation-ID of the response that carried it."),
         instant("seen_at", "When it was first met.", nullable=False),
+        instant("last_seen_at", "When it was last met.", nullable=False),
     )
 
 

@@ -100,7 +100,12 @@ fields = Table(
     comment="Every field met that the contract does not know, and the column that holds it.",
 )
 
-quarantine = Table("quarantine", SNAPSHOT, *quarantined(), comment="Records set aside, with their request.")
+quarantine = Table(
+    "quarantine",
+    SNAPSHOT,
+    *quarantined(),
+    comment="Records that could not become rows, one row each, with the request that first brought them.",
+)
 
 runs = Table(
     "runs",

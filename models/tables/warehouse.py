@@ -115,7 +115,12 @@ core_walks = Table(
 )
 
 core_quarantine = Table(
-    "quarantine", WAREHOUSE, *quarantined(), schema="core", comment="Records set aside, with their request."
+    "quarantine",
+    WAREHOUSE,
+    *quarantined(),
+    whole("digest", "Digest of the content that makes it one record; NULL until computed."),
+    schema="core",
+    comment="Records that could not become rows, one row each, with the request that first brought them.",
 )
 
 core_fields = Table(

@@ -3,9 +3,11 @@
 from collections.abc import Collection
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from connectors.source.endpoints import ApiRequest
 from connectors.warehouse.errors import WarehouseUnusable
 from connectors.warehouse.housekeeping import is_nearly_all
 from connectors.warehouse.writer import open_warehouse
@@ -76,6 +78,14 @@ async def test_an_archive_loses_nothing_to_a_clock_that_is_ahead(tmp_path: Path)
     assert line.startswith("GRAMHOUSE_KEEP_ARCHIVE would delete 3 of 4 days of the archive")
 
 
+class _WithoutId(Service):
+    """An item of each account has no id."""
+
+    def _items(self, request: ApiRequest, params: dict[str, str]) -> list[dict[str, Any]]:
+        items = super()._items(request, params)
+        return items if request.operation == "accounts.list" else [*items[:1], *({"caption": "x"} for _ in items[:1])]
+
+
 async def test_without_a_word_everything_stays(tmp_path: Path) -> None:
     async with staged(tmp_path, Service()) as means:
         await run_once(order(tmp_path), means)
@@ -92,5 +102,29 @@ async def test_what_cannot_be_tidied_is_said(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(keeping, "trim_archive", refuse)
     said: list[str] = []
     async with staged(tmp_path, Service()) as means:
-        await tidy(Keeping(YEAR, tmp_path, YEAR), means.warehouse, now=NIGHT, say=said.append)
+        await tidy(Keeping(YEAR, YEAR, tmp_path, YEAR), means.warehouse, now=NIGHT, say=said.append)
     assert said == ["No run could be forgotten: out of memory", "out of memory"]
+
+
+async def test_records_that_leave_quarantine_are_counted_aloud(tmp_path: Path) -> None:
+    said: list[str] = []
+
+    async with staged(tmp_path, _WithoutId()) as means:
+        report = await run_once(order(tmp_path), means)
+        assert report.media.quarantined == 3
+        for days in (1, 0):
+            limit = Keeping(quarantine=timedelta(days=days))
+            await tidy(limit, means.warehouse, now=NIGHT + timedelta(hours=23), say=said.append)
+        assert await rows(means, "SELECT count(*) FROM core.quarantine") == [(0,)]
+    assert said == ["Deleted 3 records from quarantine: last seen more than 0 days ago."]
+
+
+async def test_quarantine_loses_nothing_to_a_clock_that_is_ahead(tmp_path: Path) -> None:
+    said: list[str] = []
+    async with staged(tmp_path, _WithoutId()) as means:
+        await run_once(order(tmp_path), means)
+        limit = Keeping(quarantine=timedelta(days=400))
+        await tidy(limit, means.warehouse, now=NIGHT + 3 * YEAR, say=said.append)
+        assert await rows(means, "SELECT count(*) FROM core.quarantine") == [(3,)]
+    (line,) = said
+    assert line.startswith("GRAMHOUSE_KEEP_QUARANTINE: no record was deleted")

@@ -96,8 +96,8 @@ def compare(model: Model, snapshot: Snapshot) -> None:
     found = snapshot.rows("SELECT account_id, surface, payload FROM quarantine")
     _same(
         "quarantine",
-        [(*where, text) for where, text in model.quarantine],
-        sorted({(account, surface, _canonical(payload)) for account, surface, payload in found}),
+        [(*where, text) for (where, _), text in model.quarantine.items()],
+        [(account, surface, _canonical(payload)) for account, surface, payload in found],
     )
 
 

@@ -73,7 +73,7 @@ class Model:
     ended: dict[Partition, datetime] = field(default_factory=dict)
     landed: int = 0
     end_landed: dict[Partition, int] = field(default_factory=dict)
-    quarantine: set[tuple[Partition, str]] = field(default_factory=set)
+    quarantine: dict[tuple[Partition, str], str] = field(default_factory=dict)
     counts: dict[int, Counter[str]] = field(default_factory=dict)
     count: Counter[str] = field(default_factory=Counter)
 
@@ -94,7 +94,7 @@ class Model:
 
     def _account(self, walk: Walk, item: Any, at: datetime) -> None:  # noqa: ANN401 - any JSON
         if not is_account(item):
-            self.quarantine.add((CATALOGUE, json.dumps(item, sort_keys=True)))
+            self._quarantine(CATALOGUE, item)
             known = self.accounts.get(str(item.get("id"))) if isinstance(item, dict) else None
             if known is not None:
                 # It was listed all the same.
@@ -121,7 +121,7 @@ class Model:
     def _item(self, walk: Walk, partition: Partition, item: Item, at: datetime) -> None:
         media_id = id_of(item)
         if media_id is None:
-            self.quarantine.add((partition, json.dumps(item, sort_keys=True)))
+            self._quarantine(partition, item)
             return
         key = (*partition, media_id)
         walk.seen.add(key)
@@ -146,6 +146,11 @@ class Model:
             **row, "payload": item, "written_at": at, "changed_at": at, "removed_at": None, "removal": None,
             "landed": self.landed,
         }  # fmt: skip
+
+    def _quarantine(self, partition: Partition, item: Any) -> None:  # noqa: ANN401 - any JSON
+        """A record whose content came before is the same, and stays as it was."""
+        text = json.dumps(item, sort_keys=True)
+        self.quarantine.setdefault((partition, content(item) if isinstance(item, dict) else text), text)
 
     def _end(self, walk: Walk, partition: Partition, at: datetime) -> None:
         before = self.ended.get(partition)

@@ -25,7 +25,7 @@ _QUERIES = {
     "walks": "SELECT resource, account_id, surface, complete_at FROM {core}walks",
     "missing": f"SELECT {_KEY}, since, last_seen_at FROM ops.missing",
     "run_counts": f"SELECT run_id, {', '.join(COUNTS)} FROM {{runs}}",
-    "quarantine": "SELECT DISTINCT resource, account_id, surface, payload::VARCHAR FROM {core}quarantine",
+    "quarantine": "SELECT resource, account_id, surface, payload::VARCHAR FROM {core}quarantine",
 }
 _HISTORY = """(
     SELECT account_id, surface, media_id, valid_from, valid_to, payload FROM core.media_superseded

@@ -75,7 +75,7 @@ class Model:
     ended: dict[Where, int] = field(default_factory=dict)
     doubt: dict[Key, tuple[datetime, datetime]] = field(default_factory=dict)
     seen: dict[str, set[Key]] = field(default_factory=dict)
-    quarantine: set[Row] = field(default_factory=set)
+    quarantine: dict[Row, Row] = field(default_factory=dict)
     kinds: set[str] = field(default_factory=set)
     counts: dict[str, Counter[str]] = field(default_factory=dict)
 
@@ -89,8 +89,9 @@ class Model:
             if page.where[0] == "accounts":
                 self._list(page, item)
             elif id_of(item) is None:
-                count["quarantined"] += (*page.where, text_of(item)) not in self.quarantine
-                self.quarantine.add((*page.where, text_of(item)))
+                record = (*page.where, content(item) if isinstance(item, dict) else text_of(item))
+                count["quarantined"] += record not in self.quarantine
+                self.quarantine.setdefault(record, (*page.where, text_of(item)))
             else:
                 self._see(page, item)
         # A walk that another one of its partition overtook says nothing of what is gone.
@@ -201,7 +202,7 @@ class Model:
             "media_history": [*self.versions, *present],
             "media_metrics": [*self.metrics],
             "walks": [(*where, walk[1]) for where, walk in self.walks.items()],
-            "quarantine": [*self.quarantine],
+            "quarantine": [*self.quarantine.values()],
             "run_counts": [(run_id, *numbers) for run_id, numbers in by_run.items()],
             **({"missing": [(*key, *doubt) for key, doubt in self.doubt.items()]} if inside else {}),
         }

@@ -1,0 +1,94 @@
+"""Records that cannot become rows: one row for each, however often it is met."""
+
+from sqlalchemy import Connection
+
+from connectors.warehouse.connection import duck, value
+from connectors.warehouse.readings import content_text, digest
+from models.mapping import Mapping
+
+_FIELDS = '[{"position":"INTEGER","reason":"VARCHAR","payload":"VARCHAR"}]'
+
+_MET = f"""
+CREATE OR REPLACE TEMP TABLE quarantine_met AS
+WITH records AS (
+    SELECT
+        r.reason, f.resource, f.account_id, f.surface, f.page, r.position, r.payload, f.run_id,
+        f.correlation_id, f.received_at AS seen_at, f.seq
+    FROM folding AS f, unnest(from_json(f.set_aside, '{_FIELDS}')) AS x(r)
+    WHERE f.set_aside IS NOT NULL
+    UNION ALL
+    SELECT
+        'The item has no id that gramhouse knows.', 'media', account_id, surface, page, position,
+        coalesce(payload::VARCHAR, 'null'), run_id, correlation_id, received_at, seq
+    FROM media_sightings WHERE media_id IS NULL
+    UNION ALL
+    SELECT
+        'DuckDB finds no account in it.', 'accounts', '', '', page, position, coalesce(item::VARCHAR, 'null'),
+        run_id, correlation_id, received_at, seq
+    FROM account_records WHERE NOT is_account
+    UNION ALL
+    SELECT
+        'The page is not JSON.', resource, account_id, surface, page, NULL, body, run_id, correlation_id, received_at,
+        seq
+    FROM ops.staging SEMI JOIN unreadable USING (seq) WHERE seq <= getvariable('slice_end')
+)
+FROM records
+"""  # noqa: S608
+
+_SAME = "reason, resource, account_id, surface, digest"
+
+
+def _matches(one: str) -> str:
+    return " AND ".join(f"{one}.{name} = q.{name}" for name in _SAME.split(", "))
+
+
+# Rows of an older gramhouse, or of another mapping: a record may stand there once for each time it was met.
+_UNIDENTIFIED = "SELECT EXISTS (FROM core.quarantine WHERE digest IS NULL)"
+_MERGE = (
+    f"""
+CREATE OR REPLACE TEMP TABLE quarantine_twice AS
+SELECT {_SAME}, arg_min(rowid, (seen_at, page, position)) AS first, max(last_seen_at) AS last_seen_at
+FROM core.quarantine GROUP BY {_SAME} HAVING count(*) > 1
+""",  # noqa: S608 - our own names
+    f"DELETE FROM core.quarantine AS q USING quarantine_twice AS t WHERE {_matches('t')} AND q.rowid <> t.first",  # noqa: S608
+    f"UPDATE core.quarantine AS q SET last_seen_at = t.last_seen_at FROM quarantine_twice AS t WHERE {_matches('t')}",  # noqa: S608
+    "DROP TABLE temp.quarantine_twice",
+)
+
+_SET_ASIDE = f"""
+CREATE OR REPLACE TEMP TABLE set_aside AS
+WITH identified AS (SELECT *, {{digest}} AS digest FROM quarantine_met)
+SELECT * EXCLUDE (seq), max(seen_at) OVER (PARTITION BY {_SAME}) AS last_seen_at FROM identified
+QUALIFY row_number() OVER (PARTITION BY {_SAME} ORDER BY seq, position) = 1
+"""  # noqa: S608
+_AGAIN = (
+    f"""
+UPDATE core.quarantine AS q SET last_seen_at = greatest(q.last_seen_at, s.last_seen_at)
+FROM set_aside AS s WHERE {_matches("s")}
+""",  # noqa: S608
+    f"DELETE FROM set_aside AS s WHERE EXISTS (FROM core.quarantine AS q WHERE {_matches('s')})",  # noqa: S608
+)
+
+
+def set_aside(connection: Connection, mapping: Mapping) -> None:
+    """Find the records of a slice that cannot become rows: `set_aside` holds those that quarantine has not met yet.
+
+    A record is what one account and surface send for one reason with one content, wherever on the page: counts and the
+    volatile parameters of URLs are no content, or an item without an id would be another record at every sync. Items
+    that differ in nothing else are one record. What was met before only gets a later `last_seen_at`; payload, page,
+    position, run and correlation id are those of the first time.
+
+    Needs the temporary tables of the merge; in the open transaction.
+    """
+    db = duck(connection)
+    db.execute(_MET)
+    same = digest(content_text(mapping))
+    met = bool(value(db, "SELECT EXISTS (FROM quarantine_met)"))
+    if met and value(db, _UNIDENTIFIED):
+        db.execute(f"UPDATE core.quarantine SET digest = {same} WHERE digest IS NULL")  # noqa: S608
+        for statement in _MERGE:
+            db.execute(statement)
+    db.execute(_SET_ASIDE.replace("{digest}", same))
+    if met:
+        for statement in _AGAIN:
+            db.execute(statement)
