@@ -136,11 +136,11 @@ _LEAVE = "DELETE FROM core.quarantine WHERE rowid IN (SELECT record FROM ops.ret
 # last seen stays what the quarantine knows, until the next complete walk finds them there or gone.
 _DOUBT = """
 INSERT INTO ops.missing BY NAME
-SELECT r.account_id, r.surface, r.media_id, ?::TIMESTAMPTZ AS since, max(r.last_seen_at) AS last_seen_at
+SELECT r.account_id, r.surface, r.media_id, ?::TIMESTAMPTZ AS since, max(r.seen_at) AS last_seen_at
 FROM ops.retried AS r
 JOIN core.walks AS w ON w.resource = 'media' AND w.account_id = r.account_id AND w.surface = r.surface
 GROUP BY r.account_id, r.surface, r.media_id, w.complete_at
-HAVING max(r.last_seen_at) < w.complete_at
+HAVING max(r.seen_at) < w.complete_at
 """
 
 _STAY = """

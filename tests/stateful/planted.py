@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import Connection
@@ -86,9 +87,9 @@ def _cleared_before_it_is_folded(patch: pytest.MonkeyPatch) -> None:
 
 
 def _old_snapshot_away_first(patch: pytest.MonkeyPatch) -> None:
-    def in_its_place(connection: Connection, snapshot: Path, *, at: datetime, version: str) -> int:
+    def in_its_place(connection: Connection, snapshot: Path, *, at: datetime, version: str, **more: Any) -> int:  # noqa: ANN401
         snapshot.unlink(missing_ok=True)
-        return publish(connection, snapshot, at=at, version=version)
+        return publish(connection, snapshot, at=at, version=version, **more)
 
     patch.setattr(writing, "publish", in_its_place)
 
