@@ -7,7 +7,8 @@ from prefect.client.schemas.objects import State
 from prefect.logging import get_run_logger
 from prefect.states import Completed
 
-from flows.choosing import chosen_now, foretold
+from flows.choosing import described, forecast
+from flows.clock import SystemClock
 from flows.conclusion import conclude
 from flows.credentials import load_with_credentials
 from flows.flow_run import carry_out, run_name
@@ -31,6 +32,6 @@ async def backfill(options: BackfillOptions) -> State[Any]:
 
 async def _foretell(options: BackfillOptions) -> State[Any]:
     settings = await load_with_credentials(options.chosen())
-    said = foretold(chosen_now(settings, options.selection()))
+    said = described(forecast(settings, options.selection(), now=SystemClock().now()))
     get_run_logger().info("%s", said)
     return Completed(name="Dry run", message=said)

@@ -85,7 +85,7 @@ class _Choice(BaseModel):
         str | None, Field(title="Reason", description="Why; it is kept with the run.", max_length=500)
     ] = None
     dry_run: Annotated[
-        bool, Field(title="Dry run", description="Only say what would be walked, and about how many requests.")
+        bool, Field(title="Dry run", description="Only show what would be scanned, and about how many requests.")
     ] = False
 
 

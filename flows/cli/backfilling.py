@@ -22,39 +22,41 @@ from flows.cli.options import (
     WarehouseFile,
 )
 from flows.cli.surfaces import to_surfaces
-from flows.cli.terminal import clean, out, print_json
+from flows.cli.terminal import clean, moment, out, print_json
 from flows.exit_code import ExitCode
 from flows.settings import load
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from models.selection import ChosenAccount
+    from flows.choosing import Forecast
 
 _SHOWN = 20
 
 
-def _show(accounts: "Sequence[ChosenAccount]", *, as_json: bool) -> None:
-    from flows.choosing import foretold
+def _show(found: "Forecast", *, as_json: bool) -> None:
+    from flows.choosing import described
 
     if as_json:
-        requests = sum(account.pages for account in accounts)
-        print_json({"accounts": [asdict(account) for account in accounts], "requests": requests})
+        skipped = [{**asdict(account), "reason": "token_expired", "resume_after": None} for account in found.expired]
+        skipped += [
+            {**asdict(account), "reason": "cooldown", "resume_after": until} for account, until in found.cooling
+        ]
+        accounts = [asdict(account) for account in found.scanned]
+        print_json({"accounts": accounts, "requests": found.requests, "skipped": skipped})
         return
-    if accounts:
+    rows = [
+        *((account, f"{account.pages:,}", "") for account in found.scanned),
+        *((account, "", "token expired: skipped") for account in found.expired),
+        *((account, "", f"cooldown until {moment(until)} UTC: deferred") for account, until in found.cooling),
+    ]
+    if rows:
         table = plain_table({"account": "", "surfaces": "", "requests": "right", "": "", "account id": ""})
-        for account in accounts[:_SHOWN]:
-            table.add_row(
-                clean(account.ig_username),
-                " and ".join(account.surfaces),
-                f"{account.pages:,}",
-                "token expired: skipped" if account.expired and not account.pages else "",
-                clean(account.account_id),
-            )
+        for account, requests, why in rows[:_SHOWN]:
+            surfaces = " and ".join(account.surfaces)
+            table.add_row(clean(account.ig_username), surfaces, requests, why, clean(account.account_id))
         out.print(table)
-        if len(accounts) > _SHOWN:
-            out.print(f"[dim]and {len(accounts) - _SHOWN:,} more[/]")
-    out.print(foretold(accounts))
+        if len(rows) > _SHOWN:
+            out.print(f"[dim]and {len(rows) - _SHOWN:,} more[/]")
+    out.print(described(found))
 
 
 def backfill(
@@ -77,7 +79,7 @@ def backfill(
     failed: Annotated[bool, typer.Option("--failed", help="The walks that were left undone when last tried.")] = False,
     reason: Annotated[str | None, typer.Option(help="Why; it is kept with the run.", show_default=False)] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only say what would be walked, and about how many requests.")
+        bool, typer.Option("--dry-run", help="Only show what would be scanned, and about how many requests.")
     ] = False,
     base_url: BaseUrl = None,
     warehouse: WarehouseFile = None,
@@ -106,7 +108,7 @@ def backfill(
     surfaces = to_surfaces(surface)
     settings = load(**chosen, base_url=base_url)
     with importing():
-        from flows.choosing import chosen_now
+        from flows.choosing import forecast
         from flows.cli.running import carry_out, speak_up
         from flows.means import order
         from flows.options import BackfillOptions, asked
@@ -126,7 +128,7 @@ def backfill(
     )
     selection = options.selection()
     if dry_run:
-        _show(chosen_now(settings, selection), as_json=as_json)
+        _show(forecast(settings, selection, now=datetime.now(UTC)), as_json=as_json)
         raise typer.Exit(ExitCode.COMPLETE)
     if verbose:
         speak_up()

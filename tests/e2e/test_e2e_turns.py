@@ -68,7 +68,7 @@ def test_a_backfill_as_it_is_typed(operator: Operator, service: Service) -> None
     assert [account["ig_username"] for account in told["accounts"]] == [names[0]]
     service.forget()
     shown = operator.run("backfill", "--account", names[0], "--surface", "posts", "--dry-run").stdout
-    assert f"1 walk of 1 account would be made, about {told['accounts'][0]['pages'] - 1} request" in shown
+    assert f"1 scan of 1 account would be made, about {told['accounts'][0]['pages'] - 1} request" in shown
     assert service.stats()["total"] == 0
 
     typed = ("backfill", "--account", f"@{names[0].upper()}", "--surface", "posts", "--reason", "a test", "--json")

@@ -1,8 +1,9 @@
 """Backfills: chosen walks from the first page, beside a nightly whose progress stays its own."""
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 
 from connectors.source.endpoints import ApiRequest
 from connectors.warehouse.snapshot import open_snapshot
-from flows.choosing import chosen_now, foretold
+from flows.choosing import Forecast, described, forecast
 from flows.options import BackfillOptions, SyncOptions, asked, in_order
 from flows.pipeline import NothingChosen, RunReport, run_once
 from flows.run import Means
@@ -19,10 +20,16 @@ from models.ledger import OutcomeKind, RunState
 from models.partition import Surface
 from models.selection import ChosenAccount, Selection, SelectionError
 from tests.flows.stage import Refusal, Service, account_of, cursor_of, is_posts, order, rows, staged, uuid
+from tests.typed import Typed
 
 pytestmark = pytest.mark.anyio
 
 POSTS: tuple[Surface, ...] = ("posts",)
+
+
+@pytest.fixture
+def typed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Typed:
+    return Typed(monkeypatch, capsys)
 
 
 class Killed(Exception):  # noqa: N818
@@ -202,23 +209,73 @@ async def test_a_sync_of_stories_asks_for_no_posts_and_is_no_full_run(tmp_path: 
         assert outcomes == [("posts", "complete", 3), ("stories", "complete", 3)]
 
 
-async def test_what_would_be_walked_is_told_from_the_snapshot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_dry_run_counts_what_would_be_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    service = Service(posts=120, expired=frozenset({3}))
+    limited = Refusal(429, "rate_limited", retry_after=7200)
+    service = Service(accounts=4, posts=120, expired=frozenset({3}))
+    service.trouble = lambda request: limited if is_posts(request, 4) else None
     async with staged(tmp_path, service, page_size=50) as means:
-        await sync(tmp_path, means)
+        report = await sync(tmp_path, means)
+        assert (report.outcomes[OutcomeKind.SKIPPED], report.outcomes[OutcomeKind.DEFERRED] > 0) == (2, True)
+        now = means.clock.now()
         settings = load(snapshot=tmp_path / "analytics.duckdb")
         # The warehouse is held meanwhile.
-        accounts = chosen_now(settings, Selection(everything=True))
-    assert foretold(accounts) == (
-        "6 walks of 3 accounts would be made, about 8 requests; 1 account with an expired token would be skipped."
+        found = forecast(settings, Selection(everything=True), now=now)
+    assert [account.account_id for account in found.scanned] == [uuid(1), uuid(2)]
+    assert [account.account_id for account in found.expired] == [uuid(3)]
+    ((cooling, until),) = found.cooling
+    assert (cooling.account_id, until > now + timedelta(hours=1)) == (uuid(4), True)
+    assert described(found) == (
+        "4 scans of 2 accounts would be made, about 8 requests; 1 account with an expired token would be skipped;"
+        f" 1 account in a cooldown would be deferred, the first until {until:%Y-%m-%d %H:%M:%S} UTC."
     )
+    # What is left of the cooldown is within the budget, so a run waits for it; and it ends.
+    for later in (load(max_wait=90_000), load()):
+        at = now if later.max_wait == 90_000 else until
+        settings = later.model_copy(update={"snapshot": tmp_path / "analytics.duckdb"})
+        found = forecast(settings, Selection(everything=True), now=at)
+        assert (len(found.scanned), found.cooling) == (3, ())
+    expired_too = settings.model_copy(update={"walk_expired": True})
+    assert forecast(expired_too, Selection(everything=True), now=until).expired == ()
 
 
-def test_nothing_is_told_as_nothing() -> None:
-    assert foretold([]) == "Nothing would be walked."
+async def test_an_account_that_was_scanned_since_is_in_no_cooldown(tmp_path: Path) -> None:
+    limited = Refusal(429, "rate_limited", retry_after=7200)
+    service = Service(accounts=1, trouble=lambda request: limited if is_posts(request, 1) else None)
+    async with staged(tmp_path, service) as means:
+        await sync(tmp_path, means)
+        service.trouble = lambda _: None
+        await means.clock.sleep(8000)
+        await sync(tmp_path, means)
+        settings = load(snapshot=tmp_path / "analytics.duckdb")
+        # As a clock that was set back would have it.
+        earlier = means.clock.now() - timedelta(days=1)
+        assert forecast(settings, Selection(everything=True), now=earlier).cooling == ()
+
+
+def test_nothing_to_do_is_one_line() -> None:
+    assert described(Forecast()) == "Nothing would be scanned."
     one = ChosenAccount("a", "a", expired=False, surfaces=POSTS, pages=1)
-    assert foretold([one]) == "1 walk of 1 account would be made, about 1 request."
+    assert described(Forecast(scanned=(one,))) == "1 scan of 1 account would be made, about 1 request."
+    skipped = "Nothing would be scanned; 1 account with an expired token would be skipped."
+    assert described(Forecast(expired=(one,))) == skipped
+
+
+async def test_the_dry_run_as_it_is_typed(tmp_path: Path, typed: Typed) -> None:
+    limited = Refusal(429, "rate_limited", retry_after=7200)
+    service = Service(accounts=3, expired=frozenset({2}))
+    service.trouble = lambda request: limited if is_posts(request, 3) else None
+    async with staged(tmp_path, service) as means:
+        await sync(tmp_path, means)
+    snapshot = str(tmp_path / "analytics.duckdb")
+    # The clock of the stage stands in the past, so the cooldown has ended by the clock on the wall.
+    code, out, _ = typed("backfill", "--all", "--dry-run", "--json", "--snapshot", snapshot)
+    told = json.loads(out)
+    assert (code, len(told["accounts"]), told["requests"]) == (0, 2, 4)
+    assert [(one["account_id"], one["reason"]) for one in told["skipped"]] == [(uuid(2), "token_expired")]
+    shown = typed("backfill", "--all", "--dry-run", "--snapshot", snapshot)[1]
+    assert "token expired: skipped" in shown
+    assert "4 scans of 2 accounts would be made, about 4 requests; 1 account with an expired token" in shown
 
 
 @pytest.mark.parametrize(
