@@ -34,7 +34,7 @@ def served(monkeypatch: pytest.MonkeyPatch, key: str, **settings: Any) -> Iterat
 def _found(typed: Typed, code: int) -> dict[str, tuple[str, str]]:
     exit_code, out, _ = typed("doctor", "--json")
     assert exit_code == code
-    return {finding["check"]: (finding["verdict"], finding["said"]) for finding in json.loads(out)}
+    return {finding["check"]: (finding["verdict"], finding["said"]) for finding in json.loads(out)["findings"]}
 
 
 def test_a_key_without_the_scope_is_found_before_the_nightly_run(typed: Typed, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -100,6 +100,11 @@ async def test_a_failed_run_is_recorded_and_seen(tmp_path: Path, capsys: pytest.
     assert (_looked(capsys)[0], _looked(capsys)[1]["attention"]) == (3, ["failed"])
 
 
+def _runs(typed: Typed) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(typed("runs", "--json", *HERE)[1])["runs"]
+    return found
+
+
 class Stopping(Service):
     """A service that lets one page land and then never answers."""
 
@@ -139,13 +144,13 @@ async def test_a_run_that_is_cancelled_is_shown_although_the_snapshot_is_older(
     code, found = _looked(capsys, timedelta(days=1))
     assert (code, found["attention"], found["last_run"]["state"]) == (3, ["interrupted"], "interrupted")
     assert found["last_run"]["pages"] > 0
-    rows = json.loads(typed("runs", "--json", *HERE)[1])
+    rows = _runs(typed)
     assert [row["state"] for row in rows] == ["interrupted", "complete"]
     assert "interrupted" in typed("runs", *HERE)[1]
 
     # Published, it stands in the snapshot, once; and it is still not healthy.
     await publish_now(_settings())
-    assert [row["state"] for row in json.loads(typed("runs", "--json", *HERE)[1])] == ["interrupted", "complete"]
+    assert [row["state"] for row in _runs(typed)] == ["interrupted", "complete"]
     assert _looked(capsys, timedelta(days=1))[1]["attention"] == ["interrupted"]
     # Nor does a run of less make up for it.
     first.clock.passed += 60
@@ -189,7 +194,7 @@ asyncio.run(story._run(service, pathlib.Path({str(tmp_path)!r})))
     assert f"Process {status.pid} ended without closing it" in text
     assert "Fix: run the same command again" in text
     await publish_now(_settings())
-    assert [row["state"] for row in json.loads(typed("runs", "--json", *HERE)[1])] == ["interrupted", "complete"]
+    assert [row["state"] for row in _runs(typed)] == ["interrupted", "complete"]
     assert _looked(capsys, timedelta(days=1))[0] == 3
 
 
