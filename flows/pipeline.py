@@ -15,6 +15,7 @@ from connectors.source.errors import Failure
 from connectors.warehouse import ledger, progress
 from connectors.warehouse.errors import WarehouseUnusable
 from connectors.warehouse.not_cast import values_not_cast
+from connectors.warehouse.ownership import CODE as OTHER_SNAPSHOT
 from connectors.warehouse.rebuild import is_read_by
 from connectors.warehouse.report import Concern, concerns, expired_accounts
 from connectors.warehouse.run_counts import FoldCounts, RunCounts, of_runs
@@ -56,6 +57,8 @@ class RunReport:
     `pages`, `items` and `media` count what this run landed; `resumed` what the interrupted runs did that it resumed, or
     whose pages it merged, oldest first.
 
+    `snapshot_bytes` is None when the snapshot is of another warehouse and was left as it was; a warning says so.
+
     `mapping_pending` says that the media are read by another mapping than the settings'.
     """
 
@@ -80,7 +83,7 @@ class RunReport:
     started_at: datetime
     seconds: float
     snapshot: Path
-    snapshot_bytes: int
+    snapshot_bytes: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +162,9 @@ async def run_once(
                 gathering = await walk_everything(run, order.surfaces, run_step)
             else:
                 gathering = await walk_chosen(run, accounts, run_step)
-            ended = await _settle(run, gathering, unmerged, run_step, catalogue=accounts is None)
+            ended = await _settle(
+                run, gathering, unmerged, run_step, catalogue=accounts is None, snapshot=order.snapshot
+            )
         except asyncio.CancelledError:
             await _close(run, RunState.INTERRUPTED, detail=STOPPED)
             raise
@@ -176,7 +181,9 @@ async def run_once(
                 order.snapshot, at=clock.now(), version=order.version, stale_after=order.stale_after
             )
 
-        size = await run_step("publish", publish, lambda size: f"{order.snapshot}, {megabytes(size)}")
+        size = None
+        if not any(warning.code == OTHER_SNAPSHOT for warning in ended["warnings"]):
+            size = await run_step("publish", publish, lambda written: f"{order.snapshot}, {megabytes(written)}")
         expired = await warehouse.transact(expired_accounts)
         stopped_by = ended["stopped_by"]
         recording.end(
@@ -226,7 +233,13 @@ async def _enter(order: RunOrder, means: Means, counters: Counters) -> RunContex
 
 
 async def _settle(
-    run: RunContext, gathering: Gathering, unmerged: Sequence[str], run_step: RunStep, *, catalogue: bool
+    run: RunContext,
+    gathering: Gathering,
+    unmerged: Sequence[str],
+    run_step: RunStep,
+    *,
+    catalogue: bool,
+    snapshot: Path,
 ) -> _Ended:
     """Fold what landed, hold the ledger to account, and close the run."""
     warehouse = run.means.warehouse
@@ -241,6 +254,8 @@ async def _settle(
         await warehouse.transact(ledger.warn, run.run_id, not_cast)
     # A clock that was ahead when the run began may have been put right since.
     await warehouse.transact(ledger.distrust_the_future, run.run_id, now=run.means.clock.now(), within=run.fresh_within)
+    if (refused := await warehouse.publish_refusal(snapshot)) is not None:
+        await warehouse.transact(ledger.warn, run.run_id, refused)
     warnings = await warehouse.transact(ledger.warnings, run.run_id)
     state = judge(outcomes, stopped=stopped_by is not None, warnings=warnings)
     matters = await warehouse.transact(concerns, run.run_id)

@@ -16,6 +16,7 @@ from flows.clock import SystemClock
 from flows.events import Event, events, failure_event
 from flows.headline import headline
 from flows.pipeline import RunReport
+from flows.report import sentence
 from flows.retrying import Retry
 from flows.run import Counters
 from flows.summary import summarize
@@ -56,6 +57,10 @@ def _emit(told: Iterable[Event]) -> None:
 
 async def tell(report: RunReport, retry: Retry | None = None) -> None:
     """Give Prefect a run's page and its events, to be called in its flow run; `retry` follows it. Raises nothing."""
+    if report.snapshot_bytes is None:
+        # The page is read from the snapshot, which does not hold this run.
+        await tell_failure(sentence(report))
+        return
 
     async def all_of_it() -> None:
         summary = await asyncio.to_thread(

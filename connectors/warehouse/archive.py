@@ -36,7 +36,7 @@ NOT_FOLDED = frozenset(
     table.fullname for table in (core_runs, core_outcomes, core_warnings, ops_holds, ops_mapping, ops_segments)
 )
 
-# Made when a warehouse is first opened with an archive.
+# Made when a warehouse is first opened for writing. A snapshot holds the id, too.
 ops_archive = Table(
     "archive",
     MetaData(),
@@ -131,7 +131,7 @@ WHERE c.pages > (SELECT count(*) FROM ops.staging AS s WHERE s.walk_id = c.walk_
 
 
 def enroll(connection: Connection, *, new_id: Callable[[], str]) -> None:
-    """Give the warehouse, in the open transaction, its name in the archive; it keeps the one it has.
+    """Give the warehouse, in the open transaction, its id, which the archive knows it by; it keeps the one it has.
 
     Committed before the first fold: one that is killed and done again writes under the same name.
     """

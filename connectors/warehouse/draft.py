@@ -90,11 +90,12 @@ def fill(db: DuckDBPyConnection, table: SnapshotTable) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """What a snapshot states about itself: when it was made, by which version, and after how long media are stale."""
+    """What a snapshot states about itself: when and by which version it was made, of which warehouse."""
 
     at: datetime
     version: str
     stale_after: timedelta
+    warehouse_id: str | None
 
 
 def sign(db: DuckDBPyConnection, signature: Signature) -> None:
@@ -102,5 +103,6 @@ def sign(db: DuckDBPyConnection, signature: Signature) -> None:
     db.execute(f"DELETE FROM {DRAFT}.main.published")  # noqa: S608
     # No parameters: for the first that it is given in a process, DuckDB imports numpy, which takes longer than this.
     at, version = literal(signature.at.isoformat()), literal(signature.version)
-    row = f"(TIMESTAMPTZ {at}, {version}, {signature.stale_after.total_seconds()})"
+    warehouse_id = "NULL" if signature.warehouse_id is None else literal(signature.warehouse_id)
+    row = f"(TIMESTAMPTZ {at}, {version}, {signature.stale_after.total_seconds()}, {warehouse_id})"
     db.execute(f"INSERT INTO {DRAFT}.main.published VALUES {row}")  # noqa: S608

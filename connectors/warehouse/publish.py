@@ -18,6 +18,7 @@ from connectors.warehouse.draft import DRAFT, Signature, attached, dress, fill, 
 from connectors.warehouse.durable import discard, logs, sync
 from connectors.warehouse.errors import WarehouseUnusable
 from connectors.warehouse.limits import in_enough_memory, on_all_cores
+from connectors.warehouse.ownership import OtherSnapshot, check_owner, is_catalogued, warehouse_id
 from connectors.warehouse.quoting import literal
 from connectors.warehouse.renewal import MustBeWhole, renew
 from models.freshness import STALE_AFTER
@@ -29,9 +30,15 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def _renewed(
-    db: DuckDBPyConnection, tables: Sequence[SnapshotTable], snapshot: Path, draft: Path, signature: Signature
+    db: DuckDBPyConnection,
+    tables: Sequence[SnapshotTable],
+    snapshot: Path,
+    draft: Path,
+    signature: Signature,
+    *,
+    catalogued: bool,
 ) -> bool:
-    """Say whether the draft could be made of the last snapshot."""
+    """Say whether the draft could be made of the last snapshot. Raises OtherSnapshot."""
     # Whatever else lies in its place is not read: it may be a pipe, or another's file behind a link.
     if snapshot.is_symlink() or not snapshot.is_file() or not os.access(snapshot, os.R_OK):
         return False
@@ -41,12 +48,16 @@ def _renewed(
     modified = snapshot.stat().st_mtime_ns // 1000
     try:
         with attached(db, draft):
+            check_owner(db, snapshot, signature.warehouse_id, catalogued=catalogued)
             renew(db, tables, signature.version, modified)
             sign(db, signature)
     except MustBeWhole as reason:
         _log.info("The snapshot is written whole: %s", reason)
     except duckdb.Error as error:
         _log.warning("The last snapshot is no use any more, and is written whole: %s", first_line(error))
+    except OtherSnapshot:
+        discard(draft)
+        raise
     else:
         return True
     return False
@@ -106,6 +117,11 @@ def _put_in_place(db: DuckDBPyConnection, draft: Path, snapshot: Path, *, at: da
     _check(db, snapshot)
 
 
+def draft_of(snapshot: Path) -> Path:
+    """Return the path at which a snapshot is written before it is renamed into its place."""
+    return snapshot.with_name(f".{snapshot.name}.next")
+
+
 def publish(
     connection: Connection, snapshot: Path, *, at: datetime, version: str, stale_after: timedelta = STALE_AFTER
 ) -> int:
@@ -114,24 +130,28 @@ def publish(
     Where the old one differs little it is copied and the copy brought up to date; what it shows is the same. Whoever
     has the old one open keeps it until they open the file again. The connection must be in no transaction. Raises
     WarehouseUnusable when the folder cannot be written or the disk is full (the old snapshot stays as it was), and
-    when the new one, in its place, cannot be read as it was written.
+    when the new one, in its place, cannot be read as it was written. So it does when the old one is of another
+    warehouse, unless this one has completed a scan of the account catalogue.
     """
-    draft = snapshot.with_name(f".{snapshot.name}.next")
-    signature = Signature(at, version, stale_after)
+    draft = draft_of(snapshot)
     try:
         snapshot.parent.mkdir(parents=True, exist_ok=True)
         with connection.begin():
             tables = snapshot_tables(connection, f"{DRAFT}.main")
+            signature = Signature(at, version, stale_after, warehouse_id(connection))
+            catalogued = is_catalogued(connection)
         db = duck(connection)
         # In no transaction: nobody writes meanwhile, and until it is renamed nobody reads it.
         with on_all_cores(db):
-            if not _renewed(db, tables, snapshot, draft, signature):
+            if not _renewed(db, tables, snapshot, draft, signature, catalogued=catalogued):
                 in_enough_memory(db, lambda: _write(db, tables, draft, signature))
         size = draft.stat().st_size
         _put_in_place(db, draft, snapshot, at=at)
     except OSError as error:
         message = f"cannot publish {snapshot}: {error.strerror}. The last snapshot stays as it was."
         raise WarehouseUnusable(message) from error
+    except OtherSnapshot as error:
+        raise WarehouseUnusable(str(error)) from error
     except duckdb.Error as error:
         raise explain(snapshot, error) from error
     return size

@@ -110,7 +110,7 @@ def _settled(path: Path, folder: Path) -> Archived:
     if path.with_name(path.name + ".wal").exists():
         message = f"{path} has a log that cannot be written into it; it stays as it was."
         raise WarehouseUnusable(message)
-    if state is None:
+    if state is None or not (state.folds or state.complete):
         message = f"Nothing of {path} is in the archive {folder}: it was never synced with GRAMHOUSE_ARCHIVE set."
         raise WarehouseUnusable(message)
     return state

@@ -23,15 +23,17 @@ from connectors.warehouse.landed import Cut, Landed
 from connectors.warehouse.landing import last_seq
 from connectors.warehouse.ledger import mark_published
 from connectors.warehouse.limits import give_back, in_enough_memory, on_all_cores
+from connectors.warehouse.ownership import refusal
 from connectors.warehouse.preparing import Preparing
 from connectors.warehouse.progress import checkpoints
-from connectors.warehouse.publish import publish
+from connectors.warehouse.publish import draft_of, publish
 from connectors.warehouse.reached import Reached
 from connectors.warehouse.run_counts import FoldCounts
 from connectors.warehouse.segments import Segments, recover
 from connectors.warehouse.staged import Staged
 from models.freshness import STALE_AFTER
 from models.landing import Landing
+from models.ledger import RunWarning
 from models.partition import Partition
 from models.walk import Checkpoint, Lane
 
@@ -218,6 +220,15 @@ class Warehouse:
         await self.transact(mark_published, now=at)
         return size
 
+    async def publish_refusal(self, snapshot: Path) -> RunWarning | None:
+        """Return why `publish` would not replace this snapshot: it is of another warehouse. None if it would."""
+        await self._fold_has_ended()
+
+        def run(connection: Connection) -> RunWarning | None:
+            return refusal(connection, snapshot, draft_of(snapshot))
+
+        return await self._landing.do(run)
+
     async def settle(self) -> None:
         """Wait until nothing that arrived is left to commit, and nothing else is under way."""
 
@@ -247,7 +258,7 @@ async def open_warehouse(
 ) -> AsyncIterator[Warehouse]:
     """Open the warehouse for writing; nobody else can until the block ends.
 
-    With `archive`, a folder, every page is kept there before it is folded; `new_id` names a warehouse in it.
+    With `archive`, a folder, every page is kept there before it is folded. `new_id` makes the id of a new warehouse.
 
     Raises WarehouseBusy naming the holder, and WarehouseUnusable.
     """
@@ -265,8 +276,7 @@ async def open_warehouse(
             remove_left_over(path)
             desks = Desks(Desk(path, connection, landing), *(Desk(path, beside(connection), one) for one in others))
             with connection.begin():
-                if archive is not None:
-                    enroll(connection, new_id=new_id)
+                enroll(connection, new_id=new_id)
                 segments = Segments(connection, path, session=uuid4().hex)
                 stack.callback(segments.close)
                 preparing = Preparing(desks.preparing.connection, whole=archive is not None)

@@ -10,7 +10,7 @@ from flows.cli.terminal import DONE, FAIL, WARN, clean, moment, out
 from flows.pipeline import RunReport
 from flows.report import landed, outcomes
 from flows.words import changes, count, megabytes, span
-from models.ledger import OutcomeKind, RunState
+from models.ledger import OutcomeKind, RunState, RunWarning
 
 _MARKS = {RunState.COMPLETE: DONE, RunState.PARTIAL: WARN, RunState.FAILED: FAIL}
 
@@ -40,6 +40,10 @@ def _stopped(stop: Failure) -> str:
     )
 
 
+def _warning(warning: RunWarning) -> str:
+    return f"{clean(warning.detail)}" + (f" [dim]Fix: {clean(warning.hint)}[/]" if warning.hint else "")
+
+
 def _rows(report: RunReport) -> Iterator[tuple[str, str]]:
     if report.stopped_by:
         yield "stopped", _stopped(report.stopped_by)
@@ -61,8 +65,9 @@ def _rows(report: RunReport) -> Iterator[tuple[str, str]]:
         if report.stopped_by is None or concern.error_code != report.stopped_by.code:
             yield concern.outcome.value.replace("_", " "), _concern(concern)
     for warning in report.warnings:
-        yield "warning", f"{clean(warning.detail)}" + (f"\n[dim]Fix: {clean(warning.hint)}[/]" if warning.hint else "")
-    yield "snapshot", f"{clean(report.snapshot)} ({megabytes(report.snapshot_bytes)})"
+        yield "warning", _warning(warning)
+    size = "left as it was" if report.snapshot_bytes is None else megabytes(report.snapshot_bytes)
+    yield "snapshot", f"{clean(report.snapshot)} ({size})"
 
 
 def show(report: RunReport) -> None:
@@ -70,6 +75,8 @@ def show(report: RunReport) -> None:
     mark = _MARKS[report.state]
     if report.stopped_by and not report.pages:
         out.print(f"{mark} [bold]{report.state.value}[/] {_stopped(report.stopped_by)}", soft_wrap=True)
+        for warning in report.warnings:
+            out.print(f"{WARN} {_warning(warning)}", soft_wrap=True)
         return
     out.print(f"{mark} [bold]{report.state.value}[/] in {span(report.seconds)}")
     grid = Table.grid(padding=(0, 2))

@@ -142,5 +142,6 @@ published = Table(
     instant("published_at", "When this snapshot was made.", nullable=False),
     text("version", "The gramhouse that made it.", nullable=False),
     seconds("stale_after", "GRAMHOUSE_STALE_AFTER: what was scanned longer ago is stale; seconds.", nullable=False),
+    text("warehouse_id", "The warehouse it was published from: that one's id, the same in each of its snapshots."),
     comment="What this file is: one row.",
 )

@@ -101,7 +101,7 @@ def test_every_declared_table_and_column_is_there_with_its_comment(house: House,
 
 def test_the_snapshot_says_what_it_is(house: House, snapshot: Path) -> None:
     assert put(house, snapshot) == snapshot.stat().st_size
-    assert ask(snapshot, "SELECT * FROM published") == [(at(60), "1.2.3", 129_600.0)]
+    assert ask(snapshot, "SELECT * FROM published") == [(at(60), "1.2.3", 129_600.0, None)]
 
 
 def test_accounts_and_media_are_as_last_seen(house: House, snapshot: Path) -> None:
