@@ -116,6 +116,8 @@ def _run(summary: Summary) -> Iterator[str]:
             f" media: {media(each)}"
             for each in summary.resumed
         )
+    if run.accounts_removed:
+        yield f"**{count(run.accounts_removed, 'account')} marked removed**: the catalogue no longer lists them."
     if run.kind != "sync" and run.selection:
         yield f"Walked: {code(run.selection, _DETAIL)}" + (
             f", because {code(run.reason, _DETAIL)}" if run.reason else ""

@@ -1,9 +1,12 @@
 """Accounts go to work in batches while the catalogue is still being listed."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 
+from connectors.source.endpoints import account_scope
+from connectors.source.errors import UNKNOWN_STATUS
 from flows.run import RunContext
 from flows.together import together
 from flows.walking import PartitionWalk
@@ -20,11 +23,16 @@ _SHARE = 80
 
 @dataclass(frozen=True, slots=True)
 class ListedAccount:
-    """An account that a run walks: its id, whether its token has expired, and the surfaces that are due."""
+    """An account that a run scans: its id, whether its token has expired, and the surfaces that are due.
+
+    `listed_as` is the id as the API writes it, where that differs. An account with an `unknown_status` is not scanned.
+    """
 
     account_id: str
     expired: bool
     surfaces: tuple[Surface, ...] = SURFACES
+    listed_as: str | None = None
+    unknown_status: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,31 +100,32 @@ class Gathering:
 async def _walk_account(run: RunContext, account: ListedAccount, last: Mapping[Partition, Checkpoint]) -> list[Outcome]:
     # One after the other, for both surfaces are one tenant scope: never two requests of it at once, and a
     # wait that one was told binds the other (API 4.2).
-    scope_wait = run.scope_wait(f"selected_account:{account.account_id}")
+    scope_wait = run.scope_wait(account_scope(account.account_id))
     outcomes = []
     for surface in account.surfaces:
         partition = media(account.account_id, surface)
-        walk = PartitionWalk(run, partition, scope_wait, run.stop_media, last.get(partition), slot=True)
+        walk = PartitionWalk(
+            run, partition, scope_wait, run.stop_media, last.get(partition), slot=True, listed_as=account.listed_as
+        )
         outcomes.append(await walk.to_outcome())
     run.counters.accounts_done += 1
     return outcomes
 
 
+def _not_scanned(run: RunContext, account: ListedAccount, now: datetime) -> Iterator[Outcome]:
+    kind, code, detail = (
+        (OutcomeKind.SKIPPED, "token_expired", "Its access token must be renewed; it catches up by itself after that.")
+        if account.unknown_status is None
+        else (OutcomeKind.FAILED, UNKNOWN_STATUS, f"The catalogue lists it with the status {account.unknown_status}.")
+    )
+    for surface in account.surfaces:
+        partition = media(account.account_id, surface)
+        yield Outcome(partition, run.run_id, kind, now, now, error_code=code, detail=detail)
+
+
 async def _skip(run: RunContext, accounts: Sequence[ListedAccount]) -> list[Outcome]:
     now = run.means.clock.now()
-    outcomes = [
-        Outcome(
-            partition=media(account.account_id, surface),
-            run_id=run.run_id,
-            kind=OutcomeKind.SKIPPED,
-            started_at=now,
-            ended_at=now,
-            error_code="token_expired",
-            detail="Its access token must be renewed; it catches up by itself after that.",
-        )
-        for account in accounts
-        for surface in account.surfaces
-    ]
+    outcomes = [outcome for account in accounts for outcome in _not_scanned(run, account, now)]
     if outcomes:
         await run.means.warehouse.land(Landing(outcomes=tuple(outcomes)))
         run.counters.accounts_done += len(accounts)
@@ -126,8 +135,12 @@ async def _skip(run: RunContext, accounts: Sequence[ListedAccount]) -> list[Outc
 async def walk_batch(run: RunContext, batch: Batch) -> BatchReport:
     """Walk a batch's accounts, as many at once as there are places; land an outcome for each partition."""
     means = run.means
-    expired = [account for account in batch.accounts if account.expired and not means.walk_expired]
-    due = [account for account in batch.accounts if not account.expired or means.walk_expired]
+
+    def is_due(account: ListedAccount) -> bool:
+        return account.unknown_status is None and (means.walk_expired or not account.expired)
+
+    due = [account for account in batch.accounts if is_due(account)]
+    skipped = [account for account in batch.accounts if not is_due(account)]
     last = await means.warehouse.checkpoints("media", [a.account_id for a in due], run.lane)
     kinds: Counter[OutcomeKind] = Counter()
     pages = items = 0
@@ -142,7 +155,7 @@ async def walk_batch(run: RunContext, batch: Batch) -> BatchReport:
     async def one(account: ListedAccount) -> None:
         add(await _walk_account(run, account, last))
 
-    add(await _skip(run, expired))
+    add(await _skip(run, skipped))
     async with together() as group:
         for account in due:
             # The place is taken before the task is made: accounts that must wait their turn cost nothing.

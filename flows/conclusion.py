@@ -12,7 +12,7 @@ from prefect.client.schemas.objects import State
 from prefect.runtime import flow_run
 from prefect.states import AwaitingRetry, Cancelled, Completed, Crashed, Failed
 
-from connectors.warehouse.errors import SnapshotMissing, WarehouseBusy, WarehouseUnusable
+from connectors.warehouse.errors import OtherService, SnapshotMissing, WarehouseBusy, WarehouseUnusable
 from flows.pipeline import NothingChosen, RunReport
 from flows.report import sentence, state_name
 from flows.retrying import Retry
@@ -49,6 +49,7 @@ _ENDS: Mapping[type[Exception], Callable[[str], State[Any]]] = {
     # No failure: another run is at it.
     WarehouseBusy: lambda said: Cancelled(name="Busy", message=said),
     WarehouseUnusable: lambda said: Failed(message=said),
+    OtherService: lambda said: Failed(name="Refused", message=said),
     SnapshotMissing: lambda said: Failed(name="Refused", message=said),
 }
 

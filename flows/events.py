@@ -14,6 +14,7 @@ from flows.words import count, span
 TOKENS = "gramhouse.tokens"
 STALE = "gramhouse.stale"
 DRIFT = "gramhouse.drift"
+ACCOUNTS = "gramhouse.accounts"
 FAILED = "gramhouse.run.failed"
 # Not below gramhouse.run: the run has not ended.
 RETRY = "gramhouse.retry"
@@ -140,6 +141,7 @@ def _run(summary: Summary) -> Event:
             "run_id": run.run_id,
             "seconds": run.seconds,
             "accounts": run.accounts,
+            "accounts_missing": run.accounts_missing,
             **{name: getattr(run, name) for name in COUNTS},
             "resumed": [
                 {"run_id": each.run_id, **{name: getattr(each, name) for name in COUNTS}} for each in summary.resumed
@@ -148,6 +150,24 @@ def _run(summary: Summary) -> Event:
             "warnings": warnings,
         },
     )
+
+
+def _accounts_gone(summary: Summary) -> Iterator[Event]:
+    removed, missing = summary.run.accounts_removed, summary.run.accounts_missing
+    if removed or missing:
+        parts = [
+            f"{count(number, 'account')} {what}."
+            for number, what in (
+                (removed, "marked removed: the catalogue no longer lists them"),
+                (missing, "missing from the catalogue and not marked removed: check the API key's grants"),
+            )
+            if number
+        ]
+        yield Event(
+            ACCOUNTS,
+            _labels(summary, removed=_flag(removed), missing=_flag(missing)),
+            {"sentence": " ".join(parts), "removed": removed, "missing": missing},
+        )
 
 
 def _stale(summary: Summary) -> Iterator[Event]:
@@ -181,15 +201,15 @@ def _drift(summary: Summary) -> Iterator[Event]:
 
 
 def events(summary: Summary, retry: Retry | None = None) -> tuple[Event, ...]:
-    """Return what a run that has ended tells: how it ended, and tokens, stale surfaces and drift if there are any.
+    """Return what a run that has ended tells: how it ended, and accounts, tokens, stale surfaces and drift if any.
 
     One that is retried emits no failure and nothing stale: the last attempt does.
     """
-    run = _run(summary)
+    run, found = _run(summary), (*_accounts_gone(summary), *_tokens(summary))
     if retry is None:
-        return (run, *_tokens(summary), *_stale(summary), *_drift(summary))
+        return (run, *found, *_stale(summary), *_drift(summary))
     payload = {**run.payload, "sentence": f"{retry}. {run.payload['sentence']}"}
-    return (Event(RETRY, run.labels, payload), *_tokens(summary), *_drift(summary))
+    return (Event(RETRY, run.labels, payload), *found, *_drift(summary))
 
 
 def failure_event(message: str) -> Event:

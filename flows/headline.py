@@ -69,7 +69,8 @@ def numbers(summary: Summary) -> str:
     """Say what a run did, in a sentence."""
     run = summary.run
     took = f" took {span(run.seconds)} and" if run.seconds is not None else ""
-    walked = f"{count(run.accounts, 'account')}, landed {count(run.pages, 'page')}"
+    removed = f" ({run.accounts_removed:,} removed)" if run.accounts_removed else ""
+    walked = f"{count(run.accounts, 'account')}{removed}, landed {count(run.pages, 'page')}"
     return f"The {run_title(run)} UTC{took} saw {walked}; media: {media(run)}."
 
 

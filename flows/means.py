@@ -9,6 +9,7 @@ from datetime import timedelta
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from connectors.source.address import normalized
 from connectors.source.client import ApiClient
 from connectors.warehouse.errors import WarehouseUnusable
 from connectors.warehouse.writer import Warehouse, open_warehouse
@@ -42,6 +43,8 @@ def order(
     surfaces: tuple[Surface, ...] = SURFACES,
     selection: Selection | None = None,
     reason: str | None = None,
+    accept_removals: bool = False,
+    rebind: bool = False,
 ) -> RunOrder:
     """Return what a run is asked to do: a sync of `surfaces`, or a backfill of `selection`."""
     pages = None if settings.keep_archive is None else timedelta(days=settings.keep_archive)
@@ -52,6 +55,8 @@ def order(
         surfaces=surfaces,
         selection=selection,
         reason=reason,
+        accept_removals=accept_removals,
+        rebind=rebind,
         keeping=Keeping(
             runs=timedelta(days=settings.keep_runs),
             quarantine=timedelta(days=settings.keep_quarantine),
@@ -143,4 +148,5 @@ async def means(settings: Settings, activity: str, *, say: Say = _log.info) -> A
             max_wait=settings.max_wait,
             walk_expired=settings.walk_expired,
             mapping=settings.media_mapping(),
+            base_url=normalized(settings.address()),
         )

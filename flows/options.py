@@ -95,6 +95,21 @@ class SyncOptions(_Restarted, RunOptions, _Surfaces):
 
     model_config = ConfigDict(extra="forbid", title="Sync")
 
+    accept_removals: Annotated[
+        bool,
+        Field(
+            title="Accept removals",
+            description="Mark accounts removed that the catalogue does not list, however many they are.",
+        ),
+    ] = False
+    rebind: Annotated[
+        bool,
+        Field(
+            title="Rebind",
+            description="Accept the configured address, though the warehouse was filled from another one.",
+        ),
+    ] = False
+
 
 class BackfillOptions(_Restarted, RunOptions, _Choice):
     """A walk from the first page of the accounts that any of these choose; history and first_seen_at are kept."""

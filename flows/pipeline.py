@@ -13,6 +13,8 @@ from uuid import uuid4
 
 from connectors.source.errors import Failure
 from connectors.warehouse import ledger, progress
+from connectors.warehouse.account_ids import listed_spellings
+from connectors.warehouse.account_removal import missing_accounts
 from connectors.warehouse.errors import WarehouseUnusable
 from connectors.warehouse.not_cast import values_not_cast
 from connectors.warehouse.ownership import CODE as OTHER_SNAPSHOT
@@ -20,6 +22,7 @@ from connectors.warehouse.rebuild import is_read_by
 from connectors.warehouse.report import Concern, concerns, expired_accounts
 from connectors.warehouse.run_counts import FoldCounts, RunCounts, of_runs
 from connectors.warehouse.selection import chosen
+from connectors.warehouse.service import bind_service, check_service
 from flows.batches import Gathering, ListedAccount
 from flows.keeping import Keeping, tidy
 from flows.recording import STOPPED, first_line, recorded
@@ -40,6 +43,8 @@ class _Ended(TypedDict):
     state: RunState
     started_at: datetime
     accounts: int
+    accounts_removed: int
+    accounts_missing: int
     outcomes: Tally
     pages: int
     items: int
@@ -69,6 +74,8 @@ class RunReport:
     state: RunState
     carried_on: tuple[str, ...]
     accounts: int
+    accounts_removed: int
+    accounts_missing: int
     outcomes: Tally
     pages: int
     items: int
@@ -90,7 +97,8 @@ class RunReport:
 class RunOrder:
     """What is asked of a run: everything on `surfaces`, or a backfill's `selection`, and why.
 
-    `within` bounds how old an interrupted run may be to be carried on.
+    `within` bounds how old an interrupted run may be to be carried on. With `accept_removals` a person confirms that
+    the accounts missing from this run's catalogue are gone; with `rebind`, that another service's address is right.
     """
 
     snapshot: Path
@@ -99,6 +107,8 @@ class RunOrder:
     surfaces: tuple[Surface, ...] = SURFACES
     selection: Selection | None = None
     reason: str | None = None
+    accept_removals: bool = False
+    rebind: bool = False
     keeping: Keeping = field(default_factory=Keeping)
     stale_after: timedelta = STALE_AFTER
 
@@ -134,8 +144,9 @@ async def run_once(
 ) -> RunReport:
     """Run one sync over everything the key can see, or one backfill, and publish what it left.
 
-    What goes wrong with the API ends in an outcome, never in an exception. Raises WarehouseUnusable, for a backfill
-    SelectionError and NothingChosen before anything was asked for, and marks the run interrupted when it is cancelled.
+    What goes wrong with the API ends in an outcome, never in an exception. Raises WarehouseUnusable; before anything
+    was asked for OtherService, and for a backfill SelectionError and NothingChosen. Marks the run interrupted when it
+    is cancelled.
     """
     warehouse, clock = means.warehouse, means.clock
     began = clock.monotonic()
@@ -143,6 +154,7 @@ async def run_once(
     # What an earlier process landed and did not fold comes first: this run reads what it listed.
     unmerged = await warehouse.transact(ledger.unmerged)
     await warehouse.fold()
+    await _check_service(order, means)
     accounts = None if order.selection is None else await _choose(order.selection, means)
     run = await _enter(order, means, counters or Counters())
     if run.carried_on:
@@ -207,12 +219,21 @@ async def run_once(
     )
 
 
+async def _check_service(order: RunOrder, means: Means) -> None:
+    if means.base_url is not None:
+        await means.warehouse.transact(bind_service if order.rebind else check_service, means.base_url)
+
+
 async def _choose(selection: Selection, means: Means) -> Sequence[ListedAccount]:
     found = await means.warehouse.transact(chosen, selection, means.page_size)
     if not found:
         message = f"Nothing to walk: no account is chosen by {selection}."
         raise NothingChosen(message)
-    return [ListedAccount(account.account_id, account.expired, account.surfaces) for account in found]
+    spelled = await means.warehouse.transact(listed_spellings)
+    return [
+        ListedAccount(account.account_id, account.expired, account.surfaces, spelled.get(account.account_id))
+        for account in found
+    ]
 
 
 async def _enter(order: RunOrder, means: Means, counters: Counters) -> RunContext:
@@ -224,12 +245,24 @@ async def _enter(order: RunOrder, means: Means, counters: Counters) -> RunContex
         version=order.version,
         selection=order.selected,
         reason=order.reason,
+        base_url=means.base_url,
+        accept_removals=order.accept_removals,
     )
     carried_on = await means.warehouse.transact(begin, run_id, order.kind)
     # After the decision what is carried on: nothing that began in the future is.
     await means.warehouse.transact(ledger.distrust_the_future, run_id, now=now, within=order.within)
     holds = await means.warehouse.transact(progress.holds, now=now)
-    return RunContext(run_id, now, carried_on, holds, means, order.within, order.kind, counters)
+    return RunContext(
+        run_id,
+        now,
+        carried_on,
+        holds,
+        means,
+        order.within,
+        order.kind,
+        counters=counters,
+        accept_removals=order.accept_removals,
+    )
 
 
 async def _settle(
@@ -250,6 +283,9 @@ async def _settle(
         message = f"the ledger holds {outcomes.total} outcomes where {owed} are owed"
         raise AssertionError(message)
     stopped_by = run.stop_media.error
+    missing = await warehouse.transact(missing_accounts) if catalogue else None
+    if missing is not None:
+        await warehouse.transact(ledger.warn, run.run_id, missing)
     if (not_cast := await warehouse.transact(values_not_cast)) is not None:
         await warehouse.transact(ledger.warn, run.run_id, not_cast)
     # A clock that was ahead when the run began may have been put right since.
@@ -258,12 +294,15 @@ async def _settle(
         await warehouse.transact(ledger.warn, run.run_id, refused)
     warnings = await warehouse.transact(ledger.warnings, run.run_id)
     state = judge(outcomes, stopped=stopped_by is not None, warnings=warnings)
+    if state is RunState.COMPLETE and catalogue and run.means.base_url is not None:
+        await warehouse.transact(bind_service, run.means.base_url)
     matters = await warehouse.transact(concerns, run.run_id)
     error_code, detail = _reason(stopped_by, matters, warnings)
     await _close(
         run,
         state,
         accounts=gathering.listed,
+        accounts_missing=missing.count if missing else 0,
         partitions=outcomes.total,
         error_code=error_code,
         detail=detail,
@@ -274,6 +313,8 @@ async def _settle(
         state=state,
         started_at=run.started_at,
         accounts=gathering.listed,
+        accounts_removed=own.accounts_removed,
+        accounts_missing=missing.count if missing else 0,
         outcomes=outcomes,
         pages=own.pages,
         items=own.items,

@@ -61,6 +61,8 @@ def to_json(report: RunReport) -> str:
             "exit_code": EXIT_OF[report.state],
             "carried_on": list(report.carried_on),
             "accounts": report.accounts,
+            "accounts_removed": report.accounts_removed,
+            "accounts_missing": report.accounts_missing,
             "expired_accounts": report.expired,
             "outcomes": {kind.value: report.outcomes[kind] for kind in OutcomeKind},
             "restarted": report.restarted,

@@ -6,6 +6,7 @@ from contextvars import copy_context
 
 from connectors.source.endpoints import Response
 from connectors.warehouse import progress
+from connectors.warehouse.account_ids import known_ids, unusual_spellings
 from flows.batches import Batch, BatchReport, Gathering, ListedAccount, walk_batch
 from flows.run import RunContext
 from flows.steps import RunStep
@@ -14,7 +15,7 @@ from flows.walking import PartitionWalk
 from flows.words import count
 from models.ledger import Outcome, is_recent
 from models.partition import CATALOGUE, Surface
-from models.walk import Fresh, plan_walk
+from models.walk import Fresh, WalkState, plan_walk
 from models.wire import AccountPage
 
 EXPIRED = "token_expired"
@@ -85,22 +86,42 @@ async def walk_chosen(run: RunContext, chosen: Sequence[ListedAccount], run_step
 async def _walk_catalogue(run: RunContext, surfaces: tuple[Surface, ...], batches: _Batches) -> Outcome:
     means = run.means
 
-    def listed(account_id: str, status: str) -> ListedAccount:
-        return ListedAccount(account_id, status == EXPIRED, surfaces)
+    spellings = await means.warehouse.transact(unusual_spellings)
+    unknown: dict[str, ListedAccount] = {}
+
+    def listed(listed_as: str, status: str | None, unknown_status: str | None = None) -> ListedAccount:
+        account_id = spellings.get(listed_as.lower(), listed_as.lower())
+        return ListedAccount(account_id, status == EXPIRED, surfaces, listed_as, unknown_status)
 
     found = await means.warehouse.checkpoints("accounts", [""])
     last = found.get(CATALOGUE)
+    if run.accept_removals and last is not None and last.state is WalkState.COMPLETE:
+        # What a person confirms is the catalogue as it is now, not as an interrupted run found it.
+        last = None
     now = means.clock.now()
     plan = plan_walk(CATALOGUE, last, run_id=run.run_id, carried_on=run.carried_on, now=now, new_id=means.new_id)
     # A walk begun too long ago lists who was there then: nobody of it is handed on, for it is walked again at once.
     if not isinstance(plan, Fresh) and is_recent(plan.checkpoint.started_at, now=now, within=run.fresh_within):
         # The pages this walk landed earlier are not asked for again, but their accounts are this run's, too.
         earlier = await means.warehouse.transact(progress.listed, plan.checkpoint.walk_id)
-        batches.send_off_known([listed(account_id, status) for account_id, status in earlier])
+        batches.send_off_known(
+            [
+                listed(listed_as or account_id, status, unknown_status)
+                for account_id, status, listed_as, unknown_status in earlier
+            ]
+        )
 
     def on_page(response: Response) -> None:
         if isinstance(response.page, AccountPage):
             batches.send_off([listed(account.id, account.status) for account in response.page.accounts])
+            for record in response.page.rejected:
+                if record.account_id is not None and record.unknown_status is not None:
+                    account = listed(record.account_id, None, record.unknown_status)
+                    unknown[account.account_id] = account
 
     walk = PartitionWalk(run, CATALOGUE, run.scope_wait("account_catalog"), run.stop, last, slot=False, on_page=on_page)
-    return await walk.to_outcome()
+    outcome = await walk.to_outcome()
+    # A known account gets its outcomes, whatever its status; one that is not known yet is in quarantine alone.
+    known = await means.warehouse.transact(known_ids, unknown) if unknown else ()
+    batches.send_off([account for account in unknown.values() if account.account_id in known])
+    return outcome

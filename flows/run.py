@@ -23,7 +23,10 @@ from models.walk import Lane
 
 @dataclass(frozen=True, slots=True)
 class Means:
-    """All that a run works with; time, randomness and ids among them."""
+    """All that a run works with; time, randomness and ids among them.
+
+    `base_url` names the service, in the one spelling of `connectors.source.address.normalized`; None binds to none.
+    """
 
     send: Send
     warehouse: Warehouse
@@ -34,6 +37,7 @@ class Means:
     page_size: int = 50
     max_wait: float = 3600.0
     walk_expired: bool = False
+    base_url: str | None = None
     policy: BackoffPolicy = field(default_factory=BackoffPolicy)
     mapping: Mapping = BUILT_IN
 
@@ -110,7 +114,7 @@ class RunContext:
 
     `told` keeps, scope by scope, the error by which the API last told this run to wait. The end of a walk that
     began longer ago than `fresh_within` says too little of today: such a walk is ended, and walked again. `lane`: whose
-    checkpoints it goes by.
+    checkpoints it goes by. With `accept_removals` a person vouches for this run's own scan of the catalogue.
     """
 
     run_id: str
@@ -120,6 +124,7 @@ class RunContext:
     means: Means
     fresh_within: timedelta
     lane: Lane = "sync"
+    accept_removals: bool = False
     counters: Counters = field(default_factory=Counters)
     stop: Brake = field(default_factory=Brake)
     stop_media: Brake = field(default_factory=Brake)

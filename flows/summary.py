@@ -19,7 +19,7 @@ GROUPS = 20
 RUNS = 14
 
 # What a run landed and did, in the columns of `runs`.
-COUNTS = ("pages", "items", "added", "changed", "removed", "expired", "returned", "quarantined")
+COUNTS = ("pages", "items", "accounts_removed", "added", "changed", "removed", "expired", "returned", "quarantined")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +45,8 @@ class RunFacts:
     started_at: datetime
     seconds: float | None
     accounts: int
+    accounts_removed: int
+    accounts_missing: int
     pages: int
     items: int
     added: int
@@ -190,7 +192,7 @@ def _facts(record: dict[str, Any]) -> RunFacts:
         seconds=None if ended is None else (ended - record["started_at"]).total_seconds(),
         error_code=record["error_code"],
         detail=record["detail"],
-        **{name: record[name] or 0 for name in ("accounts", *COUNTS)},
+        **{name: record[name] or 0 for name in ("accounts", "accounts_missing", *COUNTS)},
     )
 
 

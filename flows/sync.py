@@ -16,6 +16,11 @@ async def sync(options: SyncOptions | None = None) -> State[RunReport]:
     asked = options or SyncOptions()
 
     def ordered(settings: Settings) -> RunOrder:
-        return order(settings, surfaces=in_order(asked.surfaces))
+        return order(
+            settings,
+            surfaces=in_order(asked.surfaces),
+            accept_removals=asked.accept_removals,
+            rebind=asked.rebind,
+        )
 
     return await carry_out(asked, "gramhouse sync", ordered)

@@ -28,14 +28,14 @@ SCOPE_DENIED = "api_scope_denied"
 _log = logging.getLogger(__name__)
 
 
-def request_for(partition: Partition, cursor: str | None, page_size: int) -> ApiRequest:
-    """Build the request for a page of a partition."""
+def request_for(partition: Partition, cursor: str | None, page_size: int, listed_as: str | None = None) -> ApiRequest:
+    """Build the request for a page of a partition; `listed_as` is the account's id as the API writes it."""
     if partition.resource == "accounts":
         return accounts_request(cursor, page_size)
     if partition.surface == "":
         message = f"{partition} names no surface"
         raise ValueError(message)
-    return media_request(partition.account_id, partition.surface, cursor, page_size)
+    return media_request(listed_as or partition.account_id, partition.surface, cursor, page_size)
 
 
 def stops(error: Failure, partition: Partition) -> tuple[bool, bool]:
@@ -70,7 +70,9 @@ def identities(response: Response, mapping: Mapping) -> Iterable[str]:
 def _set_aside(page: object) -> tuple[SetAside, ...]:
     if not isinstance(page, AccountPage):
         return ()
-    return tuple(SetAside(record.position, record.reason, record.payload) for record in page.rejected)
+    return tuple(
+        SetAside(record.position, record.reason, record.payload, record.unknown_status) for record in page.rejected
+    )
 
 
 @dataclass(slots=True)
@@ -83,6 +85,7 @@ class PartitionWalk:
     brake: Brake
     last: Checkpoint | None
     slot: bool
+    listed_as: str | None = None
     on_page: OnPage | None = None
     pages: int = 0
     items: int = 0
@@ -156,7 +159,7 @@ class PartitionWalk:
         clock, run = self.run.means.clock, self.run
 
         async def ask_page(cursor: str | None) -> Response:
-            request = request_for(self.partition, cursor, run.means.page_size)
+            request = request_for(self.partition, cursor, run.means.page_size, self.listed_as)
             return await run.ask(request, self.scope_wait, self.brake, slot=self.slot)
 
         progress = await self._progress(checkpoint)

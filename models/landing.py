@@ -10,11 +10,15 @@ from models.walk import Checkpoint
 
 @dataclass(frozen=True, slots=True)
 class SetAside:
-    """A record of a page that cannot become a row; it goes to quarantine. `position` counts from 0."""
+    """A record of a page that cannot become a row; it goes to quarantine. `position` counts from 0.
+
+    `unknown_status` is an account's status where nothing else is wrong with its record.
+    """
 
     position: int
     reason: str
     payload: str
+    unknown_status: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

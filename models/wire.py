@@ -57,11 +57,16 @@ class Account(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """An account that breaks the contract: its position in `items`, one line why, and its JSON text."""
+    """An account that breaks the contract: its position in `items`, one line why, and its JSON text.
+
+    Where its status alone is unknown (API 3), `unknown_status` holds it and `account_id` the account's id.
+    """
 
     position: int
     reason: str
     payload: str
+    account_id: str | None = None
+    unknown_status: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +135,7 @@ def read_account_page(body: bytes) -> AccountPage:
     page, text = _read_page(_AccountEnvelope, body)
     accounts = tuple(item for item in page.items if isinstance(item, Account))
     rejected = tuple(
-        Rejected(position, item.reason, item.payload)
+        Rejected(position, item.reason, item.payload, item.account_id, item.unknown_status)
         for position, item in enumerate(page.items)
         if isinstance(item, _Refused)
     )
@@ -174,6 +179,8 @@ def read_error(body: bytes) -> ErrorEnvelope | None:
 class _Refused:
     reason: str
     payload: str
+    account_id: str | None = None
+    unknown_status: str | None = None
 
 
 def _account_or_refused(value: object) -> Account | _Refused:
@@ -181,7 +188,13 @@ def _account_or_refused(value: object) -> Account | _Refused:
         return Account.model_validate(value)
     except ValidationError as error:
         # A number too large for a float is legal JSON and an infinity here: `strings` keeps the text legal.
-        return _Refused(_reason(error), to_json(value, inf_nan_mode="strings").decode())
+        payload = to_json(value, inf_nan_mode="strings").decode()
+        wrong = [found["loc"] for found in error.errors(include_url=False, include_context=False, include_input=False)]
+        if wrong != [("status",)] or not isinstance(value, dict):
+            return _Refused(_reason(error), payload)
+        status = value.get("status")
+        text = status if isinstance(status, str) else to_json(status, inf_nan_mode="strings").decode()
+        return _Refused(_reason(error), payload, value["id"], one_line(text, 80))
 
 
 def _none_if_unreadable(value: object, read: ValidatorFunctionWrapHandler) -> object:

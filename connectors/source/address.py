@@ -29,6 +29,22 @@ def check_base_url(url: str) -> str:
     return f"{parts.scheme}://{parts.netloc}{prefix}"
 
 
+_DEFAULT_PORTS = {"https": 443, "http": 80}
+
+
+def normalized(base_url: str) -> str:
+    """Return a checked base URL in the one spelling by which two are compared.
+
+    Case of scheme and host, a dot at the host's end, the scheme's own port, a slash at the end and `/api/v1` make no
+    difference. Raises ValueError as `check_base_url` does.
+    """
+    parts = urlsplit(check_base_url(base_url))
+    host = (parts.hostname or "").rstrip(".")
+    name = f"[{host}]" if ":" in host else host
+    port = "" if parts.port in {None, _DEFAULT_PORTS[parts.scheme]} else f":{parts.port}"
+    return f"{parts.scheme}://{name}{port}{parts.path}"
+
+
 def _problem(url: str) -> str | None:
     try:
         parts = urlsplit(url)

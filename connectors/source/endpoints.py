@@ -67,6 +67,11 @@ def accounts_request(cursor: str | None, limit: int) -> ApiRequest:
     return ApiRequest(ACCOUNTS, "/api/v1/accounts", _paging(cursor, limit), "account_catalog")
 
 
+def account_scope(account_id: str) -> str:
+    """Return the tenant scope of one account (API 4.2), the same for either case of its id, a UUID."""
+    return f"selected_account:{account_id.lower()}"
+
+
 def media_request(account_id: str, surface: Surface, cursor: str | None, limit: int) -> ApiRequest:
     """Ask for a page of one account's media (API 4.2).
 
@@ -80,7 +85,7 @@ def media_request(account_id: str, surface: Surface, cursor: str | None, limit: 
         MEDIA,
         f"/api/v1/accounts/{quote(account_id, safe='')}/media",
         (("surface", surface), *_paging(cursor, limit)),
-        f"selected_account:{account_id}",
+        account_scope(account_id),
     )
 
 

@@ -17,10 +17,10 @@ from models.tables import SNAPSHOT, WAREHOUSE
 _SELECTS: Mapping[str, str] = {
     "accounts": """
 SELECT
-    account_id, ig_username, public_id, status,
+    a.account_id, ig_username, public_id, status,
     CASE WHEN status = 'token_expired' THEN status_since END AS token_expired_since,
-    first_seen_at, last_seen_at, removed_at
-FROM core.accounts
+    first_seen_at, last_seen_at, removed_at, m.since AS missing_since
+FROM core.accounts AS a LEFT JOIN ops.missing_accounts AS m USING (account_id)
 """,
     "account_status_history": "SELECT account_id, status, valid_from, valid_to FROM core.account_status_history",
     "media_superseded": "FROM core.media_superseded",

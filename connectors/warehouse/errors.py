@@ -3,6 +3,7 @@
 WarehouseError
 ├── WarehouseBusy      another process holds the file
 ├── WarehouseUnusable  the file cannot be opened, read or written
+├── OtherService       the file was filled from another service address
 ├── SnapshotMissing    nothing has been published yet
 └── StatusUnreadable   the status file beside the snapshot is damaged
 """
@@ -20,6 +21,10 @@ class WarehouseBusy(WarehouseError):  # noqa: N818 - a state of the file, not a 
 
 class WarehouseUnusable(WarehouseError):  # noqa: N818
     """The file cannot be opened, read or written."""
+
+
+class OtherService(WarehouseError):  # noqa: N818
+    """The warehouse was filled from another service address than the one configured."""
 
 
 class SnapshotMissing(WarehouseError):  # noqa: N818

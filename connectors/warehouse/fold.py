@@ -9,6 +9,7 @@ from connectors.warehouse.fold_media import MediaFold
 from connectors.warehouse.quarantine import set_aside
 from connectors.warehouse.removal import mark_gone
 from connectors.warehouse.run_counts import FoldCounts, count_slice
+from connectors.warehouse.service import bind_new_warehouse
 
 # A walk that ended is settled before its partition is walked on, in whichever lane, or nobody could tell what it had
 # missed: what is staged after such an end waits for the next slice. An end lands with its last page, and is settled
@@ -128,6 +129,7 @@ def fold(connection: Connection, items: str | None = None) -> FoldCounts:
     db = duck(connection)
     if not value(db, "SELECT EXISTS (FROM ops.staging)"):
         return FoldCounts()
+    bind_new_warehouse(db)
     db.execute(_UNREADABLE.format("NOT json_valid(body)" if items is None else "false"))
     media = MediaFold(connection, items)
     media.read()

@@ -2,6 +2,8 @@
 
 from sqlalchemy import Connection
 
+from connectors.warehouse.account_ids import STORED_IDS
+from connectors.warehouse.account_removal import mark_accounts_gone
 from connectors.warehouse.connection import duck, value
 
 # Account pages whose records Python set aside carry their positions; what is left satisfies API 2.
@@ -23,11 +25,11 @@ kept AS (
 )
 SELECT
     * EXCLUDE (set_aside),
-    item ->> '$.id' AS account_id,
+    item ->> '$.id' AS listed_as,
     item ->> '$.ig_username' AS ig_username,
     item ->> '$.public_id' AS public_id,
     item ->> '$.status' AS status,
-    account_id IS NOT NULL AND ig_username IS NOT NULL AND public_id IS NOT NULL AND status IS NOT NULL AS is_account
+    listed_as IS NOT NULL AND ig_username IS NOT NULL AND public_id IS NOT NULL AND status IS NOT NULL AS is_account
 FROM kept
 """
 
@@ -36,23 +38,64 @@ _ANYTHING = """
 SELECT EXISTS (FROM folding WHERE resource = 'accounts') OR EXISTS (FROM finished WHERE resource = 'accounts')
 """
 
+_STORED = f"CREATE OR REPLACE TEMP TABLE stored_accounts AS {STORED_IDS}"
+
 # Of a key written twice Python reads the last and DuckDB the first, which may be null.
 _SIGHTINGS = """
-CREATE OR REPLACE TEMP TABLE account_sightings AS SELECT * FROM account_records WHERE is_account
+CREATE OR REPLACE TEMP TABLE account_sightings AS
+SELECT r.*, coalesce(k.account_id, lower(r.listed_as)) AS account_id
+FROM account_records AS r LEFT JOIN stored_accounts AS k ON k.uuid = lower(r.listed_as)
+WHERE r.is_account
+"""
+
+# A known account whose record was set aside was listed all the same: it is not gone, and stays as it was read last.
+_RELISTED = """
+CREATE OR REPLACE TEMP TABLE account_relisted AS
+WITH aside AS (
+    SELECT
+        CASE WHEN json_valid(r.payload) THEN r.payload ->> '$.id' END AS listed_as,
+        r.unknown_status, r.position, f.walk_id, f.received_at, f.seq
+    FROM (
+        SELECT *, unnest(
+            from_json(set_aside, '[{"position":"INTEGER","payload":"VARCHAR","unknown_status":"VARCHAR"}]')
+        ) AS r
+        FROM folding
+    ) AS f
+    WHERE f.resource = 'accounts' AND f.set_aside IS NOT NULL
+),
+known AS (
+    FROM stored_accounts UNION SELECT lower(account_id), account_id FROM account_sightings
+)
+SELECT k.account_id, a.* FROM aside AS a JOIN known AS k ON k.uuid = lower(a.listed_as)
 """
 
 # A status period begins where a sighting's status differs from the sighting before it, however the pages
 # were cut into folds: so a killed run and an undisturbed one leave the same history.
 _PERIODS = """
 CREATE OR REPLACE TEMP TABLE account_periods AS
-WITH compared AS (
+WITH listed AS (
+    SELECT account_id, status, received_at, seq, position FROM account_sightings
+    UNION ALL
+    SELECT account_id, NULL, received_at, seq, position FROM account_relisted
+),
+as_read AS (
     SELECT
-        s.account_id, s.status, s.received_at, s.seq, s.position,
-        coalesce(
-            lag(s.status) OVER (PARTITION BY s.account_id ORDER BY s.seq, s.position), a.status
-        ) AS before
-    FROM account_sightings AS s
+        l.* REPLACE (
+            coalesce(
+                last_value(l.status IGNORE NULLS) OVER (
+                    PARTITION BY l.account_id ORDER BY l.seq, l.position
+                    ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
+                ),
+                a.status
+            ) AS status
+        ),
+        CASE WHEN a.removed_at IS NULL THEN a.status ELSE 'removed' END AS stored
+    FROM listed AS l
     LEFT JOIN core.accounts AS a USING (account_id)
+),
+compared AS (
+    SELECT *, coalesce(lag(status) OVER (PARTITION BY account_id ORDER BY seq, position), stored) AS before
+    FROM as_read WHERE status IS NOT NULL
 )
 SELECT
     account_id, status, received_at AS valid_from,
@@ -92,7 +135,9 @@ SELECT
     l.received_at AS last_seen_at,
     NULL::TIMESTAMPTZ AS removed_at,
     l.walk_id,
-    l.seq AS seen_seq
+    l.seq AS seen_seq,
+    nullif(l.listed_as, l.account_id) AS listed_as,
+    NULL::VARCHAR AS unknown_status
 FROM last AS l
 LEFT JOIN core.accounts AS a USING (account_id)
 LEFT JOIN present AS p USING (account_id)
@@ -105,41 +150,44 @@ INSERT INTO core.accounts BY NAME SELECT * FROM folded_accounts ORDER BY account
 """,
 )
 
-# A known account whose record was set aside was listed all the same: it is not gone, and stays as it was read last.
-_TOUCH_SET_ASIDE = """
+_TOUCH_RELISTED = """
 UPDATE core.accounts
-SET walk_id = listed.walk_id, last_seen_at = listed.received_at, seen_seq = listed.seq, removed_at = NULL
+SET walk_id = listed.walk_id, last_seen_at = listed.received_at, seen_seq = listed.seq, removed_at = NULL,
+    status_since = coalesce(listed.valid_from, status_since),
+    listed_as = nullif(listed.listed_as, accounts.account_id), unknown_status = listed.unknown_status
 FROM (
-    SELECT
-        CASE WHEN json_valid(r.payload) THEN r.payload ->> '$.id' END AS account_id,
-        arg_max(f.walk_id, f.seq) AS walk_id, arg_max(f.received_at, f.seq) AS received_at, max(f.seq) AS seq
-    FROM folding AS f, unnest(from_json(f.set_aside, '[{"payload":"VARCHAR"}]')) AS x(r)
-    WHERE f.resource = 'accounts' AND f.set_aside IS NOT NULL
-    GROUP BY ALL
+    SELECT r.*, p.valid_from
+    FROM account_relisted AS r
+    LEFT JOIN account_periods AS p ON p.account_id = r.account_id AND p.valid_to IS NULL
+    QUALIFY row_number() OVER (PARTITION BY r.account_id ORDER BY r.seq DESC, r.position DESC) = 1
 ) AS listed
 WHERE accounts.account_id = listed.account_id
   AND NOT EXISTS (
-    FROM account_sightings AS s WHERE s.account_id = listed.account_id AND s.seq >= listed.seq
+    FROM account_sightings AS s
+    WHERE s.account_id = listed.account_id AND (s.seq, s.position) > (listed.seq, listed.position)
   )
 """
 
-# Only a complete walk of the catalogue tells that an account is gone, and not of one that another walk listed since it
-# began.
-_REMOVE = """
-UPDATE core.accounts
-SET removed_at = w.complete_at
-FROM finished AS w
-WHERE w.resource = 'accounts' AND accounts.walk_id <> w.walk_id AND accounts.removed_at IS NULL
-  AND coalesce(accounts.seen_seq, 0) < w.began_seq
+_GONE = "CREATE OR REPLACE TEMP TABLE gone_accounts (run_id VARCHAR)"
+
+_LISTED_AGAIN = """
+DELETE FROM ops.missing_accounts
+WHERE account_id IN (SELECT account_id FROM account_sightings UNION SELECT account_id FROM account_relisted)
 """
 
 
 def fold_accounts(connection: Connection) -> None:
-    """Fold the catalogue pages among `folding`, and mark what the walks in `finished` did not list."""
+    """Fold the catalogue pages among `folding`, and mark what the walks in `finished` did not list.
+
+    Leaves the temporary table `gone_accounts`: whom it marked removed, by the run whose catalogue missed them.
+    """
     db = duck(connection)
-    db.execute(_RECORDS)
+    for statement in (_RECORDS, _GONE):
+        db.execute(statement)
     if not value(db, _ANYTHING):
         return
+    listed = (_STORED, _SIGHTINGS, _RELISTED)
     follow_status = (_PERIODS, _CLOSE_PERIODS, _OPEN_PERIODS)
-    for statement in (_SIGHTINGS, *follow_status, _FOLDED, *_REPLACE, _TOUCH_SET_ASIDE, _REMOVE):
+    for statement in (*listed, *follow_status, _FOLDED, *_REPLACE, _TOUCH_RELISTED, _LISTED_AGAIN):
         db.execute(statement)
+    mark_accounts_gone(connection)

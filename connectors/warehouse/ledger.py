@@ -3,7 +3,7 @@
 from dataclasses import asdict
 from datetime import datetime, timedelta
 
-from sqlalchemy import Connection, delete, func, insert, select, update
+from sqlalchemy import Connection, delete, func, insert, or_, select, update
 
 from connectors.warehouse.future_times import repair
 from models.ledger import OutcomeKind, Run, RunState, RunWarning, Tally, carried_on
@@ -26,17 +26,21 @@ def begin(
     version: str,
     selection: str | None = None,
     reason: str | None = None,
+    base_url: str | None = None,
+    accept_removals: bool = False,
 ) -> tuple[str, ...]:
     """Enter a new run; return the ids of the unfinished runs that it carries on, newest first.
 
-    It carries on only runs of its own kind that were asked to walk the same: `selection`, or everything.
+    It resumes only runs of its own kind and service that were asked to scan the same: `selection`, or everything.
 
     A run whose process died is marked interrupted.
     """
     mark_interrupted(connection)
+    # Cursors and lists of another service say nothing of this one. Runs of older versions do not name theirs.
+    same_service = or_(core_runs.c.base_url.is_(None), core_runs.c.base_url.is_not_distinct_from(base_url))
     rows = connection.execute(
         select(core_runs)
-        .where(core_runs.c.kind == kind, core_runs.c.selection.is_not_distinct_from(selection))
+        .where(core_runs.c.kind == kind, core_runs.c.selection.is_not_distinct_from(selection), same_service)
         .order_by(core_runs.c.seq.desc())
         .limit(_RECENT)
     )
@@ -59,6 +63,8 @@ def begin(
             kind=kind,
             selection=selection,
             reason=reason,
+            base_url=base_url,
+            accept_removals=accept_removals,
             state=RunState.RUNNING.value,
             started_at=now,
             carries_on=chain[0] if chain else None,

@@ -69,11 +69,15 @@ def holds(connection: Connection, *, now: datetime) -> Mapping[str, datetime]:
     return {row.scope: row.until for row in rows}
 
 
-def listed(connection: Connection, walk_id: str) -> list[tuple[str, str]]:
-    """Return account id and status of the accounts which a walk of the catalogue has listed, once folded."""
+def listed(connection: Connection, walk_id: str) -> list[tuple[str, str, str | None, str | None]]:
+    """Return the accounts that a scan of the catalogue has listed, once merged.
+
+    Of each its id, its status, its id as the API writes it where that differs, and its status if that is unknown.
+    """
+    table = core_accounts.c
     rows = connection.execute(
-        select(core_accounts.c.account_id, core_accounts.c.status)
+        select(table.account_id, table.status, table.listed_as, table.unknown_status)
         .where(core_accounts.c.walk_id == walk_id)
         .order_by(core_accounts.c.account_id)
     )
-    return [(row.account_id, row.status) for row in rows]
+    return [(row.account_id, row.status, row.listed_as, row.unknown_status) for row in rows]

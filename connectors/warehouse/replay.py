@@ -193,7 +193,7 @@ def _build(
         with connection.begin():
             for name in sorted(NOT_FOLDED):
                 connection.exec_driver_sql(f"DELETE FROM {name}")  # noqa: S608
-                connection.exec_driver_sql(f"INSERT INTO {name} BY NAME SELECT * FROM {_OLD}.{name}")  # noqa: S608
+                connection.exec_driver_sql(f"INSERT INTO {name} BY NAME {_in_lower_case(name)}")
             as_it_was = mapping is None or mapping == read_mapping(connection)
             if mapping is not None:
                 write_mapping(connection, mapping)
@@ -210,6 +210,12 @@ def _build(
             note(connection, replace(state, landings=sum(one.landings for one in folds), complete=True))
         db.execute(f"DETACH {_OLD}")
         db.execute("CHECKPOINT")
+
+
+def _in_lower_case(name: str) -> str:
+    """Return a query for the old file's rows of a table, with account ids as the merge stores new accounts."""
+    ids = " REPLACE (lower(account_id) AS account_id)" if "account_id" in WAREHOUSE.tables[name].columns else ""
+    return f"SELECT *{ids} FROM {_OLD}.{name}"  # noqa: S608 - our own names
 
 
 def _refill(connection: Connection, chunk: tuple[Path, ...]) -> None:
@@ -232,6 +238,8 @@ _UNSAID = {"checkpoint_lane": "sync"}
 
 
 def _read(held: str, present: set[str]) -> str:
+    if held.endswith("account_id"):
+        return f"lower({held})"
     if held not in _UNSAID:
         return held
     meant = literal(_UNSAID[held])
@@ -257,7 +265,7 @@ def _verify(connection: Connection, state: Archived, *, same_tables: bool) -> No
         # By name: in a file that was upgraded they lie in another order. Times may have been moved back since.
         found = WAREHOUSE.tables[name].columns
         columns = ", ".join(c.name for c in found if c.type is not INSTANT and f"{name}.{c.name}" not in _NEWER)
-        old, new = f"(SELECT {columns} FROM {_OLD}.{name} {where})", f"(SELECT {columns} FROM {name})"  # noqa: S608
+        old, new = f"(SELECT {columns} FROM ({_in_lower_case(name)}) {where})", f"(SELECT {columns} FROM {name})"  # noqa: S608
         differ = f"SELECT count(*) FROM (({old} EXCEPT {new}) UNION ALL ({new} EXCEPT {old}))"  # noqa: S608
         if connection.exec_driver_sql(differ).scalar():
             message = (
@@ -287,4 +295,4 @@ ORDER BY ALL
 
 def _bring_along(connection: Connection, state: Archived) -> None:
     for name, where in (("ops.staging", ""), ("ops.checkpoints", f"WHERE seq > {state.checkpoint_seq}")):
-        connection.exec_driver_sql(f"INSERT INTO {name} BY NAME SELECT * FROM {_OLD}.{name} {where}")  # noqa: S608
+        connection.exec_driver_sql(f"INSERT INTO {name} BY NAME {_in_lower_case(name)} {where}")

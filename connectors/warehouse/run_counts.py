@@ -47,6 +47,7 @@ class RunCounts:
     started_at: datetime
     pages: int
     items: int
+    accounts_removed: int
     media: FoldCounts
 
 
@@ -81,6 +82,8 @@ counts AS (
     JOIN landed USING (seq) GROUP BY ALL
     UNION ALL
     SELECT run_id, removal, count(*) FROM gone GROUP BY ALL
+    UNION ALL
+    SELECT run_id, 'accounts_removed', count(*) FROM gone_accounts GROUP BY ALL
     UNION ALL
     SELECT run_id, 'quarantined', count(*) FROM set_aside GROUP BY ALL
 )
@@ -134,6 +137,7 @@ def of_runs(connection: Connection, run_ids: Collection[str]) -> tuple[RunCounts
             started_at=row["started_at"],
             pages=row["pages"],
             items=row["items"],
+            accounts_removed=row["accounts_removed"],
             media=_media(row),
         )
         for row in rows

@@ -9,7 +9,7 @@ from typing import Annotated, Protocol, runtime_checkable
 
 import typer
 
-from connectors.warehouse.errors import SnapshotMissing, WarehouseBusy, WarehouseError, WarehouseUnusable
+from connectors.warehouse.errors import OtherService, SnapshotMissing, WarehouseBusy, WarehouseError, WarehouseUnusable
 from connectors.warehouse.snapshot import QueryError
 from flows.cli import (
     backfilling,
@@ -48,6 +48,7 @@ _EXITS: Mapping[type[Exception], ExitCode] = {
     TrackerUnreachable: ExitCode.FAILED,
     WarehouseBusy: ExitCode.BUSY,
     WarehouseUnusable: ExitCode.FAILED,
+    OtherService: ExitCode.WRONG_USAGE,
     SnapshotMissing: ExitCode.FAILED,
 }
 

@@ -159,7 +159,9 @@ def demo(
     )
     try:
         with _servers(folder, night, first) as env:
-            synced = subprocess.run([sys.executable, "-m", "flows.cli", "sync"], env=environment(**env), check=False)
+            synced = subprocess.run(
+                [sys.executable, "-m", "flows.cli", "sync", "--rebind"], env=environment(**env), check=False
+            )
     except NeighbourError as error:
         err.print(f"{FAIL} {clean(error)}")
         raise typer.Exit(ExitCode.FAILED) from None

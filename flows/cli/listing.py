@@ -12,11 +12,11 @@ from flows.cli.current import current
 from flows.cli.options import AsJson, SnapshotFile, WarehouseFile
 from flows.cli.terminal import WARN, clean, err, moment, out, print_json
 from flows.settings import load
-from flows.words import span
+from flows.words import count, span
 
 _ACCOUNTS = """
 SELECT
-    a.ig_username, a.status, a.token_expired_since,
+    a.ig_username, a.status, a.token_expired_since, {missing_since},
     count(*) FILTER (m.surface = 'posts') AS posts,
     count(*) FILTER (m.surface = 'stories') AS stories,
     (SELECT min(w.complete_at) FROM walks AS w WHERE w.resource = 'media' AND w.account_id = a.account_id)
@@ -27,6 +27,8 @@ LEFT JOIN media AS m ON m.account_id = a.account_id AND m.removed_at IS NULL
 WHERE a.removed_at IS NULL AND (NOT ? OR a.status = 'token_expired')
 GROUP BY ALL ORDER BY a.token_expired_since, a.ig_username
 """
+
+_REMOVED = "SELECT count(*) AS accounts, max(removed_at) AS last FROM accounts WHERE removed_at IS NOT NULL"
 
 _RUNS = "SELECT * FROM runs WHERE kind <> 'totals' ORDER BY seq DESC LIMIT ?"
 
@@ -63,7 +65,11 @@ def accounts(
 ) -> None:
     """List the accounts: their status, since when a token is expired, how old their media are."""
     with open_snapshot(load(snapshot=snapshot).snapshot) as opened:
-        rows = opened.ask(_ACCOUNTS, [expired]).records()
+        # Snapshots of older versions know of no missing accounts.
+        known = "missing_since" in opened.ask("FROM accounts LIMIT 0").columns
+        missing_since = "a.missing_since" if known else "NULL::TIMESTAMPTZ AS missing_since"
+        rows = opened.ask(_ACCOUNTS.format(missing_since=missing_since), [expired]).records()
+        [removed] = opened.ask(_REMOVED).records()
     if as_json:
         print_json({"accounts": rows})
         return
@@ -81,9 +87,16 @@ def accounts(
             _number(row["stories"]),
             moment(row["media_as_of"]) or "never",
             clean(row["account_id"]),
-            style="yellow" if row["token_expired_since"] else None,
+            style="yellow" if row["token_expired_since"] or row["missing_since"] else None,
         )
     out.print(table)
+    if missing := sum(row["missing_since"] is not None for row in rows):
+        out.print(
+            f"{WARN} {count(missing, 'account')} missing from the catalogue, not marked removed: see `gramhouse status`"
+        )
+    if removed["accounts"]:
+        last = f"the last on {moment(removed['last'])} UTC"
+        out.print(f"[dim]{count(removed['accounts'], 'account')} not listed: marked removed, {last}.[/]")
 
 
 def runs(

@@ -53,3 +53,13 @@ Retries = Annotated[
     ),
 ]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Say every retry and wait.")]
+AcceptRemovals = Annotated[
+    bool,
+    typer.Option(
+        "--accept-removals", help="Mark accounts removed that the catalogue does not list, however many they are."
+    ),
+]
+Rebind = Annotated[
+    bool,
+    typer.Option("--rebind", help="Accept this service address, though the warehouse was filled from another one."),
+]

@@ -28,9 +28,11 @@ def _concern(concern: Concern) -> str:
 
 def _listed(report: RunReport) -> str:
     told = count(report.accounts, "account")
-    if report.kind == "backfill" or not (report.accounts and report.expired):
-        return told
-    return f"{told}, {report.expired:,} of them with an expired token"
+    if report.kind == "sync" and report.accounts and report.expired:
+        told += f", {report.expired:,} of them with an expired token"
+    if report.accounts_removed:
+        told += f"; {count(report.accounts_removed, 'account')} marked removed"
+    return told
 
 
 def _stopped(stop: Failure) -> str:

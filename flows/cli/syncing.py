@@ -4,12 +4,14 @@ import typer
 
 from flows.cli.importing import importing
 from flows.cli.options import (
+    AcceptRemovals,
     AsJson,
     BaseUrl,
     BusyWait,
     Concurrency,
     MaxWait,
     PageSize,
+    Rebind,
     Retries,
     SnapshotFile,
     SurfaceNames,
@@ -27,6 +29,8 @@ from flows.words import megabytes
 def sync(
     *,
     surface: SurfaceNames = None,
+    accept_removals: AcceptRemovals = False,
+    rebind: Rebind = False,
     base_url: BaseUrl = None,
     warehouse: WarehouseFile = None,
     snapshot: SnapshotFile = None,
@@ -62,8 +66,9 @@ def sync(
 
     if verbose:
         speak_up()
-    options = asked(SyncOptions, {**chosen, "surfaces": surfaces})
-    ordered = order(settings, surfaces=in_order(surfaces))
+    typed: dict[str, object] = {**chosen, "surfaces": surfaces, "accept_removals": accept_removals, "rebind": rebind}
+    options = asked(SyncOptions, typed)
+    ordered = order(settings, surfaces=in_order(surfaces), accept_removals=accept_removals, rebind=rebind)
     carry_out(options, settings, ordered, what="sync", base_url=base_url, retries=retries, as_json=as_json)
 
 

@@ -19,7 +19,9 @@ from models.tables.warehouse import (
     ops_checkpoints,
     ops_holds,
     ops_mapping,
+    ops_missing_accounts,
     ops_segments,
+    ops_service,
     ops_staging,
 )
 
@@ -38,6 +40,8 @@ __all__ = [
     "ops_checkpoints",
     "ops_holds",
     "ops_mapping",
+    "ops_missing_accounts",
     "ops_segments",
+    "ops_service",
     "ops_staging",
 ]

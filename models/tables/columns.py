@@ -31,7 +31,8 @@ def seconds(name: str, comment: str, *, nullable: bool = True) -> Column[float]:
 
 
 def account_id() -> Column[str]:
-    return text("account_id", "The account's id, a UUID as the API writes it.", nullable=False)
+    comment = "The account's id, a UUID in lower case; in older warehouses as the API wrote it first."
+    return text("account_id", comment, nullable=False)
 
 
 def surface() -> Column[str]:
@@ -48,6 +49,10 @@ def partition() -> tuple[Column[str], ...]:
         text("account_id", "The account walked; empty for the catalogue.", nullable=False),
         text("surface", "posts or stories; empty for the catalogue.", nullable=False),
     )
+
+
+def status() -> Column[str]:
+    return text("status", "active or token_expired; removed while the catalogue did not list it.", nullable=False)
 
 
 def account() -> tuple[Column[str], ...]:
@@ -165,6 +170,7 @@ def run_counts() -> tuple[Column[int], ...]:
     return (
         whole("pages", "Pages it landed, as far as they are merged; NULL where an older gramhouse did not record it."),
         whole("items", "Records on those pages, accounts and media."),
+        whole("accounts_removed", "Accounts marked removed because its catalogue was complete without them."),
         whole("added", "Media items never seen before."),
         whole("changed", "Changes of media items, in content or counts: one for each."),
         whole("removed", "Media items marked removed because its scan was complete without them."),
@@ -174,7 +180,7 @@ def run_counts() -> tuple[Column[int], ...]:
     )
 
 
-def run(*counts: Column[int]) -> tuple[Column[object] | Column[str] | Column[int], ...]:
+def run(*counts: Column[int]) -> tuple[Column[object] | Column[str] | Column[int] | Column[bool], ...]:
     return (
         text("run_id", "The run's id.", nullable=False),
         whole("seq", "Order in which runs began, from 1, whatever the clock said."),
@@ -193,7 +199,10 @@ def run(*counts: Column[int]) -> tuple[Column[object] | Column[str] | Column[int
         instant("started_at", "When it began.", nullable=False),
         instant("ended_at", "When it ended."),
         text("carries_on", "The run, cut short, that it took over."),
+        text("base_url", "Address of the service, without /api/v1; NULL for runs of older versions."),
+        Column("accept_removals", BOOLEAN, comment="Whether a person confirmed account removals beforehand."),
         whole("accounts", "Accounts listed."),
+        whole("accounts_missing", "Accounts missing from the catalogue whose removal awaits confirmation."),
         whole("partitions", "Partitions it owed an outcome: the catalogue, and each account x surface."),
         *counts,
         text("error_code", "The error that stopped it, or else the one that most of its partitions met."),

@@ -21,6 +21,7 @@ from models.tables.columns import (
     run_counts,
     run_warning,
     seconds,
+    status,
     status_period,
     surface,
     text,
@@ -35,6 +36,7 @@ accounts = Table(
     *account(),
     instant("token_expired_since", "When a sync first saw the token expired; NULL while it is active."),
     *account_life(),
+    instant("missing_since", "When a complete catalogue first missed it, while its removal awaits confirmation."),
     comment="Accounts, one row each, as the API last listed them.",
 )
 
@@ -42,7 +44,7 @@ account_status_history = Table(
     "account_status_history",
     SNAPSHOT,
     account_id(),
-    text("status", "active or token_expired.", nullable=False),
+    status(),
     *status_period(),
     comment="Every status an account has had, one row per period.",
 )

@@ -21,6 +21,7 @@ from models.tables.columns import (
     run,
     run_counts,
     run_warning,
+    status,
     status_period,
     surface,
     text,
@@ -38,6 +39,8 @@ core_accounts = Table(
     *account_life(),
     text("walk_id", "The walk of the catalogue that last listed it.", nullable=False),
     whole("seen_seq", "The landing that last listed it; NULL before 0.2."),
+    text("listed_as", "The id as the API last wrote it, for requests; NULL where that is account_id."),
+    text("unknown_status", "The status it was last listed with, if gramhouse does not know it; otherwise NULL."),
     schema="core",
     comment="Accounts, one row each.",
 )
@@ -46,7 +49,7 @@ core_status_history = Table(
     "account_status_history",
     WAREHOUSE,
     account_id(),
-    text("status", "active or token_expired.", nullable=False),
+    status(),
     *status_period(),
     schema="core",
     comment="Every status an account has had, one row per period.",
@@ -237,6 +240,24 @@ ops_missing = Table(
     instant("last_seen_at", "When a walk last saw it.", nullable=False),
     schema="ops",
     comment="Items of a mass disappearance that a second complete walk has yet to confirm.",
+)
+
+ops_missing_accounts = Table(
+    "missing_accounts",
+    WAREHOUSE,
+    account_id(),
+    instant("since", "When a complete catalogue first missed it.", nullable=False),
+    instant("missed_from", "When the scan of the first such catalogue that was not empty began; NULL if all were."),
+    schema="ops",
+    comment="Accounts missing from the catalogue whose removal awaits confirmation.",
+)
+
+ops_service = Table(
+    "service",
+    WAREHOUSE,
+    text("base_url", "Address of the service, without /api/v1.", nullable=False),
+    schema="ops",
+    comment="The service that this warehouse belongs to: one row, or none before anything was merged.",
 )
 
 ops_holds = Table(

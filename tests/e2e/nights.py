@@ -116,7 +116,10 @@ class Nights:
             )
         for account_id, account in self.accounts.items():
             if account_id not in {record["id"] for record in listed} and account.removed_at is None:
-                account.removed_at = self.walks[CATALOGUE]
+                account.removed_at = gone = self.walks[CATALOGUE]
+                periods = self.statuses[account_id]
+                periods[-1] = (*periods[-1][:2], gone)
+                periods.append(("removed", gone, None))
 
     def _walk(
         self, night: int, partition: Partition, items: Sequence[Item], names: dict[str, str], now: datetime

@@ -22,7 +22,7 @@ _MEDIA = (
     " removal, " + ", ".join(column.column for column in _COLUMNS)
 )
 
-_COUNTS = ("pages", "items", "added", "changed", "removed", "expired", "returned")
+_COUNTS = ("pages", "items", "accounts_removed", "added", "changed", "removed", "expired", "returned")
 
 
 class Snapshot:
@@ -65,6 +65,11 @@ def compare(model: Model, snapshot: Snapshot) -> None:
         snapshot.rows("SELECT resource, account_id, surface, complete_at FROM walks"),
     )
     names = ("ig_username", "public_id", "status", "token_expired_since", "first_seen_at", "last_seen_at", "removed_at")
+    _same(
+        "missing accounts",
+        [(account_id, since) for account_id, (since, _) in model.missing_accounts.items()],
+        snapshot.rows("SELECT account_id, missing_since FROM accounts WHERE missing_since IS NOT NULL"),
+    )
     _same(
         "accounts",
         [(account_id, *(row[name] for name in names)) for account_id, row in model.accounts.items()],

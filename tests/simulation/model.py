@@ -69,6 +69,7 @@ class Model:
     media: dict[Key, dict[str, Any]] = field(default_factory=dict)
     superseded: list[tuple[Any, ...]] = field(default_factory=list)
     sightings: dict[Key, list[tuple[Item, datetime]]] = field(default_factory=dict)
+    missing_accounts: dict[str, tuple[datetime, datetime | None]] = field(default_factory=dict)
     missing: dict[Key, tuple[datetime, datetime]] = field(default_factory=dict)
     ended: dict[Partition, datetime] = field(default_factory=dict)
     landed: int = 0
@@ -99,24 +100,59 @@ class Model:
             if known is not None:
                 # It was listed all the same.
                 known.update(walk=walk, landed=self.landed, last_seen_at=at, removed_at=None)
+                self._listed(str(item["id"]), known["status"], at)
+                self._since(str(item["id"]))
             return
         known = self.accounts.get(item["id"])
-        periods = self.periods.setdefault(item["id"], [])
-        if not periods or periods[-1][0] != item["status"]:
-            if periods:
-                periods[-1][2] = at
-            periods.append([item["status"], at, None])
+        self._listed(item["id"], item["status"], at)
         self.accounts[item["id"]] = {
             "ig_username": item["ig_username"],
             "public_id": item["public_id"],
             "status": item["status"],
-            "token_expired_since": periods[-1][1] if item["status"] == "token_expired" else None,
+            "token_expired_since": None,
             "first_seen_at": known["first_seen_at"] if known else at,
             "last_seen_at": at,
             "removed_at": None,
             "walk": walk,
             "landed": self.landed,
         }
+        self._since(item["id"])
+
+    def _listed(self, account_id: str, status: str, at: datetime) -> None:
+        self.missing_accounts.pop(account_id, None)
+        periods = self.periods.setdefault(account_id, [])
+        if not periods or periods[-1][0] != status:
+            if periods:
+                periods[-1][2] = at
+            periods.append([status, at, None])
+
+    def _since(self, account_id: str) -> None:
+        account, period = self.accounts[account_id], self.periods[account_id][-1]
+        account["token_expired_since"] = period[1] if account["status"] == "token_expired" else None
+
+    def _unlist(self, walk: Walk, at: datetime) -> None:
+        there = {one: row for one, row in self.accounts.items() if row["removed_at"] is None}
+        listed = {one for one, row in self.accounts.items() if row["walk"] is walk}
+        missed = [one for one in there if there[one]["landed"] < walk.began]
+        waited = {one: self.missing_accounts.pop(one, (at, None)) for one in missed}
+        sure = [
+            one
+            for one, (_, begun) in waited.items()
+            if listed and begun is not None and begun + timedelta(hours=12) <= walk.started
+        ]
+        known = [one for one, row in there.items() if row["first_seen_at"] < walk.started or one in missed]
+        known = [one for one in known if one not in sure]
+        unsure = [one for one in missed if one not in sure]
+        if unsure and (len(unsure) == len(known) or (len(unsure) >= 2 and len(unsure) / len(known) > 0.1)):
+            for one in unsure:
+                since, begun = waited[one]
+                self.missing_accounts[one] = (since, begun or (walk.started if listed else None))
+        else:
+            sure = missed
+        self.count["accounts_removed"] += len(sure)
+        for one in sure:
+            there[one]["removed_at"] = self.periods[one][-1][2] = waited[one][0]
+            self.periods[one].append(["removed", waited[one][0], None])
 
     def _item(self, walk: Walk, partition: Partition, item: Item, at: datetime) -> None:
         media_id = id_of(item)
@@ -158,9 +194,7 @@ class Model:
             return
         self.end_landed[partition] = self.landed
         if partition == CATALOGUE:
-            for account in self.accounts.values():
-                if account["landed"] < walk.began and account["removed_at"] is None:
-                    account["removed_at"] = at
+            self._unlist(walk, at)
         else:
             self._miss(walk, partition, at, before)
         self.ended[partition] = at

@@ -1,6 +1,6 @@
 import pytest
 
-from connectors.source.address import check_base_url
+from connectors.source.address import check_base_url, normalized
 
 
 @pytest.mark.parametrize(
@@ -62,3 +62,31 @@ def test_addresses_that_must_not_get_the_key(given: str, why: str) -> None:
         check_base_url(given)
     assert str(caught.value).isprintable()
     assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "https://api.example",
+        "HTTPS://API.Example/",
+        "https://api.example:443",
+        "https://api.example./api/v1",
+        "https://Api.example:443/api/v1/",
+    ],
+)
+def test_spellings_of_one_address_are_normalized_to_one(given: str) -> None:
+    assert normalized(given) == "https://api.example"
+
+
+@pytest.mark.parametrize(
+    ("given", "used"),
+    [
+        ("https://api.example/a/", "https://api.example/a"),
+        ("https://api.example/A", "https://api.example/A"),
+        ("https://api.example:8443", "https://api.example:8443"),
+        ("http://localhost:443", "http://localhost:443"),
+        ("http://[::1]:80/x", "http://[::1]/x"),
+    ],
+)
+def test_other_addresses_stay_apart(given: str, used: str) -> None:
+    assert normalized(given) == used

@@ -14,7 +14,7 @@ Key = tuple[str, str, str]
 Row = tuple[Any, ...]
 Tables = dict[str, list[Row]]
 _DAY = timedelta(hours=24)
-COUNTS = ("pages", "items", "added", "changed", "removed", "expired", "returned", "quarantined")
+COUNTS = ("pages", "items", "accounts_removed", "added", "changed", "removed", "expired", "returned", "quarantined")
 
 
 @dataclass(frozen=True)
@@ -73,6 +73,7 @@ class Model:
     landed: int = 0
     began: dict[str, int] = field(default_factory=dict)
     ended: dict[Where, int] = field(default_factory=dict)
+    absent: dict[str, tuple[datetime, datetime | None]] = field(default_factory=dict)
     doubt: dict[Key, tuple[datetime, datetime]] = field(default_factory=dict)
     seen: dict[str, set[Key]] = field(default_factory=dict)
     quarantine: dict[Row, Row] = field(default_factory=dict)
@@ -101,9 +102,10 @@ class Model:
             self.ended[page.where] = self.landed
 
     def _list(self, page: Heard, item: dict[str, str]) -> None:
-        known = self.accounts.get(item["id"], {"status": None, "since": None, "first": page.at})
+        known = self.accounts.get(item["id"], {"status": None, "since": None, "first": page.at, "removed": None})
         since = known["since"]
-        if known["status"] != item["status"]:
+        self.absent.pop(item["id"], None)
+        if known["status"] != item["status"] or known["removed"] is not None:
             for period in self.periods:
                 if period[0] == item["id"] and period[3] is None:
                     period[3] = page.at
@@ -120,9 +122,29 @@ class Model:
         }
 
     def _unlist(self, page: Heard) -> None:
-        for account in self.accounts.values():
-            if account["landed"] < self.began[page.walk_id] and account["removed"] is None:
-                account["removed"] = page.at
+        there = {one: row for one, row in self.accounts.items() if row["removed"] is None}
+        empty = all(row["walk"] != page.walk_id for row in self.accounts.values())
+        missed = [one for one, row in there.items() if row["landed"] < self.began[page.walk_id]]
+        doubts = {one: self.absent.get(one, (page.at, None)) for one in missed}
+        twice = (
+            set()
+            if empty
+            else {one for one in missed if (begun := doubts[one][1]) and page.started_at >= begun + _DAY / 2}
+        )
+        once = set(missed) - twice
+        rest = sum(row["first"] < page.started_at or one in missed for one, row in there.items()) - len(twice)
+        believed = len(once) < rest and (len(once) <= 1 or len(once) <= rest / 10)
+        self.absent = {}
+        for one, (since, begun) in doubts.items():
+            if one in once and not believed:
+                self.absent[one] = (since, begun if begun or empty else page.started_at)
+            else:
+                there[one]["removed"] = since
+                self.counts[page.walk_id]["accounts_removed"] += 1
+                for period in self.periods:
+                    if period[0] == one and period[3] is None:
+                        period[3] = since
+                self.periods.append([one, "removed", since, None])
 
     def _see(self, page: Heard, item: dict[str, Any]) -> None:
         key = (page.where[1], page.where[2], str(id_of(item)))
@@ -204,5 +226,6 @@ class Model:
             "walks": [(*where, walk[1]) for where, walk in self.walks.items()],
             "quarantine": [*self.quarantine.values()],
             "run_counts": [(run_id, *numbers) for run_id, numbers in by_run.items()],
+            **({"missing_accounts": [(one, *doubt) for one, doubt in self.absent.items()]} if inside else {}),
             **({"missing": [(*key, *doubt) for key, doubt in self.doubt.items()]} if inside else {}),
         }

@@ -38,6 +38,7 @@ class Oracle:
     listed: dict[str, int] = field(default_factory=dict)
     written: dict[Key, int] = field(default_factory=dict)
     quarantine: dict[tuple[str, Where, str], tuple[int, int, datetime]] = field(default_factory=dict)
+    missing_accounts: dict[str, tuple[datetime, datetime | None]] = field(default_factory=dict)
     missing: dict[Key, tuple[datetime, datetime]] = field(default_factory=dict)
     seen: dict[str, set[Key]] = field(default_factory=dict)
     superseded: list[tuple[Any, ...]] = field(default_factory=list)
@@ -74,7 +75,9 @@ class Oracle:
             self._set_aside("broken", event, place, item)
             return
         known = self.accounts.get(item["id"])
-        if known is None or known["status"] != item["status"]:
+        self.missing_accounts.pop(item["id"], None)
+        same_status = known is not None and known["removed_at"] is None and known["status"] == item["status"]
+        if not same_status:
             for period in self.history:
                 if period[0] == item["id"] and period[3] is None:
                     period[3] = event.at
@@ -83,7 +86,7 @@ class Oracle:
         self.accounts[item["id"]] = {
             "ig_username": item["ig_username"],
             "status": item["status"],
-            "status_since": known["status_since"] if known and known["status"] == item["status"] else event.at,
+            "status_since": known["status_since"] if known and same_status else event.at,
             "first_seen_at": known["first_seen_at"] if known else event.at,
             "last_seen_at": event.at,
             "removed_at": None,
@@ -91,10 +94,32 @@ class Oracle:
         }
 
     def _end_catalogue(self, event: Event) -> None:
-        for account_id, row in self.accounts.items():
-            listed_since = self.listed[account_id] >= self.began[event.walk_id]
-            if not listed_since and row["removed_at"] is None:
-                row["removed_at"] = event.at
+        lists_any = any(row["walk_id"] == event.walk_id for row in self.accounts.values())
+        there = {one: row for one, row in self.accounts.items() if row["removed_at"] is None}
+        missed = {
+            one: self.missing_accounts.get(one, (event.at, None))
+            for one in there
+            if self.listed[one] < self.began[event.walk_id]
+        }
+        half_a_day = timedelta(hours=12)
+        confirmed = {
+            one for one, (_, begun) in missed.items() if lists_any and begun and event.started_at - begun >= half_a_day
+        }
+        known = sum(row["first_seen_at"] < event.started_at or one in missed for one, row in there.items())
+        known -= len(confirmed)
+        doubtful = len(missed) - len(confirmed)
+        guarded = doubtful == known or (doubtful > 1 and 10 * doubtful > known)
+        self.missing_accounts = {}
+        for one, (since, begun) in missed.items():
+            if guarded and one not in confirmed:
+                self.missing_accounts[one] = (since, begun or (event.started_at if lists_any else None))
+                continue
+            there[one]["removed_at"] = since
+            self.counts[event.run_id, "accounts_removed"] += 1
+            for period in self.history:
+                if period[0] == one and period[3] is None:
+                    period[3] = since
+            self.history.append([one, "removed", since, None])
 
     def _item(self, event: Event, place: int, item: dict[str, Any]) -> None:
         if "id" not in item:

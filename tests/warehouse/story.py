@@ -12,8 +12,8 @@ from tests.warehouse.oracle import Event, Oracle, children, extra_type
 
 TABLES = (
     "core.accounts", "core.account_status_history", "core.media", "core.walks", "core.quarantine", "core.fields",
-    "core.media_superseded", "core.media_metrics", "core.media_children", "core.run_counts", "ops.missing", "ops.seen",
-    "ops.checkpoints", "ops.staging",
+    "core.media_superseded", "core.media_metrics", "core.media_children", "core.run_counts", "ops.missing",
+    "ops.missing_accounts", "ops.seen", "ops.checkpoints", "ops.staging",
 )  # fmt: skip
 IDS = ("a", "b", "c")
 PARTITIONS = (CATALOGUE, *(media(one, surface) for one in IDS for surface in SURFACES))
@@ -147,6 +147,9 @@ def check_against_the_oracle(house: House, oracle: Oracle, *, fields: bool = Tru
     ) == sorted((*where, *walk) for where, walk in oracle.walks.items())
     assert house.rows("SELECT * FROM ops.missing ORDER BY ALL") == sorted(
         (*key, *doubt) for key, doubt in oracle.missing.items()
+    )
+    assert house.rows("SELECT * FROM ops.missing_accounts ORDER BY 1") == sorted(
+        (one, *doubt) for one, doubt in oracle.missing_accounts.items()
     )
     columns = "reason, resource, account_id, surface, payload, page, position, seen_at"
     assert house.rows(f"SELECT {columns} FROM core.quarantine ORDER BY ALL") == sorted(

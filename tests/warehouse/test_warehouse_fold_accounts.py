@@ -171,9 +171,9 @@ def test_the_first_to_land_gives_a_field_its_first_sight_however_the_pages_are_f
 
 def test_ids_and_names_with_quotes_are_only_data(house: House) -> None:
     evil = "x'; DROP TABLE core.accounts; --\"$.["
-    house.catalogue("c1", 0, [account(evil, name=evil)])
+    house.catalogue("c1", 0, [account(evil, name=evil), account()])
     house.catalogue("c2", 24, [account()])
-    assert names(house) == [(ANNA, "anna", False), (evil, evil, True)]
+    assert names(house) == [(ANNA, "anna", False), (evil.lower(), evil, True)]
 
 
 def test_an_account_whose_doubled_key_hides_its_id_from_duckdb_goes_to_quarantine(house: House) -> None:
@@ -216,8 +216,76 @@ def test_a_record_set_aside_does_not_take_the_place_of_a_later_sighting(house: H
 
 @pytest.mark.parametrize("payload", ["null", '"text"', "[1]", "{}", '{"id": 17}'])
 def test_a_record_without_an_id_touches_nobody(house: House, payload: str) -> None:
-    house.catalogue("c1", 0, [account()])
+    ben = account(BEN, name="ben")
+    house.catalogue("c1", 0, [account(), ben])
     walk = Walk(CATALOGUE, "c2", at(24))
-    house.land(walk.page([json.loads(payload)], at(25), last=True, set_aside=(SetAside(0, "odd", payload),)))
+    house.land(walk.page([json.loads(payload), ben], at(25), last=True, set_aside=(SetAside(0, "odd", payload),)))
     house.fold()
-    assert names(house) == [(ANNA, "anna", True)]
+    assert names(house) == [(ANNA, "anna", True), (BEN, "ben", False)]
+
+
+def test_an_account_is_the_same_in_either_case_of_its_id(house: House) -> None:
+    house.catalogue("c1", 0, [account(), account(BEN, name="ben")])
+    house.catalogue("c2", 24, [account(ANNA.upper(), name="anna.bakes")], [account(ANNA, name="anna.sings")])
+    house.catalogue("c3", 48, [account(ANNA.upper(), name="anna.bakes"), account(BEN, name="ben")])
+    assert names(house) == [(ANNA, "anna.bakes", False), (BEN, "ben", False)]
+    assert house.rows(f"{HISTORY[: HISTORY.index(' ORDER')]} WHERE account_id = '{ANNA}'") == [
+        ("active", page_at(0), None)
+    ]
+    assert house.rows("SELECT account_id, listed_as FROM core.accounts ORDER BY 1") == [
+        (ANNA, ANNA.upper()), (BEN, None)
+    ]  # fmt: skip
+
+
+def test_an_account_stored_in_upper_case_keeps_that_spelling(house: House) -> None:
+    house.catalogue("c1", 0, [account()])
+    for table in ("accounts", "account_status_history"):
+        house.do(f"UPDATE core.{table} SET account_id = upper(account_id)")
+    odd = SetAside(0, "odd", json.dumps(account(name="?")))
+    for hour, page in enumerate(([account()], [account(ANNA.upper())]), 1):
+        house.catalogue(f"c{hour}", hour, page)
+    house.land(Walk(CATALOGUE, "c9", at(9)).page([account(name="?")], at(9), last=True, set_aside=(odd,)))
+    house.fold()
+    assert names(house) == [(ANNA.upper(), "anna", False)]
+    assert house.row(STATE)[3:] == (at(9), None)
+
+
+def test_of_two_spellings_stored_the_one_listed_last_goes_on(house: House) -> None:
+    house.catalogue("c1", 0, [account(), account(BEN, name="ben")])
+    house.do(
+        "INSERT INTO core.accounts SELECT * REPLACE (upper(account_id) AS account_id,"
+        f" last_seen_at + INTERVAL 1 MINUTE AS last_seen_at) FROM core.accounts WHERE account_id = '{ANNA}'"
+    )
+    house.catalogue("c2", 24, [account(), account(BEN, name="ben")])
+    assert names(house) == [(ANNA.upper(), "anna", False), (ANNA, "anna", True), (BEN, "ben", False)]
+
+
+def test_a_status_that_gramhouse_does_not_know_is_kept_until_the_next_one_it_knows(house: House) -> None:
+    house.catalogue("c1", 0, [account()])
+    paused = account(ANNA.upper(), status="paused")
+    aside = SetAside(0, "status: of no known kind", json.dumps(paused), unknown_status="paused")
+    house.land(Walk(CATALOGUE, "c2", at(24)).page([paused], at(25), last=True, set_aside=(aside,)))
+    house.fold()
+    known = "SELECT account_id, status, unknown_status FROM core.accounts"
+    assert house.row(known) == (ANNA, "active", "paused")
+    house.catalogue("c3", 48, [account()])
+    assert house.row(known) == (ANNA, "active", None)
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_an_account_that_returns_in_a_record_set_aside_has_its_gap_closed(house: House, *, together: bool) -> None:
+    house.catalogue("c1", 0, [account(), account(BEN, name="ben")])
+    house.catalogue("c2", 24, [account()])
+    odd = account(BEN, name="?")
+    walk = Walk(CATALOGUE, "c3", at(48))
+    house.land(walk.page([odd], at(49), set_aside=(SetAside(0, "odd", json.dumps(odd)),)))
+    if not together:
+        house.fold()
+    house.land(walk.page([account(BEN, name="ben"), account()], at(50), last=True))
+    house.fold()
+    assert house.rows(f"{HISTORY[: HISTORY.index(' ORDER')]} WHERE account_id = '{BEN}' ORDER BY valid_from") == [
+        ("active", page_at(0), page_at(24)),
+        ("removed", page_at(24), at(49)),
+        ("active", at(49), None),
+    ]
+    assert house.value(f"SELECT status_since FROM core.accounts WHERE account_id = '{BEN}'") == at(49)

@@ -188,11 +188,13 @@ def test_a_released_warehouse_is_upgraded_and_keeps_every_row(released: Path) ->
     assert ask(released, f"FROM {revisions.TABLE}") == [(revisions.HEAD,)]
 
 
-COUNTED = f"SELECT run_id, {', '.join(NAMES)} FROM core.run_counts ORDER BY ALL"
+# The first release counted no removed accounts.
+RECORDED = ", ".join(name for name in NAMES if name != "accounts_removed")
+COUNTED = f"SELECT run_id, {RECORDED} FROM core.run_counts ORDER BY ALL"
 
 
 def test_what_the_first_releases_runs_recorded_stays_theirs(oldest: Path) -> None:
-    before = ask(oldest, f"SELECT run_id, {', '.join(NAMES)} FROM core.runs ORDER BY ALL")
+    before = ask(oldest, f"SELECT run_id, {RECORDED} FROM core.runs ORDER BY ALL")
     with connect(oldest):
         pass
     rest = [row for row in ask(oldest, COUNTED) if row[0] == ""]
@@ -405,3 +407,16 @@ def test_a_file_with_no_table_yet_becomes_a_warehouse(path: Path) -> None:
     with connect(path) as connection:
         assert schema(connection) == declared()
     assert len(WAREHOUSE.tables) == len(declared())
+
+
+def test_removed_accounts_of_an_older_warehouse_get_the_period_of_their_removal(oldest: Path) -> None:
+    change(
+        oldest,
+        "UPDATE core.accounts SET removed_at = TIMESTAMPTZ '2030-01-01 00:00:00+00'"
+        " WHERE account_id = (SELECT min(account_id) FROM core.accounts)",
+    )
+    with connect(oldest):
+        pass
+    periods = "SELECT status, valid_to FROM core.account_status_history WHERE account_id = (SELECT min(account_id) {})"
+    *_, last, removed = ask(oldest, periods.format("FROM core.accounts") + " ORDER BY valid_from")
+    assert (removed, last[1].year) == (("removed", None), 2030)

@@ -38,6 +38,9 @@ def test_the_accounts_of_one_walk_are_listed_with_their_status(house: House) -> 
     house.land(walk.page([account(BEN, status="token_expired"), account(ANNA)], at(24)))
     house.fold()
     with house.connection.begin():
-        assert progress.listed(house.connection, "new") == [(ANNA, "active"), (BEN, "token_expired")]
-        assert progress.listed(house.connection, "old") == [("z", "active")]
+        assert progress.listed(house.connection, "new") == [
+            (ANNA, "active", None, None),
+            (BEN, "token_expired", None, None),
+        ]
+        assert progress.listed(house.connection, "old") == [("z", "active", None, None)]
         assert progress.listed(house.connection, "none") == []

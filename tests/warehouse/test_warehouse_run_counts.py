@@ -107,7 +107,7 @@ def test_a_run_that_landed_nothing_counts_nothing(house: House) -> None:
     assert listed(house) == {"none": ("sync", "failed", 0, 0)}
     with house.connection.begin():
         assert of_runs(house.connection, ["none", "unknown"]) == (
-            RunCounts("none", "sync", RunState.FAILED, at(0), 0, 0, FoldCounts()),
+            RunCounts("none", "sync", RunState.FAILED, at(0), 0, 0, 0, FoldCounts()),
         )
 
 

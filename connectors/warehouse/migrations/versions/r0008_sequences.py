@@ -44,10 +44,29 @@ def upgrade() -> None:
         ("holds", "asked_at", "ops", sa.TIMESTAMP(timezone=True), "When the API asked for the wait."),
     ):
         op.add_column(table, sa.Column(name, kind, comment=comment), schema=schema)
-    op.execute(
-        "UPDATE core.runs SET seq = o.seq"
-        " FROM (SELECT run_id, row_number() OVER (ORDER BY rowid) AS seq FROM core.runs) AS o"
-        " WHERE runs.run_id = o.run_id"
-    )
+    _number_runs()
     # Seen from the start of the last run: of a wait that is not over so much was left, by whichever clock.
     op.execute("UPDATE ops.holds SET asked_at = least(resume_after, (SELECT arg_max(started_at, seq) FROM core.runs))")
+
+
+_COLUMNS = """
+SELECT column_name, data_type, is_nullable, comment FROM duckdb_columns()
+WHERE database_name = current_database() AND schema_name = 'core' AND table_name = 'runs' ORDER BY column_index
+"""
+
+
+def _number_runs() -> None:
+    # Into another table: DuckDB cannot alter one again that the same transaction has updated, as later revisions do.
+    columns = op.get_bind().exec_driver_sql(_COLUMNS).all()
+    declared = ", ".join(f"{name} {kind}{'' if nullable else ' NOT NULL'}" for name, kind, nullable, _ in columns)
+    op.execute(f"CREATE TABLE core.numbered_runs ({declared})")
+    for name, _, _, comment in columns:
+        text = (comment or "").replace("'", "''")
+        op.execute(f"COMMENT ON COLUMN core.numbered_runs.{name} IS '{text}'")
+    op.execute(
+        "INSERT INTO core.numbered_runs BY NAME"
+        " SELECT * REPLACE (row_number() OVER (ORDER BY rowid) AS seq) FROM core.runs"
+    )
+    op.execute("DROP TABLE core.runs")
+    op.execute("ALTER TABLE core.numbered_runs RENAME TO runs")
+    op.execute("COMMENT ON TABLE core.runs IS 'Runs, one row each.'")

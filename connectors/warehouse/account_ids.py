@@ -1,0 +1,34 @@
+"""Account ids are UUIDs (API 2), the same in either case: one spelling is stored, the API's own goes into requests."""
+
+import json
+from collections.abc import Collection, Mapping
+
+from sqlalchemy import Connection
+
+# A new account is stored in lower case; one that an older version stored otherwise keeps its spelling. Where both are
+# stored, the one that was listed last goes on.
+STORED_IDS = """
+SELECT lower(account_id) AS uuid, arg_max(account_id, (removed_at IS NULL, last_seen_at, account_id)) AS account_id
+FROM core.accounts GROUP BY uuid
+"""
+
+_UNUSUAL = f"SELECT uuid, account_id FROM ({STORED_IDS}) WHERE account_id <> uuid"  # noqa: S608 - our own words
+
+_LISTED_AS = "SELECT account_id, listed_as FROM core.accounts WHERE listed_as IS NOT NULL"
+
+_KNOWN = "SELECT account_id FROM core.accounts WHERE account_id IN (SELECT unnest(from_json(?, '[\"VARCHAR\"]')))"
+
+
+def unusual_spellings(connection: Connection) -> Mapping[str, str]:
+    """Return the ids that are not stored in lower case, by their lower case; mostly none."""
+    return dict(map(tuple, connection.exec_driver_sql(_UNUSUAL)))
+
+
+def listed_spellings(connection: Connection) -> Mapping[str, str]:
+    """Return how the API writes the ids that it does not write as they are stored; mostly none."""
+    return dict(map(tuple, connection.exec_driver_sql(_LISTED_AS)))
+
+
+def known_ids(connection: Connection, account_ids: Collection[str]) -> frozenset[str]:
+    """Return which of these ids, as they are stored, belong to known accounts."""
+    return frozenset(connection.exec_driver_sql(_KNOWN, (json.dumps(list(account_ids)),)).scalars())
