@@ -91,7 +91,7 @@ def test_records_set_aside_become_no_row_but_go_to_quarantine_once(house: House)
         house.land(walk.page(items, at(night), last=True, set_aside=(aside,)))
         assert house.fold().quarantined == (1 if night == 0 else 0)
     assert names(house) == [(ANNA, "anna", False), ("c", "carl", False)]
-    assert house.row("SELECT * FROM core.quarantine") == (
+    assert house.row("SELECT * EXCLUDE (last_seen_at, digest) FROM core.quarantine") == (
         "status: unknown", "accounts", "", "", 1, 1, json.dumps(broken), "run-0", "c0-1", T0,
     )  # fmt: skip
 
