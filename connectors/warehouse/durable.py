@@ -34,6 +34,16 @@ def discard(file: Path) -> None:
         left_over.unlink(missing_ok=True)
 
 
+def log_problem(snapshot: Path) -> str | None:
+    """Return why a snapshot is not read: a log of another program, which DuckDB would replay, lies beside it."""
+    if not (left := logs(snapshot)):
+        return None
+    return (
+        f"{snapshot} is not read: another program opened it for writing and left {left[0].name}."
+        " Fix: `gramhouse publish`; open the snapshot read-only."
+    )
+
+
 def logs(file: Path) -> list[Path]:
     """Return the logs that lie beside a DuckDB file, whether or not that file exists."""
     return [path for suffix in _LOGS if os.path.lexists(path := file.with_name(file.name + suffix))]

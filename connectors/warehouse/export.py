@@ -13,7 +13,7 @@ from urllib.parse import quote
 import duckdb
 from duckdb import DuckDBPyConnection
 
-from connectors.warehouse.durable import sync
+from connectors.warehouse.durable import log_problem, sync
 from connectors.warehouse.errors import SnapshotMissing, WarehouseUnusable
 from connectors.warehouse.export_folder import FORMAT, MANIFEST, Draft, replaced
 from connectors.warehouse.quoting import literal
@@ -118,6 +118,8 @@ def _opened(snapshot: Path) -> Iterator[DuckDBPyConnection]:
     if not snapshot.exists():
         message = f"There is no snapshot at {snapshot} yet: `gramhouse sync` makes one."
         raise SnapshotMissing(message)
+    if (problem := log_problem(snapshot)) is not None:
+        raise WarehouseUnusable(problem)
     with duckdb.connect() as db:
         try:
             for name, value in _SETTINGS.items():

@@ -10,6 +10,7 @@ from typing import Any
 
 import duckdb
 
+from connectors.warehouse.durable import log_problem
 from connectors.warehouse.errors import SnapshotMissing, WarehouseUnusable
 from connectors.warehouse.question import refusal, shown
 
@@ -132,6 +133,8 @@ def open_snapshot(path: Path) -> Iterator[Snapshot]:
     if not path.exists():
         message = f"There is no snapshot at {path} yet: `gramhouse sync` makes one."
         raise SnapshotMissing(message)
+    if (problem := log_problem(path)) is not None:
+        raise WarehouseUnusable(problem)
     try:
         db = duckdb.connect(str(path), read_only=True, config=_SHUT)
         db.execute("SET TimeZone = 'UTC'")

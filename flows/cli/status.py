@@ -1,11 +1,12 @@
 """`gramhouse status`: how things stand, from the snapshot and the status file beside it; no writer is in the way."""
 
 from collections.abc import Iterator, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import typer
 
+from connectors.warehouse.durable import log_problem
 from connectors.warehouse.errors import SnapshotMissing
 from connectors.warehouse.holder import Holder, holder
 from connectors.warehouse.snapshot import Snapshot, open_snapshot
@@ -21,6 +22,9 @@ from flows.words import count, span
 from models.ledger import RunState
 
 _MARKS = {"complete": DONE, "failed": FAIL, "interrupted": FAIL}
+
+# Runs that ended so left a snapshot.
+_PUBLISHES = {RunState.COMPLETE, RunState.PARTIAL}
 
 # Names of stale accounts on a line; --json has them all.
 _NAMED = 5
@@ -41,10 +45,10 @@ QUALIFY row_number() OVER (PARTITION BY r.kind, r.selection ORDER BY r.seq DESC)
 ORDER BY r.seq DESC
 """
 
-# $1 is the reader's time. `age_seconds` is that of the oldest partition that should be fresh.
+# $1 is the reader's time, and what is stale at $2 is stale. `age_seconds`: of the oldest that should be fresh.
 _FRESHNESS = """
 SELECT
-    f.surface, count(f.stale_at) AS accounts, count(*) FILTER (f.stale_at < $1) AS stale,
+    f.surface, count(f.stale_at) AS accounts, count(*) FILTER (f.stale_at < $2) AS stale,
     count(f.stale_at) FILTER (f.complete_at IS NULL) AS never,
     min(f.complete_at) FILTER (f.stale_at IS NOT NULL) AS oldest,
     greatest(epoch($1::TIMESTAMPTZ) - epoch(min(f.stale_at)) + any_value(p.stale_after), 0)::BIGINT AS age_seconds
@@ -91,20 +95,24 @@ SELECT
 """
 
 
-def _gather(snapshot: Snapshot, now: datetime, state: Current) -> dict[str, Any]:
+def _gather(snapshot: Snapshot, now: datetime, state: Current, stale_after: float | None) -> dict[str, Any]:
+    """Read what the status says; `stale_after`, in seconds, takes the place of the snapshot's own."""
+    totals = snapshot.ask(_TOTALS).records()[0]
+    limit = totals["stale_after"] if stale_after is None else stale_after
+    stale_at = now + timedelta(seconds=totals["stale_after"] - limit)
     answer = snapshot.ask(_LAST_RUN)
     last = [*filter(None, [state.run_after(snapshot, answer.columns)]), *answer.records()][:1]
     has_warnings = bool(last) and snapshot.has("run_warnings")
     shown = {run["run_id"] for run in last}
-    freshness = snapshot.ask(_FRESHNESS, [now]).records()
+    freshness = snapshot.ask(_FRESHNESS, [now, stale_at]).records()
     return {
-        "totals": snapshot.ask(_TOTALS).records()[0],
+        "totals": totals | {"stale_after": limit},
         "last_run": last[0] if last else None,
         "unresolved": [run for run in snapshot.ask(_UNRESOLVED).records() if run["run_id"] not in shown],
         "warnings": snapshot.ask(WARNINGS, [last[0]["run_id"]]).records() if has_warnings else [],
         "freshness": freshness,
         "oldest_age_seconds": max((fact["age_seconds"] for fact in freshness), default=None),
-        "stale": snapshot.ask(_STALE, [now]).records(),
+        "stale": snapshot.ask(_STALE, [stale_at]).records(),
         "trouble": snapshot.ask(_TROUBLE).records(),
     }
 
@@ -122,6 +130,7 @@ def attention(found: Mapping[str, Any], state: Current) -> list[str]:
         "warning": any(each["makes_partial"] for each in found["warnings"]),
         "stale": bool(found["stale"]),
         "status_file": state.is_damaged,
+        "snapshot_log": found.get("snapshot_problem") is not None,
     }
     return [reason for reason, holds in reasons.items() if holds]
 
@@ -208,6 +217,8 @@ def _print(found: Mapping[str, Any], state: Current, writing: Holder | None) -> 
         out.print(f"{WARN} Whether process {state.status.pid} still runs cannot be checked on this machine.")
     if (other := state.other()) is not None:
         out.print(_run((state.as_run() or {}) | {"kind": other.kind, "added": None, "changed": None}))
+    if found["snapshot_problem"]:
+        out.print(f"{FAIL} {clean(found['snapshot_problem'])}", soft_wrap=True)
     if found["totals"]:
         for line in _lines(found):
             out.print(line)
@@ -221,13 +232,22 @@ def report(settings: Settings, now: datetime, *, as_json: bool = False) -> ExitC
     Raises SnapshotMissing where there is neither a snapshot nor a run, and WarehouseUnusable.
     """
     writing, state = holder(settings.warehouse), current(settings)
+    problem = log_problem(settings.snapshot)
     try:
-        with open_snapshot(settings.snapshot) as opened:
-            found = _gather(opened, now, state)
+        if problem is None:
+            stale_after = settings.stale_after if "stale_after" in settings.model_fields_set else None
+            with open_snapshot(settings.snapshot) as opened:
+                found = _gather(opened, now, state, stale_after)
+        else:
+            found = _unpublished(state)
     except SnapshotMissing:
         if writing is None and state.status is None:
             raise
+        if state.status is not None and state.status.state in _PUBLISHES:
+            message = f"There is no snapshot at {settings.snapshot}, but a run published one. Fix: `gramhouse publish`."
+            raise SnapshotMissing(message) from None
         found = _unpublished(state)
+    found["snapshot_problem"] = problem
     reasons = attention(found, state)
     if as_json:
         others = {"status_file": state.problem, "writing": str(writing) if writing else None, "attention": reasons}

@@ -23,8 +23,8 @@ class _Console(Console):
         raise  # noqa: PLE0704 - it is called while the error is handled
 
 
-out = _Console(highlight=False, width=None if sys.stdout.isatty() else _WIDE)
-err = _Console(stderr=True, highlight=False, width=None if sys.stderr.isatty() else _WIDE)
+out = _Console(highlight=False, emoji=False, width=None if sys.stdout.isatty() else _WIDE)
+err = _Console(stderr=True, highlight=False, emoji=False, width=None if sys.stderr.isatty() else _WIDE)
 
 DONE = "[green]✔[/]"
 WARN = "[yellow]![/]"

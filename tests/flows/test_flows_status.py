@@ -82,6 +82,45 @@ async def test_the_setting_decides_what_is_stale(tmp_path: Path, capsys: pytest.
     assert _looked(capsys, timedelta(hours=2))[0] == 0
 
 
+async def test_the_readers_own_setting_wins_over_that_of_the_snapshot(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await _run(Service(), tmp_path, stale_after=timedelta(hours=3))
+    monkeypatch.setenv("GRAMHOUSE_STALE_AFTER", "3600")
+    code, found = _looked(capsys, timedelta(hours=2))
+    assert (code, found["attention"], found["oldest_age_seconds"]) == (3, ["stale"], 7200)
+    assert (len(found["stale"]), found["totals"]["stale_after"]) == (6, 3600)
+    assert "3 of 3 accounts are stale (no complete scan within 1 h)" in _said(capsys, timedelta(hours=2))
+    monkeypatch.setenv("GRAMHOUSE_STALE_AFTER", "36000")
+    assert _looked(capsys, timedelta(hours=4))[0] == 0
+
+
+async def test_a_snapshot_that_is_gone_is_not_healthy(tmp_path: Path, typed: Typed) -> None:
+    await _run(Service(), tmp_path)
+    (tmp_path / SNAPSHOT).unlink()
+    code, out, err = await asyncio.to_thread(typed, "status", *HERE)
+    assert (code, out, len(err.splitlines())) == (1, "", 1)
+    assert "There is no snapshot at analytics.duckdb" in err
+    assert "Fix: `gramhouse publish`" in err
+
+
+async def test_a_log_of_another_program_is_reported_and_not_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], typed: Typed
+) -> None:
+    await _run(Service(), tmp_path)
+    (tmp_path / "analytics.duckdb.wal").write_bytes(b"of another program")
+    code, found = _looked(capsys)
+    assert (code, found["attention"], found["totals"]) == (3, ["snapshot_log"], None)
+    assert found["snapshot_problem"] in _said(capsys)
+    assert "left analytics.duckdb.wal. Fix: `gramhouse publish`" in found["snapshot_problem"]
+    for command in (("query", "SELECT 1"), ("accounts",), ("export", "out")):
+        failed, out, err = typed(*command, *HERE[:2])
+        assert (failed, out, len(err.splitlines())) == (1, "", 1)
+        assert "left analytics.duckdb.wal" in err
+    await publish_now(_settings())
+    assert _looked(capsys)[0] == 0
+
+
 async def test_what_waits_is_no_alarm_but_what_failed_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     service = Service(trouble=lambda request: Refusal(429, "rate_limited", 9000) if is_posts(request, 1) else None)
     await _run(service, tmp_path)

@@ -1,11 +1,14 @@
 """What comes from outside steers no terminal and is no markup."""
 
 import io
+from pathlib import Path
 
+import duckdb
 import pytest
 from rich.console import Console
 
 from flows.cli.terminal import clean, moment, steerless
+from tests.typed import Typed
 
 HOSTILE = [
     "\x1b[31mred",
@@ -23,6 +26,11 @@ HOSTILE = [
     "\x00nul",
     "\x7fdel",
 ]
+
+
+@pytest.fixture
+def typed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Typed:
+    return Typed(monkeypatch, capsys)
 
 
 @pytest.mark.parametrize("text", HOSTILE)
@@ -48,6 +56,17 @@ def test_markup_is_only_text(text: str) -> None:
 def test_emoji_and_other_scripts_stay() -> None:
     family = "\U0001f468\u200d\U0001f469\u200d\U0001f467"
     assert clean(f"{family} Grüße 你好") == f"{family} Grüße 你好"
+
+
+def test_names_between_colons_stay_text(tmp_path: Path, typed: Typed) -> None:
+    snapshot = tmp_path / "a:b:c.duckdb"
+    with duckdb.connect(snapshot) as db:
+        db.execute("CREATE TABLE t AS SELECT 1")
+    code, out, _ = typed("query", "SELECT ':smile: x:b:y' AS \"c:b:d\"", "--snapshot", str(snapshot))
+    assert code == 0
+    assert "c:b:d" in out
+    assert ":smile: x:b:y" in out
+    assert "x:b:y.duckdb" in typed("query", "SELECT 1", "--snapshot", str(tmp_path / "x:b:y.duckdb"))[2]
 
 
 def test_sizes_and_times() -> None:
