@@ -181,7 +181,7 @@ async def run_once(
             await _close(run, RunState.INTERRUPTED, detail=STOPPED)
             raise
         except Exception as error:
-            # Interrupted, not failed: no verdict of the API's, so the next run carries on what had landed. A file that
+            # Interrupted, not failed: no verdict of the API, so the next run resumes from what landed. A file that
             # failed takes no last word either; the next run then finds this one without an end.
             with suppress(WarehouseUnusable):
                 await _close(run, RunState.INTERRUPTED, detail=first_line(error))

@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict
 
+from connectors.source.errors import hint_for
 from connectors.warehouse.run_counts import RunCounts
 from flows.exit_code import EXIT_OF
 from flows.foreign import plain
@@ -71,7 +72,7 @@ def to_json(report: RunReport) -> str:
             "items": report.items,
             "media": asdict(report.media),
             "resumed": [asdict(run) for run in report.resumed],
-            "concerns": [asdict(concern) for concern in report.concerns],
+            "concerns": [asdict(concern) | {"hint": hint_for(concern.error_code)} for concern in report.concerns],
             "warnings": [asdict(warning) for warning in report.warnings],
             "stopped_by": None
             if stopped is None

@@ -35,7 +35,7 @@ def failure_to_retry(report: RunReport) -> Concern | None:
     """Return what made a run fail as a whole if it may pass by itself; None for every other run.
 
     A run failed as a whole if no error stopped it, and failures took the account catalogue or more than half of the
-    scans. Which error codes are transient is said in connectors/source/errors.py, as for every other retry.
+    scans. connectors/source/errors.py lists the transient error codes, as for every other retry.
     """
     failed = [
         concern

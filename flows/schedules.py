@@ -87,7 +87,7 @@ def check_cron(expression: str) -> str:
     except CronSimError:
         usable = False
     if not usable:
-        message = "it is no cron expression; write one such as 15 2 * * *"
+        message = "it is not a cron expression; write one such as 15 2 * * *"
         raise ValueError(message)
     return expression
 

@@ -43,7 +43,7 @@ def _time_zone(name: str) -> str:
     try:
         ZoneInfo(name)
     except (KeyError, ValueError, OSError):
-        message = "it is no time zone; write one such as Europe/Berlin"
+        message = "it is not a time zone; write one such as Europe/Berlin"
         raise ValueError(message) from None
     return name
 
@@ -169,7 +169,9 @@ class Settings(BaseSettings):
 _SECRETS = frozenset(name for name, field in Settings.model_fields.items() if field.annotation == SecretStr | None)
 
 # The key itself, put where its file or an address belongs, must not be shown either.
-_PLAIN_ADDRESS = re.compile(r"https?://[^\s@?#\\]+")
+_PLAIN_ADDRESS = re.compile(
+    r"([A-Za-z]+://[^\s@?#\\]+|(localhost|[\d.]+|[A-Za-z0-9.-]+\.[a-z]{2,10})(:\d+)?(/[^\s@?#\\]*)?)"
+)
 
 
 def _given(name: str, value: object) -> str:

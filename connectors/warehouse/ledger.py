@@ -75,11 +75,14 @@ def begin(
 
 
 def mark_interrupted(connection: Connection) -> None:
-    """Mark the runs whose process died: whoever holds the warehouse is alone, so a running one is none."""
+    """Mark the runs whose process died: the lock admits one process, so a run still marked running has none."""
     connection.execute(
         update(core_runs)
         .where(core_runs.c.state == RunState.RUNNING.value)
-        .values(state=RunState.INTERRUPTED.value, detail="The process ended without a word.")
+        .values(
+            state=RunState.INTERRUPTED.value,
+            detail="The process ended before the run did: it was killed, or the machine failed.",
+        )
     )
 
 

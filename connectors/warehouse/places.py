@@ -29,9 +29,7 @@ def local(path: Path) -> Path:
         message = "it names no file"
         raise ValueError(message)
     if _ELSEWHERE.match(str(path)):
-        message = (
-            "it is no path on this machine, and nothing else is supported (if a name begins so, write the whole path)"
-        )
+        message = "it is not a local path; only local files and folders are supported"
         raise ValueError(message)
     return path.expanduser()
 

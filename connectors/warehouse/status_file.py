@@ -105,5 +105,5 @@ def settled(status: Status, warehouse: Path) -> Status:
         return status
     if lock.is_held and (lock.holder is None or lock.holder.pid == status.pid):
         return status
-    detail = f"Process {status.pid} ended without closing it: it was killed, or the machine failed."
+    detail = f"Process {status.pid} ended before the run did: it was killed, or the machine failed."
     return replace(status, state=RunState.INTERRUPTED, detail=detail)

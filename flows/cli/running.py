@@ -110,7 +110,7 @@ def carry_out(
         # A flow run took the signals for itself.
         listen.get()()
         at = clock.now() + timedelta(seconds=retry.seconds)
-        _say(f"The run is {report.state.value}. {retry}, at {at:%H:%M:%S} UTC.")
+        _say(f"The run ended {report.state.value}. {retry}, at {at:%H:%M:%S} UTC.")
 
     random = SystemRandom().random
     report = run_until_signalled(retried(attempt, retries, sleep=clock.sleep, random=random, announce=announce))

@@ -86,4 +86,10 @@ def show(report: RunReport) -> None:
     grid.add_column()
     for name, told in _rows(report):
         grid.add_row(name, told)
-    out.print(grid)
+    if out.is_terminal:
+        out.print(grid)
+        return
+    with out.capture() as captured:
+        out.print(grid)
+    for line in captured.get().splitlines():
+        out.out(line.rstrip())

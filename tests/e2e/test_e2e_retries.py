@@ -19,7 +19,7 @@ def test_an_outage_is_waited_out_and_ctrl_c_ends_the_wait(operator: Operator) ->
             said.append(line)
             if "Retry 1 of 3" in line:
                 break
-        assert "The run is failed. Retry 1 of 3 in 5 min (connection_failed), at " in said[-1], said
+        assert "The run ended failed. Retry 1 of 3 in 5 min (connection_failed), at " in said[-1], said
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 128 + signal.SIGINT

@@ -44,7 +44,7 @@ def test_a_cron_expression_is_kept_as_it_came(expression: str) -> None:
     ],
 )
 def test_what_is_no_cron_expression_or_means_something_else_elsewhere_is_refused(expression: str) -> None:
-    with pytest.raises(ValueError, match="it is no cron expression; write one such as 15 2 "):
+    with pytest.raises(ValueError, match="it is not a cron expression; write one such as 15 2 "):
         check_cron(expression)
 
 
@@ -54,7 +54,7 @@ def test_a_bad_schedule_is_one_line_that_names_its_setting(monkeypatch: pytest.M
     with pytest.raises(SettingsError) as raised:
         load()
     assert str(raised.value) == (
-        f"GRAMHOUSE_{name.upper()}: it is no cron expression; write one such as 15 2 * * * (got 'at two')."
+        f"GRAMHOUSE_{name.upper()}: it is not a cron expression; write one such as 15 2 * * * (got 'at two')."
     )
 
 

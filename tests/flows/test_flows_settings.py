@@ -335,3 +335,22 @@ def test_lines_of_a_document() -> None:
     assert line_of('a = 1\nb = """\na = 2\n"""\n[c]\na = 3\n', ["c", "a"]) == 6
     assert line_of('a = 1\nb = """\na = 2\n"""\n', ["b", "x"]) == 2
     assert line_of("a.b = 1", ["x"]) is None
+
+
+@pytest.mark.parametrize(
+    ("given", "line"),
+    [
+        ("127.0.0.1:8801", "must begin with http:// (got '127.0.0.1:8801')."),
+        ("api.example", "must begin with https:// (got 'api.example')."),
+        ("https://api.example/api/v1/accounts", "leave out /accounts (got 'https://api.example/api/v1/accounts')."),
+        ("a-key-that-is-no-address", "must begin with https://."),
+        ("me:hunter2@api.example", "must begin with https://."),
+    ],
+)
+def test_a_refused_address_is_shown_unless_it_may_hold_a_secret(
+    monkeypatch: pytest.MonkeyPatch, given: str, line: str
+) -> None:
+    monkeypatch.setenv("GRAMHOUSE_BASE_URL", given)
+    with pytest.raises(SettingsError) as raised:
+        load()
+    assert str(raised.value).endswith(line)

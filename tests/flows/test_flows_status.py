@@ -233,7 +233,7 @@ asyncio.run(story._run(service, pathlib.Path({str(tmp_path)!r})))
     code, found = _looked(capsys, timedelta(days=1))
     assert (code, found["attention"], found["last_run"]["run_id"]) == (3, ["interrupted"], status.run_id)
     text = _said(capsys, timedelta(days=1))
-    assert f"Process {status.pid} ended without closing it" in text
+    assert f"Process {status.pid} ended before the run did" in text
     assert "Fix: run the same command again" in text
     await publish_now(_settings())
     assert [row["state"] for row in _runs(typed)] == ["interrupted", "complete"]

@@ -54,7 +54,7 @@ def test_a_bad_schedule_is_refused(monkeypatch: pytest.MonkeyPatch, capsys: pyte
     monkeypatch.setenv("GRAMHOUSE_STORIES", "often")
     code, said = typed(monkeypatch, capsys)
     assert code == 2
-    assert "GRAMHOUSE_STORIES: it is no cron expression" in said
+    assert "GRAMHOUSE_STORIES: it is not a cron expression" in said
 
 
 @pytest.mark.usefixtures("_ready")
