@@ -57,8 +57,8 @@ def patient(automation: AutomationCore, frequency: float | None) -> AutomationCo
 
 
 def _essence(automation: AutomationCore) -> dict[str, Any]:
-    # Whoever switched one off in the UI wanted it so. Not as JSON: a trigger's event names are a set, whose order as a
-    # list depends on the hash seed of the process, and the server's is another.
+    # `enabled` is left out: a person may have switched the automation off in the UI. Compared as Python values, not as
+    # JSON: event names are a set, and its order as a list depends on the hash seed of each process.
     return AutomationCore.model_validate(automation.model_dump()).model_dump(exclude={"enabled"})
 
 

@@ -11,7 +11,7 @@ from flows.settings import Settings
 from flows.words import count
 from models.selection import ChosenAccount, Selection
 
-# An account is in a cooldown from when a run was told to wait until that time, if none has scanned it since.
+# An account is in a cooldown until its last outcome's `resume_after`, unless a later run has scanned it.
 _COOLDOWNS = """
 SELECT account_id, max(resume_after) FROM (
     SELECT account_id, arg_max(outcome, ended_at) AS outcome, arg_max(resume_after, ended_at) AS resume_after

@@ -60,11 +60,11 @@ async def carry_out(options: RunOptions, activity: str, order_of: Callable[[Sett
     if state.is_scheduled():
         async with get_client() as client:
             await client.set_flow_run_state(flow_run.id, state)
-        # Sent behind the last heartbeat, on the same connection. Were a heartbeat the last that Prefect hears of it,
-        # the automation for dead runs would mark it while it waits for its retry.
+        # Sent after the last heartbeat, on the same connection: if a heartbeat were this run's last event, the
+        # automation for dead runs would mark it as crashed while it waits for its retry.
         emit_event(LEFT, resource={"prefect.resource.id": f"prefect.flow-run.{flow_run.id}"})
-        # Prefect's own way of leaving a run that goes on later: the process ends, and whoever serves the deployment
-        # starts another when its time has come. A retry by the engine would keep this one, and all it holds, waiting.
+        # Prefect's own way to suspend a run: this process ends, and the process that serves the deployment starts
+        # another one when the retry is due. A retry by the engine would keep this process and its memory waiting.
         raise Pause(str(state.message), state=state)
     return state
 

@@ -97,7 +97,7 @@ class RunReport:
 class RunOrder:
     """What is asked of a run: everything on `surfaces`, or a backfill's `selection`, and why.
 
-    `within` bounds how old an interrupted run may be to be carried on. With `accept_removals` a person confirms that
+    `within` bounds how old an interrupted run may be to be resumed. With `accept_removals` a person confirms that
     the accounts missing from this run's catalogue are gone; with `rebind`, that another service's address is right.
     """
 
@@ -249,7 +249,7 @@ async def _enter(order: RunOrder, means: Means, counters: Counters) -> RunContex
         accept_removals=order.accept_removals,
     )
     carried_on = await means.warehouse.transact(begin, run_id, order.kind)
-    # After the decision what is carried on: nothing that began in the future is.
+    # After the decision which runs are resumed: a run that began in the future is not.
     await means.warehouse.transact(ledger.distrust_the_future, run_id, now=now, within=order.within)
     holds = await means.warehouse.transact(progress.holds, now=now)
     return RunContext(

@@ -139,7 +139,7 @@ def carried_on(runs: Iterable[Run], *, now: datetime, within: timedelta) -> tupl
 
     `runs` come newest first. A run is carried on if it is the last one, was cut short, and the chain of
     unfinished runs it belongs to began no longer ago than `within`: what was complete before that is too
-    old to pass for a new night's work. Of a run that began in the future nobody knows how old it is.
+    old to count for a new run. The age of a run that began in the future is unknown, so it is not resumed.
     """
     by_id = {run.run_id: run for run in runs}
     newest = next(iter(by_id.values()), None)

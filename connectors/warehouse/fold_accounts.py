@@ -48,7 +48,7 @@ FROM account_records AS r LEFT JOIN stored_accounts AS k ON k.uuid = lower(r.lis
 WHERE r.is_account
 """
 
-# A known account whose record was set aside was listed all the same: it is not gone, and stays as it was read last.
+# A known account whose record was rejected was listed all the same: it is not gone, and keeps its last good record.
 _RELISTED = """
 CREATE OR REPLACE TEMP TABLE account_relisted AS
 WITH aside AS (

@@ -27,13 +27,13 @@ _NOT_OURS = {"core.media.published_at", "core.run_outcomes.resume_after", "ops.h
 # Stored after the fact: what a publishing of today notes of older runs says nothing of when they were.
 _NO_WITNESS = {"core.runs.published_at"}
 
-# A wait, or an hour between two walks, counts from here: a time moved further back would cut it short.
+# A wait, or the hour between two scans, counts from here: a time moved further back would cut it short.
 _COUNTED_FROM = {"since", "asked_at"}
 
-# Nobody knows when such a walk began: it is resumed, and then made again.
+# The age of such a scan is unknown: it is resumed, and then repeated from the first page.
 _AGE_UNKNOWN = {"ops.checkpoints.started_at"}
 
-# So many posts from after now are no single odd post.
+# Fewer posts than this with a later time may be errors of their authors' clocks.
 _WITNESSES = 3
 
 

@@ -137,7 +137,7 @@ def _run() -> tuple[int, str | None]:
             ),
         )
     except BrokenPipeError:
-        # Whoever read the output has had enough of it.
+        # The reader of the output closed it, such as `head`.
         return ExitCode.FAILED, None
     except OSError as error:
         # A folder that may not be read, a full disk below our output: the machine's refusal, and no bug.

@@ -254,7 +254,7 @@ def test_the_next_command_that_writes_removes_what_a_kill_left(
     asyncio.run(_open(opened))
     assert {beside.name for beside in full.parent.iterdir() if beside.is_file()} == {full.name, full.name + ".lock"}
     assert not spill.exists()
-    # Whoever opens it begins a session of segments.
+    # Opening it begins a session of segments.
     assert {**everything(full), "ops.segments": []} == before
 
 
