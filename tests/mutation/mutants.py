@@ -63,8 +63,8 @@ MUTANTS = (
     Mutant(
         "a second scan confirms at once",
         "models/removal.py",
-        "CONFIRM_AFTER_HOURS = 1",
-        "CONFIRM_AFTER_HOURS = 0",
+        "\nCONFIRM_AFTER_HOURS = 1",
+        "\nCONFIRM_AFTER_HOURS = 0",
         ("tests/warehouse/test_warehouse_removal.py",),
     ),
     Mutant(
@@ -133,15 +133,15 @@ MUTANTS = (
     Mutant(
         "media of expired accounts are asked for",
         "flows/batches.py",
-        "if not account.expired or means.walk_expired]",
-        "if not account.expired or not means.walk_expired]",
+        "(means.walk_expired or not account.expired)",
+        "(not means.walk_expired or not account.expired)",
         ("tests/flows/test_flows_pipeline.py",),
     ),
     Mutant(
         "a backfill takes the nightly's place",
         "flows/pipeline.py",
-        "holds, means, order.within, order.kind, counters)",
-        'holds, means, order.within, "sync", counters)',
+        "        order.within,\n        order.kind,\n",
+        '        order.within,\n        "sync",\n',
         ("tests/flows/test_flows_backfill.py",),
     ),
     Mutant(
@@ -154,8 +154,8 @@ MUTANTS = (
     Mutant(
         "the old snapshot goes before the new one is whole",
         "connectors/warehouse/publish.py",
-        '    draft = snapshot.with_name(f".{snapshot.name}.next")\n',
-        '    snapshot.unlink(missing_ok=True)\n    draft = snapshot.with_name(f".{snapshot.name}.next")\n',
+        "    draft = draft_of(snapshot)\n",
+        "    snapshot.unlink(missing_ok=True)\n    draft = draft_of(snapshot)\n",
         ("tests/warehouse/test_warehouse_publish.py",),
     ),
 )
