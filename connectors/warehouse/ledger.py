@@ -97,7 +97,8 @@ def distrust_the_future(connection: Connection, run_id: str, *, now: datetime, w
     else:
         code, hint = "times_in_future", "Check that this machine's clock is set by NTP."
         done = "The clock was ahead when they were stored; they were moved back, in their order."
-    detail = f"{found.count:,} stored times lie after {now:%Y-%m-%d %H:%M} UTC, up to {found.last():%Y-%m-%d %H:%M}."
+    many = "1 stored time lies" if found.count == 1 else f"{found.count:,} stored times lie"
+    detail = f"{many} after {now:%Y-%m-%d %H:%M} UTC, up to {found.last():%Y-%m-%d %H:%M}."
     warn(connection, run_id, RunWarning(code, found.count, f"{detail} {done}", hint, makes_partial=True))
 
 

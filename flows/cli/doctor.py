@@ -185,6 +185,10 @@ def _snapshot(settings: Settings) -> Finding:
             "snapshot", "bad", f"{settings.snapshot} is no snapshot of gramhouse: `gramhouse publish` makes it."
         )
     age = (datetime.now(UTC) - at).total_seconds()
+    if age < 0:
+        when = f"{at.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+        said = f"{settings.snapshot} was published in the future, {when}: the clock was ahead then, or is behind now."
+        return Finding("snapshot", "note", said)
     return Finding("snapshot", "ok", f"{settings.snapshot} was published {span(age)} ago")
 
 
