@@ -6,12 +6,13 @@ from connectors.warehouse import ledger
 from connectors.warehouse.connection import duck, value
 from models.ledger import RunWarning
 from models.removal import ACCOUNTS_CONFIRM_AFTER_HOURS as _HOURS
-from models.removal import ACCOUNTS_LIMIT
+from models.removal import ACCOUNTS_LIMIT, CONFIRM_AFTER_HOURS
 
 REMOVED = "accounts_removed"
 
 # An account that another scan listed since this one began may stand on a page that this one had behind it. An empty
-# catalogue confirms nothing, and nothing is ever confirmed by it: it leaves no `missed_from`.
+# catalogue confirms nothing, and nothing is ever confirmed by it: it leaves no `missed_from`. A scan that was resumed
+# began long before it ended, and another may follow at once: that one confirms nothing, either.
 _MISSED = f"""
 CREATE OR REPLACE TEMP TABLE missed_accounts AS
 WITH ended AS (
@@ -22,7 +23,10 @@ SELECT
     a.account_id, w.run_id,
     least(p.since, w.complete_at) AS since,
     CASE WHEN w.lists_any THEN least(p.missed_from, w.started_at) ELSE p.missed_from END AS missed_from,
-    w.lists_any AND coalesce(p.missed_from + INTERVAL {_HOURS} HOUR <= w.started_at, false) AS is_confirmed
+    w.lists_any AND coalesce(
+        greatest(p.missed_from + INTERVAL {_HOURS} HOUR, p.since + INTERVAL {CONFIRM_AFTER_HOURS} HOUR)
+        <= w.started_at AND p.missed_from IS NOT NULL, false
+    ) AS is_confirmed
 FROM core.accounts AS a
 JOIN ended AS w ON a.walk_id <> w.walk_id AND coalesce(a.seen_seq, 0) < w.began_seq
 LEFT JOIN ops.missing_accounts AS p ON p.account_id = a.account_id

@@ -27,8 +27,8 @@ _NOT_OURS = {"core.media.published_at", "core.run_outcomes.resume_after", "ops.h
 # Stored after the fact: what a publishing of today notes of older runs says nothing of when they were.
 _NO_WITNESS = {"core.runs.published_at"}
 
-# A wait, or the hour between two scans, counts from here: a time moved further back would cut it short.
-_COUNTED_FROM = {"since", "asked_at"}
+# A wait, or the hours between two scans, count from here: a time moved further back would cut it short.
+_COUNTED_FROM = {"since", "missed_from", "asked_at"}
 
 # The age of such a scan is unknown: it is resumed, and then repeated from the first page.
 _AGE_UNKNOWN = {"ops.checkpoints.started_at"}

@@ -137,8 +137,9 @@ class Model:
         waited = {one: self.missing_accounts.pop(one, (at, None)) for one in missed}
         sure = [
             one
-            for one, (_, begun) in waited.items()
+            for one, (since, begun) in waited.items()
             if listed and begun is not None and begun + timedelta(hours=12) <= walk.started
+            if since + timedelta(hours=1) <= walk.started
         ]
         known = [one for one, row in there.items() if row["first_seen_at"] < walk.started or one in missed]
         known = [one for one in known if one not in sure]

@@ -118,6 +118,7 @@ class Model:
             "first": known["first"],
             "last": page.at,
             "removed": None,
+            "walk": page.walk_id,
             "landed": self.landed,
         }
 
@@ -129,7 +130,12 @@ class Model:
         twice = (
             set()
             if empty
-            else {one for one in missed if (begun := doubts[one][1]) and page.started_at >= begun + _DAY / 2}
+            else {
+                one
+                for one in missed
+                if (begun := doubts[one][1]) and page.started_at >= begun + _DAY / 2
+                if page.started_at >= doubts[one][0] + timedelta(hours=1)
+            }
         )
         once = set(missed) - twice
         rest = sum(row["first"] < page.started_at or one in missed for one, row in there.items()) - len(twice)

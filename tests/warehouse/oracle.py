@@ -103,7 +103,10 @@ class Oracle:
         }
         half_a_day = timedelta(hours=12)
         confirmed = {
-            one for one, (_, begun) in missed.items() if lists_any and begun and event.started_at - begun >= half_a_day
+            one
+            for one, (since, begun) in missed.items()
+            if lists_any and begun and event.started_at - begun >= half_a_day
+            if event.started_at - since >= timedelta(hours=1)
         }
         known = sum(row["first_seen_at"] < event.started_at or one in missed for one, row in there.items())
         known -= len(confirmed)

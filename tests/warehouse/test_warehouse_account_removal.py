@@ -98,6 +98,18 @@ def test_a_catalogue_twelve_hours_later_confirms_what_is_missing_in_both(house: 
     assert warnings(house) == ()
 
 
+def test_a_catalogue_right_behind_one_that_was_resumed_after_days_confirms_nothing(house: House) -> None:
+    listed(house, 0, range(60))
+    resumed = Walk(CATALOGUE, "resumed", at(24))
+    house.land(resumed.page(accounts(*range(30)), at(24)))
+    merged(house)
+    house.land(resumed.page([], at(96), last=True))
+    assert merged(house) == 0
+    assert listed(house, 96.1, range(30)) == 0
+    assert missing(house) == 30
+    assert listed(house, 98, range(30)) == 30
+
+
 def test_what_only_the_later_catalogue_misses_is_judged_by_itself(house: House) -> None:
     listed(house, 0, range(60))
     listed(house, 24, range(30))

@@ -83,7 +83,7 @@ def tell_it(house: ArchivedHouse, story: Story, cuts: set[int], *, fold_the_end:
                 ended = Outcome(landing.checkpoint.partition, f"run-{run}", OutcomeKind.COMPLETE, event.at, event.at)
                 house.land(Landing(outcomes=(ended,), hold=ScopeHold(event.where[1], event.at)))
         with house.connection.begin():
-            ledger.end(house.connection, f"run-{run}", RunState.COMPLETE, now=at(run + 1), pages=cut)
+            ledger.end(house.connection, f"run-{run}", RunState.COMPLETE, now=at(run + 1), accounts=cut)
         if cut != len(story) or fold_the_end:
             house.fold()
         done = max(done, cut)
@@ -183,7 +183,7 @@ def test_every_table_is_replayed_or_copied(kept: Path, folder: Path) -> None:
     made_of_pages = {
         "core.accounts", "core.account_status_history", "core.media", "core.media_superseded", "core.media_metrics",
         "core.media_children", "core.walks", "core.quarantine", "core.fields", "ops.staging", "ops.checkpoints",
-        "ops.seen", "ops.missing",
+        "ops.seen", "ops.missing", "ops.missing_accounts", "core.run_counts",
     }  # fmt: skip
     assert names - {"ops.archive"} == made_of_pages | NOT_FOLDED
     assert made_of_pages.isdisjoint(NOT_FOLDED)
