@@ -48,6 +48,7 @@ class Account:
     first_seen_at: Moment
     last_seen_at: Moment
     removed_at: Moment | None = None
+    missing_since: Moment | None = None
 
 
 @dataclass

@@ -57,7 +57,7 @@ def test_pages_of_every_size_come_to_the_same(operator: Operator, service: Servi
 def test_expired_accounts_are_flagged_skipped_and_taken_up_again(operator: Operator, service: Service) -> None:
     night = next(night for night in range(60) if service.night(night).expired())
     operator.sync()
-    listed = json.loads(operator.run("accounts", "--expired", "--json").stdout)
+    listed = json.loads(operator.run("accounts", "--expired", "--json").stdout)["accounts"]
     assert {account["account_id"] for account in listed} == service.expired()
     assert all(account["token_expired_since"] for account in listed)
     skipped = operator.ask(
