@@ -136,18 +136,19 @@ class Nights:
         for key in seen:
             self.media[key].last_seen_at = end
         missed = known.keys() - seen
-        newly = missed - self._missing.keys()
-        # A listing that breaks off looks like a mass deletion: it takes a second one to believe it.
-        doubtful = partition[1] == "posts" and 2 * len(newly) > len(known)
+        old = {key for key, media in known.items() if _removal(partition[1], media, now) == "expired"}
+        newly = missed - self._missing.keys() - old
+        # A listing that breaks off looks like a mass deletion: only one an hour later would confirm it.
+        doubtful = 2 * len(newly) > len(known.keys() - old)
         for key in missed:
             media = known[key]
-            if key in newly and doubtful:
-                self._missing[key] = (end, media.last_seen_at)
+            if key not in old and (doubtful or key in self._missing):
+                self._missing.setdefault(key, (end, media.last_seen_at))
+                self.told[f"{partition[1]} in doubt"] += 1
                 continue
             media.removed_at, media.last_seen_at = self._missing.pop(key, (end, media.last_seen_at))
             media.removal = _removal(partition[1], media, now)
             self.told[media.removal] += 1
-            self.told["stories removed"] += partition[1] == "stories" and media.removal == "removed"
 
     def _see(self, key: Key, item: Item, moment: Moment, names: dict[str, str]) -> None:
         media = self.media.get(key)
