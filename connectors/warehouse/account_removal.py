@@ -33,13 +33,14 @@ LEFT JOIN ops.missing_accounts AS p ON p.account_id = a.account_id
 WHERE a.removed_at IS NULL
 """  # noqa: S608 - our own numbers
 
-# Of the accounts known before the scan began: new ones must not make room for a mass removal. Those it missed were
-# known, whatever the clock says.
+# Of the accounts known before the scan began: new ones must not make room for a mass removal. Only what was first seen
+# while it ran is new; a clock that was ahead may have left later times.
 _GUARDED = f"""
 WITH known AS (
     SELECT count(*) AS accounts FROM core.accounts
     WHERE removed_at IS NULL AND (
-        first_seen_at < (SELECT started_at FROM finished WHERE resource = 'accounts')
+        first_seen_at NOT BETWEEN (SELECT started_at FROM finished WHERE resource = 'accounts')
+            AND (SELECT complete_at FROM finished WHERE resource = 'accounts')
         OR account_id IN (SELECT account_id FROM missed_accounts)
     )
 ),

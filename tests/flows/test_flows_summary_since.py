@@ -32,10 +32,10 @@ RUNS = [
 def test_what_nobody_told_is_told_by_whoever_ends_next(runs: list[str], hour: int) -> None:
     now = next(began for name, began, _ in RUNS if name == runs[0])
     with duckdb.connect() as db:
-        db.execute("CREATE TABLE runs(run_id VARCHAR, started_at TIMESTAMPTZ, state VARCHAR)")
+        db.execute("CREATE TABLE runs(seq BIGINT, run_id VARCHAR, kind VARCHAR, started_at TIMESTAMPTZ, state VARCHAR)")
         db.executemany(
-            "INSERT INTO runs VALUES (?, make_timestamptz(2026, 3, 1, ?, 0, 0, 'UTC'), ?)",
-            [list(run) for run in RUNS if run[1] <= now],
+            "INSERT INTO runs VALUES (?, ?, 'sync', make_timestamptz(2026, 3, 1, ?, 0, 0, 'UTC'), ?)",
+            [[seq, *run] for seq, run in enumerate(RUNS, 1) if run[1] <= now],
         )
         found = db.execute(f"SELECT date_part('hour', timezone('UTC', since)) FROM ({BEGUN})", [runs]).fetchone()
     assert found == (hour,)

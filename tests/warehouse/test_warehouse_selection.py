@@ -17,7 +17,7 @@ from models.partition import CATALOGUE, Partition, Surface, media
 from models.selection import ChosenAccount, Selection, SelectionError
 from tests.warehouse.house import ANNA, BEN, House, account, at
 
-CARA = "Cccccccc-2222-4333-8444-555555555555"
+CARA = "cccccccc-2222-4333-8444-555555555555"
 GONE = "dddddddd-2222-4333-8444-555555555555"
 BOTH: tuple[Surface, ...] = ("stories", "posts")
 
@@ -109,13 +109,12 @@ def test_accounts_are_found_by_id_or_username_in_any_case_each_once_by_name(
 
 
 def test_an_id_as_it_is_written_wins(peopled: House, ask_for: Chooser) -> None:
-    namesakes = [account("anna", name="x1"), account("ANNA", name="x2"), account("x3", name="AnnA")]
+    namesakes = [account("anna", name="x1"), account("x3", name="AnnA")]
     peopled.catalogue("c", 48, [account(ANNA, name="anna"), *namesakes])
-    assert [one.account_id for one in ask_for(Selection(("anna",)))] == ["anna"]
-    assert [one.account_id for one in ask_for(Selection(("ANNA",)))] == ["ANNA"]
-    for typed in ("Anna", "@anna"):
-        with pytest.raises(SelectionError, match=f"^More than one account is called '{typed}': "):
-            ask_for(Selection((typed,)))
+    for typed in ("anna", "ANNA", "Anna"):
+        assert [one.account_id for one in ask_for(Selection((typed,)))] == ["anna"]
+    with pytest.raises(SelectionError, match=r"^More than one account is called '@anna': "):
+        ask_for(Selection(("@anna",)))
 
 
 def test_a_name_that_another_account_left_behind_is_that_of_who_has_it_now(peopled: House, ask_for: Chooser) -> None:
@@ -152,9 +151,11 @@ def test_whoever_is_not_there_is_named_with_the_mend(ask_for: Chooser, typed: tu
 
 def test_everything_is_all_that_are_listed_by_name_and_then_id(peopled: House, ask_for: Chooser) -> None:
     assert names(ask_for(Selection(everything=True))) == ["Ben", "anna", "cara"]
+    listed = [account(ANNA, name="anna"), account(BEN, name="Ben"), account(CARA, name="cara")]
     same = [account(one, name="same") for one in ("2", "1", "3")]
-    peopled.catalogue("c", 48, same)
-    assert [one.account_id for one in ask_for(Selection(everything=True))] == ["1", "2", "3"]
+    peopled.catalogue("c", 48, [*listed, *same])
+    found = [one.account_id for one in ask_for(Selection(everything=True))]
+    assert found == [BEN, ANNA, CARA, "1", "2", "3"]
 
 
 @pytest.mark.parametrize(
