@@ -17,7 +17,7 @@ _BEFORE_EXPLAINED = {"ANALYZE", "VERBOSE"}
 
 # Table functions that a SELECT can call, and that change the process or write files instead of reading the snapshot.
 _ACTING = re.compile(
-    r'\b(enable_logging|disable_logging|enable_profiling|disable_profiling|truncate_duckdb_logs|write_log'
+    r'\b(enable_logging|disable_logging|enable_profiling|disable_profiling|truncate_duckdb_logs|write_log|query|query_table'
     r'|checkpoint|force_checkpoint)"?\s*\(',
     re.IGNORECASE,
 )  # fmt: skip

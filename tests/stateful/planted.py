@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -97,10 +97,10 @@ def _old_snapshot_away_first(patch: pytest.MonkeyPatch) -> None:
 def _unfolded_is_published(patch: pytest.MonkeyPatch) -> None:
     """Publishing shows more than was folded when it was asked to."""
 
-    def eager(connection: Connection, snapshot: Path, *, at: datetime, version: str) -> int:
+    def eager(connection: Connection, snapshot: Path, *, at: datetime, version: str, stale_after: timedelta) -> int:
         with connection.begin():
             fold.fold(connection)
-        return publish(connection, snapshot, at=at, version=version)
+        return publish(connection, snapshot, at=at, version=version, stale_after=stale_after)
 
     patch.setattr(writing, "publish", eager)
 

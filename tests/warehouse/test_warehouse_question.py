@@ -69,6 +69,7 @@ def test_what_only_reads_is_answered(snapshot: Snapshot, text: str) -> None:
         "FROM enable_logging(storage = 'file', storage_config = {'path': 'logs'})",
         'FROM "enable_logging" /* a comment */ ()',
         "FROM query('FROM Enable_Logging()')",
+        "SELECT * FROM query('FROM enable_log' || 'ging()')",
         "FROM enable_profiling(format = 'json', save_location = 'profile.json')",
         "FROM checkpoint()",
         "SELECT write_log('x')",
