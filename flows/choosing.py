@@ -14,8 +14,9 @@ from models.selection import ChosenAccount, Selection
 # An account is in a cooldown until its last outcome's `resume_after`, unless a later run has scanned it.
 _COOLDOWNS = """
 SELECT account_id, max(resume_after) FROM (
-    SELECT account_id, arg_max(outcome, ended_at) AS outcome, arg_max(resume_after, ended_at) AS resume_after
-    FROM run_outcomes WHERE resource = 'media' GROUP BY account_id, surface
+    SELECT o.account_id, arg_max(o.outcome, r.seq) AS outcome, arg_max(o.resume_after, r.seq) AS resume_after
+    FROM run_outcomes AS o JOIN runs AS r USING (run_id)
+    WHERE o.resource = 'media' GROUP BY o.account_id, o.surface
 )
 WHERE outcome = 'deferred' AND resume_after > $1 GROUP BY account_id
 """

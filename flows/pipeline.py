@@ -25,7 +25,7 @@ from connectors.warehouse.selection import chosen
 from connectors.warehouse.service import bind_service, check_service
 from flows.batches import Gathering, ListedAccount
 from flows.keeping import Keeping, tidy
-from flows.recording import STOPPED, first_line, recorded
+from flows.recording import STOPPED, recorded, short
 from flows.rounds import walk_chosen, walk_everything
 from flows.run import Counters, Means, RunContext
 from flows.steps import RunStep, Say, run_directly
@@ -184,7 +184,7 @@ async def run_once(
             # Interrupted, not failed: no verdict of the API, so the next run resumes from what landed. A file that
             # failed takes no last word either; the next run then finds this one without an end.
             with suppress(WarehouseUnusable):
-                await _close(run, RunState.INTERRUPTED, detail=first_line(error))
+                await _close(run, RunState.INTERRUPTED, detail=short(error))
             raise
         await tidy(order.keeping, warehouse, now=clock.now(), say=say)
 
@@ -250,7 +250,7 @@ async def _enter(order: RunOrder, means: Means, counters: Counters) -> RunContex
     )
     carried_on = await means.warehouse.transact(begin, run_id, order.kind)
     # After the decision which runs are resumed: a run that began in the future is not.
-    await means.warehouse.transact(ledger.distrust_the_future, run_id, now=now, within=order.within)
+    await means.warehouse.transact(ledger.repair_future_times, run_id, now=now, within=order.within)
     holds = await means.warehouse.transact(progress.holds, now=now)
     return RunContext(
         run_id,
@@ -289,7 +289,7 @@ async def _settle(
     if (not_cast := await warehouse.transact(values_not_cast)) is not None:
         await warehouse.transact(ledger.warn, run.run_id, not_cast)
     # A clock that was ahead when the run began may have been put right since.
-    await warehouse.transact(ledger.distrust_the_future, run.run_id, now=run.means.clock.now(), within=run.fresh_within)
+    await warehouse.transact(ledger.repair_future_times, run.run_id, now=run.means.clock.now(), within=run.fresh_within)
     if (refused := await warehouse.publish_refusal(snapshot)) is not None:
         await warehouse.transact(ledger.warn, run.run_id, refused)
     warnings = await warehouse.transact(ledger.warnings, run.run_id)

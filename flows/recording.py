@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
+from connectors.warehouse.connection import first_line
 from connectors.warehouse.holder import look
 from connectors.warehouse.status_file import Status, status_path, write_status
 from flows.run import Counters
@@ -73,7 +74,7 @@ def recorded(
         recording.end(RunState.INTERRUPTED, detail=STOPPED)
         raise
     except Exception as error:
-        recording.end(on_error, detail=first_line(error))
+        recording.end(on_error, detail=short(error))
         raise
 
 
@@ -92,6 +93,6 @@ def command(activity: str) -> str:
     return activity.removeprefix("gramhouse ").split()[0]
 
 
-def first_line(error: Exception) -> str:
-    """Return an error's first line, or its name where it has no text."""
-    return (str(error).strip().splitlines() or [type(error).__name__])[0][:_LONGEST]
+def short(error: Exception) -> str:
+    """Return an error's first line, cut to what a status file holds."""
+    return first_line(error)[:_LONGEST]

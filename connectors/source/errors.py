@@ -154,7 +154,6 @@ RULES: Mapping[str, Rule] = MappingProxyType(
 )
 """Every row of API 7."""
 
-# The catalogue lists an account with a status that API 3 does not have.
 UNKNOWN_STATUS: Final = "unknown_status"
 
 TROUBLES: Mapping[str, Rule] = MappingProxyType(
@@ -181,10 +180,11 @@ TROUBLES: Mapping[str, Rule] = MappingProxyType(
         "redirect": _rule(Disposition.SKIP, _ADDRESS),
         # 1xx or 2xx, and not 200.
         "unexpected_status": _rule(Disposition.SKIP, _HEALS),
-        # A cursor came twice within one walk, which would never end.
+        # The catalogue lists an account with a status that API 3 does not have.
         UNKNOWN_STATUS: _rule(
             Disposition.SKIP, "see in the service what became of the account; a newer gramhouse may know the status"
         ),
+        # A cursor came twice within one walk, which would never end.
         "cursor_loop": _rule(Disposition.SKIP, "ask the service's support, with the correlation id"),
         # Fresh cursors, and page after page without an item that the scan had not seen: it would never end.
         "cursor_no_progress": _rule(Disposition.SKIP, "ask the service's support, with the correlation id"),

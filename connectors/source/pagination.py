@@ -59,7 +59,7 @@ class Progress:
     def remember(self, identities: Iterable[str]) -> bool:
         """Remember items; say whether one of them was new."""
         hashes = set(map(hash, identities))
-        is_new = not hashes <= self._recent and bool(hashes - self._recent - self._older)
+        is_new = bool(hashes - self._recent - self._older)
         self._recent |= hashes
         if len(self._recent) >= _REMEMBERED:
             self._older, self._recent = self._recent, set()

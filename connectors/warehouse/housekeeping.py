@@ -93,8 +93,8 @@ def forget_runs(connection: Connection, *, before: datetime) -> int:
 
     Returns how many runs are gone.
 
-    None that still matters goes: a run under way, the last that ended of each kind and selection, those that may yet
-    be carried on. A partition's last outcome stays, and the run in which it was met. What the deleted runs did stays
+    None that still matters goes: a run under way, the last that ended of each kind and selection, those that may
+    yet be resumed. A partition's last outcome stays, and the run in which it was met. What the deleted runs did stays
     counted, in one row for all of them.
     """
     old = connection.exec_driver_sql(_OLD, (before,)).scalars().all()

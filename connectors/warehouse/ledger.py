@@ -86,7 +86,7 @@ def mark_interrupted(connection: Connection) -> None:
     )
 
 
-def distrust_the_future(connection: Connection, run_id: str, *, now: datetime, within: timedelta) -> None:
+def repair_future_times(connection: Connection, run_id: str, *, now: datetime, within: timedelta) -> None:
     """Move back what lies in the future, and warn of it in a run; a step of a minute or two is worth no warning."""
     found = repair(connection, now=now, unknown=unknown_age(now, within))
     if not found.count or (not found.behind and found.last() - now <= _TOLERATED):

@@ -15,7 +15,7 @@ _PIVOTS = {"PIVOT", "PIVOT_WIDER"}
 # EXPLAIN ANALYZE runs its statement, whatever it is.
 _BEFORE_EXPLAINED = {"ANALYZE", "VERBOSE"}
 
-# Table functions that a SELECT can call, and that change the process or write files instead of reading the snapshot.
+# Functions that a SELECT can call, and that change the process, write files, or run a text that is not checked here.
 _ACTING = re.compile(
     r'\b(enable_logging|disable_logging|enable_profiling|disable_profiling|truncate_duckdb_logs|write_log|query|query_table'
     r'|checkpoint|force_checkpoint)"?\s*\(',

@@ -120,14 +120,14 @@ def count_slice(connection: Connection) -> FoldCounts:
 
 
 def of_runs(connection: Connection, run_ids: Collection[str]) -> tuple[RunCounts, ...]:
-    """Return what these runs did, oldest first."""
+    """Return what these runs did, in the order in which they began."""
     counts = [func.coalesce(core_run_counts.c[name], 0).label(name) for name in NAMES]
     runs = core_runs.c
     rows = connection.execute(
         select(runs.run_id, runs.kind, runs.state, runs.started_at, *counts)
         .join_from(core_runs, core_run_counts, runs.run_id == core_run_counts.c.run_id, isouter=True)
         .where(runs.run_id.in_(run_ids))
-        .order_by(runs.started_at)
+        .order_by(runs.seq)
     ).mappings()
     return tuple(
         RunCounts(

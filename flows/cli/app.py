@@ -118,7 +118,7 @@ def _prepare() -> None:
     logging.getLogger("sqlalchemy.pool").addHandler(logging.NullHandler())
 
 
-def _asked(error: OSError) -> str:
+def _refused_by_system(error: OSError) -> str:
     return f"{error.filename or 'What was to be written'}: {error.strerror or error}. Fix: correct this and try again."
 
 
@@ -141,7 +141,7 @@ def _run() -> tuple[int, str | None]:
         return ExitCode.FAILED, None
     except OSError as error:
         # A folder that may not be read, a full disk below our output: the machine's refusal, and no bug.
-        code, message = ExitCode.FAILED, _asked(error)
+        code, message = ExitCode.FAILED, _refused_by_system(error)
     except (KeyboardInterrupt, typer.Abort):
         return _SIGNALLED + signal.SIGINT, None
     except SystemExit as ended:

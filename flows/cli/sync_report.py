@@ -21,8 +21,8 @@ def _concern(concern: Concern) -> str:
     example = f" ({clean(concern.example)}{trace})" if what != concern.example else trace
     said = f": {clean(concern.detail.rstrip('.'))}" if concern.detail else ""
     after = f" To be taken up after {moment(concern.resume_after, seconds=True)} UTC." if concern.resume_after else ""
-    mend = hint_for(concern.error_code)
-    advice = f"\n[dim]{mend[:1].upper()}{mend[1:]}.[/]" if mend and concern.outcome is not OutcomeKind.DEFERRED else ""
+    hint = hint_for(concern.error_code)
+    advice = f"\n[dim]{hint[:1].upper()}{hint[1:]}.[/]" if hint and concern.outcome is not OutcomeKind.DEFERRED else ""
     return f"{what}, [yellow]{clean(concern.error_code)}[/]{said}{example}.{after}{advice}"
 
 

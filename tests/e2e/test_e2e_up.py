@@ -236,9 +236,9 @@ def test_a_killed_run_is_noticed_and_started_again(up: Up) -> None:
     assert made["created_by"]["type"] == "AUTOMATION"
     assert made["parameters"]["options"] == {**up.run(run)["parameters"]["options"], "restarts": 1}
     assert made["parameters"]["options"]["surfaces"] == ["stories"]
-    logs = {"logs": {"flow_run_id": {"any_": [again]}}}
-    said = "Carrying on run "
-    until(lambda: any(said in line["message"] for line in up.ask("/logs/filter", logs)), "its log")
+    # Prefect drops log lines while its database is busy, so the warehouse answers whether the run was resumed.
+    last = "SELECT state, carries_on IS NOT NULL FROM core.runs ORDER BY seq DESC LIMIT 1"
+    assert up.operator.inside(last) == [("complete", True)]
 
 
 def test_a_run_that_always_crashes_is_not_started_for_ever(up: Up) -> None:
@@ -247,7 +247,8 @@ def test_a_run_that_always_crashes_is_not_started_for_ever(up: Up) -> None:
 
     def restarted() -> set[str]:
         # The schedule may add runs of its own meanwhile.
-        return {each["id"] for each in up.runs_of("stories") if each["created_by"]["type"] == "AUTOMATION"}
+        makers = {each["id"]: each["created_by"] or {} for each in up.runs_of("stories")}
+        return {run_id for run_id, maker in makers.items() if maker.get("type") == "AUTOMATION"}
 
     before = restarted()
     up.kill_runs()

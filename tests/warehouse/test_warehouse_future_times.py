@@ -28,7 +28,7 @@ def ahead(house: House, hour: float) -> list[str]:
 def ran(house: House, run_id: str, hour: float, state: RunState = RunState.COMPLETE) -> None:
     with house.connection.begin():
         ledger.begin(house.connection, run_id, "sync", now=at(hour), within=DAY, version="1")
-        ledger.distrust_the_future(house.connection, run_id, now=at(hour), within=DAY)
+        ledger.repair_future_times(house.connection, run_id, now=at(hour), within=DAY)
         ledger.end(house.connection, run_id, state, now=at(hour + 1))
         ledger.mark_published(house.connection, now=at(hour + 1))
 
