@@ -15,7 +15,8 @@ from prefect.events.schemas.automations import Automation, AutomationCore, Event
 from prefect.exceptions import ObjectNotFound
 from prefect.settings import get_current_settings
 
-from flows.settings import Settings, SettingsError, load
+from flows.errors import SettingsError
+from flows.settings import Settings, load
 
 WATCH_BEGAN = "gramhouse.watch.began"
 

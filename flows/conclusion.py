@@ -13,10 +13,10 @@ from prefect.runtime import flow_run
 from prefect.states import AwaitingRetry, Cancelled, Completed, Crashed, Failed
 
 from connectors.warehouse.errors import OtherService, SnapshotMissing, WarehouseBusy, WarehouseUnusable
+from flows.errors import SettingsError
 from flows.pipeline import NothingChosen, RunReport
 from flows.report import sentence, state_name
 from flows.retrying import Retry
-from flows.settings import SettingsError
 from flows.telling import tell_failure
 from flows.tracking import Watcher, watching
 from models.ledger import RunState, mostly_undone

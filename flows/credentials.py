@@ -5,7 +5,8 @@ from typing import cast
 from prefect.blocks.core import Block
 from pydantic import Field, SecretStr
 
-from flows.settings import Settings, SettingsError, load
+from flows.errors import SettingsError
+from flows.settings import Settings, load
 
 
 class ApiCredentials(Block):

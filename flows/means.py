@@ -6,7 +6,6 @@ import random
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from datetime import timedelta
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from connectors.source.address import normalized
@@ -14,11 +13,13 @@ from connectors.source.client import ApiClient
 from connectors.warehouse.errors import WarehouseUnusable
 from connectors.warehouse.writer import Warehouse, open_warehouse
 from flows.clock import SystemClock
+from flows.errors import SettingsError
 from flows.keeping import Keeping
 from flows.pipeline import RunOrder, new_id
 from flows.recording import record_failure
+from flows.release import release
 from flows.run import Means
-from flows.settings import Settings, SettingsError
+from flows.settings import Settings
 from flows.slots import Slots
 from flows.steps import Say
 from flows.turn import in_turn
@@ -27,14 +28,6 @@ from models.partition import SURFACES, Surface
 from models.selection import Selection
 
 _log = logging.getLogger(__name__)
-
-
-def release() -> str:
-    """Return the version of gramhouse that runs."""
-    try:
-        return version("gramhouse")
-    except PackageNotFoundError:
-        return "unreleased"
 
 
 def order(

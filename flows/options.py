@@ -6,7 +6,7 @@ from typing import Annotated, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from flows.settings import SettingsError
+from flows.errors import SettingsError
 from models.partition import SURFACES, Surface
 from models.selection import Selection, SelectionError
 

@@ -15,9 +15,10 @@ from prefect.runner import Runner
 from flows.automations import apply
 from flows.credentials import ApiCredentials
 from flows.deployments import deployments
+from flows.errors import SettingsError, TrackerUnreachable
 from flows.interruptions import end_runs, make_up, mark_dead
 from flows.schedules import NOTE, READY
-from flows.settings import Settings, SettingsError, TrackerUnreachable, load
+from flows.settings import Settings, load
 from flows.tracking import check_tracker
 
 # Its server is on this machine alone, for nothing else in most cases: it may be asked more often than others.

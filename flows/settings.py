@@ -18,6 +18,7 @@ from pydantic_settings import (
 
 from connectors.source.address import check_base_url
 from connectors.warehouse.places import database, local
+from flows.errors import SettingsError
 from flows.mapping import ColumnSetting, MappingSettings
 from flows.schedules import check_cron
 from flows.setting_sources import CONFIG, PREFIX, exposed_secrets, no_such, not_toml, place, unknown_variables
@@ -26,13 +27,6 @@ from models.mapping import Mapping
 from models.wire import one_line
 
 _SHOWN = 80
-
-
-class SettingsError(Exception):
-    """Settings that cannot be used; each argument is one line for a person."""
-
-    def __str__(self) -> str:
-        return "\n".join(map(str, self.args))
 
 
 def _base_url(value: object) -> object:
@@ -239,14 +233,6 @@ def set_by(name: str) -> str:
 def exposed() -> str | None:
     """Return a warning when others on this machine can read a secret in the configuration file."""
     return exposed_secrets(_SECRETS)
-
-
-class TrackerUnreachable(Exception):  # noqa: N818 - a state of the server, not a fault of ours
-    """The Prefect API that is configured does not answer; one line with the mend."""
-
-    def __init__(self, url: str) -> None:
-        mend = "start it (`gramhouse up` does; its address ends in /api), or unset PREFECT_API_URL"
-        super().__init__(f"{url} does not answer: {mend}.")
 
 
 def prefect_api_url() -> str | None:

@@ -9,9 +9,10 @@ from prefect.client.orchestration import get_client
 from prefect.logging.handlers import PrefectConsoleHandler
 from prefect.settings import PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settings
 
+from flows.errors import TrackerUnreachable
 from flows.pipeline import RunReport
 from flows.run import Counters
-from flows.settings import TrackerUnreachable, prefect_api_url
+from flows.settings import prefect_api_url
 from flows.steps import Say
 
 

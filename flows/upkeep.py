@@ -15,10 +15,12 @@ from connectors.warehouse.replay import Rebuilt, rebuild_from_archive
 from connectors.warehouse.retry import Plan, Staying, plan_retry, retry, staying
 from connectors.warehouse.writer import Warehouse
 from flows.clock import SystemClock
-from flows.means import check_archive, check_snapshot, release, writing
+from flows.errors import SettingsError
+from flows.means import check_archive, check_snapshot, writing
 from flows.pipeline import new_id
 from flows.recording import command, recorded
-from flows.settings import Settings, SettingsError
+from flows.release import release
+from flows.settings import Settings
 from flows.steps import Say
 from models.ledger import RunState
 

@@ -1,5 +1,6 @@
 """The writer's one connection to the warehouse file."""
 
+import logging
 import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -45,6 +46,9 @@ _OTHERS = "gramhouse_others"
 
 # Named here, the dialect is not looked for among all that is installed.
 registry.register("duckdb", "duckdb_sqlalchemy", "Dialect")
+
+# explain() reports what is wrong with the file; the pool would print a traceback of its own clean-up besides.
+logging.getLogger("sqlalchemy.pool").addHandler(logging.NullHandler())
 
 _CONFLICT = re.compile(r"Conflicting lock is held in (?P<program>.*?) \(PID (?P<pid>\d+)\)")
 

@@ -6,6 +6,8 @@ WarehouseError
 ├── OtherService       the file was filled from another service address
 ├── SnapshotMissing    nothing has been published yet
 └── StatusUnreadable   the status file beside the snapshot is damaged
+
+QueryError is none of these: what is wrong is the query.
 """
 
 from pathlib import Path
@@ -37,3 +39,7 @@ class StatusUnreadable(WarehouseError):  # noqa: N818
     def __init__(self, path: Path, why: str) -> None:
         fix = "Fix: `gramhouse publish`, or the next run, replaces it"
         super().__init__(f"{path} cannot be read: {why}. An interrupted run would not be shown. {fix}.")
+
+
+class QueryError(Exception):
+    """A query that DuckDB refuses, with DuckDB's own words."""

@@ -11,7 +11,7 @@ from typing import Any
 import duckdb
 
 from connectors.warehouse.durable import log_problem
-from connectors.warehouse.errors import SnapshotMissing, WarehouseUnusable
+from connectors.warehouse.errors import QueryError, SnapshotMissing, WarehouseUnusable
 from connectors.warehouse.question import refusal, shown
 
 # Whoever may ask a question may not thereby read this machine's files, or write any.
@@ -25,10 +25,6 @@ _SHUT: dict[str, str | bool | int | float | list[str]] = {
 _BATCH = 10_000
 
 _ENDLESS = {datetime.max: "infinity", datetime.min: "-infinity"}  # noqa: DTZ901 - what DuckDB gives has no zone
-
-
-class QueryError(Exception):
-    """A query that DuckDB refuses, with DuckDB's own words."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,6 @@
 """The commands, and how an error becomes one line and an exit code."""
 
 import io
-import logging
 import signal
 import sys
 from collections.abc import Mapping
@@ -9,32 +8,23 @@ from typing import Annotated, Protocol, runtime_checkable
 
 import typer
 
-from connectors.warehouse.errors import OtherService, SnapshotMissing, WarehouseBusy, WarehouseError, WarehouseUnusable
-from connectors.warehouse.snapshot import QueryError
-from flows.cli import (
-    backfilling,
-    compacting,
-    demo,
-    describing,
-    doctor,
-    exporting,
-    listing,
-    quarantining,
-    querying,
-    rebuilding,
-    serving,
-    status,
-    syncing,
-    up,
+from connectors.warehouse.errors import (
+    OtherService,
+    QueryError,
+    SnapshotMissing,
+    WarehouseBusy,
+    WarehouseError,
+    WarehouseUnusable,
 )
+from flows.cli.commands import Commands
 from flows.cli.streams import drop_output
-from flows.cli.terminal import FAIL, clean, err, failure, print_json
+from flows.errors import SettingsError, TrackerUnreachable
 from flows.exit_code import ExitCode
-from flows.settings import SettingsError, TrackerUnreachable
 from models.selection import SelectionError
 
 app = typer.Typer(
     name="gramhouse",
+    cls=Commands,
     help="Keeps a DuckDB warehouse in step with a REST API of social-media accounts and their media.",
     no_args_is_help=True,
     add_completion=False,
@@ -70,7 +60,7 @@ class _UsageError(Protocol):
 
 def _version(*, wanted: bool) -> None:
     if wanted:
-        from flows.means import release
+        from flows.release import release
 
         typer.echo(f"gramhouse {release()}")
         raise typer.Exit
@@ -84,26 +74,9 @@ def _gramhouse(
     pass
 
 
-app.command()(demo.demo)
-app.command()(syncing.sync)
-app.command()(backfilling.backfill)
-app.command()(syncing.publish)
-app.command()(compacting.compact)
-app.command()(rebuilding.rebuild)
-app.command()(status.status)
-app.command()(listing.accounts)
-app.command()(listing.runs)
-app.command()(quarantining.quarantine)
-# A question may begin with a comment, which looks like an option.
-app.command(context_settings={"ignore_unknown_options": True})(querying.query)
-app.command()(describing.describe)
-app.command()(exporting.export)
-app.command()(doctor.doctor)
-app.command()(up.up)
-app.command()(serving.sandbox)
-
-
 def _say(error: object) -> None:
+    from flows.cli.terminal import FAIL, clean, err
+
     for line in str(error).splitlines():
         # One line, however long: a terminal breaks it where it must, and a log has it whole.
         err.print(f"{FAIL} {clean(line)}", soft_wrap=True)
@@ -114,8 +87,6 @@ def _prepare() -> None:
         # A terminal that cannot show a sign still shows the line.
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-    # What goes wrong with the file is said once, by us; the pool would add a traceback from its tidying up.
-    logging.getLogger("sqlalchemy.pool").addHandler(logging.NullHandler())
 
 
 def _refused_by_system(error: OSError) -> str:
@@ -165,6 +136,8 @@ def _end(code: int, *, message: str | None, as_json: bool) -> int:
     """Write what is still to be written to standard output; return the exit code."""
     try:
         if as_json and message:
+            from flows.cli.terminal import failure, print_json
+
             print_json(failure(code, message))
         sys.stdout.flush()
     except OSError as error:

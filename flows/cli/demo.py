@@ -20,8 +20,9 @@ from flows.cli.neighbours import PREFECT_QUIET, NeighbourError, free_port, prefe
 from flows.cli.querying import print_answer
 from flows.cli.terminal import DONE, FAIL, WARN, clean, err, moment, out
 from flows.clock import SystemClock
+from flows.errors import SettingsError
 from flows.exit_code import ExitCode
-from flows.settings import SettingsError, check_variables, environment
+from flows.settings import check_variables, environment
 from flows.words import count
 
 _KEY = "sandbox-demo-key"

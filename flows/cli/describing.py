@@ -8,7 +8,8 @@ from connectors.warehouse.snapshot import open_snapshot
 from flows.cli.listing import plain_table
 from flows.cli.options import AsJson, SnapshotFile
 from flows.cli.terminal import clean, out, print_json
-from flows.settings import SettingsError, load
+from flows.errors import SettingsError
+from flows.settings import load
 
 _RELATIONS = """
 SELECT r.name, r.kind, r.comment, r.rows

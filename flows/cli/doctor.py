@@ -12,23 +12,16 @@ from typing import Annotated
 import typer
 from pydantic import SecretStr
 
-from connectors.warehouse.errors import WarehouseError
+from connectors.warehouse.errors import QueryError, WarehouseError
 from connectors.warehouse.holder import holder
-from connectors.warehouse.snapshot import QueryError, open_snapshot
+from connectors.warehouse.snapshot import open_snapshot
 from flows.cli.options import AsJson
 from flows.cli.terminal import DONE, FAIL, WARN, clean, moment, out, print_json
+from flows.errors import SettingsError, TrackerUnreachable
 from flows.exit_code import ExitCode
 from flows.schedules import fires, gap_warning
 from flows.setting_sources import PREFIX
-from flows.settings import (
-    Settings,
-    SettingsError,
-    TrackerUnreachable,
-    exposed,
-    load,
-    prefect_api_url,
-    set_by,
-)
+from flows.settings import Settings, exposed, load, prefect_api_url, set_by
 from flows.words import count, span
 from models.wire import AccountPage
 

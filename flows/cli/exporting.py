@@ -11,7 +11,8 @@ from connectors.warehouse.places import local
 from flows.cli.listing import plain_table
 from flows.cli.options import AsJson, SnapshotFile
 from flows.cli.terminal import DONE, clean, err, moment, out, print_json
-from flows.settings import SettingsError, load
+from flows.errors import SettingsError
+from flows.settings import load
 from flows.words import count, megabytes
 
 

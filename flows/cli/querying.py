@@ -14,7 +14,8 @@ import typer
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from connectors.warehouse.snapshot import Answer, QueryError, Stream, open_snapshot
+from connectors.warehouse.errors import QueryError
+from connectors.warehouse.snapshot import Answer, Stream, open_snapshot
 from flows.cli.options import SnapshotFile
 from flows.cli.terminal import FAIL, clean, err, failure, out, print_json, steerless
 from flows.exit_code import ExitCode

@@ -8,8 +8,9 @@ import typer
 from flows.cli.options import AsJson, SnapshotFile, WarehouseFile
 from flows.cli.signalled import run_until_signalled
 from flows.cli.terminal import clean, out, print_json, reporting
+from flows.errors import SettingsError
 from flows.exit_code import ExitCode
-from flows.settings import SettingsError, load
+from flows.settings import load
 from flows.words import count, megabytes
 
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from flows.cli.terminal import clean, err, out
-from flows.settings import SettingsError, check_variables
+from flows.errors import SettingsError
+from flows.settings import check_variables
 
 if TYPE_CHECKING:
     from connectors.sandbox.key_requests import KeyRequest

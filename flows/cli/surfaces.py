@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from flows.settings import SettingsError
+from flows.errors import SettingsError
 from models.partition import SURFACES, Surface
 
 

@@ -25,9 +25,10 @@ from flows.cli.neighbours import (
     private,
 )
 from flows.cli.terminal import DONE, FAIL, WARN, clean, err, out
+from flows.errors import SettingsError
 from flows.exit_code import ExitCode
 from flows.schedules import NOTE, PLANS, READY, fires, gap_warning
-from flows.settings import Settings, SettingsError, load, prefect_api_url
+from flows.settings import Settings, load, prefect_api_url
 
 _LOOK_EVERY = 0.5
 

@@ -23,7 +23,8 @@ import asyncio, json, sys
 from prefect.blocks.notifications import CustomWebhookNotificationBlock
 from prefect.blocks.system import Secret
 from flows.automations import apply
-from flows.settings import SettingsError, load
+from flows.errors import SettingsError
+from flows.settings import load
 
 async def main():
     ops = {"name": "ops", "url": sys.argv[1], "json_data": {"subject": "{{subject}}", "body": "{{body}}"}}

@@ -18,11 +18,12 @@ from pydantic import ValidationError
 
 from flows import automations
 from flows.automations import WATCH_BEGAN, addressed, apply, described, patient, tells
+from flows.errors import SettingsError
 from flows.events import DRIFT, FAILED, STALE, TOKENS, events, failure_event
 from flows.flow_run import LEFT
 from flows.options import BackfillOptions, SyncOptions
 from flows.schedules import PLANS
-from flows.settings import SettingsError, load
+from flows.settings import load
 from flows.summary import Drift, Field, Some, Tokens
 from models.ledger import RunState
 from tests.flows.told import fresh, run, summary, tokens

@@ -12,10 +12,11 @@ import pytest
 from connectors.source.endpoints import ApiRequest
 from connectors.warehouse.snapshot import open_snapshot
 from flows.choosing import Forecast, described, forecast
+from flows.errors import SettingsError
 from flows.options import BackfillOptions, SyncOptions, asked, in_order
 from flows.pipeline import NothingChosen, RunReport, run_once
 from flows.run import Means
-from flows.settings import SettingsError, load
+from flows.settings import load
 from models.ledger import OutcomeKind, RunState
 from models.partition import Surface
 from models.selection import ChosenAccount, Selection, SelectionError

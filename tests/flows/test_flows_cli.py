@@ -19,11 +19,10 @@ from connectors.sandbox.settings import SandboxSettings
 from flows.cli import app as command_line
 from flows.cli import progress
 from flows.cli.app import app
+from flows.cli.commands import COMMANDS
+from flows.errors import TrackerUnreachable
 from flows.run import Counters
-from flows.settings import TrackerUnreachable
 from tests.typed import Typed
-
-COMMANDS = [command.callback.__name__ for command in app.registered_commands if command.callback is not None]
 
 
 @pytest.fixture(scope="module")

@@ -15,15 +15,11 @@ from connectors.sandbox.app import Sandbox
 from connectors.sandbox.serve import in_thread
 from connectors.sandbox.settings import SandboxSettings
 from flows.cli import app as command_line
-from flows.cli.app import app
+from flows.cli.commands import COMMANDS
 from tests.typed import Typed
 
 ROOT = Path(__file__).parents[2]
-OBJECTS = sorted(
-    name
-    for command in app.registered_commands
-    if command.callback is not None and (name := command.callback.__name__) not in {"up", "sandbox", "demo", "query"}
-)
+OBJECTS = sorted(set(COMMANDS) - {"up", "sandbox", "demo", "query"})
 REQUIRED = {"export": ["out"], "backfill": ["--all"]}
 
 

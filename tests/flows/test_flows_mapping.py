@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from flows.settings import SettingsError, load
+from flows.errors import SettingsError
+from flows.settings import load
 from models.mapping import ColumnMapping, Reading
 from models.mapping_built_in import BUILT_IN
 

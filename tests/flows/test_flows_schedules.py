@@ -9,8 +9,9 @@ import pytest
 from prefect.server.schemas.schedules import CronSchedule
 
 from flows.catching_up import Due, Fate, Verdict, catch_up
+from flows.errors import SettingsError
 from flows.schedules import PLANS, check_cron, fires, gap_warning, stories_gap
-from flows.settings import SettingsError, load
+from flows.settings import load
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 BERLIN = "Europe/Berlin"

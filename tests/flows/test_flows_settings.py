@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
+from flows.errors import SettingsError
 from flows.setting_sources import line_of
-from flows.settings import Settings, SettingsError, exposed, load, prefect_api_url, set_by
+from flows.settings import Settings, exposed, load, prefect_api_url, set_by
 
 SECRET = "canary-51e2"
 

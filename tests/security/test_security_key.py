@@ -19,7 +19,8 @@ from connectors.source.client import ApiClient
 from connectors.source.endpoints import accounts_request, media_request
 from connectors.source.errors import ApiError
 from flows.cli.doctor import Finding
-from flows.settings import Settings, SettingsError, load
+from flows.errors import SettingsError
+from flows.settings import Settings, load
 from tests.security.canary import tells
 from tests.security.wire import Answer, Clock, Recorder, envelope
 from tests.typed import Typed

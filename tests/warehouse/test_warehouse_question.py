@@ -7,8 +7,9 @@ from pathlib import Path
 import duckdb
 import pytest
 
+from connectors.warehouse.errors import QueryError
 from connectors.warehouse.question import statements
-from connectors.warehouse.snapshot import QueryError, Snapshot, open_snapshot
+from connectors.warehouse.snapshot import Snapshot, open_snapshot
 
 
 @pytest.fixture(scope="module")

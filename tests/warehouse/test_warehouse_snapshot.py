@@ -5,9 +5,9 @@ import duckdb
 import pytest
 from sqlalchemy import Connection
 
-from connectors.warehouse.errors import SnapshotMissing, WarehouseUnusable
+from connectors.warehouse.errors import QueryError, SnapshotMissing, WarehouseUnusable
 from connectors.warehouse.publish import publish
-from connectors.warehouse.snapshot import QueryError, Snapshot, open_snapshot
+from connectors.warehouse.snapshot import Snapshot, open_snapshot
 from tests.warehouse.house import POSTS, T0, emptied
 
 

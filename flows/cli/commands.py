@@ -1,0 +1,110 @@
+"""The commands as a table: only the module of the one that is typed is imported."""
+
+from collections import UserDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+from flows.cli.help_page import page, wants_colour
+from flows.cli.importing import importing
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command: the module of this package that has a function of its name, and that function's first paragraph."""
+
+    module: str
+    help: str
+    context_settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+COMMANDS: Mapping[str, Command] = {
+    "demo": Command(
+        "demo", "Run it all here: our own API server, a Prefect server, one tracked sync, and a first look at the data."
+    ),
+    "sync": Command(
+        "syncing", "Bring the warehouse into step with everything the API key can see, and publish a snapshot."
+    ),
+    "backfill": Command("backfilling", "Walk chosen accounts again from the first page, and publish a snapshot."),
+    "publish": Command("syncing", "Fold what has landed and publish a new snapshot, without asking the API."),
+    "compact": Command(
+        "compacting", "Write the warehouse file anew, small and sorted, and put it in the old one's place."
+    ),
+    "rebuild": Command(
+        "rebuilding",
+        "Read everything that has landed anew, by the present mapping, and publish it, without asking the API.",
+    ),
+    "status": Command("status", "Say what is fresh, stale, expired, deferred, failed or interrupted, and why."),
+    "accounts": Command(
+        "listing", "List the accounts: their status, since when a token is expired, how old their media are."
+    ),
+    "runs": Command("listing", "List the last runs: what they landed, and how they ended."),
+    "quarantine": Command(
+        "quarantining", "List the records set aside, newest first, with what is needed to find their requests again."
+    ),
+    # A question may begin with a comment, which looks like an option.
+    "query": Command(
+        "querying",
+        "Ask the snapshot a question, at any hour: no sync is disturbed by it, or disturbs it.",
+        {"ignore_unknown_options": True},
+    ),
+    "describe": Command(
+        "describing", "Say what analysts find in the snapshot: its tables and views, or the columns of one."
+    ),
+    "export": Command(
+        "exporting", "Write the snapshot as Parquet, with a manifest, for other engines; at any hour, as queries are."
+    ),
+    "doctor": Command(
+        "doctor",
+        "Check configuration, key, API (accounts and one media page), warehouse, snapshot and Prefect: one line each.",
+    ),
+    "up": Command(
+        "up",
+        "Bring up Prefect's server with its UI, and serve the nightly sync, the stories, backfills and publishing.",
+    ),
+    "sandbox": Command("serving", "Serve the whole of API v1 on this machine, over a made-up catalogue."),
+}
+
+
+def function_of(name: str) -> Callable[..., None]:
+    """Import a command's module; return the function that runs it."""
+    with importing():
+        function: Callable[..., None] = getattr(import_module(f"flows.cli.{COMMANDS[name].module}"), name)
+    return function
+
+
+class _Imported(UserDict[str, Any]):
+    """The commands by name, each imported when it is looked up."""
+
+    def __init__(self) -> None:
+        super().__init__(dict.fromkeys(COMMANDS))
+
+    def __getitem__(self, name: str) -> Any:  # noqa: ANN401 - a command of Click, which newer versions of Typer contain
+        if self.data[name] is None:
+            alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+            alone.command(name, context_settings=dict(COMMANDS[name].context_settings))(function_of(name))
+            self.data[name] = typer.main.get_command(alone)
+        return self.data[name]
+
+
+class Commands(TyperGroup):
+    """The group of all commands. Its own help needs none of their modules."""
+
+    def __init__(self, **given: Any) -> None:  # noqa: ANN401 - whatever Typer gives a group
+        super().__init__(**given)
+        self.commands = _Imported()
+
+    def list_commands(self, ctx: object) -> list[str]:  # noqa: ARG002 - the signature is Click's
+        """Return the names, in the order of the table."""
+        return list(COMMANDS)
+
+    def format_help(self, ctx: Any, formatter: object) -> None:  # noqa: ANN401, ARG002 - the signature is Click's
+        """Write the page to standard output."""
+        options = [record for param in self.get_params(ctx) if (record := param.get_help_record(ctx))]
+        rows = [(name, command.help) for name, command in COMMANDS.items()]
+        shown = page(self.get_usage(ctx), self.help or "", [("Options", options), ("Commands", rows)])
+        typer.echo(shown, color=wants_colour())

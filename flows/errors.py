@@ -1,0 +1,16 @@
+"""Errors that a person can correct, without what raises them: catching one imports nothing else."""
+
+
+class SettingsError(Exception):
+    """Settings that cannot be used; each argument is one line for a person."""
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.args))
+
+
+class TrackerUnreachable(Exception):  # noqa: N818 - a state of the server, not a fault of ours
+    """The Prefect API that is configured does not answer; one line with what to do."""
+
+    def __init__(self, url: str) -> None:
+        fix = "start it (`gramhouse up` does; its address ends in /api), or unset PREFECT_API_URL"
+        super().__init__(f"{url} does not answer: {fix}.")
