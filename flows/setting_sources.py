@@ -1,6 +1,7 @@
 """Where the value of a setting came from, and which setting a mistyped name stands for."""
 
 import difflib
+import json
 import re
 import stat
 import tomllib
@@ -24,6 +25,33 @@ def variable(name: str, environ: Mapping[str, str]) -> str | None:
     """Return the environment variable, as it is spelled, that sets a setting; None when none does."""
     wanted = (PREFIX + name).upper()
     return next((each for each, value in environ.items() if each.upper() == wanted and value), None)
+
+
+def given(environ: Mapping[str, str], known: Collection[str], tables: Collection[str]) -> dict[str, Any]:
+    """Return what the environment and the configuration file set; the environment wins, in `tables` key by key.
+
+    `tables` are written as JSON in the environment. Raises OSError, UnicodeDecodeError and TOMLDecodeError.
+    """
+    found = {name: environ[spelled] for name in known if (spelled := variable(name, environ))}
+    decoded = {name: _table(value) if name in tables else value for name, value in found.items()}
+    return _over(decoded, tomllib.loads(CONFIG.read_text(encoding="utf-8")) if CONFIG.is_file() else {})
+
+
+def _table(text: str) -> object:
+    try:
+        return json.loads(text)
+    except ValueError:
+        # Refused as a wrong value, like any other.
+        return text
+
+
+def _over(winning: Mapping[str, Any], under: Mapping[str, Any]) -> dict[str, Any]:
+    both = {
+        name: _over(winning[name], under[name])
+        for name in winning.keys() & under.keys()
+        if isinstance(winning[name], dict) and isinstance(under[name], dict)
+    }
+    return {**under, **winning, **both}
 
 
 def place(path: Sequence[str | int], environ: Mapping[str, str]) -> str:

@@ -7,21 +7,14 @@ from pathlib import Path
 from typing import Annotated, Any
 from zoneinfo import ZoneInfo
 
-from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, ValidationError
-from pydantic_settings import (
-    BaseSettings,
-    NoDecode,
-    PydanticBaseSettingsSource,
-    SettingsConfigDict,
-    TomlConfigSettingsSource,
-)
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError
 
 from connectors.source.address import check_base_url
 from connectors.warehouse.places import database, local
 from flows.errors import SettingsError
 from flows.mapping import ColumnSetting, MappingSettings
 from flows.schedules import check_cron
-from flows.setting_sources import CONFIG, PREFIX, exposed_secrets, no_such, not_toml, place, unknown_variables
+from flows.setting_sources import CONFIG, PREFIX, exposed_secrets, given, no_such, not_toml, place, unknown_variables
 from models.freshness import STALE_AFTER
 from models.mapping import Mapping
 from models.wire import one_line
@@ -50,18 +43,13 @@ File = Annotated[Path, AfterValidator(local)]
 DatabaseFile = Annotated[Path, AfterValidator(database)]
 TimeZone = Annotated[str, AfterValidator(_time_zone)]
 Cron = Annotated[str, AfterValidator(check_cron)]
-Words = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_words)]
+Words = Annotated[tuple[str, ...], BeforeValidator(_words)]
 
 
-class Settings(BaseSettings):
-    """Every setting, each from `GRAMHOUSE_<NAME>` or the same key, in small letters, of gramhouse.toml.
+class Settings(BaseModel):
+    """Every setting. `load` reads them, each from `GRAMHOUSE_<NAME>` or the same key, in small letters, of the file."""
 
-    The environment wins. Raises ValidationError; use `load`, which says it in lines for a person.
-    """
-
-    model_config = SettingsConfigDict(
-        env_prefix=PREFIX, extra="forbid", frozen=True, toml_file=CONFIG, env_ignore_empty=True
-    )
+    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
 
     base_url: Annotated[str, BeforeValidator(_base_url)] | None = Field(
         None, description="Address of the service, such as https://api.example.com, with or without /api/v1."
@@ -118,18 +106,6 @@ class Settings(BaseSettings):
     )
     mapping: MappingSettings | None = Field(None, description="How media items are read, a table of gramhouse.toml.")
 
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - the signature is pydantic's
-        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Let arguments win over the environment, and that over the file."""
-        return init_settings, env_settings, TomlConfigSettingsSource(settings_cls)
-
     def media_mapping(self) -> Mapping:
         """Return how media items are to be read."""
         return (self.mapping or MappingSettings()).mapping()
@@ -162,6 +138,9 @@ class Settings(BaseSettings):
 
 _SECRETS = frozenset(name for name, field in Settings.model_fields.items() if field.annotation == SecretStr | None)
 
+# Read as JSON from the environment, and there together with the file's table.
+_TABLES = frozenset({"mapping"})
+
 # The key itself, put where its file or an address belongs, must not be shown either.
 _PLAIN_ADDRESS = re.compile(
     r"([A-Za-z]+://[^\s@?#\\]+|(localhost|[\d.]+|[A-Za-z0-9.-]+\.[a-z]{2,10})(:\d+)?(/[^\s@?#\\]*)?)"
@@ -193,7 +172,9 @@ def _line(error: dict[str, Any], chosen: dict[str, object]) -> str:
 
 
 def load(**chosen: object) -> Settings:
-    """Read the settings; `chosen` (what was typed on the command line) wins where it is not None.
+    """Read the settings from the environment, which wins, and gramhouse.toml.
+
+    `chosen` (what was typed on the command line) wins over both where it is not None.
 
     Raises SettingsError with a line for each thing that is wrong, a variable that is no setting included; the key is
     in none of them.
@@ -202,7 +183,7 @@ def load(**chosen: object) -> Settings:
     wrong = unknown_variables(os.environ, Settings.model_fields)
     settings = None
     try:
-        settings = Settings(**typed)  # type: ignore[arg-type]
+        settings = Settings.model_validate({**given(os.environ, Settings.model_fields, _TABLES), **typed})
     except ValidationError as error:
         wrong += [_line(dict(found), typed) for found in error.errors(include_url=False)]
     except tomllib.TOMLDecodeError as error:

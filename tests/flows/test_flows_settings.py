@@ -263,6 +263,29 @@ def test_a_wrong_value_names_what_set_it(monkeypatch: pytest.MonkeyPatch) -> Non
         load(page_size=0)
 
 
+def test_a_mapping_in_the_environment_goes_with_the_one_in_the_file_and_wins_where_they_differ(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    Path("gramhouse.toml").write_text(
+        '[mapping]\nmedia_id = ["$.a"]\n[mapping.columns.likes]\npaths = ["$.b"]\n', encoding="utf-8"
+    )
+    given = '{"media_id": ["$.c"], "columns": {"views": {"paths": ["$.d"]}}}'
+    monkeypatch.setenv("GRAMHOUSE_MAPPING", given)
+    mapping = load().mapping
+    assert mapping is not None
+    assert (len(mapping.media_id), "c" in mapping.media_id[0]) == (1, True)
+    assert set(mapping.columns) == {"likes", "views"}
+
+
+def test_only_what_was_set_counts_as_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("gramhouse.toml").write_text("page_size = 3\n", encoding="utf-8")
+    monkeypatch.setenv("Gramhouse_Warehouse", "~/w.duckdb")
+    monkeypatch.setenv("GRAMHOUSE_KEEP_RUNS", "")
+    read = load(snapshot=Path("s.duckdb"))
+    assert read.model_fields_set == {"page_size", "warehouse", "snapshot"}
+    assert read.warehouse == Path("~/w.duckdb").expanduser()
+
+
 def test_a_mapping_in_the_environment_that_cannot_be_read_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GRAMHOUSE_MAPPING", "{media_id")
     with pytest.raises(SettingsError, match=r"^GRAMHOUSE_MAPPING: input should be a valid dictionary") as raised:
