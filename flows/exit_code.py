@@ -5,9 +5,12 @@ from enum import IntEnum
 
 from models.ledger import RunState
 
+# What a shell adds to the number of the signal that ended a process.
+SIGNALLED = 128
+
 
 class ExitCode(IntEnum):
-    """The exit codes of every command; a signal's is 128 plus its number, as everywhere."""
+    """The exit codes of every command; a signal's is SIGNALLED plus its number, as everywhere."""
 
     COMPLETE = 0
     FAILED = 1

@@ -19,7 +19,7 @@ from connectors.warehouse.errors import (
 from flows.cli.commands import Commands
 from flows.cli.streams import drop_output
 from flows.errors import SettingsError, TrackerUnreachable
-from flows.exit_code import ExitCode
+from flows.exit_code import SIGNALLED, ExitCode
 from models.selection import SelectionError
 
 app = typer.Typer(
@@ -41,10 +41,6 @@ _EXITS: Mapping[type[Exception], ExitCode] = {
     OtherService: ExitCode.WRONG_USAGE,
     SnapshotMissing: ExitCode.FAILED,
 }
-
-
-# What a shell adds to the number of the signal that ended a process.
-_SIGNALLED = 128
 
 
 @runtime_checkable
@@ -114,7 +110,7 @@ def _run() -> tuple[int, str | None]:
         # A folder that may not be read, a full disk below our output: the machine's refusal, and no bug.
         code, message = ExitCode.FAILED, _refused_by_system(error)
     except (KeyboardInterrupt, typer.Abort):
-        return _SIGNALLED + signal.SIGINT, None
+        return SIGNALLED + signal.SIGINT, None
     except SystemExit as ended:
         return int(ended.code or 0), None
     except Exception as error:
@@ -129,7 +125,7 @@ def _run() -> tuple[int, str | None]:
 
 
 def _stop(number: int, _: object) -> None:
-    sys.exit(_SIGNALLED + number)
+    sys.exit(SIGNALLED + number)
 
 
 def _end(code: int, *, message: str | None, as_json: bool) -> int:
@@ -159,6 +155,6 @@ def main() -> None:
     except Exception as error:
         _end(ExitCode.FAILED, message=f"A bug of gramhouse: {type(error).__name__}: {error}", as_json=as_json)
         raise
-    if code >= _SIGNALLED:
-        message = f"Stopped by {signal.Signals(code - _SIGNALLED).name}. What had landed is kept. Fix: run it again."
+    if code >= SIGNALLED:
+        message = f"Stopped by {signal.Signals(code - SIGNALLED).name}. What had landed is kept. Fix: run it again."
     sys.exit(_end(code, message=message, as_json=as_json))

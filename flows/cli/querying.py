@@ -1,14 +1,12 @@
 """`gramhouse query`: ask the snapshot."""
 
 import csv
-import json
-import math
 import signal
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
-from typing import Annotated, Any, TextIO
+from typing import Annotated, Any
 
 import typer
 from rich.box import SIMPLE_HEAD
@@ -17,7 +15,8 @@ from rich.table import Table
 from connectors.warehouse.errors import QueryError
 from connectors.warehouse.snapshot import Answer, Stream, open_snapshot
 from flows.cli.options import SnapshotFile
-from flows.cli.terminal import FAIL, clean, err, failure, out, print_json, steerless
+from flows.cli.query_json import Destination, Document
+from flows.cli.terminal import FAIL, clean, err, failure, out, steerless
 from flows.exit_code import ExitCode
 from flows.settings import load
 from flows.words import count
@@ -66,7 +65,7 @@ class _Terminal:
         return sys.stdout.write(steerless(text, newlines=True))
 
 
-def _destination() -> TextIO | _Terminal:
+def _destination() -> Destination:
     return _Terminal() if sys.stdout.isatty() else sys.stdout
 
 
@@ -77,27 +76,7 @@ def _csv(stream: Stream) -> None:
         writer.writerows(batch)
 
 
-def _plain(value: object) -> object:
-    """Return a value that JSON can hold: its keys are text, and it knows no NaN."""
-    if isinstance(value, dict):
-        return {str(name): _plain(inner) for name, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(inner) for inner in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def _json(stream: Stream) -> None:
-    destination = _destination()
-    separator = "["
-    for batch in stream.batches:
-        for row in batch:
-            record = _plain(dict(zip(stream.columns, row, strict=True)))
-            destination.write(separator + json.dumps(record, default=str, ensure_ascii=False))
-            separator = ", "
-    destination.write("[]\n" if separator == "[" else "]\n")
-
-
-_WRITERS = {Format.TABLE: _table, Format.CSV: _csv, Format.JSON: _json}
+_WRITERS = {Format.TABLE: _table, Format.CSV: _csv}
 
 
 @contextmanager
@@ -123,11 +102,13 @@ def query(
     # What was typed need not be UTF-8; DuckDB takes nothing else.
     question = text.encode(errors="surrogateescape").decode(errors="replace")
     with open_snapshot(settings.snapshot) as opened:
+        document = Document(_destination()) if as_json or style is Format.JSON else None
         try:
-            with _gone_at_once():
-                _WRITERS[Format.JSON if as_json else style](opened.question(question))
+            with document.ended_by_signals() if document else _gone_at_once():
+                write = document.write if document else _WRITERS[style]
+                write(opened.question(question))
         except QueryError as error:
             err.print(f"{FAIL} {clean(error, newlines=True)}")
-            if as_json or style is Format.JSON:
-                print_json(failure(ExitCode.WRONG_USAGE, str(error)))
+            if document:
+                document.end(failure(ExitCode.WRONG_USAGE, str(error)))
             raise typer.Exit(ExitCode.WRONG_USAGE) from None

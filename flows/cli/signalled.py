@@ -8,6 +8,7 @@ from contextvars import ContextVar
 from typing import Any, TypeVar
 
 from flows.cli.terminal import err
+from flows.exit_code import SIGNALLED
 
 T = TypeVar("T")
 
@@ -45,4 +46,4 @@ def run_until_signalled(work: Coroutine[Any, Any, T]) -> T:
         if not received:
             raise
         err.print("Stopped. What had landed is kept; the same command goes on from there.")
-        sys.exit(128 + received[0])
+        sys.exit(SIGNALLED + received[0])

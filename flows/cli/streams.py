@@ -32,6 +32,9 @@ def keep_usable() -> None:
         sys.stdin = io.TextIOWrapper(io.FileIO(0, closefd=False))
     if sys.stdout is None:
         sys.stdout = io.TextIOWrapper(io.FileIO(1, "wb", closefd=False), encoding="utf-8")
+    elif isinstance(sys.stdout, io.TextIOWrapper) and isinstance(raw := sys.stdout.buffer, io.RawIOBase):
+        # With PYTHONUNBUFFERED, what a pipe does not take at once, as when a signal comes, would be lost.
+        sys.stdout = io.TextIOWrapper(io.BufferedWriter(raw), sys.stdout.encoding, line_buffering=True)
     encoding = "utf-8" if sys.stderr is None else sys.stderr.encoding
     written = io.BufferedWriter(_Forgiving(2, "wb", closefd=False))
     sys.stderr = io.TextIOWrapper(written, encoding, "backslashreplace", line_buffering=True, write_through=True)

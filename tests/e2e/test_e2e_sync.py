@@ -146,7 +146,7 @@ def test_another_program_on_the_file_is_named(operator: Operator, service: Servi
 def test_a_question_may_begin_with_a_comment(operator: Operator) -> None:
     operator.sync()
     answer = operator.run("query", "--json", "-- How many are there?\nSELECT count(*) AS accounts FROM accounts;")
-    assert json.loads(answer.stdout) == [{"accounts": 8}]
+    assert json.loads(answer.stdout)["rows"] == [{"accounts": 8}]
 
 
 def test_the_key_is_nowhere(operator: Operator) -> None:

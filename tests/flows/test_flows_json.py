@@ -6,9 +6,11 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import duckdb
 import pytest
 
 from connectors.sandbox.app import Sandbox
@@ -19,8 +21,8 @@ from flows.cli.commands import COMMANDS
 from tests.typed import Typed
 
 ROOT = Path(__file__).parents[2]
-OBJECTS = sorted(set(COMMANDS) - {"up", "sandbox", "demo", "query"})
-REQUIRED = {"export": ["out"], "backfill": ["--all"]}
+OBJECTS = sorted(set(COMMANDS) - {"up", "sandbox", "demo"})
+REQUIRED = {"export": ["out"], "backfill": ["--all"], "query": ["SELECT 1 AS a"]}
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +56,8 @@ def failed(out: str) -> dict[str, object]:
 
 @pytest.mark.parametrize("command", OBJECTS)
 def test_every_command_answers_wrong_usage_with_one_object(typed: Typed, command: str) -> None:
-    for wrong in (["--nonsense"], ["--snapshot"]):
+    # A question may begin as an option does.
+    for wrong in ([] if command == "query" else ["--nonsense"], ["--snapshot"]):
         code, out, err = typed(command, "--json", *wrong)
         assert (code, failed(out)["exit_code"], failed(out)["state"]) == (2, 2, "refused")
         assert err
@@ -72,7 +75,7 @@ def test_every_command_answers_a_wrong_setting_with_one_object(
 
 @pytest.mark.parametrize("command", ["status", "accounts", "runs", "describe", "export", "publish", "compact", "query"])
 def test_what_is_missing_is_one_object(typed: Typed, command: str) -> None:
-    code, out, _ = typed(command, "--json", *{"query": ["SELECT 1"], **REQUIRED}.get(command, ()))
+    code, out, _ = typed(command, "--json", *REQUIRED.get(command, ()))
     assert (code, failed(out)["exit_code"], failed(out)["state"]) == (1, 1, "failed")
 
 
@@ -91,10 +94,90 @@ def test_every_report_is_one_object(typed: Typed, monkeypatch: pytest.MonkeyPatc
     assert (told["doctor"]["exit_code"], told["sync"]["exit_code"]) == (0, 0)
     media = json.loads(typed("describe", "media", "--json")[1])
     assert (media["table"], media["columns"][0]["name"]) == ("media", "account_id")
-    assert json.loads(typed("query", "SELECT 1 AS a", "--json")[1]) == [{"a": 1}]
+    assert told["query"] == {"columns": ["a"], "rows": [{"a": 1}], "exit_code": 0}
+    assert json.loads(typed("query", "SELECT 1 AS a LIMIT 0", "--json")[1])["rows"] == []
     for style in (["--json"], ["-f", "json"]):
         code, out, _ = typed("query", "SELECT nope", *style)
         assert (code, failed(out)["exit_code"]) == (2, 2)
+
+
+@pytest.fixture
+def snapshot(tmp_path: Path) -> Path:
+    path = tmp_path / "s.duckdb"
+    duckdb.connect(str(path)).close()
+    return path
+
+
+@pytest.mark.parametrize("style", [["--json"], ["-f", "json"]])
+def test_a_query_that_fails_after_rows_were_written_is_one_object(
+    typed: Typed, snapshot: Path, style: list[str]
+) -> None:
+    late = "SELECT CASE WHEN range < 300000 THEN range ELSE error('too far') END AS a FROM range(300001)"
+    code, out, err = typed("query", late, *style, "--snapshot", str(snapshot))
+    found = json.loads(out)
+    assert (code, found["exit_code"], found["state"]) == (2, 2, "refused")
+    assert "too far" in found["message"]
+    assert "too far" in err
+    assert found["rows"][:2] == [{"a": 0}, {"a": 1}]
+
+
+ENDLESS = "SELECT count(*) AS a FROM range(100000000) AS a, range(100000000) AS b WHERE a.range + b.range = -1"
+# One call of a function, in which DuckDB does not look for an interruption.
+UNINTERRUPTED = "SELECT list_sum(list_transform(range(300000000), x -> x % 7)) AS a"
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(("question", "rows"), [(ENDLESS, 0), (UNINTERRUPTED, 0), ("FROM range(10000000000)", 2)])
+def test_a_query_that_a_signal_ends_is_one_object_at_once(
+    snapshot: Path, question: str, rows: int, number: signal.Signals, code: int
+) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "flows.cli", "query", "--json", question, "--snapshot", str(snapshot)],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        bufsize=0,
+    )
+    try:
+        assert process.stdout is not None
+        begun = b"".join(process.stdout.read(1) for _ in range(200)) if rows else b""
+        if not rows:
+            wait_for_threads(process.pid, 3)
+        process.send_signal(number)
+        out, err = process.communicate(timeout=5)
+    finally:
+        process.kill()
+        process.communicate()
+    found = json.loads(begun + out)
+    assert (process.returncode, found["exit_code"], found["state"]) == (code, code, "stopped")
+    assert found.get("rows", [])[:rows] == [{"range": row} for row in range(rows)]
+    assert b"Traceback" not in err
+
+
+def test_a_query_whose_output_is_not_read_is_ended_by_a_signal(snapshot: Path) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "flows.cli", "query", "--json", "FROM range(10000000000)", "--snapshot", str(snapshot)],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+    )
+    try:
+        assert process.stdout is not None
+        process.stdout.read(1)
+        time.sleep(0.5)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(5) == 130
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def wait_for_threads(pid: int, threads: int) -> None:
+    """Wait until the process has so many threads, that is until DuckDB has begun."""
+    status, until = Path(f"/proc/{pid}/status"), time.monotonic() + 20
+    while int(status.read_text().partition("Threads:")[2].split()[0]) < threads and time.monotonic() < until:
+        time.sleep(0.05)
+    time.sleep(0.5)
 
 
 def test_a_fix_is_the_hint(typed: Typed, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -155,7 +155,7 @@ def test_json_holds_the_data_exactly(typed: Typed, folder: Path, style: str) -> 
     asked = "SELECT media_id, payload FROM media"
     code, out, _ = typed("query", asked, style, "--snapshot", str(folder / "analytics.duckdb"))
     assert code == 0
-    assert {row["media_id"] for row in json.loads(out)} == set(IDS)
+    assert {row["media_id"] for row in json.loads(out)["rows"]} == set(IDS)
 
 
 @pytest.mark.parametrize(
