@@ -9,6 +9,9 @@ DLT := $(VENV)/dlt
 NEXT_DUCKDB := duckdb==2.0.0
 PIP_INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check --no-input
 
+# Unset even where the machine sets it: tests start hundreds of processes, and each would compile every module again.
+export PYTHONDONTWRITEBYTECODE :=
+
 .DEFAULT_GOAL := help
 .PHONY: help demo up test check lint types imports unit long simulate compat format dictionary screenshots constraints clean matrix fuzz kills mutants conformance stateful soak proof bench bench-large bench-setup bench-tracking goals
 
@@ -30,7 +33,7 @@ lint: $(VENV)/.dev
 	$(BIN)/ruff format --check .
 
 types: $(VENV)/.dev
-	$(BIN)/mypy
+	$(BIN)/mypy --num-workers auto
 
 imports: $(VENV)/.dev
 	$(BIN)/lint-imports
