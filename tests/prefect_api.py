@@ -15,9 +15,9 @@ def ask(api: str, path: str, document: object = None, method: str = "POST") -> A
         headers={"Content-Type": "application/json"},
         method=method,
     )
-    for patience in range(20, -1, -1):
+    for patience in range(300, -1, -1):
         try:
-            with urllib.request.urlopen(request, timeout=30) as answer:
+            with urllib.request.urlopen(request, timeout=120) as answer:
                 return json.loads(answer.read() or b"null")
         except urllib.error.HTTPError as error:
             # Its SQLite is busy for a moment.

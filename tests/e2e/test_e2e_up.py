@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from flows.cli.neighbours import free_port, prefect, sandbox
-from tests.e2e.conftest import KEY, Operator, Service, until
+from tests.e2e.conftest import KEY, PATIENCE, Operator, Service, until
 from tests.prefect_api import ask
 
 pytestmark = [pytest.mark.e2e, pytest.mark.prefect]
@@ -51,7 +51,7 @@ class Up:
     def end(self, number: signal.Signals) -> int:
         assert self.process is not None
         self.process.send_signal(number)
-        out, err = self.process.communicate(timeout=40)
+        out, err = self.process.communicate(timeout=PATIENCE)
         assert "Traceback" not in out + err
         return self.process.returncode
 
