@@ -42,7 +42,7 @@ class RunOptions(BaseModel):
     warehouse: WarehouseFile = None
     snapshot: SnapshotFile = None
     concurrency: Annotated[
-        int | None, Field(title="Concurrency", description="Accounts walked at once.", ge=1, le=256)
+        int | None, Field(title="Concurrency", description="Requests in flight at once.", ge=1, le=256)
     ] = None
     page_size: Annotated[int | None, Field(title="Page size", description="Records per page.", ge=1, le=50)] = None
     max_wait: Annotated[

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from collections.abc import Mapping as Map
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
@@ -137,9 +137,12 @@ class RunContext:
             scope, self.means.max_wait, self.holds.get(scope), now=clock.now(), monotonic=clock.monotonic()
         )
 
-    async def ask(self, request: ApiRequest, scope_wait: ScopeWait, brake: Brake, *, slot: bool) -> Response:
+    async def ask(
+        self, request: ApiRequest, scope_wait: ScopeWait, brake: Brake, *, slot: bool, pages: int = 0
+    ) -> Response:
         """Ask for one page through all waits and retries; `slot` says whether the caller holds a place.
 
+        A caller that holds one waits for a request slot, too; `pages` is how many its scan has landed.
         Raises ApiError, Deferred, and Halted once `brake` is pulled.
         """
         means = self.means
@@ -147,10 +150,11 @@ class RunContext:
 
         async def send(request: ApiRequest) -> Response:
             nonlocal asked
-            brake.check()
-            self.counters.retries += asked
-            asked = True
-            return await means.send(request)
+            async with means.slots.requests.one(pages) if slot else nullcontext():
+                brake.check()
+                self.counters.retries += asked
+                asked = True
+                return await means.send(request)
 
         async def remember(scope: str, resume_after: datetime, error: Failure) -> None:
             self.told[scope] = error

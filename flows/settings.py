@@ -59,7 +59,7 @@ class Settings(BaseModel):
     warehouse: DatabaseFile = Field(Path("data/warehouse.duckdb"), description="The writer's DuckDB file.")
     snapshot: DatabaseFile = Field(Path("data/analytics.duckdb"), description="The analysts' DuckDB file.")
     archive: File | None = Field(None, description="A folder that keeps every page as it came; none keeps none.")
-    concurrency: int = Field(16, ge=1, le=256, description="How many accounts are walked at once.")
+    concurrency: int = Field(16, ge=1, le=256, description="How many requests for media are in flight at once.")
     page_size: int = Field(50, ge=1, le=50, description="Records per page asked for.")
     max_wait: float = Field(
         3600,

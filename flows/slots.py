@@ -1,21 +1,76 @@
-"""How many walks are at work at once; one that merely waits gives its place to another."""
+"""How many scans are open at once, how many of their requests are in flight, and whose request is next."""
 
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from heapq import heappop, heappush
+from itertools import count
 
-# A walk that waits costs some 25 kB. Past so many, those who wait keep their places, and no walk is begun.
+# A scan that waits costs some 25 kB. Beyond this many, scans that wait keep their places, and no scan is begun.
 _MOST_PARKED = 20_000
+
+# Open scans for each request in flight: while one lands its page, another asks, and short scans share the requests
+# evenly, so that a run does not end with a few scans in flight. More would only cost memory.
+_OPEN = 4
+
+# Scans with this many more pages go first: a long one would otherwise be left over at the end, alone.
+_LONG = 8
+
+
+class RequestSlots:
+    """Slots for requests in flight: the longest scan goes first, in steps of 8 pages, then whoever asked first."""
+
+    def __init__(self, slots: int) -> None:
+        self._free = slots
+        self._waiting: list[tuple[int, int, asyncio.Future[None]]] = []
+        self._arrivals = count()
+
+    @asynccontextmanager
+    async def one(self, pages: int) -> AsyncIterator[None]:
+        """Hold a slot while the block runs; `pages` is how many the scan has landed."""
+        if self._free:
+            self._free -= 1
+        else:
+            await self._turn(pages)
+        try:
+            yield
+        finally:
+            self._give()
+
+    async def _turn(self, pages: int) -> None:
+        turn = asyncio.get_running_loop().create_future()
+        heappush(self._waiting, (-(pages // _LONG), next(self._arrivals), turn))
+        try:
+            await turn
+        except BaseException:
+            if turn.done() and not turn.cancelled():
+                # Cancelled after the slot was handed over.
+                self._give()
+            raise
+
+    def _give(self) -> None:
+        while self._waiting:
+            *_, turn = heappop(self._waiting)
+            if not turn.done():
+                turn.set_result(None)
+                return
+        self._free += 1
 
 
 class Slots:
-    """Places for walks. A limited account parks outside, so that it holds up nobody but itself."""
+    """Places for open scans. A limited account parks outside, so that it holds up only itself."""
 
-    def __init__(self, places: int, most_parked: int = _MOST_PARKED) -> None:
+    def __init__(self, places: int, most_parked: int = _MOST_PARKED, *, in_flight: int | None = None) -> None:
+        self.requests = RequestSlots(in_flight or places)
         self._most_parked = most_parked
         self._places = asyncio.Semaphore(places)
         self._missing = 0
         self.parked = 0
+
+    @classmethod
+    def for_requests(cls, in_flight: int) -> "Slots":
+        """Return the places that keep this many requests in flight."""
+        return cls(_OPEN * in_flight, in_flight=in_flight)
 
     async def take(self) -> None:
         """Wait for a place and take it."""
@@ -32,7 +87,7 @@ class Slots:
     async def parked_outside(self) -> AsyncIterator[None]:
         """Give the place back while the block runs, and take one again after it.
 
-        Whoever is cancelled meanwhile does not wait for a place only to give it back: it may never come.
+        A task that is cancelled meanwhile does not wait for a place only to give it back: it may never come.
         """
         if self.parked >= self._most_parked:
             yield

@@ -160,7 +160,7 @@ class PartitionWalk:
 
         async def ask_page(cursor: str | None) -> Response:
             request = request_for(self.partition, cursor, run.means.page_size, self.listed_as)
-            return await run.ask(request, self.scope_wait, self.brake, slot=self.slot)
+            return await run.ask(request, self.scope_wait, self.brake, slot=self.slot, pages=checkpoint.pages)
 
         progress = await self._progress(checkpoint)
         try:

@@ -19,7 +19,7 @@ BaseUrl = Annotated[
 ]
 Concurrency = Annotated[
     int | None,
-    typer.Option("--concurrency", help="Accounts walked at once (GRAMHOUSE_CONCURRENCY).", show_default=False),
+    typer.Option("--concurrency", help="Requests in flight at once (GRAMHOUSE_CONCURRENCY).", show_default=False),
 ]
 PageSize = Annotated[
     int | None,

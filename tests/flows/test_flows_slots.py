@@ -2,15 +2,21 @@
 
 import asyncio
 from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from random import Random
 
 import pytest
 
+from connectors.source.endpoints import ApiRequest, Response
 from connectors.source.errors import trouble
 from connectors.warehouse.errors import WarehouseUnusable
+from flows.pipeline import run_once
 from flows.run import Brake, Halted
-from flows.slots import Slots
+from flows.slots import RequestSlots, Slots
 from flows.together import together
-from tests.flows.stage import StillClock, VirtualClock
+from tests.flows.stage import Service, StillClock, VirtualClock, order, staged
+from tests.simulation.loop import VirtualLoop, bury, live
 
 pytestmark = pytest.mark.anyio
 
@@ -93,6 +99,114 @@ async def test_past_the_bound_who_waits_keeps_the_place() -> None:
     slots.give()
     slots.give()
     assert (slots.parked, await _free(slots)) == (0, 2)
+
+
+LATENCY = 0.05
+
+
+@dataclass
+class Far(Service):
+    """A service whose answers take 50 ms of the loop's time."""
+
+    in_flight: int = 0
+    most: int = 0
+    began: float = -1.0
+    ended: float = 0.0
+
+    async def send(self, request: ApiRequest) -> Response:
+        time = asyncio.get_running_loop().time
+        self.began = time() if self.began < 0 else self.began
+        self.in_flight += 1
+        self.most = max(self.most, self.in_flight)
+        try:
+            await asyncio.sleep(LATENCY)
+            return await super().send(request)
+        finally:
+            self.in_flight -= 1
+            self.ended = time()
+
+
+class NoTime(Random):
+    """Jobs of other threads take no time."""
+
+    def random(self) -> float:
+        return 0.0
+
+
+def _fetch(folder: Path, service: Far, in_flight: int, *, landing: float = 0.0) -> float:
+    """Run a sync of the posts on a virtual loop; return the seconds from the first request to the last answer."""
+
+    async def body() -> None:
+        async with staged(folder, service, slots=Slots.for_requests(in_flight), page_size=50) as means:
+            land = means.warehouse.land
+
+            async def slow(landed: object) -> None:
+                await asyncio.sleep(landing)
+                await land(landed)  # type: ignore[arg-type]
+
+            means.warehouse.land = slow  # type: ignore[method-assign]
+            await run_once(replace(order(folder), surfaces=("posts",)), means)
+
+    loop = VirtualLoop(0.0, NoTime())
+    asyncio.set_event_loop(loop)
+    try:
+        live(loop, body())
+    finally:
+        bury(loop)
+        asyncio.set_event_loop(None)
+    return service.ended - service.began
+
+
+@pytest.mark.parametrize("landing", [0.0, 0.02])
+def test_every_slot_has_a_request_while_pages_land_and_to_the_end(tmp_path: Path, landing: float) -> None:
+    service = Far(accounts=40, posts=200)
+    seconds = _fetch(tmp_path, service, 16, landing=landing)
+    # One page of the catalogue, and 160 of posts in 16 slots; whole scans in 16 places took 12 rounds instead of 10.
+    assert seconds <= (1 + 160 / 16) * LATENCY + 3 * landing + 0.001
+    assert service.most == 16
+
+
+def test_one_request_at_a_time_is_one(tmp_path: Path) -> None:
+    service = Far(accounts=5, posts=120)
+    assert _fetch(tmp_path, service, 1) == pytest.approx((1 + 15) * LATENCY)
+    assert service.most == 1
+
+
+async def test_the_longest_scan_goes_first_and_then_whoever_asked_first() -> None:
+    slots, served = RequestSlots(1), list[str]()
+
+    async def ask(name: str, pages: int) -> None:
+        async with slots.one(pages):
+            served.append(name)
+            await asyncio.sleep(0)
+
+    async with asyncio.TaskGroup() as group:
+        for name, pages in (("first", 0), ("a", 7), ("b", 0), ("long", 8), ("longer", 16)):
+            group.create_task(ask(name, pages))
+    assert served == ["first", "longer", "long", "a", "b"]
+
+
+@pytest.mark.parametrize("handed_over", [False, True])
+async def test_a_cancelled_request_keeps_no_slot(*, handed_over: bool) -> None:
+    slots, entered = RequestSlots(1), list[int]()
+
+    async def ask(number: int) -> None:
+        async with slots.one(0):
+            entered.append(number)
+
+    async with slots.one(0):
+        waiting = [asyncio.create_task(ask(number)) for number in range(2)]
+        await _settle()
+        if not handed_over:
+            waiting[0].cancel()
+            await _settle()
+    if handed_over:
+        # The slot is the first one's, who has not run since.
+        waiting[0].cancel()
+    await asyncio.gather(*waiting, return_exceptions=True)
+    assert entered == [1]
+    async with asyncio.timeout(1), slots.one(0):
+        pass
 
 
 async def test_the_brake_wakes_sleepers_and_the_first_error_counts() -> None:
