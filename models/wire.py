@@ -5,6 +5,7 @@ account or an unknown field never costs the page it came on.
 """
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -156,8 +157,7 @@ def read_media_page(body: bytes) -> MediaPage:
     Raises MalformedPage when `items` or `next_cursor` is missing or no list, no cursor.
     """
     page, text = _read_page(_MediaEnvelope, body)
-    ids = tuple(found for item in page.items if isinstance(item, dict) and (found := id_in(item, _ID_KEYS)))
-    return MediaPage(len(page.items), page.next_cursor, frozenset(page.model_extra or ()), text, ids)
+    return MediaPage(len(page.items), page.next_cursor, frozenset(page.model_extra or ()), text, _ids(page.items))
 
 
 def read_error(body: bytes) -> ErrorEnvelope | None:
@@ -233,6 +233,17 @@ _ID_KEYS = tuple((key,) for key in _Opaque.__annotations__)
 
 class _MediaEnvelope(_PageEnvelope):
     items: list[Annotated[_Opaque | Any, Field(union_mode="left_to_right")]]
+
+
+def _ids(items: Sequence[Any]) -> tuple[str, ...]:
+    try:
+        ids = tuple([item["id"] for item in items])
+    except (KeyError, TypeError):
+        ids = ()
+    if ids and all(ids) and set(map(type, ids)) == {str}:
+        # Nearly every page: a third of what the search below takes.
+        return ids
+    return tuple(found for item in items if isinstance(item, dict) and (found := id_in(item, _ID_KEYS)))
 
 
 class _Issue(BaseModel):

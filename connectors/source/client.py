@@ -7,9 +7,10 @@ import re
 import ssl
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from http.cookiejar import CookieJar
 from importlib.metadata import PackageNotFoundError, version
 from types import MappingProxyType, TracebackType
-from typing import Final, Self
+from typing import Final, Self, cast
 from urllib.parse import quote
 
 import aiohttp
@@ -21,7 +22,7 @@ from connectors.source.body import BodyError, BoundedBody
 from connectors.source.connection_errors import code_of, describe
 from connectors.source.endpoints import ApiRequest, Response, read_correlation_id, read_response
 from connectors.source.errors import ApiError, trouble
-from connectors.source.transport import below, page_transport
+from connectors.source.transport import transport as aiohttp_transport
 from models.clock import Clock
 
 MAX_BODY_BYTES: Final = 64 * 1024 * 1024
@@ -36,7 +37,14 @@ _LINE_BREAKS: Final = r"(?:[\r\n]|\\{1,4}[rn])*"
 # An error envelope (API 2) is far smaller; what is larger is a page of something else, of which nothing is shown.
 _MAX_REFUSAL_BYTES: Final = 256 * 1024
 
-_NO_BODY = httpx.ByteStream(b"")
+_REDIRECT: Final = "redirect"
+
+
+class _NoCookies(CookieJar):
+    """Keeps no cookie; httpx would look for some in every answer."""
+
+    def extract_cookies(self, response: object, request: object) -> None:
+        """Ignore what an answer sets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +59,9 @@ class Timeouts:
 class ApiClient:
     """Sends requests, each once, as an async context manager.
 
-    It speaks to the transport itself: without an httpx client around it there are no redirects, cookies,
-    proxies or environment variables that could carry the key elsewhere. `concurrency` bounds the
-    connections, `max_body_bytes` an answer after decompression; `certificates` replaces the public ones.
+    No redirect is followed and no cookie, proxy or environment variable used: each could send the key elsewhere.
+    `concurrency` bounds the connections, `max_body_bytes` an answer after decompression; `certificates` replaces the
+    public ones.
     Raises ValueError when the base URL or the key cannot be used.
     """
 
@@ -69,24 +77,31 @@ class ApiClient:
         max_body_bytes: int = MAX_BODY_BYTES,
         certificates: ssl.SSLContext | None = None,
     ) -> None:
-        self._base_url = httpx.URL(check_base_url(base_url))
+        self._base = check_base_url(base_url)
+        self._base_url = httpx.URL(self._base)
         self._api_key = api_key
-        self._headers = httpx.Headers({"Host": self._base_url.netloc.decode(), **_headers(api_key)})
+        self._headers = httpx.Headers(_headers(api_key))
         self._repeated = _spellings(api_key)
         self._clock = clock
-        self._transport = transport or page_transport(self._base_url, concurrency, certificates)
         self._timeout = timeout or Timeouts()
-        self._limits = {"connect": self._timeout.connect, "read": self._timeout.read, "write": self._timeout.read}
+        secure = self._base_url.scheme == "https"
+        self._http = httpx.AsyncClient(
+            transport=transport or aiohttp_transport(secure=secure, concurrency=concurrency, certificates=certificates),
+            timeout=httpx.Timeout(self._timeout.read, connect=self._timeout.connect, pool=None),
+            cookies=_NoCookies(),
+            event_hooks={"response": [_note_redirect]},
+            trust_env=False,
+        )
         self._max_body_bytes = max_body_bytes
 
     async def __aenter__(self) -> Self:
-        await self._transport.__aenter__()
+        await self._http.__aenter__()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self._transport.__aexit__(kind, error, trace)
+        await self._http.__aexit__(kind, error, trace)
 
     async def send(self, request: ApiRequest) -> Response:
         """Make one attempt at a request; raises only ApiError, of which nothing leads to the key."""
@@ -101,16 +116,17 @@ class ApiClient:
         return self._read(request, *got)
 
     async def _exchange(self, request: ApiRequest) -> tuple[httpx.Response, bytes] | ApiError:
-        answer: httpx.Response | None = None
+        outgoing, answer = self._outgoing(request), None
         try:
-            # A drip of bytes passes every read timeout; the attempt as a whole ends.
-            async with asyncio.timeout(self._timeout.total) as patience:
-                answer = await self._transport.handle_async_request(self._outgoing(request))
+            # A slow trickle of bytes passes every read timeout; the attempt as a whole ends.
+            async with asyncio.timeout(self._timeout.total) as attempt:
+                answer = await self._http.send(outgoing, stream=True)
                 try:
-                    return answer, await self._body(answer, patience)
+                    return answer, await self._body(answer, attempt)
                 finally:
                     await answer.aclose()
         except _CAUGHT as error:
+            answer = answer or outgoing.extensions.get(_REDIRECT)
             if answer is not None and answer.status_code != 200:
                 # A refusal whose body is lost is still that refusal, with its Retry-After.
                 return answer, b""
@@ -118,29 +134,18 @@ class ApiClient:
 
     def _outgoing(self, request: ApiRequest) -> httpx.Request:
         query = "&".join([f"{name}={quote(value, safe='')}" for name, value in request.params])
-        outgoing = httpx.Request(
-            "GET",
-            below(self._base_url, request.path, query),
-            headers=self._headers,
-            # Given one, httpx does not look for headers that a body would need.
-            stream=_NO_BODY,
-            extensions={"timeout": self._limits},
-        )
-        outgoing.read()
-        return outgoing
+        return httpx.Request("GET", f"{self._base}{request.path}?{query}", headers=self._headers)
 
-    async def _body(self, answer: httpx.Response, patience: asyncio.Timeout) -> bytes:
+    async def _body(self, answer: httpx.Response, attempt: asyncio.Timeout) -> bytes:
         body = BoundedBody(answer.headers.get("content-encoding", ""), self._max_body_bytes)
-        if not isinstance(answer.stream, httpx.AsyncByteStream):
-            message = "the transport answers an async request with a blocking stream"
-            raise TypeError(message)
         clock = asyncio.get_running_loop().time
-        end, read = patience.when() or math.inf, self._timeout.read
-        # aiohttp forgets its own read timeout when it closes a connection on chunks that are none.
-        patience.reschedule(min(end, clock() + read))
-        async for piece in answer.stream:
+        end, read = attempt.when() or math.inf, self._timeout.read
+        # aiohttp drops its own read timeout when it closes a connection because of malformed chunks.
+        attempt.reschedule(min(end, clock() + read))
+        # Past httpx's decoders, which know no bounds; `AsyncClient.send` has made sure that the stream is of this type.
+        async for piece in cast("httpx.AsyncByteStream", answer.stream):
             body.add(piece)
-            patience.reschedule(min(end, clock() + read))
+            attempt.reschedule(min(end, clock() + read))
         return body.whole()
 
     def _read(self, request: ApiRequest, answer: httpx.Response, body: bytes) -> Response:
@@ -154,7 +159,9 @@ class ApiClient:
         return self._repeated.sub(b"***", text.encode(errors="surrogateescape")).decode(errors="surrogateescape")
 
     def _failure(self, request: ApiRequest, error: Exception, answer: httpx.Response | None) -> ApiError:
-        cause = error.__cause__ if isinstance(error.__cause__, aiohttp.ClientError | OSError) else error
+        cause: BaseException = error
+        while isinstance(cause.__cause__, aiohttp.ClientError):
+            cause = cause.__cause__
         code = code_of(cause, begun=answer is not None)
         return trouble(
             request.operation,
@@ -163,6 +170,12 @@ class ApiClient:
             status=answer.status_code if answer else None,
             correlation_id=read_correlation_id(answer.headers) if answer else None,
         )
+
+
+async def _note_redirect(answer: httpx.Response) -> None:
+    # httpx reads the address of a redirect even when it does not follow it, and raises when it cannot.
+    if answer.has_redirect_location:
+        answer.request.extensions[_REDIRECT] = answer
 
 
 class _Hidden(Mapping[str, str]):

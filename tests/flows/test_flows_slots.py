@@ -144,7 +144,7 @@ def _fetch(folder: Path, service: Far, in_flight: int, *, landing: float = 0.0) 
                 await asyncio.sleep(landing)
                 await land(landed)  # type: ignore[arg-type]
 
-            means.warehouse.land = slow  # type: ignore[method-assign]
+            means.warehouse.land = slow  # type: ignore[method-assign,assignment]
             await run_once(replace(order(folder), surfaces=("posts",)), means)
 
     loop = VirtualLoop(0.0, NoTime())

@@ -275,3 +275,19 @@ def test_one_line_is_printable_and_bounded() -> None:
 
 def test_an_account_is_a_value() -> None:
     assert Account(**ACCOUNT) == Account.model_validate(ACCOUNT)
+
+
+@pytest.mark.parametrize(
+    ("items", "ids"),
+    [
+        ('[{"id":"1"},{"id":"2"}]', ("1", "2")),
+        ('[{"id":"1"},{"id":2}]', ("1", "2")),
+        ('[{"id":"1"},{"id":""},{"pk":7}]', ("1", "7")),
+        ('[{"id":"1"},{"id":null,"media_id":"m"}]', ("1", "m")),
+        ('[{"id":"1"},{"id":["2"]},{"id":{"a":1},"igId":"g"}]', ("1", "g")),
+        ('[{"id":"1"},"2",null,["3"]]', ("1",)),
+        ("[]", ()),
+    ],
+)
+def test_the_ids_of_a_media_page_whatever_its_items(items: str, ids: tuple[str, ...]) -> None:
+    assert read_media_page(f'{{"items":{items},"next_cursor":null}}'.encode()).ids == ids

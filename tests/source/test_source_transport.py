@@ -1,102 +1,161 @@
-"""What is done otherwise than httpx and httpx-aiohttp would do it comes to the same."""
+"""Connections: what httpx and aiohttp do by default and must not, and that no private name of theirs is used."""
 
+import ast
 import asyncio
 import ssl
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from urllib.parse import quote
+from collections.abc import Iterator
+from pathlib import Path
 
 import aiohttp
 import httpx
 import pytest
-from httpx_aiohttp import AiohttpTransport
-from hypothesis import given
-from hypothesis import strategies as st
+from pydantic import SecretStr
 
-from connectors.source.transport import PageTransport, below, page_transport
+import connectors.source
+from connectors.source import transport as transport_module
+from connectors.source.client import ApiClient
+from connectors.source.errors import ApiError
+from connectors.source.transport import transport
+from models.wire import MediaPage
+from tests.source.test_source_client import KEY, REQUEST, Clock, Stage, http
 
-WITHIN = {"timeout": {"connect": 5.0, "read": 5.0}}
-PAGE = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nX-Twice: a\r\nX-Twice: b\r\n\r\n{}"
-BASES = (
-    "http://127.0.0.1:8080",
-    "https://api.example",
-    "https://API.example:443/pre/fix",
-    "https://[::1]:8443/a|b/%zz",
-)
+SOURCE = Path(connectors.source.__path__[0])
+OTHER = b'{"items":[{"id":"1"},{"id":"2"}],"next_cursor":null}'
 
 
-@given(st.sampled_from(BASES), st.text(), st.text())
-def test_a_url_is_what_httpx_would_make_of_it(base: str, account: str, cursor: str) -> None:
-    path, query = f"/accounts/id{quote(account, safe='')}/media", f"cursor={quote(cursor, safe='')}&limit=50"
-    made, read = below(httpx.URL(base), path, query), httpx.URL(f"{base}{path}?{query}")
-    assert (made, str(made), made.raw_path) == (read, str(read), read.raw_path)
-
-
-def test_a_base_is_left_as_it_is() -> None:
-    base = httpx.URL("https://api.example/pre")
-    below(base, "/x", "y=z")
-    assert str(base) == "https://api.example/pre"
+def _trusted(*, secure: bool) -> int:
+    made = transport(secure=secure, concurrency=1, certificates=None)
+    return made.ssl_context.cert_store_stats()["x509_ca"]
 
 
 def test_only_https_reads_the_public_certificates() -> None:
-    def trusted(url: str) -> int:
-        return page_transport(httpx.URL(url), 1, None).ssl_context.cert_store_stats()["x509_ca"]
-
-    assert trusted("https://api.example") > 0
-    assert trusted("http://127.0.0.1") == 0
+    assert _trusted(secure=True) > 0
+    assert _trusted(secure=False) == 0
 
 
-def test_nobody_is_trusted_where_nobody_needs_to_be() -> None:
-    context = page_transport(httpx.URL("http://127.0.0.1"), 1, None).ssl_context
+def test_without_https_no_server_is_trusted() -> None:
+    context = transport(secure=False, concurrency=1, certificates=None).ssl_context
     assert (context.verify_mode, context.check_hostname) == (ssl.CERT_REQUIRED, True)
 
 
-def test_certificates_that_are_given_are_those_that_count() -> None:
-    given_ones = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    assert page_transport(httpx.URL("https://api.example"), 1, given_ones).ssl_context is given_ones
+def test_given_certificates_replace_the_public_ones() -> None:
+    given = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    assert transport(secure=True, concurrency=1, certificates=given).ssl_context is given
 
 
-@asynccontextmanager
-async def _answering(answer: bytes) -> AsyncIterator[str]:
-    async def meet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.readuntil(b"\r\n\r\n")
-        writer.write(answer)
+def _private_names(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        own = isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id in {"self", "cls"}
+        if isinstance(node, ast.Attribute) and not own and node.attr.startswith("_") and not node.attr.endswith("__"):
+            yield node.attr
+
+
+@pytest.mark.parametrize("module", sorted(SOURCE.glob("*.py")), ids=lambda path: path.stem)
+def test_no_private_attribute_of_another_object_is_used(module: Path) -> None:
+    assert list(_private_names(ast.parse(module.read_text()))) == []
+
+
+def test_no_private_method_of_a_library_is_overridden() -> None:
+    classes = [kind for kind in vars(transport_module).values() if isinstance(kind, type)]
+    ours = [kind for kind in classes if kind.__module__ == transport_module.__name__]
+    assert ours
+    for kind in ours:
+        inherited = {name for base in kind.__mro__[1:] for name in vars(base)}
+        names = {name for name in vars(kind) if name.startswith("_") and not name.endswith("__")}
+        assert names & inherited == set()
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("reset", [False, True])
+async def test_a_kept_connection_that_breaks_is_not_asked_again_unseen(*, reset: bool) -> None:
+    """aiohttp would send a GET a second time: at once, without a delay, and uncounted."""
+
+    async def play(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if len(stage.heads) == 1:
+            writer.write(http())
+        elif reset:
+            writer.transport.abort()
+        else:
+            writer.close()
+
+    async with (
+        Stage(play).open() as stage,
+        ApiClient(stage.url, SecretStr(KEY), clock=Clock(), concurrency=1) as client,
+    ):
+        await client.send(REQUEST)
+        with pytest.raises(ApiError) as caught:
+            await client.send(REQUEST)
+    assert (caught.value.code, len(stage.heads)) == ("connection_reset", 2)
+    assert "closed the connection before it answered" in caught.value.message
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("unasked", [http(body=OTHER), b"220 mail.example ESMTP\r\n\r\n"], ids=repr)
+async def test_data_that_was_not_requested_answers_no_request(unasked: bytes) -> None:
+    peers: list[object] = []
+
+    async def play(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        peers.append(writer.get_extra_info("peername"))
+        writer.write(http())
         await writer.drain()
+        if len(peers) == 1:
+            await asyncio.sleep(0.02)
+            writer.write(unasked)
+
+    async with (
+        Stage(play).open() as stage,
+        ApiClient(stage.url, SecretStr(KEY), clock=Clock(), concurrency=1) as client,
+    ):
+        await client.send(REQUEST)
+        await asyncio.sleep(0.1)
+        second = await client.send(REQUEST)
+        third = await client.send(REQUEST)
+    for response in (second, third):
+        assert isinstance(response.page, MediaPage)
+        assert response.page.items == 1
+    assert (len(stage.heads), len(set(peers)), peers[1] == peers[2]) == (3, 2, True)
+
+
+@pytest.mark.anyio
+async def test_a_server_that_speaks_first_is_asked_once() -> None:
+    connections = 0
+
+    async def meet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal connections
+        connections += 1
+        writer.write(b"SSH-2.0-OpenSSH_9.6\r\n\r\n")
+        await reader.read()
         writer.close()
 
     server = await asyncio.start_server(meet, "127.0.0.1", 0)
-    async with server:
-        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/"
-
-
-async def _ask(transport: AiohttpTransport, url: str) -> tuple[int, list[tuple[str, str]], bytes]:
-    async with transport:
-        answer = await transport.handle_async_request(httpx.Request("GET", url, extensions=WITHIN))
-        try:
-            return answer.status_code, answer.headers.multi_items(), await answer.aread()
-        finally:
-            await answer.aclose()
+    url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    async with server, ApiClient(url, SecretStr(KEY), clock=Clock(), concurrency=4) as client:
+        with pytest.raises(ApiError) as caught:
+            await client.send(REQUEST)
+    assert (caught.value.code, connections) == ("protocol_error", 1)
 
 
 @pytest.mark.anyio
-async def test_an_answer_is_the_one_that_httpx_aiohttp_gives() -> None:
-    async with _answering(PAGE) as url:
-        ours = await _ask(page_transport(httpx.URL(url), 1, None), url)
-        assert ours == await _ask(AiohttpTransport(), url)
-    assert ours[2] == b"{}"
+async def test_the_session_keeps_no_cookie_and_reads_no_environment() -> None:
+    made = transport(secure=False, concurrency=3, certificates=None)
+    async with made:
+        session = made.get_client()
+        async with session:
+            assert isinstance(session.cookie_jar, aiohttp.DummyCookieJar)
+            assert (session.trust_env, session.connector and session.connector.limit) == (False, 3)
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("answer", [b"", PAGE[:-1], b"SSH-2.0\r\n\r\n"], ids=["nothing", "cut", "no HTTP"])
-async def test_what_goes_wrong_is_called_what_httpx_aiohttp_calls_it(answer: bytes) -> None:
-    async def failure(transport: AiohttpTransport) -> tuple[object, object]:
-        with pytest.raises((httpx.HTTPError, aiohttp.ClientError)) as caught:
-            await _ask(transport, url)
-        return type(caught.value), type(caught.value.__cause__)
+@pytest.mark.parametrize("location", ["https://[", "http://a:b:c/", "\x00", "//", "http://\udcff/"], ids=ascii)
+async def test_a_redirect_to_no_address_is_a_redirect(location: str) -> None:
+    """httpx reads the address of a redirect even when it does not follow it."""
 
-    async with _answering(answer) as url:
-        assert await failure(page_transport(httpx.URL(url), 1, None)) == await failure(AiohttpTransport())
+    def answer(request: httpx.Request) -> httpx.Response:
+        named = [(b"location", location.encode(errors="surrogateescape")), (b"x-correlation-id", b"0" * 26)]
+        return httpx.Response(302, headers=named, request=request)
 
-
-def test_it_is_the_transport_of_httpx_aiohttp() -> None:
-    assert issubclass(PageTransport, AiohttpTransport)
+    mock = httpx.MockTransport(answer)
+    async with ApiClient("http://localhost", SecretStr(KEY), clock=Clock(), transport=mock) as client:
+        with pytest.raises(ApiError) as caught:
+            await client.send(REQUEST)
+    assert (caught.value.code, caught.value.status, caught.value.correlation_id) == ("redirect", 302, "0" * 26)
