@@ -35,3 +35,18 @@ finally:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("gramhouse ")
+
+
+@pytest.mark.parametrize(("release", "is_freed"), [(None, False), ("1.5.6", False), ("1.10.0", False), ("2.0.0", True)])
+def test_what_was_imported_is_freed_at_the_end_only_for_duckdb_2(release: str | None, *, is_freed: bool) -> None:
+    code = f"""
+import atexit, gc, sys
+from types import SimpleNamespace
+atexit.register(lambda: print(gc.get_freeze_count() == 0))
+from flows.cli.importing import importing
+with importing():
+    import json
+sys.modules["duckdb"] = {release!r} and SimpleNamespace(__version__={release!r})
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == (f"{is_freed}\n", "")
