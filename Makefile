@@ -87,6 +87,7 @@ bench: $(VENV)/.bench $(DLT)/.made ## How fast it is, at small sizes, against th
 	$(BENCH).again urls --style spaced
 	$(BENCH).again counts --style spaced
 	$(BENCH).resume
+	$(BENCH).startup
 	$(BENCH).distance
 	$(BENCH).in_flight
 	$(BENCH).limits

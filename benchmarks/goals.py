@@ -60,6 +60,8 @@ GOALS = (
     Goal("cold, 1M: time over the fetch alone", "cold-1m", "wall_over_floor", 1.5, instead=("cold-100k",)),
     Goal("warm, 1M: time over the fetch alone", "warm-1m", "wall_over_floor", 1.25, instead=("warm-100k",)),
     Goal("nightly, 1M: time over the fetch alone", "nightly-1m", "wall_over_floor", 1.25, instead=("nightly-100k",)),
+    Goal("--help: seconds of CPU", "startup", "help_cpu_seconds", 0.25),
+    Goal("empty sync, 1 account: seconds", "startup", "sync_seconds", 0.8),
     Goal("50 ms away: time over the bound and start-up", "distance-8k", "wall_over_bound", 1.25),
     Goal(
         "many small accounts: a page over few large ones'",

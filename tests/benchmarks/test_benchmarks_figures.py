@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import again, cold, distance, in_flight, large, limits, queries, resume, shapes, upkeep
+from benchmarks import again, cold, distance, in_flight, large, limits, queries, resume, shapes, startup, upkeep
 from benchmarks.contenders import Home, Job, carry_out, gramhouse, plain_environment
 from benchmarks.goals import GOALS, Goal, judge, read, table
 from benchmarks.machine import cpu_model, machine
@@ -108,6 +108,8 @@ def test_each_scenario_makes_its_figures() -> None:
     asked = {f"{name}: {file}": one for name in ("last posts", "by day", "view") for file in ("snapshot", "by hand")}
     assert queries.figures(asked)["last_posts_ms"] == 1000
     assert large.figures({"1m": one, "10m": two})["fold_over_smallest"] == 2
+    started = startup.figures({"pass": one, "import typer": one, "help": one, "status": two, "sync": two})
+    assert (started["help_cpu_seconds"], started["sync_seconds"], started["status_cpu_over_typer"]) == (1, 2, 3)
     assert in_flight.figures({"4: floor": one, "4: gramhouse": two}, [4])["4_wall_over_floor"] == 2
 
 

@@ -9,9 +9,13 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from connectors.sandbox.app import Sandbox
+from connectors.sandbox.serve import in_thread
+from connectors.sandbox.settings import SandboxSettings
 from flows.cli.app import app
 from flows.cli.commands import COMMANDS, function_of
 
+ROOT = Path(__file__).parents[2]
 HEAVY = (
     "aiohttp",
     "alembic",
@@ -30,8 +34,8 @@ HEAVY = (
 
 
 def imported(arguments: list[str], **environment: str) -> set[str]:
-    """Return the modules that a command has imported by its end."""
-    code = (
+    """Return the modules that a command, which must succeed, has imported by its end."""
+    program = (
         "import atexit, sys\n"
         f"sys.argv = ['gramhouse', *{arguments!r}]\n"
         "atexit.register(lambda: print(*(n for n, m in sys.modules.items() if m), file=sys.stderr))\n"
@@ -39,7 +43,11 @@ def imported(arguments: list[str], **environment: str) -> set[str]:
         "run()\n"
     )
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=False, env={**os.environ, **environment}
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
     )
     assert done.returncode == 0, done.stderr
     return set(done.stderr.splitlines()[-1].split())
@@ -61,6 +69,19 @@ def test_the_help_imports_no_command(option: str) -> None:
 
 def test_the_version_imports_no_command() -> None:
     assert heavy(imported(["--version"])) <= {"importlib.metadata"}
+
+
+def test_a_sync_imports_only_what_it_works_with_and_status_no_client_and_no_sqlalchemy() -> None:
+    with in_thread(Sandbox(SandboxSettings(accounts=1, posts=3))) as url:
+        environment = {"GRAMHOUSE_BASE_URL": url, "GRAMHOUSE_API_KEY": "sandbox-demo-key"}
+        sync = imported(["sync"], **environment)
+    assert {"httpx", "duckdb", "sqlalchemy"} <= sync
+    assert sync.isdisjoint({"alembic", "click", "pandas", "prefect", "pydantic_settings", "pygments", "rich.markdown"})
+    status = imported(["status"], **environment)
+    assert "duckdb" in status
+    assert status.isdisjoint(
+        {"aiohttp", "alembic", "httpx", "prefect", "pydantic_settings", "rich.table", "sqlalchemy"}
+    )
 
 
 @pytest.mark.parametrize("command", COMMANDS)
