@@ -81,7 +81,7 @@ def to_json(report: RunReport) -> str:
                 "status": stopped.status,
                 "correlation_id": stopped.correlation_id,
                 "message": stopped.message,
-                "mend": stopped.mend,
+                "hint": stopped.mend,
             },
             "started_at": report.started_at,
             "seconds": round(report.seconds, 3),

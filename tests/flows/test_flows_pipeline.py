@@ -126,6 +126,7 @@ async def test_a_report_for_programs(report: RunReport) -> None:
     stopped = trouble("accounts.list", "certificate_refused", "no").failure
     told = json.loads(to_json(replace(report, state=RunState.FAILED, stopped_by=stopped)))
     assert (told["exit_code"], told["stopped_by"]["code"]) == (1, "certificate_refused")
+    assert set(told["stopped_by"]) == {"code", "status", "correlation_id", "message", "hint"}
 
 
 def test_exit_codes_are_the_promised_ones() -> None:
