@@ -17,6 +17,7 @@ from connectors.warehouse.durable import log_problem, sync
 from connectors.warehouse.errors import SnapshotMissing, WarehouseUnusable
 from connectors.warehouse.export_folder import FORMAT, MANIFEST, Draft, replaced
 from connectors.warehouse.quoting import literal
+from connectors.warehouse.snapshot import unreadable
 from models.partition import SURFACES
 
 _VERSION = 1
@@ -127,8 +128,7 @@ def _opened(snapshot: Path) -> Iterator[DuckDBPyConnection]:
             db.execute(f"ATTACH {literal(str(snapshot.resolve()))} AS snapshot (TYPE duckdb, READ_ONLY)")
             db.execute("USE snapshot")
         except duckdb.Error as error:
-            message = f"{snapshot} cannot be read: {str(error).splitlines()[0]}"
-            raise WarehouseUnusable(message) from error
+            raise WarehouseUnusable(unreadable(snapshot, error)) from error
         yield db
 
 

@@ -115,6 +115,11 @@ def _batches(cursor: duckdb.DuckDBPyConnection) -> Iterator[list[tuple[Any, ...]
         yield batch
 
 
+def unreadable(path: Path, error: duckdb.Error) -> str:
+    """Return the line for a snapshot that DuckDB cannot open."""
+    return f"{path} cannot be read: {str(error).splitlines()[0].rstrip('.')}. {_fix(path)}"
+
+
 def _fix(path: Path) -> str:
     if path.is_dir():
         return "Fix: point GRAMHOUSE_SNAPSHOT to a file, not to a folder."
@@ -138,8 +143,7 @@ def open_snapshot(path: Path) -> Iterator[Snapshot]:
         db.execute("SET enable_progress_bar = false")
         db.execute("SET lock_configuration = true")
     except duckdb.Error as error:
-        message = f"{path} cannot be read: {str(error).splitlines()[0].rstrip('.')}. {_fix(path)}"
-        raise WarehouseUnusable(message) from error
+        raise WarehouseUnusable(unreadable(path, error)) from error
     try:
         yield Snapshot(db)
     finally:
