@@ -140,18 +140,19 @@ def _next(folder: Path, snapshot: Path) -> None:
 
 def demo(
     *,
-    folder: Annotated[Path, typer.Option(help="Where the demo keeps its files.")] = Path("data/demo"),
+    folder: Annotated[str, typer.Option(metavar="PATH", help="Where the demo keeps its files.")] = "data/demo",
 ) -> None:
     """Run it all here: our own API server, a Prefect server, one tracked sync, and a first look at the data.
 
     Each time is another night of the same catalogue.
     """
     check_variables()
-    snapshot = folder / "analytics.duckdb"
+    home = Path(folder)
+    snapshot = home / "analytics.duckdb"
     try:
         database(snapshot)
     except ValueError as error:
-        message = f"--folder: {error} (got {folder})."
+        message = f"--folder: {error} (got {folder!r})."
         raise SettingsError(message) from None
     night, first = _nights(snapshot, SystemClock().now())
     out.print(
@@ -159,7 +160,7 @@ def demo(
         " and one sync, tracked by a Prefect server."
     )
     try:
-        with _servers(folder, night, first) as env:
+        with _servers(home, night, first) as env:
             synced = subprocess.run(
                 [sys.executable, "-m", "flows.cli", "sync", "--rebind"], env=environment(**env), check=False
             )
@@ -170,4 +171,4 @@ def demo(
         raise typer.Exit(synced.returncode)
     with open_snapshot(snapshot) as opened:
         _first_look(opened)
-    _next(folder, snapshot)
+    _next(home, snapshot)

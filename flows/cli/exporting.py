@@ -17,7 +17,7 @@ from flows.words import count, megabytes
 
 
 def export(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The folder; an earlier export in it is replaced.")],
+    folder: Annotated[str, typer.Argument(metavar="DIR", help="The folder; an earlier export in it is replaced.")],
     *,
     snapshot: SnapshotFile = None,
     as_json: AsJson = False,
@@ -25,9 +25,9 @@ def export(
     """Write the snapshot as Parquet, with a manifest, for other engines; at any hour, as queries are."""
     settings = load(snapshot=snapshot)
     try:
-        written = local(folder)
+        written = local(Path(folder))
     except ValueError as error:
-        message = f"DIR: {error} (got {folder})."
+        message = f"DIR: {error} (got {folder!r})."
         raise SettingsError(message) from None
     exported = write_export(settings.snapshot, written, at=datetime.now(UTC))
     if as_json:

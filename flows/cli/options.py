@@ -1,18 +1,22 @@
 """Options that several commands share."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON document on standard output, for programs.")]
+# Paths are text here: Path would make s3:/bucket of s3://bucket, and a message would show that.
 WarehouseFile = Annotated[
-    Path | None,
-    typer.Option("--warehouse", help="The writer's DuckDB file (GRAMHOUSE_WAREHOUSE).", show_default=False),
+    str | None,
+    typer.Option(
+        "--warehouse", metavar="PATH", help="The writer's DuckDB file (GRAMHOUSE_WAREHOUSE).", show_default=False
+    ),
 ]
 SnapshotFile = Annotated[
-    Path | None,
-    typer.Option("--snapshot", help="The analysts' DuckDB file (GRAMHOUSE_SNAPSHOT).", show_default=False),
+    str | None,
+    typer.Option(
+        "--snapshot", metavar="PATH", help="The analysts' DuckDB file (GRAMHOUSE_SNAPSHOT).", show_default=False
+    ),
 ]
 BaseUrl = Annotated[
     str | None, typer.Option("--base-url", help="Address of the service (GRAMHOUSE_BASE_URL).", show_default=False)

@@ -1,6 +1,5 @@
 """`gramhouse rebuild`: the warehouse made anew, without asking the API."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -23,7 +22,8 @@ def rebuild(
         bool, typer.Option("--force", help="Even if the archive does not hold all: what it lacks is lost.")
     ] = False,
     archive: Annotated[
-        Path | None, typer.Option("--archive", help="The archive's folder (GRAMHOUSE_ARCHIVE).", show_default=False)
+        str | None,
+        typer.Option("--archive", metavar="PATH", help="The archive's folder (GRAMHOUSE_ARCHIVE).", show_default=False),
     ] = None,
     warehouse: WarehouseFile = None,
     snapshot: SnapshotFile = None,

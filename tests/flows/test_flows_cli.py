@@ -80,7 +80,10 @@ def test_bad_usage_exits_with_2(arguments: list[str]) -> None:
     ("arguments", "told"),
     [
         (["sync"], "GRAMHOUSE_BASE_URL"),
-        (["sync", "--page-size", "0"], "--page-size: input should be greater than or equal to 1 (got '0')"),
+        (
+            ["sync", "--page-size", "0"],
+            "--page-size: it must be a whole number from 1 to 50 (got '0'). Fix: ",
+        ),
         (["sync", "--base-url", "http://example.com"], "must use https"),
         (["sync", "--surface", "reels"], "there is no such surface"),
         (["backfill"], "name accounts (--account)"),
@@ -277,6 +280,7 @@ def test_a_path_that_cannot_work_is_one_line_and_writes_nothing(
     code, out, err = typed(*arguments)
     assert (code, out, len(err.splitlines())) == (2, "", 1)
     assert "not a local path" in err or "DuckDB" in err
+    assert f"(got '{arguments[-1]}')" in err
     assert list(tmp_path.iterdir()) == []
 
 
