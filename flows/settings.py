@@ -15,6 +15,7 @@ from flows.errors import SettingsError
 from flows.mapping import ColumnSetting, MappingSettings
 from flows.schedules import check_cron
 from flows.setting_sources import CONFIG, PREFIX, exposed_secrets, given, no_such, not_toml, place, unknown_variables
+from flows.wrong_value import fix, why
 from models.freshness import STALE_AFTER
 from models.mapping import Mapping
 from models.wire import one_line
@@ -167,8 +168,8 @@ def _line(error: dict[str, Any], chosen: dict[str, object]) -> str:
     if error["type"] == "extra_forbidden":
         kind = (Settings, MappingSettings, ColumnSetting)[min(len(path), 3) - 1]
         return f"{where}: {no_such(str(path[-1]), kind.model_fields)}"
-    message = str(error["msg"]).removeprefix("Value error, ")
-    return f"{where}: {message[:1].lower()}{message[1:]}{_given(name, error['input'])}."
+    field = Settings.model_fields[name] if len(path) == 1 else None
+    return f"{where}: {why(error, field)}{_given(name, error['input'])}.{fix(error, field)}"
 
 
 def load(**chosen: object) -> Settings:

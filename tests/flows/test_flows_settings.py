@@ -241,26 +241,50 @@ path = ["$.likes"]
 """
 
 
+NO_PAGE_SIZE = "it must be a whole number from 1 to 50 (got '51'). Fix: change it; the default is 50."
+
+
 def test_a_wrong_value_in_the_file_is_named_by_its_line() -> None:
     Path("gramhouse.toml").write_text(FILE, encoding="utf-8")
     with pytest.raises(SettingsError) as raised:
         load()
     assert sorted(str(raised.value).splitlines()) == [
-        "gramhouse.toml, line 11: mapping.columns.likes.paths: field required.",
+        "gramhouse.toml, line 11: mapping.columns.likes.paths: it is missing.",
         "gramhouse.toml, line 12: mapping.columns.likes.path: there is no such setting; did you mean paths?",
-        "gramhouse.toml, line 3: page_size: input should be less than or equal to 50 (got '51').",
+        f"gramhouse.toml, line 3: page_size: {NO_PAGE_SIZE}",
         "gramhouse.toml, line 4: nottify: there is no such setting; did you mean notify?",
-        "gramhouse.toml, line 7: mapping.media_id.1: input should be a valid string (got '7').",
+        "gramhouse.toml, line 7: mapping.media_id.1: it must be text (got '7').",
     ]
 
 
 def test_a_wrong_value_names_what_set_it(monkeypatch: pytest.MonkeyPatch) -> None:
     Path("gramhouse.toml").write_text("page_size = 51\n", encoding="utf-8")
     monkeypatch.setenv("gramhouse_page_size", "many")
-    with pytest.raises(SettingsError, match=r"^gramhouse_page_size: .* \(got 'many'\)\.$"):
+    with pytest.raises(SettingsError, match=r"^gramhouse_page_size: .* \(got 'many'\)\. Fix: "):
         load()
-    with pytest.raises(SettingsError, match=r"^--page-size: .* \(got '0'\)\.$"):
+    with pytest.raises(SettingsError, match=r"^--page-size: .* \(got '0'\)\. Fix: "):
         load(page_size=0)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "why", "default"),
+    [
+        ("CONCURRENCY", "0", "a whole number from 1 to 256", "; the default is 16"),
+        ("CONCURRENCY", "2.5", "a whole number from 1 to 256", "; the default is 16"),
+        ("MAX_WAIT", "-1", "a number of at least 0", "; the default is 3600"),
+        ("MAX_WAIT", "inf", "a number of at least 0", "; the default is 3600"),
+        ("STALE_AFTER", "0", "a number above 0, at most 31622400", "; the default is 129600"),
+        ("KEEP_ARCHIVE", "soon", "a whole number of at least 1", ", or leave it out"),
+        ("WALK_EXPIRED", "maybe", "true or false", "; the default is false"),
+    ],
+)
+def test_a_wrong_value_is_refused_in_plain_words(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str, why: str, default: str
+) -> None:
+    monkeypatch.setenv(f"GRAMHOUSE_{name}", value)
+    with pytest.raises(SettingsError) as raised:
+        load()
+    assert str(raised.value) == f"GRAMHOUSE_{name}: it must be {why} (got '{value}'). Fix: change it{default}."
 
 
 def test_a_mapping_in_the_environment_goes_with_the_one_in_the_file_and_wins_where_they_differ(
@@ -288,7 +312,7 @@ def test_only_what_was_set_counts_as_set(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_a_mapping_in_the_environment_that_cannot_be_read_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GRAMHOUSE_MAPPING", "{media_id")
-    with pytest.raises(SettingsError, match=r"^GRAMHOUSE_MAPPING: input should be a valid dictionary") as raised:
+    with pytest.raises(SettingsError, match=r"^GRAMHOUSE_MAPPING: it must be a table") as raised:
         load()
     assert len(str(raised.value).splitlines()) == 1
 

@@ -1,0 +1,58 @@
+"""Why the value of a setting is refused, in plain words instead of pydantic's."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Final, get_args
+
+from pydantic.fields import FieldInfo
+
+_NUMBERS: Final = ("int_", "float_", "finite_number", "greater_than", "less_than")
+
+_WORDS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "missing": "it is missing",
+        "string_type": "it must be text",
+        "path_type": "it must be a path",
+        "bool_type": "it must be true or false",
+        "bool_parsing": "it must be true or false",
+        "list_type": "it must be a list",
+        "tuple_type": "it must be a list",
+        "dict_type": "it must be a table",
+        "model_type": "it must be a table",
+    }
+)
+
+
+def why(error: Mapping[str, Any], field: FieldInfo | None) -> str:
+    """Return why a value is refused, from pydantic's error and the field; None is for what is inside a setting."""
+    if field is not None and error["type"].startswith(_NUMBERS):
+        kind = "a whole number" if int in {field.annotation, *get_args(field.annotation)} else "a number"
+        return f"it must be {kind} {_range(field)}"
+    message = str(error["msg"]).removeprefix("Value error, ")
+    return _WORDS.get(error["type"], f"{message[:1].lower()}{message[1:]}")
+
+
+def fix(error: Mapping[str, Any], field: FieldInfo | None) -> str:
+    """Return the text after a refusal; empty where its reason already says what to do, or it is inside a setting."""
+    if field is None or error["type"] == "value_error":
+        return ""
+    default = field.default
+    if default is None:
+        return " Fix: change it, or leave it out."
+    return f" Fix: change it; the default is {str(default).lower() if isinstance(default, bool) else default}."
+
+
+def _range(field: FieldInfo) -> str:
+    bounds = {name: limit for each in field.metadata for name in ("ge", "gt", "le") if (limit := _limit(each, name))}
+    match bounds:
+        case {"ge": least, "le": most}:
+            return f"from {least} to {most}"
+        case {"gt": least, "le": most}:
+            return f"above {least}, at most {most}"
+        case _:
+            return f"of at least {bounds['ge']}"
+
+
+def _limit(constraint: object, name: str) -> str | None:
+    limit = getattr(constraint, name, None)
+    return None if limit is None else str(limit)
