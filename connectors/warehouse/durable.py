@@ -44,6 +44,17 @@ def log_problem(snapshot: Path) -> str | None:
     )
 
 
+def unreadable(snapshot: Path, why: str) -> str:
+    """Return the line for a snapshot that DuckDB does not open; `why` is its message."""
+    if snapshot.is_dir():
+        fix = "point GRAMHOUSE_SNAPSHOT to a file, not to a folder"
+    elif not os.access(snapshot, os.R_OK):
+        fix = f"ask for permission to read it (chmod a+r {snapshot})"
+    else:
+        fix = "`gramhouse publish` writes it again; close any program that has it open for writing"
+    return f"{snapshot} cannot be read: {why.splitlines()[0].rstrip('.')}. Fix: {fix}."
+
+
 def logs(file: Path) -> list[Path]:
     """Return the logs that lie beside a DuckDB file, whether or not that file exists."""
     return [path for suffix in _LOGS if os.path.lexists(path := file.with_name(file.name + suffix))]

@@ -13,11 +13,10 @@ from urllib.parse import quote
 import duckdb
 from duckdb import DuckDBPyConnection
 
-from connectors.warehouse.durable import log_problem, sync
+from connectors.warehouse.durable import log_problem, sync, unreadable
 from connectors.warehouse.errors import SnapshotMissing, WarehouseUnusable
 from connectors.warehouse.export_folder import FORMAT, MANIFEST, Draft, replaced
 from connectors.warehouse.quoting import literal
-from connectors.warehouse.snapshot import unreadable
 from models.partition import SURFACES
 
 _VERSION = 1
@@ -128,7 +127,7 @@ def _opened(snapshot: Path) -> Iterator[DuckDBPyConnection]:
             db.execute(f"ATTACH {literal(str(snapshot.resolve()))} AS snapshot (TYPE duckdb, READ_ONLY)")
             db.execute("USE snapshot")
         except duckdb.Error as error:
-            raise WarehouseUnusable(unreadable(snapshot, error)) from error
+            raise WarehouseUnusable(unreadable(snapshot, str(error))) from error
         yield db
 
 

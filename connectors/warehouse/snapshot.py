@@ -1,6 +1,5 @@
 """Reading the snapshot: read-only, shut off from every other file, never in a writer's way."""
 
-import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -10,7 +9,7 @@ from typing import Any
 
 import duckdb
 
-from connectors.warehouse.durable import log_problem
+from connectors.warehouse.durable import log_problem, unreadable
 from connectors.warehouse.errors import QueryError, SnapshotMissing, WarehouseUnusable
 from connectors.warehouse.question import refusal, shown
 
@@ -115,19 +114,6 @@ def _batches(cursor: duckdb.DuckDBPyConnection) -> Iterator[list[tuple[Any, ...]
         yield batch
 
 
-def unreadable(path: Path, error: duckdb.Error) -> str:
-    """Return the line for a snapshot that DuckDB cannot open."""
-    return f"{path} cannot be read: {str(error).splitlines()[0].rstrip('.')}. {_fix(path)}"
-
-
-def _fix(path: Path) -> str:
-    if path.is_dir():
-        return "Fix: point GRAMHOUSE_SNAPSHOT to a file, not to a folder."
-    if not os.access(path, os.R_OK):
-        return f"Fix: ask for permission to read it (chmod a+r {path})."
-    return "Fix: `gramhouse publish` writes it again; close any program that has it open for writing."
-
-
 @contextmanager
 def open_snapshot(path: Path) -> Iterator[Snapshot]:
     """Open the snapshot for reading. Raises SnapshotMissing and WarehouseUnusable."""
@@ -143,7 +129,7 @@ def open_snapshot(path: Path) -> Iterator[Snapshot]:
         db.execute("SET enable_progress_bar = false")
         db.execute("SET lock_configuration = true")
     except duckdb.Error as error:
-        raise WarehouseUnusable(unreadable(path, error)) from error
+        raise WarehouseUnusable(unreadable(path, str(error))) from error
     try:
         yield Snapshot(db)
     finally:
