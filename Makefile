@@ -39,7 +39,7 @@ imports: $(VENV)/.dev
 	$(BIN)/lint-imports
 
 unit: $(VENV)/.dev ## The tests alone.
-	$(BIN)/pytest -n auto --dist worksteal -m 'not long'
+	$(BIN)/pytest -n auto --dist loadfile --no-loadscope-reorder -m 'not long'
 
 long: $(VENV)/.dev ## The tests that take too long for every time.
 	$(BIN)/pytest -m long

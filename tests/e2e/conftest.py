@@ -3,6 +3,7 @@
 import http.client
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -25,12 +26,12 @@ PATIENCE = 240.0
 EIGHT = ("--accounts", "8", "--posts", "30", "--seed", "11")
 
 
-def until(true: Callable[[], bool], what: str) -> None:
-    """Wait for something another process does; fails loudly when it never comes."""
+def until(true: Callable[[], bool], what: str, *, pause: float = 0.01) -> None:
+    """Wait for something another process does, asking every `pause` seconds; fails loudly when it never comes."""
     end = time.monotonic() + PATIENCE
     while not true():
         assert time.monotonic() < end, f"waited {PATIENCE} s for {what}"
-        time.sleep(0.01)
+        time.sleep(pause)
 
 
 @dataclass(frozen=True)
@@ -138,9 +139,9 @@ class Operator:
 
 
 @pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def home(tmp_path_factory: pytest.TempPathFactory, prefect_template: Path) -> Path:
     """What a Prefect server keeps."""
-    return tmp_path_factory.mktemp("prefect")
+    return shutil.copytree(prefect_template, tmp_path_factory.mktemp("prefect") / "home")
 
 
 @pytest.fixture(scope="module")

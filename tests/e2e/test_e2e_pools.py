@@ -4,14 +4,12 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from flows.cli.neighbours import free_port, prefect
 from tests.e2e.conftest import KEY, PATIENCE, Operator, Service, assert_in_step
 from tests.prefect_api import ask
 
@@ -63,11 +61,8 @@ class Pool:
 
 
 @pytest.fixture
-def pool(tmp_path: Path, operator: Operator) -> Iterator[Pool]:
-    port = free_port()
-    with prefect(tmp_path / "server", port) as server:
-        server.wait()
-        yield Pool(f"http://127.0.0.1:{port}/api", tmp_path / "server", operator)
+def pool(api: str, home: Path, operator: Operator) -> Pool:
+    return Pool(api, home, operator)
 
 
 def test_what_is_deployed_to_a_pool_is_carried_out_by_its_worker(pool: Pool, service: Service) -> None:

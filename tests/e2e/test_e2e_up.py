@@ -9,18 +9,23 @@ import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from flows.cli.neighbours import free_port, prefect, sandbox
-from tests.e2e.conftest import KEY, PATIENCE, Operator, Service, until
+from tests.e2e import conftest
+from tests.e2e.conftest import KEY, PATIENCE, Operator, Service
 from tests.prefect_api import ask
 
 pytestmark = [pytest.mark.e2e, pytest.mark.prefect]
 
 SLOW = {"action": {"kind": "delay", "seconds": 40}, "operation": "media"}
+
+# Prefect's server spends most of ten milliseconds on an answer: asked without a pause it did little else.
+until = partial(conftest.until, pause=0.2)
 
 
 @dataclass

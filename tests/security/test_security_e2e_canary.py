@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -117,9 +118,11 @@ def service() -> Iterator[Service]:
         yield served
 
 
-def test_the_key_is_written_nowhere_though_everything_fails(tmp_path: Path, service: Service) -> None:
+def test_the_key_is_written_nowhere_though_everything_fails(
+    tmp_path: Path, service: Service, prefect_template: Path
+) -> None:
     house = House(tmp_path / "house", service.url)
-    home = tmp_path / "prefect"
+    home = shutil.copytree(prefect_template, tmp_path / "prefect")
     port = free_port()
     key_file = tmp_path / "key"
     key_file.write_text(f"{CANARY}-all\n")
