@@ -135,11 +135,13 @@ def attention(found: Mapping[str, Any], state: Current) -> list[str]:
     return [reason for reason, holds in reasons.items() if holds]
 
 
-def _run(run: Mapping[str, Any], word: str = "last ") -> str:
+def _run(run: Mapping[str, Any], word: str = "last ", *, is_checked: bool = True) -> str:
     why = ": ".join(clean(run[name].rstrip(".")) for name in ("error_code", "detail") if run[name])
     numbers = [count(run[name], noun) for name, noun in (("accounts", "account"), ("pages", "page")) if run[name]]
     numbers += [f"{run[name]:,} {noun}" for name, noun in (("added", "new"), ("changed", "changed")) if run[name]]
     mark = _MARKS.get(run["state"], WARN)
+    if mark == DONE and not is_checked:
+        mark = WARN
     what = f" of {run['selection']}" if run["selection"] else ""
     state = f"[bold]{clean(run['state'])}[/]{f' ({why})' if why else ''}"
     fix = ""
@@ -223,7 +225,8 @@ def _print(found: Mapping[str, Any], state: Current, writing: Holder | None) -> 
         for line in _lines(found):
             out.print(line)
     elif found["last_run"] and found["last_run"]["run_id"]:
-        out.print(_run({"added": None, "changed": None} | found["last_run"]))
+        # Without a snapshot that can be read nothing is known to be well.
+        out.print(_run({"added": None, "changed": None} | found["last_run"], is_checked=False))
 
 
 def report(settings: Settings, now: datetime, *, as_json: bool = False) -> ExitCode:

@@ -111,7 +111,9 @@ async def test_a_log_of_another_program_is_reported_and_not_read(
     (tmp_path / "analytics.duckdb.wal").write_bytes(b"of another program")
     code, found = _looked(capsys)
     assert (code, found["attention"], found["totals"]) == (3, ["snapshot_log"], None)
-    assert found["snapshot_problem"] in _said(capsys)
+    said = _said(capsys)
+    assert found["snapshot_problem"] in said
+    assert ("! last sync complete" in said, "\u2714" in said) == (True, False)
     assert "left analytics.duckdb.wal. Fix: `gramhouse publish`" in found["snapshot_problem"]
     for command in (("query", "SELECT 1"), ("accounts",), ("export", "out")):
         failed, out, err = typed(*command, *HERE[:2])
