@@ -169,6 +169,7 @@ class RunContext:
             random=means.random,
             park=lambda: self._parked(brake, slot=slot),
             on_wait=remember,
+            host=(means.base_url or "").partition("://")[2],
         )
 
     @asynccontextmanager

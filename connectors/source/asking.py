@@ -29,12 +29,13 @@ async def ask(
     random: Callable[[], float],
     park: Park,
     on_wait: OnWait,
+    host: str = "",
 ) -> Response:
     """Ask for one page, through every wait and retry that the policy and the scope's budget allow.
 
     Every sleep happens inside `park()`, which gives the caller's place among the concurrent ones back.
     `on_wait` is awaited before the first second of a new hold, so that a killed process keeps the
-    promise. The caller never has more than one request in flight per scope.
+    promise. The log names `host`. The caller never has more than one request in flight per scope.
 
     Raises the last ApiError when it gives up, and Deferred when the scope's wait exceeds its budget.
     """
@@ -50,7 +51,8 @@ async def ask(
             verdict = decide(error, failures[last.disposition], policy, random)
             if isinstance(verdict, GiveUp):
                 raise
-        _log.info("%s; again in %.1f s", last, verdict.delay)
+        at = f" at {host}" if host else ""
+        _log.info("%s%s: %s; retry in %.1f s", request.partition, at, last, verdict.delay)
         if verdict.scope_wait:
             monotonic = clock.monotonic()
             scope_wait.hold(verdict.delay, monotonic)

@@ -36,6 +36,9 @@ _READERS: Mapping[str, Callable[[bytes], AccountPage | MediaPage]] = MappingProx
     {ACCOUNTS: read_account_page, MEDIA: read_media_page}
 )
 
+# The tenant scope of the account list (API 4.1).
+CATALOGUE_SCOPE = "account_catalog"
+
 
 @dataclass(frozen=True, slots=True)
 class ApiRequest:
@@ -45,6 +48,13 @@ class ApiRequest:
     path: str
     params: tuple[tuple[str, str], ...]
     scope: str
+
+    @property
+    def partition(self) -> str:
+        """Name what the request asks for a page of, for a log."""
+        if self.scope == CATALOGUE_SCOPE:
+            return "the account catalogue"
+        return f"{dict(self.params)['surface']} of account {self.scope.partition(':')[2]}"
 
     def __post_init__(self) -> None:
         # Without the slash a path could lengthen the host it is appended to; and it is sent as it stands.
@@ -64,7 +74,7 @@ class Response:
 
 def accounts_request(cursor: str | None, limit: int) -> ApiRequest:
     """Ask for a page of the accounts the key can reach (API 4.1); ValueError unless limit is 1 to 50."""
-    return ApiRequest(ACCOUNTS, "/api/v1/accounts", _paging(cursor, limit), "account_catalog")
+    return ApiRequest(ACCOUNTS, "/api/v1/accounts", _paging(cursor, limit), CATALOGUE_SCOPE)
 
 
 def account_scope(account_id: str) -> str:

@@ -7,7 +7,7 @@ import pytest
 
 from connectors.source.asking import ask
 from connectors.source.backoff import BackoffPolicy
-from connectors.source.endpoints import ACCOUNTS, ApiRequest, Response, accounts_request, read_response
+from connectors.source.endpoints import ACCOUNTS, ApiRequest, Response, accounts_request, media_request, read_response
 from connectors.source.errors import ApiError, Deferred, Failure, trouble
 from connectors.source.scopes import ScopeWait
 from models.wire import MediaPage
@@ -215,3 +215,33 @@ async def test_what_cannot_heal_is_raised_at_once(status: int) -> None:
     assert caught.value is error
     assert error.__context__ is None
     assert world.book == [("send", 0.0)]
+
+
+async def test_the_log_names_partition_and_host_of_a_retry(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    busy = trouble("accounts.media.list", "timeout", "no answer", status=None, correlation_id=None)
+    for request, name in (
+        (REQUEST, "the account catalogue"),
+        (media_request("0A", "posts", None, 50), "posts of account 0a"),
+    ):
+        world, answers = World(), iter((busy, PAGE))
+
+        async def send(_: ApiRequest, answers: Iterator[ApiError | Response] = answers) -> Response:
+            said = next(answers)
+            if isinstance(said, ApiError):
+                raise said
+            return said
+
+        await ask(
+            send,
+            request,
+            ScopeWait(request.scope, max_wait=300),
+            policy=BackoffPolicy(),
+            clock=world,
+            random=lambda: 0.5,
+            park=world.park,
+            on_wait=world.on_wait,
+            host="api.example:8443",
+        )
+        assert caplog.messages[-1].startswith(f"{name} at api.example:8443: accounts.media.list: timeout")
+        assert "; retry in " in caplog.messages[-1]
