@@ -158,7 +158,8 @@ async def run_once(
     accounts = None if order.selection is None else await _choose(order.selection, means)
     run = await _enter(order, means, counters or Counters())
     if run.carried_on:
-        say(f"Carrying on run {run.carried_on[0]}, which was cut short: what it landed is not asked for again.")
+        (last,) = await warehouse.transact(of_runs, run.carried_on[:1])
+        say(_resuming(last))
     with recorded(
         order.snapshot,
         order.kind,
@@ -217,6 +218,12 @@ async def run_once(
         snapshot_bytes=size,
         **ended,
     )
+
+
+def _resuming(last: RunCounts) -> str:
+    if last.state is RunState.INTERRUPTED:
+        return f"Resuming run {last.run_id}, which was interrupted: what it landed is not asked for again."
+    return f"Run {last.run_id} ended, and was not published: scans that it completed are not repeated."
 
 
 async def _check_service(order: RunOrder, means: Means) -> None:

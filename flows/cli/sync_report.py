@@ -6,6 +6,7 @@ from rich.table import Table
 
 from connectors.source.errors import Failure, hint_for
 from connectors.warehouse.report import Concern
+from connectors.warehouse.run_counts import RunCounts
 from flows.cli.terminal import DONE, FAIL, WARN, clean, moment, out
 from flows.pipeline import RunReport
 from flows.report import landed, outcomes
@@ -46,12 +47,21 @@ def _warning(warning: RunWarning) -> str:
     return f"{clean(warning.detail)}" + (f" [dim]Fix: {clean(warning.hint)}[/]" if warning.hint else "")
 
 
+def _relation(run: RunCounts, report: RunReport) -> str:
+    """Say in one word what an earlier run is to this one."""
+    if run.run_id not in report.carried_on:
+        return "merged"
+    return "resumed" if run.state is RunState.INTERRUPTED else "unpublished"
+
+
 def _rows(report: RunReport) -> Iterator[tuple[str, str]]:
     if report.stopped_by:
         yield "stopped", _stopped(report.stopped_by)
     for run in report.resumed:
-        name = "resumed" if run.run_id in report.carried_on else "merged"
-        yield name, f"{run.kind} of {moment(run.started_at)} UTC ({run.state.value}), which landed {landed(run)}"
+        yield (
+            _relation(run, report),
+            f"{run.kind} of {moment(run.started_at)} UTC ({run.state.value}), which landed {landed(run)}",
+        )
     if report.restarted:
         yield "restarted", f"{count(report.restarted, 'walk')} whose cursor was refused, from the first page"
     yield "listed" if report.kind == "sync" else "chosen", _listed(report)

@@ -69,7 +69,7 @@ def test_a_signal_ends_a_tracked_run_politely(operator: Operator, service: Servi
     assert "What had landed is kept" in newest["state"]["message"]
     service.faults()
     said = operator.run("sync")
-    assert "Carrying on run" in said.stderr
+    assert "Resuming run" in said.stderr
     assert "resumed" in said.stdout
     assert_in_step(operator, service)
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,9 +23,15 @@ from tests.typed import Typed
 pytestmark = pytest.mark.anyio
 
 
-async def _run(folder: Path, snapshot: Path, service: Service, selection: Selection | None = None) -> RunReport:
+async def _run(
+    folder: Path,
+    snapshot: Path,
+    service: Service,
+    selection: Selection | None = None,
+    say: Callable[[str], None] = lambda _: None,
+) -> RunReport:
     async with staged(folder, service) as means:
-        return await run_once(replace(order(folder), snapshot=snapshot, selection=selection), means)
+        return await run_once(replace(order(folder), snapshot=snapshot, selection=selection), means, say=say)
 
 
 def _media(snapshot: Path) -> int:
@@ -58,7 +65,10 @@ async def test_a_failed_run_of_an_empty_warehouse_leaves_the_snapshot(
     await telling.tell(report)
     assert "another warehouse" in told[0]
 
-    report = await _run(tmp_path / "other", snapshot, Service(accounts=1))
+    resuming: list[str] = []
+    report = await _run(tmp_path / "other", snapshot, Service(accounts=1), say=resuming.append)
+    assert "was not published" in resuming[0]
+    assert not any("interrupted" in line or "cut short" in line for line in resuming)
     assert (report.state, report.warnings) == (RunState.COMPLETE, ())
     assert _media(snapshot) == 3
 
