@@ -1,25 +1,17 @@
-"""What a backfill would do now, read from the snapshot, so that no writer is in the way."""
+"""What a backfill would do now, read so that no writer is in the way."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
+from connectors.source.endpoints import account_scope
 from connectors.warehouse.selection import choose
 from connectors.warehouse.snapshot import open_snapshot
+from flows.cooldowns import Cooldowns, read_cooldowns
 from flows.settings import Settings
 from flows.words import count
 from models.selection import ChosenAccount, Selection
-
-# An account is in a cooldown until its last outcome's `resume_after`, unless a later run has scanned it.
-_COOLDOWNS = """
-SELECT account_id, max(resume_after) FROM (
-    SELECT o.account_id, arg_max(o.outcome, r.seq) AS outcome, arg_max(o.resume_after, r.seq) AS resume_after
-    FROM run_outcomes AS o JOIN runs AS r USING (run_id)
-    WHERE o.resource = 'media' GROUP BY o.account_id, o.surface
-)
-WHERE outcome = 'deferred' AND resume_after > $1 GROUP BY account_id
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +21,7 @@ class Forecast:
     scanned: tuple[ChosenAccount, ...] = ()
     expired: tuple[ChosenAccount, ...] = ()
     cooling: tuple[tuple[ChosenAccount, datetime], ...] = ()
+    cooldowns: Cooldowns = field(default_factory=Cooldowns)
 
     @property
     def requests(self) -> int:
@@ -47,7 +40,10 @@ def forecast(settings: Settings, selection: Selection, *, now: datetime) -> Fore
             return snapshot.ask(query, parameters).rows
 
         accounts = choose(ask, "main", selection, settings.page_size, walk_expired=settings.walk_expired)
-        cooldowns = dict(ask(_COOLDOWNS, [now + _budget(settings.max_wait, now)]))
+        after = now + _budget(settings.max_wait, now)
+        known = read_cooldowns(settings, "gramhouse backfill --dry-run", snapshot, now=now)
+    waits = {one.account_id: known.until.get(account_scope(one.account_id)) for one in accounts}
+    cooldowns = {account_id: until for account_id, until in waits.items() if until is not None and until > after}
     skipped = {account.account_id for account in accounts if account.expired and not settings.walk_expired}
     return Forecast(
         scanned=tuple(one for one in accounts if one.account_id not in skipped | cooldowns.keys()),
@@ -57,6 +53,7 @@ def forecast(settings: Settings, selection: Selection, *, now: datetime) -> Fore
             for one in accounts
             if one.account_id in cooldowns and one.account_id not in skipped
         ),
+        cooldowns=known,
     )
 
 
@@ -78,4 +75,4 @@ def described(found: Forecast) -> str:
         until = min(until for _, until in found.cooling)
         accounts = count(len(found.cooling), "account")
         parts.append(f"{accounts} in a cooldown would be deferred, the first until {until:%Y-%m-%d %H:%M:%S} UTC")
-    return f"{'; '.join(parts)}."
+    return f"{'; '.join(parts)}.{found.cooldowns.caveat}"

@@ -7,16 +7,12 @@ in the future does not.
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
-import duckdb
 from duckdb import DuckDBPyConnection
 from sqlalchemy import Connection
 
-from connectors.warehouse.connection import duck, explain, value
+from connectors.warehouse.connection import duck, value
 from connectors.warehouse.field_registry import read_mapping, read_registry, write_registry
-from connectors.warehouse.holder import hold
-from connectors.warehouse.migrations import revisions
 from connectors.warehouse.quoting import literal
 from models.tables import WAREHOUSE
 from models.tables.columns import INSTANT
@@ -157,17 +153,3 @@ def _move_registry(connection: Connection, moved: Callable[[datetime], datetime]
     }
     if registry != known:
         write_registry(connection, registry, read_mapping(connection))
-
-
-def look(path: Path, *, now: datetime, since: str, pause: Callable[[float], None]) -> tuple[Ahead, ...]:
-    """Return what lies in the future in a warehouse that this gramhouse wrote last, and change nothing in it.
-
-    Raises WarehouseBusy and WarehouseUnusable.
-    """
-    with hold(path, "gramhouse doctor", since=since, pause=pause):
-        try:
-            with duckdb.connect(str(path), read_only=True) as db:
-                # One of an older gramhouse lacks columns; the next sync upgrades it, and looks.
-                return find(db, now) if revisions.read(db) == revisions.HEAD else ()
-        except duckdb.Error as error:
-            raise explain(path, error) from error

@@ -41,7 +41,8 @@ def _show(found: "Forecast", *, as_json: bool) -> None:
             {**asdict(account), "reason": "cooldown", "resume_after": until} for account, until in found.cooling
         ]
         accounts = [asdict(account) for account in found.scanned]
-        print_json({"accounts": accounts, "requests": found.requests, "skipped": skipped})
+        as_of = found.cooldowns.as_of
+        print_json({"accounts": accounts, "requests": found.requests, "skipped": skipped, "cooldowns_as_of": as_of})
         return
     rows = [
         *((account, f"{account.pages:,}", "") for account in found.scanned),

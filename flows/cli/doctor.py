@@ -3,7 +3,8 @@
 import asyncio
 import os
 import time
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from itertools import chain
@@ -12,11 +13,13 @@ from typing import Annotated
 import typer
 from pydantic import SecretStr
 
+from connectors.source.endpoints import CATALOGUE_SCOPE, account_scope
 from connectors.warehouse.errors import QueryError, WarehouseError
 from connectors.warehouse.holder import holder
 from connectors.warehouse.snapshot import open_snapshot
 from flows.cli.options import AsJson
 from flows.cli.terminal import DONE, FAIL, WARN, clean, moment, out, print_json
+from flows.cooldowns import Cooldowns, read_cooldowns
 from flows.errors import SettingsError, TrackerUnreachable
 from flows.exit_code import ExitCode
 from flows.schedules import fires, gap_warning
@@ -24,8 +27,6 @@ from flows.setting_sources import PREFIX
 from flows.settings import Settings, exposed, load, prefect_api_url, set_by
 from flows.words import count, span
 from models.wire import AccountPage
-
-CATALOGUE = ""
 
 _MARKS = {"ok": DONE, "note": WARN, "bad": FAIL}
 
@@ -56,17 +57,17 @@ def _configuration(settings: Settings) -> Iterator[Finding]:
         yield Finding("configuration", "note", warning)
 
 
-# Cooldowns that the last runs met; the catalogue's has no account.
-_COOLDOWNS = "SELECT account_id, max(resume_after) FROM run_outcomes WHERE resume_after > ? GROUP BY account_id"
-
-
-def _cooldowns(settings: Settings, now: datetime) -> Mapping[str, datetime]:
-    try:
-        with open_snapshot(settings.snapshot) as snapshot:
-            return dict(snapshot.ask(_COOLDOWNS, [now]).rows)
-    except (WarehouseError, QueryError):
-        # Without a snapshot there is none to know of; what is wrong with one is a finding of its own.
-        return {}
+def _cooldowns(settings: Settings, now: datetime) -> Cooldowns:
+    with ExitStack() as opened:
+        try:
+            snapshot = opened.enter_context(open_snapshot(settings.snapshot))
+        except WarehouseError:
+            snapshot = None
+        try:
+            return read_cooldowns(settings, "gramhouse doctor", snapshot, now=now)
+        except QueryError:
+            # What is wrong with the snapshot is a finding of its own.
+            return Cooldowns()
 
 
 def _api(settings: Settings, now: datetime) -> Iterator[Finding]:
@@ -77,14 +78,14 @@ def _api(settings: Settings, now: datetime) -> Iterator[Finding]:
         yield Finding("API", "note", "not asked, for want of an address or a key.")
         return
     cooldowns = _cooldowns(settings, now)
-    if CATALOGUE in cooldowns:
-        until = moment(cooldowns[CATALOGUE], seconds=True)
-        yield Finding("API", "note", f"not asked: the account list is limited until {until} UTC.")
+    if CATALOGUE_SCOPE in cooldowns.until:
+        until = moment(cooldowns.until[CATALOGUE_SCOPE], seconds=True)
+        yield Finding("API", "note", f"not asked: the account list is limited until {until} UTC.{cooldowns.caveat}")
         return
     yield from asyncio.run(_asked(address, key, cooldowns))
 
 
-async def _asked(address: str, key: SecretStr, cooldowns: Container[str]) -> list[Finding]:
+async def _asked(address: str, key: SecretStr, cooldowns: Cooldowns) -> list[Finding]:
     from connectors.source.client import ApiClient
     from connectors.source.endpoints import accounts_request, media_request
     from connectors.source.errors import ApiError, Disposition
@@ -113,10 +114,12 @@ async def _asked(address: str, key: SecretStr, cooldowns: Container[str]) -> lis
         found = [
             Finding("API", "ok", f"answers, and the key reaches {some} (correlation id {response.correlation_id})")
         ]
-        asked = next((one for one in accounts if one.status == "active" and one.id not in cooldowns), None)
+        asked = next(
+            (one for one in accounts if one.status == "active" and account_scope(one.id) not in cooldowns.until), None
+        )
         if asked is None:
             why = "no account of the first page has a valid token and is not in a cooldown"
-            return [*found, Finding("media", "note", f"not asked: {why}.")]
+            return [*found, Finding("media", "note", f"not asked: {why}.{cooldowns.caveat}")]
         try:
             await client.send(media_request(asked.id, "posts", None, 1))
         except ApiError as error:
@@ -142,15 +145,16 @@ def _warehouse(settings: Settings) -> Finding:
     if not settings.warehouse.exists():
         return Finding("warehouse", "note", f"{settings.warehouse} is not there yet: the first sync makes it.")
     from connectors.warehouse.connection import check
-    from connectors.warehouse.future_times import look
+    from connectors.warehouse.inspection import inspect
 
     now = datetime.now(UTC)
     since = now.isoformat(timespec="seconds")
     try:
         check(settings.warehouse, since=since, pause=time.sleep)
-        ahead = look(settings.warehouse, now=now, since=since, pause=time.sleep)
+        found = inspect(settings.warehouse, "gramhouse doctor", now=now, since=since, pause=time.sleep)
     except WarehouseError as error:
         return Finding("warehouse", "bad", str(error))
+    ahead = found.ahead if found else ()
     if ahead:
         many, last = sum(one.count for one in ahead), max(one.last for one in ahead)
         return Finding(
@@ -160,7 +164,8 @@ def _warehouse(settings: Settings) -> Finding:
             " Fix: check this machine's clock; the next sync moves them back, and so does `gramhouse doctor --repair`.",
         )
     size = settings.warehouse.stat().st_size / 1e6
-    return Finding("warehouse", "ok", f"{settings.warehouse} opens ({size:,.1f} MB)")
+    bound = f"; it belongs to {found.base_url}" if found and found.base_url else ""
+    return Finding("warehouse", "ok", f"{settings.warehouse} opens ({size:,.1f} MB){bound}")
 
 
 def _snapshot(settings: Settings) -> Finding:

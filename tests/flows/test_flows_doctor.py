@@ -1,6 +1,7 @@
 """`gramhouse doctor` finds a key that cannot list media, and keeps every Retry-After."""
 
 import json
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -14,6 +15,7 @@ from connectors.sandbox.app import Sandbox
 from connectors.sandbox.keys import NO_SCOPE_KEY
 from connectors.sandbox.serve import in_thread
 from connectors.sandbox.settings import RateLimit, SandboxSettings
+from connectors.warehouse.holder import hold
 from tests.typed import Typed
 
 
@@ -65,18 +67,56 @@ def test_a_limit_is_a_note_and_is_not_asked_twice(typed: Typed, monkeypatch: pyt
     assert "not asked again" in said
 
 
+def _hold(scope: str, until: datetime) -> None:
+    with duckdb.connect("data/warehouse.duckdb") as db:
+        db.execute("INSERT INTO ops.holds (scope, resume_after) VALUES (?, ?)", [scope, until])
+
+
+def test_cooldowns_are_read_from_the_warehouse_that_no_run_writes(
+    typed: Typed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with served(monkeypatch, "sandbox-demo-key"):
+        assert typed("sync")[0] == 0
+        later = datetime.now(UTC) + timedelta(hours=2)
+        for row in json.loads(typed("accounts", "--json")[1])["accounts"]:
+            _hold(f"selected_account:{row['account_id']}", later)
+        verdict, said = _found(typed, 0)["media"]
+        assert (verdict, said.startswith("not asked"), "as of" in said) == ("note", True, False)
+        forecast = json.loads(typed("backfill", "--all", "--dry-run", "--json")[1])
+        assert (forecast["accounts"], forecast["cooldowns_as_of"]) == ([], None)
+        assert {one["reason"] for one in forecast["skipped"]} <= {"cooldown", "token_expired"}
+        _hold("account_catalog", later)
+        assert "limited until" in _found(typed, 0)["API"][1]
+        with hold(Path("data/warehouse.duckdb"), "a sync", since="now", pause=lambda _: None):
+            forecast = json.loads(typed("backfill", "--all", "--dry-run", "--json")[1])
+            assert (len(forecast["accounts"]) > 0, forecast["cooldowns_as_of"] is not None) == (True, True)
+            assert "Cooldowns are known as of" in typed("backfill", "--all", "--dry-run")[1]
+
+
+def test_the_address_that_a_warehouse_belongs_to_is_shown(typed: Typed, monkeypatch: pytest.MonkeyPatch) -> None:
+    with served(monkeypatch, "sandbox-demo-key"):
+        assert typed("sync")[0] == 0
+        address = os.environ["GRAMHOUSE_BASE_URL"]
+        assert _found(typed, 0)["warehouse"][1].endswith(f"; it belongs to {address}")
+        monkeypatch.setenv("GRAMHOUSE_BASE_URL", "https://other.example.com")
+        assert f"it belongs to {address}" in _found(typed, 1)["warehouse"][1]
+
+
 def test_what_is_in_a_cooldown_is_not_asked(typed: Typed, monkeypatch: pytest.MonkeyPatch) -> None:
     with served(monkeypatch, "sandbox-demo-key"):
         assert typed("sync")[0] == 0
         later = datetime.now(UTC) + timedelta(hours=1)
+        Path("data/warehouse.duckdb").unlink()
+        deferred = "outcome = 'deferred', resume_after = ?"
         with duckdb.connect("data/analytics.duckdb") as db:
-            db.execute("UPDATE run_outcomes SET resume_after = ? WHERE resource = 'media'", [later])
+            db.execute(f"UPDATE run_outcomes SET {deferred} WHERE resource = 'media'", [later])
         found = _found(typed, 0)
         assert found["API"][0] == "ok"
         assert found["media"][0] == "note"
         assert found["media"][1].startswith("not asked")
+        assert "Cooldowns are known as of" in found["media"][1]
         with duckdb.connect("data/analytics.duckdb") as db:
-            db.execute("UPDATE run_outcomes SET resume_after = ? WHERE resource = 'accounts'", [later])
+            db.execute(f"UPDATE run_outcomes SET {deferred} WHERE resource = 'accounts'", [later])
         found = _found(typed, 0)
     assert found["API"][0] == "note"
     assert "limited until" in found["API"][1]
