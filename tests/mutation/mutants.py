@@ -166,6 +166,27 @@ MUTANTS = (
         ("tests/flows/test_flows_slots.py",),
     ),
     Mutant(
+        "a request is sent again unseen",
+        "connectors/source/transport.py",
+        "            middlewares=(_once,),\n",
+        "",
+        ("tests/source/test_source_transport.py",),
+    ),
+    Mutant(
+        "data that was not requested is the next answer",
+        "connectors/source/transport.py",
+        "            if not protocol.should_close:\n",
+        "            if True:\n",
+        ("tests/source/test_source_transport.py",),
+    ),
+    Mutant(
+        "a long scan waits for the short ones",
+        "flows/slots.py",
+        "(-(pages // _LONG), next(self._arrivals), turn)",
+        "(0, next(self._arrivals), turn)",
+        ("tests/flows/test_flows_slots.py",),
+    ),
+    Mutant(
         "the key in an error",
         "connectors/source/client.py",
         'self._repeated.sub(b"***", body if',
