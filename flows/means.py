@@ -64,18 +64,19 @@ def check_snapshot(snapshot: Path, warehouse: Path) -> None:
     """Find out before a night of walking, and not after it, that nothing could be published."""
     folder = snapshot.parent
     message = f"cannot write {snapshot}"
-    mend = "Point GRAMHOUSE_SNAPSHOT to a file in a folder you may write in."
+    fix = "Fix: point GRAMHOUSE_SNAPSHOT to a file in a folder you may write in."
     if snapshot.resolve() == warehouse.resolve():
         message = f"{snapshot} is the warehouse itself: give GRAMHOUSE_SNAPSHOT a path of its own."
         raise SettingsError(message)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        message = f"{message}: {error.strerror}. {mend}"
+        why = f"{folder} is no folder" if isinstance(error, FileExistsError) else error.strerror
+        message = f"{message}: {why}. {fix}"
         raise WarehouseUnusable(message) from error
     if snapshot.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
         why = "it is a folder" if snapshot.is_dir() else f"{folder} is not yours to write in"
-        message = f"{message}: {why}. {mend}"
+        message = f"{message}: {why}. {fix}"
         raise WarehouseUnusable(message)
 
 
@@ -89,7 +90,9 @@ def check_archive(archive: Path | None) -> None:
     except OSError as error:
         why = str(error.strerror)
     if why:
-        message = f"cannot write the archive {archive}: {why}. Point GRAMHOUSE_ARCHIVE to a folder you may write in."
+        message = (
+            f"cannot write the archive {archive}: {why}. Fix: point GRAMHOUSE_ARCHIVE to a folder you may write in."
+        )
         raise WarehouseUnusable(message)
 
 

@@ -2,11 +2,12 @@
 
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from flows.errors import SettingsError
+from flows.wrong_value import why
 from models.partition import SURFACES, Surface
 from models.selection import Selection, SelectionError
 
@@ -138,10 +139,15 @@ class BackfillOptions(_Restarted, RunOptions, _Choice):
 Options = TypeVar("Options", bound=RunOptions)
 
 
+def _line(error: dict[str, Any], kind: type[BaseModel]) -> str:
+    name = str(error["loc"][0])
+    return f"--{name.replace('_', '-')}: {why(error, kind.model_fields.get(name))}."
+
+
 def asked(kind: type[Options], said: dict[str, object]) -> Options:
     """Return options as they were typed; raises SettingsError with a line for each that cannot be."""
     try:
         return kind.model_validate(said)
     except ValidationError as error:
-        lines = [f"--{str(found['loc'][0]).replace('_', '-')}: {found['msg']}." for found in error.errors()]
+        lines = [_line(dict(found), kind) for found in error.errors()]
         raise SettingsError(*lines) from None

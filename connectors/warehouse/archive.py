@@ -232,7 +232,7 @@ WHERE NOT EXISTS (
     if connection.exec_driver_sql(strange).scalar():
         message = (
             f"the archive {folder} holds pages of this warehouse that the warehouse does not know: it is an older copy"
-            " of it. Point GRAMHOUSE_ARCHIVE to another folder."
+            " of it. Fix: point GRAMHOUSE_ARCHIVE to another folder."
         )
         raise WarehouseUnusable(message)
 

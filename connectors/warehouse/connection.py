@@ -64,10 +64,12 @@ def explain(path: Path, error: Exception) -> WarehouseError:
     text = str(error)
     if found := _CONFLICT.search(text):
         program = Path(found["program"]).name
-        message = f"{path} is held by {program} (process {found['pid']}). Close it there, or read the snapshot instead."
+        message = (
+            f"{path} is held by {program} (process {found['pid']}). Fix: close it there, or read the snapshot instead."
+        )
         return WarehouseBusy(message)
     if "Could not set lock" in text:
-        return WarehouseBusy(f"{path} is held by another process. Close it there, or read the snapshot instead.")
+        return WarehouseBusy(f"{path} is held by another process. Fix: close it there, or read the snapshot instead.")
     mend = next((mend for sign, mend in _MENDS.items() if sign in text), "")
     said = first_line(error)
     stop = "" if said.endswith((".", "!", "?")) else "."
@@ -155,7 +157,7 @@ def _revision(db: DuckDBPyConnection, path: Path) -> str | None:
             return revisions.FIRST
         message = (
             f"{path} cannot be used: it is a DuckDB file, but not one that gramhouse wrote as its warehouse"
-            f" (it holds {min(present)}). Point GRAMHOUSE_WAREHOUSE to another."
+            f" (it holds {min(present)}). Fix: point GRAMHOUSE_WAREHOUSE to another."
         )
         raise WarehouseUnusable(message)
     revision = revisions.read(db)

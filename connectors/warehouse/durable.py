@@ -52,7 +52,7 @@ def unreadable(snapshot: Path, why: str) -> str:
         fix = f"ask for permission to read it (chmod a+r {snapshot})"
     else:
         fix = "`gramhouse publish` writes it again; close any program that has it open for writing"
-    return f"{snapshot} cannot be read: {why.splitlines()[0].rstrip('.')}. Fix: {fix}."
+    return f"{snapshot} cannot be read: {why.splitlines()[0].rstrip('.!')}. Fix: {fix}."
 
 
 def logs(file: Path) -> list[Path]:

@@ -94,12 +94,12 @@ def hold(warehouse: Path, activity: str, *, since: str, pause: Callable[[float],
         try:
             held.enter_context(lock(lock_path(warehouse), activity, since=since, pause=pause))
         except Held as other:
-            message = f"{warehouse} is held by {other}. Wait for it to end, or read the snapshot meanwhile."
+            message = f"{warehouse} is held by {other}. Fix: wait for it to end, or read the snapshot meanwhile."
             raise WarehouseBusy(message) from None
         except OSError as error:
             message = (
                 f"cannot write in {warehouse.parent}: {error.strerror}."
-                " Point GRAMHOUSE_WAREHOUSE to a folder you may write in."
+                " Fix: point GRAMHOUSE_WAREHOUSE to a folder you may write in."
             )
             raise WarehouseUnusable(message) from error
         yield

@@ -305,6 +305,7 @@ def test_options_that_cannot_be_are_a_line_each() -> None:
         asked(BackfillOptions, {"reason": "x" * 501, "page_size": 80, "nonsense": 1})
     wrong = {line.split(":")[0] for line in str(refused.value).splitlines()}
     assert wrong == {"--page-size", "--reason", "--nonsense"}
+    assert "--page-size: it must be a whole number from 1 to 50." in str(refused.value).splitlines()
 
 
 def test_the_form_begins_with_what_is_asked() -> None:

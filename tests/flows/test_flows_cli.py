@@ -245,7 +245,11 @@ def test_a_snapshot_that_cannot_be_written_is_found_before_anything_is_asked(typ
     for wrong in ("file/s.duckdb", "folder"):
         code, _, err = typed("sync", "--snapshot", wrong)
         assert (code, len(err.splitlines())) == (1, 2)
-        assert "Point GRAMHOUSE_SNAPSHOT" in err
+        assert "Fix: point GRAMHOUSE_SNAPSHOT" in err
+        assert "File exists" not in err
+        assert json.loads(typed("sync", "--json", "--snapshot", wrong)[1])["hint"].startswith(
+            "point GRAMHOUSE_SNAPSHOT"
+        )
     code, _, err = typed("sync", "--snapshot", "same.duckdb", "--warehouse", "./same.duckdb")
     assert code == 2
     assert "is the warehouse itself" in err
@@ -298,7 +302,7 @@ def test_a_warehouse_that_cannot_be_written_is_one_line(typed: Typed, tmp_path: 
     (tmp_path / "file").touch()
     code, _, err = typed("sync", "--warehouse", "file/w.duckdb")
     assert (code, len(err.splitlines())) == (1, 2)
-    assert "Point GRAMHOUSE_WAREHOUSE" in err
+    assert "Fix: point GRAMHOUSE_WAREHOUSE" in err
 
 
 def test_the_machines_refusals_are_one_line(typed: Typed, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -145,5 +145,5 @@ def test_an_archive_that_cannot_be_written_is_found_before_anything_is_asked(
     monkeypatch.setenv("GRAMHOUSE_ARCHIVE", "file/kept")
     err = typed("sync", code=1)[1]
     assert len(err.splitlines()) == 2
-    assert "Point GRAMHOUSE_ARCHIVE" in err
+    assert "Fix: point GRAMHOUSE_ARCHIVE" in err
     assert not WAREHOUSE.exists()

@@ -65,7 +65,7 @@ def test_a_second_gramhouse_is_told_who_holds_the_file_until_it_dies(path: Path)
         assert holder(path) == who
         assert refused(path, WarehouseBusy) == (
             f"{path} is held by gramhouse sync (process {child.pid}, since 2026-03-01T02:00:00+00:00)."
-            " Wait for it to end, or read the snapshot meanwhile."
+            " Fix: wait for it to end, or read the snapshot meanwhile."
         )
         assert holder(path) == who
         child.kill()
