@@ -1,5 +1,6 @@
 """What holds for every test."""
 
+import fcntl
 import os
 import shutil
 from pathlib import Path
@@ -55,10 +56,20 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 @pytest.fixture(scope="session")
-def prefect_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder as a Prefect server makes it. The migrations of its database take longer than many a test."""
-    home = tmp_path_factory.mktemp("template") / "prefect"
-    with prefect(home, free_port()) as server:
-        server.wait()
-    (home / "server.log").unlink()
+def prefect_template(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Path:
+    """A folder as a Prefect server makes it, once for all workers.
+
+    The migrations of its database take longer than many a test.
+    """
+    own = tmp_path_factory.getbasetemp()
+    folder = own.parent if hasattr(request.config, "workerinput") else own
+    home = folder / "prefect-template"
+    with (folder / "prefect-template.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not home.exists():
+            made = tmp_path_factory.mktemp("template") / "prefect"
+            with prefect(made, free_port()) as server:
+                server.wait()
+            (made / "server.log").unlink()
+            made.rename(home)
     return home
