@@ -4,7 +4,7 @@
 
 Every round is the next night, in which one item in a hundred has changed and two are new, and walks the same few
 accounts with `gramhouse backfill`. The rest of the warehouse is only there. The folds' seconds are measured
-from inside (benchmarks.timed); `wall` of a sample is theirs. Publishing, which writes everything anew, is told apart.
+from inside (benchmarks.timed); `wall` of a sample is theirs. Publishing, which copies the file, is reported apart.
 """
 
 import argparse

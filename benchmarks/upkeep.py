@@ -1,4 +1,4 @@
-"""What is done to a whole warehouse: publish, rebuild, compact; against a plain copy of the file that each writes.
+"""What is done to a whole warehouse: publish, rebuild, compact; against a plain copy of the warehouse file.
 
 python -m benchmarks.upkeep [--accounts 400] [--posts 250] [--rounds 3] [--folder KEPT] [--without-rebuild]
 """
@@ -19,13 +19,11 @@ _NOWHERE = "http://127.0.0.1:9"
 def figures(samples: Samples) -> dict[str, float]:
     """Return the ratios; no IO."""
     found = {}
-    for name in ("publish", "publish again", "rebuild", "compact"):
+    for name in ("publish", "rebuild", "compact"):
         if name in samples:
-            other = "copy of the warehouse" if name == "compact" else "copy of the snapshot"
-            short = name.replace(" ", "_")
-            found[f"{short}_over_copy"] = ratio(samples, name, other)
-            found[f"{short}_seconds"] = middle(samples[name]).wall
-            found[f"{short}_peak_mb"] = peak(samples[name])
+            found[f"{name}_over_copy"] = ratio(samples, name, "copy of the warehouse")
+            found[f"{name}_seconds"] = middle(samples[name]).wall
+            found[f"{name}_peak_mb"] = peak(samples[name])
     return found
 
 
@@ -49,16 +47,9 @@ def main() -> None:
         def do(*words: str) -> Callable[[int], Sample]:
             return lambda _: carry_out(gramhouse(_NOWHERE, home, chosen.in_flight, *words))
 
-        def publish_whole(turn: int) -> Sample:
-            home.snapshot.unlink()
-            return do("publish")(turn)
-
         entrants: dict[str, Callable[[int], Sample]] = {
-            "copy of the snapshot": lambda _: copy_of(home.snapshot, folder),
-            "publish": publish_whole,
-            # Made of the last one, of which nothing has changed since.
-            "publish again": do("publish"),
             "copy of the warehouse": lambda _: copy_of(home.warehouse, folder),
+            "publish": do("publish"),
             "rebuild": do("rebuild"),
             "compact": do("compact"),
         }

@@ -43,6 +43,8 @@ _SETTINGS = {
 _STORAGE = "v1.2.0"
 
 _OTHERS = "gramhouse_others"
+_FILES = "gramhouse_files"
+_READING = "gramhouse_reading"
 
 # Named here, the dialect is not looked for among all that is installed.
 registry.register("duckdb", "duckdb_sqlalchemy", "Dialect")
@@ -101,18 +103,20 @@ def connect(path: Path) -> Iterator[Connection]:
     engine = create_engine(
         url, poolclass=QueuePool, connect_args={"config": {"storage_compatibility_version": _STORAGE}}
     )
-    try:
-        with ExitStack() as stack:
-            try:
-                connection = stack.enter_context(engine.connect())
-                _set(connection)
-                _ready(connection, path)
-            except (duckdb.Error, DBAPIError) as error:
-                raise explain(path, error) from error
-            connection.info[_OTHERS] = stack
-            yield connection
-    finally:
-        engine.dispose()
+    # Closed after DuckDB's own: closing any handle of a file releases all locks that the process has on it.
+    with ExitStack() as files:
+        try:
+            with ExitStack() as stack:
+                try:
+                    connection = stack.enter_context(engine.connect())
+                    _set(connection)
+                    _ready(connection, path)
+                except (duckdb.Error, DBAPIError) as error:
+                    raise explain(path, error) from error
+                connection.info[_OTHERS], connection.info[_FILES] = stack, files
+                yield connection
+        finally:
+            engine.dispose()
 
 
 def _set(connection: Connection) -> None:
@@ -129,9 +133,28 @@ def beside(connection: Connection) -> Connection:
     return other
 
 
+def database_file(connection: Connection) -> Path:
+    """Return the path of the warehouse file."""
+    return Path(str(connection.engine.url.database))
+
+
+def reading(connection: Connection) -> int:
+    """Return a handle that reads the warehouse file, the same at each call; it stays open as long as DuckDB's own."""
+    info = connection.info
+    if _READING not in info:
+        files: ExitStack = info[_FILES]
+        info[_READING] = files.enter_context(database_file(connection).open("rb"))
+    return int(info[_READING].fileno())
+
+
 def attach_draft(db: DuckDBPyConnection, draft: Path, name: str) -> None:
     """Attach a file that is whole in the end, or nothing: a log of how it came about would be written for no one."""
     db.execute(f"ATTACH {literal(str(draft))} AS {name} (RECOVERY_MODE 'NO_WAL_WRITES', STORAGE_VERSION '{_STORAGE}')")
+
+
+def attach_copy(db: DuckDBPyConnection, draft: Path, name: str) -> None:
+    """Attach a copy of a file in the same way; its form stays that of the file."""
+    db.execute(f"ATTACH {literal(str(draft))} AS {name} (RECOVERY_MODE 'NO_WAL_WRITES')")
 
 
 def duck(connection: Connection) -> DuckDBPyConnection:

@@ -1,91 +1,47 @@
-"""A snapshot's draft: its tables, columns, comments and views, and how they are filled."""
+"""A snapshot's draft: a copy of the warehouse file, in which views take the place of what is not for analysts."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 
+import duckdb
 from duckdb import DuckDBPyConnection
+from sqlalchemy import Connection, Dialect
+from sqlalchemy.schema import CreateTable
 
-from connectors.warehouse.connection import attach_draft, value
-from connectors.warehouse.contents import SnapshotColumn, SnapshotTable
+from connectors.warehouse.connection import attach_copy, duck, value
+from connectors.warehouse.contents import LOOKUP, LOOKUP_SELECT, MISSING, MISSING_SELECT, Relation
 from connectors.warehouse.quoting import literal, quoted
-from connectors.warehouse.slices import slices
-from models.tables.columns import packing
+from models.tables import SNAPSHOT
 from models.views import views
 
-DRAFT = "next_snapshot"
-
-_MANY_ROWS = 50_000
-
-# So many rows are sorted in the memory that a run has; of more, whole accounts are one after the other.
-_SORTED_AT_ONCE = 1_200_000
+_DRAFT = "next_snapshot"
 
 
 @contextmanager
-def attached(db: DuckDBPyConnection, draft: Path) -> Iterator[None]:
-    """Have the draft's file attached under the name DRAFT; what was done is in the file when the block ends well."""
-    attach_draft(db, draft, DRAFT)
-    try:
-        yield
-        db.execute(f"CHECKPOINT {DRAFT}")
-    finally:
-        db.execute(f"DETACH {DRAFT}")
+def _opened(db: DuckDBPyConnection, draft: Path) -> Iterator[None]:
+    """Have the draft as the database in use, in a transaction; what was done is in the file when the block ends well.
 
-
-def name_of(table: SnapshotTable) -> str:
-    """Return a table's name in the draft, quoted."""
-    return f"{DRAFT}.main.{quoted(table.name)}"
-
-
-def _declaration(column: SnapshotColumn) -> str:
-    return f"{quoted(column.name)} {column.type}{packing(column.name)}{'' if column.nullable else ' NOT NULL'}"
-
-
-def _make_views(db: DuckDBPyConnection) -> None:
-    # A view's query names no database, so it must be made while the snapshot is the database in use.
+    A view's query names no database, so it must be made while the snapshot is the database in use.
+    """
     home = value(db, "SELECT current_database()")
-    db.execute(f"USE {DRAFT}")
+    attach_copy(db, draft, _DRAFT)
     try:
-        for view in views():
-            db.execute(f"CREATE OR REPLACE VIEW {view.name} AS {view.select}")
-            db.execute(f"COMMENT ON VIEW {view.name} IS {literal(view.comment)}")
-            for column, comment in view.columns.items():
-                db.execute(f"COMMENT ON COLUMN {view.name}.{column} IS {literal(comment)}")
+        db.execute(f"USE {_DRAFT}")
+        db.execute("BEGIN")
+        try:
+            yield
+            db.execute("COMMIT")
+        except BaseException:
+            with suppress(duckdb.Error):
+                db.execute("ROLLBACK")
+            raise
+        db.execute(f"CHECKPOINT {_DRAFT}")
     finally:
         db.execute(f"USE {quoted(home)}")
-
-
-def make_tables(db: DuckDBPyConnection, database: str, tables: Sequence[SnapshotTable]) -> None:
-    """Make a snapshot's tables, without a row, in an attached database that has none."""
-    for table in tables:
-        columns = ", ".join(map(_declaration, table.columns))
-        db.execute(f"CREATE TABLE {database}.main.{quoted(table.name)} ({columns})")
-
-
-def dress(db: DuckDBPyConnection, tables: Sequence[SnapshotTable]) -> None:
-    """Give the draft's tables their comments, and make its views: whatever it had of either goes."""
-    for table in tables:
-        db.execute(f"COMMENT ON TABLE {name_of(table)} IS {literal(table.comment)}")
-        for column in table.columns:
-            db.execute(f"COMMENT ON COLUMN {name_of(table)}.{quoted(column.name)} IS {literal(column.comment)}")
-    _make_views(db)
-
-
-def fill(db: DuckDBPyConnection, table: SnapshotTable) -> None:
-    """Write all rows of a table into the draft's, which has none, in their order."""
-    if table.select is None:
-        return
-    queries = [table.select]
-    if (table.order or "").startswith("account_id,"):
-        shares = slices(db, table.select, _SORTED_AT_ONCE)
-        queries = [f"SELECT * FROM ({table.select}) WHERE {share}" for share in shares]  # noqa: S608
-    for query in queries:
-        ((rows,),) = db.execute(f"INSERT INTO {name_of(table)} BY NAME {table.sorted(query)}").fetchall()
-        if rows >= _MANY_ROWS:
-            # Into the file with them, before the next ones: until then they are in memory.
-            db.execute(f"CHECKPOINT {DRAFT}")
+        db.execute(f"DETACH {_DRAFT}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,11 +54,47 @@ class Signature:
     warehouse_id: str | None
 
 
-def sign(db: DuckDBPyConnection, signature: Signature) -> None:
-    """Write the signature into the draft, in place of the last one."""
-    db.execute(f"DELETE FROM {DRAFT}.main.published")  # noqa: S608
+def _comment(kind: str, name: str, comment: str, columns: Mapping[str, str]) -> Iterator[str]:
+    yield f"COMMENT ON {kind} main.{quoted(name)} IS {literal(comment)}"
+    for column, text in columns.items():
+        yield f"COMMENT ON COLUMN main.{quoted(name)}.{quoted(column)} IS {literal(text)}"
+
+
+def _clearing(db: DuckDBPyConnection) -> Iterator[str]:
+    """Yield what keeps of the control tables what the views need, and drops the rest."""
+    yield f"CREATE TABLE {LOOKUP} AS {LOOKUP_SELECT}"
+    yield f"COMMENT ON TABLE {LOOKUP} IS 'What the views look up by account.'"
+    if value(db, "SELECT EXISTS (FROM ops.missing)"):
+        yield f"CREATE TABLE {MISSING} AS {MISSING_SELECT}"
+        yield f"COMMENT ON TABLE {MISSING} IS 'Items whose removal awaits confirmation.'"
+    yield "DROP SCHEMA ops CASCADE"
+
+
+def _signing(dialect: Dialect, signature: Signature) -> Iterator[str]:
     # No parameters: for the first that it is given in a process, DuckDB imports numpy, which takes longer than this.
-    at, version = literal(signature.at.isoformat()), literal(signature.version)
+    table = SNAPSHOT.tables["published"]
     warehouse_id = "NULL" if signature.warehouse_id is None else literal(signature.warehouse_id)
-    row = f"(TIMESTAMPTZ {at}, {version}, {signature.stale_after.total_seconds()}, {warehouse_id})"
-    db.execute(f"INSERT INTO {DRAFT}.main.published VALUES {row}")  # noqa: S608
+    values = {
+        "published_at": f"TIMESTAMPTZ {literal(signature.at.isoformat())}",
+        "version": literal(signature.version),
+        "stale_after": str(signature.stale_after.total_seconds()),
+        "warehouse_id": warehouse_id,
+    }
+    yield str(CreateTable(table).compile(dialect=dialect))
+    yield f"INSERT INTO main.published VALUES ({', '.join(values[column.name] for column in table.columns)})"  # noqa: S608
+    yield from _comment("TABLE", table.name, table.comment or "", {c.name: c.comment or "" for c in table.columns})
+
+
+def complete(connection: Connection, draft: Path, relations: Sequence[Relation], signature: Signature) -> None:
+    """Make a snapshot of a copy of the warehouse file; the connection is in no transaction. Raises duckdb.Error."""
+    db = duck(connection)
+    with _opened(db, draft):
+        statements = [*_clearing(db), *_signing(connection.dialect, signature)]
+        for relation in relations:
+            statements.append(f"CREATE VIEW main.{quoted(relation.name)} AS {relation.select}")
+            statements += _comment("VIEW", relation.name, relation.comment, relation.columns)
+        for view in views():
+            statements.append(f"CREATE VIEW main.{view.name} AS {view.select}")
+            statements += _comment("VIEW", view.name, view.comment, view.columns)
+        for statement in statements:
+            db.execute(statement)

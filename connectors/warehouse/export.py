@@ -25,7 +25,7 @@ _SETTINGS = {
     "TimeZone": "UTC",
     "memory_limit": "1GB",
     "enable_progress_bar": "false",
-    # The snapshot lies sorted; so shall the files.
+    # Rows are written in the order in which they are sorted.
     "preserve_insertion_order": "true",
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
@@ -38,12 +38,22 @@ _ROW_GROUP = 16_384
 # a hundred thousand small files.
 _OF_AN_ITEM = {"account_id", "surface", "media_id"}
 
+# Who reads them asks for one account's, the newest first; each file is sorted by those of these columns that it has.
+_ORDER = {
+    "account_id": "", "published_at": " DESC", "media_id": "", "position": "", "metric": "", "observed_at": "",
+    "valid_from": "",
+}  # fmt: skip
+
+# A view over a table of the same name stands for that table; the others are computed.
 _RELATIONS = """
 SELECT table_name AS name, 'table' AS kind, comment
 FROM duckdb_tables() WHERE database_name = 'snapshot' AND schema_name = 'main' AND NOT internal
 UNION ALL
-SELECT view_name, 'view', comment
-FROM duckdb_views() WHERE database_name = 'snapshot' AND schema_name = 'main' AND NOT internal
+SELECT v.view_name, if(t.table_name IS NULL, 'view', 'table'), v.comment
+FROM duckdb_views() AS v
+LEFT JOIN duckdb_tables() AS t
+    ON t.database_name = 'snapshot' AND t.schema_name = 'core' AND t.table_name = v.view_name
+WHERE v.database_name = 'snapshot' AND v.schema_name = 'main' AND NOT v.internal
 ORDER BY name
 """
 
@@ -168,10 +178,12 @@ def _export_table(db: DuckDBPyConnection, files: Path, name: str, kind: str, com
     query = f"SELECT {selected} FROM main.{_name(name)}"  # noqa: S608 - quoted
     stem = quote(name, safe="").replace(".", "%2E")
     if partitioned:
+        names = {column.name for column in columns}
+        order = ", ".join(_name(name) + way for name, way in _ORDER.items() if name in names)
         written = [
             _copy(
                 db,
-                f"{query} WHERE surface = {literal(value)}",
+                f"{query} WHERE surface = {literal(value)} ORDER BY {order}",
                 files,
                 f"{stem}/surface={quote(value, safe='')}/data.parquet",
             )

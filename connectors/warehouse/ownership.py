@@ -1,7 +1,9 @@
 """Whose snapshot a file is: a warehouse that holds nothing yet must not replace the snapshot of another one."""
 
 import logging
+import os
 import shutil
+from contextlib import suppress
 from pathlib import Path
 
 import duckdb
@@ -10,11 +12,14 @@ from sqlalchemy import Connection
 
 from connectors.warehouse.archive import archived
 from connectors.warehouse.connection import duck, value
-from connectors.warehouse.draft import DRAFT, attached
-from connectors.warehouse.durable import discard
+from connectors.warehouse.durable import discard, logs
+from connectors.warehouse.quoting import literal
 from models.ledger import RunWarning
 
 _log = logging.getLogger(__name__)
+
+# By this name a snapshot is attached to be read.
+PUBLISHED = "published_snapshot"
 
 _IS_CATALOGUED = "SELECT EXISTS (FROM core.walks WHERE resource = 'accounts')"
 _HAS_ACCOUNTS = "SELECT EXISTS (FROM core.accounts)"
@@ -46,56 +51,72 @@ def is_catalogued(connection: Connection) -> bool:
     return bool(value(duck(connection), _IS_CATALOGUED))
 
 
-def _is_of_another(db: DuckDBPyConnection, own: str | None) -> bool:
-    """Say whether the attached draft, a copy of the snapshot, was published from another warehouse."""
+def _is_of_another(db: DuckDBPyConnection, file: Path, own: str | None) -> bool:
+    """Say whether a snapshot's file was published from another warehouse. Raises duckdb.Error."""
+    db.execute(f"ATTACH {literal(str(file))} AS {PUBLISHED} (READ_ONLY)")
     try:
-        ids = db.execute(f"SELECT warehouse_id FROM {DRAFT}.main.published").fetchall()  # noqa: S608
-    except (duckdb.CatalogException, duckdb.BinderException):
-        ids = []
-    if ids and ids[0][0] is not None:
-        return own is not None and ids != [(own,)]
-    try:
+        try:
+            ids = db.execute(f"SELECT warehouse_id FROM {PUBLISHED}.main.published").fetchall()  # noqa: S608
+        except (duckdb.CatalogException, duckdb.BinderException):
+            ids = []
+        if ids and ids[0][0] is not None:
+            return own is not None and ids != [(own,)]
         # An older version published it, and did not write the id.
-        has_accounts = value(db, f"SELECT EXISTS (FROM {DRAFT}.main.accounts)")
-    except duckdb.CatalogException:
+        has_accounts = value(db, f"SELECT EXISTS (FROM {PUBLISHED}.main.accounts)")
+        return bool(has_accounts) and not value(db, _HAS_ACCOUNTS)
+    finally:
+        db.execute(f"DETACH {PUBLISHED}")
+
+
+def _replaces_another(db: DuckDBPyConnection, snapshot: Path, draft: Path, own: str | None) -> bool:
+    """Say whether another warehouse's snapshot lies there; what cannot be read is none."""
+    # Whatever else lies in its place is not read: it may be a pipe, or another's file behind a link.
+    if snapshot.is_symlink() or not snapshot.is_file() or not os.access(snapshot, os.R_OK):
         return False
-    return bool(has_accounts) and not value(db, _HAS_ACCOUNTS)
+    if not logs(snapshot):
+        with suppress(duckdb.Error):
+            return _is_of_another(db, snapshot, own)
+    # Another program has it open for writing, or had: a copy has neither its lock nor its log.
+    try:
+        discard(draft)
+        shutil.copyfile(snapshot, draft)
+        return _is_of_another(db, draft, own)
+    except duckdb.Error:
+        return False
+    finally:
+        discard(draft)
 
 
-def check_owner(db: DuckDBPyConnection, snapshot: Path, own: str | None, *, catalogued: bool) -> None:
-    """Raise OtherSnapshot if the draft is a copy of another warehouse's snapshot and this one may not replace it."""
-    if not _is_of_another(db, own):
-        return
-    if not catalogued:
-        message = (
-            f"{snapshot} is the snapshot of another warehouse and stays as it was: this warehouse never completed a"
-            " scan of the account catalogue."
-        )
-        raise OtherSnapshot(message, FIX)
-    _log.warning("%s was the snapshot of another warehouse; this warehouse replaces it.", snapshot)
+def check_owner(connection: Connection, snapshot: Path, draft: Path) -> str | None:
+    """Return the warehouse's id; the snapshot may be replaced.
+
+    `draft` is the path of a temporary copy. The connection must be in no transaction. Raises OtherSnapshot if the
+    snapshot is another warehouse's and this one must not replace it, and OSError.
+    """
+    with connection.begin():
+        own, catalogued = warehouse_id(connection), is_catalogued(connection)
+    if _replaces_another(duck(connection), snapshot, draft, own):
+        if not catalogued:
+            message = (
+                f"{snapshot} is the snapshot of another warehouse and stays as it was: this warehouse never completed"
+                " a scan of the account catalogue."
+            )
+            raise OtherSnapshot(message, FIX)
+        _log.warning("%s was the snapshot of another warehouse; this warehouse replaces it.", snapshot)
+    return own
 
 
 def refusal(connection: Connection, snapshot: Path, draft: Path) -> RunWarning | None:
     """Return why `publish` would refuse to replace the snapshot, as a run's warning; None where it would not.
 
-    `draft` is the path of a temporary copy. The connection must be in no transaction.
+    `draft` is the path of a temporary copy. The connection must be in no transaction. Raises OSError.
     """
     with connection.begin():
-        own, catalogued = warehouse_id(connection), is_catalogued(connection)
-    if catalogued or snapshot.is_symlink() or not snapshot.is_file():
+        catalogued = is_catalogued(connection)
+    if catalogued:
         return None
-    db = duck(connection)
     try:
-        discard(draft)
-        # A copy: no log that another program left beside the snapshot is read, and none of its locks is in the way.
-        shutil.copyfile(snapshot, draft)
-        with attached(db, draft):
-            check_owner(db, snapshot, own, catalogued=catalogued)
+        check_owner(connection, snapshot, draft)
     except OtherSnapshot as other:
         return RunWarning(CODE, 1, other.what, f"{other.fix}.", makes_partial=True)
-    except duckdb.Error:
-        # What cannot be opened is replaced.
-        return None
-    finally:
-        discard(draft)
     return None

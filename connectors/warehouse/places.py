@@ -13,7 +13,7 @@ _TAKEN = SCHEMAS | {
     "information_schema",
     "pg_catalog",
     "next_snapshot",
-    "blank_snapshot",
+    "published_snapshot",
     "old_warehouse",
     "new_warehouse",
     "gramhouse_before_rebuild",

@@ -60,7 +60,8 @@ class Snapshot:
 
     def has(self, table: str) -> bool:
         """Say whether the snapshot has a table or view of this name: one made by an older version may not."""
-        return bool(self.ask("SELECT 1 FROM information_schema.tables WHERE table_name = ?", [table]).rows)
+        query = "SELECT 1 FROM information_schema.tables WHERE table_schema = 'main' AND table_name = ?"
+        return bool(self.ask(query, [table]).rows)
 
     def question(self, text: str) -> Stream:
         """Run what a person typed, if it only reads; raises QueryError, as its batches may."""

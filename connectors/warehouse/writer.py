@@ -213,7 +213,6 @@ class Warehouse:
             if snapshot.resolve() == self._path.resolve():
                 message = f"{snapshot} is the warehouse itself: give GRAMHOUSE_SNAPSHOT a path of its own."
                 raise WarehouseUnusable(message)
-            _checkpoint(connection)
             return publish(connection, snapshot, at=at, version=version, stale_after=stale_after)
 
         size = await self._landing.do(run)

@@ -1,7 +1,7 @@
 """Every table and column gramhouse keeps, declared once, each with a comment.
 
-Two houses are declared here. `WAREHOUSE` is the writer's file, `SNAPSHOT` the analysts'. No table has a key or an
-index: DuckDB's cost far more on these loads than they give, so uniqueness is kept by the fold.
+Two files are declared here. `WAREHOUSE` is the writer's, `SNAPSHOT` the analysts': views over a copy of it. No table
+has a key or an index: DuckDB's cost far more on these loads than they give, so uniqueness is kept by the fold.
 """
 
 from models.tables.snapshot import SNAPSHOT

@@ -1,4 +1,4 @@
-"""The analysts' file, all in schema `main`."""
+"""The analysts' file: what is promised of schema `main`, where all but `published` are views."""
 
 from sqlalchemy import MetaData, Table
 

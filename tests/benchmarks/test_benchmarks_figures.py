@@ -102,9 +102,9 @@ def test_each_scenario_makes_its_figures() -> None:
     assert limits.figures({"unlimited": one, "limited": two}, 1)["wall_over_bound"] == 1
     shaped = {f"{shape}: {who}": some for shape in ("few large", "many small") for who, some in FETCHED.items()}
     assert shapes.figures(shaped, {"few large": 1, "many small": 2})["small_page_over_large"] == 1
-    upkept = {"copy of the snapshot": one, "publish": two, "copy of the warehouse": two, "compact": one}
+    upkept = {"copy of the warehouse": one, "publish": two, "compact": one}
     assert upkeep.figures(upkept)["publish_over_copy"] == 2
-    assert upkeep.figures(upkept)["compact_over_copy"] == 0.5
+    assert upkeep.figures(upkept)["compact_over_copy"] == 1
     asked = {f"{name}: {file}": one for name in ("last posts", "by day", "view") for file in ("snapshot", "by hand")}
     assert queries.figures(asked)["last_posts_ms"] == 1000
     assert large.figures({"1m": one, "10m": two})["fold_over_smallest"] == 2

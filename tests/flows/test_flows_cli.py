@@ -161,7 +161,7 @@ def test_status_shows_the_last_runs_warnings_and_reads_a_snapshot_that_has_no_ta
     [warning] = json.loads(typed("status", "--json")[1])["warnings"]
     assert (warning["code"], warning["count"], warning["makes_partial"]) == ("accounts_missing", 30, True)
     with duckdb.connect("data/analytics.duckdb") as db:
-        db.execute("DROP TABLE run_warnings")
+        db.execute("DROP VIEW run_warnings")
     assert json.loads(typed("status", "--json")[1])["warnings"] == []
     assert typed("status")[0] == typed("runs")[0] == 0
 

@@ -109,14 +109,14 @@ def test_what_is_in_a_cooldown_is_not_asked(typed: Typed, monkeypatch: pytest.Mo
         Path("data/warehouse.duckdb").unlink()
         deferred = "outcome = 'deferred', resume_after = ?"
         with duckdb.connect("data/analytics.duckdb") as db:
-            db.execute(f"UPDATE run_outcomes SET {deferred} WHERE resource = 'media'", [later])
+            db.execute(f"UPDATE core.run_outcomes SET {deferred} WHERE resource = 'media'", [later])
         found = _found(typed, 0)
         assert found["API"][0] == "ok"
         assert found["media"][0] == "note"
         assert found["media"][1].startswith("not asked")
         assert "Cooldowns are known as of" in found["media"][1]
         with duckdb.connect("data/analytics.duckdb") as db:
-            db.execute(f"UPDATE run_outcomes SET {deferred} WHERE resource = 'accounts'", [later])
+            db.execute(f"UPDATE core.run_outcomes SET {deferred} WHERE resource = 'accounts'", [later])
         found = _found(typed, 0)
     assert found["API"][0] == "note"
     assert "limited until" in found["API"][1]

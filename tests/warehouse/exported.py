@@ -9,8 +9,10 @@ import duckdb
 from sqlalchemy import Connection
 
 from connectors.warehouse.publish import publish
+from connectors.warehouse.quoting import literal
 from connectors.warehouse.snapshot import open_snapshot
 from models.partition import media
+from models.tables import SNAPSHOT
 from tests.warehouse.house import BEN, POSTS, STORIES, account, at, emptied
 
 Rows = list[dict[str, Any]]
@@ -28,10 +30,11 @@ CAPTIONS = (
 )
 
 # Discovery makes such columns and tables; here by hand, so that each type is there whatever it finds.
+_ODD = '"hand ""odd"", name"'
 _BY_HAND = (
-    'ALTER TABLE media ADD COLUMN "hand ""odd"", name" VARCHAR[]',
-    """UPDATE media SET "hand ""odd"", name" = ['a', NULL, 'it''s "b"'] WHERE media_id IN ('1', '9')""",
-    """UPDATE media SET "hand ""odd"", name" = [] WHERE media_id = '2'""",
+    f"ALTER TABLE core.media ADD COLUMN {_ODD} VARCHAR[]",
+    f"""UPDATE core.media SET {_ODD} = ['a', NULL, 'it''s "b"'] WHERE media_id IN ('1', '9')""",
+    f"UPDATE core.media SET {_ODD} = [] WHERE media_id = '2'",
     """
 CREATE TABLE media_hand AS
 SELECT
@@ -43,6 +46,22 @@ FROM media ORDER BY ALL
     "COMMENT ON TABLE media_hand IS 'Made by hand; it''s a child table.'",
     "COMMENT ON COLUMN media_hand.wait IS 'How long.'",
 )
+
+
+def _shown(db: duckdb.DuckDBPyConnection, column: str) -> None:
+    """Have the view media show another column of its table, after all the others."""
+    ((sql,),) = db.execute("SELECT sql FROM duckdb_views() WHERE view_name = 'media'").fetchall()
+    db.execute(sql.replace("CREATE VIEW", "CREATE OR REPLACE VIEW").replace(" FROM ", f", {column} FROM ", 1))
+    media = SNAPSHOT.tables["media"]
+    comments = {"VIEW media": media.comment, **{f"COLUMN media.{each.name}": each.comment for each in media.columns}}
+    for what, comment in comments.items():
+        db.execute(f"COMMENT ON {what} IS {literal(comment or '')}")
+
+
+def as_tables(db: duckdb.DuckDBPyConnection) -> None:
+    """Make tables of the views that stand for the promised tables, so that a test can write into them."""
+    for name in SNAPSHOT.tables.keys() - {"published"}:
+        db.execute(f"CREATE TABLE made AS FROM {name}; DROP VIEW {name}; ALTER TABLE made RENAME TO {name}")
 
 
 def make_snapshot(connection: Connection, snapshot: Path) -> None:
@@ -60,11 +79,13 @@ def make_snapshot(connection: Connection, snapshot: Path) -> None:
     with duckdb.connect(str(snapshot)) as db:
         for statement in _BY_HAND:
             db.execute(statement)
+        _shown(db, _ODD)
 
 
 def relations(snapshot: Path) -> list[str]:
     with open_snapshot(snapshot) as opened:
-        names = opened.ask("SELECT DISTINCT table_name FROM duckdb_columns() WHERE NOT internal ORDER BY ALL").rows
+        here = "FROM duckdb_columns() WHERE schema_name = 'main' AND NOT internal"
+        names = opened.ask(f"SELECT DISTINCT table_name {here} ORDER BY ALL").rows
     return [str(name) for (name,) in names]
 
 

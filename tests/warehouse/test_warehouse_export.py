@@ -124,7 +124,7 @@ def test_the_types_in_the_manifest_are_those_of_the_files(snapshot: Path, folder
 
 def test_files_are_zstd_and_a_surface_without_items_has_its_file(snapshot: Path, folder: Path) -> None:
     with duckdb.connect(str(snapshot)) as db:
-        db.execute("DELETE FROM media WHERE surface = 'stories'")
+        db.execute("DELETE FROM core.media WHERE surface = 'stories'")
     put(snapshot, folder)
     read = {path.parent.name: pq.read_metadata(path) for path in (folder / "media").rglob("*.parquet")}
     assert read["surface=stories"].num_rows == 0
@@ -134,12 +134,12 @@ def test_files_are_zstd_and_a_surface_without_items_has_its_file(snapshot: Path,
 
 def test_one_accounts_media_lie_together_and_the_statistics_say_so(snapshot: Path, folder: Path) -> None:
     with duckdb.connect(str(snapshot)) as db:
-        db.execute("DELETE FROM media")
+        db.execute("DELETE FROM core.media")
         db.execute("""
-INSERT INTO media BY NAME
+INSERT INTO core.media BY NAME
 SELECT
     lpad((i // 300)::VARCHAR, 5, '0') AS account_id, 'posts' AS surface, i::VARCHAR AS media_id, '{}'::JSON AS payload,
-    now() AS first_seen_at, now() AS last_seen_at, now() AS changed_at, now() AS content_changed_at
+    now() AS first_seen_at, now() AS written_at, now() AS changed_at, now() AS content_changed_at
 FROM range(150000) AS r(i)
 """)
     put(snapshot, folder)
@@ -162,7 +162,7 @@ def test_an_earlier_export_is_replaced_whole(snapshot: Path, folder: Path) -> No
     put(snapshot, folder)
     with duckdb.connect(str(snapshot)) as db:
         db.execute("DROP TABLE media_hand")
-        db.execute("DELETE FROM media")
+        db.execute("DELETE FROM core.media")
     put(snapshot, folder)
     assert not (folder / "media_hand").exists()
     assert {table["name"]: table["rows"] for table in manifest(folder)["tables"]}["media"] == 0
@@ -274,7 +274,7 @@ def test_a_disk_that_takes_no_more_is_told_and_the_old_export_stays(snapshot: Pa
 def test_a_table_that_cannot_be_read_leaves_nothing_half_done(snapshot: Path, folder: Path) -> None:
     put(snapshot, folder)
     with duckdb.connect(str(snapshot)) as db:
-        db.execute("DROP TABLE walks")
+        db.execute("DROP TABLE core.walks")
     check_refused(snapshot, folder, "walks")
 
 

@@ -121,7 +121,8 @@ def test_pandas_reads_through_sqlalchemy(truth: dict[str, Rows], engine: Engine)
 
 
 def test_sqlalchemy_reflects_tables_columns_and_comments(engine: Engine) -> None:
-    names = {name.rpartition(".")[2] for name in inspect(engine).get_table_names()}
+    found_names = [*inspect(engine).get_table_names(), *inspect(engine).get_view_names()]
+    names = {name.rpartition(".")[2] for name in found_names}
     assert {*SNAPSHOT.tables, "media_hand"} <= names
     for declared in SNAPSHOT.sorted_tables:
         found = Table(declared.name, MetaData(), autoload_with=engine)

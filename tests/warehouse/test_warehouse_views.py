@@ -15,7 +15,7 @@ from connectors.warehouse.publish import publish
 from models.tables import SNAPSHOT
 from models.views import views
 from tests.warehouse.analyst import ANSWERS, Answer, World
-from tests.warehouse.exported import AGES
+from tests.warehouse.exported import AGES, as_tables
 from tests.warehouse.house import emptied
 
 # Clocks in New York went forward four days before, so that days counted by a local clock come out wrong.
@@ -193,6 +193,7 @@ def snapshot(open_house: Connection, tmp_path_factory: pytest.TempPathFactory) -
     publish(emptied(open_house).connection, path, at=NOW, version="1")
     path.chmod(0o644)
     with duckdb.connect(str(path)) as db:
+        as_tables(db)
         db.execute("DELETE FROM published")
         yield db
 
