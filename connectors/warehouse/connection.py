@@ -52,6 +52,8 @@ registry.register("duckdb", "duckdb_sqlalchemy", "Dialect")
 # explain() reports what is wrong with the file; the pool would print a traceback of its own clean-up besides.
 logging.getLogger("sqlalchemy.pool").addHandler(logging.NullHandler())
 
+_SNAPSHOTS_OWN = "main.published"
+
 _CONFLICT = re.compile(r"Conflicting lock is held in (?P<program>.*?) \(PID (?P<pid>\d+)\)")
 
 
@@ -176,11 +178,12 @@ def _revision(db: DuckDBPyConnection, path: Path) -> str | None:
     if not present:
         return None
     if revisions.TABLE not in present:
-        if not present.isdisjoint(WAREHOUSE.tables):
+        # A snapshot has a warehouse's tables, too.
+        if not present.isdisjoint(WAREHOUSE.tables) and _SNAPSHOTS_OWN not in present:
             return revisions.FIRST
         message = (
             f"{path} cannot be used: it is a DuckDB file, but not one that gramhouse wrote as its warehouse"
-            f" (it holds {min(present)}). Fix: point GRAMHOUSE_WAREHOUSE to another."
+            f" (it holds {min(present - set(WAREHOUSE.tables))}). Fix: point GRAMHOUSE_WAREHOUSE to another."
         )
         raise WarehouseUnusable(message)
     revision = revisions.read(db)

@@ -12,6 +12,7 @@ from connectors.sandbox.app import Sandbox
 from connectors.sandbox.serve import in_thread
 from connectors.sandbox.settings import SandboxSettings
 from flows.cli.app import main
+from models.views import views
 
 WAREHOUSE = Path("data/warehouse.duckdb")
 SNAPSHOT = Path("data/analytics.duckdb")
@@ -47,13 +48,13 @@ def sandbox(monkeypatch: pytest.MonkeyPatch) -> Iterator[Sandbox]:
 
 
 def snapshot() -> dict[str, list[tuple[object, ...]]]:
-    """Every table as analysts read it, in the order of its rows; all but the moment of publishing."""
+    """Every promised table as analysts read it; all but the moment of publishing."""
     with duckdb.connect(str(SNAPSHOT), read_only=True) as db:
-        tables = [name for (name,) in db.execute("SELECT table_name FROM duckdb_tables() ORDER BY 1").fetchall()]
+        found = db.execute("SELECT view_name FROM duckdb_views() WHERE NOT internal ORDER BY 1").fetchall()
         return {
-            name: [*db.execute(f"DESCRIBE {name}").fetchall(), *db.execute(f"FROM {name}").fetchall()]
-            for name in tables
-            if name != "published"
+            name: [*db.execute(f"DESCRIBE {name}").fetchall(), *sorted(db.execute(f"FROM {name}").fetchall(), key=repr)]
+            for (name,) in found
+            if name not in {view.name for view in views()}
         }
 
 

@@ -27,6 +27,7 @@ from models.landing import Landing, ScopeHold
 from models.ledger import Outcome, OutcomeKind, RunState
 from models.partition import CATALOGUE, media
 from models.tables import WAREHOUSE
+from models.views import views
 from tests.warehouse.archiving import ArchivedHouse, open_at, walked
 from tests.warehouse.house import POSTS, T0, Row, Walk, account, at
 from tests.warehouse.killed import the_story
@@ -63,7 +64,22 @@ def published(path: Path) -> dict[str, list[Row]]:
         shutil.copy(path, copy)
         with connect(copy) as connection:
             publish(connection, snapshot, at=at(10**4), version="test")
-        return rows_of(snapshot)
+        return shown(snapshot)
+
+
+def shown(snapshot: Path) -> dict[str, list[Row]]:
+    """Every promised table of a snapshot: its columns and types, then its rows; of a computed view its query."""
+    found: dict[str, list[Row]] = {}
+    computed = {view.name for view in views()}
+    with duckdb.connect(str(snapshot), read_only=True) as db:
+        for name, comment, sql in db.execute(
+            "SELECT view_name, comment, sql FROM duckdb_views() WHERE NOT internal ORDER BY 1"
+        ).fetchall():
+            columns = [tuple(row) for row in db.execute(f"DESCRIBE {name}").fetchall()]
+            texts = f"SELECT COLUMNS(*)::VARCHAR FROM {name}"
+            rows = [(sql,)] if name in computed else sorted(db.execute(texts).fetchall(), key=repr)
+            found[f"main.{name}"] = [(comment,), *columns, *rows]
+    return found
 
 
 def inside(path: Path) -> dict[str, list[Row]]:
