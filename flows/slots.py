@@ -18,7 +18,7 @@ _LONG = 8
 
 
 class RequestSlots:
-    """Slots for requests in flight: the longest scan goes first, in steps of 8 pages, then whoever asked first."""
+    """Slots for requests in flight: the longest scan goes first, in steps of 8 pages, then the earliest request."""
 
     def __init__(self, slots: int) -> None:
         self._free = slots

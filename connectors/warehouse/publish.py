@@ -59,7 +59,7 @@ def _check(db: DuckDBPyConnection, snapshot: Path) -> None:
 def _put_in_place(db: DuckDBPyConnection, draft: Path, snapshot: Path, *, at: datetime) -> None:
     """Rename the draft into the snapshot's place, without write permission and without a log of the old one."""
     draft.chmod(stat.S_IMODE(draft.stat().st_mode) & ~0o222)
-    # The time it says it was published: the next run takes any other for a file that was altered since.
+    # The file shows when it was published, as the table in it does.
     modified = (at - _EPOCH) // timedelta(microseconds=1) * 1000
     os.utime(draft, ns=(modified, modified))
     sync(draft)

@@ -164,7 +164,7 @@ def emptied(connection: Connection) -> House:
 
 @cache
 def _as_new(dialect: Dialect) -> str:
-    """One text that removes all rows and makes the tables anew to which discovery adds columns.
+    """One text that removes all rows and recreates the tables to which discovery adds columns.
 
     SQLAlchemy took longer for its sixty statements than DuckDB, and most tests begin with them.
     """
