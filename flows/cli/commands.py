@@ -31,12 +31,10 @@ COMMANDS: Mapping[str, Command] = {
     ),
     "backfill": Command("backfilling", "Walk chosen accounts again from the first page, and publish a snapshot."),
     "publish": Command("syncing", "Fold what has landed and publish a new snapshot, without asking the API."),
-    "compact": Command(
-        "compacting", "Write the warehouse file anew, small and sorted, and put it in the old one's place."
-    ),
+    "compact": Command("compacting", "Rewrite the warehouse file, compact and sorted, in place of the old one."),
     "rebuild": Command(
         "rebuilding",
-        "Read everything that has landed anew, by the present mapping, and publish it, without asking the API.",
+        "Read everything stored again by the present mapping, and publish it, without a request to the API.",
     ),
     "status": Command("status", "Say what is fresh, stale, expired, deferred, failed or interrupted, and why."),
     "accounts": Command(
@@ -44,7 +42,8 @@ COMMANDS: Mapping[str, Command] = {
     ),
     "runs": Command("listing", "List the last runs: what they landed, and how they ended."),
     "quarantine": Command(
-        "quarantining", "List the records set aside, newest first, with what is needed to find their requests again."
+        "quarantining",
+        "List the records in quarantine, newest first, with what is needed to find their requests again.",
     ),
     # A question may begin with a comment, which looks like an option.
     "query": Command(

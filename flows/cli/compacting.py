@@ -10,7 +10,7 @@ from flows.words import megabytes
 
 
 def compact(*, warehouse: WarehouseFile = None, as_json: AsJson = False) -> None:
-    """Write the warehouse file anew, small and sorted, and put it in the old one's place.
+    """Rewrite the warehouse file, compact and sorted, in place of the old one.
 
     It needs disk room for a second copy while it works. Whatever fails, the old file stays as it was.
 

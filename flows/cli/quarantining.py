@@ -155,7 +155,7 @@ def quarantine(
     snapshot: SnapshotFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the records set aside, newest first, with what is needed to find their requests again.
+    """List the records in quarantine, newest first, with what is needed to find their requests again.
 
     With --retry, media items that have an id by the mapping in force become rows. An older version of an item never
     takes the place of a newer one.

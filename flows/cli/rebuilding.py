@@ -29,7 +29,7 @@ def rebuild(
     snapshot: SnapshotFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Read everything that has landed anew, by the present mapping, and publish it, without asking the API.
+    """Read everything stored again by the present mapping, and publish it, without a request to the API.
 
     With --from-archive the warehouse is made of its first page on; until it is whole the old one stays in its place.
     """
