@@ -27,7 +27,6 @@ app = typer.Typer(
     cls=Commands,
     help="Keeps a DuckDB warehouse in step with a REST API of social-media accounts and their media.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )

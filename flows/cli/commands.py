@@ -4,7 +4,7 @@ from collections import UserDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import Any
+from typing import Any, ClassVar
 
 import typer
 from typer.core import TyperGroup
@@ -20,6 +20,11 @@ class Command:
     module: str
     help: str
     context_settings: Mapping[str, Any] = field(default_factory=dict)
+    hidden: ClassVar[bool] = False
+
+    def get_short_help_str(self) -> str:
+        """Return what a shell shows beside the name that it completes."""
+        return self.help
 
 
 COMMANDS: Mapping[str, Command] = {
@@ -100,6 +105,14 @@ class Commands(TyperGroup):
     def list_commands(self, ctx: object) -> list[str]:  # noqa: ARG002 - the signature is Click's
         """Return the names, in the order of the table."""
         return list(COMMANDS)
+
+    def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:  # noqa: ANN401 - the signature is Click's
+        """Complete a command's name from the table: importing every command takes longer than a person waits."""
+        imported, self.commands = self.commands, UserDict[str, Any](COMMANDS)
+        try:
+            return super().shell_complete(ctx, incomplete)
+        finally:
+            self.commands = imported
 
     def format_help(self, ctx: Any, formatter: object) -> None:  # noqa: ANN401, ARG002 - the signature is Click's
         """Write the page to standard output."""
