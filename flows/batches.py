@@ -33,6 +33,7 @@ class ListedAccount:
     surfaces: tuple[Surface, ...] = SURFACES
     listed_as: str | None = None
     unknown_status: str | None = None
+    ig_username: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +106,14 @@ async def _walk_account(run: RunContext, account: ListedAccount, last: Mapping[P
     for surface in account.surfaces:
         partition = media(account.account_id, surface)
         walk = PartitionWalk(
-            run, partition, scope_wait, run.stop_media, last.get(partition), slot=True, listed_as=account.listed_as
+            run,
+            partition,
+            scope_wait,
+            run.stop_media,
+            last.get(partition),
+            slot=True,
+            listed_as=account.listed_as,
+            username=account.ig_username,
         )
         outcomes.append(await walk.to_outcome())
     run.counters.accounts_done += 1

@@ -157,6 +157,7 @@ async def run_once(
     await _check_service(order, means)
     accounts = None if order.selection is None else await _choose(order.selection, means)
     run = await _enter(order, means, counters or Counters())
+    run.counters.run_id = run.run_id
     if run.carried_on:
         (last,) = await warehouse.transact(of_runs, run.carried_on[:1])
         say(_resuming(last))
@@ -238,7 +239,13 @@ async def _choose(selection: Selection, means: Means) -> Sequence[ListedAccount]
         raise NothingChosen(message)
     spelled = await means.warehouse.transact(listed_spellings)
     return [
-        ListedAccount(account.account_id, account.expired, account.surfaces, spelled.get(account.account_id))
+        ListedAccount(
+            account.account_id,
+            account.expired,
+            account.surfaces,
+            spelled.get(account.account_id),
+            ig_username=account.ig_username,
+        )
         for account in found
     ]
 

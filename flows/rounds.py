@@ -89,9 +89,11 @@ async def _walk_catalogue(run: RunContext, surfaces: tuple[Surface, ...], batche
     spellings = await means.warehouse.transact(unusual_spellings)
     unknown: dict[str, ListedAccount] = {}
 
-    def listed(listed_as: str, status: str | None, unknown_status: str | None = None) -> ListedAccount:
+    def listed(
+        listed_as: str, status: str | None, unknown_status: str | None = None, name: str | None = None
+    ) -> ListedAccount:
         account_id = spellings.get(listed_as.lower(), listed_as.lower())
-        return ListedAccount(account_id, status == EXPIRED, surfaces, listed_as, unknown_status)
+        return ListedAccount(account_id, status == EXPIRED, surfaces, listed_as, unknown_status, name)
 
     found = await means.warehouse.checkpoints("accounts", [""])
     last = found.get(CATALOGUE)
@@ -113,7 +115,8 @@ async def _walk_catalogue(run: RunContext, surfaces: tuple[Surface, ...], batche
 
     def on_page(response: Response) -> None:
         if isinstance(response.page, AccountPage):
-            batches.send_off([listed(account.id, account.status) for account in response.page.accounts])
+            accounts = response.page.accounts
+            batches.send_off([listed(account.id, account.status, name=account.ig_username) for account in accounts])
             for record in response.page.rejected:
                 if record.account_id is not None and record.unknown_status is not None:
                     account = listed(record.account_id, None, record.unknown_status)

@@ -6,6 +6,7 @@ from collections.abc import Mapping as Map
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from types import MappingProxyType
 
 from connectors.source.asking import Send, ask
 from connectors.source.backoff import BackoffPolicy
@@ -51,9 +52,13 @@ class Counters:
     catalogue_complete: bool = False
     pages: int = 0
     items: int = 0
+    run_id: str | None = None
     retries: int = 0
     restarted: int = 0
     waiting: int = 0
+
+
+_NOTHING: Map[str, object] = MappingProxyType({})
 
 
 class Halted(Exception):  # noqa: N818 - the error is its cause
@@ -138,11 +143,19 @@ class RunContext:
         )
 
     async def ask(
-        self, request: ApiRequest, scope_wait: ScopeWait, brake: Brake, *, slot: bool, pages: int = 0
+        self,
+        request: ApiRequest,
+        scope_wait: ScopeWait,
+        brake: Brake,
+        *,
+        slot: bool,
+        pages: int = 0,
+        about: Map[str, object] = _NOTHING,
     ) -> Response:
         """Ask for one page through all waits and retries; `slot` says whether the caller holds a place.
 
-        A caller that holds one waits for a request slot, too; `pages` is how many its scan has landed.
+        A caller that holds one waits for a request slot, too; `pages` is how many its scan has landed, `about` what
+        the log says of that scan.
         Raises ApiError, Deferred, and Halted once `brake` is pulled.
         """
         means = self.means
@@ -169,6 +182,7 @@ class RunContext:
             random=means.random,
             park=lambda: self._parked(brake, slot=slot),
             on_wait=remember,
+            about=about,
             host=(means.base_url or "").partition("://")[2],
         )
 

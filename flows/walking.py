@@ -86,6 +86,7 @@ class PartitionWalk:
     last: Checkpoint | None
     slot: bool
     listed_as: str | None = None
+    username: str | None = None
     on_page: OnPage | None = None
     pages: int = 0
     items: int = 0
@@ -136,10 +137,12 @@ class PartitionWalk:
             if may_restart(error, checkpoint, restarted=restarted):
                 restarted, resumed = True, False
                 self.run.counters.restarted += 1
-                _log.info("%s: the cursor was refused; walked again from the first page", self.partition)
+                facts = {**self._about(), **error.facts}
+                _log.info("%s: its cursor was refused; scanning from the first page", self.partition, extra=facts)
                 self.note = "Its cursor was refused: walked again from the first page."
                 checkpoint = self._fresh()
                 continue
+            _log.warning("%s: %s", self.partition, error, extra={**self._about(), **error.facts})
             whole, media = stops(error, self.partition)
             if whole:
                 self.run.stop.pull(error)
@@ -160,7 +163,9 @@ class PartitionWalk:
 
         async def ask_page(cursor: str | None) -> Response:
             request = request_for(self.partition, cursor, run.means.page_size, self.listed_as)
-            return await run.ask(request, self.scope_wait, self.brake, slot=self.slot, pages=checkpoint.pages)
+            return await run.ask(
+                request, self.scope_wait, self.brake, slot=self.slot, pages=checkpoint.pages, about=self._about()
+            )
 
         progress = await self._progress(checkpoint)
         try:
@@ -231,8 +236,16 @@ class PartitionWalk:
             resume_after=deferred.resume_after,
             detail=error.message if error else "An earlier run was told to wait, and the wait is not over.",
         )
+        until = deferred.resume_after
+        facts = {"code": outcome.error_code, **(error.facts if error else {}), "resume_after": until}
+        about = {**self._about(), **facts}
+        _log.info("%s: deferred; its cooldown lasts until %s UTC", self.partition, f"{until:%F %T}", extra=about)
         await self._land(Landing(outcomes=(outcome,)))
         return outcome
+
+    def _about(self) -> dict[str, object]:
+        account = self.partition.account_id or None
+        return {"partition": str(self.partition), "account": account, "username": self.username}
 
     async def _give_up(self, error: Failure, dead: Checkpoint | None, began: datetime) -> Outcome:
         outcome = self._outcome(

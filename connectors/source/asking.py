@@ -2,9 +2,10 @@
 
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
+from types import MappingProxyType
 
 from connectors.source.backoff import BackoffPolicy, GiveUp, decide
 from connectors.source.endpoints import ApiRequest, Response
@@ -15,6 +16,8 @@ from models.clock import Clock
 Send = Callable[[ApiRequest], Awaitable[Response]]
 Park = Callable[[], AbstractAsyncContextManager[object]]
 OnWait = Callable[[str, datetime, Failure], Awaitable[None]]
+
+_NOTHING: Mapping[str, object] = MappingProxyType({})
 
 _log = logging.getLogger(__name__)
 
@@ -29,13 +32,15 @@ async def ask(
     random: Callable[[], float],
     park: Park,
     on_wait: OnWait,
+    about: Mapping[str, object] = _NOTHING,
     host: str = "",
 ) -> Response:
     """Ask for one page, through every wait and retry that the policy and the scope's budget allow.
 
     Every sleep happens inside `park()`, which gives the caller's place among the concurrent ones back.
     `on_wait` is awaited before the first second of a new hold, so that a killed process keeps the
-    promise. The log names `host`. The caller never has more than one request in flight per scope.
+    promise. The log names `host`, and has the facts of `about`. The caller never has more than one request
+    in flight per scope.
 
     Raises the last ApiError when it gives up, and Deferred when the scope's wait exceeds its budget.
     """
@@ -52,7 +57,9 @@ async def ask(
             if isinstance(verdict, GiveUp):
                 raise
         at = f" at {host}" if host else ""
-        _log.info("%s%s: %s; retry in %.1f s", request.partition, at, last, verdict.delay)
+        name = f" ({about['username']})" if about.get("username") else ""
+        facts = {**about, **last.facts, "retry_in": round(verdict.delay, 1)}
+        _log.info("%s%s%s: %s; retry in %.1f s", request.partition, name, at, last, verdict.delay, extra=facts)
         if verdict.scope_wait:
             monotonic = clock.monotonic()
             scope_wait.hold(verdict.delay, monotonic)

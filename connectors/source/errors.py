@@ -55,6 +55,11 @@ class Failure:
     message: str
     mend: str
 
+    @property
+    def facts(self) -> dict[str, object]:
+        """Return what a log says of it besides its message."""
+        return {"code": self.code, "http_status": self.status, "correlation_id": self.correlation_id}
+
     def __str__(self) -> str:
         status = "" if self.status is None else f" {self.status}"
         trace = "" if self.correlation_id is None else f" (correlation id {self.correlation_id})"

@@ -3,7 +3,8 @@
 import io
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Annotated, Protocol, runtime_checkable
 
 import typer
@@ -88,6 +89,22 @@ def _refused_by_system(error: OSError) -> str:
     return f"{error.filename or 'What was to be written'}: {error.strerror or error}. Fix: correct this and try again."
 
 
+def _wants_json_log(arguments: Sequence[str]) -> bool:
+    """Say whether a command line asks for JSON lines; known before it is parsed, for a refusal of it is one, too."""
+    return "--log-format=json" in arguments or ("--log-format", "json") in pairwise(arguments)
+
+
+def _refused(error: _UsageError) -> tuple[int, str]:
+    message = error.format_message()
+    if _wants_json_log(sys.argv):
+        _say(message)
+    else:
+        from typer.rich_utils import rich_format_error
+
+        rich_format_error(error)  # type: ignore[arg-type]
+    return error.exit_code, message
+
+
 def _run() -> tuple[int, str | None]:
     """Run what was typed; return the exit code, and the message of a command that ended without a report."""
     try:
@@ -115,10 +132,7 @@ def _run() -> tuple[int, str | None]:
     except Exception as error:
         if not isinstance(error, _UsageError):
             raise
-        from typer.rich_utils import rich_format_error
-
-        rich_format_error(error)  # type: ignore[arg-type]
-        return error.exit_code, error.format_message()
+        return _refused(error)
     _say(message)
     return code, message
 
@@ -146,6 +160,10 @@ def _end(code: int, *, message: str | None, as_json: bool) -> int:
 def main() -> None:
     """Run what was typed, and exit with its code; with --json, standard output has one object whatever the code."""
     _prepare()
+    if _wants_json_log(sys.argv):
+        from flows.cli.json_log import begin
+
+        begin()
     as_json = "--json" in sys.argv
     if as_json:
         signal.signal(signal.SIGTERM, _stop)

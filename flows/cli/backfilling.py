@@ -13,6 +13,7 @@ from flows.cli.options import (
     BaseUrl,
     BusyWait,
     Concurrency,
+    LogFormat,
     MaxWait,
     PageSize,
     Retries,
@@ -92,6 +93,7 @@ def backfill(
     retries: Retries = 0,
     as_json: AsJson = False,
     verbose: Verbose = False,
+    _: LogFormat = "text",
 ) -> None:
     """Walk chosen accounts again from the first page, and publish a snapshot.
 
@@ -131,8 +133,7 @@ def backfill(
     if dry_run:
         _show(forecast(settings, selection, now=datetime.now(UTC)), as_json=as_json)
         raise typer.Exit(ExitCode.COMPLETE)
-    if verbose:
-        speak_up()
+    speak_up(verbose=verbose)
     try:
         carry_out(
             options,

@@ -2,14 +2,14 @@
 
 import typer
 
-from flows.cli.options import AsJson, WarehouseFile
+from flows.cli.options import AsJson, LogFormat, WarehouseFile
 from flows.cli.terminal import clean, out, print_json, reporting
 from flows.exit_code import ExitCode
 from flows.settings import load
 from flows.words import megabytes
 
 
-def compact(*, warehouse: WarehouseFile = None, as_json: AsJson = False) -> None:
+def compact(*, warehouse: WarehouseFile = None, as_json: AsJson = False, _: LogFormat = "text") -> None:
     """Rewrite the warehouse file, compact and sorted, in place of the old one.
 
     It needs disk room for a second copy while it works. Whatever fails, the old file stays as it was.

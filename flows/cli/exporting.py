@@ -9,7 +9,7 @@ import typer
 from connectors.warehouse.export import export as write_export
 from connectors.warehouse.places import local
 from flows.cli.listing import plain_table
-from flows.cli.options import AsJson, SnapshotFile
+from flows.cli.options import AsJson, LogFormat, SnapshotFile
 from flows.cli.terminal import DONE, clean, err, moment, out, print_json
 from flows.errors import SettingsError
 from flows.settings import load
@@ -21,6 +21,7 @@ def export(
     *,
     snapshot: SnapshotFile = None,
     as_json: AsJson = False,
+    _: LogFormat = "text",
 ) -> None:
     """Write the snapshot as Parquet, with a manifest, for other engines; at any hour, as queries are."""
     settings = load(snapshot=snapshot)

@@ -1,6 +1,6 @@
 """Options that several commands share."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -55,6 +55,11 @@ Retries = Annotated[
         help="How many times to retry a run that an outage made fail: after 5, 15 and 60 minutes, then hourly.",
         min=0,
     ),
+]
+LogFormat = Annotated[
+    Literal["text", "json"],
+    # What is typed is read before it is parsed (flows/cli/app.py); here it is only declared.
+    typer.Option("--log-format", help="Lines on standard error: text, or one JSON object each."),
 ]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Say every retry and wait.")]
 AcceptRemovals = Annotated[

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from connectors.warehouse.snapshot import open_snapshot
-from flows.cli.options import AsJson, SnapshotFile, WarehouseFile
+from flows.cli.options import AsJson, LogFormat, SnapshotFile, WarehouseFile
 from flows.cli.terminal import DONE, WARN, clean, moment, out, print_json, reporting
 from flows.exit_code import ExitCode
 from flows.settings import Settings, load
@@ -154,6 +154,7 @@ def quarantine(
     warehouse: WarehouseFile = None,
     snapshot: SnapshotFile = None,
     as_json: AsJson = False,
+    _: LogFormat = "text",
 ) -> None:
     """List the records in quarantine, newest first, with what is needed to find their requests again.
 

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from flows.cli.options import AsJson, SnapshotFile, WarehouseFile
+from flows.cli.options import AsJson, LogFormat, SnapshotFile, WarehouseFile
 from flows.cli.signalled import run_until_signalled
 from flows.cli.terminal import clean, out, print_json, reporting
 from flows.errors import SettingsError
@@ -28,6 +28,7 @@ def rebuild(
     warehouse: WarehouseFile = None,
     snapshot: SnapshotFile = None,
     as_json: AsJson = False,
+    _: LogFormat = "text",
 ) -> None:
     """Read everything stored again by the present mapping, and publish it, without a request to the API.
 

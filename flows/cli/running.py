@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from flows.cli import json_log
 from flows.cli.signalled import listen, run_until_signalled
 from flows.cli.terminal import WARN, clean, err, out, reporting
 from flows.clock import SystemClock
 from flows.exit_code import EXIT_OF
 from flows.settings import Settings, exposed, prefect_api_url
+from models.ledger import RunState
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -20,19 +22,38 @@ if TYPE_CHECKING:
     from flows.options import BackfillOptions, SyncOptions
     from flows.pipeline import RunOrder, RunReport
     from flows.retrying import Retry
+    from flows.run import Counters
 
 
 def _say(line: str) -> None:
     err.print(f"{WARN} {clean(line)}", soft_wrap=True)
 
 
+def _counters() -> "Counters":
+    from flows.run import Counters
+
+    counters = Counters()
+    if (lines := json_log.in_force()) is not None:
+        lines.counters = counters
+    return counters
+
+
+def _log_end(lines: json_log.JsonLines, report: "RunReport") -> None:
+    from flows.report import sentence
+
+    for warning in report.warnings:
+        lines.say(warning.detail, level="warning", facts={"code": warning.code})
+    facts = report.stopped_by.facts if report.stopped_by else {}
+    level = {RunState.COMPLETE: "info", RunState.FAILED: "error"}.get(report.state, "warning")
+    lines.say(sentence(report), level=level, facts=facts)
+
+
 async def _direct(settings: Settings, order: "RunOrder", activity: str) -> "RunReport":
     from flows.cli.progress import watch
     from flows.means import means
     from flows.pipeline import run_once
-    from flows.run import Counters
 
-    counters = Counters()
+    counters = _counters()
     async with means(settings, activity, say=_say) as at_hand:
         with watch(counters):
             return await run_once(order, at_hand, counters=counters, say=_say)
@@ -42,11 +63,10 @@ async def _tracked(options: "SyncOptions | BackfillOptions", base_url: str | Non
     from flows.backfill import backfill
     from flows.cli.progress import watch
     from flows.options import SyncOptions
-    from flows.run import Counters
     from flows.sync import sync
     from flows.tracking import Watcher, tracked
 
-    counters = Counters()
+    counters = _counters()
 
     async def call() -> object:
         if isinstance(options, SyncOptions):
@@ -57,12 +77,18 @@ async def _tracked(options: "SyncOptions | BackfillOptions", base_url: str | Non
         return await tracked(call, Watcher(counters, begun=listen.get(), say=_say, base_url=base_url))
 
 
-def speak_up() -> None:
-    """Say every retry and wait; of our own, and of nobody else: Prefect and its client would say every request."""
+def speak_up(*, verbose: bool) -> None:
+    """Log every retry and wait if that is asked for; only ours, for Prefect and its client would log every request."""
+    if json_log.in_force():
+        return
+    if not verbose:
+        # The report has them, counted by cause.
+        logging.getLogger("flows.walking").setLevel(logging.ERROR)
+        return
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter("%(message)s"))
-    for room in ("connectors", "flows"):
-        ours = logging.getLogger(room)
+    for package in ("connectors", "flows"):
+        ours = logging.getLogger(package)
         ours.addHandler(handler)
         ours.setLevel(logging.INFO)
 
@@ -97,7 +123,7 @@ def carry_out(
     how = (
         f"tracked by {clean(api)}" if api else "run directly: PREFECT_API_URL is not set, so Prefect does not track it"
     )
-    err.print(f"[bold]gramhouse {what}[/] of {clean(address)}, {how}.")
+    err.print(f"[bold]gramhouse {what}[/] of {clean(address)}, {how}.", soft_wrap=bool(json_log.in_force()))
     if warning := exposed():
         _say(warning)
 
@@ -114,6 +140,8 @@ def carry_out(
 
     random = SystemRandom().random
     report = run_until_signalled(retried(attempt, retries, sleep=clock.sleep, random=random, announce=announce))
+    if (lines := json_log.in_force()) is not None:
+        _log_end(lines, report)
     with reporting():
         if as_json:
             from flows.report import to_json

@@ -9,6 +9,7 @@ from flows.cli.options import (
     BaseUrl,
     BusyWait,
     Concurrency,
+    LogFormat,
     MaxWait,
     PageSize,
     Rebind,
@@ -41,6 +42,7 @@ def sync(
     retries: Retries = 0,
     as_json: AsJson = False,
     verbose: Verbose = False,
+    _: LogFormat = "text",
 ) -> None:
     """Bring the warehouse into step with everything the API key can see, and publish a snapshot.
 
@@ -64,8 +66,7 @@ def sync(
         from flows.means import order
         from flows.options import SyncOptions, asked, in_order
 
-    if verbose:
-        speak_up()
+    speak_up(verbose=verbose)
     typed: dict[str, object] = {**chosen, "surfaces": surfaces, "accept_removals": accept_removals, "rebind": rebind}
     options = asked(SyncOptions, typed)
     ordered = order(settings, surfaces=in_order(surfaces), accept_removals=accept_removals, rebind=rebind)
@@ -78,6 +79,7 @@ def publish(
     snapshot: SnapshotFile = None,
     busy_wait: BusyWait = None,
     as_json: AsJson = False,
+    _: LogFormat = "text",
 ) -> None:
     """Fold what has landed and publish a new snapshot, without asking the API."""
     from flows.upkeep import publish_now

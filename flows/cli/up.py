@@ -24,6 +24,7 @@ from flows.cli.neighbours import (
     prefect_environment,
     private,
 )
+from flows.cli.options import LogFormat
 from flows.cli.terminal import DONE, FAIL, WARN, clean, err, out
 from flows.errors import SettingsError
 from flows.exit_code import ExitCode
@@ -165,6 +166,7 @@ def up(
         int | None,
         typer.Option(help="Port of Prefect's UI (GRAMHOUSE_PREFECT_PORT).", min=1, max=65535, show_default=False),
     ] = None,
+    _: LogFormat = "text",
 ) -> None:
     """Bring up Prefect's server with its UI, and serve the nightly sync, the stories, backfills and publishing.
 
