@@ -2,18 +2,20 @@
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import typer
 
 from connectors.warehouse.durable import log_problem
-from connectors.warehouse.errors import SnapshotMissing
+from connectors.warehouse.errors import QueryError, SnapshotMissing, WarehouseError
 from connectors.warehouse.holder import Holder, holder
 from connectors.warehouse.snapshot import Snapshot, open_snapshot
 from flows.cli.current import Current, current
+from flows.cli.openmetrics import metrics, unreadable
 from flows.cli.options import AsJson, SnapshotFile, WarehouseFile
 from flows.cli.terminal import DONE, FAIL, WARN, clean, moment, out, print_json
 from flows.clock import SystemClock
+from flows.errors import SettingsError
 from flows.exit_code import ExitCode
 from flows.headline import LOST
 from flows.settings import Settings, load
@@ -229,7 +231,7 @@ def _print(found: Mapping[str, Any], state: Current, writing: Holder | None) -> 
         out.print(_run({"added": None, "changed": None} | found["last_run"], is_checked=False))
 
 
-def report(settings: Settings, now: datetime, *, as_json: bool = False) -> ExitCode:
+def report(settings: Settings, now: datetime, *, as_json: bool = False, as_metrics: bool = False) -> ExitCode:
     """Print the status as of `now`; return 0 when all is well, 3 when something needs a person.
 
     Raises SnapshotMissing where there is neither a snapshot nor a run, and WarehouseUnusable.
@@ -255,16 +257,37 @@ def report(settings: Settings, now: datetime, *, as_json: bool = False) -> ExitC
     if as_json:
         others = {"status_file": state.problem, "writing": str(writing) if writing else None, "attention": reasons}
         print_json({**found, **others})
+    elif as_metrics:
+        out.out(metrics(found, reasons, writing=writing is not None))
     else:
         _print(found, state, writing)
     return ExitCode.PARTIAL if reasons else ExitCode.COMPLETE
 
 
-def status(*, warehouse: WarehouseFile = None, snapshot: SnapshotFile = None, as_json: AsJson = False) -> None:
+def status(
+    *,
+    form: Annotated[
+        Literal["text", "openmetrics"],
+        typer.Option("--format", help="text, or openmetrics for Prometheus' textfile collector."),
+    ] = "text",
+    warehouse: WarehouseFile = None,
+    snapshot: SnapshotFile = None,
+    as_json: AsJson = False,
+) -> None:
     """Say what is fresh, stale, expired, deferred, failed or interrupted, and why.
 
     Exit codes: 0 healthy, 1 nothing can be read, 2 wrong usage or configuration, 3 something is stale, failed or
     interrupted.
     """
     settings = load(warehouse=warehouse, snapshot=snapshot)
-    raise typer.Exit(report(settings, SystemClock().now(), as_json=as_json))
+    as_metrics = form == "openmetrics"
+    if as_json and as_metrics:
+        message = "--json and --format openmetrics exclude each other. Fix: leave one out."
+        raise SettingsError(message)
+    try:
+        code = report(settings, SystemClock().now(), as_json=as_json, as_metrics=as_metrics)
+    except (WarehouseError, QueryError):
+        if as_metrics:
+            out.out(unreadable())
+        raise
+    raise typer.Exit(code)
