@@ -13,7 +13,7 @@ from flows.walking import PartitionWalk
 from models.landing import Landing
 from models.ledger import Outcome, OutcomeKind, Tally
 from models.partition import SURFACES, Partition, Surface, media
-from models.walk import Checkpoint
+from models.walk import Checkpoint, WalkState
 
 # An eightieth of what is listed so far: the first batches are a page each, and a million accounts make 530
 # batches, or 900 where a page holds a single one: under the thousand task runs that a Prefect server records
@@ -98,6 +98,11 @@ class Gathering:
         return Batch(self.listed - len(accounts) + 1, accounts)
 
 
+def _expected(last: Checkpoint | None) -> int | None:
+    """Return how many items a partition's last full scan found; None where it is not known."""
+    return last.items if last is not None and last.state is WalkState.COMPLETE else None
+
+
 async def _walk_account(run: RunContext, account: ListedAccount, last: Mapping[Partition, Checkpoint]) -> list[Outcome]:
     # One after the other, for both surfaces are one tenant scope: never two requests of it at once, and a
     # wait that one was told binds the other (API 4.2).
@@ -105,6 +110,7 @@ async def _walk_account(run: RunContext, account: ListedAccount, last: Mapping[P
     outcomes = []
     for surface in account.surfaces:
         partition = media(account.account_id, surface)
+        expected = _expected(last.get(partition))
         walk = PartitionWalk(
             run,
             partition,
@@ -114,8 +120,10 @@ async def _walk_account(run: RunContext, account: ListedAccount, last: Mapping[P
             slot=True,
             listed_as=account.listed_as,
             username=account.ig_username,
+            expected=expected,
         )
         outcomes.append(await walk.to_outcome())
+        run.counters.end(expected, walk.items)
     run.counters.accounts_done += 1
     return outcomes
 
@@ -150,6 +158,9 @@ async def walk_batch(run: RunContext, batch: Batch) -> BatchReport:
     due = [account for account in batch.accounts if is_due(account)]
     skipped = [account for account in batch.accounts if not is_due(account)]
     last = await means.warehouse.checkpoints("media", [a.account_id for a in due], run.lane)
+    for account in due:
+        for surface in account.surfaces:
+            run.counters.expect(_expected(last.get(media(account.account_id, surface))))
     kinds: Counter[OutcomeKind] = Counter()
     pages = items = 0
 

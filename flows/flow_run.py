@@ -83,7 +83,7 @@ async def _carry_out(options: RunOptions, activity: str, order_of: Callable[[Set
     settings = await load_with_credentials({**options.chosen(), **typed})
     order = order_of(settings)
     # Prefect is told of the end when the warehouse is free again.
-    async with progress(counters, SystemClock().sleep):
+    async with progress(counters, SystemClock()):
         async with means(settings, activity, say=say) as at_hand:
             report = await run_once(order, at_hand, run_step=as_task, counters=counters, say=say)
         if watcher is not None:

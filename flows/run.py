@@ -45,7 +45,11 @@ class Means:
 
 @dataclass(slots=True)
 class Counters:
-    """How far a run is, for whoever watches. `waiting` counts walks that sleep before they ask again."""
+    """How far a run is. `waiting` counts scans that sleep before they ask again.
+
+    `items_left` are the items that partitions of known length still have, `unknown` the open partitions of unknown
+    length, `ended` those that ended, with `ended_items`. `cooldowns`: until when each tenant scope must be left alone.
+    """
 
     accounts: int = 0
     accounts_done: int = 0
@@ -56,6 +60,27 @@ class Counters:
     retries: int = 0
     restarted: int = 0
     waiting: int = 0
+    items_left: int = 0
+    unknown: int = 0
+    ended: int = 0
+    ended_items: int = 0
+    cooldowns: dict[str, datetime] = field(default_factory=dict)
+
+    def expect(self, items: int | None) -> None:
+        """Count a partition in, with as many items as its last full scan found; None: there was none."""
+        if items is None:
+            self.unknown += 1
+        else:
+            self.items_left += items
+
+    def end(self, expected: int | None, items: int) -> None:
+        """Count a partition out, after `items` of those expected (`expect`)."""
+        self.ended += 1
+        self.ended_items += items
+        if expected is None:
+            self.unknown -= 1
+        else:
+            self.items_left -= max(expected - items, 0)
 
 
 _NOTHING: Map[str, object] = MappingProxyType({})
@@ -138,6 +163,8 @@ class RunContext:
     def scope_wait(self, scope: str) -> ScopeWait:
         """Begin this run's waiting for a tenant scope, with what an earlier run was told."""
         clock = self.means.clock
+        if scope in self.holds:
+            self.counters.cooldowns[scope] = self.holds[scope]
         return ScopeWait.seeded(
             scope, self.means.max_wait, self.holds.get(scope), now=clock.now(), monotonic=clock.monotonic()
         )
@@ -171,6 +198,7 @@ class RunContext:
 
         async def remember(scope: str, resume_after: datetime, error: Failure) -> None:
             self.told[scope] = error
+            self.counters.cooldowns[scope] = resume_after
             await means.warehouse.land(Landing(hold=ScopeHold(scope, resume_after, means.clock.now())))
 
         return await ask(

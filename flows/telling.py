@@ -15,12 +15,14 @@ from flows.artifact import markdown
 from flows.clock import SystemClock
 from flows.events import Event, events, failure_event
 from flows.headline import headline
+from flows.pace import Pace, outlook
 from flows.pipeline import RunReport
 from flows.report import sentence
 from flows.retrying import Retry
 from flows.run import Counters
 from flows.summary import summarize
 from flows.words import count
+from models.clock import Clock
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -92,25 +94,28 @@ def share(counters: Counters) -> float:
     return min(_WHOLE * counters.accounts_done / max(counters.accounts, 1), _WHOLE - 1)
 
 
-def standing(counters: Counters) -> str:
+def standing(counters: Counters, outlook: Iterable[str] = ()) -> str:
     """Say how far a run is."""
     more = "" if counters.catalogue_complete else " listed so far"
-    waiting = f", {count(counters.waiting, 'walk')} waiting" if counters.waiting else ""
+    waiting = f", {count(counters.waiting, 'scan')} waiting" if counters.waiting else ""
     listed = f"{counters.accounts_done:,} of {count(counters.accounts, 'account')}{more}"
-    return f"{listed}, {count(counters.pages, 'page')}, {count(counters.items, 'record')}{waiting}."
+    landed = f"{count(counters.pages, 'page')}, {count(counters.items, 'record')}{waiting}"
+    return "; ".join([f"{listed}, {landed}", *outlook]) + "."
 
 
 @asynccontextmanager
-async def progress(counters: Counters, sleep: Callable[[float], Awaitable[None]]) -> AsyncIterator[None]:
+async def progress(counters: Counters, clock: Clock) -> AsyncIterator[None]:
     """Show in Prefect how far the run in this block is. Raises nothing of its own."""
     shown: UUID | None = None
+    pace = Pace()
 
     async def show(percent: float) -> None:
         nonlocal shown
+        text = standing(counters, outlook(counters, clock.now(), pace.seconds_left(counters, clock.monotonic())))
         if shown is None:
-            shown = await acreate_progress_artifact(percent, PROGRESS, standing(counters))
+            shown = await acreate_progress_artifact(percent, PROGRESS, text)
         else:
-            await aupdate_progress_artifact(shown, percent, standing(counters))
+            await aupdate_progress_artifact(shown, percent, text)
 
     async def keep_showing() -> None:
         warned = False
@@ -122,7 +127,7 @@ async def progress(counters: Counters, sleep: Callable[[float], Awaitable[None]]
                 if not warned:
                     _warn("the run's progress", error)
                 warned = True
-            await sleep(_EVERY)
+            await clock.sleep(_EVERY)
 
     moving = asyncio.create_task(keep_showing())
     try:

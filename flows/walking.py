@@ -87,6 +87,7 @@ class PartitionWalk:
     slot: bool
     listed_as: str | None = None
     username: str | None = None
+    expected: int | None = None
     on_page: OnPage | None = None
     pages: int = 0
     items: int = 0
@@ -190,6 +191,9 @@ class PartitionWalk:
                     staged = self._staged(response, checkpoint, now)
                     await self._land(Landing(staged, checkpoint, (outcome,) if outcome else ()))
                     run.counters.pages += 1
+                    if self.expected is not None:
+                        before = self.items - page.items
+                        run.counters.items_left -= max(min(self.items, self.expected) - before, 0)
                     run.counters.items += page.items
                     if self.on_page is not None and not dated:
                         self.on_page(response)

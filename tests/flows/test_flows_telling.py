@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -13,7 +12,7 @@ from flows import telling
 from flows.pipeline import run_once
 from flows.run import Counters
 from flows.telling import progress, share, standing, tell, tell_failure
-from tests.flows.stage import Service, order, staged
+from tests.flows.stage import Service, VirtualClock, order, staged
 
 pytestmark = pytest.mark.anyio
 
@@ -77,7 +76,7 @@ class Server:
         (
             Counters(accounts=8, accounts_done=8, catalogue_complete=True, waiting=1),
             99.0,
-            "8 of 8 accounts, 0 pages, 0 records, 1 walk waiting.",
+            "8 of 8 accounts, 0 pages, 0 records, 1 scan waiting.",
         ),
     ],
 )
@@ -86,21 +85,26 @@ def test_how_far_a_run_is(counters: Counters, percent: float, words: str) -> Non
     assert standing(counters) == words
 
 
-def _ticks(counters: Counters, enough: asyncio.Event) -> Callable[[float], Awaitable[None]]:
-    async def sleep(seconds: float) -> None:
-        assert seconds == 5.0
-        counters.accounts_done += 1
-        if counters.accounts_done == 3:
-            enough.set()
-            await asyncio.Event().wait()
-        await asyncio.sleep(0)
+class _Ticks(VirtualClock):
+    """Time in which an account is done every five seconds, until there are enough."""
 
-    return sleep
+    def __init__(self, counters: Counters, enough: asyncio.Event) -> None:
+        super().__init__()
+        self._counters = counters
+        self._enough = enough
+
+    async def sleep(self, seconds: float) -> None:
+        assert seconds == 5.0
+        self._counters.accounts_done += 1
+        if self._counters.accounts_done == 3:
+            self._enough.set()
+            await asyncio.Event().wait()
+        await super().sleep(seconds)
 
 
 async def test_progress_moves_and_ends_at_a_hundred(monkeypatch: pytest.MonkeyPatch) -> None:
     server, counters, enough = Server(monkeypatch), Counters(accounts=10, catalogue_complete=True), asyncio.Event()
-    async with progress(counters, _ticks(counters, enough)):
+    async with progress(counters, _Ticks(counters, enough)):
         await enough.wait()
     assert [percent for percent, _ in server.shown] == [0.0, 10.0, 20.0, 100.0]
     assert server.shown[-1][1].startswith("3 of 10 accounts")
@@ -111,7 +115,7 @@ async def test_progress_warns_once_of_a_server_that_is_away_and_goes_on_when_it_
 ) -> None:
     server, counters, enough = Server(monkeypatch, 2), Counters(accounts=10), asyncio.Event()
     with caplog.at_level(logging.WARNING, "flows.telling"):
-        async with progress(counters, _ticks(counters, enough)):
+        async with progress(counters, _Ticks(counters, enough)):
             await enough.wait()
     assert [percent for percent, _ in server.shown] == [20.0, 100.0]
     assert caplog.messages == ["Prefect could not be given the run's progress (away); the run stands in the warehouse."]
@@ -122,7 +126,7 @@ async def test_progress_of_a_run_that_raises_is_left_where_it_was(monkeypatch: p
     message = "the run's own"
 
     async def watched() -> None:
-        async with progress(counters, _ticks(counters, enough)):
+        async with progress(counters, _Ticks(counters, enough)):
             await enough.wait()
             raise ValueError(message)
 
