@@ -6,6 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 COMPAT := $(VENV)/compat
 DLT := $(VENV)/dlt
+DBT := $(VENV)/dbt
 NEXT_DUCKDB := duckdb==2.0.0
 PIP_INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check --no-input
 
@@ -38,7 +39,7 @@ types: $(VENV)/.dev
 imports: $(VENV)/.dev
 	$(BIN)/lint-imports
 
-unit: $(VENV)/.dev ## The tests alone.
+unit: $(VENV)/.dev $(DBT)/.made ## The tests alone.
 	$(BIN)/pytest -n auto --dist loadfile --no-loadscope-reorder -m 'not long'
 
 long: $(VENV)/.dev ## The tests that take too long for every time.
@@ -174,6 +175,12 @@ $(VENV)/.bench: $(VENV)/.runtime
 $(DLT)/.made: $(VENV)/.made benchmarks/dlt-requirements.txt
 	@rm -rf $(DLT) && $(BIN)/python -m venv $(DLT) && $(DLT)/bin/python -m pip install -qq \
 	  --disable-pip-version-check --no-input --requirement benchmarks/dlt-requirements.txt
+	@touch $@
+
+# dbt has an environment of its own, too: its pins are not ours. Pinned in full, so nothing is left to resolve.
+$(DBT)/.made: $(VENV)/.made docs/dbt/requirements.txt
+	@rm -rf $(DBT) && $(BIN)/python -m venv $(DBT) && $(DBT)/bin/python -m pip install -qq --no-deps --no-compile \
+	  --only-binary :all: --disable-pip-version-check --no-input --requirement docs/dbt/requirements.txt
 	@touch $@
 
 # The same packages but for DuckDB: an environment's own come first on its path.

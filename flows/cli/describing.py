@@ -1,10 +1,10 @@
 """`gramhouse describe`: what is in the snapshot, table by table, column by column."""
 
-from typing import Annotated
+from typing import Annotated, Any, Literal
 
 import typer
 
-from connectors.warehouse.snapshot import open_snapshot
+from connectors.warehouse.snapshot import Snapshot, open_snapshot
 from flows.cli.listing import plain_table
 from flows.cli.options import AsJson, SnapshotFile
 from flows.cli.terminal import clean, out, print_json
@@ -32,15 +32,32 @@ FROM duckdb_columns() WHERE schema_name = 'main' AND table_name = ? ORDER BY col
 """
 
 
+def _print_dbt(snapshot: Snapshot, relations: list[dict[str, Any]]) -> None:
+    from flows.cli.dbt import sources
+
+    columns = {relation["name"]: snapshot.ask(_COLUMNS, [relation["name"]]).records() for relation in relations}
+    [(stale_after,)] = snapshot.ask("SELECT max(stale_after) FROM published").rows
+    out.out(sources(relations, columns, stale_after), end="")
+
+
 def describe(
     table: Annotated[str | None, typer.Argument(help="A table or view; without it, all are listed.")] = None,
     *,
+    form: Annotated[
+        Literal["text", "dbt"], typer.Option("--format", help="text, or dbt: a sources.yml of all tables and views.")
+    ] = "text",
     snapshot: SnapshotFile = None,
     as_json: AsJson = False,
 ) -> None:
     """Say what analysts find in the snapshot: its tables and views, or the columns of one."""
+    if form == "dbt" and (table is not None or as_json):
+        message = "--format dbt writes all tables, as YAML. Fix: leave out the table and --json."
+        raise SettingsError(message)
     with open_snapshot(load(snapshot=snapshot).snapshot) as opened:
         relations = opened.ask(_RELATIONS).records()
+        if form == "dbt":
+            _print_dbt(opened, relations)
+            return
         if table is None:
             rows = relations
         else:

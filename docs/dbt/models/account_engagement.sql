@@ -1,0 +1,10 @@
+-- What the present posts of each account have earned.
+SELECT
+    account_id,
+    any_value(ig_username) AS ig_username,
+    count(*) AS posts,
+    sum(like_count) AS likes,
+    sum(comments_count) AS comments,
+    max(published_at) AS last_post_at
+FROM {{ ref('posts') }}
+GROUP BY account_id

@@ -1,0 +1,151 @@
+"""The hand-off to dbt: `gramhouse describe --format dbt`, and the keys and joins that it and the dictionary promise."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+import yaml
+
+from flows.cli.dbt import sources
+from models.dictionary import diagram
+from models.relations import CHILD, RELATIONS, Relation
+from models.tables import SNAPSHOT
+from models.views import views
+from tests.typed import Typed
+
+EXAMPLE = Path(__file__).parents[2] / "docs" / "dbt"
+DBT = Path(sys.prefix) / "dbt" / "bin" / "dbt"
+
+
+@pytest.fixture
+def described(snapshot: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> str:
+    code, said, err = Typed(monkeypatch, capsys)("describe", "--format", "dbt", "--snapshot", str(snapshot))
+    assert (code, err) == (0, "")
+    return said
+
+
+def test_every_table_column_comment_type_key_and_join_is_in_the_sources(described: str, snapshot: Path) -> None:
+    [source] = yaml.safe_load(described)["sources"]
+    assert (source["database"], source["schema"]) == ("gramhouse", "main")
+    tables: dict[str, dict[str, Any]] = {table["name"]: table for table in source["tables"]}
+    with duckdb.connect(str(snapshot), read_only=True) as db:
+        found = db.execute(
+            "SELECT table_name, column_name, data_type, comment FROM duckdb_columns()"
+            " WHERE schema_name = 'main' AND NOT internal ORDER BY table_name, column_index"
+        ).fetchall()
+        comments = dict(
+            db.execute(
+                "SELECT view_name, comment FROM duckdb_views() WHERE schema_name = 'main' AND NOT internal"
+                " UNION ALL SELECT table_name, comment FROM duckdb_tables() WHERE schema_name = 'main'"
+            ).fetchall()
+        )
+    said = [
+        (name, c["name"], c["data_type"], c["description"]) for name in sorted(tables) for c in tables[name]["columns"]
+    ]
+    assert said == found
+    assert {name: table["description"] for name, table in tables.items()} == comments
+    assert tables.keys() >= RELATIONS.keys()
+    for name, table in tables.items():
+        relation, meta = RELATIONS.get(name, CHILD), table["config"]["meta"]
+        assert meta["key"] == list(relation.key)
+        assert [join["table"] for join in meta["joins"]] == [join.table for join in relation.joins]
+        required = {column["name"] for column in table["columns"] if column.get("data_tests") == ["not_null"]}
+        assert required == set(relation.key) - set(relation.nullable)
+    [warning] = [test["unique"] for test in tables["media_history"]["data_tests"] if "unique" in test]
+    assert warning["config"] == {"severity": "warn"}
+    assert tables["published"]["config"]["freshness"] == {"warn_after": {"count": 36, "period": "hour"}}
+
+
+def test_what_the_api_names_is_no_template_and_steers_no_terminal() -> None:
+    hostile = "{{ env_var('HOME') }} {% do x %} {# y #} {{{ \x1b[31m \u202e"
+    table = {"name": "media_odd", "kind": "table", "comment": hostile}
+    column = {"name": "odd", "type": "VARCHAR", "comment": hostile}
+    text = sources([table], {"media_odd": [column]}, None)
+    assert not any(sign in text for sign in ("{{", "{%", "{#", "\x1b"))
+    assert text.isascii()
+    [source] = yaml.safe_load(text)["sources"]
+    assert "env_var('HOME')" in source["tables"][0]["columns"][0]["description"]
+
+
+@pytest.mark.parametrize("more", [["media"], ["--json"]])
+def test_what_does_not_go_with_dbt_is_refused(
+    more: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, _, err = Typed(monkeypatch, capsys)("describe", "--format", "dbt", *more)
+    assert code == 2
+    assert "Fix: leave out the table and --json" in err
+
+
+def test_every_table_and_view_has_its_key_and_joins_of_columns_that_are_there() -> None:
+    columns = {name: set(table.c.keys()) for name, table in SNAPSHOT.tables.items()}
+    columns |= {view.name: set(view.columns) for view in views()}
+    assert RELATIONS.keys() == columns.keys()
+    for name, relation in RELATIONS.items():
+        assert set(relation.key) <= columns[name]
+        for join in relation.joins:
+            assert set(join.columns) <= columns[name] & columns[join.table]
+
+
+def _broken(db: duckdb.DuckDBPyConnection, name: str, relation: Relation) -> list[str]:
+    """Return what of a table's key and joins does not hold."""
+    asked = {
+        join.table: f"FROM {name} ANTI JOIN {join.table} USING ({', '.join(join.columns)})" for join in relation.joins
+    }
+    if relation.key:
+        asked["key"] = f"SELECT 1 FROM {name} GROUP BY {', '.join(relation.key)} HAVING count(*) > 1"
+    some = {join.table for join in relation.joins if not join.always}
+    return [f"{name}: {what}" for what, query in asked.items() if what not in some and db.execute(query).fetchall()]
+
+
+def test_keys_are_unique_and_joins_find_their_rows(snapshot: Path) -> None:
+    with duckdb.connect(str(snapshot), read_only=True) as db:
+        broken = [each for name, relation in RELATIONS.items() for each in _broken(db, name, relation)]
+        assert broken == []
+        sizes = {name: db.execute(f"SELECT count(*) FROM {name}").fetchall()[0][0] for name in RELATIONS}
+        assert min(sizes[name] for name in ("media", "media_superseded", "media_children", "post_growth")) > 2
+        assert _broken(db, "media", Relation(("account_id",)))
+
+
+def test_the_picture_shows_keys_and_joins() -> None:
+    lines = diagram().splitlines()
+    assert "        VARCHAR account_id PK, FK" in lines
+    assert "        TIMESTAMPTZ observed_at PK" in lines
+    assert '    accounts ||--o{ media : "account_id"' in lines
+    assert '    runs |o--o{ quarantine : "run_id"' in lines
+
+
+@pytest.mark.skipif(not DBT.exists(), reason="dbt has an environment of its own, which `make test` makes")
+def test_dbt_builds_two_models_on_the_sources_and_all_tests_pass(
+    described: str, snapshot: Path, tmp_path: Path
+) -> None:
+    project = tmp_path / "project"
+    shutil.copytree(
+        EXAMPLE, project, ignore=shutil.ignore_patterns("target", "logs", "*.duckdb", "gramhouse_sources.yml")
+    )
+    (project / "models" / "gramhouse_sources.yml").write_text(described, encoding="utf-8")
+    # With the tests of the tables that the models read; those of all others are made by the same few lines.
+    command = [
+        str(DBT),
+        "--no-use-colors",
+        "--warn-error",
+        "build",
+        "--profiles-dir",
+        ".",
+        "--select",
+        "+account_engagement",
+    ]
+    env = {**os.environ, "GRAMHOUSE_SNAPSHOT": str(snapshot)}
+    done = subprocess.run(command, cwd=project, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+    assert "2 table models" in done.stdout
+    assert "WARN=0 ERROR=0 SKIP=0" in done.stdout
+    with duckdb.connect(str(project / "models.duckdb"), read_only=True) as db:
+        [(posts,)] = db.execute("SELECT sum(posts) FROM account_engagement").fetchall()
+    with duckdb.connect(str(snapshot), read_only=True) as db:
+        asked = "SELECT count(*) FROM media WHERE surface = 'posts' AND removed_at IS NULL"
+        assert db.execute(asked).fetchall() == [(posts,)]
