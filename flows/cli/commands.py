@@ -62,6 +62,10 @@ COMMANDS: Mapping[str, Command] = {
     "export": Command(
         "exporting", "Write the snapshot as Parquet, with a manifest, for other engines; at any hour, as queries are."
     ),
+    "report": Command(
+        "reporting",
+        "Make one self-contained HTML page of charts and tables from the snapshot, for operators and analysts.",
+    ),
     "doctor": Command(
         "doctor",
         "Check configuration, key, API (accounts and one media page), warehouse, snapshot and Prefect: one line each.",

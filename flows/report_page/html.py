@@ -1,0 +1,114 @@
+"""HTML in which every text is escaped unless this module made it: what the API sends can become no markup."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from html import escape
+
+from models.wire import one_line
+
+_VOID = frozenset({"meta", "br"})
+_LONGEST = 80
+
+
+class Html(str):
+    """Markup that stands as it is; any other text is escaped where it becomes part of a page."""
+
+    __slots__ = ()
+
+
+Child = str | int | None | Iterable["Child"]
+
+
+def _text(child: Child) -> str:
+    if child is None:
+        return ""
+    if isinstance(child, Html):
+        return child
+    if isinstance(child, int):
+        return f"{child:,}"
+    return escape(child) if isinstance(child, str) else "".join(map(_text, child))
+
+
+def element(name: str, /, *children: Child, **attributes: object) -> Html:
+    """Return an element. `class_` is class, `data_a` is data-a; attributes that are None are left out."""
+    given = "".join(
+        f' {key.rstrip("_").replace("_", "-")}="{escape(str(value))}"'
+        for key, value in attributes.items()
+        if value is not None
+    )
+    content = "".join(map(_text, children))
+    return Html(f"<{name}{given}>" if name in _VOID else f"<{name}{given}>{content}</{name}>")
+
+
+def join(parts: Iterable[Child]) -> Html:
+    """Return the parts one after the other, escaped where they are not markup."""
+    return Html("".join(map(_text, parts)))
+
+
+def foreign(text: str | None, limit: int = _LONGEST) -> Html:
+    """Return text from outside: one line, cut, and without influence on the direction of what is around it."""
+    return element("bdi", one_line(text, limit)) if text else Html("")
+
+
+def link(address: str | None, text: Child) -> Html:
+    """Return a link that says nothing of this page to the other site; only the text for what is no web address."""
+    if address is None or not address.startswith(("https://", "http://")) or not address.isprintable():
+        return join([text])
+    return element("a", text, href=address, rel="noopener noreferrer", target="_blank")
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A table's row; `account` and `surface` are what the page's filters choose it by."""
+
+    cells: Sequence[Child]
+    account: str | None = None
+    surface: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table: `numbers` are the places of the columns that are set to the right, `more` a line below it."""
+
+    caption: str
+    heads: Sequence[str]
+    rows: Sequence[Row]
+    numbers: frozenset[int] = field(default_factory=frozenset)
+    more: Child = None
+
+    def html(self) -> Html:
+        """Return the table, in a box that scrolls by itself where a screen is narrow."""
+        sides = ["n" if place in self.numbers else None for place in range(len(self.heads))]
+        heads = [element("th", head, scope="col", class_=side) for head, side in zip(self.heads, sides, strict=True)]
+        table = element(
+            "table",
+            element("caption", self.caption),
+            element("thead", element("tr", heads)),
+            element("tbody", [self._row(row, sides) for row in self.rows]),
+        )
+        more = element("p", self.more, class_="more") if self.more else None
+        # Reached by the keyboard, so that it can be scrolled by it.
+        return join(
+            [element("div", table, class_="scroll", tabindex="0", role="region", aria_label=self.caption), more]
+        )
+
+    @staticmethod
+    def _row(row: Row, sides: Sequence[str | None]) -> Html:
+        first, *rest = zip(row.cells, sides, strict=True)
+        cells = [element("th", first[0], scope="row", class_=first[1])]
+        cells += [element("td", cell, class_=side) for cell, side in rest]
+        return element("tr", cells, data_a=row.account, data_s=row.surface)
+
+
+def figure(title: str, lead: Child, drawing: Child, table: Table | None = None, *, legend: Child = None) -> Html:
+    """Return a drawing with its title, what it shows in a sentence, and its numbers as a table to unfold."""
+    numbers = element("details", element("summary", "Numbers"), table.html()) if table else None
+    caption = element("figcaption", element("h3", title), element("p", lead) if lead else None)
+    return element("figure", caption, legend, drawing, numbers)
+
+
+def rest(total: int, shown: int, query: str) -> Child:
+    """Return the line that says how many rows a table leaves out, and the command that lists them all."""
+    if total <= shown:
+        return None
+    return join([f"and {total - shown:,} more: ", element("code", f'gramhouse query "{query}"')])

@@ -1,0 +1,117 @@
+"""`gramhouse report` as a person types it."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from connectors.warehouse.errors import WarehouseUnusable
+from flows.report_page import write as writing
+from flows.report_page.page import MARK
+from tests.report.made import FIRST
+
+
+def run(*arguments: str) -> tuple[int, str, str]:
+    """Run the real command; return its exit code, what it printed, and its errors."""
+    command = [sys.executable, "-m", "flows.cli", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, "NO_COLOR": "1"})
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_a_report_lies_beside_the_snapshot_when_nothing_else_is_said(snapshot: Path) -> None:
+    code, said, errors = run("report", "--snapshot", str(snapshot))
+    place = snapshot.with_name("report.html")
+    assert (code, errors) == (0, "")
+    assert said.startswith(f"✔ {place} (0.")
+    assert "the snapshot of 2026-03-03 02:15 UTC" in said
+    assert place.read_text(encoding="utf-8").startswith(MARK)
+    assert list(place.parent.glob(".report*")) == []
+
+
+def test_a_named_file_in_a_new_folder_and_json(snapshot: Path, tmp_path: Path) -> None:
+    target = tmp_path / "new" / "folder" / "page.html"
+    for _ in range(2):
+        # An earlier report is replaced.
+        code, said, errors = run("report", str(target), "--snapshot", str(snapshot), "--json", "--for", "operator")
+        assert (code, errors) == (0, "")
+        document = json.loads(said)
+        assert document["report"] == str(target)
+        assert document["report_bytes"] == target.stat().st_size
+        assert document["published_at"].startswith(f"{FIRST:%Y-%m}-03")
+        assert document["needs_a_person"] > 0
+        assert document["exit_code"] == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["folder"], 2, "folder is a folder. Fix: name another file."),
+        (["notes.txt"], 2, "notes.txt holds something else than a report of gramhouse, so it is not replaced. Fix:"),
+        (["here.duckdb", "--snapshot", "here.duckdb"], 2, "here.duckdb is the place of a database. Fix:"),
+        (["data/warehouse.duckdb"], 2, "data/warehouse.duckdb is the place of a database. Fix:"),
+        (["s3://bucket/page.html"], 2, "FILE: it is not a local path; only local files and folders are supported (got"),
+        (["/dev/null"], 2, "/dev/null is not a regular file. Fix: name another file."),
+        (["notes.txt/page.html"], 1, "cannot write the report notes.txt/page.html: notes.txt is not a folder. Fix:"),
+        (["page.html", "--account", "none.here"], 2, "--account: the snapshot has no account 'none.here';"),
+        (
+            ["page.html", "--surface", "reels"],
+            2,
+            "--surface reels: there is no such surface; there are posts and stories.",
+        ),
+        (["page.html", "--snapshot", "none.duckdb"], 1, "There is no snapshot at none.duckdb yet"),
+        (["page.html", "--snapshot", "notes.txt"], 1, "notes.txt cannot be read"),
+    ],
+)
+def test_bad_input_gets_one_line(
+    snapshot: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], code: int, said: str
+) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "notes.txt").write_text("mine")
+    (tmp_path / "here.duckdb").write_bytes(b"")
+    monkeypatch.setenv("GRAMHOUSE_SNAPSHOT", str(snapshot))
+    found, printed, errors = run("report", *arguments)
+    assert (found, printed) == (code, "")
+    assert len(errors.splitlines()) == 1
+    assert said in errors
+    assert (tmp_path / "notes.txt").read_text() == "mine"
+    assert not (tmp_path / "page.html").exists()
+
+
+@pytest.mark.parametrize("arguments", [["--weeks", "0"], ["--weeks", "58"], ["--for", "all"]])
+def test_options_out_of_range_are_wrong_usage(arguments: list[str]) -> None:
+    code, said, errors = run("report", *arguments)
+    assert (code, said) == (2, "")
+    assert arguments[0] in errors
+
+
+def test_json_is_one_object_for_what_goes_wrong_too() -> None:
+    code, said, _ = run("report", "--json", "--snapshot", "none.duckdb")
+    assert code == 1
+    assert json.loads(said)["state"] == "failed"
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_folder_that_may_not_be_written_is_named(snapshot: Path, tmp_path: Path) -> None:
+    (tmp_path / "closed").mkdir(mode=0o500)
+    code, _, errors = run("report", "closed/page.html", "--snapshot", str(snapshot))
+    assert code == 1
+    assert "cannot write the report closed/page.html: Permission denied. Fix:" in errors
+
+
+def test_a_page_that_cannot_be_written_leaves_the_old_one(
+    snapshot: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = tmp_path / "page.html"
+    target.write_text(MARK + "old")
+
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(WarehouseUnusable, match="No space left on device"):
+        writing.write(snapshot, target, apart_from=tmp_path / "warehouse.duckdb")
+    assert target.read_text() == MARK + "old"
+    assert [path.name for path in tmp_path.iterdir()] == ["page.html"]

@@ -1,0 +1,131 @@
+"""Whatever text a snapshot holds, it stays text: in a parser, and in a real browser with its console empty."""
+
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from connectors.warehouse.snapshot import open_snapshot
+from flows.report_page.page import make
+from flows.report_page.reader import Scope
+from tests.report.browser import opened
+from tests.report.made import rewritten
+from tests.report.parsed import parsed
+
+OWNED = "document.documentElement.dataset.owned=1"
+HOSTILE = (
+    f"<script>{OWNED}</script>",
+    f"</style></title></textarea></script><script>{OWNED}</script>",
+    f"<img src=x onerror={OWNED}>",
+    f'"><svg onload="{OWNED}"><a href="',
+    f"' onmouseover='{OWNED}' x='",
+    f"javascript:{OWNED}",
+    f'https://a.example/"onclick="{OWNED}',
+    "https://a.example/<script>",
+    f"data:text/html,<script>{OWNED}</script>",
+    "<!-- --><![CDATA[ ]]> <?x ?> <!doctype html>",
+    f"&lt;script&gt;{OWNED}&lt;/script&gt; &#60;b&#62; &amp;amp;",
+    "<iframe src=https://evil.example></iframe><link rel=stylesheet href=https://evil.example/x.css>",
+    '<meta http-equiv=refresh content="0;url=https://evil.example">',
+    "<style>*{background:url(https://evil.example/x.png)}</style>",
+    "<base href=https://evil.example/><form action=https://evil.example><input>",
+    "}} {{ }} ${x} %s {0} \\u003cscript\\u003e",
+    "\u202egnp.exe\u2066 \u2028 \x1b[31m nul \x01 \x7f \ufeff",
+    "</bdi></td></tr></table></section>",
+)
+
+# What these mean decides which rows are shown; they keep their values.
+_KEPT = {
+    "account_id",
+    "surface",
+    "status",
+    "state",
+    "kind",
+    "outcome",
+    "resource",
+    "removal",
+    "metric",
+    "run_id",
+    "media_id",
+}
+
+
+def hostile(db: duckdb.DuckDBPyConnection) -> None:
+    """Put a hostile text in place of every other text; those of one column are all of them, in turn."""
+    db.execute("CREATE TEMP TABLE texts (text VARCHAR)")
+    db.executemany("INSERT INTO texts VALUES (?)", [(text,) for text in HOSTILE])
+    db.execute("CREATE TEMP TABLE hostile AS SELECT list(text) AS texts FROM texts")
+    columns = db.execute(
+        "SELECT table_name, column_name FROM duckdb_columns() WHERE data_type = 'VARCHAR' AND NOT internal"
+        " AND database_name <> 'temp'"
+    ).fetchall()
+    for table, column in columns:
+        if column not in _KEPT:
+            place = f"rowid % {len(HOSTILE)} + 1"
+            db.execute(f'UPDATE "{table}" SET "{column}" = (SELECT texts[{place}] FROM hostile)')
+    db.execute("INSERT INTO run_warnings SELECT run_id, t.text, 1, t.text, t.text, false FROM runs, texts AS t")
+    db.execute(
+        "INSERT INTO quarantine BY NAME SELECT t.text AS reason, 'media' AS resource, '' AS account_id,"
+        " 'posts' AS surface, t.text AS payload, t.text AS run_id, t.text AS correlation_id, p.published_at AS seen_at,"
+        " p.published_at AS last_seen_at FROM texts AS t, published AS p"
+    )
+    db.execute("UPDATE fields SET last_type_change_at = (SELECT published_at FROM published)")
+
+
+@pytest.fixture(scope="module")
+def page(snapshot: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A report in which every text is hostile."""
+    folder = tmp_path_factory.mktemp("hostile")
+    with open_snapshot(rewritten(snapshot, folder / "hostile.duckdb", hostile)) as opened_snapshot:
+        made = make(opened_snapshot, Scope(), release="<script>")
+    target = folder / "report.html"
+    target.write_text(made.html, encoding="utf-8")
+    return target
+
+
+def test_hostile_texts_add_no_element_and_no_attribute(page: Path, snapshot: Path) -> None:
+    found = parsed(page.read_text(encoding="utf-8"))
+    with open_snapshot(snapshot) as harmless:
+        usual = parsed(make(harmless, Scope(), release="0").html)
+    shapes = {(name, *sorted(given)) for name, given in found.tags}
+    # Lists of warnings and records in quarantine are there only in the hostile one.
+    assert {shape[0] for shape in shapes} <= {name for name, _ in usual.tags} | {"ul", "li"}
+    assert {name for _, *names in shapes for name in names} <= {name for _, given in usual.tags for name in given}
+    assert found.comments == usual.comments == [" gramhouse report "]
+    for href in found.attributes("href"):
+        assert href.startswith(("#", "https://a.example/"))
+    text = "".join(found.text)
+    assert f"<script>{OWNED}</script>" in text
+    assert "&lt;script&gt;" in text
+    assert not set(text) & {"\u202e", "\x1b", "\x01", "\u2028"}
+
+
+def test_a_real_browser_runs_nothing_asks_nothing_and_its_console_is_empty(page: Path, tmp_path: Path) -> None:
+    seen = opened(page, tmp_path)
+    assert seen.console == []
+    assert seen.asked == []
+    assert "data-owned" not in seen.document
+    before = [name for name, _ in parsed(page.read_text(encoding="utf-8")).tags]
+    after = [name for name, _ in parsed(seen.document).tags]
+    assert after == before
+
+
+def test_a_script_in_a_page_is_seen_by_this_test(tmp_path: Path) -> None:
+    """What the test above would miss, it would miss for ever: without policy and escaping, all of it is found."""
+    bad = tmp_path / "bad.html"
+    image = "<img src='http://127.0.0.1:9/x.png'>"
+    script = f"<script>{OWNED};console.error('said')</script>"
+    bad.write_text(f"<!doctype html><html><head></head><body>{script}{image}</body></html>", encoding="utf-8")
+    seen = opened(bad, tmp_path)
+    assert "data-owned" in seen.document
+    assert any("said" in line for line in seen.console)
+    assert "http://127.0.0.1:9/x.png" in seen.asked
+
+
+def test_the_policy_stops_what_would_slip_through(page: Path, tmp_path: Path) -> None:
+    slipped = tmp_path / "slipped.html"
+    script = f"<body><script>{OWNED}</script><img src=x onerror={OWNED}><p style='color:red'>"
+    slipped.write_text(page.read_text(encoding="utf-8").replace("<body>", script, 1), encoding="utf-8")
+    seen = opened(slipped, tmp_path)
+    assert "data-owned" not in seen.document
+    assert any("Content Security Policy" in line for line in seen.console)

@@ -1,0 +1,312 @@
+"""The page that is made of real nights: what stands on it, and that it is the same for the same snapshot."""
+
+import re
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+from connectors.warehouse.errors import QueryError
+from connectors.warehouse.snapshot import open_snapshot
+from flows.errors import SettingsError
+from flows.report_page.engagement import engagement
+from flows.report_page.page import Report, make
+from flows.report_page.reader import Reader, Scope
+from tests.report.made import FIRST, rewritten
+from tests.report.parsed import parsed
+
+SECTIONS = ["attention", "causes", "freshness", "runs"]
+ANALYSIS = ["engagement", "growth", "top", "hours", "cadence", "removed", "stories"]
+
+
+def page(snapshot: Path, **chosen: Any) -> Report:  # noqa: ANN401 - fields of Scope
+    with open_snapshot(snapshot) as opened:
+        return make(opened, Scope(**chosen), release="0.0.0")
+
+
+def answer(snapshot: Path, query: str) -> list[tuple[Any, ...]]:
+    with duckdb.connect(snapshot, read_only=True) as db:
+        db.execute("SET TimeZone = 'UTC'")
+        return db.execute(query).fetchall()
+
+
+def table(html: str, caption: str) -> list[list[str]]:
+    """Return the rows of the table with this caption, as text."""
+    found = re.search(rf"<caption>{re.escape(caption)}.*?</caption>.*?<tbody>(.*?)</tbody>", html, re.DOTALL)
+    assert found, caption
+    rows = re.findall(r"<tr.*?>(.*?)</tr>", found[1], re.DOTALL)
+    return [
+        [re.sub(r"<[^>]+>", "", cell).strip() for cell in re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row, re.DOTALL)]
+        for row in rows
+    ]
+
+
+def sections(html: str) -> list[str]:
+    return re.findall(r'<section id="(\w+)">', html)
+
+
+def test_the_operator_comes_first_and_the_page_is_whole(snapshot: Path) -> None:
+    report = page(snapshot)
+    found = parsed(report.html)
+    assert sections(report.html) == [*SECTIONS, *ANALYSIS]
+    assert report.published_at == FIRST + timedelta(days=2, minutes=15)
+    assert "2026-03-03 02:15" in "".join(found.text)
+    targets = {target for target in found.attributes("href") if target.startswith("#")}
+    assert {target[1:] for target in targets} <= set(found.attributes("id"))
+    assert len(report.html.encode()) < 300_000
+
+
+def test_one_snapshot_makes_one_page(snapshot: Path, tmp_path: Path) -> None:
+    # In another file, whose rows lie in another order, and read again later.
+    other = rewritten(snapshot, tmp_path / "other.duckdb", lambda _: None)
+    assert page(snapshot).html == page(other).html
+
+
+def test_the_page_asks_nothing_of_anyone_and_runs_nothing(snapshot: Path) -> None:
+    found = parsed(page(snapshot).html)
+    names = {name for name, _ in found.tags}
+    assert not names & {
+        "script",
+        "link",
+        "img",
+        "iframe",
+        "object",
+        "embed",
+        "form",
+        "base",
+        "image",
+        "use",
+        "foreignobject",
+    }
+    attributes = {name for _, given in found.tags for name in given}
+    assert not {
+        name for name in attributes if name.startswith("on") or name in {"src", "srcset", "style", "xlink:href"}
+    }
+    [policy] = [given["content"] for name, given in found.tags if name == "meta" and given.get("http-equiv")]
+    assert str(policy).startswith("default-src 'none'; style-src 'sha256-")
+    assert "url(" not in re.sub(r"url\(#\w+\)", "", page(snapshot).html)
+    assert "@import" not in page(snapshot).html
+
+
+def test_it_names_what_needs_a_person(snapshot: Path) -> None:
+    report = page(snapshot)
+    [(tokens,)] = answer(snapshot, "SELECT count(*) FROM expired_accounts")
+    undone = answer(
+        snapshot,
+        "SELECT ig_username, correlation_id FROM run_outcomes JOIN accounts USING (account_id)"
+        " WHERE outcome = 'denied' ORDER BY ALL",
+    )
+    assert tokens > 0
+    assert len(undone) == 2
+    assert len(table(report.html, "Accounts whose token expired")) == tokens
+    rows = table(report.html, "2 scans not complete")
+    assert sorted((row[0], row[-1]) for row in rows) == undone
+    assert {row[2] for row in rows} == {"denied api_forbidden"}
+    others = re.search(r'<ul class="others">(.*?)</ul>', report.html)
+    assert report.attention == tokens + 2 + (others[1].count("<li>") if others else 0)
+    [cause] = table(report.html, "Failures of the last 30 runs by cause")
+    assert cause[0].startswith("denied api_forbidden")
+    assert "Fix:" in cause[0]
+    assert cause[1:3] == ["2", "2"]
+    for _, trace in undone:
+        assert trace in cause[-1]
+
+
+def test_nothing_to_do_is_said(snapshot: Path, tmp_path: Path) -> None:
+    def calm(db: duckdb.DuckDBPyConnection) -> None:
+        db.execute("UPDATE accounts SET status = 'active', token_expired_since = NULL")
+        db.execute("UPDATE run_outcomes SET outcome = 'complete', error_code = NULL")
+        db.execute("UPDATE walks SET complete_at = (SELECT published_at FROM published)")
+        db.execute(
+            "INSERT INTO walks SELECT 'media', account_id, s, (SELECT published_at FROM published) FROM accounts,"
+            " (VALUES ('posts'), ('stories')) AS t(s) WHERE NOT EXISTS (FROM walks AS w"
+            " WHERE w.account_id = accounts.account_id AND w.surface = s)"
+        )
+        db.execute("DELETE FROM run_warnings")
+
+    report = page(rewritten(snapshot, tmp_path / "calm.duckdb", calm))
+    assert report.attention == 0
+    assert "Nothing needs a person." in report.html
+    assert "No scan of the last 30 runs failed" in report.html
+    assert ">100%</b>" in report.html
+
+
+def test_runs_are_counted_as_they_were(snapshot: Path) -> None:
+    rows = table(page(snapshot).html, "The last 30 runs")
+    runs = answer(snapshot, "SELECT state, pages, added, changed FROM runs ORDER BY seq DESC")
+    assert [(row[2], int(row[4].replace(",", "")), int(row[5].replace(",", ""))) for row in rows] == [
+        run[:3] for run in runs
+    ]
+    assert rows[0][2] == "partial"
+    assert "2 denied" in rows[0][10]
+
+
+@pytest.mark.parametrize("weeks", [1, 4])
+def test_engagement_by_day_is_what_the_view_says(snapshot: Path, weeks: int) -> None:
+    expected = answer(
+        snapshot,
+        "SELECT account_id, day, likes_gained, comments_gained FROM engagement_by_day"
+        " WHERE likes_gained IS NOT NULL OR comments_gained IS NOT NULL ORDER BY ALL",
+    )
+    assert len(expected) > 10
+    with open_snapshot(snapshot) as opened:
+        reader = Reader(opened, Scope(weeks=weeks))
+        engagement(reader)
+        found = reader.records("SELECT account_id, day, likes, comments FROM gained ORDER BY ALL")
+    assert [tuple(each.values()) for each in found] == expected
+
+
+def test_a_gain_counts_from_the_last_count_before_the_days_shown(snapshot: Path, tmp_path: Path) -> None:
+    """All but the last run lie before the first day that is shown."""
+
+    def long_ago(db: duckdb.DuckDBPyConnection) -> None:
+        db.execute(
+            "UPDATE media_metrics SET observed_at = observed_at - INTERVAL 300 DAYS"
+            " WHERE observed_at < (SELECT date_trunc('day', published_at) FROM published)"
+        )
+
+    other = rewritten(snapshot, tmp_path / "long_ago.duckdb", long_ago)
+    [(gained,)] = answer(
+        other,
+        "SELECT sum(likes_gained)::BIGINT FROM engagement_by_day"
+        " WHERE day = (SELECT published_at::DATE FROM published)",
+    )
+    [newest, *_] = table(page(other, weeks=1).html, "Engagement by day")
+    assert int(newest[1].replace(",", "")) == gained > 0
+
+
+def test_a_day_without_a_run_is_a_gap_and_no_zero(snapshot: Path) -> None:
+    rows = table(page(snapshot, weeks=1).html, "Engagement by day")
+    assert [row[1] == "no run" for row in rows] == [False] * 3 + [True] * 4
+
+
+def test_top_posts_are_by_the_accounts_own_standard(snapshot: Path) -> None:
+    rows = table(page(snapshot).html, "Posts with most likes by the standard")
+    times = [float(row[3]) for row in rows]
+    assert times == sorted(times, reverse=True)
+    [(most,)] = answer(snapshot, "SELECT max(relative_likes) FROM relative_likes WHERE median_likes >= 10")
+    assert times[0] == round(most, 1)
+    names = [row[0] for row in rows]
+    assert max(map(names.count, names)) <= 3
+
+
+def test_hours_are_those_of_best_hour(snapshot: Path) -> None:
+    rows = table(page(snapshot).html, "Hours of the week")
+    expected = answer(snapshot, "SELECT relative_likes, posts, accounts FROM best_hour")
+    assert sorted(row[1:] for row in rows) == sorted([f"{times:.2f}", *map(str, counts)] for times, *counts in expected)
+
+
+def test_removed_posts_and_stories_are_listed(snapshot: Path) -> None:
+    html = page(snapshot).html
+    [(removed,)] = answer(snapshot, "SELECT count(*) FROM media WHERE removal = 'removed'")
+    assert removed
+    assert len(table(html, "The last items that were removed")) == min(removed, 20)
+    told = {row[0][4:]: [int(cell) for cell in row[1:]] for row in table(html, "Stories by day of publication")}
+    for day, *fates in answer(
+        snapshot,
+        "SELECT day, sum(live)::INT, sum(expired)::INT, sum(unconfirmed)::INT, sum(removed)::INT"
+        " FROM stories_by_day GROUP BY day",
+    ):
+        assert told[str(day)] == fates
+
+
+def test_every_chart_has_its_numbers_as_a_table(snapshot: Path) -> None:
+    html = page(snapshot).html
+    figures = re.findall(r"<figure>(.*?)</figure>", html, re.DOTALL)
+    # Charts of one axis share the table of the last, or the one below them.
+    without = [re.findall(r"<h3>(.*?)</h3>", found)[0] for found in figures if "<table>" not in found]
+    shared = ["Outcomes by run", "Requests", "Duration", "Likes gained by day", "Comments gained by day"]
+    assert without == [*shared, "Posts published by day", "How recent posts grew"]
+    for caption in ("The last 30 runs", "Engagement by day", "The posts of the last 28 days"):
+        assert table(html, caption)
+
+
+def test_one_account_alone(snapshot: Path) -> None:
+    names = [name for (name,) in answer(snapshot, "SELECT ig_username FROM accounts ORDER BY ALL")]
+    chosen = answer(snapshot, "SELECT ig_username, account_id FROM posting_cadence ORDER BY posts_28d DESC LIMIT 2")
+    for key in chosen[0]:
+        html = page(snapshot, accounts=(key,)).html
+        assert chosen[0][0] in html
+        assert [name for name in names if f">{name}<" in html] == [chosen[0][0]]
+    [(posts,)] = answer(
+        snapshot,
+        f"SELECT count(*) FROM media WHERE surface = 'posts' AND removed_at IS NULL AND ig_username = '{chosen[0][0]}'",
+    )
+    assert f"{posts} posts" in page(snapshot, accounts=(chosen[0][0],)).html
+
+
+def test_an_account_that_is_not_there_is_refused_with_the_nearest(snapshot: Path) -> None:
+    [(name,)] = answer(snapshot, "SELECT ig_username FROM accounts ORDER BY ALL LIMIT 1")
+    with pytest.raises(SettingsError, match=f"did you mean {re.escape(name)}"):
+        page(snapshot, accounts=(name[:-1],))
+    with pytest.raises(SettingsError, match="`gramhouse accounts` lists them"):
+        page(snapshot, accounts=("it's",))
+
+
+def test_surfaces_and_parts_can_be_chosen(snapshot: Path) -> None:
+    assert sections(page(snapshot, audience="operator").html) == SECTIONS
+    assert sections(page(snapshot, audience="analyst").html) == ANALYSIS
+    stories = page(snapshot, surfaces=("stories",)).html
+    assert sections(stories) == [*SECTIONS, "removed", "stories"]
+    assert "<td>posts</td>" not in stories
+    assert "stories" not in sections(page(snapshot, surfaces=("posts",)).html)
+
+
+def test_rows_can_be_filtered_by_account_and_surface(snapshot: Path) -> None:
+    report = page(snapshot)
+    found = parsed(report.html)
+    keys = set(found.attributes("data-a"))
+    assert keys
+    assert {value for value in found.attributes("value") if value.startswith("a")} == keys
+    for key in keys:
+        assert (
+            f"body:has(#account option[value={key}]:checked) [data-a]:not([data-a={key}]){{display:none}}"
+            in report.html
+        )
+    assert set(found.attributes("data-s")) == {"posts", "stories"}
+
+
+def test_an_empty_snapshot_makes_a_page(snapshot: Path, tmp_path: Path) -> None:
+    def emptied(db: duckdb.DuckDBPyConnection) -> None:
+        for (name,) in db.execute("SELECT table_name FROM duckdb_tables()").fetchall():
+            if name != "published":
+                db.execute(f'DELETE FROM "{name}"')
+
+    report = page(rewritten(snapshot, tmp_path / "empty.duckdb", emptied))
+    assert sections(report.html) == [*SECTIONS, *ANALYSIS]
+    assert parsed(report.html).tags
+    assert "No run yet." in report.html
+
+
+def test_values_that_were_never_there_do_not_break_the_page(snapshot: Path, tmp_path: Path) -> None:
+    def hollow(db: duckdb.DuckDBPyConnection) -> None:
+        db.execute("UPDATE media SET caption = NULL, permalink = NULL, like_count = NULL, published_at = NULL")
+        db.execute("UPDATE runs SET ended_at = NULL, pages = NULL, items = NULL, added = NULL, changed = NULL")
+        db.execute("UPDATE run_outcomes SET error_code = NULL, correlation_id = NULL, pages = NULL, items = NULL")
+        db.execute("DELETE FROM walks")
+
+    report = page(rewritten(snapshot, tmp_path / "hollow.duckdb", hollow))
+    assert sections(report.html) == [*SECTIONS, *ANALYSIS]
+    assert "never scanned to the end" in report.html
+
+
+def test_a_hundred_thousand_accounts_make_a_page_that_can_be_sent(snapshot: Path, tmp_path: Path) -> None:
+    def made(db: duckdb.DuckDBPyConnection) -> None:
+        db.execute(
+            "INSERT INTO accounts SELECT one.* REPLACE ('x' || n AS account_id, 'account.number.' || n AS ig_username,"
+            " 'token_expired' AS status, one.first_seen_at AS token_expired_since)"
+            " FROM (FROM accounts WHERE removed_at IS NULL LIMIT 1) AS one, range(100000) AS t(n)"
+        )
+
+    report = page(rewritten(snapshot, tmp_path / "many.duckdb", made))
+    assert len(report.html.encode()) < 1_000_000
+    assert "and 99,9" in report.html
+
+
+def test_a_snapshot_of_something_else_is_refused(tmp_path: Path) -> None:
+    with duckdb.connect(tmp_path / "other.duckdb") as db:
+        db.execute("CREATE TABLE published AS SELECT now() AS published_at, 1 AS stale_after")
+    with pytest.raises(QueryError):
+        page(tmp_path / "other.duckdb")

@@ -1,0 +1,145 @@
+import re
+
+import pytest
+
+from flows.report_page.html import Html, Row, Table, element, foreign, link
+from flows.report_page.svg import Cell, Curve, Kind, Slot, bar, columns, heat, lines, short, spark, ticks
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "marks"),
+    [
+        (0, 0, [0, 1]),
+        (0, 1, [0, 1]),
+        (0, 0.4, [0, 0.1, 0.2, 0.3, 0.4]),
+        (0, 7, [0, 2, 4, 6, 8]),
+        (0, 1_250, [0, 500, 1_000, 1_500]),
+        (-30, 60, [-50, -25, 0, 25, 50, 75]),
+        (-3, 0, [-3, -2, -1, 0]),
+    ],
+)
+def test_an_axis_has_round_marks_that_hold_every_value(low: float, high: float, marks: list[float]) -> None:
+    found = ticks(low, high)
+    assert found == pytest.approx(marks)
+    assert found[0] <= low <= high <= found[-1]
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [(0, "0"), (950, "950"), (1_250, "1.25k"), (3_000_000, "3M"), (-2_500, "-2.5k"), (7e12, "7T"), (9e18, "9E")],
+)
+def test_numbers_of_an_axis_are_short(value: float, shown: str) -> None:
+    assert short(value) == shown
+
+
+KINDS = [Kind("good", "c2"), Kind("bad", "trouble")]
+
+
+def _heights(drawing: str, style: str) -> list[float]:
+    return [float(found) for found in re.findall(rf'<rect [^>]*height="([\d.]+)" class="{style}"', drawing)]
+
+
+def test_columns_are_stacked_and_as_high_as_their_values() -> None:
+    drawing = columns("two", KINDS, [Slot("one", "1", [6, 2]), Slot("two", "2", [3, 0])])
+    [full, half], [bad] = _heights(drawing, "c2"), _heights(drawing, "trouble")
+    assert full == pytest.approx(2 * half, abs=0.2)
+    assert bad == pytest.approx(full / 3, abs=0.1)
+    top = float(re.findall(r'y="([\d.]+)" height="[\d.]+" class="trouble"', drawing)[0])
+    under = float(re.findall(r'y="([\d.]+)" height="[\d.]+" class="c2"', drawing)[0])
+    assert top + bad == pytest.approx(under, abs=0.2)
+    assert "<title>one\ngood: 6\nbad: 2</title>" in drawing
+    assert "<title>two\ngood: 3</title>" in drawing
+
+
+def test_one_failure_among_many_is_seen() -> None:
+    assert _heights(columns("n", KINDS, [Slot("one", "", [100_000, 1])]), "trouble") == [1.5]
+
+
+def test_a_gap_is_no_zero() -> None:
+    drawing = columns("n", [Kind("likes", "c1")], [Slot("one", "", None), Slot("two", "", [0])])
+    assert drawing.count('class="gap"') == 1
+    assert "<title>one\nno run</title>" in drawing
+    assert "<title>two\nlikes: 0</title>" in drawing
+
+
+def test_what_was_taken_back_hangs_below_zero() -> None:
+    drawing = columns("n", [Kind("likes", "c1")], [Slot("up", "", [10]), Slot("down", "", [-10])])
+    up, down = (float(y) for y in re.findall(r'y="([\d.]+)" height="[\d.]+" class="c1"', drawing))
+    [height, _] = _heights(drawing, "c1")
+    assert down == pytest.approx(up + height, abs=0.2)
+
+
+def test_a_mark_stands_above_what_is_not_complete() -> None:
+    assert 'class="mark">!</text>' in columns("n", KINDS, [Slot("one", "", [1, 0], "partial")])
+
+
+def test_labels_leave_each_other_room() -> None:
+    drawing = columns("n", [Kind("x", "c1")], [Slot(str(n), f"d{n}", [n]) for n in range(28)])
+    assert len(re.findall(r">d\d+</text>", drawing)) == 7
+
+
+def test_curves_hold_each_value_until_the_next() -> None:
+    drawing = lines("n", [Curve("a", "c1", [(0, 0), (1, 4), (2, 8)])], x_most=2, x_labels=("0", "2"))
+    assert re.search(r'd="M0.0 228.0H500.0V118.0H1000.0V8.0"', drawing)
+
+
+def test_a_band_goes_there_and_back() -> None:
+    drawing = lines("n", [], x_most=2, x_labels=("0", "2"), band=[(0, 0, 2), (1, 1, 3), (2, 2, 4)])
+    [path] = re.findall(r'd="(M[^"]+Z)" class="band"', drawing)
+    assert path == "M0.0 118.0H500.0V63.0H1000.0V8.0L1000.0 118.0V173.0H500.0V228.0H0.0Z"
+
+
+def test_nothing_draws_nothing() -> None:
+    assert columns("n", KINDS, []).startswith("<svg")
+    assert lines("n", [Curve("a", "c1", [])], x_most=2, x_labels=("0", "2")).count("<path") == 0
+    assert "<path" in spark("n", [])
+
+
+def test_a_heat_map_shows_what_is_pale_and_what_is_missing() -> None:
+    drawing = heat("n", ["Mon"], ["00", "01"], [[Cell("few", "h3", few=True), None]])
+    assert 'class="cell h3 few"' in drawing
+    assert 'class="gap"' in drawing
+
+
+def test_a_bar_stays_in_its_cell() -> None:
+    assert 'width="100%"' in bar(7.0)
+    assert 'width="0%"' in bar(-1.0)
+    assert 'width="12.5%"' in bar(0.125)
+
+
+def test_every_drawing_has_a_name_for_screen_readers() -> None:
+    drawings = (
+        columns("a <b>", KINDS, []),
+        lines("a <b>", [], x_most=1, x_labels=("0", "1")),
+        heat("a <b>", [], ["0"], []),
+        spark("a <b>", [1, 2]),
+    )
+    for drawing in drawings:
+        assert 'role="img" aria-label="a &lt;b&gt;"' in drawing
+
+
+def test_text_is_escaped_and_markup_is_not() -> None:
+    assert element("p", "<b>&\"'", Html("<i>"), 1_000) == "<p>&lt;b&gt;&amp;&quot;&#x27;<i>1,000</p>"
+    assert element("p", title='"><script>') == '<p title="&quot;&gt;&lt;script&gt;"></p>'
+    assert foreign("a\nb\x00\u202e<i>") == "<bdi>a b &lt;i&gt;</bdi>"
+    assert foreign(None) == ""
+
+
+@pytest.mark.parametrize(
+    "address", ["javascript:alert(1)", "data:text/html,x", "//x", "", "HTTPS:x", "https://a\u202eb", None]
+)
+def test_only_a_web_address_becomes_a_link(address: str | None) -> None:
+    assert link(address, "<x>") == "&lt;x&gt;"
+
+
+def test_a_link_tells_the_other_site_nothing() -> None:
+    made = link('https://a.example/?"><script>', "x")
+    assert made.startswith('<a href="https://a.example/?&quot;&gt;&lt;script&gt;" rel="noopener noreferrer"')
+
+
+def test_a_table_names_its_rows_and_columns() -> None:
+    made = Table("cap", ("a", "b"), [Row(["x", 1], "a0", "posts")], frozenset({1}), "more").html()
+    assert "<caption>cap</caption>" in made
+    assert '<th scope="col">a</th><th scope="col" class="n">b</th>' in made
+    assert '<tr data-a="a0" data-s="posts"><th scope="row">x</th><td class="n">1</td></tr>' in made
+    assert '<p class="more">more</p>' in made
