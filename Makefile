@@ -14,7 +14,7 @@ PIP_INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check --no
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo up test check lint types imports unit long simulate compat format dictionary screenshots constraints clean matrix fuzz kills mutants conformance stateful soak proof bench bench-large bench-setup bench-tracking goals
+.PHONY: help demo up test check lint types imports unit long simulate compat format dictionary notebook screenshots constraints clean matrix fuzz kills mutants conformance stateful soak proof bench bench-large bench-setup bench-tracking goals
 
 help: ## Say what can be made.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
@@ -137,6 +137,10 @@ format: $(VENV)/.dev ## Lay the code out.
 
 dictionary: $(VENV)/.runtime ## Write docs/data-dictionary.md from the declarations.
 	$(BIN)/python -c 'from models.dictionary import markdown; print(markdown(), end="")' > docs/data-dictionary.md
+
+notebook: $(VENV)/.dev ## Run docs/notebooks/first-look.ipynb on 28 nights of the sandbox, and draw its charts again.
+	rm -rf data/notebook && $(BIN)/python -m tests.handoff.nights data/notebook
+	GRAMHOUSE_SNAPSHOT=data/notebook/analytics.duckdb $(BIN)/python docs/notebooks/run.py docs/notebooks
 
 screenshots: $(VENV)/.runtime ## Photograph Prefect's UI anew for docs/operations.md; needs Chromium.
 	@$(BIN)/python docs/screenshots/take.py

@@ -1,0 +1,61 @@
+"""Snapshots of several nights of the sandbox, on its own calendar: a chart by day has a day for each sync.
+
+python -m tests.handoff.nights FOLDER [--nights 28]
+"""
+
+import argparse
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from connectors.sandbox.app import Sandbox
+from connectors.sandbox.nights import FIRST_NIGHT
+from connectors.sandbox.serve import in_thread
+from connectors.sandbox.settings import SandboxSettings
+from flows.cli.signalled import run_until_signalled
+from flows.means import means, order
+from flows.pipeline import run_once
+from flows.settings import load
+
+
+class Calendar:
+    """A clock that stands at a quarter past two of a night; nothing waits for it."""
+
+    def __init__(self) -> None:
+        self.night = 0
+
+    def now(self) -> datetime:
+        return datetime.fromtimestamp(FIRST_NIGHT, UTC) + timedelta(days=self.night, minutes=15)
+
+    def monotonic(self) -> float:
+        return 0.0
+
+    async def sleep(self, seconds: float) -> None:
+        raise AssertionError(seconds)
+
+
+def snapshot_of(folder: Path, sandbox: Sandbox, nights: Iterable[int]) -> Path:
+    """Sync each of the nights; return the snapshot that the last one published."""
+    clock = Calendar()
+
+    async def sync(url: str) -> None:
+        files = {"warehouse": folder / "warehouse.duckdb", "snapshot": folder / "analytics.duckdb"}
+        settings = load(base_url=url, api_key="sandbox-demo-key", **files)
+        async with means(settings, "test") as at_hand:
+            await run_once(order(settings), replace(at_hand, clock=clock))
+
+    with in_thread(sandbox) as url:
+        for night in nights:
+            sandbox.night = clock.night = night
+            run_until_signalled(sync(url))
+    return folder / "analytics.duckdb"
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--nights", type=int, default=28)
+    chosen = parser.parse_args()
+    chosen.folder.mkdir(parents=True, exist_ok=True)
+    snapshot_of(chosen.folder, Sandbox(SandboxSettings()), range(chosen.nights))
