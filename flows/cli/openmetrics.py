@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
+from flows.cli.terminal import steerless
 from models.ledger import RunState
 
 # Labels and a value; None is left out.
@@ -26,7 +27,8 @@ def _seconds(at: datetime | None) -> float | None:
 
 
 def _escaped(text: str) -> str:
-    return text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
+    # An error code may be any text that the API sent.
+    return steerless(text).replace("\\", r"\\").replace('"', r"\"")
 
 
 def _family(name: str, what: str, samples: Iterable[Sample]) -> Iterator[str]:
