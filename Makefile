@@ -138,8 +138,8 @@ format: $(VENV)/.dev ## Lay the code out.
 dictionary: $(VENV)/.runtime ## Write docs/data-dictionary.md from the declarations.
 	$(BIN)/python -c 'from models.dictionary import markdown; print(markdown(), end="")' > docs/data-dictionary.md
 
-notebook: $(VENV)/.dev ## Run docs/notebooks/first-look.ipynb on 28 nights of the sandbox, and draw its charts again.
-	rm -rf data/notebook && $(BIN)/python -m tests.handoff.nights data/notebook
+notebook: $(VENV)/.dev ## Run docs/notebooks/first-look.ipynb on 28 days of the sandbox, and draw its charts again.
+	rm -rf data/notebook && $(BIN)/python -m tests.handoff.days data/notebook
 	GRAMHOUSE_SNAPSHOT=data/notebook/analytics.duckdb $(BIN)/python docs/notebooks/run.py docs/notebooks
 
 screenshots: $(VENV)/.runtime ## Photograph Prefect's UI anew for docs/operations.md; needs Chromium.

@@ -1,4 +1,4 @@
-"""Keys and joins of the snapshot's tables and views, for people and for other tools: DuckDB itself is told none."""
+"""Keys and joins of the snapshot's tables and views, for people and for other tools; DuckDB has no constraints."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -4,7 +4,7 @@ import pytest
 
 from connectors.sandbox.app import Sandbox
 from connectors.sandbox.settings import SandboxSettings
-from tests.handoff.nights import snapshot_of
+from tests.handoff.days import snapshot_of
 
 
 @pytest.fixture(scope="session")

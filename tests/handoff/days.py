@@ -1,6 +1,6 @@
-"""Snapshots of several nights of the sandbox, on its own calendar: a chart by day has a day for each sync.
+"""Snapshots of several days of the sandbox, on its own calendar: a chart by day has a day for each sync.
 
-python -m tests.handoff.nights FOLDER [--nights 28]
+python -m tests.handoff.days FOLDER [--days 28]
 """
 
 import argparse
@@ -20,13 +20,13 @@ from flows.settings import load
 
 
 class Calendar:
-    """A clock that stands at a quarter past two of a night; nothing waits for it."""
+    """A clock that stands at 02:15 of a day; nothing waits for it."""
 
     def __init__(self) -> None:
-        self.night = 0
+        self.day = 0
 
     def now(self) -> datetime:
-        return datetime.fromtimestamp(FIRST_NIGHT, UTC) + timedelta(days=self.night, minutes=15)
+        return datetime.fromtimestamp(FIRST_NIGHT, UTC) + timedelta(days=self.day, minutes=15)
 
     def monotonic(self) -> float:
         return 0.0
@@ -35,8 +35,8 @@ class Calendar:
         raise AssertionError(seconds)
 
 
-def snapshot_of(folder: Path, sandbox: Sandbox, nights: Iterable[int]) -> Path:
-    """Sync each of the nights; return the snapshot that the last one published."""
+def snapshot_of(folder: Path, sandbox: Sandbox, days: Iterable[int]) -> Path:
+    """Sync on each of the days; return the snapshot that the last one published."""
     clock = Calendar()
 
     async def sync(url: str) -> None:
@@ -46,8 +46,8 @@ def snapshot_of(folder: Path, sandbox: Sandbox, nights: Iterable[int]) -> Path:
             await run_once(order(settings), replace(at_hand, clock=clock))
 
     with in_thread(sandbox) as url:
-        for night in nights:
-            sandbox.night = clock.night = night
+        for day in days:
+            sandbox.night = clock.day = day
             run_until_signalled(sync(url))
     return folder / "analytics.duckdb"
 
@@ -55,7 +55,7 @@ def snapshot_of(folder: Path, sandbox: Sandbox, nights: Iterable[int]) -> Path:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--nights", type=int, default=28)
+    parser.add_argument("--days", type=int, default=28)
     chosen = parser.parse_args()
     chosen.folder.mkdir(parents=True, exist_ok=True)
-    snapshot_of(chosen.folder, Sandbox(SandboxSettings()), range(chosen.nights))
+    snapshot_of(chosen.folder, Sandbox(SandboxSettings()), range(chosen.days))
