@@ -1,6 +1,7 @@
 """A run's page in Prefect's UI: what needs a person first, then how things stand."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import TypeVar
 
 from connectors.source.errors import hint_for
@@ -173,10 +174,19 @@ def _last(summary: Summary) -> Iterator[str]:
     yield _table(heads, map(row, summary.last), "lllllrr")
 
 
-def markdown(summary: Summary) -> str:
-    """Return the page; whatever came from outside stands in code spans."""
+def _report(path: Path | None, url: str | None) -> str:
+    if path is None:
+        return ""
+    return f"[**Report with charts**]({url})" if url else f"Report with charts: {code(str(path), _DETAIL)}"
+
+
+def markdown(summary: Summary, report: Path | None = None, report_url: str | None = None) -> str:
+    """Return the page; whatever came from outside stands in code spans.
+
+    `report` is the HTML report that the run renewed, `report_url` where people open it.
+    """
     sections = (
-        (f"## {verdict(summary)}", [numbers(summary)]),
+        (f"## {verdict(summary)}", [numbers(summary), _report(report, report_url)]),
         ("### Needs a person", _mending(summary)),
         ("### Waits, or mends itself", _waiting(summary)),
         ("### This run", _run(summary)),

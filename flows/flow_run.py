@@ -94,5 +94,5 @@ async def _carry_out(options: RunOptions, activity: str, order_of: Callable[[Set
     retry = next_retry(report, flow_run.run_count - 1, limit, at_hand.random)
     # The run is made; a signal ends only the telling.
     with suppress(asyncio.CancelledError):
-        await tell(report, retry)
+        await tell(report, retry, report_url=settings.report_url)
     return final_state(report) if retry is None else awaiting_retry(report, retry, now=at_hand.clock.now())

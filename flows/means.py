@@ -19,7 +19,7 @@ from flows.pipeline import RunOrder, new_id
 from flows.recording import record_failure
 from flows.release import release
 from flows.run import Means
-from flows.settings import Settings
+from flows.settings import Settings, set_by
 from flows.slots import Slots
 from flows.steps import Say
 from flows.turn import in_turn
@@ -57,6 +57,7 @@ def order(
             pages=pages,
         ),
         stale_after=timedelta(seconds=settings.stale_after),
+        report=settings.report,
     )
 
 
@@ -78,6 +79,14 @@ def check_snapshot(snapshot: Path, warehouse: Path) -> None:
         why = "it is a folder" if snapshot.is_dir() else f"{folder} is not yours to write in"
         message = f"{message}: {why}. {fix}"
         raise WarehouseUnusable(message)
+
+
+def check_report(settings: Settings) -> None:
+    """Find out before a run that the report would take the place of a database. Raises SettingsError."""
+    databases = {settings.snapshot.resolve(), settings.warehouse.resolve()}
+    if settings.report is not None and settings.report.resolve() in databases:
+        message = f"{set_by('report')}: {settings.report} is the place of a database. Fix: name another file."
+        raise SettingsError(message)
 
 
 def check_archive(archive: Path | None) -> None:
@@ -127,6 +136,7 @@ async def means(settings: Settings, activity: str, *, say: Say = _log.info) -> A
     """
     clock = SystemClock()
     check_snapshot(settings.snapshot, settings.warehouse)
+    check_report(settings)
     check_archive(settings.archive)
     try:
         client = ApiClient(settings.address(), settings.key(), clock=clock, concurrency=settings.concurrency + 1)

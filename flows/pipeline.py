@@ -26,6 +26,7 @@ from connectors.warehouse.service import bind_service, check_service
 from flows.batches import Gathering, ListedAccount
 from flows.keeping import Keeping, tidy
 from flows.recording import STOPPED, recorded, short
+from flows.renewing import renew
 from flows.rounds import walk_chosen, walk_everything
 from flows.run import Counters, Means, RunContext
 from flows.steps import RunStep, Say, run_directly
@@ -64,6 +65,8 @@ class RunReport:
 
     `snapshot_bytes` is None when the snapshot is of another warehouse and was left as it was; a warning says so.
 
+    `report` is the HTML report if it was renewed.
+
     `mapping_pending` says that the media are read by another mapping than the settings'.
     """
 
@@ -91,6 +94,7 @@ class RunReport:
     seconds: float
     snapshot: Path
     snapshot_bytes: int | None
+    report: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +103,7 @@ class RunOrder:
 
     `within` bounds how old an interrupted run may be to be resumed. With `accept_removals` a person confirms that
     the accounts missing from this run's catalogue are gone; with `rebind`, that another service's address is right.
+    `report` is the HTML report that is renewed once the snapshot is published.
     """
 
     snapshot: Path
@@ -111,6 +116,7 @@ class RunOrder:
     rebind: bool = False
     keeping: Keeping = field(default_factory=Keeping)
     stale_after: timedelta = STALE_AFTER
+    report: Path | None = None
 
     @property
     def kind(self) -> Lane:
@@ -195,9 +201,16 @@ async def run_once(
                 order.snapshot, at=clock.now(), version=order.version, stale_after=order.stale_after
             )
 
-        size = None
+        async def report(path: Path) -> Path | None:
+            return await renew(order.snapshot, path, say=say)
+
+        size, renewed = None, None
         if not any(warning.code == OTHER_SNAPSHOT for warning in ended["warnings"]):
             size = await run_step("publish", publish, lambda written: f"{order.snapshot}, {megabytes(written)}")
+            if order.report is not None:
+                renewed = await run_step(
+                    "report", partial(report, order.report), lambda path: str(path or "not renewed")
+                )
         expired = await warehouse.transact(expired_accounts)
         stopped_by = ended["stopped_by"]
         recording.end(
@@ -217,6 +230,7 @@ async def run_once(
         seconds=clock.monotonic() - began,
         snapshot=order.snapshot,
         snapshot_bytes=size,
+        report=renewed,
         **ended,
     )
 

@@ -87,6 +87,7 @@ def to_json(report: RunReport) -> str:
             "seconds": round(report.seconds, 3),
             "snapshot": str(report.snapshot),
             "snapshot_bytes": report.snapshot_bytes,
+            "report": None if report.report is None else str(report.report),
         },
         default=str,
     )

@@ -27,6 +27,9 @@ _FIELDS = 5
 # The line by which the serving process says that it serves; whoever started it looks for it in the log.
 READY = "gramhouse serves its deployments"
 
+# Where Prefect's server, started by `up`, shows the HTML report.
+REPORT_PATH = "/gramhouse/report"
+
 # What its lines begin with that a person should read at once.
 NOTE = "! "
 

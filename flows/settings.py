@@ -22,9 +22,19 @@ from models.wire import one_line
 
 _SHOWN = 80
 
+# What Markdown, in which it is shown as a link, reads as nothing else.
+_WEB_ADDRESS = re.compile(r"https?://[A-Za-z0-9.-]+(:\d+)?(/[\w.~%/?&=+:@,-]*)?", re.ASCII)
+
 
 def _base_url(value: object) -> object:
     return check_base_url(value.strip()) if isinstance(value, str) else value
+
+
+def _web_address(value: object) -> object:
+    if isinstance(value, str) and not _WEB_ADDRESS.fullmatch(value):
+        message = "it is not an address of the web; write one such as https://reports.example.com/gramhouse.html"
+        raise ValueError(message)
+    return value
 
 
 def _time_zone(name: str) -> str:
@@ -59,6 +69,10 @@ class Settings(BaseModel):
     api_key_file: File | None = Field(None, description="A file that holds the API key and nothing else.")
     warehouse: DatabaseFile = Field(Path("data/warehouse.duckdb"), description="The writer's DuckDB file.")
     snapshot: DatabaseFile = Field(Path("data/analytics.duckdb"), description="The analysts' DuckDB file.")
+    report: File | None = Field(None, description="The HTML report that each publish renews; none renews none.")
+    report_url: Annotated[str, BeforeValidator(_web_address)] | None = Field(
+        None, description="Where people open the report, such as https://reports.example.com/gramhouse.html."
+    )
     archive: File | None = Field(None, description="A folder that keeps every page as it came; none keeps none.")
     concurrency: int = Field(16, ge=1, le=256, description="How many requests for media are in flight at once.")
     page_size: int = Field(50, ge=1, le=50, description="Records per page asked for.")

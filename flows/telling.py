@@ -57,8 +57,11 @@ def _emit(told: Iterable[Event]) -> None:
         emit_event(event=event.name, resource=dict(event.labels), payload=dict(event.payload))
 
 
-async def tell(report: RunReport, retry: Retry | None = None) -> None:
-    """Give Prefect a run's page and its events, to be called in its flow run; `retry` follows it. Raises nothing."""
+async def tell(report: RunReport, retry: Retry | None = None, *, report_url: str | None = None) -> None:
+    """Give Prefect a run's page and its events, to be called in its flow run; `retry` follows it. Raises nothing.
+
+    `report_url` is where people open the HTML report.
+    """
     if report.snapshot_bytes is None:
         # The page is read from the snapshot, which does not hold this run.
         await tell_failure(sentence(report))
@@ -75,7 +78,8 @@ async def tell(report: RunReport, retry: Retry | None = None) -> None:
         )
         # First the events, which are only queued: somebody may be waiting to be told.
         _emit(events(summary, retry))
-        await acreate_markdown_artifact(markdown(summary), key=PAGE, description=headline(summary))
+        page = markdown(summary, report.report, report_url)
+        await acreate_markdown_artifact(page, key=PAGE, description=headline(summary))
 
     await _attempt("the run's page", all_of_it)
 

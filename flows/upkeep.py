@@ -16,10 +16,11 @@ from connectors.warehouse.retry import Plan, Staying, plan_retry, retry, staying
 from connectors.warehouse.writer import Warehouse
 from flows.clock import SystemClock
 from flows.errors import SettingsError
-from flows.means import check_archive, check_snapshot, writing
+from flows.means import check_archive, check_report, check_snapshot, writing
 from flows.pipeline import new_id
 from flows.recording import command, recorded
 from flows.release import release
+from flows.renewing import renew
 from flows.settings import Settings
 from flows.steps import Say
 from models.ledger import RunState
@@ -34,6 +35,7 @@ async def _standing(settings: Settings, activity: str, say: Say = _log.info) -> 
         message = f"There is no warehouse at {settings.warehouse} yet: `gramhouse sync` makes one."
         raise WarehouseUnusable(message)
     check_snapshot(settings.snapshot, settings.warehouse)
+    check_report(settings)
     check_archive(settings.archive)
     async with writing(settings, activity, say=say) as warehouse:
         with recorded(settings.snapshot, command(activity), now=SystemClock().now, say=say) as recording:
@@ -43,11 +45,14 @@ async def _standing(settings: Settings, activity: str, say: Say = _log.info) -> 
             recording.end(RunState.COMPLETE)
 
 
-async def _publish(warehouse: Warehouse, settings: Settings) -> int:
+async def _publish(warehouse: Warehouse, settings: Settings, say: Say = _log.warning) -> int:
     stale_after = timedelta(seconds=settings.stale_after)
-    return await warehouse.publish(
+    size = await warehouse.publish(
         settings.snapshot, at=SystemClock().now(), version=release(), stale_after=stale_after
     )
+    if settings.report is not None:
+        await renew(settings.snapshot, settings.report, say=say)
+    return size
 
 
 @asynccontextmanager
@@ -75,7 +80,7 @@ async def publish_now(settings: Settings, *, say: Say = _log.info) -> int:
     Raises WarehouseBusy and WarehouseUnusable, the latter also when there is no warehouse yet.
     """
     async with _standing(settings, "gramhouse publish", say) as warehouse:
-        return await _publish(warehouse, settings)
+        return await _publish(warehouse, settings, say)
 
 
 async def repair_now(settings: Settings, *, now: datetime) -> Repair:

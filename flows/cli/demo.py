@@ -100,6 +100,7 @@ def _servers(folder: Path, night: int, first: datetime) -> Iterator[dict[str, st
             "GRAMHOUSE_API_KEY": _KEY,
             "GRAMHOUSE_WAREHOUSE": str(folder / "warehouse.duckdb"),
             "GRAMHOUSE_SNAPSHOT": str(folder / "analytics.duckdb"),
+            "GRAMHOUSE_REPORT": str(folder / "report.html"),
         }
 
 
@@ -123,6 +124,7 @@ def _first_look(snapshot: Snapshot) -> None:
 def _next(folder: Path, snapshot: Path) -> None:
     program = _program()
     lines = (
+        (f"{program} report --open", "the same as charts, in the browser"),
         (f'{program} query "FROM runs"', "your own question"),
         (f"{program} accounts --expired", "who must renew a token"),
         (f"{program} status", "what is fresh, and what is not"),
@@ -132,6 +134,8 @@ def _next(folder: Path, snapshot: Path) -> None:
     for command, what in lines:
         grid.add_row(f"[cyan]{clean(command)}[/]", f"[dim]{what}[/]")
     export = f"[cyan]export GRAMHOUSE_SNAPSHOT={clean(snapshot)}[/]"
+    if (report := folder / "report.html").exists():
+        out.print(f"\n{DONE} The report, as charts and tables: open [bold]{clean(report)}[/] in a browser.")
     out.print(
         Panel(Group(export, grid), title="What to type next", title_align="left", border_style="dim", expand=False)
     )

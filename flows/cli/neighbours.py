@@ -199,9 +199,10 @@ def prefect_environment(folder: Path, port: int) -> dict[str, str]:
     }
 
 
-def prefect_arguments(port: int) -> list[str]:
-    """Return how a Prefect server that schedules is started, after `python -m`."""
-    return ["flows.prefect_server", "server", "start", "--host", "127.0.0.1", "--port", str(port)]
+def prefect_arguments(port: int, report: Path | None = None) -> list[str]:
+    """Return how a Prefect server that schedules, and shows the HTML report, is started, after `python -m`."""
+    shown = [] if report is None else ["--report", str(report.resolve())]
+    return ["flows.prefect_server", *shown, "server", "start", "--host", "127.0.0.1", "--port", str(port)]
 
 
 def prefect(folder: Path, port: int) -> AbstractContextManager[Neighbour]:

@@ -23,7 +23,7 @@ def report(
         str | None,
         typer.Argument(
             metavar="FILE",
-            help="The page; without it, report.html beside the snapshot.",
+            help="The page (GRAMHOUSE_REPORT); without both, report.html beside the snapshot.",
             show_default=False,
         ),
     ] = None,
@@ -48,7 +48,7 @@ def report(
     """
     chosen = to_surfaces(surface)
     settings = load(snapshot=snapshot)
-    path = beside(settings.snapshot)
+    path = settings.report or beside(settings.snapshot)
     if file is not None:
         try:
             path = local(Path(file))

@@ -78,8 +78,14 @@ def _rows(report: RunReport) -> Iterator[tuple[str, str]]:
             yield concern.outcome.value.replace("_", " "), _concern(concern)
     for warning in report.warnings:
         yield "warning", _warning(warning)
+    yield from _made(report)
+
+
+def _made(report: RunReport) -> Iterator[tuple[str, str]]:
     size = "left as it was" if report.snapshot_bytes is None else megabytes(report.snapshot_bytes)
     yield "snapshot", f"{clean(report.snapshot)} ({size})"
+    if report.report:
+        yield "report", clean(report.report)
 
 
 def show(report: RunReport) -> None:

@@ -28,7 +28,8 @@ from flows.cli.options import LogFormat
 from flows.cli.terminal import DONE, FAIL, WARN, clean, err, out
 from flows.errors import SettingsError
 from flows.exit_code import ExitCode
-from flows.schedules import NOTE, PLANS, READY, fires, gap_warning
+from flows.report_page.write import beside
+from flows.schedules import NOTE, PLANS, READY, REPORT_PATH, fires, gap_warning
 from flows.settings import Settings, load, prefect_api_url
 
 _LOOK_EVERY = 0.5
@@ -93,13 +94,15 @@ def _watch(neighbours: list[Neighbour], ended: threading.Event) -> None:
 def _bring_up(settings: Settings, api: str | None, stack: ExitStack, ended: threading.Event) -> list[Neighbour]:
     home, port = settings.prefect_home, settings.prefect_port
     neighbours, holds = [], []
-    env: Mapping[str, str] = PREFECT_QUIET
+    report = settings.report or beside(settings.snapshot)
+    # Each run renews it, also where no setting names it.
+    env: Mapping[str, str] = {**PREFECT_QUIET, "GRAMHOUSE_REPORT": str(report)}
     options = []
     if api is None:
         server, leash = stack.enter_context(
             neighbour(
                 "Prefect's server",
-                prefect_arguments(port),
+                prefect_arguments(port, report),
                 is_up=lambda: answers(port, "/api/health"),
                 log=home / "server.log",
                 env=server_environment(settings),
@@ -110,7 +113,13 @@ def _bring_up(settings: Settings, api: str | None, stack: ExitStack, ended: thre
         # The server's leash is held by the serving process, too: flow runs that are ended can still say so.
         holds.append(leash)
         home_env = prefect_environment(home, port)
-        env = {**home_env, "PREFECT_API_URL": home_env["PREFECT_SERVER_UI_API_URL"]}
+        address = settings.report_url or f"http://127.0.0.1:{port}{REPORT_PATH}"
+        env = {
+            **env,
+            **home_env,
+            "PREFECT_API_URL": home_env["PREFECT_SERVER_UI_API_URL"],
+            "GRAMHOUSE_REPORT_URL": address,
+        }
         options.append("--alone")
     log = home / "serving.log"
     serving, _ = stack.enter_context(
@@ -142,6 +151,9 @@ def _greet(settings: Settings, api: str | None, now: datetime, notes: Iterable[s
         out.print(f"{DONE} Serving to {clean(api)}: PREFECT_API_URL is set, so no server is started here.")
     for line in _schedule(settings, now):
         out.print(clean(line))
+    report = settings.report or beside(settings.snapshot)
+    shown = "" if api else f", shown at http://127.0.0.1:{settings.prefect_port}{REPORT_PATH}"
+    out.print(f"Each run renews the report {clean(report)}{shown}.", soft_wrap=True)
     warning = gap_warning(settings.nightly, settings.stories, settings.time_zone, now)
     for note in (*notes, *([warning] if warning else ())):
         out.print(f"{WARN} {clean(note)}")

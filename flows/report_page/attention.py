@@ -51,8 +51,11 @@ FROM quarantine WHERE ({only} OR account_id = '') AND (surface = '' OR surface I
 GROUP BY reason ORDER BY records DESC, reason LIMIT 20
 """
 
+# By a later run than the one that met the field first: until then all of it is new.
 _RETYPED = """
-SELECT resource, path, type, last_type_change_at FROM fields WHERE last_type_change_at >= {at} - INTERVAL 7 DAY
+SELECT resource, path, type, last_type_change_at FROM fields AS f
+WHERE last_type_change_at >= {at} - INTERVAL 7 DAY
+  AND EXISTS (FROM runs AS r WHERE r.started_at > f.first_seen_at AND r.started_at <= f.last_type_change_at)
 ORDER BY last_type_change_at DESC, resource, path LIMIT 20
 """
 

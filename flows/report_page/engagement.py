@@ -47,12 +47,6 @@ SELECT (published_at AT TIME ZONE 'UTC')::DATE AS day, count(*) AS posts FROM me
 WHERE surface = 'posts' AND published_at >= {since} AND published_at <= {at} AND {only} GROUP BY day
 """
 
-# A day on which no run ended well has no observation: it is a gap, and not zero.
-_OBSERVED = """
-SELECT DISTINCT (ended_at AT TIME ZONE 'UTC')::DATE AS day FROM runs
-WHERE state IN ('complete', 'partial') AND kind <> 'totals' AND ended_at >= {since}
-"""
-
 _GAINERS = """
 SELECT a.ig_username, sum(g.likes) AS likes, coalesce(sum(g.comments), 0) AS comments,
     map_from_entries(list({'k': g.day, 'v': coalesce(g.likes, 0)})) AS days
@@ -82,7 +76,9 @@ def engagement(reader: Reader) -> Html:
     reader.prepare("gained", _GAINED)
     gained = {each["day"]: each for each in reader.records(_BY_DAY)}
     posts = {each["day"]: each["posts"] for each in reader.records(_POSTS)}
-    observed = {each["day"] for each in reader.records(_OBSERVED)}
+    if not gained:
+        return element("p", "No gain was seen yet: it shows when a second run sees the counts again.")
+    observed = reader.observed()
     days = reader.calendar
 
     def slots(column: str) -> list[Slot]:

@@ -131,16 +131,16 @@ def _filters(reader: Reader) -> tuple[Html | None, str]:
             f"body:has(#surface option[value={each}]:checked) [data-s]:not([data-s={each}]){{display:none}}"
             for each in reader.scope.surfaces
         ]
-    note = element(
-        "small", "Charts and totals are of all accounts; `gramhouse report --account NAME` makes the page of one."
-    )
+    command = element("code", "gramhouse report --account NAME")
+    note = element("small", "Charts and totals are of all accounts; ", command, " makes the page of one.")
     return element("div", parts, note, class_="filters"), "".join(rules)
 
 
 def _covered(reader: Reader) -> str:
     scope = reader.scope
-    accounts = f"{count(len(scope.accounts), 'chosen account')}, " if scope.accounts else ""
-    return f"{accounts}{' and '.join(scope.surfaces)}; time axes cover {count(scope.weeks, 'week')}, in UTC."
+    accounts = f"Only {count(len(scope.accounts), 'chosen account')}. " if scope.accounts else ""
+    surfaces = " and ".join(scope.surfaces).capitalize()
+    return f"{accounts}{surfaces}; charts by day cover {count(scope.weeks, 'week')}, in UTC."
 
 
 def _section(section: _Section, content: Html) -> Html:

@@ -193,9 +193,7 @@ def standard(reader: Reader) -> Html:
     table = Table("Posts with most likes by the standard of their account", heads, rows, frozenset({3, 4, 5}))
     lead = "Likes by the account's median post, so that accounts with many followers do not drown the others."
     if not reader.scope.accounts:
-        lead += (
-            f" At most {_OF_ONE} posts of an account, and none of accounts whose median post has less than {_LEAST}."
-        )
+        lead += f" At most {_OF_ONE} posts of an account; none where the median post has fewer than {_LEAST} likes."
     return join([element("p", lead), table.html()])
 
 

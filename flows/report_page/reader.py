@@ -45,6 +45,13 @@ FROM freshness WHERE {only} AND surface IN {surfaces}
 """
 
 
+# A day on which no run ended well has no observation: it is a gap, and not zero.
+_OBSERVED = """
+SELECT DISTINCT (ended_at AT TIME ZONE 'UTC')::DATE AS day FROM runs
+WHERE state IN ('complete', 'partial') AND kind <> 'totals' AND ended_at >= {since}
+"""
+
+
 class Reader:
     """Asks an open snapshot what the report shows, of the scope's accounts and surfaces alone.
 
@@ -111,6 +118,10 @@ class Reader:
     def calendar(self) -> tuple[date, ...]:
         """Return the days of a time axis."""
         return tuple((self.since + timedelta(days=day)).date() for day in range(self.days))
+
+    def observed(self) -> set[date]:
+        """Return the covered days on which a run ended that saw at least some of the accounts."""
+        return {each["day"] for each in self.records(_OBSERVED)}
 
     def age(self, moment: datetime | None, none: str = "never") -> Child:
         """Return a time, and how long before the snapshot it was."""

@@ -29,11 +29,12 @@ def removals(reader: Reader) -> Html:
     """Return what was removed by day, and the last of it."""
     counted = {(each["day"], each["surface"]): each["items"] for each in reader.records(_REMOVED)}
     kinds = [Kind(f"{surface} removed", _SURFACES[surface]) for surface in reader.scope.surfaces]
+    observed = reader.observed() | {day for day, _ in counted}
     slots = [
         Slot(
             f"{day:%a %Y-%m-%d}",
             day_label(day, first=not place),
-            [counted.get((day, surface), 0) for surface in reader.scope.surfaces],
+            [counted.get((day, surface), 0) for surface in reader.scope.surfaces] if day in observed else None,
         )
         for place, day in enumerate(reader.calendar)
     ]
@@ -64,7 +65,7 @@ def removals(reader: Reader) -> Html:
     heads = ("account", "surface", "caption", "published (UTC)", "last seen", "found removed", "likes")
     more = rest(last[0]["total"] if last else 0, len(rows), query)
     listed = Table("The last items that were removed", heads, rows, frozenset({6}), more)
-    lead = "By the day on which a complete scan first missed them. The items stay in the warehouse."
+    lead = "By the day on which a complete scan first missed them; hatched: no run that day. The items are kept."
     drawing = columns("Items found removed by day", kinds, slots, height=90)
     return join(
         [
@@ -79,8 +80,13 @@ def stories(reader: Reader) -> Html:
     counted = {each["day"]: each for each in reader.records(_STORIES)}
     kinds = [Kind(name, style) for name, style in _FATES.items()]
     values = {day: [int(counted[day][name]) if day in counted else 0 for name in _FATES] for day in reader.calendar}
+    observed = reader.observed()
     slots = [
-        Slot(f"{day:%a %Y-%m-%d}", day_label(day, first=not place), values[day])
+        Slot(
+            f"{day:%a %Y-%m-%d}",
+            day_label(day, first=not place),
+            values[day] if day in counted or day in observed else None,
+        )
         for place, day in enumerate(reader.calendar)
     ]
     rows = [Row([f"{day:%a %Y-%m-%d}", *values[day]]) for day in reversed(reader.calendar)]

@@ -13,6 +13,8 @@ _WIDE = 1000
 _STEPS = (1, 2, 2.5, 5, 10)
 _LABELS = 7
 _FULL = 0.8
+# A few columns do not fill the width.
+_PLACES = 12
 _ROW = 22
 _THOUSAND = 1000
 _UNITS = ("", "k", "M", "G", "T", "P", "E")
@@ -93,14 +95,14 @@ class _Scale:
             yield element("text", short(mark), x="-6", y=y + 4, text_anchor="end")
 
 
-def _labels(labels: Sequence[str], y: float) -> Iterator[Html]:
+def _labels(labels: Sequence[str], places: int, y: float) -> Iterator[Html]:
     """Yield the labels that fit; on a narrow screen every second of them is hidden by the style sheet."""
     shown: list[int] = []
     for place, label in enumerate(labels):
-        if label and (not shown or place - shown[-1] >= len(labels) / _LABELS):
+        if label and (not shown or place - shown[-1] >= places / _LABELS):
             shown.append(place)
     for number, place in enumerate(shown):
-        middle = percent((place + 0.5) / len(labels))
+        middle = percent((place + 0.5) / places)
         yield element("text", labels[place], x=middle, y=y, text_anchor="middle", class_="alt" if number % 2 else None)
 
 
@@ -122,7 +124,8 @@ def columns(name: str, kinds: Sequence[Kind], slots: Sequence[Slot], *, height: 
     high = max((sum(v for v in values if v > 0) for values in filled), default=0)
     low = min((sum(v for v in values if v < 0) for values in filled), default=0)
     scale = _Scale(ticks(low, high), height)
-    step = 1 / max(len(slots), 1)
+    places = max(len(slots), _PLACES)
+    step = 1 / places
     drawn = []
     for place, slot in enumerate(slots):
         at = {"x": percent((place + (1 - _FULL) / 2) * step), "width": percent(_FULL * step)}
@@ -142,7 +145,7 @@ def columns(name: str, kinds: Sequence[Kind], slots: Sequence[Slot], *, height: 
             mark = percent((place + 0.5) * step)
             parts.append(element("text", "!", x=mark, y=scale.y(above) - 2, text_anchor="middle", class_="mark"))
         drawn.append(element("g", parts))
-    labels = _labels([slot.label for slot in slots], height + _ROOM_ABOVE + 14)
+    labels = _labels([slot.label for slot in slots], places, height + _ROOM_ABOVE + 14)
     return _drawing(name, height + _ROOM_ABOVE + _ROOM_BELOW, list(scale.grid()), drawn, list(labels))
 
 
@@ -173,8 +176,10 @@ def lines(
         if curve.points:
             path = _steps(curve.points, scale, x_most)
             title = element("title", curve.name)
+            # Seen once, it is no line yet.
+            dot = " dot" if len({x for x, _ in curve.points}) == 1 else ""
             drawn.append(
-                element("path", title, d=path, class_=f"line {curve.style}", vector_effect="non-scaling-stroke")
+                element("path", title, d=path, class_=f"line {curve.style}{dot}", vector_effect="non-scaling-stroke")
             )
     total = height + _ROOM_ABOVE + _ROOM_BELOW
     stretched = element(
@@ -216,7 +221,7 @@ def heat(name: str, rows: Sequence[str], heads: Sequence[str], cells: Sequence[S
             title = element("title", cell.name) if cell else None
             drawn.append(element("rect", title, **at, class_=style))
     below = len(rows) * _ROW
-    return _drawing(name, below + _ROOM_BELOW, drawn, list(_labels(heads, below + 14)), style="chart heat")
+    return _drawing(name, below + _ROOM_BELOW, drawn, list(_labels(heads, len(heads), below + 14)), style="chart heat")
 
 
 def spark(name: str, values: Sequence[float]) -> Html:

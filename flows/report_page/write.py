@@ -64,12 +64,12 @@ def _refused(path: Path, error: OSError) -> WarehouseUnusable:
     return WarehouseUnusable(f"cannot write the report {path}: {why}. Fix: name a file in a folder you may write in.")
 
 
-def write(snapshot: Path, path: Path, scope: Scope | None = None, *, apart_from: Path) -> Written:
+def write(snapshot: Path, path: Path, scope: Scope | None = None, *, apart_from: Path | None = None) -> Written:
     """Make the report of a snapshot and put it in its place, which is not that of the warehouse, `apart_from`.
 
     Raises SnapshotMissing, WarehouseUnusable and QueryError, and SettingsError for a place or an account.
     """
-    check_place(path, snapshot, apart_from)
+    check_place(path, *filter(None, (snapshot, apart_from)))
     with open_snapshot(snapshot) as opened:
         report = make(opened, scope or Scope(), release=release())
     data = report.html.encode()

@@ -181,6 +181,16 @@ def test_a_run_that_is_due_is_made_and_lands(up: Up) -> None:
     assert up.operator.ask("SELECT count(*) > 0 FROM media") == [(True,)]
 
 
+def test_a_run_renews_the_report_and_its_page_in_prefect_links_it(up: Up) -> None:
+    address = f"http://127.0.0.1:{up.port}/gramhouse/report"
+    wanted = {"artifacts": {"key": {"any_": ["gramhouse-run"]}}}
+    assert f"[**Report with charts**]({address})" in up.ask("/artifacts/filter", wanted)[0]["data"]
+    with urllib.request.urlopen(address) as answer:
+        assert answer.headers["Content-Type"] == "text/html; charset=utf-8"
+        assert "sandbox" in answer.headers["Content-Security-Policy"]
+        assert answer.read() == next(up.operator.folder.rglob("report.html")).read_bytes()
+
+
 def test_a_run_can_be_read(up: Up) -> None:
     [run] = [each for each in up.runs_of("nightly") if each["state_type"] == "COMPLETED"]
     assert run["name"].startswith("nightly ")

@@ -1,3 +1,4 @@
+import fcntl
 import os
 from pathlib import Path
 
@@ -16,5 +17,14 @@ def _bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 @pytest.fixture(scope="session")
 def snapshot(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Three nights of a sandbox."""
-    return three_nights(tmp_path_factory.mktemp("nights"))
+    """Three nights of a sandbox, made by the first of the workers that needs them."""
+    base = tmp_path_factory.getbasetemp()
+    shared = (base.parent if os.environ.get("PYTEST_XDIST_WORKER") else base) / "three-nights"
+    shared.mkdir(exist_ok=True)
+    made = shared / "whole"
+    with (shared / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not made.exists():
+            three_nights(shared)
+            made.touch()
+    return shared / "analytics.duckdb"

@@ -101,6 +101,16 @@ def test_a_heat_map_shows_what_is_pale_and_what_is_missing() -> None:
     assert 'class="gap"' in drawing
 
 
+def test_a_curve_that_was_seen_once_is_a_dot() -> None:
+    drawing = lines("n", [Curve("a", "c1", [(1, 4), (1, 4)])], x_most=2, x_labels=("0", "2"))
+    assert 'class="line c1 dot"' in drawing
+
+
+def test_a_few_columns_do_not_fill_the_width() -> None:
+    drawing = columns("n", [Kind("x", "c1")], [Slot("one", "1", [1])])
+    assert re.search(r'width="6.67%" y="[^"]+" height="[^"]+" class="c1"', drawing)
+
+
 def test_a_bar_stays_in_its_cell() -> None:
     assert 'width="100%"' in bar(7.0)
     assert 'width="0%"' in bar(-1.0)

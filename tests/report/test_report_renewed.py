@@ -1,0 +1,154 @@
+"""Each publish renews the report that a setting names, and what goes wrong with it spoils no run."""
+
+import json
+import os
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prefect.server.api import server
+
+from flows import prefect_server
+from flows.artifact import markdown
+from flows.cli.sync_report import show
+from flows.errors import SettingsError
+from flows.means import check_report, order
+from flows.pipeline import RunReport, run_once
+from flows.report import to_json
+from flows.report_page.page import MARK
+from flows.settings import load
+from flows.steps import run_directly
+from flows.upkeep import publish_now
+from models.ledger import RunState
+from tests.flows import stage
+from tests.flows.stage import Service, staged
+from tests.flows.told import summary
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+async def run(folder: Path, report: Path | None, say: Callable[[str], None] = lambda _: None) -> RunReport:
+    steps: list[str] = []
+
+    async def run_step(name: str, work: Callable[[], Awaitable[Any]], told: Callable[[Any], str], /) -> Any:  # noqa: ANN401
+        steps.append(name)
+        return await run_directly(name, work, told)
+
+    async with staged(folder, Service()) as means:
+        found = await run_once(replace(stage.order(folder), report=report), means, run_step=run_step, say=say)
+    assert ("report" in steps) == (report is not None)
+    return found
+
+
+async def test_a_run_renews_the_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    target = tmp_path / "page.html"
+    target.write_text(MARK + "old")
+    found = await run(tmp_path, target)
+    assert found.report == target
+    page = target.read_text(encoding="utf-8")
+    assert page.startswith(MARK)
+    assert ">user_1<" in page
+    assert json.loads(to_json(found))["report"] == str(target)
+    show(found)
+    assert f"report    {target}" in capsys.readouterr().out
+
+
+async def test_no_report_is_made_unless_one_is_named(tmp_path: Path) -> None:
+    found = await run(tmp_path, None)
+    assert found.report is None
+    assert json.loads(to_json(found))["report"] is None
+    assert not any(name.endswith(".html") for name in os.listdir(tmp_path))  # noqa: PTH208
+
+
+@pytest.mark.parametrize("name", ["folder", "notes.txt", "notes.txt/page.html"])
+async def test_a_report_that_cannot_be_made_is_one_line_and_the_run_is_complete(tmp_path: Path, name: str) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "notes.txt").write_text("mine")
+    said: list[str] = []
+    found = await run(tmp_path, tmp_path / name, said.append)
+    assert (found.state, found.report) == (RunState.COMPLETE, None)
+    assert found.snapshot_bytes
+    [line] = said
+    assert line.startswith("The report was not renewed: ")
+    assert "Fix:" in line
+    assert (tmp_path / "notes.txt").read_text() == "mine"
+
+
+async def test_a_bug_in_the_page_is_one_line_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("flows.report_page.write.make", broken)
+    said: list[str] = []
+    assert (await run(tmp_path, tmp_path / "page.html", said.append)).state is RunState.COMPLETE
+    assert said == ["The report was not renewed: ZeroDivisionError"]
+
+
+async def test_publish_renews_it_by_the_setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    await run(tmp_path, None)
+    for name, value in {
+        "warehouse": "warehouse.duckdb",
+        "snapshot": "analytics.duckdb",
+        "report": "new/page.html",
+    }.items():
+        monkeypatch.setenv(f"GRAMHOUSE_{name.upper()}", str(tmp_path / value))
+    settings = load()
+    assert order(settings).report == tmp_path / "new" / "page.html"
+    said: list[str] = []
+    await publish_now(settings, say=said.append)
+    assert said == []
+    assert (tmp_path / "new" / "page.html").read_text(encoding="utf-8").startswith(MARK)
+
+
+@pytest.mark.parametrize("name", ["analytics.duckdb", "warehouse.duckdb"])
+def test_a_report_in_the_place_of_a_database_is_refused_before_a_run(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GRAMHOUSE_REPORT", f"data/{name}")
+    with pytest.raises(SettingsError, match=f"^GRAMHOUSE_REPORT: data/{name} is the place of a database. Fix:"):
+        check_report(load())
+
+
+@pytest.mark.parametrize("address", ["ftp://x.example/", "https://x.example/) [y](z", "report.html", "https://a b"])
+def test_an_address_that_is_none_is_refused(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GRAMHOUSE_REPORT_URL", address)
+    with pytest.raises(SettingsError, match=r"^GRAMHOUSE_REPORT_URL: it is not an address of the web"):
+        load()
+
+
+def test_prefects_page_links_the_report_or_names_its_file() -> None:
+    path = Path("data/report.html")
+    assert "Report with charts" not in markdown(summary())
+    assert "Report with charts: `data/report.html`" in markdown(summary(), path)
+    linked = markdown(summary(), path, "https://x.example/r.html")
+    assert "[**Report with charts**](https://x.example/r.html)" in linked
+    assert linked.index("Report with charts") < linked.index("###")
+
+
+async def test_prefects_server_shows_the_report_before_its_ui(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    report = tmp_path / "page.html"
+    assert prefect_server.answer(report).status_code == 404
+    report.write_text(MARK)
+    answer = prefect_server.answer(report)
+    assert (answer.status_code, answer.body) == (200, MARK.encode())
+    assert "default-src 'none'" in answer.headers["content-security-policy"]
+
+    class App:
+        def __init__(self) -> None:
+            self.router = self
+            self.routes: list[Any] = ["ui"]
+
+    app = App()
+    monkeypatch.setattr(server, "create_app", lambda: app)
+    prefect_server.show_report(report)
+    for _ in range(2):
+        # Prefect may give the same app twice.
+        assert vars(server)["create_app"]() is app
+    assert [getattr(each, "path", each) for each in app.routes] == ["/gramhouse/report", "ui"]
