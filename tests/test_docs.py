@@ -128,4 +128,7 @@ def test_every_state_of_a_run_is_explained(state: str) -> None:
 def test_every_picture_is_there() -> None:
     shown = re.findall(r"\]\((screenshots/[^)]+)\)", OPERATIONS)
     assert shown
+    shown += re.findall(r"\]\((screenshots/[^)]+)\)", (ROOT / "docs/report.md").read_text(encoding="utf-8"))
+    shown += re.findall(r"\]\(docs/(screenshots/[^)]+)\)", README)
+    assert len(shown) > 10
     assert [name for name in shown if not (ROOT / "docs" / name).is_file()] == []
