@@ -95,6 +95,7 @@ bench: $(VENV)/.bench $(DLT)/.made ## How fast it is, at small sizes, against th
 	$(BENCH).shapes
 	$(BENCH).upkeep
 	$(BENCH).queries
+	$(BENCH).report
 	$(BENCH).large --sizes 40 400 --posts 250 --walked 20
 	$(BENCH).plot
 	$(BENCH).goals
@@ -110,6 +111,7 @@ bench-large: $(VENV)/.bench ## The same at 1M and 10M items, in BENCH_FOLDER; ho
 	$(BENCH).shapes --items 2000000 --one 1000000 --rounds 1 $(FOLDER)
 	$(BENCH).upkeep $(M1) $(FOLDER)
 	$(BENCH).queries $(M1) $(FOLDER)
+	$(BENCH).report $(M1) $(FOLDER)
 	$(BENCH).cold $(M10) --rounds 1 --without-dlt $(FOLDER)
 	$(BENCH).large $(FOLDER)
 	$(BENCH).upkeep $(M10) $(FOLDER)

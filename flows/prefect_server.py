@@ -18,9 +18,11 @@ from starlette.routing import Route
 
 from flows.schedules import REPORT_PATH
 
+# Links to posts open outside of the sandbox.
+_SANDBOX = "sandbox allow-popups allow-popups-to-escape-sandbox"
 _HEADERS = {
     "Cache-Control": "no-cache",
-    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; sandbox allow-popups",
+    "Content-Security-Policy": f"default-src 'none'; style-src 'unsafe-inline'; {_SANDBOX}",
     "X-Content-Type-Options": "nosniff",
 }
 

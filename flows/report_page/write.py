@@ -26,7 +26,7 @@ class Written:
 
 
 def beside(snapshot: Path) -> Path:
-    """Return where the report of a snapshot lies when nothing else is said."""
+    """Return where the report of a snapshot lies by default."""
     return snapshot.with_name("report.html")
 
 

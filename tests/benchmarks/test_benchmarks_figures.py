@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import again, cold, distance, in_flight, large, limits, queries, resume, shapes, startup, upkeep
+from benchmarks import again, cold, distance, in_flight, large, limits, queries, report, resume, shapes, startup, upkeep
 from benchmarks.contenders import Home, Job, carry_out, gramhouse, plain_environment
 from benchmarks.goals import GOALS, Goal, judge, read, table
 from benchmarks.machine import cpu_model, machine
@@ -22,6 +22,11 @@ def test_medians_are_each_of_its_own() -> None:
 
     assert middle(samples) == Sample(2, 2, 20, 5)
     assert peak(samples) == 30
+
+
+def test_a_report_is_measured_against_a_count() -> None:
+    found = report.figures({"count": [Sample(0.5), Sample(0.5)], "report": [Sample(2), Sample(2)]})
+    assert found == {"report_seconds": 2, "report_over_count": 4}
 
 
 def test_a_ratio_is_of_medians() -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.report.made import three_nights
+from tests.report.made import three_days
 
 
 @pytest.fixture(autouse=True)
@@ -17,14 +17,14 @@ def _bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 @pytest.fixture(scope="session")
 def snapshot(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Three nights of a sandbox, made by the first of the workers that needs them."""
+    """Three days of a sandbox, made by the first of the workers that needs them."""
     base = tmp_path_factory.getbasetemp()
-    shared = (base.parent if os.environ.get("PYTEST_XDIST_WORKER") else base) / "three-nights"
+    shared = (base.parent if os.environ.get("PYTEST_XDIST_WORKER") else base) / "three-days"
     shared.mkdir(exist_ok=True)
     made = shared / "whole"
     with (shared / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not made.exists():
-            three_nights(shared)
+            three_days(shared)
             made.touch()
     return shared / "analytics.duckdb"

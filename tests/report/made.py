@@ -1,4 +1,4 @@
-"""Snapshots to make a report of: three nights of a sandbox, and the same rows with any text in their place."""
+"""Snapshots to make a report of: three days of a sandbox, and the same rows with any text in their place."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -18,7 +18,7 @@ from flows.settings import load
 from models.views import views
 
 FIRST = datetime(2026, 3, 1, 2, 0, tzinfo=UTC)
-NIGHTS = 3
+DAYS = 3
 
 _DENIED = {
     "operation": "media",
@@ -29,13 +29,13 @@ _DENIED = {
 
 
 class Calendar:
-    """A clock that stands at 02:15 of a night; nothing waits for it."""
+    """A clock that stands at 02:15 of a day; nothing waits for it."""
 
     def __init__(self) -> None:
-        self.night = 0
+        self.day = 0
 
     def now(self) -> datetime:
-        return FIRST + timedelta(days=self.night, minutes=15)
+        return FIRST + timedelta(days=self.day, minutes=15)
 
     def monotonic(self) -> float:
         return 0.0
@@ -44,8 +44,8 @@ class Calendar:
         raise AssertionError(seconds)
 
 
-def three_nights(folder: Path) -> Path:
-    """Sync three nights of 12 accounts, the last with two scans denied; return the snapshot."""
+def three_days(folder: Path) -> Path:
+    """Sync three days of 12 accounts, the last with two scans denied; return the snapshot."""
     first = int(FIRST.timestamp())
     sandbox = Sandbox(SandboxSettings(accounts=12, posts=40, change_every=4, first_night=first))
     clock = Calendar()
@@ -57,9 +57,9 @@ def three_nights(folder: Path) -> Path:
             await run_once(order(settings), replace(at_hand, clock=clock))
 
     with in_thread(sandbox) as url:
-        for sandbox.night in range(NIGHTS):
-            clock.night = sandbox.night
-            sandbox.faults.replace([rule_from_json(_DENIED)] if sandbox.night == NIGHTS - 1 else [])
+        for sandbox.night in range(DAYS):
+            clock.day = sandbox.night
+            sandbox.faults.replace([rule_from_json(_DENIED)] if sandbox.night == DAYS - 1 else [])
             run_until_signalled(sync(url))
     return folder / "analytics.duckdb"
 

@@ -1,4 +1,4 @@
-"""The page that is made of real nights: what stands on it, and that it is the same for the same snapshot."""
+"""The page that is made of real runs: what stands on it, and that it is the same for the same snapshot."""
 
 import re
 from datetime import timedelta
