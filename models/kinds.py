@@ -1,22 +1,21 @@
 """The kinds of value a field has shown, and the column type that follows from them: pure, and the same in any order."""
 
-from collections.abc import Collection, Iterator, Mapping
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
 Keys = tuple[str, ...]
 
-# DuckDB's names of what it finds in JSON (json_structure): text by text, and numbers by the smallest type that holds
-# them. "JSON" is an empty object, or within a list values that agree in nothing.
-Structure = str | list["Structure"] | dict[str, "Structure"]
-
 # Deeper objects keep their JSON as text: nobody reads a column whose name is a sentence.
 _DEEPEST = 8
 
 
 class Kind(StrEnum):
-    """A kind of value. WIDE is an integer that 64 bits do not hold; INSTANT a text that is a time with a zone.
+    """A kind of value. INSTANT is a text that is a time with a zone.
+
+    LONG is an integer that a double does not hold exactly, WIDE a number that neither 64 bits nor a double hold.
 
     SHADOWED and UNREADABLE are no kinds of value but facts of a canonical column's candidate path: that an item
     carried it beside a candidate that comes before it, and that its value could not be read.
@@ -25,6 +24,7 @@ class Kind(StrEnum):
     NULL = "null"
     BOOLEAN = "boolean"
     INTEGER = "integer"
+    LONG = "long integer"
     WIDE = "wide integer"
     NUMBER = "number"
     TEXT = "text"
@@ -33,6 +33,7 @@ class Kind(StrEnum):
     EMPTY_LIST = "empty list"
     BOOLEANS = "list of booleans"
     INTEGERS = "list of integers"
+    LONGS = "list of long integers"
     WIDES = "list of wide integers"
     NUMBERS = "list of numbers"
     TEXTS = "list of texts"
@@ -53,6 +54,7 @@ class _Family(StrEnum):
 _FAMILY: Mapping[Kind, _Family] = {
     Kind.BOOLEAN: _Family.SCALAR,
     Kind.INTEGER: _Family.SCALAR,
+    Kind.LONG: _Family.SCALAR,
     Kind.WIDE: _Family.SCALAR,
     Kind.NUMBER: _Family.SCALAR,
     Kind.TEXT: _Family.SCALAR,
@@ -60,6 +62,7 @@ _FAMILY: Mapping[Kind, _Family] = {
     Kind.OBJECT: _Family.OBJECT,
     Kind.BOOLEANS: _Family.LIST,
     Kind.INTEGERS: _Family.LIST,
+    Kind.LONGS: _Family.LIST,
     Kind.WIDES: _Family.LIST,
     Kind.NUMBERS: _Family.LIST,
     Kind.TEXTS: _Family.LIST,
@@ -70,6 +73,7 @@ _FAMILY: Mapping[Kind, _Family] = {
 _ELEMENT: Mapping[Kind, Kind] = {
     Kind.BOOLEANS: Kind.BOOLEAN,
     Kind.INTEGERS: Kind.INTEGER,
+    Kind.LONGS: Kind.LONG,
     Kind.WIDES: Kind.WIDE,
     Kind.NUMBERS: Kind.NUMBER,
     Kind.TEXTS: Kind.TEXT,
@@ -78,6 +82,7 @@ _ELEMENT: Mapping[Kind, Kind] = {
 _ONE_OF: Mapping[Kind, str] = {
     Kind.BOOLEAN: "BOOLEAN",
     Kind.INTEGER: "BIGINT",
+    Kind.LONG: "BIGINT",
     Kind.WIDE: "VARCHAR",
     Kind.NUMBER: "DOUBLE",
     Kind.TEXT: "VARCHAR",
@@ -86,8 +91,10 @@ _ONE_OF: Mapping[Kind, str] = {
 
 
 def _scalar(kinds: Collection[Kind]) -> str:
-    if len(kinds) == 1:
-        return _ONE_OF[next(iter(kinds))]
+    types = {_ONE_OF[kind] for kind in kinds}
+    if len(types) == 1:
+        return types.pop()
+    # A long integer would lose digits in a double.
     return "DOUBLE" if set(kinds) == {Kind.INTEGER, Kind.NUMBER} else "VARCHAR"
 
 
@@ -114,6 +121,7 @@ _SORT: Mapping[Kind, str] = {
     **_FAMILY,
     Kind.BOOLEAN: "boolean",
     Kind.INTEGER: "number",
+    Kind.LONG: "number",
     Kind.WIDE: "number",
     Kind.NUMBER: "number",
     Kind.TEXT: "text",
@@ -139,65 +147,114 @@ def type_changed_at(kinds: Mapping[Kind, datetime]) -> datetime | None:
     return changed
 
 
+class WideNumber(str):
+    """The text of a number that a double does not hold."""
+
+    __slots__ = ()
+
+
+Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
+
+# A double holds every integer up to here.
+EXACT = 2**53
+_BIGINT = range(-(2**63), 2**63)
+
+_INSTANT = re.compile(
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?(Z|[+-][0-9]{2}(:?[0-9]{2})?)"
+)
+
+
+def is_instant(text: str) -> bool:
+    """Say whether a text is a time with a zone, within Python's years."""
+    if len(text) < _SHORTEST_INSTANT or _INSTANT.fullmatch(text) is None:
+        return False
+    try:
+        datetime.fromisoformat(text)
+    except ValueError:
+        return False
+    return True
+
+
+_SHORTEST_INSTANT = len("2026-01-01T00:00Z")
+
+
+def _integer(value: int) -> Kind:
+    if -EXACT <= value <= EXACT:
+        return Kind.INTEGER
+    return Kind.LONG if value in _BIGINT else Kind.WIDE
+
+
+_OF_CLASS: Mapping[type, Kind] = {
+    type(None): Kind.NULL,
+    bool: Kind.BOOLEAN,
+    float: Kind.NUMBER,
+    WideNumber: Kind.WIDE,
+    dict: Kind.OBJECT,
+}
+
+_LIST_OF: Mapping[Kind, Kind] = {
+    Kind.BOOLEAN: Kind.BOOLEANS,
+    Kind.INTEGER: Kind.INTEGERS,
+    Kind.LONG: Kind.LONGS,
+    Kind.WIDE: Kind.WIDES,
+    Kind.NUMBER: Kind.NUMBERS,
+    Kind.TEXT: Kind.TEXTS,
+    Kind.INSTANT: Kind.TEXTS,
+    Kind.OBJECT: Kind.ROWS,
+}
+
+_NUMBERS = frozenset({Kind.INTEGERS, Kind.LONGS, Kind.WIDES, Kind.NUMBERS})
+
+
+def kind_of(value: Json) -> Kind:
+    """Return the kind of a value that is no list."""
+    if isinstance(value, str) and not isinstance(value, WideNumber):
+        return Kind.INSTANT if is_instant(value) else Kind.TEXT
+    if isinstance(value, int) and not isinstance(value, bool):
+        return _integer(value)
+    return _OF_CLASS[type(value)]
+
+
+def kinds_of_list(elements: Iterable[Json]) -> frozenset[Kind]:
+    """Return the kinds of a list: one, or those of its numbers."""
+    values = [element for element in elements if element is not None]
+    if any(isinstance(value, list) for value in values):
+        return frozenset({Kind.MIXED})
+    kinds = frozenset(_LIST_OF[kind_of(value)] for value in values)
+    if not kinds:
+        return frozenset({Kind.EMPTY_LIST})
+    if kinds == {Kind.ROWS} and not any(values):
+        # Empty objects fill no row of a table.
+        return frozenset({Kind.MIXED})
+    return kinds if len(kinds) == 1 or kinds <= _NUMBERS else frozenset({Kind.MIXED})
+
+
 @dataclass(frozen=True, slots=True)
-class Met:
-    """A kind of value that was met at a path of an item."""
+class Found:
+    """A value at a path of an item, and its kinds."""
 
     keys: Keys
-    kind: Kind
+    kinds: frozenset[Kind]
+    value: Json
 
 
-_SCALARS: Mapping[str, Kind] = {
-    "NULL": Kind.NULL,
-    "BOOLEAN": Kind.BOOLEAN,
-    "BIGINT": Kind.INTEGER,
-    "UBIGINT": Kind.INTEGER,
-    "HUGEINT": Kind.INTEGER,
-    "UHUGEINT": Kind.INTEGER,
-    "DOUBLE": Kind.NUMBER,
-    "VARCHAR": Kind.TEXT,
-    "JSON": Kind.OBJECT,
-}
-
-_LISTS: Mapping[str, Kind] = {
-    "NULL": Kind.EMPTY_LIST,
-    "BOOLEAN": Kind.BOOLEANS,
-    "BIGINT": Kind.INTEGERS,
-    "UBIGINT": Kind.INTEGERS,
-    "HUGEINT": Kind.INTEGERS,
-    "UHUGEINT": Kind.INTEGERS,
-    "DOUBLE": Kind.NUMBERS,
-    "VARCHAR": Kind.TEXTS,
-    "JSON": Kind.MIXED,
-}
-
-
-def walk(structure: Structure, above: Keys = (), *, in_element: bool = False) -> Iterator[Met]:
-    """Yield what is met in an item of this structure, in the order of its text; the item itself is not yielded.
+def values_of(item: Mapping[str, Json], above: Keys = (), *, in_element: bool = False) -> Iterator[Found]:
+    """Yield every value in an item with its path, in the order of its text; objects come before what is in them.
 
     In the element of a list (`in_element`) lists of further objects stay JSON text. A key with a NUL character, which
     no query can name, is passed over.
     """
-    if not isinstance(structure, dict):
-        return
-    for key, inner in structure.items():
+    for key, value in item.items():
         if "\0" in key:
             continue
         keys = (*above, key)
-        if isinstance(inner, dict):
-            too_deep = len(keys) >= _DEEPEST
-            yield Met(keys, Kind.MIXED if too_deep else Kind.OBJECT)
+        if isinstance(value, dict):
+            too_deep = len(keys) >= _DEEPEST and bool(value)
+            yield Found(keys, frozenset({Kind.MIXED if too_deep else Kind.OBJECT}), value)
             if not too_deep:
-                yield from walk(inner, keys, in_element=in_element)
-        elif isinstance(inner, list):
-            yield _list(keys, inner[0], in_element=in_element)
+                yield from values_of(value, keys, in_element=in_element)
+        elif isinstance(value, list):
+            kinds = kinds_of_list(value)
+            yield Found(keys, frozenset({Kind.MIXED}) if in_element and Kind.ROWS in kinds else kinds, value)
         else:
-            yield Met(keys, _SCALARS.get(inner, Kind.MIXED))
-
-
-def _list(keys: Keys, element: Structure, *, in_element: bool) -> Met:
-    if isinstance(element, str):
-        return Met(keys, _LISTS.get(element, Kind.MIXED))
-    if isinstance(element, dict) and not in_element:
-        return Met(keys, Kind.ROWS)
-    return Met(keys, Kind.MIXED)
+            yield Found(keys, frozenset({kind_of(value)}), value)

@@ -4,8 +4,9 @@ They follow from the mapping and the registry of fields, and from nothing else.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 
 from models.fields import MEDIA, Field, Registry
 from models.kinds import Kind
@@ -47,14 +48,39 @@ class Sheet:
     metrics: tuple[Metric, ...] = ()
 
 
-def shadowed(paths: Sequence[str], present: Iterable[str]) -> tuple[str, ...]:
-    """Return which of the candidate paths an item carries in vain, as it carries one that comes before, too."""
-    here = set(present)
-    return tuple([path for path in paths if path in here][1:])
+class Part(StrEnum):
+    """What a change of a column is: one of content, of a count, or none, as of the address of a picture."""
+
+    CONTENT = "content"
+    COUNT = "count"
+    ADDRESS = "address"
+
+
+# An address of media is signed anew each time it is served; one of a page is content.
+_ADDRESS = re.compile(r"(?:.*_)?(?:url|uri|src)|.*(?:Url|URL|Uri|URI|Src)")
+
+
+def part_of(column: SheetColumn, mapping: Mapping) -> Part:
+    """Return what a change of this column's value is."""
+    if column.field is not None:
+        key = to_keys(column.field.path)[-1]
+        read_as = next((each.column for each in mapping.columns if column.field.path in each.paths), "media_url")
+        if re.fullmatch(mapping.count_key_pattern, key) and column.type != "BOOLEAN":
+            return Part.COUNT
+        is_address = read_as == "media_url" and _ADDRESS.fullmatch(key) and column.type == "VARCHAR"
+        return Part.ADDRESS if is_address else Part.CONTENT
+    if column.name == "media_url":
+        return Part.ADDRESS
+    return Part.COUNT if column.type == "BIGINT" else Part.CONTENT
+
+
+def has_own_column(field: Field) -> bool:
+    """Say whether a field that the mapping reads has a column of its own besides: it holds what the mapped one lost."""
+    return any(kind in field.kinds for kind in _OF_ITS_OWN)
 
 
 def _own_column(field: Field, candidates: set[str]) -> bool:
-    if field.path in candidates and not any(kind in field.kinds for kind in _OF_ITS_OWN):
+    if field.path in candidates and not has_own_column(field):
         return False
     return field.type is not None
 

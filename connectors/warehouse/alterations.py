@@ -8,11 +8,16 @@ from collections.abc import Collection, Sequence
 
 from sqlalchemy import Connection
 
+from connectors.warehouse.connection import duck
+from connectors.warehouse.field_registry import own_names
+from connectors.warehouse.ingest.cells import decoded_children, read_columns
+from connectors.warehouse.ingest.columns import columns_select
+from connectors.warehouse.ingest.decode import Decoded
 from connectors.warehouse.quoting import quoted
-from connectors.warehouse.readings import Found, column_value, field_at, sheet_select
-from connectors.warehouse.sources import elements_sql
+from connectors.warehouse.stored_items import decode_stored
 from models.fields import MEDIA, Field, Registry
 from models.kinds import Kind
+from models.mapping import Mapping as MediaMapping
 from models.sheets import Sheet, SheetColumn
 
 _COLUMNS = """
@@ -28,10 +33,6 @@ def _existing(connection: Connection) -> dict[str, dict[str, str]]:
     return tables
 
 
-def _stored_value(column: SheetColumn) -> str:
-    return column_value(column, [f"json_extract_string(payload, {field_at(path)})" for path in column.paths])
-
-
 def _in_store(field: Field | None, known: Registry) -> bool:
     """Say whether stored items may carry the field: what is met for the first time need not be looked for in them."""
     if field is None:
@@ -40,37 +41,27 @@ def _in_store(field: Field | None, known: Registry) -> bool:
     return before is not None and bool(before.kinds.keys() - {Kind.NULL})
 
 
-def _alter_media(connection: Connection, sheet: Sheet, there: dict[str, str], known: Registry) -> None:
-    filled: list[str] = []
+def _alter_media(connection: Connection, sheet: Sheet, there: dict[str, str], known: Registry) -> list[SheetColumn]:
+    """Add and widen columns; return those that stored items may fill."""
+    filled: list[SheetColumn] = []
     for column in sheet.columns:
         name = quoted(column.name)
         if column.name not in there:
             connection.exec_driver_sql(f"ALTER TABLE core.media ADD COLUMN {name} {column.type}")
             if _in_store(column.field, known):
-                filled.append(f"{name} = {_stored_value(column)}")
+                filled.append(column)
         elif there[column.name] != column.type:
             # Emptied, and filled below: DuckDB finds no function when it replays its log, and a file whose ALTER calls
             # one would never open again after a kill.
             connection.exec_driver_sql(
                 f"ALTER TABLE core.media ALTER COLUMN {name} SET DATA TYPE {column.type} USING (NULL)"
             )
-            filled.append(f"{name} = {_stored_value(column)}")
-    if filled:
-        connection.exec_driver_sql(f"UPDATE core.media SET {', '.join(filled)}")  # noqa: S608 - quoted
+            filled.append(column)
+    return filled
 
 
-def children_select(sheet: Sheet, relation: str) -> str:
-    """Return the query of a child table's rows out of a relation with an item's key and payload."""
-    found = Found()
-    columns = sheet_select(sheet, found)
-    elements = elements_sql(relation, sheet.lists, "account_id, surface, media_id")
-    return f"""
-SELECT account_id, surface, media_id, position{columns}
-FROM (SELECT account_id, surface, media_id, position, {found.lookup()} FROM ({elements}))
-"""  # noqa: S608 - made of the sheet, quoted
-
-
-def _create_children(connection: Connection, sheet: Sheet) -> None:
+def create_children(connection: Connection, sheet: Sheet) -> None:
+    """Make a child table without a row, in the place of the one that is there."""
     columns = "".join(f", {quoted(column.name)} {column.type}" for column in sheet.columns)
     connection.exec_driver_sql(
         f"CREATE OR REPLACE TABLE core.{quoted(sheet.table)} (account_id VARCHAR NOT NULL, surface VARCHAR NOT NULL,"
@@ -78,17 +69,10 @@ def _create_children(connection: Connection, sheet: Sheet) -> None:
     )
 
 
-def fill_children(connection: Connection, sheet: Sheet) -> None:
-    """Make a child table anew from what is stored."""
-    _create_children(connection, sheet)
-    if sheet.lists:
-        rows = children_select(sheet, "SELECT account_id, surface, media_id, payload FROM core.media")
-        connection.exec_driver_sql(f"INSERT INTO core.{quoted(sheet.table)} BY NAME {rows} ORDER BY ALL")
-
-
 def _alter_children(
     connection: Connection, sheet: Sheet, there: dict[str, str] | None, known: Registry, registry: Registry
-) -> None:
+) -> bool:
+    """Make a child table what its sheet says; return whether it was emptied, to be filled from what is stored."""
     lists = [registry[MEDIA, path] for path in sheet.lists]
     new_lists = [field for field in lists if Kind.ROWS not in _kinds_before(field, known)]
     new_columns = [column for column in sheet.columns if there is None or column.name not in there]
@@ -98,15 +82,14 @@ def _alter_children(
     in_store = any(_in_store(field, known) for field in new_lists) or any(
         _in_store(column.field, known) for column in new_columns
     )
-    if widened or in_store:
-        fill_children(connection, sheet)
-    elif there is None:
-        _create_children(connection, sheet)
-    else:
-        for column in new_columns:
-            connection.exec_driver_sql(
-                f"ALTER TABLE core.{quoted(sheet.table)} ADD COLUMN {quoted(column.name)} {column.type}"
-            )
+    if widened or in_store or there is None:
+        create_children(connection, sheet)
+        return bool(widened or in_store)
+    for column in new_columns:
+        connection.exec_driver_sql(
+            f"ALTER TABLE core.{quoted(sheet.table)} ADD COLUMN {quoted(column.name)} {column.type}"
+        )
+    return False
 
 
 def _kinds_before(field: Field, known: Registry) -> Collection[Kind]:
@@ -114,12 +97,54 @@ def _kinds_before(field: Field, known: Registry) -> Collection[Kind]:
     return before.kinds.keys() if before is not None else ()
 
 
-def alter(connection: Connection, sheets: Sequence[Sheet], known: Registry, registry: Registry) -> None:
+def insert_children(connection: Connection, sheets: Sequence[Sheet], decoded: Decoded, items: str) -> None:
+    """Append the children of items that were decoded, whose rows stand in the table `items`."""
+    db = duck(connection)
+    read_columns(db, decoded.layout, [sheet for sheet in sheets if sheet.table in decoded.layout.children])
+    for sheet in sheets:
+        if sheet.table in decoded.layout.children:
+            db.execute(
+                f"INSERT INTO core.{quoted(sheet.table)} BY NAME"  # noqa: S608 - quoted
+                f" SELECT m.account_id, m.surface, m.media_id, c.* EXCLUDE (place)"
+                f" FROM {decoded_children(sheet)} AS c JOIN {items} AS m ON m.rowid = c.place"
+                " ORDER BY m.account_id, m.surface, m.media_id, c.position"
+            )
+
+
+def _fill(
+    connection: Connection,
+    mapping: MediaMapping,
+    registry: Registry,
+    media: Sequence[SheetColumn],
+    children: Sequence[Sheet],
+) -> None:
+    db = duck(connection)
+    db.execute("CREATE OR REPLACE TEMP TABLE filled AS SELECT NULL::BIGINT AS place LIMIT 0")
+    for column in media:
+        db.execute(f"ALTER TABLE temp.filled ADD COLUMN {quoted(column.name)} {column.type}")
+    for decoded in decode_stored(connection, "core.media", "changed_at", mapping, registry, own_names(mapping)):
+        if media:
+            columns = columns_select(Sheet(MEDIA, tuple(media)), decoded.layout.media.cells)
+            db.execute(f"INSERT INTO temp.filled BY NAME SELECT place{columns} FROM media_cells")  # noqa: S608 - quoted
+        insert_children(connection, children, decoded, "core.media")
+    if media:
+        names = ", ".join(f"{quoted(column.name)} = f.{quoted(column.name)}" for column in media)
+        db.execute(f"UPDATE core.media SET {names} FROM temp.filled AS f WHERE media.rowid = f.place")  # noqa: S608
+    db.execute("DROP TABLE temp.filled")
+
+
+def alter(
+    connection: Connection, mapping: MediaMapping, sheets: Sequence[Sheet], known: Registry, registry: Registry
+) -> None:
     """Make the tables what the sheets say; `known` is the registry by which they are as they are."""
     tables = _existing(connection)
+    media: list[SheetColumn] = []
+    children: list[Sheet] = []
     for sheet in sheets:
         there = tables.get(sheet.table)
         if sheet.table == MEDIA:
-            _alter_media(connection, sheet, there or {}, known)
-        else:
-            _alter_children(connection, sheet, there, known, registry)
+            media = _alter_media(connection, sheet, there or {}, known)
+        elif _alter_children(connection, sheet, there, known, registry):
+            children.append(sheet)
+    if media or children:
+        _fill(connection, mapping, registry, media, children)

@@ -44,4 +44,3 @@ class Desks(NamedTuple):
 
     landing: Desk
     folding: Desk
-    preparing: Desk

@@ -27,7 +27,10 @@ WHERE c.seq > e.seq
 _EVERYTHING = 2**63 - 1
 
 # A page DuckDB cannot read must not stop the others for ever: it goes to quarantine whole.
-_UNREADABLE = "CREATE OR REPLACE TEMP TABLE unreadable AS SELECT seq FROM ops.staging WHERE {}"
+_UNREADABLE = """
+CREATE OR REPLACE TEMP TABLE unreadable AS
+SELECT seq FROM ops.staging WHERE resource = 'accounts' AND NOT json_valid(body)
+"""
 
 # Of media, whose items `MediaFold` has read, only the pages that Python had something to say of.
 _FOLDING = """
@@ -117,11 +120,8 @@ WHERE checkpoints.walk_id = b.walk_id AND checkpoints.state = 'walking' AND chec
 )
 
 
-def fold(connection: Connection, items: str | None = None) -> FoldCounts:
+def fold(connection: Connection) -> FoldCounts:
     """Fold all that is staged, in the open transaction, and clear it; return what changed.
-
-    `items` is a table of the items of the staged pages of media, where somebody has taken them apart already; every
-    page can be read then.
 
     The work depends on what is staged, and on nothing else: folding after every page, once a night or once a
     month leaves the same rows.
@@ -130,8 +130,8 @@ def fold(connection: Connection, items: str | None = None) -> FoldCounts:
     if not value(db, "SELECT EXISTS (FROM ops.staging)"):
         return FoldCounts()
     bind_new_warehouse(db)
-    db.execute(_UNREADABLE.format("NOT json_valid(body)" if items is None else "false"))
-    media = MediaFold(connection, items)
+    db.execute(_UNREADABLE)
+    media = MediaFold(connection)
     media.read()
     counts = FoldCounts()
     begin = 0

@@ -4,16 +4,10 @@ from collections.abc import Sequence
 
 from sqlalchemy import Connection
 
-from connectors.warehouse.alterations import children_select
 from connectors.warehouse.connection import duck
+from connectors.warehouse.ingest.cells import decoded_children
 from connectors.warehouse.quoting import quoted
 from models.sheets import Sheet
-
-_REWRITTEN = """
-SELECT t.account_id, t.surface, t.media_id, r.payload
-FROM media_touched AS t JOIN media_read AS r ON r._place = t.place
-WHERE t.news > 0
-"""
 
 
 def fold_children(connection: Connection, sheets: Sequence[Sheet]) -> None:
@@ -27,5 +21,8 @@ def fold_children(connection: Connection, sheets: Sequence[Sheet]) -> None:
             " WHERE NOT t.is_new AND t.news > 0"
             " AND c.account_id = t.account_id AND c.surface = t.surface AND c.media_id = t.media_id"
         )
-        rows = children_select(sheet, _REWRITTEN)
-        duck(connection).execute(f"INSERT INTO {table} BY NAME {rows} ORDER BY ALL")
+        duck(connection).execute(
+            f"INSERT INTO {table} BY NAME SELECT t.account_id, t.surface, t.media_id, c.* EXCLUDE (place)"  # noqa: S608
+            f" FROM media_touched AS t JOIN {decoded_children(sheet)} AS c USING (place) WHERE t.news > 0"
+            " ORDER BY t.account_id, t.surface, t.media_id, c.position"
+        )

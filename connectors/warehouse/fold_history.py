@@ -4,11 +4,12 @@ from collections.abc import Sequence
 
 from sqlalchemy import Connection
 
+from connectors.warehouse.comparing import stored_said
 from connectors.warehouse.connection import duck
+from connectors.warehouse.ingest.columns import counts_of
 from connectors.warehouse.quoting import literal
-from connectors.warehouse.readings import content_text, counts_stored, digest
 from models.mapping import Mapping
-from models.sheets import Metric
+from models.sheets import Sheet
 
 # Every new sighting of an item beside the one before it; the row that was stored stands at the head of its own. What is
 # said once, and by an item that was not stored, has nothing before it, and is no part of this.
@@ -16,24 +17,18 @@ _LINE = """
 CREATE OR REPLACE TEMP TABLE media_line AS
 WITH line AS (
     SELECT
-        r.account_id, r.surface, r.media_id, r._place AS place, r._received_at AS seen_at,
-        {digest} AS content_digest, r._counts AS counts, NULL::BIGINT AS stored
-    FROM media_read AS r
+        r.account_id, r.surface, r.media_id, r._place AS place, r._received_at AS seen_at, s.content,
+        {counts_read} AS counts, NULL::BIGINT AS stored
+    FROM media_read AS r JOIN media_said AS s ON s.place = r._place
     SEMI JOIN (FROM media_touched WHERE news > 1 OR (news = 1 AND NOT is_new)) AS t
-        USING (account_id, surface, media_id)
+        ON t.account_id = r.account_id AND t.surface = r.surface AND t.media_id = r.media_id
     WHERE _seq > getvariable('slice_begin') AND _seq <= getvariable('slice_end')
     UNION ALL
-    SELECT m.account_id, m.surface, m.media_id, -1, m.content_changed_at, t.content_digest, {counts}, t.stored
-    FROM core.media AS m JOIN media_touched AS t ON m.rowid = t.stored
-    WHERE t.news > 0 AND t.content_digest IS NOT NULL
-    UNION ALL
-    -- By themselves, because their payloads are read: a row that never changed has no digest of its content yet.
-    SELECT m.account_id, m.surface, m.media_id, -1, m.content_changed_at, {digest}, {counts}, t.stored
-    FROM core.media AS m JOIN media_touched AS t ON m.rowid = t.stored
-    WHERE t.news > 0 AND t.content_digest IS NULL
+    SELECT m.account_id, m.surface, m.media_id, -1, m.content_changed_at, s.content, {counts_stored}, s.stored
+    FROM core.media AS m JOIN ({stored}) AS s ON m.rowid = s.stored
 )
 SELECT
-    *, content_digest IS DISTINCT FROM lag(content_digest) OVER item AS begins, lag(counts) OVER item AS counts_before
+    *, content IS DISTINCT FROM lag(content) OVER item AS begins, lag(counts) OVER item AS counts_before
 FROM line
 WINDOW item AS (PARTITION BY account_id, surface, media_id ORDER BY place)
 """
@@ -69,7 +64,7 @@ INSERT INTO core.media_metrics BY NAME
 WITH line AS (
     SELECT account_id, surface, media_id, seen_at, counts, counts_before FROM media_line WHERE place >= 0
     UNION ALL
-    SELECT t.account_id, t.surface, t.media_id, r._received_at, r._counts, NULL
+    SELECT t.account_id, t.surface, t.media_id, r._received_at, {counts_read}, NULL
     FROM media_touched AS t JOIN media_read AS r ON r._place = t.place
     WHERE t.is_new AND t.news = 1
 )
@@ -85,11 +80,16 @@ ORDER BY account_id, surface, media_id, observed_at, metric
 """
 
 
-def fold_history(connection: Connection, mapping: Mapping, metrics: Sequence[Metric]) -> None:
+_CHANGED = "SELECT account_id, surface, media_id, stored FROM media_touched WHERE news > 0 AND stored IS NOT NULL"
+
+
+def fold_history(connection: Connection, mapping: Mapping, media: Sheet, children: Sequence[Sheet]) -> None:
     """Append what the news among `media_read` has made past. Needs `media_touched`, and the rows not yet rewritten."""
-    stored = digest(content_text(mapping))
-    line = _LINE.format(digest=stored, counts=counts_stored(metrics, "m"))
-    names = "[" + ", ".join(literal(metric.name) for metric in metrics) + "]"
-    nothing = "[" + ", ".join("NULL::BIGINT" for _ in metrics) + "]"
-    for statement in (line, _SUPERSEDED, _METRICS.format(names=names, nothing=nothing)):
+    read = counts_of(media.metrics, "r")
+    stored = stored_said(media, children, mapping, _CHANGED)
+    line = _LINE.format(counts_read=read, counts_stored=counts_of(media.metrics, "m"), stored=stored)
+    names = "[" + ", ".join(literal(metric.name) for metric in media.metrics) + "]"
+    nothing = "[" + ", ".join("NULL::BIGINT" for _ in media.metrics) + "]"
+    metrics = _METRICS.format(names=names, nothing=nothing, counts_read=read)
+    for statement in (line, _SUPERSEDED, metrics):
         duck(connection).execute(statement)

@@ -1,88 +1,119 @@
 """Folding pages of media: items as last seen, rewritten only where they changed."""
 
+import pyarrow as pa
 from sqlalchemy import Connection
 
 from connectors.warehouse.alterations import alter
-from connectors.warehouse.connection import duck, value
-from connectors.warehouse.discovery import discover
+from connectors.warehouse.comparing import children_said, content_of, counts_hash, stored_said
+from connectors.warehouse.connection import duck
 from connectors.warehouse.field_registry import own_names, read_mapping, read_registry, write_registry
 from connectors.warehouse.fold_children import fold_children
 from connectors.warehouse.fold_history import fold_history
+from connectors.warehouse.ingest.cells import decoded_children, identify, read_columns, register_cells, sightings
+from connectors.warehouse.ingest.columns import columns_select
+from connectors.warehouse.ingest.decode import Decoded, Decoder
+from connectors.warehouse.ingest.split import POSITION_BITS, Items, split
 from connectors.warehouse.quoting import quoted
-from connectors.warehouse.readings import (
-    Found,
-    counts_read,
-    digest,
-    sheet_select,
-    stable_text,
-)
-from connectors.warehouse.taking_apart import items_sql
-from models.mapping import Mapping
 from models.sheets import Sheet, sheets
 
-_MEDIA_PAGES = "FROM ops.staging WHERE resource = 'media' AND seq NOT IN (SELECT seq FROM unreadable)"
+_KEY = "account_id, surface, media_id"
 
-# What is stored of the items that were met: the narrow columns alone, for payloads are read only where they are needed.
+_MEDIA_PAGES = "SELECT seq, body FROM ops.staging WHERE resource = 'media' ORDER BY seq"
+
+_ITEMS = f"""
+CREATE OR REPLACE TEMP TABLE media_items AS
+SELECT
+    i.place, i.payload_hash, s.seq, s.walk_id, s.run_id, s.account_id, s.surface, s.page, s.correlation_id,
+    s.received_at, i.place & {(1 << POSITION_BITS) - 1} AS position
+FROM arrived_items AS i JOIN ops.staging AS s ON s.seq = i.place >> {POSITION_BITS}
+"""  # noqa: S608 - our own numbers
+
+# What is stored of the accounts that were met: the narrow columns alone.
 _STORED = """
 CREATE OR REPLACE TEMP TABLE media_stored AS
 SELECT
-    rowid AS stored, account_id, surface, media_id, digest, payload_hash, content_digest, first_seen_at,
-    content_changed_at, removed_at
+    rowid AS stored, account_id, surface, media_id, payload_hash, first_seen_at, content_changed_at, removed_at
 FROM core.media AS m
-SEMI JOIN (FROM media_records WHERE media_id IS NOT NULL) AS r USING (account_id, surface, media_id)
+SEMI JOIN (SELECT DISTINCT account_id, surface FROM media_items) AS i USING (account_id, surface)
 """
 
+# A payload that is stored byte by byte says nothing new, and need not be read.
+_KNOWN = """
+CREATE OR REPLACE TEMP TABLE media_known AS
+SELECT i.place, s.media_id
+FROM media_items AS i JOIN media_stored AS s USING (account_id, surface, payload_hash)
+"""
 
-def suspects_sql(mapping: Mapping) -> str:
-    """Return the statement that finds the sightings that may be news, each with its digest.
+# Unless its item was met with another payload, too: then what it says is compared with that.
+_KNOWN_AND_MET = """
+SELECT k.place FROM media_known AS k JOIN media_items AS i USING (place)
+SEMI JOIN (
+    SELECT account_id, surface, media_id FROM decoded_ids JOIN media_items USING (place) WHERE media_id IS NOT NULL
+) AS d ON d.account_id = i.account_id AND d.surface = i.surface AND d.media_id = k.media_id
+ORDER BY k.place
+"""
 
-    A payload that is stored byte by byte is none, and need not be read, unless its item was met twice.
-    """
-    return f"""
-CREATE OR REPLACE TEMP TABLE media_suspects AS
-WITH repeated AS (
-    SELECT hash(account_id, surface, media_id) AS item FROM media_records WHERE media_id IS NOT NULL
-    GROUP BY item HAVING count(*) > 1
-)
+_RECORDS = """
+CREATE OR REPLACE TEMP TABLE media_records AS
+SELECT i.*, coalesce(d.media_id, k.media_id) AS media_id
+FROM media_items AS i LEFT JOIN decoded_ids AS d USING (place) LEFT JOIN media_known AS k USING (place)
+"""
+
+_DECODED = """
+CREATE OR REPLACE TEMP TABLE media_decoded AS
 SELECT
-    r.place, r.account_id, r.surface, r.media_id, {digest(stable_text(mapping))} AS digest,
-    s.digest AS stored_digest, x.item IS NOT NULL AS again
-FROM media_records AS r
-LEFT JOIN media_stored AS s USING (account_id, surface, media_id)
-LEFT JOIN repeated AS x ON x.item = hash(r.account_id, r.surface, r.media_id)
-WHERE r.media_id IS NOT NULL AND (again OR s.payload_hash IS DISTINCT FROM r.payload_hash)
-"""  # noqa: S608 - made of the mapping's parameters
+    i.seq AS _seq, i.place AS _place, i.received_at AS _received_at, i.account_id, i.surface, d.media_id, p.payload,
+    i.payload_hash, c.overflow{columns}
+FROM media_cells AS c
+JOIN decoded_ids AS d USING (place)
+JOIN media_items AS i USING (place)
+JOIN arrived_payloads AS p USING (place)
+WHERE d.media_id IS NOT NULL
+"""
 
+# Items that may say what they said before: those that are stored, or were met more than once.
+_SUSPECTS = """
+CREATE OR REPLACE TEMP TABLE media_suspects AS
+WITH counted AS (
+    SELECT _place AS place, account_id, surface, media_id,
+        count(*) OVER (PARTITION BY account_id, surface, media_id) > 1 AS again
+    FROM media_decoded
+)
+SELECT c.place, c.account_id, c.surface, c.media_id, s.stored
+FROM counted AS c LEFT JOIN media_stored AS s USING (account_id, surface, media_id)
+WHERE again OR s.stored IS NOT NULL
+"""
+
+_SAID = """
+CREATE OR REPLACE TEMP TABLE media_said AS
+SELECT d._place AS place, {content} AS content, {counts} AS counts
+FROM media_decoded AS d SEMI JOIN media_suspects AS s ON s.place = d._place
+LEFT JOIN ({children}) AS c ON c.place = d._place
+"""
 
 # Sightings that say something else than the one before them. Only the first is compared with what is stored: so the
-# result does not depend on how the pages were cut into folds. A statement of its own, or DuckDB would compute every
-# item's digest to choose the suspects by it.
+# result does not depend on how the pages were cut into folds.
 _NEWS = """
 CREATE OR REPLACE TEMP TABLE media_news AS
-SELECT place, digest FROM media_suspects WHERE NOT again AND digest IS DISTINCT FROM stored_digest
-UNION ALL
-SELECT place, digest
-FROM (
+WITH line AS (
+    SELECT s.account_id, s.surface, s.media_id, s.place, m.content, m.counts
+    FROM media_suspects AS s JOIN media_said AS m USING (place)
+    UNION ALL
+    SELECT s.account_id, s.surface, s.media_id, -1, b.content, b.counts
+    FROM ({stored}) AS b JOIN media_stored AS s USING (stored)
+),
+compared AS (
     SELECT
-        *, coalesce(
-            lag(digest) OVER (PARTITION BY account_id, surface, media_id ORDER BY place), stored_digest
-        ) AS before
-    FROM media_suspects WHERE again
+        place, row_number() OVER item = 1 OR content <> lag(content) OVER item OR counts <> lag(counts) OVER item
+            AS differs
+    FROM line WINDOW item AS (PARTITION BY account_id, surface, media_id ORDER BY place)
 )
-WHERE digest IS DISTINCT FROM before
+SELECT place FROM compared WHERE differs AND place >= 0
+UNION ALL
+SELECT _place FROM media_decoded WHERE _place NOT IN (SELECT place FROM media_suspects)
 """
 
-# Payloads stand in one table only: what is dropped in a transaction stays in memory until it ends.
-_NEW_PAYLOADS = "SELECT payload, received_at, place FROM media_records SEMI JOIN media_news USING (place)"
-
-# Beside the columns of `media` stand the fold's own, with names that no discovered field is given.
-_READ = """
-CREATE OR REPLACE TEMP TABLE media_read AS
-SELECT
-    seq AS _seq, place AS _place, received_at AS _received_at, {counts} AS _counts, account_id, surface, media_id,
-    payload, digest, payload_hash{columns}
-FROM (SELECT *, {lookup} FROM media_records JOIN media_news USING (place))
-"""
+_READ = "CREATE OR REPLACE TEMP VIEW media_read AS FROM media_decoded WHERE _place IN (SELECT place FROM media_news)"
 
 _SIGHTINGS = """
 CREATE OR REPLACE TEMP VIEW media_sightings AS
@@ -111,7 +142,7 @@ back AS (
 SELECT
     n.account_id, n.surface, n.media_id, s.stored, s.stored IS NULL AS is_new, s.removed_at IS NOT NULL AS was_removed,
     coalesce(s.first_seen_at, n.first_received_at) AS first_seen_at, NULL::TIMESTAMPTZ AS returned_at,
-    s.content_changed_at, s.content_digest, n.news, n.changed_at, n.place,
+    s.content_changed_at, n.news, n.changed_at, n.place,
     if(s.stored IS NULL, n.first_place, b.first_place) AS first_place, NULL::BIGINT AS returned_seq
 FROM news AS n
 LEFT JOIN media_stored AS s USING (account_id, surface, media_id)
@@ -119,7 +150,7 @@ LEFT JOIN back AS b ON b.stored = s.stored
 UNION ALL
 SELECT
     s.account_id, s.surface, s.media_id, s.stored, false, true, s.first_seen_at, b.returned_at, s.content_changed_at,
-    s.content_digest, 0, NULL, NULL, b.first_place, b.first_seq
+    0, NULL, NULL, b.first_place, b.first_seq
 FROM back AS b JOIN media_stored AS s USING (stored) ANTI JOIN news USING (account_id, surface, media_id)
 """
 
@@ -138,16 +169,14 @@ _DELETE = "DELETE FROM core.media WHERE rowid IN (SELECT stored FROM media_touch
 _INSERT = """
 INSERT INTO core.media BY NAME
 SELECT
-    t.account_id, t.surface, t.media_id{columns}, r.payload, r.digest, r.payload_hash, l.content_digest,
-    t.first_seen_at, r._received_at AS written_at, r._seq AS written_seq, t.changed_at,
+    t.account_id, t.surface, t.media_id{columns}, r.payload, r.payload_hash, r.overflow, t.first_seen_at,
+    r._received_at AS written_at, r._seq AS written_seq, t.changed_at,
     coalesce(l.content_changed_at, t.content_changed_at, t.changed_at) AS content_changed_at,
     NULL::TIMESTAMPTZ AS removed_at, NULL::VARCHAR AS removal
 FROM media_touched AS t
 JOIN media_read AS r ON r._place = t.place
 LEFT JOIN (
-    SELECT
-        account_id, surface, media_id, arg_max(seen_at, place) FILTER (begins) AS content_changed_at,
-        arg_max(content_digest, place) AS content_digest
+    SELECT account_id, surface, media_id, arg_max(seen_at, place) FILTER (begins) AS content_changed_at
     FROM media_line WHERE place >= 0
     GROUP BY account_id, surface, media_id
 ) AS l ON l.account_id = t.account_id AND l.surface = t.surface AND l.media_id = t.media_id
@@ -161,51 +190,99 @@ class MediaFold:
     Reading comes first because it may alter tables, which DuckDB allows only before they are written to.
     """
 
-    def __init__(self, connection: Connection, items: str | None = None) -> None:
-        """Begin; `items` is a table of what `items_sql` would make of the staged pages, if there is one already."""
+    def __init__(self, connection: Connection) -> None:
+        """Begin."""
         self._connection = connection
-        self._items = items
+        self._db = duck(connection)
         self.mapping = read_mapping(connection)
         self._sheets: tuple[Sheet, ...] = ()
 
     def read(self) -> None:
-        """Take the staged pages apart, discover what their items carry, and read those that say something new."""
-        db = duck(self._connection)
-        run = db.execute
-        if self._items is None:
-            records = f"TABLE media_records AS {items_sql(self.mapping, _MEDIA_PAGES)}"
-        else:
-            records = f"VIEW media_records AS FROM {self._items}"
-        run(f"CREATE OR REPLACE TEMP {records}")
-        for statement in (_STORED, suspects_sql(self.mapping), _NEWS, _SIGHTINGS):
-            run(statement)
+        """Split the staged pages into items, decode those that are not stored as they came, and find what is new.
+
+        `unreadable` then holds the pages of media that could not be split.
+        """
+        pages = self._db.execute(_MEDIA_PAGES).to_arrow_table()
+        bodies = zip(pages.column(0).to_pylist(), pages.column(1).cast(pa.binary()).to_pylist(), strict=True)
+        items, unreadable = split(list(bodies))
+        for seq in unreadable:
+            self._db.execute(f"INSERT INTO unreadable VALUES ({seq})")  # noqa: S608 - a number
+        arrived = {"place": pa.array(items.places, pa.int64()), "payload_hash": pa.array(items.hashes, pa.binary())}
+        self._db.register("arrived_items", pa.table(arrived))
+        for statement in (_ITEMS, _STORED, _KNOWN):
+            self._db.execute(statement)
+        self._decode(items)
+        self._db.execute(_RECORDS)
+        self._db.execute(_SIGHTINGS)
+
+    def _decode(self, items: Items) -> None:
         known = read_registry(self._connection)
-        registry = known
-        if value(db, "SELECT EXISTS (FROM media_news)"):
-            own = own_names(self.mapping)
-            registry = discover(self._connection, _NEW_PAYLOADS, self.mapping, known, own)
-        self._sheets = sheets(self.mapping, registry)
-        if registry != known:
-            alter(self._connection, self._sheets, known, registry)
-            write_registry(self._connection, registry, self.mapping)
-            # Filling a column may have moved rows.
-            run(_STORED)
-        found = Found()
-        media = self._sheets[0]
-        columns = sheet_select(media, found)
-        counts = counts_read(media.metrics, found)
-        run(_READ.format(counts=counts, columns=columns, lookup=found.lookup()))
+        raw = dict(zip(items.places, items.raw, strict=True))
+        received = dict(self._db.execute("SELECT DISTINCT seq, received_at FROM media_items").fetchall())
+        decoder = Decoder(self.mapping, known, own_names(self.mapping), lambda place: received[place >> POSITION_BITS])
+        ids = "SELECT place FROM media_items ANTI JOIN media_known USING (place) ORDER BY place"
+        places = [place for (place,) in self._db.execute(ids).fetchall()]
+        decoder.add(places, [raw[place] for place in places])
+        decoded = self._checked(decoder)
+        again = [place for (place,) in self._db.execute(_KNOWN_AND_MET).fetchall()]
+        if again:
+            decoder.add(again, [raw[place] for place in again])
+            decoded = self._checked(decoder)
+        self._sheets = sheets(self.mapping, decoded.registry)
+        if decoded.registry != known:
+            alter(self._connection, self.mapping, self._sheets, known, decoded.registry)
+            write_registry(self._connection, decoded.registry, self.mapping)
+            # Filling a column may have moved rows, and has other items decoded.
+            self._db.execute(_STORED)
+            register_cells(self._db, decoded)
+        places += again
+        payloads = pa.array([raw[place] for place in places], pa.string())
+        table = pa.table({"place": pa.array(places, pa.int64()), "payload": payloads})
+        self._db.register("arrived_payloads", table)
+        self._find_news(decoded)
+
+    def _checked(self, decoder: Decoder) -> Decoded:
+        """Return what was decoded, once nothing more is learned from it; `decoded_ids` then has each item's id."""
+        while True:
+            decoded = decoder.finish()
+            register_cells(self._db, decoded)
+            met = list(sightings(self._db, decoded.layout, self.mapping, "SELECT place, received_at FROM media_items"))
+            before = decoder.registry
+            decoder.learn(met)
+            if decoder.registry == before:
+                break
+        identify(self._db, decoded.layout, self.mapping)
+        return decoded
+
+    def _find_news(self, decoded: Decoded) -> None:
+        media, *children = self._sheets
+        read_columns(self._db, decoded.layout, children)
+        columns = columns_select(media, decoded.layout.media.cells)
+        self._db.execute(_DECODED.format(columns=columns))
+        self._db.execute(_SUSPECTS)
+        said = children_said(
+            children,
+            self.mapping,
+            lambda sheet: f"FROM {decoded_children(sheet)} SEMI JOIN media_suspects USING (place)",
+            "place",
+        )
+        content = content_of(media, self.mapping, "d", "d.overflow", "coalesce(c.content, 0)")
+        counts = counts_hash(media, self.mapping, "d", "coalesce(c.counts, 0)")
+        self._db.execute(_SAID.format(content=content, counts=counts, children=said))
+        wanted = f"SELECT DISTINCT {_KEY}, stored FROM media_suspects WHERE stored IS NOT NULL"
+        self._db.execute(_NEWS.format(stored=stored_said(media, children, self.mapping, wanted)))
+        self._db.execute(_READ)
 
     def fold_slice(self, *, is_first: bool) -> None:
         """Fold the pages of the slice."""
         media, *children = self._sheets
-        run = duck(self._connection).execute
+        run = self._db.execute
         if not is_first:
             run(_STORED)
         run(_TOUCHED)
         if not run("SELECT EXISTS (FROM media_touched)").fetchall()[0][0]:
             return
-        fold_history(self._connection, self.mapping, media.metrics)
+        fold_history(self._connection, self.mapping, media, children)
         fold_children(self._connection, children)
         names = "".join(f", r.{quoted(column.name)}" for column in media.columns)
         for statement in (

@@ -6,11 +6,11 @@ from sqlalchemy import Connection
 
 from connectors.warehouse.field_registry import read_mapping, read_registry
 from connectors.warehouse.quoting import quoted
-from connectors.warehouse.readings import field_list
 from models.fields import MEDIA
 from models.kinds import Kind
 from models.ledger import RunWarning
 from models.mapping import ColumnMapping
+from models.sheets import has_own_column
 
 CODE = "values_not_cast"
 
@@ -18,29 +18,27 @@ _HINT = "name a path that holds the value under [mapping] in gramhouse.toml, the
 
 
 def _suspects(connection: Connection) -> Iterator[tuple[ColumnMapping, tuple[str, ...]]]:
-    """Yield the columns that met a value they cannot hold, each with its paths: the others need not be counted."""
+    """Yield the columns that met a value they cannot hold, each with the columns that hold those values."""
     registry = read_registry(connection)
     for column in read_mapping(connection).columns:
         fields = [registry[MEDIA, path] for path in column.paths if (MEDIA, path) in registry]
         if any(Kind.UNREADABLE in field.kinds for field in fields):
-            yield column, tuple(field.path for field in fields)
+            yield column, tuple(field.name for field in fields if has_own_column(field) and field.type is not None)
 
 
 def values_not_cast(connection: Connection) -> RunWarning | None:
     """Return a warning that names each mapped column of present media items whose value was lost, and how many.
 
     What a new value loses, it loses until the mapping or the item changes: so all that is there is counted, and not
-    only what a run landed. None when every value was read. The payload keeps the value, and so does a column of its
-    own; views that need the mapped column leave the item out.
+    only what a run landed. None when every value was read. A column of its own keeps the value; views that need the
+    mapped column leave the item out.
     """
     counts: dict[str, int] = {}
-    for column, paths in _suspects(connection):
-        texts = f"json_extract_string(payload, {field_list(paths)})"
+    for column, holders in _suspects(connection):
+        held = " OR ".join(f"nullif({quoted(name)}::VARCHAR, '') IS NOT NULL" for name in holders) or "false"
         query = f"""
-SELECT count(*) FROM core.media
-WHERE removed_at IS NULL AND {quoted(column.column)} IS NULL
-  AND len(list_filter({texts}, lambda text: text IS NOT NULL AND text <> '')) > 0
-"""  # noqa: S608 - made of the mapping's names and paths, quoted
+SELECT count(*) FROM core.media WHERE removed_at IS NULL AND {quoted(column.column)} IS NULL AND ({held})
+"""  # noqa: S608 - made of the mapping's and the registry's names, quoted
         if items := int(connection.exec_driver_sql(query).scalar_one()):
             counts[column.column] = items
     if not counts:

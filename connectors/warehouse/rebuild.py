@@ -1,12 +1,12 @@
 """Reading everything stored anew, by another mapping, without asking the API: one transaction."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from sqlalchemy import Connection
 
-from connectors.warehouse.alterations import fill_children
+from connectors.warehouse.alterations import create_children, insert_children
 from connectors.warehouse.connection import duck
-from connectors.warehouse.discovery import discover
 from connectors.warehouse.field_registry import (
     own_names,
     read_mapping,
@@ -14,31 +14,17 @@ from connectors.warehouse.field_registry import (
     write_mapping,
     write_registry,
 )
+from connectors.warehouse.ingest.columns import columns_select, counts_of
 from connectors.warehouse.limits import on_all_cores
 from connectors.warehouse.quoting import literal, quoted
-from connectors.warehouse.readings import (
-    Found,
-    content_text,
-    counts_read,
-    digest,
-    payload_hash,
-    sheet_select,
-    stable_text,
-)
 from connectors.warehouse.slices import slices
+from connectors.warehouse.stored_items import decode_stored, learn_stored
 from models.fields import Field, OwnNames, Registry
 from models.kinds import Kind
 from models.mapping import Mapping
 from models.naming import unique
 from models.sheets import Metric, Sheet, sheets
 from models.tables import WAREHOUSE, core_media
-
-# Everything of an item that is still known, with the instant at which it was first met.
-_STORED = """
-SELECT payload, changed_at AS received_at, (epoch_us(first_seen_at), rowid) AS place FROM core.media
-UNION ALL
-SELECT payload, valid_from, (epoch_us(valid_from), -1 - rowid) FROM core.media_superseded
-"""
 
 # As many items as are joined with their counts in the memory of a run.
 _JOINED_AT_ONCE = 250_000
@@ -47,8 +33,8 @@ _OF_A_MAPPING = {Kind.SHADOWED, Kind.UNREADABLE}
 
 # Columns whose values do not follow from the payload.
 _LIFE = (
-    "account_id, surface, media_id, payload, first_seen_at, written_at, written_seq, changed_at, content_changed_at,"
-    " removed_at, removal"
+    "m.account_id, m.surface, m.media_id, m.payload, m.first_seen_at, m.written_at, m.written_seq, m.changed_at,"
+    " m.content_changed_at, m.removed_at, m.removal"
 )
 
 
@@ -77,36 +63,46 @@ def _renamed(registry: Registry, own: OwnNames) -> Registry:
 def _registry(connection: Connection, mapping: Mapping) -> Registry:
     own = own_names(mapping)
     known = _renamed(read_registry(connection), own)
-    return discover(connection, _STORED, mapping, known, own)
+    return learn_stored(connection, mapping, known, own)
 
 
-def _media(connection: Connection, mapping: Mapping, sheet: Sheet) -> int:
+def _items(
+    connection: Connection, mapping: Mapping, registry: Registry, sheet: Sheet, children: Sequence[Sheet]
+) -> int:
     declared = {column.name for column in core_media.c}
     connection.exec_driver_sql("ALTER TABLE core.media RENAME TO media_before")
     core_media.create(connection)
     for column in sheet.columns:
         if column.name not in declared:
             connection.exec_driver_sql(f"ALTER TABLE core.media ADD COLUMN {quoted(column.name)} {column.type}")
-    found = Found()
-    columns = sheet_select(sheet, found)
-    connection.exec_driver_sql(
-        f"""
+    for child in children:
+        create_children(connection, child)
+    items = 0
+    own = own_names(mapping)
+    for decoded in decode_stored(connection, "core.media_before", "changed_at", mapping, registry, own):
+        columns = columns_select(sheet, decoded.layout.media.cells)
+        ((rows,),) = (
+            duck(connection)
+            .execute(
+                f"""
 INSERT INTO core.media BY NAME
-SELECT
-    {_LIFE}, {digest(stable_text(mapping))} AS digest, {payload_hash("payload")} AS payload_hash,
-    CASE WHEN content_digest IS NOT NULL THEN {digest(content_text(mapping))} END AS content_digest{columns}
-FROM (SELECT *, {found.lookup()} FROM core.media_before)
+SELECT {_LIFE}, h.payload_hash, c.overflow, c.* EXCLUDE (place, overflow)
+FROM (SELECT place, overflow{columns} FROM media_cells) AS c
+JOIN core.media_before AS m ON m.rowid = c.place JOIN stored_hashes AS h USING (place)
+ORDER BY c.place
 """  # noqa: S608 - made of the sheet, quoted
-    )
-    items = connection.exec_driver_sql("SELECT count(*) FROM core.media").scalar_one()
+            )
+            .fetchall()
+        )
+        items += rows
+        insert_children(connection, children, decoded, "core.media_before")
     connection.exec_driver_sql("DROP TABLE core.media_before")
-    return int(items)
+    return items
 
 
 def _metrics(connection: Connection, metrics: tuple[Metric, ...]) -> None:
     """Append what the counts are now read as, where that is not what was last observed."""
-    found = Found()
-    counts = counts_read(metrics, found)
+    counts = counts_of(metrics, "m")
     names = "[" + ", ".join(literal(metric.name) for metric in metrics) + "]"
     run = connection.exec_driver_sql
     run("CREATE OR REPLACE TEMP TABLE recounted AS FROM core.media_metrics LIMIT 0")
@@ -116,7 +112,7 @@ def _metrics(connection: Connection, metrics: tuple[Metric, ...]) -> None:
 INSERT INTO recounted BY NAME
 WITH present AS (
     SELECT account_id, surface, media_id, changed_at AS observed_at, unnest({names}) AS metric, unnest(counts) AS value
-    FROM (SELECT *, {counts} AS counts FROM (SELECT *, {found.lookup()} FROM core.media WHERE {some}))
+    FROM (SELECT *, {counts} AS counts FROM core.media AS m WHERE {some})
 ),
 observed AS (FROM core.media_metrics WHERE {some}),
 -- Of an item that a page holds twice there are two.
@@ -158,7 +154,7 @@ def rebuild_stored(connection: Connection, mapping: Mapping) -> Reread:
 def _rebuild(connection: Connection, mapping: Mapping) -> Reread:
     registry = _registry(connection, mapping)
     media, *children = sheets(mapping, registry)
-    items = _media(connection, mapping, media)
+    items = _items(connection, mapping, registry, media, children)
     declared = {table.name for table in WAREHOUSE.sorted_tables}
     wanted = {sheet.table for sheet in children}
     present = connection.exec_driver_sql(
@@ -166,8 +162,6 @@ def _rebuild(connection: Connection, mapping: Mapping) -> Reread:
     ).scalars()
     for name in set(present) - declared - wanted:
         connection.exec_driver_sql(f"DROP TABLE core.{quoted(name)}")
-    for sheet in children:
-        fill_children(connection, sheet)
     _metrics(connection, media.metrics)
     write_registry(connection, registry, mapping)
     write_mapping(connection, mapping)

@@ -12,8 +12,7 @@ from sqlalchemy import Connection
 from connectors.warehouse.field_registry import read_mapping
 from connectors.warehouse.fold import fold
 from connectors.warehouse.landing import last_seq
-from connectors.warehouse.readings import path_list
-from connectors.warehouse.taking_apart import media_id_of
+from connectors.warehouse.quoting import literal
 from models.mapping import Mapping
 
 # As much payload (bytes) as is folded at once.
@@ -47,15 +46,29 @@ class Staying:
     records: int
 
 
+def _id(place: int) -> str:
+    # An object or a list is no id, and neither is empty text.
+    return f"CASE WHEN left(ids[{place}], 1) NOT IN ('', '{{', '[') THEN ids[{place}] END"
+
+
+def _media_id(mapping: Mapping) -> str:
+    return f"coalesce({', '.join(_id(place) for place in range(1, len(mapping.media_id) + 1))})"
+
+
+def _ids(mapping: Mapping) -> str:
+    paths = ", ".join(map(literal, mapping.media_id))
+    return f"CASE WHEN json_valid(payload) THEN json_extract_string(payload, [{paths}]::VARCHAR[]) END"
+
+
 def _identify(kind: str, table: str, mapping: Mapping, columns: str, where: str = "true") -> tuple[str, str]:
     # Two statements: asked for at once, those with an id alone, DuckDB would take each payload apart a dozen times.
     find = f"""
 CREATE {kind} {table} AS
-SELECT {columns}, {media_id_of(mapping)} AS media_id
+SELECT {columns}, {_media_id(mapping)} AS media_id
 FROM (
     SELECT
         *, rowid AS record,
-        CASE WHEN json_valid(payload) THEN json_extract_string(payload, {path_list(mapping.media_id)}) END AS ids
+        {_ids(mapping)} AS ids
     FROM core.quarantine WHERE resource = 'media' AND position IS NOT NULL AND {where}
 )
 """  # noqa: S608 - made of the mapping's paths, quoted

@@ -11,7 +11,7 @@ from datetime import datetime
 from sqlalchemy import Connection, RowMapping, func, select
 
 from connectors.warehouse.connection import duck
-from connectors.warehouse.taking_apart import POSITION_BITS
+from connectors.warehouse.ingest.split import POSITION_BITS
 from models.ledger import RunState
 from models.tables import core_run_counts, core_runs
 from models.tables.columns import run_counts

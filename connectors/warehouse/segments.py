@@ -241,11 +241,6 @@ class Segments:
         """Append to the tables, in the open transaction, what landed in these segments."""
         _take_in(connection, segments, self._session, summed=False)
 
-    def mark_taken(self, connection: Connection, segments: Sequence[Segment]) -> None:
-        """Note, in the open transaction, that the tables have what landed in these segments."""
-        for segment in segments:
-            _mark_taken(connection, segment, self._session)
-
     def put_back(self, segments: Sequence[Segment]) -> None:
         """Have segments taken in again: it was not committed."""
         with self._lock:

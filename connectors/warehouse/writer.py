@@ -19,17 +19,16 @@ from connectors.warehouse.connection import beside, duck, writer
 from connectors.warehouse.desk import Desk, Desks
 from connectors.warehouse.errors import WarehouseUnusable
 from connectors.warehouse.fold import fold
-from connectors.warehouse.landed import Cut, Landed
+from connectors.warehouse.landed import Landed
 from connectors.warehouse.landing import last_seq
 from connectors.warehouse.ledger import mark_published
 from connectors.warehouse.limits import give_back, in_enough_memory, on_all_cores
 from connectors.warehouse.ownership import refusal
-from connectors.warehouse.preparing import Preparing
 from connectors.warehouse.progress import checkpoints
 from connectors.warehouse.publish import draft_of, publish
 from connectors.warehouse.reached import Reached
 from connectors.warehouse.run_counts import FoldCounts
-from connectors.warehouse.segments import Segments, recover
+from connectors.warehouse.segments import Segment, Segments, recover
 from connectors.warehouse.staged import Staged
 from models.freshness import STALE_AFTER
 from models.landing import Landing
@@ -56,7 +55,7 @@ def _checkpoint(connection: Connection) -> None:
 
 
 class Warehouse:
-    """The warehouse, open for writing by three threads: one lands, one folds, one prepares what landed meanwhile.
+    """The warehouse, open for writing by two threads: one lands, one merges what landed meanwhile.
 
     Whatever else is asked of it is done on the first, in the order of the calls. Every method raises
     WarehouseUnusable when the disk or DuckDB fails; what was committed stays.
@@ -66,7 +65,6 @@ class Warehouse:
         self._path = path
         self._landing = desks.landing
         self._folding = desks.folding
-        self._preparing = desks.preparing
         self._landed = landed
         self._archive = archive
         self._staged = Staged(fold_bytes)
@@ -75,7 +73,6 @@ class Warehouse:
         self._arrived: list[tuple[Landing, asyncio.Future[None]]] = []
         self._committing: asyncio.Task[None] | None = None
         self._fold_under_way: asyncio.Task[None] | None = None
-        self._preparation: asyncio.Task[None] | None = None
 
     async def land(self, landing: Landing) -> None:
         """Return once the landing is durable; landings that arrive meanwhile become so together."""
@@ -103,8 +100,6 @@ class Warehouse:
                     self._staged.add(self._landed.last, size)
                     if self._staged.is_worth_a_fold and self._fold_under_way is None:
                         self._fold_under_way = asyncio.create_task(self._fold_staged())
-                    if self._landed.is_to_be_prepared and (self._preparation is None or self._preparation.done()):
-                        self._preparation = asyncio.create_task(self._preparing.do(lambda _: self._landed.prepare()))
                 for _, durable in batch:
                     if durable.cancelled():
                         continue
@@ -138,23 +133,24 @@ class Warehouse:
         return log.stat().st_size if log.exists() else 0
 
     def _fold(self, connection: Connection) -> tuple[int, FoldCounts]:
-        def work(items: str | None) -> tuple[int, FoldCounts]:
+        def work() -> tuple[int, FoldCounts]:
             last = last_seq(connection)
             keep(connection, self._archive)
-            return last, fold(connection, items)
+            return last, fold(connection)
 
         folded = self._having_staged(connection, self._landed.cut(), work)
         give_back(duck(connection))
         return folded
 
-    def _having_staged(self, connection: Connection, cut: Cut, work: Callable[[str | None], T]) -> T:
+    def _having_staged(self, connection: Connection, cut: Sequence[Segment], work: Callable[[], T]) -> T:
         """Do work in one transaction with the staging of a cut; once more, if there was too little memory for it."""
 
         def transaction() -> T:
             with connection.begin():
-                return work(self._landed.stage(connection, cut))
+                self._landed.stage(connection, cut)
+                return work()
 
-        with self._landed.taken(connection, cut):
+        with self._landed.taken(cut):
             return in_enough_memory(duck(connection), transaction)
 
     async def _fold_has_ended(self) -> None:
@@ -178,9 +174,7 @@ class Warehouse:
             await asyncio.wait([under_way])
 
         def run(connection: Connection) -> T:
-            return self._having_staged(
-                connection, self._landed.cut_unprepared(), lambda _: work(connection, *args, **kwargs)
-            )
+            return self._having_staged(connection, self._landed.cut(), lambda: work(connection, *args, **kwargs))
 
         return await self._landing.do(run)
 
@@ -233,7 +227,7 @@ class Warehouse:
 
         # Again and again: whatever is committed last may begin a fold.
         def pending() -> list[asyncio.Task[None]]:
-            tasks = self._committing, self._fold_under_way, self._preparation
+            tasks = self._committing, self._fold_under_way
             return [task for task in tasks if task is not None and not task.done()]
 
         while tasks := pending():
@@ -278,8 +272,7 @@ async def open_warehouse(
                 enroll(connection, new_id=new_id)
                 segments = Segments(connection, path, session=uuid4().hex)
                 stack.callback(segments.close)
-                preparing = Preparing(desks.preparing.connection, whole=archive is not None)
-                landed = Landed(connection, segments, preparing)
+                landed = Landed(connection, segments)
                 return Warehouse(path, desks, landed, fold_bytes=fold_bytes, archive=archive)
 
         try:

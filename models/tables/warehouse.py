@@ -1,6 +1,6 @@
 """The writer's file: schema `core` holds what was folded, schema `ops` what a run needs to go on."""
 
-from sqlalchemy import INTEGER, Column, MetaData, Table
+from sqlalchemy import BLOB, INTEGER, Column, MetaData, Table
 from sqlalchemy.types import JSON
 
 from models.tables.columns import (
@@ -62,9 +62,13 @@ core_media = Table(
     surface(),
     media_id(),
     *media_content(),
-    whole("digest", "Digest of the payload without volatile URL parameters."),
-    whole("content_digest", "The same without the counts, too; NULL until the item changes."),
-    whole("payload_hash", "Hash of the payload as it came: one that is equal need not be read."),
+    text(
+        "overflow",
+        "JSON, by path: what the item carries in fields that have no column; NULL when it is all in columns.",
+    ),
+    Column(
+        "payload_hash", BLOB, comment="Hash of the payload as it came (XXH3-128): one that is equal is not decoded."
+    ),
     instant("first_seen_at", "When a sync first saw it.", nullable=False),
     instant("written_at", "The sighting that last wrote this row.", nullable=False),
     whole("written_seq", "The landing of that sighting; NULL where it is older than every landing that counts."),

@@ -56,5 +56,5 @@ def test_analysts_find_the_columns_they_were_promised() -> None:
     }
     for name, columns in asked.items():
         assert set(columns.split()) <= set(SNAPSHOT.tables[name].c.keys())
-    assert "digest" not in SNAPSHOT.tables["media"].c
-    assert "digest" in core_media.c
+    assert "payload_hash" not in SNAPSHOT.tables["media"].c
+    assert "payload_hash" in core_media.c

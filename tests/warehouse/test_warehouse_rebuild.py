@@ -80,12 +80,12 @@ def test_rebuilding_by_the_same_mapping_changes_nothing(house: House) -> None:
 
 def test_there_and_back_again_leaves_what_was_there(house: House) -> None:
     house.walk(POSTS, "p", 0, [item(1, title="T", about={"picture": "p"}), item(2, title=5)])
-    before = house.rows("SELECT media_id, caption, title, about__picture, digest, content_digest FROM core.media")
+    before = house.rows("SELECT media_id, caption, title, about__picture, payload_hash, overflow FROM core.media")
     for mapping in (TITLE, ALT_TEXT, BOOKMARKED, BUILT_IN):
         rebuild(house, mapping)
         with house.connection.begin():
             assert read_mapping(house.connection) == mapping
-    after = house.rows("SELECT media_id, caption, title, about__picture, digest, content_digest FROM core.media")
+    after = house.rows("SELECT media_id, caption, title, about__picture, payload_hash, overflow FROM core.media")
     assert sorted(after) == sorted(before)
 
 
@@ -122,13 +122,13 @@ def test_a_child_table_that_nothing_fills_any_more_goes(house: House) -> None:
 
 def test_what_an_older_gramhouse_left_gets_its_columns(house: House) -> None:
     house.walk(POSTS, "p", 0, [item(1, mood="good", rows=[{"x": 1}])])
-    whole = house.rows("SELECT media_id, caption, mood, digest, content_digest FROM core.media")
-    house.do("UPDATE core.media SET content_digest = NULL, digest = 1")
+    whole = house.rows("SELECT media_id, caption, mood, payload_hash, overflow FROM core.media")
+    house.do("UPDATE core.media SET payload_hash = NULL, overflow = '1'")
     house.do("ALTER TABLE core.media DROP COLUMN mood")
     for statement in ("DELETE FROM core.fields", "DROP TABLE core.media_rows", "DELETE FROM core.media_metrics"):
         house.do(statement)
     rebuild(house, BUILT_IN)
-    assert house.rows("SELECT media_id, caption, mood, digest, content_digest FROM core.media") == whole
+    assert house.rows("SELECT media_id, caption, mood, payload_hash, overflow FROM core.media") == whole
     assert house.rows("SELECT media_id, x FROM core.media_rows") == [("1", 1)]
     assert house.rows("SELECT metric, value FROM core.media_metrics") == [("like_count", 3)]
 

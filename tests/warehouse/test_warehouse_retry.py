@@ -178,7 +178,7 @@ def test_what_the_retry_leaves_is_what_the_mapping_would_have_left_from_the_star
 
     nights()
     again_mapped(house)
-    columns = "media_id, caption, first_seen_at, changed_at, removed_at, digest, content_digest, payload"
+    columns = "media_id, caption, first_seen_at, changed_at, removed_at, payload_hash, overflow, payload"
     found = media(house, columns), quarantine(house), house.rows("FROM core.media_superseded")
     for table in ("core.media", "core.quarantine", "core.media_superseded", "core.walks", "ops.checkpoints"):
         house.do(f"DELETE FROM {table}")

@@ -1,0 +1,70 @@
+"""SQL that tells whether two rows of an item say the same: by typed columns, its children's and its overflow's, too.
+
+Addresses of media say nothing: they are signed anew each time they are served. Counts are compared by themselves.
+"""
+
+from collections.abc import Callable, Sequence
+
+from connectors.warehouse.ingest.columns import READINGS, text_of
+from connectors.warehouse.quoting import quoted
+from models.mapping import Mapping, Reading
+from models.sheets import Part, Sheet, SheetColumn, part_of
+
+
+def _content(column: SheetColumn, part: Part, row: str) -> str | None:
+    name = f"{row}.{quoted(column.name)}"
+    if part is Part.CONTENT:
+        return name
+    if part is Part.COUNT and column.type != "BIGINT":
+        # Beside counts stand other values.
+        return f"CASE WHEN {READINGS[Reading.COUNT].format(text_of(name, column.type))} IS NULL THEN {name} END"
+    return None
+
+
+def _hash(values: Sequence[str]) -> str:
+    return f"hash({', '.join(['0', *values])})"
+
+
+def content_of(sheet: Sheet, mapping: Mapping, row: str, *more: str) -> str:
+    """Return the hash of what a row says, counts and addresses of media aside, and of `more` expressions."""
+    found = (_content(column, part_of(column, mapping), row) for column in sheet.columns)
+    return _hash([*(each for each in found if each is not None), *more])
+
+
+def counts_hash(sheet: Sheet, mapping: Mapping, row: str, *more: str) -> str:
+    """Return the hash of a row's counts, and of `more` expressions."""
+    names = [f"{row}.{quoted(c.name)}" for c in sheet.columns if part_of(c, mapping) is Part.COUNT]
+    return _hash([*names, *more])
+
+
+def children_said(sheets: Sequence[Sheet], mapping: Mapping, relation: Callable[[Sheet], str], key: str) -> str:
+    """Return the query of what the children of items say together: `key` columns, content, counts.
+
+    `relation` gives, for a child table, the query of its rows with the key columns and `position`.
+    """
+    parts = [
+        f"SELECT {key}, {content_of(sheet, mapping, 'c', str(number), 'c.position')} AS content,"
+        f" {counts_hash(sheet, mapping, 'c', str(number), 'c.position')} AS counts FROM ({relation(sheet)}) AS c"
+        for number, sheet in enumerate(sheets)
+    ]
+    return f"SELECT {key}, bit_xor(content) AS content, bit_xor(counts) AS counts FROM ({' UNION ALL '.join(parts)}) GROUP BY {key}"  # noqa: E501,S608
+
+
+_KEY = "account_id, surface, media_id"
+
+
+def stored_said(media: Sheet, children: Sequence[Sheet], mapping: Mapping, wanted: str) -> str:
+    """Return the query of what stored items say: stored (their rowid), content, counts.
+
+    `wanted` is a query of their keys and `stored`.
+    """
+    said = children_said(
+        children, mapping, lambda sheet: f"FROM core.{quoted(sheet.table)} SEMI JOIN ({wanted}) USING ({_KEY})", _KEY
+    )
+    return f"""
+SELECT
+    w.stored, {content_of(media, mapping, "m", "m.overflow", "coalesce(c.content, 0)")} AS content,
+    {counts_hash(media, mapping, "m", "coalesce(c.counts, 0)")} AS counts
+FROM core.media AS m JOIN ({wanted}) AS w ON m.rowid = w.stored
+LEFT JOIN ({said}) AS c ON c.account_id = m.account_id AND c.surface = m.surface AND c.media_id = m.media_id
+"""  # noqa: S608 - made of the sheets' names, quoted

@@ -1,0 +1,1 @@
+"""From the bytes of pages to typed columns: split, decode, read."""

@@ -1,0 +1,195 @@
+"""The decoder in Python: slower, for what the fast one refuses; it finds the fields of items, too.
+
+It reads whatever is JSON: values of another kind than before, keys given twice (the first counts), numbers that neither
+64 bits nor a double hold.
+"""
+
+import json
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+import pyarrow as pa
+
+from connectors.warehouse.ingest.layout import Cell, CellTable, Layout, arrow_type
+from models.fields import MEDIA, Sighting
+from models.kinds import EXACT, Found, Json, Kind, WideNumber, values_of
+from models.pointer import to_pointer
+
+# Python refuses to make an integer of more digits than this.
+_MOST_DIGITS = 4000
+
+# Kinds that are no value of the column of cells at their path.
+_NO_VALUE = frozenset({Kind.NULL, Kind.EMPTY_LIST, Kind.OBJECT, Kind.ROWS})
+
+
+def _first(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
+    found: dict[str, Json] = {}
+    for key, value in pairs:
+        found.setdefault(key, value)
+    return found
+
+
+def _number(text: str) -> float | WideNumber:
+    value = float(text)
+    return value if math.isfinite(value) else WideNumber(text)
+
+
+def _whole(text: str) -> int | WideNumber:
+    return int(text) if len(text) < _MOST_DIGITS else WideNumber(text)
+
+
+_parse = json.JSONDecoder(object_pairs_hook=_first, parse_float=_number, parse_int=_whole).decode
+
+
+def number_text(value: float) -> str:
+    """Return a number's text, the same for numbers that are equal: whole ones without a fraction, up to 2^53."""
+    return str(int(value)) if abs(value) < EXACT and value == int(value) else repr(value)
+
+
+def _canonical(value: Json) -> str:
+    if isinstance(value, dict):
+        inner = (f"{json.dumps(key, ensure_ascii=False)}:{_canonical(value[key])}" for key in sorted(value))
+        return "{" + ",".join(inner) + "}"
+    if isinstance(value, list):
+        return "[" + ",".join(map(_canonical, value)) + "]"
+    if isinstance(value, float):
+        return number_text(value)
+    return str(value) if isinstance(value, WideNumber) else json.dumps(value, ensure_ascii=False)
+
+
+def text_of(value: Json) -> str | None:
+    """Return the text of a value: a text as it is, anything else as JSON with its keys in order."""
+    if value is None or isinstance(value, str):
+        return None if value is None else str(value)
+    return _canonical(value)
+
+
+def _cell_value(value: Json, kind: str) -> Any:  # noqa: ANN401 - whatever Arrow takes
+    if kind.endswith("[]"):
+        return [_cell_value(element, kind[:-2]) for element in value] if isinstance(value, list) else None
+    if kind == "DOUBLE":
+        return None if value is None else float(value)  # type: ignore[arg-type]
+    return text_of(value) if kind in ("VARCHAR", "TIMESTAMP WITH TIME ZONE") else value
+
+
+@dataclass(frozen=True, slots=True)
+class Element:
+    """An object of an item's lists: the path of its list, its position there, and what is in it by path."""
+
+    path: str
+    position: int
+    values: dict[str, Found]
+
+
+@dataclass(frozen=True, slots=True)
+class CarefulItem:
+    """An item that was read: its place, and what is in it by path; the elements of its lists of objects."""
+
+    place: int
+    values: dict[str, Found]
+    elements: list[Element] = field(default_factory=list)
+
+
+def read(place: int, raw: bytes) -> CarefulItem | None:
+    """Read an item; None when it is no object, or nested too deep."""
+    try:
+        value: Json = _parse(raw.decode())
+    except RecursionError:
+        return None
+    if not isinstance(value, dict):
+        return None
+    item = CarefulItem(place, {to_pointer(found.keys): found for found in values_of(value)})
+    for path, found in item.values.items():
+        if Kind.ROWS in found.kinds and isinstance(found.value, list):
+            for position, element in enumerate(found.value):
+                if isinstance(element, dict):
+                    inner = {to_pointer(each.keys): each for each in values_of(element, in_element=True)}
+                    item.elements.append(Element(path, position, inner))
+    return item
+
+
+def sightings(item: CarefulItem, at: datetime) -> Iterable[Sighting]:
+    """Yield what is met in an item itself, in the order of its text."""
+    for path, found in item.values.items():
+        for kind in found.kinds:
+            yield Sighting(MEDIA, path, kind, at)
+
+
+def element_sightings(item: CarefulItem, table: str, lists: Sequence[str], at: datetime) -> Iterable[Sighting]:
+    """Yield what is met in the elements of those of an item's lists that fill a child table."""
+    for element in item.elements:
+        if element.path in lists:
+            for path, found in element.values.items():
+                for kind in found.kinds:
+                    yield Sighting(table, path, kind, at)
+
+
+def _array(cell: Cell, rows: Sequence[dict[str, Found]]) -> Any:  # noqa: ANN401 - pyarrow has no types
+    values = [row[cell.path].value if cell.path in row and _is_value(row[cell.path], cell) else None for row in rows]
+    return pa.array([_cell_value(value, cell.type) for value in values], arrow_type(cell.type))
+
+
+def _is_value(found: Found, cell: Cell) -> bool:
+    """Say whether a value belongs into its cell: objects and lists of them do so only beside values of other kinds."""
+    if found.kinds & {Kind.OBJECT, Kind.ROWS}:
+        return cell.type == "VARCHAR"
+    if Kind.EMPTY_LIST in found.kinds:
+        return cell.type == "VARCHAR" or cell.type.endswith("[]")
+    return True
+
+
+def _overflow(item: CarefulItem, layout: Layout) -> str | None:
+    """Return as JSON, by path, the values of an item that have no cell; None when all have one."""
+    left: dict[str, Json] = {}
+    tables = {path: layout.table_of(path) for path, found in item.values.items() if Kind.ROWS in found.kinds}
+    for path, found in item.values.items():
+        has_place = path in layout.media.cells or found.kinds <= _NO_VALUE
+        if not has_place or (tables.get(path, layout) is None and path not in layout.media.cells):
+            left[path] = found.value
+    for element in item.elements:
+        table = tables[element.path]
+        for path, found in element.values.items():
+            if table is not None and path not in table.cells and not found.kinds <= _NO_VALUE:
+                left[f"{element.path}/{element.position}{path}"] = found.value
+    return _canonical(left) if left else None
+
+
+def _table(cells: CellTable, own: dict[str, Any], rows: Sequence[dict[str, Found]]) -> Any:  # noqa: ANN401
+    return pa.table({**own, **{cell.name: _array(cell, rows) for cell in cells.cells.values()}})
+
+
+def cells_of(items: Sequence[CarefulItem], layout: Layout) -> Any:  # noqa: ANN401 - pyarrow has no types
+    """Return the cells of items: place, overflow, and a column for each cell of the layout."""
+    own = {
+        "place": pa.array([item.place for item in items], pa.int64()),
+        "overflow": pa.array([_overflow(item, layout) for item in items], pa.string()),
+    }
+    return _table(layout.media, own, [item.values for item in items])
+
+
+def element_cells_of(items: Sequence[CarefulItem], table: CellTable) -> Any:  # noqa: ANN401 - pyarrow has no types
+    """Return the cells of the elements that fill a child table: place of the item, position from 0, cells.
+
+    The lists of one item follow one another.
+    """
+    places: list[int] = []
+    positions: list[int] = []
+    rows: list[dict[str, Found]] = []
+    for item in items:
+        before = 0
+        for path in table.lists:
+            length = 0
+            if path in item.values and Kind.ROWS in item.values[path].kinds:
+                value = item.values[path].value
+                length = len(value) if isinstance(value, list) else 0
+            for element in item.elements:
+                if element.path == path:
+                    places.append(item.place)
+                    positions.append(before + element.position)
+                    rows.append(element.values)
+            before += length
+    own = {"place": pa.array(places, pa.int64()), "position": pa.array(positions, pa.int32())}
+    return _table(table, own, rows)

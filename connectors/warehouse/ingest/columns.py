@@ -1,0 +1,163 @@
+"""SQL that reads a table's columns out of cells: data in, text out."""
+
+from collections.abc import Mapping, Sequence
+
+from connectors.warehouse.ingest.layout import Cell, CellTable
+from connectors.warehouse.quoting import literal, quoted
+from models.kinds import EXACT, Kind
+from models.mapping import ColumnMapping, Reading
+from models.sheets import Metric, Sheet, SheetColumn
+
+# ISO 8601 without seconds, and without separators: DuckDB casts neither.
+_WITHOUT_SECONDS = "'^(.{{10}}[T ][0-9]{{2}}:[0-9]{{2}})(Z|[+-][0-9:]+)?$', '\\1:00\\2'"
+_COMPACT = "'^([0-9]{{4}})([0-9]{{2}})([0-9]{{2}})T([0-9]{{2}})([0-9]{{2}})([0-9]{{2}})', '\\1-\\2-\\3T\\4:\\5:\\6'"
+_CAST = (
+    "coalesce(TRY_CAST({0} AS TIMESTAMPTZ),"
+    f" TRY_CAST(regexp_replace(regexp_replace({{0}}, {_COMPACT}), {_WITHOUT_SECONDS}) AS TIMESTAMPTZ))"
+)
+
+# What Python's years 1 to 9999 do not hold is none: DuckDB knows infinity and years before Christ, and cannot compute
+# with the one.
+_INSTANT = (
+    f"CASE WHEN {_CAST} BETWEEN TIMESTAMPTZ '0001-01-02 00:00:00+00'"
+    f" AND TIMESTAMPTZ '9999-12-30 00:00:00+00' THEN {_CAST} END"
+)
+
+_IS_INSTANT = "[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}(:[0-9]{2}(\\.[0-9]{1,6})?)?(Z|[+-][0-9]{2}(:?[0-9]{2})?)"
+
+_COUNT = "CASE WHEN regexp_full_match({0}, '-?[0-9]+(\\.0+)?') THEN TRY_CAST({0} AS BIGINT) END"
+
+# Of a text.
+READINGS = {
+    Reading.TEXT: "{0}",
+    # A count may come as a number, or as a string that holds one; DuckDB alone would round 1.5 to 2.
+    Reading.COUNT: _COUNT,
+    Reading.NUMBER: "TRY_CAST({0} AS DOUBLE)",
+    Reading.FLAG: "TRY_CAST({0} AS BOOLEAN)",
+    # ISO 8601 with Z, +00:00 or +0000; seconds or milliseconds since 1970. The first line spares dates the patterns.
+    Reading.TIMESTAMP: (
+        f"CASE WHEN {{0}} LIKE '____-__-__%' THEN {_INSTANT}"
+        " WHEN regexp_full_match({0}, '-?[0-9]{{1,10}}(\\.[0-9]+)?') THEN to_timestamp(TRY_CAST({0} AS DOUBLE))"
+        " WHEN regexp_full_match({0}, '[0-9]{{12,14}}') THEN to_timestamp(TRY_CAST({0} AS DOUBLE) / 1000)"
+        f" ELSE {_INSTANT} END"
+    ),
+}
+
+_AS_IT_IS = {
+    (Reading.TEXT, "VARCHAR"),
+    (Reading.COUNT, "BIGINT"),
+    (Reading.NUMBER, "DOUBLE"),
+    (Reading.FLAG, "BOOLEAN"),
+}
+
+
+def text_of(value: str, kind: str) -> str:
+    """Return the expression of a value's text, given its type; of a list there is none."""
+    if kind.endswith("[]"):
+        return "NULL::VARCHAR"
+    if kind == "DOUBLE":
+        # As whole numbers are written elsewhere.
+        whole = f"abs({value}) < {EXACT} AND {value} = trunc({value})"
+        return f"CASE WHEN {whole} THEN {value}::BIGINT::VARCHAR ELSE {value}::VARCHAR END"
+    return f"{value}::VARCHAR" if kind in ("BIGINT", "BOOLEAN") else value
+
+
+def _reading(cell: Cell, how: Reading) -> str:
+    if (how, cell.type) in _AS_IT_IS:
+        return cell.name
+    return READINGS[how].format(text_of(cell.name, cell.type))
+
+
+def column_value(column: SheetColumn, cells: Mapping[str, Cell]) -> str:
+    """Return the expression of a column's value, out of a row of cells."""
+    found = [cells[path] for path in column.paths if path in cells]
+    if not found:
+        return f"NULL::{column.type}"
+    if column.mapping is not None:
+        return f"coalesce({', '.join(_reading(cell, column.mapping.reading) for cell in found)})"
+    [cell] = found
+    return _INSTANT.format(cell.name) if column.type == "TIMESTAMP WITH TIME ZONE" else cell.name
+
+
+def columns_select(sheet: Sheet, cells: Mapping[str, Cell]) -> str:
+    """Return the select list of a sheet's columns, out of a row of cells; each begins with a comma."""
+    return "".join(f", {column_value(column, cells)} AS {quoted(column.name)}" for column in sheet.columns)
+
+
+def media_id_of(paths: Sequence[str], cells: Mapping[str, Cell]) -> str:
+    """Return the expression of an item's id: the first of its candidates that is one."""
+    texts = [text_of(cells[path].name, cells[path].type) for path in paths if path in cells]
+    # An object or a list is no id, and neither is empty text.
+    found = [f"CASE WHEN left({text}, 1) NOT IN ('', '{{', '[') THEN {text} END" for text in texts]
+    return f"coalesce({', '.join([*found, 'NULL::VARCHAR'])})"
+
+
+def counts_of(metrics: Sequence[Metric], row: str) -> str:
+    """Return the list of all counts, out of a row that has the sheet's columns."""
+    counts = []
+    for metric in metrics:
+        if metric.column is None:
+            counts.append("NULL")
+            continue
+        column = f"{row}.{quoted(metric.column.name)}"
+        # In a column of another type counts stand beside other values.
+        text = text_of(column, metric.column.type)
+        counts.append(column if metric.column.type == "BIGINT" else _COUNT.format(text))
+    return f"[{', '.join(counts)}]::BIGINT[]"
+
+
+def _is_open(kind: Kind, cell: Cell) -> bool:
+    return kind not in cell.kinds
+
+
+def _instants(cells: CellTable) -> dict[tuple[str, Kind], str]:
+    found = {}
+    for cell in cells.cells.values():
+        if cell.type == "TIMESTAMP WITH TIME ZONE":
+            # LIKE first: of a hundred texts it says no to most, at a tenth of what the pattern costs.
+            alike = f"{cell.name} LIKE '____-__-__%' AND regexp_full_match({cell.name}, {literal(_IS_INSTANT)})"
+            found[cell.path, Kind.TEXT] = (
+                f"{cell.name} IS NOT NULL AND NOT ({alike} AND {_INSTANT.format(cell.name)} IS NOT NULL)"
+            )
+    return found
+
+
+def _of_mapping(
+    columns: Sequence[Sequence[str]], mapped: Sequence[ColumnMapping], cells: CellTable
+) -> dict[tuple[str, Kind], str]:
+    found = {}
+    for paths in columns:
+        here = [cells.cells[path] for path in paths if path in cells.cells]
+        for number, cell in enumerate(here):
+            if number and _is_open(Kind.SHADOWED, cell):
+                before = " OR ".join(f"{other.name} IS NOT NULL" for other in here[:number])
+                found[cell.path, Kind.SHADOWED] = f"{cell.name} IS NOT NULL AND ({before})"
+    for column in mapped:
+        for path in column.paths:
+            cell = cells.cells.get(path)
+            if cell is None or column.reading is Reading.TEXT or not _is_open(Kind.UNREADABLE, cell):
+                continue
+            if (column.reading, cell.type) not in _AS_IT_IS:
+                is_there = f"{cell.name} IS NOT NULL" + (f" AND {cell.name} <> ''" if cell.type == "VARCHAR" else "")
+                found[path, Kind.UNREADABLE] = f"{is_there} AND {_reading(cell, column.reading)} IS NULL"
+    return found
+
+
+def _long(cells: CellTable) -> dict[tuple[str, Kind], str]:
+    found = {}
+    for cell in cells.cells.values():
+        if cell.type == "BIGINT" and _is_open(Kind.LONG, cell):
+            found[cell.path, Kind.LONG] = f"{cell.name} NOT BETWEEN -{EXACT} AND {EXACT}"
+        elif cell.type == "BIGINT[]" and _is_open(Kind.LONGS, cell):
+            found[cell.path, Kind.LONGS] = f"list_min({cell.name}) < -{EXACT} OR list_max({cell.name}) > {EXACT}"
+    return found
+
+
+def checks(cells: CellTable, mapped: Sequence[ColumnMapping], ids: Sequence[str]) -> Mapping[tuple[str, Kind], str]:
+    """Return conditions on a row of cells: where one holds, its path has shown a kind that no decoder tells.
+
+    They are: a text that is no instant where all were, a value that its mapped column cannot hold, one beside another
+    that the mapping prefers, an integer that a double would not hold. Only what was not met before is asked for.
+    """
+    candidates = [ids, *(column.paths for column in mapped)]
+    return {**_instants(cells), **_of_mapping(candidates, mapped, cells), **_long(cells)}

@@ -1,0 +1,151 @@
+"""Raw items into cells: the fast decoder for what is as the registry knows it, the careful one for the rest.
+
+What the fast one refuses is halved until few items are left, and those are the careful one's: it finds new fields and
+kinds, and with them the fast one takes the rest.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import chain
+from typing import Any
+
+import pyarrow as pa
+
+from connectors.warehouse.ingest import careful, fast
+from connectors.warehouse.ingest.layout import CellTable, Layout, layout
+from models.fields import OwnNames, Registry, Sighting, register
+from models.mapping import Mapping as MediaMapping
+
+# As many items as the fast decoder is given at once, and as few as are not worth another attempt.
+_AT_ONCE = 8192
+_FEW = 24
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """Cells by table, and what was learned: the registry, and the layout that follows from it.
+
+    `rejected` are the places of items that are no objects.
+    """
+
+    media: Any
+    children: Mapping[str, Any]
+    registry: Registry
+    layout: Layout
+    rejected: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Chunk:
+    """Items that the fast decoder took, by a layout."""
+
+    places: Sequence[int]
+    raw: Sequence[bytes]
+    layout: Layout
+    items: fast.FastItems
+
+
+class Decoder:
+    """Decodes the items of one batch. Feed it with `add`, in the order of landing; `finish` returns everything."""
+
+    def __init__(self, mapping: MediaMapping, registry: Registry, own: OwnNames, at: Callable[[int], datetime]) -> None:
+        """Begin with what is known; `at` says of a place when its page was received."""
+        self._mapping = mapping
+        self._own = own
+        self._at = at
+        self._registry = registry
+        self._layout = layout(mapping, registry)
+        self._chunks: list[_Chunk] = []
+        self._careful: list[careful.CarefulItem] = []
+        self._rejected: list[int] = []
+
+    def add(self, places: Sequence[int], raw: Sequence[bytes]) -> None:
+        """Decode items; those that are no objects are rejected."""
+        objects = [(place, one) for place, one in zip(places, raw, strict=True) if one.startswith(b"{")]
+        if len(objects) < len(raw):
+            self._rejected += [place for place, one in zip(places, raw, strict=True) if not one.startswith(b"{")]
+            places, raw = [place for place, _ in objects], [one for _, one in objects]
+        for begin in range(0, len(raw), _AT_ONCE):
+            self._decode(places[begin : begin + _AT_ONCE], raw[begin : begin + _AT_ONCE])
+
+    def _decode(self, places: Sequence[int], raw: Sequence[bytes]) -> None:
+        items = fast.read(raw, self._layout)
+        if items is not None:
+            self._chunks.append(_Chunk(places, raw, self._layout, items))
+        elif len(raw) <= _FEW:
+            self._read_carefully(places, raw)
+        else:
+            half = len(raw) // 2
+            self._decode(places[:half], raw[:half])
+            self._decode(places[half:], raw[half:])
+
+    def _read_carefully(self, places: Sequence[int], raw: Sequence[bytes]) -> None:
+        items = [careful.read(place, one) for place, one in zip(places, raw, strict=True)]
+        found = [item for item in items if item is not None]
+        self._careful += found
+        self.learn(chain.from_iterable(careful.sightings(item, self._at(item.place)) for item in found))
+        for table in self._layout.children.values():
+            self.learn(
+                chain.from_iterable(
+                    careful.element_sightings(item, table.resource, table.lists, self._at(item.place)) for item in found
+                )
+            )
+
+    def learn(self, met: Iterable[Sighting]) -> None:
+        """Add sightings to the registry; the layout follows from it."""
+        before = self._registry
+        self._registry = register(before, met, self._own)
+        if self._registry != before:
+            self._layout = layout(self._mapping, self._registry)
+
+    @property
+    def registry(self) -> Registry:
+        """What is known by now."""
+        return self._registry
+
+    def finish(self) -> Decoded:
+        """Return all cells, by the last layout."""
+        self._repeat()
+        tables = self._layout.children.values()
+        media = [chunk.items.cells(pa.array(chunk.places, pa.int64()), self._layout.media) for chunk in self._chunks]
+        media.append(careful.cells_of(self._careful, self._layout))
+        return Decoded(
+            pa.concat_tables(media),
+            {table.resource: self._elements(table) for table in tables},
+            self._registry,
+            self._layout,
+            tuple(self._rejected),
+        )
+
+    def _elements(self, table: CellTable) -> Any:  # noqa: ANN401 - pyarrow has no types
+        found = [
+            cells
+            for chunk in self._chunks
+            for cells in chunk.items.element_cells(pa.array(chunk.places, pa.int64()), table)
+        ]
+        return pa.concat_tables([*found, careful.element_cells_of(self._careful, table)])
+
+    def _repeat(self) -> None:
+        """Decode again what was decoded by a layout in which a cell had another type than it has now."""
+        while stale := [chunk for chunk in self._chunks if not _holds(chunk.layout, self._layout)]:
+            self._chunks = [chunk for chunk in self._chunks if chunk not in stale]
+            for chunk in stale:
+                self._decode(chunk.places, chunk.raw)
+
+
+def _holds(earlier: Layout, later: Layout) -> bool:
+    """Say whether what was decoded by an earlier layout is what the later one says."""
+    if earlier is later:
+        return True
+    pairs = [(earlier.media, later.media)]
+    pairs += [(table, later.children[name]) for name, table in earlier.children.items()]
+    return all(_fits(before, path, cell.type) for before, after in pairs for path, cell in after.cells.items())
+
+
+def _fits(before: CellTable, path: str, kind: str) -> bool:
+    if path not in before.cells:
+        # What is met for the first time is in nothing that was decoded before. A list that was empty may be.
+        return path not in before.known
+    was = before.cells[path].type
+    return was == kind or (was in ("BIGINT", "BOOLEAN", "DOUBLE") and kind == "VARCHAR")

@@ -1,0 +1,101 @@
+"""The fast decoder: pyarrow's JSON reader, outside Python's lock, for items of the kinds that are known.
+
+It is given objects only, of JSON that was checked before: other lines crash it. It refuses whatever is not as the
+layout says (docs/decisions: which inputs, and what becomes of them).
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.json as pj
+
+from connectors.warehouse.ingest.careful import number_text
+from connectors.warehouse.ingest.layout import Cell, CellTable, Layout, arrow_type
+from models.kinds import EXACT
+from models.pointer import to_keys
+
+
+def read(raw: Sequence[bytes], layout: Layout) -> "FastItems | None":
+    """Return items, decoded; None when one of them is not as the layout says."""
+    # A line is an item. Within a text a line's end is written as an escape.
+    lines = b"\n".join([one.replace(b"\n", b" ") for one in raw])
+    try:
+        table = pj.read_json(
+            pa.py_buffer(lines),
+            read_options=pj.ReadOptions(use_threads=False, block_size=len(lines) + 1),
+            parse_options=pj.ParseOptions(explicit_schema=layout.schema, unexpected_field_behavior="error"),
+        )
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return None
+    nested = table.combine_chunks().to_struct_array().combine_chunks() if table.num_columns else None
+    return None if nested is not None and _may_be_inexact(nested) else FastItems(len(raw), nested)
+
+
+@dataclass(frozen=True, slots=True)
+class FastItems:
+    """Items as one Arrow array of nested structs; None where the layout knows no field."""
+
+    count: int
+    nested: Any
+
+    def cells(self, places: Any, table: CellTable) -> Any:  # noqa: ANN401 - pyarrow has no types
+        """Return the cells of the items: place, overflow, and a column for each cell."""
+        own = {"place": places, "overflow": pa.nulls(self.count, pa.string())}
+        return pa.table({**own, **_cells(self.nested, table, self.count)})
+
+    def element_cells(self, places: Any, table: CellTable) -> Iterator[Any]:
+        """Yield the cells of the elements of each list that fills a child table: place, position from 0, cells."""
+        before = pa.array([0] * self.count, pa.int32())
+        for path in table.lists:
+            lists = _at(self.nested, to_keys(path))
+            if lists is None or not pa.types.is_list(lists.type) or not pa.types.is_struct(lists.type.value_type):
+                continue
+            parents = pc.list_parent_indices(lists)
+            elements = pc.list_flatten(lists)
+            lengths = pc.fill_null(pc.list_value_length(lists), 0)
+            # The lists of one item follow one another.
+            first = pc.subtract(pc.subtract(pc.cumulative_sum(lengths), lengths), before)
+            positions = pc.subtract(pa.array(range(len(elements)), pa.int32()), pc.take(first, parents))
+            before = pc.add(before, lengths)
+            own = {"place": pc.take(places, parents), "position": pc.cast(positions, pa.int32())}
+            found = pa.table({**own, **_cells(elements, table, len(elements))})
+            yield found.filter(pc.is_valid(elements))
+
+
+def _cells(nested: Any, table: CellTable, length: int) -> dict[str, Any]:
+    return {cell.name: _cast(cell, _at(nested, to_keys(cell.path)), length) for cell in table.cells.values()}
+
+
+def _may_be_inexact(array: Any) -> bool:  # noqa: ANN401 - pyarrow has no types
+    """Say whether a double may have been an integer of more digits."""
+    if pa.types.is_struct(array.type):
+        return any(map(_may_be_inexact, array.flatten()))
+    if pa.types.is_list(array.type):
+        return _may_be_inexact(pc.list_flatten(array))
+    if not pa.types.is_float64(array.type):
+        return False
+    largest = pc.max(pc.abs(array)).as_py()
+    return largest is not None and largest >= EXACT
+
+
+def _at(array: Any, keys: Sequence[str]) -> Any:  # noqa: ANN401 - pyarrow has no types
+    """Return the values under these keys, null where an object above is; None where the layout knew no such key."""
+    for key in keys:
+        if array is None or not pa.types.is_struct(array.type) or array.type.get_field_index(key) < 0:
+            return None
+        array = pc.struct_field(array, [array.type.get_field_index(key)])
+    return array
+
+
+def _cast(cell: Cell, array: Any, length: int) -> Any:  # noqa: ANN401 - pyarrow has no types
+    kind = arrow_type(cell.type)
+    if array is None or pa.types.is_null(array.type):
+        return pa.nulls(length, kind)
+    if array.type == kind:
+        return array
+    if pa.types.is_float64(array.type):
+        return pa.array([None if value is None else number_text(value) for value in array.to_pylist()], kind)
+    return pc.cast(array, kind)

@@ -1,0 +1,153 @@
+"""Which paths of an item get a column of cells, and of which type: what both decoders fill. Pure.
+
+A cell holds the value at one path, or at one path of a list's element. From cells the columns of a table are read.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from models.fields import AND_MORE, MEDIA, MOST_COLUMNS, Field, Registry
+from models.kinds import Keys, Kind, column_type
+from models.mapping import Mapping as MediaMapping
+from models.pointer import to_keys
+from models.sheets import CHILDREN, child_table
+
+_ARROW: Mapping[str, Any] = {
+    "BOOLEAN": pa.bool_(),
+    "BIGINT": pa.int64(),
+    "DOUBLE": pa.float64(),
+    "VARCHAR": pa.string(),
+    # The text it came as: it is cast where all columns are read.
+    "TIMESTAMP WITH TIME ZONE": pa.string(),
+}
+
+# A cell of text holds values of several kinds. The fast decoder takes one: that which was met first.
+_AS_TEXT: Mapping[Kind, Any] = {
+    Kind.TEXT: pa.string(),
+    Kind.INSTANT: pa.string(),
+    Kind.INTEGER: pa.int64(),
+    Kind.LONG: pa.int64(),
+    Kind.BOOLEAN: pa.bool_(),
+    Kind.NUMBER: pa.float64(),
+}
+
+
+def arrow_type(column: str) -> Any:  # noqa: ANN401 - pyarrow has no types
+    """Return the Arrow type of the cells whose column has this DuckDB type."""
+    return pa.list_(_ARROW[column.removesuffix("[]")]) if column.endswith("[]") else _ARROW[column]
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A column of cells: `name` within its table, the path, the kinds that were met there in order, the DuckDB type."""
+
+    name: str
+    path: str
+    kinds: Sequence[Kind]
+    type: str
+
+
+@dataclass(frozen=True, slots=True)
+class CellTable:
+    """The cells of media items, or of the elements of the lists that fill a child table (`lists`, in their order).
+
+    `expected` are the Arrow fields that the fast decoder accepts in an item, or in an element: what else is there, is
+    left to the careful one. `known` are the paths of all fields, those without cells too.
+    """
+
+    resource: str
+    cells: Mapping[str, Cell]
+    known: frozenset[str]
+    lists: tuple[str, ...]
+    expected: tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The cells of media items, and of each child table."""
+
+    media: CellTable
+    children: Mapping[str, CellTable]
+    schema: Any
+
+    def table_of(self, path: str) -> CellTable | None:
+        """Return the child table that the list of objects at this path fills, if any."""
+        return next((table for table in self.children.values() if path in table.lists), None)
+
+
+def _needed(field: Field, candidates: Collection[str]) -> str | None:
+    """Return the type of a field's cells; None when neither a column nor the mapping reads them."""
+    if field.path == AND_MORE or not (field.ordinal < MOST_COLUMNS or field.path in candidates):
+        return None
+    return column_type(field.kinds)
+
+
+def _cells(fields: Sequence[Field], candidates: Collection[str]) -> dict[str, Cell]:
+    cells = {}
+    for field in fields:
+        if (kind := _needed(field, candidates)) is not None:
+            kinds = tuple(sorted(field.kinds, key=field.kinds.__getitem__))
+            cells[field.path] = Cell(f"c{field.ordinal}", field.path, kinds, kind)
+    return cells
+
+
+def _tree(fields: Sequence[Field], cells: Mapping[str, Cell], rows: Mapping[str, CellTable]) -> tuple[Any, ...]:
+    """Return the Arrow fields of an object with these fields."""
+    inner: dict[Keys, list[Field]] = {}
+    for field in fields:
+        if field.path != AND_MORE:
+            keys = to_keys(field.path)
+            inner.setdefault(keys[:-1], []).append(field)
+
+    def build(above: Keys) -> list[Any]:
+        return [
+            pa.field(to_keys(field.path)[-1], kind)
+            for field in inner.get(above, ())
+            if (kind := _expected(field, to_keys(field.path))) is not None
+        ]
+
+    def _expected(field: Field, keys: Keys) -> Any:  # noqa: ANN401 - pyarrow has no types
+        if (cell := cells.get(field.path)) is not None:
+            if cell.type == "VARCHAR":
+                return next((_AS_TEXT[kind] for kind in cell.kinds if kind in _AS_TEXT), pa.null())
+            return arrow_type(cell.type) if cell.type != "VARCHAR[]" or Kind.TEXTS in cell.kinds else pa.null()
+        if Kind.OBJECT in field.kinds:
+            return pa.struct(build(keys))
+        if field.path in rows:
+            return pa.list_(pa.struct(rows[field.path].expected))
+        # Of what has no cell, the careful decoder keeps the value as overflow.
+        return pa.list_(pa.null()) if Kind.EMPTY_LIST in field.kinds else pa.null()
+
+    return tuple(build(()))
+
+
+def layout(mapping: MediaMapping, registry: Registry) -> Layout:
+    """Lay out the cells for what the registry knows and the mapping reads."""
+    of: dict[str, list[Field]] = {MEDIA: []}
+    for field in sorted(registry.values(), key=lambda field: field.ordinal):
+        of.setdefault(field.resource, []).append(field)
+    lists: dict[str, list[str]] = {CHILDREN: []}
+    for field in of[MEDIA]:
+        if Kind.ROWS in field.kinds and (table := child_table(field, mapping)) is not None:
+            lists.setdefault(table, []).append(field.path)
+    lists[CHILDREN].sort(key=mapping.children.index)
+    children = {}
+    for table, paths in lists.items():
+        fields = of.get(table, [])
+        read = {path for column in mapping.child_columns for path in column.paths} if table == CHILDREN else set()
+        cells = _cells(fields, read)
+        children[table] = CellTable(
+            table, cells, frozenset(field.path for field in fields), tuple(paths), _tree(fields, cells, {})
+        )
+    read = {*mapping.media_id, *(path for column in mapping.columns for path in column.paths)}
+    cells = _cells(of[MEDIA], read)
+    rows = {path: table for table in children.values() for path in table.lists}
+    expected = _tree(of[MEDIA], cells, rows)
+    return Layout(
+        CellTable(MEDIA, cells, frozenset(field.path for field in of[MEDIA]), (), expected),
+        children,
+        pa.schema(expected),
+    )

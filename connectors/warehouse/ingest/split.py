@@ -1,0 +1,53 @@
+"""Media pages split into the raw bytes of their items, each hashed; nothing in an item is parsed."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import msgspec
+import xxhash
+
+# A body is bounded, and an item has two bytes or more: 64 MB hold less than 2^26 of them.
+POSITION_BITS = 26
+
+_page = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_items = msgspec.json.Decoder(list[msgspec.Raw])
+
+
+class Items(NamedTuple):
+    """Raw items side by side: the order of each among all that ever landed, its bytes, and the hash of them.
+
+    `place` is the number of the page's landing, shifted, plus the item's position on the page, from 0.
+    """
+
+    places: list[int]
+    raw: list[bytes]
+    hashes: list[bytes]
+
+
+class NotAPage(ValueError):  # noqa: N818 - it names what came
+    """A body that is not a JSON object with a list of items."""
+
+
+def raw_items(body: bytes) -> list[bytes]:
+    """Return the bytes of each item of a media page, as they came. Raises NotAPage."""
+    try:
+        return list(map(bytes, _items.decode(_page.decode(body)["items"])))
+    except (msgspec.DecodeError, KeyError, RecursionError) as error:
+        raise NotAPage(str(error)) from error
+
+
+def split(pages: Sequence[tuple[int, bytes]]) -> tuple[Items, list[int]]:
+    """Split pages (number of the landing, body) into items; return the numbers of those that cannot be read, too."""
+    places: list[int] = []
+    raw: list[bytes] = []
+    unreadable: list[int] = []
+    for seq, body in pages:
+        try:
+            found = raw_items(body)
+        except NotAPage:
+            unreadable.append(seq)
+            continue
+        first = seq << POSITION_BITS
+        places.extend(range(first, first + len(found)))
+        raw += found
+    return Items(places, raw, list(map(xxhash.xxh3_128_digest, raw))), unreadable

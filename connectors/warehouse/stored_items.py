@@ -1,0 +1,67 @@
+"""Stored items decoded again, some thousands at a time: for columns that are new or were widened, and for a rebuild."""
+
+from collections.abc import Iterator
+from datetime import datetime
+
+import pyarrow as pa
+import xxhash
+from sqlalchemy import Connection
+
+from connectors.warehouse.connection import duck, value
+from connectors.warehouse.ingest.cells import register_cells, sightings
+from connectors.warehouse.ingest.decode import Decoded, Decoder
+from models.fields import OwnNames, Registry
+from models.mapping import Mapping
+
+# Rows of a table that are decoded at once.
+_AT_ONCE = 16_384
+
+_RECEIVED = "SELECT place, received_at FROM stored_payloads"
+
+
+def _batches(connection: Connection, table: str, at: str) -> Iterator[tuple[list[int], list[bytes], list[datetime]]]:
+    db = duck(connection)
+    last = value(db, f"SELECT coalesce(max(rowid), -1) FROM {table}")  # noqa: S608 - our own name
+    for begin in range(0, last + 1, _AT_ONCE):
+        rows = db.execute(
+            f"SELECT rowid AS place, payload::VARCHAR AS payload, {at} AS received_at FROM {table}"  # noqa: S608
+            f" WHERE rowid >= {begin} AND rowid < {begin + _AT_ONCE} ORDER BY rowid"
+        ).to_arrow_table()
+        if rows.num_rows:
+            db.register("stored_payloads", rows)
+            places, payloads, times = (rows.column(name) for name in ("place", "payload", "received_at"))
+            yield places.to_pylist(), payloads.cast(pa.binary()).to_pylist(), times.to_pylist()
+
+
+def decode_stored(
+    connection: Connection, table: str, at: str, mapping: Mapping, registry: Registry, own: OwnNames
+) -> Iterator[Decoded]:
+    """Decode the payloads of a table; each time its cells are at hand, by `rowid` as place.
+
+    `at` is the column that says when an item was met. What a batch teaches is known to the next ones.
+    `stored_hashes` has the hash of each payload by place.
+    """
+    db = duck(connection)
+    for places, payloads, times in _batches(connection, table, at):
+        received = dict(zip(places, times, strict=True))
+        decoder = Decoder(mapping, registry, own, received.__getitem__)
+        decoder.add(places, payloads)
+        while True:
+            decoded = decoder.finish()
+            register_cells(db, decoded)
+            before = decoder.registry
+            decoder.learn(list(sightings(db, decoded.layout, mapping, _RECEIVED)))
+            if decoder.registry == before:
+                break
+        registry = decoded.registry
+        hashes = pa.array(list(map(xxhash.xxh3_128_digest, payloads)), pa.binary())
+        db.register("stored_hashes", pa.table({"place": pa.array(places, pa.int64()), "payload_hash": hashes}))
+        yield decoded
+
+
+def learn_stored(connection: Connection, mapping: Mapping, known: Registry, own: OwnNames) -> Registry:
+    """Return the registry with what all stored items and their earlier versions carry."""
+    for table, at in (("core.media", "changed_at"), ("core.media_superseded", "valid_from")):
+        for decoded in decode_stored(connection, table, at, mapping, known, own):
+            known = decoded.registry
+    return known
