@@ -42,12 +42,12 @@ def children_said(sheets: Sequence[Sheet], mapping: Mapping, relation: Callable[
 
     `relation` gives, for a child table, the query of its rows with the key columns and `position`.
     """
-    parts = [
-        f"SELECT {key}, {content_of(sheet, mapping, 'c', str(number), 'c.position')} AS content,"
+    hashes = " UNION ALL ".join(
+        f"SELECT {key}, {content_of(sheet, mapping, 'c', str(number), 'c.position')} AS content,"  # noqa: S608
         f" {counts_hash(sheet, mapping, 'c', str(number), 'c.position')} AS counts FROM ({relation(sheet)}) AS c"
         for number, sheet in enumerate(sheets)
-    ]
-    return f"SELECT {key}, bit_xor(content) AS content, bit_xor(counts) AS counts FROM ({' UNION ALL '.join(parts)}) GROUP BY {key}"  # noqa: E501,S608
+    )
+    return f"SELECT {key}, bit_xor(content) AS content, bit_xor(counts) AS counts FROM ({hashes}) GROUP BY {key}"  # noqa: S608
 
 
 _KEY = "account_id, surface, media_id"

@@ -269,7 +269,7 @@ class MediaFold:
         content = content_of(media, self.mapping, "d", "d.overflow", "coalesce(c.content, 0)")
         counts = counts_hash(media, self.mapping, "d", "coalesce(c.counts, 0)")
         self._db.execute(_SAID.format(content=content, counts=counts, children=said))
-        wanted = f"SELECT DISTINCT {_KEY}, stored FROM media_suspects WHERE stored IS NOT NULL"
+        wanted = f"SELECT DISTINCT {_KEY}, stored FROM media_suspects WHERE stored IS NOT NULL"  # noqa: S608
         self._db.execute(_NEWS.format(stored=stored_said(media, children, self.mapping, wanted)))
         self._db.execute(_READ)
 

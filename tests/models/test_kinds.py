@@ -1,4 +1,3 @@
-import json
 import operator
 from collections.abc import Collection
 from datetime import UTC, datetime, timedelta
@@ -7,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.kinds import Kind, Met, Structure, column_type, type_changed_at, walk
+from models.kinds import Json, Kind, WideNumber, column_type, kinds_of_list, type_changed_at, values_of
 
 INSTANT = "TIMESTAMP WITH TIME ZONE"
 T0 = datetime(2026, 3, 1, tzinfo=UTC)
@@ -50,6 +49,11 @@ def is_as_wide(wide: str | None, narrow: str | None) -> bool:
         ((Kind.INSTANT,), INSTANT),
         ((Kind.INTEGER, Kind.NUMBER), "DOUBLE"),
         ((Kind.INTEGER, Kind.WIDE), "VARCHAR"),
+        ((Kind.LONG,), "BIGINT"),
+        ((Kind.INTEGER, Kind.LONG), "BIGINT"),
+        ((Kind.LONG, Kind.NUMBER), "VARCHAR"),
+        ((Kind.INTEGERS, Kind.LONGS), "BIGINT[]"),
+        ((Kind.LONGS, Kind.NUMBERS), "VARCHAR[]"),
         ((Kind.NUMBER, Kind.WIDE), "VARCHAR"),
         ((Kind.INTEGER, Kind.TEXT), "VARCHAR"),
         ((Kind.BOOLEAN, Kind.INTEGER), "VARCHAR"),
@@ -131,66 +135,78 @@ def test_a_change_of_type_has_an_instant(kinds: dict[Kind, int]) -> None:
         assert changed is not None
 
 
-def met(structure: Structure, *, in_element: bool = False) -> dict[str, Kind]:
-    return {".".join(one.keys): one.kind for one in walk(structure, in_element=in_element)}
+def met(item: dict[str, Json], *, in_element: bool = False) -> dict[str, set[Kind]]:
+    return {".".join(one.keys): set(one.kinds) for one in values_of(item, in_element=in_element)}
 
 
-def test_the_walk_names_every_path_in_the_order_of_the_text() -> None:
-    structure = json.loads(
-        '{"z":"UBIGINT","o":{"n":"NULL","p":{"q":"VARCHAR"},"e":"JSON"},"b":"BOOLEAN","d":"DOUBLE","h":"HUGEINT",'
-        '"i":"BIGINT","u":"UHUGEINT"}'
-    )
-    assert list(walk(structure)) == [
-        Met(("z",), Kind.INTEGER),
-        Met(("o",), Kind.OBJECT),
-        Met(("o", "n"), Kind.NULL),
-        Met(("o", "p"), Kind.OBJECT),
-        Met(("o", "p", "q"), Kind.TEXT),
-        Met(("o", "e"), Kind.OBJECT),
-        Met(("b",), Kind.BOOLEAN),
-        Met(("d",), Kind.NUMBER),
-        Met(("h",), Kind.INTEGER),
-        Met(("i",), Kind.INTEGER),
-        Met(("u",), Kind.INTEGER),
+def test_values_are_found_at_every_path_in_the_order_of_the_text() -> None:
+    item: dict[str, Json] = {
+        "z": 2**53,
+        "o": {"n": None, "p": {"q": "text"}, "e": {}},
+        "b": True,
+        "d": 1.5,
+        "l": 2**53 + 1,
+        "h": 2**63,
+        "i": -(2**63),
+        "w": WideNumber("1e999"),
+        "t": "2026-01-01T00:00:00Z",
+        "s": "2026-13-01T00:00:00Z",
+    }
+    assert list(met(item).items()) == [
+        ("z", {Kind.INTEGER}),
+        ("o", {Kind.OBJECT}),
+        ("o.n", {Kind.NULL}),
+        ("o.p", {Kind.OBJECT}),
+        ("o.p.q", {Kind.TEXT}),
+        ("o.e", {Kind.OBJECT}),
+        ("b", {Kind.BOOLEAN}),
+        ("d", {Kind.NUMBER}),
+        ("l", {Kind.LONG}),
+        ("h", {Kind.WIDE}),
+        ("i", {Kind.LONG}),
+        ("w", {Kind.WIDE}),
+        ("t", {Kind.INSTANT}),
+        ("s", {Kind.TEXT}),
     ]
 
 
 @pytest.mark.parametrize(
-    ("element", "kind"),
+    ("elements", "kinds"),
     [
-        ("NULL", Kind.EMPTY_LIST),
-        ("BOOLEAN", Kind.BOOLEANS),
-        ("UBIGINT", Kind.INTEGERS),
-        ("BIGINT", Kind.INTEGERS),
-        ("DOUBLE", Kind.NUMBERS),
-        ("VARCHAR", Kind.TEXTS),
-        ("JSON", Kind.MIXED),
-        ("WHATEVER", Kind.MIXED),
-        (["UBIGINT"], Kind.MIXED),
-        ({"a": "UBIGINT"}, Kind.ROWS),
+        ([], {Kind.EMPTY_LIST}),
+        ([None, None], {Kind.EMPTY_LIST}),
+        ([True, None], {Kind.BOOLEANS}),
+        ([1, -1], {Kind.INTEGERS}),
+        ([2**53 + 1], {Kind.LONGS}),
+        ([2**64], {Kind.WIDES}),
+        ([1.5], {Kind.NUMBERS}),
+        ([1, 1.5], {Kind.INTEGERS, Kind.NUMBERS}),
+        ([2**53 + 1, 1.5], {Kind.LONGS, Kind.NUMBERS}),
+        (["a", "2026-01-01T00:00:00Z"], {Kind.TEXTS}),
+        ([1, "a"], {Kind.MIXED}),
+        ([True, 1], {Kind.MIXED}),
+        ([[1]], {Kind.MIXED}),
+        ([{"a": 1}, None], {Kind.ROWS}),
+        ([{"a": 1}, 1], {Kind.MIXED}),
+        ([{}], {Kind.MIXED}),
     ],
 )
-def test_a_list_is_of_what_is_in_it(element: Structure, kind: Kind) -> None:
-    assert met({"l": [element]}) == {"l": kind}
-    assert met({"l": [element]}, in_element=True) == {"l": Kind.MIXED if kind is Kind.ROWS else kind}
+def test_a_list_is_of_what_is_in_it(elements: list[Json], kinds: set[Kind]) -> None:
+    assert set(kinds_of_list(elements)) == kinds
+    assert met({"l": elements}) == {"l": kinds}
+    in_element = {Kind.MIXED if kind is Kind.ROWS else kind for kind in kinds}
+    assert met({"l": elements}, in_element=True) == {"l": in_element}
 
 
-def test_a_type_that_is_not_known_is_text() -> None:
-    assert met({"a": "UUID"}) == {"a": Kind.MIXED}
-
-
-def test_what_is_no_object_has_no_fields() -> None:
-    assert met("UBIGINT") == met(["UBIGINT"]) == {}
-
-
-def test_a_key_that_no_query_can_name_is_passed_over() -> None:
-    assert met({"g\0h": {"a": "UBIGINT"}, "b": "UBIGINT"}) == {"b": Kind.INTEGER}
+def test_a_key_that_no_query_can_name_is_left_out() -> None:
+    assert met({"g\0h": {"a": 1}, "b": 1}) == {"b": {Kind.INTEGER}}
 
 
 def test_the_deepest_objects_stay_json() -> None:
-    structure: Structure = "UBIGINT"
+    value: Json = 1
     for _ in range(12):
-        structure = {"k": structure}
-    kinds = list(met(structure).items())
-    assert kinds[-1] == (".".join("k" * 8), Kind.MIXED)
-    assert [kind for _, kind in kinds[:-1]] == [Kind.OBJECT] * 7
+        value = {"k": value}
+    assert isinstance(value, dict)
+    kinds = list(met(value).items())
+    assert kinds[-1] == (".".join("k" * 8), {Kind.MIXED})
+    assert [kind for _, kind in kinds[:-1]] == [{Kind.OBJECT}] * 7

@@ -3,7 +3,7 @@ from datetime import UTC, datetime
 from models.fields import AND_MORE, MEDIA, MOST_COLUMNS, MOST_FIELDS, OwnNames, Registry, Sighting, register
 from models.kinds import Kind
 from models.mapping import ColumnMapping, Mapping, Reading
-from models.sheets import CHILDREN, Metric, Sheet, child_table, shadowed, sheets
+from models.sheets import CHILDREN, Metric, Sheet, child_table, sheets
 
 T0 = datetime(2026, 3, 1, tzinfo=UTC)
 
@@ -63,14 +63,6 @@ def test_a_candidate_has_a_column_of_its_own_once_it_would_be_read_away() -> Non
         ("like_count_2", "VARCHAR", ("/like_count",)),
     ]
     assert len(sheets(MAPPING, registry(("/caption", Kind.OBJECT), ("/caption", Kind.UNREADABLE)))[0].columns) == 2
-
-
-def test_of_the_candidates_an_item_carries_all_but_the_first_are_shadowed() -> None:
-    paths = ("/a", "/b", "/c")
-    assert shadowed(paths, []) == ()
-    assert shadowed(paths, ["/b"]) == ()
-    assert shadowed(paths, ["/c", "/x", "/b"]) == ("/c",)
-    assert shadowed(paths, ["/c", "/b", "/a"]) == ("/b", "/c")
 
 
 def test_what_comes_too_late_has_no_column_and_no_table() -> None:

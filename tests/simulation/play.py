@@ -23,7 +23,7 @@ from connectors.sandbox.contract import ACCOUNT_SCOPE, CATALOG_SCOPE
 from connectors.sandbox.keys import DEMO_KEY
 from connectors.sandbox.settings import SandboxSettings
 from connectors.source.client import ApiClient
-from connectors.warehouse import landed, preparing
+from connectors.warehouse import landed
 from connectors.warehouse import writer as writing
 from connectors.warehouse.landing import Record
 from connectors.warehouse.landing import numbered as real_numbered
@@ -152,8 +152,6 @@ class Player:
         with self.disk.opened(self._look) as writer, pytest.MonkeyPatch.context() as patch:
             patch.setattr(writing, "writer", writer)
             patch.setattr(landed, "numbered", self._landing)
-            # A night has few pages: so some are prepared beside the fold, and some by it.
-            patch.setattr(preparing, "_AT_ONCE", 5000)
             try:
                 with watched(dice, self._committed):
                     report = live(loop, self._process(loop, number, night, random))

@@ -16,7 +16,7 @@ import pytest
 from duckdb_sqlalchemy import Dialect
 
 from connectors.warehouse import connection as connecting
-from connectors.warehouse import preparing, segments
+from connectors.warehouse import segments
 from connectors.warehouse.connection import duck
 from connectors.warehouse.landing import Record
 from connectors.warehouse.segments import Segments
@@ -148,7 +148,6 @@ def lit(fuse: Fuse) -> Iterator[None]:
         patch.setattr(Dialect, "do_commit", _committing(fuse))
         patch.setattr(segments, "write", _writing(fuse))
         patch.setattr(Segments, "append", _appending(fuse))
-        patch.setattr(preparing, "_AT_ONCE", 200)
         for name, module in list(sys.modules.items()):
             if name.startswith("connectors.warehouse.") and module is not connecting and hasattr(module, "duck"):
                 patch.setattr(module, "duck", lambda connection: _Watched(duck(connection), fuse))

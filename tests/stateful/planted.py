@@ -20,11 +20,12 @@ from connectors.warehouse.segments import Segments
 Plant = Callable[[pytest.MonkeyPatch], None]
 
 
-_TWICE = "SELECT account_id, surface, media_id FROM {} GROUP BY ALL HAVING count(*) > 1 AND media_id <> ''"
-_STAGED = """(
+_TWICE = """
+SELECT account_id, surface, media_id FROM (
     SELECT *, unnest(from_json(body, '{"items":["JSON"]}').items) ->> '$.id' AS media_id
     FROM ops.staging WHERE resource = 'media'
-)"""
+) GROUP BY ALL HAVING count(*) > 1 AND media_id <> ''
+"""
 _AGAIN = "INSERT INTO core.media FROM core.media WHERE account_id = ? AND surface = ? AND media_id = ?"
 
 
@@ -42,9 +43,9 @@ def _commit(connection: Connection) -> None:
 def _doubles(patch: pytest.MonkeyPatch) -> None:
     """What was given twice is kept twice."""
 
-    def keep_both(connection: Connection, items: str | None) -> FoldCounts:
-        twice = connection.exec_driver_sql(_TWICE.format(items or _STAGED)).all()
-        counts = fold.fold(connection, items)
+    def keep_both(connection: Connection) -> FoldCounts:
+        twice = connection.exec_driver_sql(_TWICE).all()
+        counts = fold.fold(connection)
         for key in twice:
             connection.exec_driver_sql(_AGAIN, tuple(key))
         return counts
@@ -75,13 +76,13 @@ def _checkpoint_before_rows(patch: pytest.MonkeyPatch) -> None:
 def _cleared_before_it_is_folded(patch: pytest.MonkeyPatch) -> None:
     """Staged pages are taken, and folded in a transaction of its own."""
 
-    def fold_twice(connection: Connection, items: str | None) -> FoldCounts:
+    def fold_twice(connection: Connection) -> FoldCounts:
         for table in ("staging", "checkpoints"):
             connection.exec_driver_sql(f"CREATE OR REPLACE TEMP TABLE taken_{table} AS FROM ops.{table}")
         connection.exec_driver_sql("DELETE FROM ops.staging")
         _commit(connection)
         connection.exec_driver_sql("INSERT INTO ops.staging FROM taken_staging")
-        return fold.fold(connection, items)
+        return fold.fold(connection)
 
     patch.setattr(writing, "fold", fold_twice)
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
-import pyarrow.parquet as pq  # type: ignore[import-untyped]
+import pyarrow.parquet as pq
 import pytest
 from sqlalchemy import Connection
 from typer.testing import CliRunner

@@ -1,5 +1,4 @@
 import json
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -223,17 +222,17 @@ class Known:
     counts: dict[str, int | None] = field(default_factory=dict)
 
 
-COUNTS = ("likes", "saves")
+COUNT_KEYS = ("likes", "saves")
 
 
 def stable(item: Item) -> Item:
     """What an item says: null says nothing, nor does the address of its picture, and a count is a number."""
     said = {key: value for key, value in item.items() if value is not None and key != "url"}
-    return {key: int(value) if key in COUNTS else value for key, value in said.items()}
+    return {key: int(value) if key in COUNT_KEYS else value for key, value in said.items()}
 
 
 def content(item: Item) -> Item:
-    return stable({key: value for key, value in item.items() if key not in COUNTS})
+    return stable({key: value for key, value in item.items() if key not in COUNT_KEYS})
 
 
 def count(item: Item, key: str) -> int | None:

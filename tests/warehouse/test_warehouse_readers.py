@@ -6,7 +6,7 @@ from pathlib import Path
 import duckdb
 import pandas as pd  # type: ignore[import-untyped]
 import polars as pl
-import pyarrow.dataset as ds  # type: ignore[import-untyped]
+import pyarrow.dataset as ds
 import pytest
 from sqlalchemy import Connection, Engine, MetaData, Table, create_engine, inspect, make_url, select
 

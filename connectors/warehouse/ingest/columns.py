@@ -133,13 +133,12 @@ def _of_mapping(
                 before = " OR ".join(f"{other.name} IS NOT NULL" for other in here[:number])
                 found[cell.path, Kind.SHADOWED] = f"{cell.name} IS NOT NULL AND ({before})"
     for column in mapped:
-        for path in column.paths:
-            cell = cells.cells.get(path)
-            if cell is None or column.reading is Reading.TEXT or not _is_open(Kind.UNREADABLE, cell):
-                continue
-            if (column.reading, cell.type) not in _AS_IT_IS:
+        if column.reading is Reading.TEXT:
+            continue
+        for cell in (cells.cells[path] for path in column.paths if path in cells.cells):
+            if _is_open(Kind.UNREADABLE, cell) and (column.reading, cell.type) not in _AS_IT_IS:
                 is_there = f"{cell.name} IS NOT NULL" + (f" AND {cell.name} <> ''" if cell.type == "VARCHAR" else "")
-                found[path, Kind.UNREADABLE] = f"{is_there} AND {_reading(cell, column.reading)} IS NULL"
+                found[cell.path, Kind.UNREADABLE] = f"{is_there} AND {_reading(cell, column.reading)} IS NULL"
     return found
 
 

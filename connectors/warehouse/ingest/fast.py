@@ -46,7 +46,7 @@ class FastItems:
         own = {"place": places, "overflow": pa.nulls(self.count, pa.string())}
         return pa.table({**own, **_cells(self.nested, table, self.count)})
 
-    def element_cells(self, places: Any, table: CellTable) -> Iterator[Any]:
+    def element_cells(self, places: Any, table: CellTable) -> Iterator[Any]:  # noqa: ANN401 - pyarrow has no types
         """Yield the cells of the elements of each list that fills a child table: place, position from 0, cells."""
         before = pa.array([0] * self.count, pa.int32())
         for path in table.lists:
@@ -65,7 +65,7 @@ class FastItems:
             yield found.filter(pc.is_valid(elements))
 
 
-def _cells(nested: Any, table: CellTable, length: int) -> dict[str, Any]:
+def _cells(nested: Any, table: CellTable, length: int) -> dict[str, Any]:  # noqa: ANN401 - pyarrow has no types
     return {cell.name: _cast(cell, _at(nested, to_keys(cell.path)), length) for cell in table.cells.values()}
 
 
