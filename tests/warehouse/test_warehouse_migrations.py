@@ -179,6 +179,8 @@ def test_a_released_warehouse_is_upgraded_and_keeps_every_row(released: Path) ->
     columns = shaped(ask(released, COLUMNS))
     for name in NAMES:
         columns["core.runs"].pop(name, None)
+    for name in ("digest", "content_digest", "payload_hash"):
+        columns["core.media"].pop(name, None)
     before = contents(released, columns)
     assert len(before["core.media"]) > 10
     with connect(released) as connection:
@@ -235,7 +237,7 @@ def test_an_upgraded_warehouse_counts_what_its_runs_did_not_record(oldest: Path,
 def test_the_first_releases_items_have_changed_when_they_last_changed(oldest: Path) -> None:
     with connect(oldest):
         pass
-    differing = "SELECT count(*) FROM core.media WHERE content_changed_at != changed_at OR content_digest IS NOT NULL"
+    differing = "SELECT count(*) FROM core.media WHERE content_changed_at != changed_at"
     assert ask(oldest, differing) == [(0,)]
 
 

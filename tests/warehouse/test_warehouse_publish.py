@@ -156,7 +156,7 @@ def many_items(house: House, items: int = 400_000) -> None:
 INSERT INTO core.media BY NAME
 SELECT
     md5((i // 1000)::VARCHAR)::UUID::VARCHAR AS account_id, 'posts' AS surface, i::VARCHAR AS media_id,
-    '{{}}'::JSON AS payload, i AS digest, i AS content_digest, now() AS first_seen_at, now() AS written_at,
+    '{{}}'::JSON AS payload, now() AS first_seen_at, now() AS written_at,
     now() - to_minutes(i) AS published_at, i AS like_count, now() AS changed_at, now() AS content_changed_at
 FROM range({items}) AS r(i) ORDER BY account_id
 """)

@@ -246,7 +246,7 @@ async def test_a_slow_fold_slows_the_landing_once_as_much_again_has_landed(
         await late
 
 
-def on_a_full_disk(_: Connection, __: str | None) -> FoldCounts:
+def on_a_full_disk(_: Connection) -> FoldCounts:
     message = "IO Error: No space left on device"
     raise duckdb.IOException(message)
 

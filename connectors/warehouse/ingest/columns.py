@@ -129,9 +129,10 @@ def _of_mapping(
     for paths in columns:
         here = [cells.cells[path] for path in paths if path in cells.cells]
         for number, cell in enumerate(here):
-            if number and _is_open(Kind.SHADOWED, cell):
-                before = " OR ".join(f"{other.name} IS NOT NULL" for other in here[:number])
-                found[cell.path, Kind.SHADOWED] = f"{cell.name} IS NOT NULL AND ({before})"
+            # What lies in the cell's own object is no other value.
+            before = [other.name for other in here[:number] if not other.path.startswith(f"{cell.path}/")]
+            if before and _is_open(Kind.SHADOWED, cell):
+                found[cell.path, Kind.SHADOWED] = f"{cell.name} IS NOT NULL AND coalesce({', '.join(before)}) IS NOT NULL"
     for column in mapped:
         if column.reading is Reading.TEXT:
             continue
