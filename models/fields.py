@@ -74,12 +74,24 @@ class OwnNames:
     lists: Collection[str]
 
 
-def _telling(kinds: Mapping[Kind, datetime]) -> Mapping[Kind, datetime]:
-    """Return the kinds without an instant that other text came before: from then on nobody looks for instants."""
-    instant, text = kinds.get(Kind.INSTANT), kinds.get(Kind.TEXT)
-    if instant is None or text is None or instant < text:
-        return kinds
-    return {kind: at for kind, at in kinds.items() if kind is not Kind.INSTANT}
+# Kinds that are not looked for once one of the others was met: they fit into its column.
+_LISTS = frozenset({Kind.BOOLEANS, Kind.INTEGERS, Kind.LONGS, Kind.WIDES, Kind.NUMBERS, Kind.TEXTS, Kind.ROWS})
+_FITS_INTO: Mapping[Kind, Collection[Kind]] = {
+    Kind.NULL: frozenset(Kind) - {Kind.NULL, Kind.SHADOWED, Kind.UNREADABLE},
+    Kind.EMPTY_LIST: _LISTS,
+    Kind.INSTANT: {Kind.TEXT},
+    Kind.INTEGER: {Kind.LONG, Kind.NUMBER},
+    Kind.INTEGERS: {Kind.LONGS, Kind.NUMBERS},
+}
+
+
+def _noticed(kinds: Mapping[Kind, datetime]) -> Mapping[Kind, datetime]:
+    """Return the kinds without those that one of at least their age has room for: no decoder notices them."""
+    return {
+        kind: at
+        for kind, at in kinds.items()
+        if not any(wider in kinds and kinds[wider] <= at for wider in _FITS_INTO.get(kind, ()))
+    }
 
 
 class _Register:
@@ -122,7 +134,7 @@ class _Register:
         if field is None:
             return
         if seen.kind not in field.kinds or seen.at < field.kinds[seen.kind]:
-            field = replace(field, kinds=_telling({**field.kinds, seen.kind: seen.at}))
+            field = replace(field, kinds=_noticed({**field.kinds, seen.kind: seen.at}))
         self.fields[seen.resource, seen.path] = replace(field, table=self._table(field))
 
 

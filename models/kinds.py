@@ -223,9 +223,6 @@ def kinds_of_list(elements: Iterable[Json]) -> frozenset[Kind]:
     kinds = frozenset(_LIST_OF[kind_of(value)] for value in values)
     if not kinds:
         return frozenset({Kind.EMPTY_LIST})
-    if kinds == {Kind.ROWS} and not any(values):
-        # Empty objects fill no row of a table.
-        return frozenset({Kind.MIXED})
     return kinds if len(kinds) == 1 or kinds <= _NUMBERS else frozenset({Kind.MIXED})
 
 

@@ -11,14 +11,23 @@ from models.mapping import Mapping, Reading
 from models.sheets import Part, Sheet, SheetColumn, part_of
 
 
+def _present(column: SheetColumn, name: str) -> str:
+    """Return the expression of a value; NULL for what is empty: it has no column until other values are met."""
+    if column.type.endswith("[]"):
+        return f"CASE WHEN len({name}) > 0 THEN {name} END"
+    is_json = column.field is not None and column.type == "VARCHAR"
+    return f"nullif(nullif({name}, '{{}}'), '[]')" if is_json else name
+
+
 def _content(column: SheetColumn, part: Part, row: str) -> str | None:
     name = f"{row}.{quoted(column.name)}"
-    if part is Part.CONTENT:
-        return name
-    if part is Part.COUNT and column.type != "BIGINT":
-        # Beside counts stand other values.
-        return f"CASE WHEN {READINGS[Reading.COUNT].format(text_of(name, column.type))} IS NULL THEN {name} END"
-    return None
+    if part is Part.ADDRESS or (part is Part.COUNT and column.type == "BIGINT"):
+        return None
+    if part is Part.CONTENT or column.type == "TIMESTAMP WITH TIME ZONE":
+        return _present(column, name)
+    # Beside counts stand other values.
+    count = READINGS[Reading.COUNT].format(text_of(name, column.type))
+    return f"CASE WHEN {count} IS NULL THEN {_present(column, name)} END"
 
 
 def _hash(values: Sequence[str]) -> str:

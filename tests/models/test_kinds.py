@@ -188,7 +188,7 @@ def test_values_are_found_at_every_path_in_the_order_of_the_text() -> None:
         ([[1]], {Kind.MIXED}),
         ([{"a": 1}, None], {Kind.ROWS}),
         ([{"a": 1}, 1], {Kind.MIXED}),
-        ([{}], {Kind.MIXED}),
+        ([{}], {Kind.ROWS}),
     ],
 )
 def test_a_list_is_of_what_is_in_it(elements: list[Json], kinds: set[Kind]) -> None:

@@ -214,5 +214,5 @@ def test_kinds_are_those_of_values() -> None:
         "/w": {Kind.WIDE},
         "/l": {Kind.INTEGERS, Kind.NUMBERS},
         "/m": {Kind.MIXED},
-        "/e": {Kind.MIXED},
+        "/e": {Kind.ROWS},
     }

@@ -45,13 +45,15 @@ def simple(value: object) -> str:
     if isinstance(value, bool):
         return "BOOLEAN"
     if isinstance(value, int):
-        return "BIGINT" if -(2**63) <= value < 2**63 else "VARCHAR"
+        return "BIGINT" if abs(value) <= 2**53 else "LONG" if -(2**63) <= value < 2**63 else "VARCHAR"
     if isinstance(value, float):
         return "DOUBLE"
     return "TIMESTAMP WITH TIME ZONE" if is_instant(value) else "VARCHAR"
 
 
 def common(types: set[str]) -> str:
+    if types <= {"BIGINT", "LONG"}:
+        return "BIGINT"
     if len(types) == 1:
         return next(iter(types))
     return "DOUBLE" if types == {"BIGINT", "DOUBLE"} else "VARCHAR"
@@ -63,7 +65,7 @@ def sort_of(value: object, *, deep: bool, in_child: bool) -> str:
     if not isinstance(value, list):
         return "simple"
     there = [one for one in value if one is not None]
-    if any(isinstance(one, dict) and one for one in there) and all(isinstance(one, dict) for one in there):
+    if there and all(isinstance(one, dict) for one in there):
         return "mixed" if in_child else "rows"
     if not there:
         return "empty"
@@ -102,7 +104,9 @@ def says(kind: str, found: object, value: object) -> bool:
         if isinstance(value, str):
             return found == value
         assert isinstance(found, str)
-        return type(json.loads(found)) is type(value) and bool(json.loads(found) == value)
+        return isinstance(json.loads(found), int | float if isinstance(value, float) else type(value)) and bool(
+            said(json.loads(found)) == said(value)
+        )
     if kind == "DOUBLE":
         assert isinstance(value, int | float)
         return isinstance(found, float) and found == float(value)
@@ -110,6 +114,13 @@ def says(kind: str, found: object, value: object) -> bool:
         assert isinstance(value, str)
         return found == datetime.fromisoformat(value)
     return type(found) is type(value) and found == value
+
+
+def said(value: Any) -> Any:  # noqa: ANN401 - JSON is anything
+    """A value without what says nothing: null, and what is empty."""
+    if isinstance(value, dict):
+        return {key: inner for key, each in value.items() if (inner := said(each)) is not None} or None
+    return [said(each) for each in value] or None if isinstance(value, list) else value
 
 
 def under(item: object, keys: Keys) -> Any:  # noqa: ANN401 - JSON is anything
@@ -206,7 +217,8 @@ def check(house: House, nights: Sequence[Night]) -> None:
     seen = [item for night in nights for page in night for item in page]
     last = {str(item["id"]): item for item in seen}
     media = records(house, "media")
-    assert {record["media_id"]: json.loads(record["payload"]) for record in media} == last
+    stored = {record["media_id"]: said(json.loads(record["payload"])) for record in media}
+    assert stored == {media_id: said(item) for media_id, item in last.items()}
     rows = [(last[record["media_id"]], record) for record in media]
     check_table(house, "media", {column.name for column in core_media.c}, seen, rows)
     lists: dict[str, list[str]] = {"media_children": []}
@@ -330,7 +342,6 @@ NOON = datetime.fromisoformat("2026-02-28T12:00:00Z")
         ({"y": 1}, "x", "VARCHAR", ('{"y":1}', "x")),
         ([{"y": 1}], "x", "VARCHAR", ('[{"y":1}]', "x")),
         ([1, {"y": 1}], [{"y": 1}], "VARCHAR", ('[1,{"y":1}]', '[{"y":1}]')),
-        ([{}], None, "VARCHAR", ("[{}]", None)),
     ],
 )
 @pytest.mark.parametrize("at_once", [True, False])
@@ -431,20 +442,14 @@ def test_kinds_are_known_since_the_page_that_showed_them_first(house: House) -> 
     assert house.row("SELECT first_seen_at, last_type_change_at FROM core.fields WHERE path = '/x'") == (T0, at(1))
 
 
-def test_a_key_that_looks_like_an_index_does_not_lead_into_a_list(house: House) -> None:
-    items: list[Item] = [{"id": "1", "a": {"0": [1]}}, {"id": "2", "a": ["x"]}, {"id": "3", "a": [["y"]]}]
+@pytest.mark.parametrize("key", ["a", 'a"'])
+def test_a_key_that_looks_like_an_index_does_not_lead_into_a_list(house: House, key: str) -> None:
+    items: list[Item] = [{"id": "1", key: {"0": [1]}}, {"id": "2", key: ["x"]}, {"id": "3", key: [["y"]]}]
     for cut in (True, False):
         house = emptied(house.connection)
         land(house, [[[item] for item in items]], [cut])
         check(house, [[items]])
         assert house.rows("SELECT a__0 FROM core.media ORDER BY media_id") == [([1],), (None,), (None,)]
-
-
-def test_where_it_does_it_stops_no_fold(house: House) -> None:
-    """DuckDB cannot name these keys but by a pointer."""
-    items: list[Item] = [{"id": "1", 'a"': {"0": [1]}}, {"id": "2", 'a"': ["x"]}, {"id": "3", 'a"': [["y"]]}]
-    land(house, [[[item] for item in items]], [True])
-    assert house.rows("SELECT a__0 FROM core.media ORDER BY media_id") == [([1],), (None,), ([None],)]
 
 
 def test_what_is_no_object_among_objects_leaves_its_place_or_the_whole_list_to_json(house: House) -> None:

@@ -21,6 +21,9 @@ from models.pointer import to_pointer
 # Python refuses to make an integer of more digits than this.
 _MOST_DIGITS = 4000
 
+# Texts of values that hold nothing.
+EMPTY = ("{}", "[]")
+
 # Kinds that are no value of the column of cells at their path.
 _NO_VALUE = frozenset({Kind.NULL, Kind.EMPTY_LIST, Kind.OBJECT, Kind.ROWS})
 
@@ -51,8 +54,13 @@ def number_text(value: float) -> str:
 
 def _canonical(value: Json) -> str:
     if isinstance(value, dict):
-        inner = (f"{json.dumps(key, ensure_ascii=False)}:{_canonical(value[key])}" for key in sorted(value))
-        return "{" + ",".join(inner) + "}"
+        # A key without a value is the same as no key.
+        inner = ((key, _canonical(value[key])) for key in sorted(value) if value[key] is not None)
+        return (
+            "{"
+            + ",".join(f"{json.dumps(key, ensure_ascii=False)}:{text}" for key, text in inner if text not in EMPTY)
+            + "}"
+        )
     if isinstance(value, list):
         return "[" + ",".join(map(_canonical, value)) + "]"
     if isinstance(value, float):

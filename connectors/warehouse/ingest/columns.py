@@ -1,6 +1,6 @@
 """SQL that reads a table's columns out of cells: data in, text out."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from connectors.warehouse.ingest.layout import Cell, CellTable
 from connectors.warehouse.quoting import literal, quoted
@@ -122,6 +122,16 @@ def _instants(cells: CellTable) -> dict[tuple[str, Kind], str]:
     return found
 
 
+def _texts_that_count(cell: Cell) -> Iterator[str]:
+    """Yield conditions on a cell's text: what is empty is no value, and the fields of an object have columns."""
+    if cell.type == "VARCHAR":
+        yield f"{cell.name} NOT IN ('', '{{}}', '[]')"
+        if Kind.OBJECT in cell.kinds:
+            yield f"{cell.name} NOT LIKE '{{%'"
+        if Kind.ROWS in cell.kinds:
+            yield f"{cell.name} NOT LIKE '[{{%'"
+
+
 def _of_mapping(
     columns: Sequence[Sequence[str]], mapped: Sequence[ColumnMapping], cells: CellTable
 ) -> dict[tuple[str, Kind], str]:
@@ -132,13 +142,15 @@ def _of_mapping(
             # What lies in the cell's own object is no other value.
             before = [other.name for other in here[:number] if not other.path.startswith(f"{cell.path}/")]
             if before and _is_open(Kind.SHADOWED, cell):
-                found[cell.path, Kind.SHADOWED] = f"{cell.name} IS NOT NULL AND coalesce({', '.join(before)}) IS NOT NULL"
+                found[cell.path, Kind.SHADOWED] = (
+                    f"{cell.name} IS NOT NULL AND coalesce({', '.join(before)}) IS NOT NULL"
+                )
     for column in mapped:
         if column.reading is Reading.TEXT:
             continue
         for cell in (cells.cells[path] for path in column.paths if path in cells.cells):
             if _is_open(Kind.UNREADABLE, cell) and (column.reading, cell.type) not in _AS_IT_IS:
-                is_there = f"{cell.name} IS NOT NULL" + (f" AND {cell.name} <> ''" if cell.type == "VARCHAR" else "")
+                is_there = " AND ".join([f"{cell.name} IS NOT NULL", *_texts_that_count(cell)])
                 found[cell.path, Kind.UNREADABLE] = f"{is_there} AND {_reading(cell, column.reading)} IS NULL"
     return found
 

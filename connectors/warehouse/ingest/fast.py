@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.json as pj
 
 from connectors.warehouse.ingest.careful import number_text
-from connectors.warehouse.ingest.layout import Cell, CellTable, Layout, arrow_type
+from connectors.warehouse.ingest.layout import NO_ELEMENT, Cell, CellTable, Layout, arrow_type
 from models.kinds import EXACT
 from models.pointer import to_keys
 
@@ -30,8 +30,11 @@ def read(raw: Sequence[bytes], layout: Layout) -> "FastItems | None":
         )
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         return None
-    nested = table.combine_chunks().to_struct_array().combine_chunks() if table.num_columns else None
-    return None if nested is not None and _may_be_inexact(nested) else FastItems(len(raw), nested)
+    if not table.num_columns:
+        return FastItems(len(raw), None)
+    (batch,) = table.to_batches()
+    nested = batch.to_struct_array()
+    return None if _is_misread(nested) else FastItems(len(raw), nested)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +72,13 @@ def _cells(nested: Any, table: CellTable, length: int) -> dict[str, Any]:  # noq
     return {cell.name: _cast(cell, _at(nested, to_keys(cell.path)), length) for cell in table.cells.values()}
 
 
-def _may_be_inexact(array: Any) -> bool:  # noqa: ANN401 - pyarrow has no types
-    """Say whether a double may have been an integer of more digits."""
+def _is_misread(array: Any) -> bool:  # noqa: ANN401 - pyarrow has no types
+    """Say whether a double may have been an integer of more digits, or a list is not empty where all lists were."""
     if pa.types.is_struct(array.type):
-        return any(map(_may_be_inexact, array.flatten()))
+        return any(map(_is_misread, array.flatten()))
     if pa.types.is_list(array.type):
-        return _may_be_inexact(pc.list_flatten(array))
+        elements = pc.list_flatten(array)
+        return bool(elements.null_count < len(elements)) if array.type == NO_ELEMENT else _is_misread(elements)
     if not pa.types.is_float64(array.type):
         return False
     largest = pc.max(pc.abs(array)).as_py()
@@ -92,7 +96,7 @@ def _at(array: Any, keys: Sequence[str]) -> Any:  # noqa: ANN401 - pyarrow has n
 
 def _cast(cell: Cell, array: Any, length: int) -> Any:  # noqa: ANN401 - pyarrow has no types
     kind = arrow_type(cell.type)
-    if array is None or pa.types.is_null(array.type):
+    if array is None or pa.types.is_null(array.type) or array.type == NO_ELEMENT:
         return pa.nulls(length, kind)
     if array.type == kind:
         return array

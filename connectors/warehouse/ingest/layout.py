@@ -24,6 +24,9 @@ _ARROW: Mapping[str, Any] = {
     "TIMESTAMP WITH TIME ZONE": pa.string(),
 }
 
+# Lists that have been empty so far. No cell has this type; pyarrow makes a broken array of a list of nulls.
+NO_ELEMENT = pa.list_(pa.int8())
+
 # A cell of text holds values of several kinds. The fast decoder takes one: that which was met first.
 _AS_TEXT: Mapping[Kind, Any] = {
     Kind.TEXT: pa.string(),
@@ -119,7 +122,7 @@ def _tree(fields: Sequence[Field], cells: Mapping[str, Cell], rows: Mapping[str,
         if field.path in rows:
             return pa.list_(pa.struct(rows[field.path].expected))
         # Of what has no cell, the careful decoder keeps the value as overflow.
-        return pa.list_(pa.null()) if Kind.EMPTY_LIST in field.kinds else pa.null()
+        return NO_ELEMENT if Kind.EMPTY_LIST in field.kinds else pa.null()
 
     return tuple(build(()))
 
