@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from sqlalchemy import Connection
 
 from connectors.warehouse.alterations import create_children, insert_children
-from connectors.warehouse.connection import duck
+from connectors.warehouse.connection import duck, value
 from connectors.warehouse.field_registry import (
     own_names,
     read_mapping,
@@ -166,6 +166,17 @@ def _rebuild(connection: Connection, mapping: Mapping) -> Reread:
     write_registry(connection, registry, mapping)
     write_mapping(connection, mapping)
     return Reread(items, len(media.columns), len(children))
+
+
+def rebuild_outdated(connection: Connection) -> int:
+    """Decode again, in the open transaction, what a version wrote that compared items by their text.
+
+    Returns how many items that were. Such rows have no hash, no overflow, and columns of less exact types: unless they
+    are rebuilt, the next sync takes them for changed.
+    """
+    if not value(duck(connection), "SELECT EXISTS (FROM core.media WHERE payload_hash IS NULL)"):
+        return 0
+    return rebuild_stored(connection, read_mapping(connection)).items
 
 
 def is_read_by(connection: Connection, mapping: Mapping) -> bool:

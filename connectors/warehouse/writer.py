@@ -27,6 +27,7 @@ from connectors.warehouse.ownership import refusal
 from connectors.warehouse.progress import checkpoints
 from connectors.warehouse.publish import draft_of, publish
 from connectors.warehouse.reached import Reached
+from connectors.warehouse.rebuild import rebuild_outdated
 from connectors.warehouse.run_counts import FoldCounts
 from connectors.warehouse.segments import Segment, Segments, recover
 from connectors.warehouse.staged import Staged
@@ -267,6 +268,9 @@ async def open_warehouse(
             connection = stack.enter_context(writer(path, activity, since=since, pause=pause))
             recover(connection, path)
             remove_left_over(path)
+            with connection.begin():
+                if items := rebuild_outdated(connection):
+                    _log.info("Upgraded the %s stored items of an older version.", f"{items:,}")
             desks = Desks(Desk(path, connection, landing), *(Desk(path, beside(connection), one) for one in others))
             with connection.begin():
                 enroll(connection, new_id=new_id)

@@ -40,14 +40,16 @@ def id_of(item: object) -> str | None:
     return None if found is None or found == "" or isinstance(found, (dict, list)) else str(found)
 
 
-def lasting(item: dict[str, Any]) -> str:
-    """What an item says, without the signature of its URL."""
-    return text_of({**item, "url": re.sub(r"oe=\w+", "", item.get("url", "none"))})
+def record_text(item: dict[str, Any]) -> str:
+    """What makes a rejected record the same as another: its text without its count and the signature of its URL."""
+    rest = {name: value for name, value in item.items() if name != "like_count"}
+    return text_of({**rest, "url": re.sub(r"oe=\w+", "", item.get("url", "none"))})
 
 
 def content(item: dict[str, Any]) -> str:
-    """What an item says, its count aside."""
-    return lasting({name: value for name, value in item.items() if name != "like_count"})
+    """What an item says without its count and the address of its picture; null and what is empty say nothing."""
+    left = {name: value for name, value in item.items() if name not in ("id", "like_count", "url")}
+    return text_of({name: value for name, value in left.items() if value is not None and value != []})
 
 
 def likes(item: dict[str, Any] | None) -> int | None:
@@ -90,7 +92,7 @@ class Model:
             if page.where[0] == "accounts":
                 self._list(page, item)
             elif id_of(item) is None:
-                record = (*page.where, content(item) if isinstance(item, dict) else text_of(item))
+                record = (*page.where, record_text(item) if isinstance(item, dict) else text_of(item))
                 count["quarantined"] += record not in self.quarantine
                 self.quarantine.setdefault(record, (*page.where, text_of(item)))
             else:
@@ -158,11 +160,12 @@ class Model:
         self.doubt.pop(key, None)
         row = self.media.get(key)
         gone = row is not None and row["removed"] is not None
-        if row is None or gone or lasting(row["item"]) != lasting(item):
+        is_same = row is not None and (content(row["item"]), likes(row["item"])) == (content(item), likes(item))
+        if gone or not is_same:
             self.counts[page.walk_id]["added" if row is None else "returned" if gone else "changed"] += 1
         if row is None:
             row = self.media[key] = {"first": page.at, "item": None, "removed": None}
-        elif lasting(row["item"]) == lasting(item):
+        elif is_same:
             if row["removed"] is not None:
                 row.update(removed=None, removal=None, written=page.at, landed=self.landed)
             return

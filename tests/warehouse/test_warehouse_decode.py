@@ -212,7 +212,7 @@ def test_kinds_are_those_of_values() -> None:
         "/t": {Kind.TEXT},
         "/i": {Kind.INSTANT},
         "/w": {Kind.WIDE},
-        "/l": {Kind.INTEGERS, Kind.NUMBERS},
+        "/l": {Kind.NUMBERS},
         "/m": {Kind.MIXED},
         "/e": {Kind.ROWS},
     }

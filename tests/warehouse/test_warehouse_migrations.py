@@ -1,6 +1,7 @@
 """A warehouse of any release opens and is upgraded in one transaction, or says why not and stays as it was."""
 
 import gzip
+import json
 import shutil
 import subprocess
 import sys
@@ -19,8 +20,10 @@ from connectors.warehouse.landing import last_seq
 from connectors.warehouse.migrations import revisions, upgrade
 from connectors.warehouse.publish import publish
 from connectors.warehouse.run_counts import NAMES
+from connectors.warehouse.writer import open_warehouse
+from models.partition import Partition, media
 from models.tables import WAREHOUSE
-from tests.warehouse.house import ANNA, POSTS, T0, House, Row, at, in_memory
+from tests.warehouse.house import ANNA, POSTS, T0, House, Item, Row, at, in_memory
 
 ROOT = Path(__file__).parents[2]
 RELEASES = sorted((Path(__file__).parent / "fixtures").glob("warehouse_*.duckdb.gz"))
@@ -284,6 +287,27 @@ def test_an_upgraded_warehouse_is_told_of_a_next_night_and_publishes_it(released
     ]
     (kept,) = ask(tmp_path / "s.duckdb", f"SELECT count(*) FROM media WHERE account_id != '{ANNA}'")
     assert kept == (40,)
+
+
+@pytest.mark.anyio
+async def test_rows_of_an_older_version_are_rebuilt_once_and_change_by_nothing(released: Path) -> None:
+    async with open_warehouse(released, "test", now=T0):
+        pass
+    assert ask(released, "SELECT count(*) FROM core.media WHERE payload_hash IS NULL") == [(0,)]
+    with connect(released) as connection:
+        house = House(connection)
+        with connection.begin():
+            house.seq = last_seq(connection)
+        house.fold()
+        changed = "SELECT (SELECT count(*) FROM core.media_superseded), (SELECT max(changed_at) FROM core.media)"
+        before = house.row(changed)
+        items: dict[Partition, list[Item]] = {}
+        stored = house.rows("SELECT account_id, surface, payload::VARCHAR FROM core.media")
+        for account_id, surface, payload in stored:
+            items.setdefault(media(account_id, surface), []).append(json.loads(payload))
+        for partition, some in items.items():
+            house.walk(partition, f"again {partition}", 100, some)
+        assert house.row(changed) == before
 
 
 def test_what_was_discovered_is_left_alone(oldest: Path) -> None:

@@ -140,11 +140,10 @@ def _of_mapping(
         here = [cells.cells[path] for path in paths if path in cells.cells]
         for number, cell in enumerate(here):
             # What lies in the cell's own object is no other value.
-            before = [other.name for other in here[:number] if not other.path.startswith(f"{cell.path}/")]
-            if before and _is_open(Kind.SHADOWED, cell):
-                found[cell.path, Kind.SHADOWED] = (
-                    f"{cell.name} IS NOT NULL AND coalesce({', '.join(before)}) IS NOT NULL"
-                )
+            others = [other.name for other in here[:number] if not other.path.startswith(f"{cell.path}/")]
+            if others and _is_open(Kind.SHADOWED, cell):
+                before = " OR ".join(f"{name} IS NOT NULL" for name in others)
+                found[cell.path, Kind.SHADOWED] = f"{cell.name} IS NOT NULL AND ({before})"
     for column in mapped:
         if column.reading is Reading.TEXT:
             continue
