@@ -9,6 +9,7 @@ from connectors.warehouse.connection import duck
 from connectors.warehouse.field_registry import own_names, read_mapping, read_registry, write_registry
 from connectors.warehouse.fold_children import fold_children
 from connectors.warehouse.fold_history import fold_history
+from connectors.warehouse.ingest.arrays import array_of
 from connectors.warehouse.ingest.cells import decoded_children, identify, read_columns, register_cells, sightings
 from connectors.warehouse.ingest.columns import columns_select
 from connectors.warehouse.ingest.decode import Decoded, Decoder
@@ -207,7 +208,7 @@ class MediaFold:
         items, unreadable = split(list(bodies))
         for seq in unreadable:
             self._db.execute(f"INSERT INTO unreadable VALUES ({seq})")  # noqa: S608 - a number
-        arrived = {"place": pa.array(items.places, pa.int64()), "payload_hash": pa.array(items.hashes, pa.binary())}
+        arrived = {"place": array_of(items.places, pa.int64()), "payload_hash": array_of(items.hashes, pa.binary())}
         self._db.register("arrived_items", pa.table(arrived))
         for statement in (_ITEMS, _STORED, _KNOWN):
             self._db.execute(statement)
@@ -236,8 +237,8 @@ class MediaFold:
             self._db.execute(_STORED)
             register_cells(self._db, decoded)
         places += again
-        payloads = pa.array([raw[place] for place in places], pa.string())
-        table = pa.table({"place": pa.array(places, pa.int64()), "payload": payloads})
+        payloads = array_of([raw[place] for place in places], pa.string())
+        table = pa.table({"place": array_of(places, pa.int64()), "payload": payloads})
         self._db.register("arrived_payloads", table)
         self._find_news(decoded)
 

@@ -8,6 +8,7 @@ import xxhash
 from sqlalchemy import Connection
 
 from connectors.warehouse.connection import duck, value
+from connectors.warehouse.ingest.arrays import array_of
 from connectors.warehouse.ingest.cells import register_cells, sightings
 from connectors.warehouse.ingest.decode import Decoded, Decoder
 from models.fields import OwnNames, Registry
@@ -54,8 +55,8 @@ def decode_stored(
             if decoder.registry == before:
                 break
         registry = decoded.registry
-        hashes = pa.array(list(map(xxhash.xxh3_128_digest, payloads)), pa.binary())
-        db.register("stored_hashes", pa.table({"place": pa.array(places, pa.int64()), "payload_hash": hashes}))
+        hashes = array_of(list(map(xxhash.xxh3_128_digest, payloads)), pa.binary())
+        db.register("stored_hashes", pa.table({"place": array_of(places, pa.int64()), "payload_hash": hashes}))
         yield decoded
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from connectors.warehouse.ingest.arrays import array_of
 from connectors.warehouse.ingest.layout import Cell, CellTable, Layout, arrow_type
 from models.fields import MEDIA, Sighting
 from models.kinds import EXACT, Found, Json, Kind, WideNumber, values_of
@@ -137,7 +138,7 @@ def element_sightings(item: CarefulItem, table: str, lists: Sequence[str], at: d
 
 def _array(cell: Cell, rows: Sequence[dict[str, Found]]) -> Any:  # noqa: ANN401 - pyarrow has no types
     values = [row[cell.path].value if cell.path in row and _is_value(row[cell.path], cell) else None for row in rows]
-    return pa.array([_cell_value(value, cell.type) for value in values], arrow_type(cell.type))
+    return array_of([_cell_value(value, cell.type) for value in values], arrow_type(cell.type))
 
 
 def _is_value(found: Found, cell: Cell) -> bool:
@@ -172,8 +173,8 @@ def _table(cells: CellTable, own: dict[str, Any], rows: Sequence[dict[str, Found
 def cells_of(items: Sequence[CarefulItem], layout: Layout) -> Any:  # noqa: ANN401 - pyarrow has no types
     """Return the cells of items: place, overflow, and a column for each cell of the layout."""
     own = {
-        "place": pa.array([item.place for item in items], pa.int64()),
-        "overflow": pa.array([_overflow(item, layout) for item in items], pa.string()),
+        "place": array_of([item.place for item in items], pa.int64()),
+        "overflow": array_of([_overflow(item, layout) for item in items], pa.string()),
     }
     return _table(layout.media, own, [item.values for item in items])
 
@@ -199,5 +200,5 @@ def element_cells_of(items: Sequence[CarefulItem], table: CellTable) -> Any:  # 
                     positions.append(before + element.position)
                     rows.append(element.values)
             before += length
-    own = {"place": pa.array(places, pa.int64()), "position": pa.array(positions, pa.int32())}
+    own = {"place": array_of(places, pa.int64()), "position": array_of(positions, pa.int32())}
     return _table(table, own, rows)

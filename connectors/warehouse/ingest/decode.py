@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from connectors.warehouse.ingest import careful, fast
+from connectors.warehouse.ingest.arrays import array_of
 from connectors.warehouse.ingest.layout import CellTable, Layout, layout
 from models.fields import OwnNames, Registry, Sighting, register
 from models.mapping import Mapping as MediaMapping
@@ -108,7 +109,7 @@ class Decoder:
         """Return all cells, by the last layout."""
         self._repeat()
         tables = self._layout.children.values()
-        media = [chunk.items.cells(pa.array(chunk.places, pa.int64()), self._layout.media) for chunk in self._chunks]
+        media = [chunk.items.cells(array_of(chunk.places, pa.int64()), self._layout.media) for chunk in self._chunks]
         media.append(careful.cells_of(self._careful, self._layout))
         return Decoded(
             pa.concat_tables(media),
@@ -122,7 +123,7 @@ class Decoder:
         found = [
             cells
             for chunk in self._chunks
-            for cells in chunk.items.element_cells(pa.array(chunk.places, pa.int64()), table)
+            for cells in chunk.items.element_cells(array_of(chunk.places, pa.int64()), table)
         ]
         return pa.concat_tables([*found, careful.element_cells_of(self._careful, table)])
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pj
 
+from connectors.warehouse.ingest.arrays import array_of
 from connectors.warehouse.ingest.careful import number_text
 from connectors.warehouse.ingest.layout import NO_ELEMENT, Cell, CellTable, Layout, arrow_type
 from models.kinds import EXACT
@@ -51,17 +52,17 @@ class FastItems:
 
     def element_cells(self, places: Any, table: CellTable) -> Iterator[Any]:  # noqa: ANN401 - pyarrow has no types
         """Yield the cells of the elements of each list that fills a child table: place, position from 0, cells."""
-        before = pa.array([0] * self.count, pa.int32())
+        before = none = array_of([0] * self.count, pa.int32())
         for path in table.lists:
             lists = _at(self.nested, to_keys(path))
             if lists is None or not pa.types.is_list(lists.type) or not pa.types.is_struct(lists.type.value_type):
                 continue
             parents = pc.list_parent_indices(lists)
             elements = pc.list_flatten(lists)
-            lengths = pc.fill_null(pc.list_value_length(lists), 0)
+            lengths = pc.coalesce(pc.list_value_length(lists), none)
             # The lists of one item follow one another.
             first = pc.subtract(pc.subtract(pc.cumulative_sum(lengths), lengths), before)
-            positions = pc.subtract(pa.array(range(len(elements)), pa.int32()), pc.take(first, parents))
+            positions = pc.subtract(array_of(range(len(elements)), pa.int32()), pc.take(first, parents))
             before = pc.add(before, lengths)
             own = {"place": pc.take(places, parents), "position": pc.cast(positions, pa.int32())}
             found = pa.table({**own, **_cells(elements, table, len(elements))})
@@ -101,5 +102,5 @@ def _cast(cell: Cell, array: Any, length: int) -> Any:  # noqa: ANN401 - pyarrow
     if array.type == kind:
         return array
     if pa.types.is_float64(array.type):
-        return pa.array([None if value is None else number_text(value) for value in array.to_pylist()], kind)
+        return array_of([None if value is None else number_text(value) for value in array.to_pylist()], kind)
     return pc.cast(array, kind)

@@ -1,0 +1,43 @@
+"""Arrow arrays of Python values. `pyarrow.array` would import pandas where it is installed, which takes a second."""
+
+from array import array
+from collections.abc import Iterable, Sequence
+from itertools import accumulate, chain
+from typing import Any
+
+import pyarrow as pa
+
+# The type codes of `array.array`, and what stands where a value is missing.
+_NUMBERS = {pa.int32(): "i", pa.int64(): "q", pa.float64(): "d"}
+
+
+def _bits(flags: Iterable[bool]) -> Any:  # noqa: ANN401 - pyarrow has no types
+    digits = "".join("1" if flag else "0" for flag in flags)
+    return pa.py_buffer(int(digits[::-1] or "0", 2).to_bytes((len(digits) + 7) // 8, "little"))
+
+
+def _offsets(lengths: Iterable[int]) -> Any:  # noqa: ANN401 - pyarrow has no types
+    return pa.py_buffer(array("i", accumulate(lengths, initial=0)))
+
+
+def array_of(values: Sequence[Any], kind: Any) -> Any:  # noqa: ANN401 - pyarrow has no types
+    """Return an Arrow array of values of this Arrow type: integers, doubles, booleans, text, bytes, or lists of these.
+
+    None is null. Raises OverflowError for an integer that the type does not hold, TypeError for values of another type.
+    """
+    there = [value is not None for value in values]
+    validity = None if all(there) else _bits(there)
+    children: list[Any] | None = None
+    if kind in _NUMBERS:
+        numbers = values if validity is None else [0 if value is None else value for value in values]
+        buffers = [pa.py_buffer(array(_NUMBERS[kind], numbers))]
+    elif pa.types.is_boolean(kind):
+        buffers = [_bits(bool(value) for value in values)]
+    elif pa.types.is_list(kind):
+        lists = [value or () for value in values]
+        buffers = [_offsets(map(len, lists))]
+        children = [array_of(list(chain.from_iterable(lists)), kind.value_type)]
+    else:
+        texts = [value.encode() if isinstance(value, str) else value or b"" for value in values]
+        buffers = [_offsets(map(len, texts)), pa.py_buffer(b"".join(texts))]
+    return pa.Array.from_buffers(kind, len(values), [validity, *buffers], children=children)
