@@ -7,16 +7,32 @@ from collections.abc import Callable, Sequence
 
 from connectors.warehouse.ingest.columns import READINGS, text_of
 from connectors.warehouse.quoting import quoted
+from models.kinds import Kind
 from models.mapping import Mapping, Reading
 from models.sheets import Part, Sheet, SheetColumn, part_of
 
+# Within JSON text: a key that names an address of media, with its value.
+_ADDRESSES = '"(?:[^"]*[_/])?(?:url|uri|src)":"[^"]*"|"[^"]*(?:Url|URL|Uri|URI|Src)":"[^"]*"'
+
+
+def _without_addresses(text: str) -> str:
+    return f"regexp_replace({text}, '{_ADDRESSES}', '', 'g')"
+
 
 def _present(column: SheetColumn, name: str) -> str:
-    """Return the expression of a value; NULL for what is empty: it has no column until other values are met."""
+    """Return the expression of what a value says.
+
+    NULL for what is empty: it has no column until other values are met. An object's fields have columns of their own.
+    """
     if column.type.endswith("[]"):
         return f"CASE WHEN len({name}) > 0 THEN {name} END"
-    is_json = column.field is not None and column.type == "VARCHAR"
-    return f"nullif(nullif({name}, '{{}}'), '[]')" if is_json else name
+    if column.field is None or column.type != "VARCHAR":
+        return name
+    kinds = column.field.kinds.keys()
+    text = f"nullif(nullif({name}, '{{}}'), '[]')"
+    if Kind.OBJECT in kinds and Kind.MIXED not in kinds:
+        text = f"CASE WHEN {name} NOT LIKE '{{%' THEN {text} END"
+    return _without_addresses(text) if kinds & {Kind.OBJECT, Kind.ROWS, Kind.MIXED} else text
 
 
 def _content(column: SheetColumn, part: Part, row: str) -> str | None:
@@ -32,6 +48,11 @@ def _content(column: SheetColumn, part: Part, row: str) -> str | None:
 
 def _hash(values: Sequence[str]) -> str:
     return f"hash({', '.join(['0', *values])})"
+
+
+def overflow_of(row: str) -> str:
+    """Return the expression of what a row says beside its columns, addresses of media aside."""
+    return _without_addresses(f"{row}.overflow")
 
 
 def content_of(sheet: Sheet, mapping: Mapping, row: str, *more: str) -> str:
@@ -72,7 +93,7 @@ def stored_said(media: Sheet, children: Sequence[Sheet], mapping: Mapping, wante
     )
     return f"""
 SELECT
-    w.stored, {content_of(media, mapping, "m", "m.overflow", "coalesce(c.content, 0)")} AS content,
+    w.stored, {content_of(media, mapping, "m", overflow_of("m"), "coalesce(c.content, 0)")} AS content,
     {counts_hash(media, mapping, "m", "coalesce(c.counts, 0)")} AS counts
 FROM core.media AS m JOIN ({wanted}) AS w ON m.rowid = w.stored
 LEFT JOIN ({said}) AS c ON c.account_id = m.account_id AND c.surface = m.surface AND c.media_id = m.media_id

@@ -4,7 +4,7 @@ import pyarrow as pa
 from sqlalchemy import Connection
 
 from connectors.warehouse.alterations import alter
-from connectors.warehouse.comparing import children_said, content_of, counts_hash, stored_said
+from connectors.warehouse.comparing import children_said, content_of, counts_hash, overflow_of, stored_said
 from connectors.warehouse.connection import duck
 from connectors.warehouse.field_registry import own_names, read_mapping, read_registry, write_registry
 from connectors.warehouse.fold_children import fold_children
@@ -267,7 +267,7 @@ class MediaFold:
             lambda sheet: f"FROM {decoded_children(sheet)} SEMI JOIN media_suspects USING (place)",
             "place",
         )
-        content = content_of(media, self.mapping, "d", "d.overflow", "coalesce(c.content, 0)")
+        content = content_of(media, self.mapping, "d", overflow_of("d"), "coalesce(c.content, 0)")
         counts = counts_hash(media, self.mapping, "d", "coalesce(c.counts, 0)")
         self._db.execute(_SAID.format(content=content, counts=counts, children=said))
         wanted = f"SELECT DISTINCT {_KEY}, stored FROM media_suspects WHERE stored IS NOT NULL"  # noqa: S608
