@@ -25,25 +25,30 @@ def _present(column: SheetColumn, name: str) -> str:
     NULL for what is empty: it has no column until other values are met. An object's fields have columns of their own.
     """
     if column.type.endswith("[]"):
-        return f"CASE WHEN len({name}) > 0 THEN {name} END"
+        return f"CASE WHEN list_count({name}) > 0 THEN {name} END"
     if column.field is None or column.type != "VARCHAR":
         return name
     kinds = column.field.kinds.keys()
     text = f"nullif(nullif({name}, '{{}}'), '[]')"
     if Kind.OBJECT in kinds and Kind.MIXED not in kinds:
-        text = f"CASE WHEN {name} NOT LIKE '{{%' THEN {text} END"
+        text = f"CASE WHEN {name} NOT LIKE '{{\"%' THEN {text} END"
     return _without_addresses(text) if kinds & {Kind.OBJECT, Kind.ROWS, Kind.MIXED} else text
+
+
+def _count(column: SheetColumn, name: str) -> str:
+    if column.type == "TIMESTAMP WITH TIME ZONE":
+        return "NULL::BIGINT"
+    return name if column.type == "BIGINT" else READINGS[Reading.COUNT].format(text_of(name, column.type))
 
 
 def _content(column: SheetColumn, part: Part, row: str) -> str | None:
     name = f"{row}.{quoted(column.name)}"
     if part is Part.ADDRESS or (part is Part.COUNT and column.type == "BIGINT"):
         return None
-    if part is Part.CONTENT or column.type == "TIMESTAMP WITH TIME ZONE":
+    if part is Part.CONTENT:
         return _present(column, name)
     # Beside counts stand other values.
-    count = READINGS[Reading.COUNT].format(text_of(name, column.type))
-    return f"CASE WHEN {count} IS NULL THEN {_present(column, name)} END"
+    return f"CASE WHEN {_count(column, name)} IS NULL THEN {_present(column, name)} END"
 
 
 def _hash(values: Sequence[str]) -> str:
@@ -63,8 +68,8 @@ def content_of(sheet: Sheet, mapping: Mapping, row: str, *more: str) -> str:
 
 def counts_hash(sheet: Sheet, mapping: Mapping, row: str, *more: str) -> str:
     """Return the hash of a row's counts, and of `more` expressions."""
-    names = [f"{row}.{quoted(c.name)}" for c in sheet.columns if part_of(c, mapping) is Part.COUNT]
-    return _hash([*names, *more])
+    counts = [_count(c, f"{row}.{quoted(c.name)}") for c in sheet.columns if part_of(c, mapping) is Part.COUNT]
+    return _hash([*counts, *more])
 
 
 def children_said(sheets: Sequence[Sheet], mapping: Mapping, relation: Callable[[Sheet], str], key: str) -> str:

@@ -63,7 +63,7 @@ def _canonical(value: Json) -> str:
             + "}"
         )
     if isinstance(value, list):
-        return "[" + ",".join(map(_canonical, value)) + "]"
+        return "[" + ",".join(map(_canonical, value if any(each is not None for each in value) else ())) + "]"
     if isinstance(value, float):
         return number_text(value)
     return str(value) if isinstance(value, WideNumber) else json.dumps(value, ensure_ascii=False)

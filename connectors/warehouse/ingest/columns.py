@@ -1,6 +1,6 @@
 """SQL that reads a table's columns out of cells: data in, text out."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from connectors.warehouse.ingest.layout import Cell, CellTable
 from connectors.warehouse.quoting import literal, quoted
@@ -62,10 +62,25 @@ def text_of(value: str, kind: str) -> str:
     return f"{value}::VARCHAR" if kind in ("BIGINT", "BOOLEAN") else value
 
 
+def _no_object(cell: Cell) -> list[str]:
+    """Return conditions on a cell's text: what is empty, or an object, whose fields have columns, is no value."""
+    if cell.type != "VARCHAR":
+        return []
+    kinds = {Kind.OBJECT: "NOT LIKE '{\"%'", Kind.ROWS: "NOT LIKE '[{%'"}
+    found = [f"{cell.name} {condition}" for kind, condition in kinds.items() if kind in cell.kinds]
+    return [*found, f"{cell.name} NOT IN ('{{}}', '[]')"] if {Kind.EMPTY_LIST, *kinds} & {*cell.kinds} else found
+
+
+def _is_value(cell: Cell) -> str:
+    not_empty = [f"{cell.name} <> ''"] if cell.type == "VARCHAR" else []
+    return " AND ".join([f"{cell.name} IS NOT NULL", *not_empty, *_no_object(cell)])
+
+
 def _reading(cell: Cell, how: Reading) -> str:
-    if (how, cell.type) in _AS_IT_IS:
-        return cell.name
-    return READINGS[how].format(text_of(cell.name, cell.type))
+    is_there = " AND ".join(_no_object(cell))
+    is_text = (how, cell.type) in _AS_IT_IS
+    value = cell.name if is_text else READINGS[how].format(text_of(cell.name, cell.type))
+    return f"CASE WHEN {is_there} THEN {value} END" if is_there else value
 
 
 def column_value(column: SheetColumn, cells: Mapping[str, Cell]) -> str:
@@ -122,16 +137,6 @@ def _instants(cells: CellTable) -> dict[tuple[str, Kind], str]:
     return found
 
 
-def _texts_that_count(cell: Cell) -> Iterator[str]:
-    """Yield conditions on a cell's text: what is empty is no value, and the fields of an object have columns."""
-    if cell.type == "VARCHAR":
-        yield f"{cell.name} NOT IN ('', '{{}}', '[]')"
-        if Kind.OBJECT in cell.kinds:
-            yield f"{cell.name} NOT LIKE '{{%'"
-        if Kind.ROWS in cell.kinds:
-            yield f"{cell.name} NOT LIKE '[{{%'"
-
-
 def _of_mapping(
     columns: Sequence[Sequence[str]], mapped: Sequence[ColumnMapping], cells: CellTable
 ) -> dict[tuple[str, Kind], str]:
@@ -143,14 +148,13 @@ def _of_mapping(
             others = [other.name for other in here[:number] if not other.path.startswith(f"{cell.path}/")]
             if others and _is_open(Kind.SHADOWED, cell):
                 before = " OR ".join(f"{name} IS NOT NULL" for name in others)
-                found[cell.path, Kind.SHADOWED] = f"{cell.name} IS NOT NULL AND ({before})"
+                found[cell.path, Kind.SHADOWED] = f"{_is_value(cell)} AND ({before})"
     for column in mapped:
         if column.reading is Reading.TEXT:
             continue
         for cell in (cells.cells[path] for path in column.paths if path in cells.cells):
             if _is_open(Kind.UNREADABLE, cell) and (column.reading, cell.type) not in _AS_IT_IS:
-                is_there = " AND ".join([f"{cell.name} IS NOT NULL", *_texts_that_count(cell)])
-                found[cell.path, Kind.UNREADABLE] = f"{is_there} AND {_reading(cell, column.reading)} IS NULL"
+                found[cell.path, Kind.UNREADABLE] = f"{_is_value(cell)} AND {_reading(cell, column.reading)} IS NULL"
     return found
 
 
