@@ -1,6 +1,7 @@
 """Programs read standard output: one JSON object whatever the exit code, and an exit code whatever the streams."""
 
 import json
+import re
 import os
 import signal
 import socket
@@ -116,8 +117,9 @@ def test_a_query_that_fails_after_rows_were_written_is_one_object(
     code, out, err = typed("query", late, *style, "--snapshot", str(snapshot))
     found = json.loads(out)
     assert (code, found["exit_code"], found["state"]) == (2, 2, "refused")
-    assert "too far" in found["message"]
-    assert "too far" in err
+    # Where one of DuckDB's threads fails while rows are fetched, it may report that it stopped the others.
+    assert re.search("too far|Interrupted", found["message"])
+    assert re.search("too far|Interrupted", err)
     assert found["rows"][:2] == [{"a": 0}, {"a": 1}]
 
 
