@@ -1,8 +1,8 @@
 """Programs read standard output: one JSON object whatever the exit code, and an exit code whatever the streams."""
 
 import json
-import re
 import os
+import re
 import signal
 import socket
 import subprocess
