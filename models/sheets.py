@@ -10,7 +10,7 @@ from enum import StrEnum
 
 from models.fields import MEDIA, Field, Registry
 from models.kinds import Kind
-from models.mapping import READING_TYPES, ColumnMapping, Mapping
+from models.mapping import READING_TYPES, ColumnMapping, Mapping, Reading
 from models.pointer import to_keys
 
 CHILDREN = "media_children"
@@ -74,22 +74,21 @@ def part_of(column: SheetColumn, mapping: Mapping) -> Part:
     return Part.COUNT if column.type == "BIGINT" else Part.CONTENT
 
 
-def has_own_column(field: Field) -> bool:
-    """Say whether a field that the mapping reads has a column of its own besides: it holds what the mapped one lost."""
-    return any(kind in field.kinds for kind in _OF_ITS_OWN)
+def has_own_column(field: Field, reading: Reading) -> bool:
+    """Say whether a field that the mapping reads has a column of its own besides: it holds what the mapped one lost.
 
-
-def _own_column(field: Field, candidates: set[str]) -> bool:
-    if field.path in candidates and not has_own_column(field):
-        return False
-    return field.type is not None
+    A column of text holds whatever is there; any other loses an object that comes beside its values.
+    """
+    is_lost = bool(field.kinds.keys() & {Kind.OBJECT, Kind.ROWS}) and reading is not Reading.TEXT
+    return field.type is not None and (is_lost or any(kind in field.kinds for kind in _OF_ITS_OWN))
 
 
 def _sheet_columns(
     resource: str, columns: Sequence[ColumnMapping], ids: Sequence[str], registry: Registry
 ) -> tuple[SheetColumn, ...]:
     fields = sorted((field for field in registry.values() if field.resource == resource), key=lambda f: f.ordinal)
-    candidates = set(ids).union(*(mapping.paths for mapping in columns))
+    readings = {path: mapping.reading for mapping in columns for path in mapping.paths}
+    readings.update(dict.fromkeys(ids, Reading.TEXT))
     canonical = [
         SheetColumn(
             mapping.column,
@@ -102,7 +101,7 @@ def _sheet_columns(
     discovered = [
         SheetColumn(field.name, field.type, (field.path,), field=field)
         for field in fields
-        if field.type is not None and _own_column(field, candidates)
+        if field.type is not None and (field.path not in readings or has_own_column(field, readings[field.path]))
     ]
     return (*canonical, *discovered)
 

@@ -14,6 +14,8 @@ from models.sheets import has_own_column
 
 CODE = "values_not_cast"
 
+_LOST = {Kind.UNREADABLE, Kind.OBJECT, Kind.ROWS}
+
 _HINT = "name a path that holds the value under [mapping] in gramhouse.toml, then run `gramhouse rebuild`"
 
 
@@ -22,8 +24,8 @@ def _suspects(connection: Connection) -> Iterator[tuple[ColumnMapping, tuple[str
     registry = read_registry(connection)
     for column in read_mapping(connection).columns:
         fields = [registry[MEDIA, path] for path in column.paths if (MEDIA, path) in registry]
-        if any(Kind.UNREADABLE in field.kinds for field in fields):
-            yield column, tuple(field.name for field in fields if has_own_column(field) and field.type is not None)
+        if any(field.kinds.keys() & _LOST for field in fields):
+            yield column, tuple(field.name for field in fields if has_own_column(field, column.reading))
 
 
 def values_not_cast(connection: Connection) -> RunWarning | None:

@@ -156,7 +156,14 @@ def _equal(text: str, value: object) -> bool:
         found = json.loads(text)
     except ValueError:
         return False
-    return bool(found == value) and isinstance(found, bool) == isinstance(value, bool)
+    return bool(_said(found) == _said(value)) and isinstance(found, bool) == isinstance(value, bool)
+
+
+def _said(value: object) -> object:
+    """A value without the keys that have none: their absence says the same."""
+    if isinstance(value, dict):
+        return {key: there for key, each in value.items() if (there := _said(each)) not in (None, {}, [])}
+    return [_said(each) for each in value] if isinstance(value, list) else value
 
 
 def text_of(value: object) -> str | None:

@@ -127,7 +127,7 @@ def test_a_cursor_no_longer_accepted_restarts_that_walk_alone(operator: Operator
     said = operator.run("sync", "--json", "--verbose")
     report = json.loads(said.stdout)
     assert report["state"] == "complete"
-    assert said.stderr.count("the cursor was refused; walked again from the first page") == len(half)
+    assert said.stderr.count("its cursor was refused; scanning from the first page") == len(half)
     assert_in_step(operator, service)
     restarted = operator.ask("SELECT account_id, surface FROM run_outcomes WHERE detail LIKE 'Its cursor was refused%'")
     assert sorted(restarted) == sorted(half)
