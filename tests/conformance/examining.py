@@ -26,6 +26,9 @@ _SHORT = 12
 _NOT_ASKED = ("positive_data_acceptance", "unsupported_method")
 
 
+_NO_ACCOUNT = "00000000-0000-4000-8000-000000000000"
+
+
 @dataclass
 class Found:
     """What an examination saw: complaints, and how often each method, operation and status was exchanged."""
@@ -72,12 +75,12 @@ _LINKS: dict[str, dict[str, tuple[str, dict[str, str]]]] = {
 
 
 def _linked(described: dict[str, Any], grant: Grant) -> dict[str, Any]:
-    """Add the links, so that real cursors are followed, and the accounts that left, which no page lists."""
+    """Add the links, so that real cursors are followed, and accounts that no page lists: those that left, and none."""
     for path in described["paths"].values():
         operation = path["get"]
         for parameter in operation["parameters"]:
             if parameter["name"] == "accountId" and grant.left:
-                parameter["examples"] = {one: {"value": one} for one in sorted(grant.left)}
+                parameter["examples"] = {one: {"value": one} for one in (*sorted(grant.left), _NO_ACCOUNT)}
         operation["responses"]["200"]["links"] = {
             name: {"operationId": to, "parameters": {**parameters, "cursor": _CURSOR}}
             for name, (to, parameters) in _LINKS[operation["operationId"]].items()
