@@ -29,13 +29,14 @@ from models.tables import (
     ops_segments,
     ops_service,
     ops_staging,
+    ops_warehouse,
 )
 from models.tables.columns import text, whole
 
 # What a fold does not make; every other table is made of pages alone.
 NOT_FOLDED = frozenset(
     table.fullname
-    for table in (core_runs, core_outcomes, core_warnings, ops_holds, ops_mapping, ops_segments, ops_service)
+    for table in (core_runs, core_outcomes, core_warnings, ops_holds, ops_mapping, ops_segments, ops_service, ops_warehouse)
 )
 
 # Made when a warehouse is first opened for writing. A snapshot holds the id, too.

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, cast
+from uuid import uuid4
 
 import duckdb
 from duckdb import DuckDBPyConnection
@@ -45,6 +46,7 @@ _STORAGE = "v1.2.0"
 _OTHERS = "gramhouse_others"
 _FILES = "gramhouse_files"
 _READING = "gramhouse_reading"
+_RAW = "gramhouse_raw"
 
 # Named here, the dialect is not looked for among all that is installed.
 registry.register("duckdb", "duckdb_sqlalchemy", "Dialect")
@@ -88,8 +90,12 @@ def first_line(error: Exception) -> str:
 
 
 @contextmanager
-def connect(path: Path) -> Iterator[Connection]:
+def connect(
+    path: Path, raw: Path | None = None, *, new_id: Callable[[], str] = lambda: uuid4().hex
+) -> Iterator[Connection]:
     """Open the warehouse file for writing, made with all its tables if it is new, upgraded if it is older.
+
+    `raw` is the folder of raw stores; by default `raw` beside the file. `new_id` makes the id of a new warehouse.
 
     Raises WarehouseBusy when another program holds the file, WarehouseUnusable when DuckDB cannot use it, it is
     none of ours or a newer gramhouse's, or cannot be upgraded; it stays as it was.
@@ -112,7 +118,8 @@ def connect(path: Path) -> Iterator[Connection]:
                 try:
                     connection = stack.enter_context(engine.connect())
                     _set(connection)
-                    _ready(connection, path)
+                    connection.info[_RAW] = path.parent / "raw" if raw is None else raw
+                    _ready(connection, path, new_id)
                 except (duckdb.Error, DBAPIError) as error:
                     raise explain(path, error) from error
                 connection.info[_OTHERS], connection.info[_FILES] = stack, files
@@ -132,7 +139,18 @@ def beside(connection: Connection) -> Connection:
     others: ExitStack = connection.info[_OTHERS]
     other = others.enter_context(connection.engine.connect())
     _set(other)
+    other.info[_RAW] = connection.info[_RAW]
     return other
+
+
+def raw_folder(connection: Connection) -> Path:
+    """Return the folder in which each warehouse has its raw store, by its id."""
+    return Path(connection.info[_RAW])
+
+
+def warehouse_id(connection: Connection) -> str:
+    """Return the warehouse's id, within a transaction."""
+    return str(value(duck(connection), "SELECT warehouse_id FROM ops.warehouse"))
 
 
 def database_file(connection: Connection) -> Path:
@@ -199,7 +217,7 @@ def _revision(db: DuckDBPyConnection, path: Path) -> str | None:
     return revision
 
 
-def _ready(connection: Connection, path: Path) -> None:
+def _ready(connection: Connection, path: Path, new_id: Callable[[], str]) -> None:
     """Make the tables of a new file; upgrade those of an older one, or leave it as it was. One transaction."""
     written = None
     try:
@@ -211,6 +229,8 @@ def _ready(connection: Connection, path: Path) -> None:
             elif written != revisions.HEAD:
                 _upgrade(connection, written)
             _create(connection, _present(db))
+            if not value(db, "SELECT EXISTS (FROM ops.warehouse)"):
+                db.execute(f"INSERT INTO ops.warehouse VALUES ({literal(new_id())}, 0)")  # noqa: S608 - quoted
     except WarehouseUnusable:
         raise
     except Exception as error:
@@ -263,9 +283,17 @@ def value(db: DuckDBPyConnection, query: str) -> Any:  # noqa: ANN401 - whatever
 
 
 @contextmanager
-def writer(path: Path, activity: str, *, since: str, pause: Callable[[float], None]) -> Iterator[Connection]:
-    """Hold the warehouse against every other gramhouse, then open it for writing."""
-    with hold(path, activity, since=since, pause=pause), connect(path) as connection:
+def writer(
+    path: Path,
+    activity: str,
+    *,
+    since: str,
+    pause: Callable[[float], None],
+    raw: Path | None = None,
+    new_id: Callable[[], str] = lambda: uuid4().hex,
+) -> Iterator[Connection]:
+    """Hold the warehouse against every other gramhouse, then open it for writing, as `connect` does."""
+    with hold(path, activity, since=since, pause=pause), connect(path, raw, new_id=new_id) as connection:
         yield connection
 
 

@@ -20,9 +20,11 @@ from models.tables.warehouse import (
     ops_holds,
     ops_mapping,
     ops_missing_accounts,
+    ops_raw_parts,
     ops_segments,
     ops_service,
     ops_staging,
+    ops_warehouse,
 )
 
 __all__ = [
@@ -41,7 +43,9 @@ __all__ = [
     "ops_holds",
     "ops_mapping",
     "ops_missing_accounts",
+    "ops_raw_parts",
     "ops_segments",
     "ops_service",
     "ops_staging",
+    "ops_warehouse",
 ]

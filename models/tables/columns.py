@@ -125,6 +125,10 @@ def version() -> tuple[Column[object] | Column[str], ...]:
     )
 
 
+def raw_landed() -> Column[int]:
+    return whole("raw_landed", "Landing number of the raw row it was decoded from; NULL where its bytes are not kept.")
+
+
 def metric() -> tuple[Column[object] | Column[str] | Column[int], ...]:
     return (
         text("metric", "What is counted: the name of a column of media, such as like_count.", nullable=False),

@@ -1,6 +1,6 @@
 """The writer's file: schema `core` holds what was folded, schema `ops` what a run needs to go on."""
 
-from sqlalchemy import BLOB, INTEGER, Column, MetaData, Table
+from sqlalchemy import BIGINT, BLOB, INTEGER, Column, MetaData, Table
 from sqlalchemy.types import JSON
 
 from models.tables.columns import (
@@ -17,6 +17,7 @@ from models.tables.columns import (
     outcome,
     partition,
     quarantined,
+    raw_landed,
     removal,
     run,
     run_counts,
@@ -69,6 +70,7 @@ core_media = Table(
     Column(
         "payload_hash", BLOB, comment="Hash of the payload as it came (XXH3-128): one that is equal is not decoded."
     ),
+    raw_landed(),
     instant("first_seen_at", "When a sync first saw it.", nullable=False),
     instant("written_at", "The sighting that last wrote this row.", nullable=False),
     whole("written_seq", "The landing of that sighting; NULL where it is older than every landing that counts."),
@@ -86,6 +88,7 @@ core_superseded = Table(
     surface(),
     media_id(),
     *version(),
+    raw_landed(),
     schema="core",
     comment="Versions of items' content that another has followed; the present one is in media.",
 )
@@ -254,6 +257,30 @@ ops_missing_accounts = Table(
     instant("missed_from", "When the scan of the first such catalogue that was not empty began; NULL if all were."),
     schema="ops",
     comment="Accounts missing from the catalogue whose removal awaits confirmation.",
+)
+
+ops_warehouse = Table(
+    "warehouse",
+    WAREHOUSE,
+    text("warehouse_id", "The warehouse's id: the name of its folder in the raw store.", nullable=False),
+    Column("raw_parts", BIGINT, comment="The number of the last part of the raw store; 0 before any.", nullable=False),
+    schema="ops",
+    comment="The warehouse itself: one row.",
+)
+
+ops_raw_parts = Table(
+    "raw_parts",
+    WAREHOUSE,
+    Column("number", BIGINT, comment="The part's number, which is in its file's name.", nullable=False),
+    Column("rows", BIGINT, comment="Its rows.", nullable=False),
+    Column("bytes", BIGINT, comment="Size of its file.", nullable=False),
+    Column("first_landed", BIGINT, comment="Its lowest landing number.", nullable=False),
+    Column("last_landed", BIGINT, comment="Its highest landing number.", nullable=False),
+    instant("oldest_seen_at", "When the first of its rows was received.", nullable=False),
+    instant("retired_at", "When its rows were written to another part or deleted; NULL while it counts."),
+    instant("unlisted_at", "When a snapshot was published that no longer lists it; NULL before."),
+    schema="ops",
+    comment="Parts of the raw store: those that count, and retired ones that older snapshots list.",
 )
 
 ops_service = Table(

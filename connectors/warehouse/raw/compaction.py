@@ -1,0 +1,113 @@
+"""Small parts written into larger ones, and rows deleted that were kept long enough."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import Connection, update
+
+from connectors.warehouse.connection import duck, value
+from connectors.warehouse.quoting import literal
+from connectors.warehouse.raw.parts import Part, live_parts, parquet, store_of, write_part
+from models.tables import ops_raw_parts
+
+# Bytes: a part below the first is written together with its neighbours, until they have the second.
+_SMALL = 32 * 1024 * 1024
+_LARGE = 128 * 1024 * 1024
+
+# A row that media, or a version of media, was decoded from is the newest of its item or of that version.
+_REFERRED = """
+SELECT raw_landed AS landed FROM core.media WHERE raw_landed IS NOT NULL
+UNION ALL
+SELECT raw_landed FROM core.media_superseded WHERE raw_landed IS NOT NULL
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class CompactedParts:
+    """How many parts there were and are, their bytes, and how many rows were deleted."""
+
+    parts_before: int
+    parts_after: int
+    bytes_before: int
+    bytes_after: int
+    rows_deleted: int
+
+
+def groups(
+    parts: Sequence[Part], outdated: Mapping[int, int], *, small: int = _SMALL, large: int = _LARGE
+) -> list[tuple[Part, ...]]:
+    """Return the parts to be written anew, each group into one part.
+
+    `parts` are in the order of landing; `outdated` has the number of rows to be deleted, by part.
+    """
+    made: list[tuple[Part, ...]] = []
+    group: list[Part] = []
+
+    def close() -> None:
+        if len(group) > 1 or any(outdated.get(part.number) for part in group):
+            made.append(tuple(group))
+        group.clear()
+
+    for part in parts:
+        is_kept = part.bytes >= small and not outdated.get(part.number)
+        if is_kept or sum(each.bytes for each in group) + part.bytes > large:
+            close()
+        if not is_kept:
+            group.append(part)
+    close()
+    return made
+
+
+def _rows(connection: Connection, parts: Sequence[Part]) -> str:
+    store = store_of(connection)
+    return parquet([store.path(part.number) for part in parts])
+
+
+def _outdated(connection: Connection, parts: Sequence[Part], before: datetime) -> dict[int, int]:
+    found = {}
+    for part in parts:
+        if part.oldest_seen_at < before:
+            query = (
+                f"SELECT count(*) FROM {_rows(connection, [part])} AS r ANTI JOIN ({_REFERRED}) AS m USING (landed)"  # noqa: S608
+                f" WHERE seen_at < {_instant(before)}"
+            )
+            found[part.number] = int(value(duck(connection), query))
+    return found
+
+
+def _instant(at: datetime) -> str:
+    return f"TIMESTAMPTZ {literal(at.isoformat())}"
+
+
+def compact_parts(connection: Connection, *, now: datetime, before: datetime | None = None) -> CompactedParts:
+    """Write small parts into larger ones, without the rows seen `before` an instant that another has superseded.
+
+    The newest row of an item, and of each version in the history, stays. Each new part is committed before the next
+    one begins; the old ones are retired, and deleted by `remove_retired` later. The connection must be in no
+    transaction. Raises WarehouseUnusable.
+    """
+    with connection.begin():
+        parts = live_parts(connection)
+        outdated = {} if before is None else _outdated(connection, parts, before)
+    for group in groups(parts, outdated):
+        with connection.begin():
+            query = f"SELECT r.* FROM {_rows(connection, group)} AS r"  # noqa: S608
+            if before is not None:
+                query += (
+                    f" LEFT JOIN (SELECT DISTINCT landed FROM ({_REFERRED})) AS m USING (landed)"  # noqa: S608
+                    f" WHERE seen_at >= {_instant(before)} OR m.landed IS NOT NULL"
+                )
+            write_part(connection, query)
+            numbers = [part.number for part in group]
+            retired = update(ops_raw_parts).where(ops_raw_parts.c.number.in_(numbers)).values(retired_at=now)
+            connection.execute(retired)
+    with connection.begin():
+        after = live_parts(connection)
+    return CompactedParts(
+        len(parts),
+        len(after),
+        sum(part.bytes for part in parts),
+        sum(part.bytes for part in after),
+        sum(part.rows for part in parts) - sum(part.rows for part in after),
+    )

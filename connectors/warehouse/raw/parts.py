@@ -1,0 +1,128 @@
+"""Which parts the raw store has: named in the warehouse, in the transaction that needs what they hold."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+import duckdb
+from sqlalchemy import Connection, insert, select, update
+
+from connectors.warehouse.connection import duck, raw_folder, warehouse_id
+from connectors.warehouse.errors import WarehouseUnusable
+from connectors.warehouse.quoting import literal
+from connectors.warehouse.raw.store import RawStore
+from models.tables import ops_raw_parts, ops_warehouse
+
+# Columns of a part, in their order, each with its type and what it means.
+COLUMNS = {
+    "account_id": ("VARCHAR", "The account's id, as in media."),
+    "surface": ("VARCHAR", "posts or stories."),
+    "media_id": ("VARCHAR", "The item's id, as in media."),
+    "seen_at": ("TIMESTAMPTZ", "When the page that brought it was received."),
+    "run_id": ("VARCHAR", "The run that received it; NULL before 0.2."),
+    "correlation_id": ("VARCHAR", "X-Correlation-ID of the response; NULL before 0.2."),
+    "landed": ("BIGINT", "Its landing number: no two rows have the same, and what came later has a higher one."),
+    "payload": ("VARCHAR", "The item's JSON text, byte for byte as it came."),
+}
+
+# So few rows that a reader of some thousand landing numbers need not decompress many others.
+_ROW_GROUP = 20_480
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part that the warehouse names; sizes in bytes. `retired_at` is None while readers are told of it."""
+
+    number: int
+    rows: int
+    bytes: int
+    first_landed: int
+    last_landed: int
+    oldest_seen_at: datetime
+    retired_at: datetime | None = None
+    unlisted_at: datetime | None = None
+
+
+def store_of(connection: Connection) -> RawStore:
+    """Return the raw store of this warehouse, within a transaction."""
+    return RawStore(raw_folder(connection) / warehouse_id(connection) / "media")
+
+
+def parquet(paths: Iterable[Path]) -> str:
+    """Return the expression that reads these parts; of none it has no rows."""
+    listed = ", ".join(literal(str(path)) for path in paths)
+    if listed:
+        return f"read_parquet([{listed}], hive_partitioning = false)"
+    empty = ", ".join(f"NULL::{kind} AS {name}" for name, (kind, _) in COLUMNS.items())
+    return f"(SELECT {empty} LIMIT 0)"
+
+
+def all_parts(connection: Connection) -> list[Part]:
+    """Return every part that is named, in the order of their numbers, within a transaction."""
+    rows = connection.execute(select(ops_raw_parts).order_by(ops_raw_parts.c.number)).mappings()
+    return [Part(**row) for row in rows]
+
+
+def live_parts(connection: Connection) -> list[Part]:
+    """Return the parts that together hold every row once, in the order of landing, within a transaction."""
+    found = (part for part in all_parts(connection) if part.retired_at is None)
+    return sorted(found, key=lambda part: part.first_landed)
+
+
+def next_number(connection: Connection) -> int:
+    """Return the number of the next part; no number is given twice to parts that were committed."""
+    return int(connection.execute(select(ops_warehouse.c.raw_parts)).scalar_one()) + 1
+
+
+def write_part(connection: Connection, query: str) -> Part | None:
+    """Write the rows of a query, which has `COLUMNS`, to the next part, and name it in the open transaction.
+
+    The file is durable when this returns. If the transaction is not committed, the next part has the same number and
+    replaces it. Returns None, and writes nothing, if the query has no rows. Raises WarehouseUnusable when the folder
+    cannot be written.
+    """
+    db = duck(connection)
+    counted = f"SELECT count(*), min(landed), max(landed), min(seen_at) FROM ({query})"  # noqa: S608 - our own query
+    ((rows, first, last, oldest),) = db.execute(counted).fetchall()
+    if not rows:
+        return None
+    number = next_number(connection)
+    store = store_of(connection)
+
+    def write(draft: Path) -> None:
+        # A file of DuckDB's own until it is whole would take a rename more.
+        db.execute(
+            f"COPY (SELECT {', '.join(COLUMNS)} FROM ({query}) ORDER BY landed) TO {literal(str(draft))}"  # noqa: S608
+            f" (FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {_ROW_GROUP}, USE_TMP_FILE false)"
+        )
+
+    try:
+        size = store.put(number, write)
+    except OSError as error:
+        raise _refused(store, str(error.strerror)) from error
+    except duckdb.IOException as error:
+        raise _refused(store, str(error).strip().splitlines()[0].rstrip(".")) from error
+    part = Part(number, rows, size, first, last, oldest)
+    _name(connection, part)
+    return part
+
+
+def _refused(store: RawStore, why: str) -> WarehouseUnusable:
+    return WarehouseUnusable(
+        f"cannot write the raw store {store.folder}: {why}. What had landed is kept and waits."
+        " Fix: make room or the folder writable, or move it whole and set GRAMHOUSE_RAW."
+    )
+
+
+def _name(connection: Connection, part: Part) -> None:
+    row = {name: getattr(part, name) for name in ops_raw_parts.columns.keys()}  # noqa: SIM118 - SQLAlchemy's own
+    connection.execute(insert(ops_raw_parts).values(**row))
+    connection.execute(update(ops_warehouse).values(raw_parts=part.number))
+
+
+def mark_unlisted(connection: Connection, *, at: datetime) -> None:
+    """Note, in the open transaction, that a snapshot was published which no longer lists the retired parts."""
+    table = ops_raw_parts
+    waiting = table.c.retired_at.is_not(None) & table.c.unlisted_at.is_(None)
+    connection.execute(update(table).where(waiting).values(unlisted_at=at))

@@ -1,0 +1,49 @@
+"""The bytes that stored rows were decoded from, some thousands at a time."""
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+from duckdb import DuckDBPyConnection
+from sqlalchemy import Connection
+
+from connectors.warehouse.connection import duck
+from connectors.warehouse.raw.parts import live_parts, parquet, store_of
+
+# Payloads that are in memory at once.
+_AT_ONCE = 16_384
+
+_LASTS = f"""
+SELECT max(landed) FROM (
+    SELECT landed, (row_number() OVER (ORDER BY landed) - 1) // {_AT_ONCE} AS batch FROM raw_wanted
+) GROUP BY batch ORDER BY batch
+"""  # noqa: S608 - a number of ours
+
+
+def stored_payloads(connection: Connection, table: str, at: str) -> Iterator[pa.Table]:
+    """Yield the payload of each row of a table that has a `raw_landed`, in the open transaction.
+
+    Columns: `place` (the row's rowid), `payload` (text), `received_at` (the column `at` of the row). The rows must not
+    move meanwhile. Raises duckdb.Error when a part cannot be read.
+    """
+    db = duck(connection)
+    store = store_of(connection)
+    for part in live_parts(connection):
+        db.execute(
+            "CREATE OR REPLACE TEMP TABLE raw_wanted AS"  # noqa: S608 - our own names and numbers
+            f" SELECT raw_landed AS landed, rowid AS place, {at} AS received_at FROM {table}"
+            f" WHERE raw_landed BETWEEN {part.first_landed} AND {part.last_landed}"
+        )
+        source = parquet([store.path(part.number)])
+        yield from _batches(db, source, part.first_landed)
+    db.execute("DROP TABLE IF EXISTS temp.raw_wanted")
+
+
+def _batches(db: DuckDBPyConnection, source: str, first: int) -> Iterator[pa.Table]:
+    for (last,) in db.execute(_LASTS).fetchall():
+        rows = db.execute(
+            f"SELECT w.place, r.payload, w.received_at FROM {source} AS r JOIN raw_wanted AS w USING (landed)"  # noqa: S608
+            f" WHERE r.landed BETWEEN {first} AND {last} ORDER BY w.place"
+        ).to_arrow_table()
+        if rows.num_rows:
+            yield rows
+        first = last + 1

@@ -1,0 +1,82 @@
+"""The raw store and the warehouse that names its parts, compared whenever the warehouse is opened for writing."""
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+
+from sqlalchemy import Connection, delete
+
+from connectors.warehouse.errors import WarehouseUnusable
+from connectors.warehouse.raw.parts import Part, all_parts, next_number, store_of
+from connectors.warehouse.raw.store import RawStore, part_name
+from models.tables import ops_raw_parts
+
+# A retired part is read by whoever still has an older snapshot open, for so long after the next one was published.
+_STILL_READ = timedelta(days=1)
+
+
+def recover_parts(connection: Connection, *, now: datetime) -> None:
+    """Remove what a killed merge left, and retired parts that no reader of a snapshot needs any more.
+
+    The connection must be in no transaction. Raises WarehouseUnusable when a part that the warehouse names is missing
+    or has another size, or when there is one it does not name, except for the one that would be the next: its pages
+    are still in the segments.
+    """
+    with connection.begin():
+        store, parts, number = store_of(connection), all_parts(connection), next_number(connection)
+    try:
+        found = store.sizes()
+        if (problem := _problem(store, parts, found, number)) is not None:
+            raise WarehouseUnusable(problem)
+        store.remove_drafts()
+        if number in found:
+            store.remove(number)
+    except OSError as error:
+        message = (
+            f"the raw store {store.folder} cannot be used: {error.strerror}."
+            " Fix: make the folder readable and writable, or point GRAMHOUSE_RAW to the place where it is now."
+        )
+        raise WarehouseUnusable(message) from error
+    remove_retired(connection, now=now)
+
+
+def _problem(store: RawStore, parts: list[Part], found: Mapping[int, int], number: int) -> str | None:
+    """Return what is wrong between the parts that are named and those that are found, one line; None if nothing is."""
+    restore = "Fix: restore the folder, or point GRAMHOUSE_RAW to the place where it is now."
+    for part in parts:
+        if part.retired_at is not None:
+            continue
+        if part.number not in found:
+            return f"the raw store {store.folder} lacks {part_name(part.number)}, which the warehouse names. {restore}"
+        if found[part.number] != part.bytes:
+            return (
+                f"{store.path(part.number)} has {found[part.number]:,} bytes and should have {part.bytes:,}."
+                " Fix: restore the file."
+            )
+    strange = sorted(found.keys() - {part.number for part in parts} - {number})
+    if strange:
+        return (
+            f"{store.path(strange[0])} is not known to the warehouse: that is an older copy, or the file is of another"
+            " one. It may be the only copy of what it holds. Fix: restore the newest warehouse file, or move"
+            " the file away."
+        )
+    return None
+
+
+def remove_retired(connection: Connection, *, now: datetime) -> int:
+    """Delete the retired parts that no snapshot of the last day lists; return how many. In no transaction.
+
+    Raises WarehouseUnusable when a file cannot be deleted; those that are left go the next time.
+    """
+    with connection.begin():
+        store, parts = store_of(connection), all_parts(connection)
+    old = [part.number for part in parts if part.unlisted_at is not None and part.unlisted_at + _STILL_READ <= now]
+    try:
+        for number in old:
+            store.remove(number)
+    except OSError as error:
+        message = f"a part that is no longer needed cannot be deleted from {store.folder}: {error.strerror}."
+        raise WarehouseUnusable(message) from error
+    if old:
+        with connection.begin():
+            connection.execute(delete(ops_raw_parts).where(ops_raw_parts.c.number.in_(old)))
+    return len(old)

@@ -1,0 +1,75 @@
+"""The folder of a warehouse's raw parts: each file is put there whole and durable, and is never changed."""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from connectors.warehouse.durable import sync
+
+_NAME = re.compile(r"part-(\d{7,})\.parquet", re.ASCII)
+_DRAFT = re.compile(r"\.part-\d{7,}\.parquet\.next", re.ASCII)
+
+
+def part_name(number: int) -> str:
+    """Return the name of a part's file."""
+    return f"part-{number:07}.parquet"
+
+
+@dataclass(frozen=True, slots=True)
+class RawStore:
+    """Parts in a folder, by number. Every method raises OSError when the folder cannot be used."""
+
+    folder: Path
+
+    def path(self, number: int) -> Path:
+        """Return where a part is, or would be."""
+        return self.folder / part_name(number)
+
+    def put(self, number: int, write: Callable[[Path], object]) -> int:
+        """Have `write` fill a new file, and name it as this part once it is durable; return its size in bytes.
+
+        A file that has the name is replaced. Raises whatever `write` raises; the folder is then as it was.
+        """
+        _make(self.folder)
+        path = self.path(number)
+        draft = path.with_name(f".{path.name}.next")
+        try:
+            # Whatever lies there may be a link.
+            draft.unlink(missing_ok=True)
+            write(draft)
+            sync(draft)
+            size = draft.stat().st_size
+            draft.replace(path)
+        except BaseException:
+            draft.unlink(missing_ok=True)
+            raise
+        sync(self.folder)
+        return size
+
+    def sizes(self) -> Mapping[int, int]:
+        """Return the size in bytes of each part that is there; files of other names are not looked at."""
+        if not self.folder.is_dir():
+            return {}
+        found = ((_NAME.fullmatch(path.name), path) for path in self.folder.iterdir())
+        return {int(match[1]): path.stat().st_size for match, path in found if match}
+
+    def remove(self, number: int) -> None:
+        """Remove a part, durably; one that is not there stays so."""
+        if self.folder.is_dir():
+            self.path(number).unlink(missing_ok=True)
+            sync(self.folder)
+
+    def remove_drafts(self) -> None:
+        """Remove what a killed `put` left."""
+        if self.folder.is_dir():
+            for path in self.folder.iterdir():
+                if _DRAFT.fullmatch(path.name):
+                    path.unlink()
+
+
+def _make(folder: Path) -> None:
+    missing = [each for each in (folder, *folder.parents) if not each.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    for each in missing:
+        sync(each.parent)
