@@ -26,6 +26,7 @@ from models.tables import (
     ops_checkpoints,
     ops_holds,
     ops_mapping,
+    ops_raw_parts,
     ops_segments,
     ops_service,
     ops_staging,
@@ -36,7 +37,17 @@ from models.tables.columns import text, whole
 # What a fold does not make; every other table is made of pages alone.
 NOT_FOLDED = frozenset(
     table.fullname
-    for table in (core_runs, core_outcomes, core_warnings, ops_holds, ops_mapping, ops_segments, ops_service, ops_warehouse)
+    for table in (
+        core_runs,
+        core_outcomes,
+        core_warnings,
+        ops_holds,
+        ops_mapping,
+        ops_raw_parts,
+        ops_segments,
+        ops_service,
+        ops_warehouse,
+    )
 )
 
 # Made when a warehouse is first opened for writing. A snapshot holds the id, too.
