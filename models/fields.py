@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from models.kinds import Kind, column_type, type_changed_at
+from models.kinds import LISTS, Kind, column_type, type_changed_at
 from models.naming import safe_name, table_name, unique
 from models.pointer import to_keys
 
@@ -75,10 +75,9 @@ class OwnNames:
 
 
 # Kinds that are not looked for once one of the others was met: they fit into its column.
-_LISTS = frozenset({Kind.BOOLEANS, Kind.INTEGERS, Kind.LONGS, Kind.WIDES, Kind.NUMBERS, Kind.TEXTS, Kind.ROWS})
 _FITS_INTO: Mapping[Kind, Collection[Kind]] = {
     Kind.NULL: frozenset(Kind) - {Kind.NULL, Kind.SHADOWED, Kind.UNREADABLE},
-    Kind.EMPTY_LIST: _LISTS,
+    Kind.EMPTY_LIST: LISTS,
     Kind.INSTANT: {Kind.TEXT},
     Kind.INTEGER: {Kind.LONG, Kind.NUMBER},
     Kind.INTEGERS: {Kind.LONGS, Kind.NUMBERS},

@@ -79,6 +79,9 @@ _ELEMENT: Mapping[Kind, Kind] = {
     Kind.TEXTS: Kind.TEXT,
 }
 
+# Lists whose elements are of one type; numbers are one.
+LISTS = frozenset({*_ELEMENT, Kind.ROWS})
+
 _ONE_OF: Mapping[Kind, str] = {
     Kind.BOOLEAN: "BOOLEAN",
     Kind.INTEGER: "BIGINT",

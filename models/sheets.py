@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from models.fields import MEDIA, Field, Registry
-from models.kinds import Kind
+from models.kinds import LISTS, Kind
 from models.mapping import READING_TYPES, ColumnMapping, Mapping, Reading
 from models.pointer import to_keys
 
 CHILDREN = "media_children"
 
-_OF_ITS_OWN = (Kind.SHADOWED, Kind.UNREADABLE)
+# What no mapped column holds.
+_OF_ITS_OWN = LISTS | {Kind.MIXED, Kind.SHADOWED, Kind.UNREADABLE}
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +78,11 @@ def part_of(column: SheetColumn, mapping: Mapping) -> Part:
 def has_own_column(field: Field, reading: Reading) -> bool:
     """Say whether a field that the mapping reads has a column of its own besides: it holds what the mapped one lost.
 
-    A column of text holds whatever is there; any other loses an object that comes beside its values.
+    Every mapped column loses a list. The fields of an object that comes beside texts have columns of their own; beside
+    other values the object would leave no trace.
     """
-    is_lost = bool(field.kinds.keys() & {Kind.OBJECT, Kind.ROWS}) and reading is not Reading.TEXT
-    return field.type is not None and (is_lost or any(kind in field.kinds for kind in _OF_ITS_OWN))
+    lost = _OF_ITS_OWN if reading is Reading.TEXT else _OF_ITS_OWN | {Kind.OBJECT}
+    return field.type is not None and bool(field.kinds.keys() & lost)
 
 
 def _sheet_columns(

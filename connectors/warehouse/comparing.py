@@ -5,10 +5,10 @@ Addresses of media say nothing: they are signed anew each time they are served. 
 
 from collections.abc import Callable, Sequence
 
-from connectors.warehouse.ingest.columns import READINGS, text_of
+from connectors.warehouse.ingest.columns import count_of
 from connectors.warehouse.quoting import quoted
 from models.kinds import Kind
-from models.mapping import Mapping, Reading
+from models.mapping import Mapping
 from models.sheets import Part, Sheet, SheetColumn, part_of
 
 # Within JSON text: a key that names an address of media, with its value.
@@ -35,12 +35,6 @@ def _present(column: SheetColumn, name: str) -> str:
     return _without_addresses(text) if kinds & {Kind.OBJECT, Kind.ROWS, Kind.MIXED} else text
 
 
-def _count(column: SheetColumn, name: str) -> str:
-    if column.type == "TIMESTAMP WITH TIME ZONE":
-        return "NULL::BIGINT"
-    return name if column.type == "BIGINT" else READINGS[Reading.COUNT].format(text_of(name, column.type))
-
-
 def _content(column: SheetColumn, part: Part, row: str) -> str | None:
     name = f"{row}.{quoted(column.name)}"
     if part is Part.ADDRESS or (part is Part.COUNT and column.type == "BIGINT"):
@@ -48,7 +42,7 @@ def _content(column: SheetColumn, part: Part, row: str) -> str | None:
     if part is Part.CONTENT:
         return _present(column, name)
     # Beside counts stand other values.
-    return f"CASE WHEN {_count(column, name)} IS NULL THEN {_present(column, name)} END"
+    return f"CASE WHEN {count_of(name, column.type)} IS NULL THEN {_present(column, name)} END"
 
 
 def _hash(values: Sequence[str]) -> str:
@@ -68,7 +62,7 @@ def content_of(sheet: Sheet, mapping: Mapping, row: str, *more: str) -> str:
 
 def counts_hash(sheet: Sheet, mapping: Mapping, row: str, *more: str) -> str:
     """Return the hash of a row's counts, and of `more` expressions."""
-    counts = [_count(c, f"{row}.{quoted(c.name)}") for c in sheet.columns if part_of(c, mapping) is Part.COUNT]
+    counts = [count_of(f"{row}.{quoted(c.name)}", c.type) for c in sheet.columns if part_of(c, mapping) is Part.COUNT]
     return _hash([*counts, *more])
 
 

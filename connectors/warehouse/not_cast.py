@@ -7,14 +7,14 @@ from sqlalchemy import Connection
 from connectors.warehouse.field_registry import read_mapping, read_registry
 from connectors.warehouse.quoting import quoted
 from models.fields import MEDIA
-from models.kinds import Kind
+from models.kinds import LISTS, Kind
 from models.ledger import RunWarning
 from models.mapping import ColumnMapping
 from models.sheets import has_own_column
 
 CODE = "values_not_cast"
 
-_LOST = {Kind.UNREADABLE, Kind.OBJECT, Kind.ROWS}
+_LOST = LISTS | {Kind.MIXED, Kind.UNREADABLE, Kind.OBJECT}
 
 _HINT = "name a path that holds the value under [mapping] in gramhouse.toml, then run `gramhouse rebuild`"
 

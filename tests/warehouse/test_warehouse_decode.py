@@ -7,12 +7,14 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from connectors.warehouse.field_registry import own_names
 from connectors.warehouse.ingest import careful, fast
+from connectors.warehouse.ingest.arrays import array_of
 from connectors.warehouse.ingest.decode import Decoded, Decoder
 from connectors.warehouse.ingest.layout import Layout
 from connectors.warehouse.ingest.split import NotAPage, raw_items, split
@@ -102,6 +104,16 @@ def test_items_decoded_together_or_one_by_one_are_the_same(
         decoder.add([place], [line])
     apart = decoder.finish()
     assert plain(apart.media) == read_carefully(lines, apart.layout)["media"]
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [([], pa.string()), ([[]], pa.list_(pa.int64())), ([[], None], pa.list_(pa.string())), ([1, None], pa.int64())],
+)
+def test_arrow_is_given_aligned_buffers_of_the_values(values: list[object], kind: Any) -> None:  # noqa: ANN401
+    array = array_of(values, kind)
+    assert array.to_pylist() == values
+    assert all(buffer.address % 8 == 0 for buffer in array.buffers() if buffer is not None)
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,9 @@ def array_of(values: Sequence[Any], kind: Any) -> Any:  # noqa: ANN401 - pyarrow
 
     None is null. Raises OverflowError for an integer that the type does not hold, TypeError for values of another type.
     """
+    if not values:
+        # An empty `array.array` has a buffer that is not aligned, of which Arrow warns on standard error.
+        return pa.nulls(0, kind)
     there = [value is not None for value in values]
     validity = None if all(there) else _bits(there)
     children: list[Any] | None = None

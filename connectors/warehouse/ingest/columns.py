@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from connectors.warehouse.ingest.layout import Cell, CellTable
 from connectors.warehouse.quoting import literal, quoted
-from models.kinds import EXACT, Kind
+from models.kinds import EXACT, LISTS, Kind
 from models.mapping import ColumnMapping, Reading
 from models.sheets import Metric, Sheet, SheetColumn
 
@@ -63,17 +63,24 @@ def text_of(value: str, kind: str) -> str:
 
 
 def _no_object(cell: Cell) -> list[str]:
-    """Return conditions on a cell's text: what is empty, or an object, whose fields have columns, is no value."""
+    """Return conditions on a cell's text: what is empty is no value, nor is an object or a list, which has its own."""
     if cell.type != "VARCHAR":
         return []
-    kinds = {Kind.OBJECT: "NOT LIKE '{\"%'", Kind.ROWS: "NOT LIKE '[{%'"}
-    found = [f"{cell.name} {condition}" for kind, condition in kinds.items() if kind in cell.kinds]
-    return [*found, f"{cell.name} NOT IN ('{{}}', '[]')"] if {Kind.EMPTY_LIST, *kinds} & {*cell.kinds} else found
+    met = {*cell.kinds}
+    found = {
+        "NOT LIKE '{\"%}'": met & {Kind.OBJECT, Kind.MIXED},
+        "NOT LIKE '[%]'": met & (LISTS | {Kind.MIXED}),
+        "NOT IN ('{}', '[]')": met & (LISTS | {Kind.MIXED, Kind.OBJECT, Kind.EMPTY_LIST}),
+    }
+    return [f"{cell.name} {condition}" for condition, kinds in found.items() if kinds]
+
+
+def _is_there(cell: Cell) -> str:
+    return " AND ".join([f"{cell.name} IS NOT NULL", *_no_object(cell)])
 
 
 def _is_value(cell: Cell) -> str:
-    not_empty = [f"{cell.name} <> ''"] if cell.type == "VARCHAR" else []
-    return " AND ".join([f"{cell.name} IS NOT NULL", *not_empty, *_no_object(cell)])
+    return f"{_is_there(cell)} AND {cell.name} <> ''" if cell.type == "VARCHAR" else _is_there(cell)
 
 
 def _reading(cell: Cell, how: Reading) -> str:
@@ -107,6 +114,13 @@ def media_id_of(paths: Sequence[str], cells: Mapping[str, Cell]) -> str:
     return f"coalesce({', '.join([*found, 'NULL::VARCHAR'])})"
 
 
+def count_of(column: str, kind: str) -> str:
+    """Return the expression of the count that a column of this type holds, be it beside other values; NULL for none."""
+    if kind == "TIMESTAMP WITH TIME ZONE":
+        return "NULL::BIGINT"
+    return column if kind == "BIGINT" else _COUNT.format(text_of(column, kind))
+
+
 def counts_of(metrics: Sequence[Metric], row: str) -> str:
     """Return the list of all counts, out of a row that has the sheet's columns."""
     counts = []
@@ -114,10 +128,7 @@ def counts_of(metrics: Sequence[Metric], row: str) -> str:
         if metric.column is None:
             counts.append("NULL")
             continue
-        column = f"{row}.{quoted(metric.column.name)}"
-        # In a column of another type counts stand beside other values.
-        text = text_of(column, metric.column.type)
-        counts.append(column if metric.column.type == "BIGINT" else _COUNT.format(text))
+        counts.append(count_of(f"{row}.{quoted(metric.column.name)}", metric.column.type))
     return f"[{', '.join(counts)}]::BIGINT[]"
 
 
@@ -145,9 +156,9 @@ def _of_mapping(
         here = [cells.cells[path] for path in paths if path in cells.cells]
         for number, cell in enumerate(here):
             # What lies in the cell's own object is no other value.
-            others = [other.name for other in here[:number] if not other.path.startswith(f"{cell.path}/")]
+            others = [other for other in here[:number] if not other.path.startswith(f"{cell.path}/")]
             if others and _is_open(Kind.SHADOWED, cell):
-                before = " OR ".join(f"{name} IS NOT NULL" for name in others)
+                before = " OR ".join(f"({_is_there(other)})" for other in others)
                 found[cell.path, Kind.SHADOWED] = f"{_is_value(cell)} AND ({before})"
     for column in mapped:
         if column.reading is Reading.TEXT:
