@@ -66,14 +66,14 @@ class MappingSettings(BaseModel):
         if not (self.columns or self.child_columns):
             return self
         # Imported here because the declarations bring SQLAlchemy, which --help and status do without.
-        from models.tables import SNAPSHOT, WAREHOUSE  # noqa: PLC0415
+        from models.tables import own_columns  # noqa: PLC0415
 
         for table, columns, built_in in (
             ("media", self.columns, BUILT_IN.columns),
             ("media_children", self.child_columns, BUILT_IN.child_columns),
         ):
             readings = {column.column: column.reading for column in built_in}
-            taken = {c.name for t in (WAREHOUSE.tables[f"core.{table}"], SNAPSHOT.tables[table]) for c in t.columns}
+            taken = own_columns(table)
             for name, setting in columns.items():
                 if name in readings and setting.type not in (None, readings[name]):
                     message = f"{name} is read as {readings[name].value}, which cannot be changed"

@@ -14,6 +14,7 @@ from models.mapping import READING_TYPES, ColumnMapping, Mapping, Reading
 from models.pointer import to_keys
 
 CHILDREN = "media_children"
+HISTORY = "media_superseded"
 
 # What no mapped column holds.
 _OF_ITS_OWN = LISTS | {Kind.MIXED, Kind.SHADOWED, Kind.UNREADABLE}
@@ -73,6 +74,20 @@ def part_of(column: SheetColumn, mapping: Mapping) -> Part:
     if column.name == "media_url":
         return Part.ADDRESS
     return Part.COUNT if column.type == "BIGINT" else Part.CONTENT
+
+
+def holds_content(column: SheetColumn, mapping: Mapping) -> bool:
+    """Say whether a column belongs to a version of an item's content.
+
+    A column of counts belongs to it when other values stand beside them, which is when it is not of whole numbers.
+    """
+    part = part_of(column, mapping)
+    return part is Part.CONTENT or (part is Part.COUNT and column.type != "BIGINT")
+
+
+def history(media: Sheet, mapping: Mapping) -> Sheet:
+    """Return the sheet of the versions that another has followed: the columns of `media` that hold content."""
+    return Sheet(HISTORY, tuple(column for column in media.columns if holds_content(column, mapping)))
 
 
 def has_own_column(field: Field, reading: Reading) -> bool:

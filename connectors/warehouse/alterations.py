@@ -1,4 +1,4 @@
-"""Bringing `media` and its child tables to the sheets: columns added, widened, filled again from the payloads.
+"""Bringing `media`, its versions and its child tables to the sheets: columns added, widened, filled from the payloads.
 
 DuckDB refuses to commit an ALTER of a table that the same transaction has already written rows to, so this comes
 before a fold's other work.
@@ -14,11 +14,12 @@ from connectors.warehouse.ingest.cells import decoded_children, read_columns
 from connectors.warehouse.ingest.columns import columns_select
 from connectors.warehouse.ingest.decode import Decoded
 from connectors.warehouse.quoting import quoted
-from connectors.warehouse.stored_items import decode_stored
+from connectors.warehouse.stored_items import PRESENT, SUPERSEDED, StoredItems, decode_stored
 from models.fields import MEDIA, Field, Registry
 from models.kinds import Kind
 from models.mapping import Mapping as MediaMapping
-from models.sheets import Sheet, SheetColumn
+from models.sheets import Sheet, SheetColumn, history
+from models.tables import core_superseded
 
 _COLUMNS = """
 SELECT table_name, column_name, data_type FROM duckdb_columns()
@@ -41,23 +42,31 @@ def _in_store(field: Field | None, known: Registry) -> bool:
     return before is not None and bool(before.kinds.keys() - {Kind.NULL})
 
 
-def _alter_media(connection: Connection, sheet: Sheet, there: dict[str, str], known: Registry) -> list[SheetColumn]:
+def _alter_columns(connection: Connection, sheet: Sheet, there: dict[str, str], known: Registry) -> list[SheetColumn]:
     """Add and widen columns; return those that stored items may fill."""
+    table = f"core.{sheet.table}"
     filled: list[SheetColumn] = []
     for column in sheet.columns:
         name = quoted(column.name)
         if column.name not in there:
-            connection.exec_driver_sql(f"ALTER TABLE core.media ADD COLUMN {name} {column.type}")
+            connection.exec_driver_sql(f"ALTER TABLE {table} ADD COLUMN {name} {column.type}")
             if _in_store(column.field, known):
                 filled.append(column)
         elif there[column.name] != column.type:
             # Emptied, and filled below: DuckDB finds no function when it replays its log, and a file whose ALTER calls
             # one would never open again after a kill.
             connection.exec_driver_sql(
-                f"ALTER TABLE core.media ALTER COLUMN {name} SET DATA TYPE {column.type} USING (NULL)"
+                f"ALTER TABLE {table} ALTER COLUMN {name} SET DATA TYPE {column.type} USING (NULL)"
             )
             filled.append(column)
     return filled
+
+
+def _alter_history(connection: Connection, sheet: Sheet, there: dict[str, str], known: Registry) -> list[SheetColumn]:
+    """Do the same for versions, and drop what is no content any more, as a column in which addresses were met."""
+    for name in there.keys() - {column.name for column in (*core_superseded.c, *sheet.columns)}:
+        connection.exec_driver_sql(f"ALTER TABLE core.{sheet.table} DROP COLUMN {quoted(name)}")
+    return _alter_columns(connection, sheet, there, known)
 
 
 def create_children(connection: Connection, sheet: Sheet) -> None:
@@ -115,21 +124,24 @@ def _fill(
     connection: Connection,
     mapping: MediaMapping,
     registry: Registry,
-    media: Sequence[SheetColumn],
-    children: Sequence[Sheet],
+    stored: StoredItems,
+    columns: Sequence[SheetColumn],
+    children: Sequence[Sheet] = (),
 ) -> None:
+    if not (columns or children):
+        return
     db = duck(connection)
-    db.execute("CREATE OR REPLACE TEMP TABLE filled AS SELECT NULL::BIGINT AS place LIMIT 0")
-    for column in media:
+    db.execute("CREATE OR REPLACE TEMP TABLE filled AS SELECT NULL::BIGINT AS _place LIMIT 0")
+    for column in columns:
         db.execute(f"ALTER TABLE temp.filled ADD COLUMN {quoted(column.name)} {column.type}")
-    for decoded in decode_stored(connection, "core.media", "changed_at", mapping, registry, own_names(mapping)):
-        if media:
-            columns = columns_select(Sheet(MEDIA, tuple(media)), decoded.layout.media.cells)
-            db.execute(f"INSERT INTO temp.filled BY NAME SELECT place{columns} FROM media_cells")  # noqa: S608 - quoted
-        insert_children(connection, children, decoded, "core.media")
-    if media:
-        names = ", ".join(f"{quoted(column.name)} = f.{quoted(column.name)}" for column in media)
-        db.execute(f"UPDATE core.media SET {names} FROM temp.filled AS f WHERE media.rowid = f.place")  # noqa: S608
+    for decoded in decode_stored(connection, stored, mapping, registry, own_names(mapping)):
+        if columns:
+            found = columns_select(Sheet(MEDIA, tuple(columns)), decoded.layout.media.cells)
+            db.execute(f"INSERT INTO temp.filled BY NAME SELECT place AS _place{found} FROM media_cells")  # noqa: S608
+        insert_children(connection, children, decoded, stored.table)
+    if columns:
+        names = ", ".join(f"{quoted(column.name)} = f.{quoted(column.name)}" for column in columns)
+        db.execute(f"UPDATE {stored.table} AS t SET {names} FROM temp.filled AS f WHERE t.rowid = f._place")  # noqa: S608
     db.execute("DROP TABLE temp.filled")
 
 
@@ -138,13 +150,12 @@ def alter(
 ) -> None:
     """Make the tables what the sheets say; `known` is the registry by which they are as they are."""
     tables = _existing(connection)
-    media: list[SheetColumn] = []
-    children: list[Sheet] = []
-    for sheet in sheets:
-        there = tables.get(sheet.table)
-        if sheet.table == MEDIA:
-            media = _alter_media(connection, sheet, there or {}, known)
-        elif _alter_children(connection, sheet, there, known, registry):
-            children.append(sheet)
-    if media or children:
-        _fill(connection, mapping, registry, media, children)
+    media, *children = sheets
+    versions = history(media, mapping)
+    columns = _alter_columns(connection, media, tables[media.table], known)
+    of_versions = _alter_history(connection, versions, tables[versions.table], known)
+    emptied = [
+        sheet for sheet in children if _alter_children(connection, sheet, tables.get(sheet.table), known, registry)
+    ]
+    _fill(connection, mapping, registry, PRESENT, columns, emptied)
+    _fill(connection, mapping, registry, SUPERSEDED, of_versions)

@@ -9,7 +9,7 @@ from connectors.warehouse.ingest.columns import count_of
 from connectors.warehouse.quoting import quoted
 from models.kinds import Kind
 from models.mapping import Mapping
-from models.sheets import Part, Sheet, SheetColumn, part_of
+from models.sheets import Part, Sheet, SheetColumn, holds_content, part_of
 
 # Within JSON text: a key that names an address of media, with its value.
 _ADDRESSES = '"(?:[^"]*[_/])?(?:url|uri|src)":"[^"]*"|"[^"]*(?:Url|URL|Uri|URI|Src)":"[^"]*"'
@@ -35,11 +35,9 @@ def _present(column: SheetColumn, name: str) -> str:
     return _without_addresses(text) if kinds & {Kind.OBJECT, Kind.ROWS, Kind.MIXED} else text
 
 
-def _content(column: SheetColumn, part: Part, row: str) -> str | None:
+def _content(column: SheetColumn, mapping: Mapping, row: str) -> str:
     name = f"{row}.{quoted(column.name)}"
-    if part is Part.ADDRESS or (part is Part.COUNT and column.type == "BIGINT"):
-        return None
-    if part is Part.CONTENT:
+    if part_of(column, mapping) is Part.CONTENT:
         return _present(column, name)
     # Beside counts stand other values.
     return f"CASE WHEN {count_of(name, column.type)} IS NULL THEN {_present(column, name)} END"
@@ -56,8 +54,8 @@ def overflow_of(row: str) -> str:
 
 def content_of(sheet: Sheet, mapping: Mapping, row: str, *more: str) -> str:
     """Return the hash of what a row says, counts and addresses of media aside, and of `more` expressions."""
-    found = (_content(column, part_of(column, mapping), row) for column in sheet.columns)
-    return _hash([*(each for each in found if each is not None), *more])
+    found = (_content(column, mapping, row) for column in sheet.columns if holds_content(column, mapping))
+    return _hash([*found, *more])
 
 
 def counts_hash(sheet: Sheet, mapping: Mapping, row: str, *more: str) -> str:

@@ -1,6 +1,6 @@
 """What analysts find in a snapshot: each promised table as a query over the tables of the copied warehouse."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import Connection, Table
@@ -12,7 +12,7 @@ from connectors.warehouse.quoting import literal, quoted
 from models.fields import MEDIA, Registry
 from models.mapping import Mapping as MediaMapping
 from models.partition import SURFACES
-from models.sheets import Sheet, SheetColumn, sheets
+from models.sheets import HISTORY, Sheet, SheetColumn, history, sheets
 from models.tables import SNAPSHOT, WAREHOUSE
 
 # What the views look up by account, in one join: every further join would cost each query over media as much again.
@@ -68,6 +68,17 @@ FROM core.media AS gh_item
 LEFT JOIN {LOOKUP} AS gh_lookup ON gh_lookup.account_id = gh_item.account_id
 {missing}
 """  # noqa: S608
+
+
+def _history(columns: Iterable[str]) -> str:
+    """Return the query for all versions, whose `columns` begin with the item's key, valid_from and valid_to."""
+    content = ", ".join(f"gh_version.{quoted(name)}" for name in list(columns)[len(_KEY) + 2 :])
+    key = ", ".join(f"gh_version.{name}" for name in _KEY)
+    return f"""
+SELECT {key}, gh_version.valid_from, gh_version.valid_to, {content} FROM core.{HISTORY} AS gh_version
+UNION ALL
+SELECT {key}, gh_version.content_changed_at, NULL, {content} FROM core.media AS gh_version
+"""  # noqa: S608 - made of the sheet, quoted
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,12 +161,16 @@ def relations(connection: Connection) -> tuple[Relation, ...]:
     mapping, registry = read_mapping(connection), read_registry(connection)
     found = sheets(mapping, registry)
     by_name = {sheet.table: sheet for sheet in found}
+    versions = history(by_name[MEDIA], mapping)
+    every_version = _with_discovered(_declared(SNAPSHOT.tables["media_history"]), versions)
     is_any_missing = bool(value(duck(connection), "SELECT EXISTS (FROM ops.missing)"))
     selects = {
         **_SELECTS,
         MEDIA: _media(is_any_missing=is_any_missing),
+        "media_history": _history(every_version),
         "fields": _fields(_counts(found, mapping, registry)),
     }
+    by_name |= {HISTORY: versions, "media_history": versions}
     made: list[Relation] = []
     for table in SNAPSHOT.sorted_tables:
         if table.name == "published":

@@ -12,7 +12,7 @@ from models.kinds import Kind
 from models.mapping import READING_TYPES, Mapping
 from models.mapping_built_in import BUILT_IN
 from models.sheets import CHILDREN, child_table
-from models.tables import SNAPSHOT, WAREHOUSE, core_fields, core_quarantine, ops_mapping
+from models.tables import SNAPSHOT, WAREHOUSE, core_fields, core_quarantine, ops_mapping, own_columns
 from models.views import views
 
 
@@ -36,10 +36,7 @@ def own_names(mapping: Mapping) -> OwnNames:
     """Return the names that no discovered field may have."""
     tables = {table.name for house in (WAREHOUSE, SNAPSHOT) for table in house.sorted_tables}
     tables.update(view.name for view in views())
-    declared = {
-        name: {column.name for table in (WAREHOUSE.tables[f"core.{name}"], SNAPSHOT.tables[name]) for column in table.c}
-        for name in (MEDIA, CHILDREN)
-    }
+    declared = {name: own_columns(name) for name in (MEDIA, CHILDREN)}
     declared[MEDIA].update(column.column for column in mapping.columns)
     declared[CHILDREN].update(column.column for column in mapping.child_columns)
     return OwnNames(declared, tables, mapping.children)

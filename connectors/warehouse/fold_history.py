@@ -7,9 +7,9 @@ from sqlalchemy import Connection
 from connectors.warehouse.comparing import stored_said
 from connectors.warehouse.connection import duck
 from connectors.warehouse.ingest.columns import counts_of
-from connectors.warehouse.quoting import literal
+from connectors.warehouse.quoting import literal, quoted
 from models.mapping import Mapping
-from models.sheets import Sheet
+from models.sheets import Sheet, history
 
 # Every new sighting of an item beside the one before it; the row that was stored stands at the head of its own. What is
 # said once, and by an item that was not stored, has nothing before it, and is no part of this.
@@ -51,13 +51,18 @@ closed AS (
     SELECT *, lead(valid_from) OVER (PARTITION BY account_id, surface, media_id ORDER BY version) AS valid_to
     FROM versions QUALIFY valid_to IS NOT NULL
 )
-SELECT c.account_id, c.surface, c.media_id, c.valid_from, c.valid_to, r.payload
-FROM closed AS c JOIN media_read AS r ON r._place = c.place
-UNION ALL
-SELECT c.account_id, c.surface, c.media_id, c.valid_from, c.valid_to, m.payload
-FROM closed AS c JOIN core.media AS m ON m.rowid = c.stored WHERE c.place = -1
-ORDER BY ALL
+SELECT * EXCLUDE (_version) FROM (
+    SELECT c.account_id, c.surface, c.media_id, c.valid_from, c.valid_to, c.version AS _version{read}
+    FROM closed AS c JOIN media_read AS r ON r._place = c.place
+    UNION ALL
+    SELECT c.account_id, c.surface, c.media_id, c.valid_from, c.valid_to, c.version{stored}
+    FROM closed AS c JOIN core.media AS m ON m.rowid = c.stored WHERE c.place = -1
+)
+ORDER BY account_id, surface, media_id, _version
 """
+
+# What a version keeps besides its typed columns.
+_BESIDES = ("overflow", "payload")
 
 _METRICS = """
 INSERT INTO core.media_metrics BY NAME
@@ -91,5 +96,9 @@ def fold_history(connection: Connection, mapping: Mapping, media: Sheet, childre
     names = "[" + ", ".join(literal(metric.name) for metric in media.metrics) + "]"
     nothing = "[" + ", ".join("NULL::BIGINT" for _ in media.metrics) + "]"
     metrics = _METRICS.format(names=names, nothing=nothing, counts_read=read)
-    for statement in (line, _SUPERSEDED, metrics):
+    kept = [quoted(name) for name in (*(column.name for column in history(media, mapping).columns), *_BESIDES)]
+    superseded = _SUPERSEDED.format(
+        read="".join(f", r.{name}" for name in kept), stored="".join(f", m.{name}" for name in kept)
+    )
+    for statement in (line, superseded, metrics):
         duck(connection).execute(statement)

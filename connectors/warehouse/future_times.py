@@ -18,7 +18,12 @@ from models.tables import WAREHOUSE
 from models.tables.columns import INSTANT
 
 # Not ours, or rightly in the future.
-_NOT_OURS = {"core.media.published_at", "core.run_outcomes.resume_after", "ops.holds.resume_after"}
+_NOT_OURS = {
+    "core.media.published_at",
+    "core.media_superseded.published_at",
+    "core.run_outcomes.resume_after",
+    "ops.holds.resume_after",
+}
 
 # Stored after the fact: what a publishing of today notes of older runs says nothing of when they were.
 _NO_WITNESS = {"core.runs.published_at"}

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, Table
 
 from connectors.warehouse.alterations import create_children, insert_children
 from connectors.warehouse.connection import duck, value
@@ -18,24 +18,26 @@ from connectors.warehouse.ingest.columns import columns_select, counts_of
 from connectors.warehouse.limits import on_all_cores
 from connectors.warehouse.quoting import literal, quoted
 from connectors.warehouse.slices import slices
-from connectors.warehouse.stored_items import decode_stored, learn_stored
+from connectors.warehouse.stored_items import PRESENT, SUPERSEDED, StoredItems, decode_stored, learn_stored
 from models.fields import Field, OwnNames, Registry
 from models.kinds import Kind
 from models.mapping import Mapping
 from models.naming import unique
-from models.sheets import Metric, Sheet, sheets
-from models.tables import WAREHOUSE, core_media
+from models.sheets import Metric, Sheet, history, sheets
+from models.tables import WAREHOUSE
 
 # As many items as are joined with their counts in the memory of a run.
 _JOINED_AT_ONCE = 250_000
 
 _OF_A_MAPPING = {Kind.SHADOWED, Kind.UNREADABLE}
 
-# Columns whose values do not follow from the payload.
+# Columns whose values do not follow from the payload, or are made for all of it.
+_KEY = "m.account_id, m.surface, m.media_id, m.payload, m.raw_landed"
 _LIFE = (
-    "m.account_id, m.surface, m.media_id, m.payload, m.first_seen_at, m.written_at, m.written_seq, m.changed_at,"
-    " m.content_changed_at, m.removed_at, m.removal"
+    f"{_KEY}, h.payload_hash, m.first_seen_at, m.written_at, m.written_seq, m.changed_at, m.content_changed_at,"
+    " m.removed_at, m.removal"
 )
+_PERIOD = f"{_KEY}, m.valid_from, m.valid_to"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,38 +68,49 @@ def _registry(connection: Connection, mapping: Mapping) -> Registry:
     return learn_stored(connection, mapping, known, own)
 
 
-def _items(
-    connection: Connection, mapping: Mapping, registry: Registry, sheet: Sheet, children: Sequence[Sheet]
-) -> int:
-    declared = {column.name for column in core_media.c}
-    connection.exec_driver_sql("ALTER TABLE core.media RENAME TO media_before")
-    core_media.create(connection)
+def _new_table(connection: Connection, table: Table, sheet: Sheet) -> str:
+    """Make a table anew, without a row and with the columns of its sheet; return the name of the one before it."""
+    before = f"{table.name}_before"
+    connection.exec_driver_sql(f"ALTER TABLE {table.fullname} RENAME TO {before}")
+    table.create(connection)
     for column in sheet.columns:
-        if column.name not in declared:
-            connection.exec_driver_sql(f"ALTER TABLE core.media ADD COLUMN {quoted(column.name)} {column.type}")
-    for child in children:
-        create_children(connection, child)
-    items = 0
-    own = own_names(mapping)
-    for decoded in decode_stored(connection, "core.media_before", "changed_at", mapping, registry, own):
+        if column.name not in table.c:
+            connection.exec_driver_sql(f"ALTER TABLE {table.fullname} ADD COLUMN {quoted(column.name)} {column.type}")
+    return f"{table.schema}.{before}"
+
+
+def _decode_again(
+    connection: Connection,
+    mapping: Mapping,
+    registry: Registry,
+    stored: StoredItems,
+    sheet: Sheet,
+    kept: str,
+    children: Sequence[Sheet] = (),
+) -> int:
+    """Write a table, and its children, anew from its payloads; `kept` are the values that stay. Returns its rows."""
+    table = WAREHOUSE.tables[stored.table]
+    before = _new_table(connection, table, sheet)
+    rows = 0
+    for decoded in decode_stored(connection, replace(stored, table=before), mapping, registry, own_names(mapping)):
         columns = columns_select(sheet, decoded.layout.media.cells)
-        ((rows,),) = (
+        ((written,),) = (
             duck(connection)
             .execute(
                 f"""
-INSERT INTO core.media BY NAME
-SELECT {_LIFE}, h.payload_hash, c.overflow, c.* EXCLUDE (place, overflow)
-FROM (SELECT place, overflow{columns} FROM media_cells) AS c
-JOIN core.media_before AS m ON m.rowid = c.place JOIN stored_hashes AS h USING (place)
-ORDER BY c.place
+INSERT INTO {table.fullname} BY NAME
+SELECT {kept}, c.* EXCLUDE (_place)
+FROM (SELECT place AS _place, overflow{columns} FROM media_cells) AS c
+JOIN {before} AS m ON m.rowid = c._place JOIN stored_hashes AS h ON h.place = c._place
+ORDER BY c._place
 """  # noqa: S608 - made of the sheet, quoted
             )
             .fetchall()
         )
-        items += rows
-        insert_children(connection, children, decoded, "core.media_before")
-    connection.exec_driver_sql("DROP TABLE core.media_before")
-    return items
+        rows += written
+        insert_children(connection, children, decoded, before)
+    connection.exec_driver_sql(f"DROP TABLE {before}")
+    return rows
 
 
 def _metrics(connection: Connection, metrics: tuple[Metric, ...]) -> None:
@@ -143,9 +156,10 @@ WHERE media_metrics.account_id = r.account_id AND media_metrics.surface = r.surf
 
 
 def rebuild_stored(connection: Connection, mapping: Mapping) -> Reread:
-    """Read every stored payload by the mapping: columns, children, counts, digests; in the open transaction.
+    """Read every stored payload by the mapping: columns, versions', too, children, counts; in the open transaction.
 
-    Ids stay as they landed, and so do versions and counts of the past. What is staged must be folded before.
+    Ids stay as they landed, and so do the instants at which versions begin and end, and counts of the past. What is
+    staged must be folded before.
     """
     with on_all_cores(duck(connection)):
         return _rebuild(connection, mapping)
@@ -154,7 +168,10 @@ def rebuild_stored(connection: Connection, mapping: Mapping) -> Reread:
 def _rebuild(connection: Connection, mapping: Mapping) -> Reread:
     registry = _registry(connection, mapping)
     media, *children = sheets(mapping, registry)
-    items = _items(connection, mapping, registry, media, children)
+    for child in children:
+        create_children(connection, child)
+    items = _decode_again(connection, mapping, registry, PRESENT, media, _LIFE, children)
+    _decode_again(connection, mapping, registry, SUPERSEDED, history(media, mapping), _PERIOD)
     declared = {table.name for table in WAREHOUSE.sorted_tables}
     wanted = {sheet.table for sheet in children}
     present = connection.exec_driver_sql(

@@ -1,6 +1,7 @@
 """Stored items decoded again, some thousands at a time: for columns that are new or were widened, and for a rebuild."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import datetime
 
 import pyarrow as pa
@@ -20,12 +21,24 @@ _AT_ONCE = 16_384
 _RECEIVED = "SELECT place, received_at FROM stored_payloads"
 
 
-def _batches(connection: Connection, table: str, at: str) -> Iterator[tuple[list[int], list[bytes], list[datetime]]]:
+@dataclass(frozen=True, slots=True)
+class StoredItems:
+    """A table with a payload in each row; `at` is its column that says when the item was met."""
+
+    table: str
+    at: str
+
+
+PRESENT = StoredItems("core.media", "changed_at")
+SUPERSEDED = StoredItems("core.media_superseded", "valid_from")
+
+
+def _batches(connection: Connection, stored: StoredItems) -> Iterator[tuple[list[int], list[bytes], list[datetime]]]:
     db = duck(connection)
-    last = value(db, f"SELECT coalesce(max(rowid), -1) FROM {table}")  # noqa: S608 - our own name
+    last = value(db, f"SELECT coalesce(max(rowid), -1) FROM {stored.table}")  # noqa: S608 - our own name
     for begin in range(0, last + 1, _AT_ONCE):
         rows = db.execute(
-            f"SELECT rowid AS place, payload::VARCHAR AS payload, {at} AS received_at FROM {table}"  # noqa: S608
+            f"SELECT rowid AS place, payload::VARCHAR AS payload, {stored.at} AS received_at FROM {stored.table}"  # noqa: S608
             f" WHERE rowid >= {begin} AND rowid < {begin + _AT_ONCE} ORDER BY rowid"
         ).to_arrow_table()
         if rows.num_rows:
@@ -35,15 +48,15 @@ def _batches(connection: Connection, table: str, at: str) -> Iterator[tuple[list
 
 
 def decode_stored(
-    connection: Connection, table: str, at: str, mapping: Mapping, registry: Registry, own: OwnNames
+    connection: Connection, stored: StoredItems, mapping: Mapping, registry: Registry, own: OwnNames
 ) -> Iterator[Decoded]:
     """Decode the payloads of a table; each time its cells are at hand, by `rowid` as place.
 
-    `at` is the column that says when an item was met. What a batch teaches is known to the next ones.
+    What a batch teaches is known to the next ones.
     `stored_hashes` has the hash of each payload by place.
     """
     db = duck(connection)
-    for places, payloads, times in _batches(connection, table, at):
+    for places, payloads, times in _batches(connection, stored):
         received = dict(zip(places, times, strict=True))
         decoder = Decoder(mapping, registry, own, received.__getitem__)
         decoder.add(places, payloads)
@@ -62,7 +75,7 @@ def decode_stored(
 
 def learn_stored(connection: Connection, mapping: Mapping, known: Registry, own: OwnNames) -> Registry:
     """Return the registry with what all stored items and their earlier versions carry."""
-    for table, at in (("core.media", "changed_at"), ("core.media_superseded", "valid_from")):
-        for decoded in decode_stored(connection, table, at, mapping, known, own):
+    for stored in (PRESENT, SUPERSEDED):
+        for decoded in decode_stored(connection, stored, mapping, known, own):
             known = decoded.registry
     return known

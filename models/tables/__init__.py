@@ -15,6 +15,7 @@ from models.tables.warehouse import (
     core_quarantine,
     core_run_counts,
     core_runs,
+    core_superseded,
     core_warnings,
     ops_checkpoints,
     ops_holds,
@@ -38,6 +39,7 @@ __all__ = [
     "core_quarantine",
     "core_run_counts",
     "core_runs",
+    "core_superseded",
     "core_warnings",
     "ops_checkpoints",
     "ops_holds",
@@ -48,4 +50,21 @@ __all__ = [
     "ops_service",
     "ops_staging",
     "ops_warehouse",
+    "own_columns",
 ]
+
+# Tables whose columns are those of another one's items.
+_OF_VERSIONS = {"media": ("media_superseded", "media_history")}
+
+
+def own_columns(resource: str) -> set[str]:
+    """Return the names that no column made for a field of `media`, or of a child table, may have."""
+    names = (resource, *_OF_VERSIONS.get(resource, ()))
+    tables = [
+        file.tables[key]
+        for file in (WAREHOUSE, SNAPSHOT)
+        for name in names
+        for key in (name, f"core.{name}")
+        if key in file.tables
+    ]
+    return {column.name for table in tables for column in table.columns}

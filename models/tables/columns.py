@@ -94,6 +94,19 @@ def media_content() -> tuple[Column[object] | Column[str] | Column[int], ...]:
     )
 
 
+def version_content() -> tuple[Column[object] | Column[str] | Column[int], ...]:
+    """Return the columns of `media_content` that a version of an item's content has: no count, no address of media."""
+    names = {"media_type", "caption", "permalink", "published_at"}
+    return tuple(column for column in media_content() if column.name in names)
+
+
+def overflow() -> Column[str]:
+    return text(
+        "overflow",
+        "JSON, by path: what the item carries in fields that have no column; NULL when it is all in columns.",
+    )
+
+
 def removal() -> tuple[Column[object] | Column[str], ...]:
     return (
         instant("removed_at", "When a complete walk first missed it; NULL while it is there."),
@@ -117,10 +130,11 @@ def quarantined() -> tuple[Column[object] | Column[str] | Column[int], ...]:
     )
 
 
-def version() -> tuple[Column[object] | Column[str], ...]:
+def version() -> tuple[Column[object] | Column[str] | Column[int], ...]:
     return (
         instant("valid_from", "When a sync first saw this version.", nullable=False),
         instant("valid_to", "When a sync first saw the next one.", nullable=False),
+        *version_content(),
         Column("payload", JSON, comment="The whole item as it was last written in this version, JSON.", nullable=False),
     )
 

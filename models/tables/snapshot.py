@@ -26,6 +26,7 @@ from models.tables.columns import (
     surface,
     text,
     version,
+    version_content,
 )
 
 SNAPSHOT = MetaData()
@@ -73,7 +74,23 @@ media_superseded = Table(
     surface(),
     media_id(),
     *version(),
-    comment="Versions of items' content that another has followed; media_history has the present one, too.",
+    comment="Versions of items' content that another has followed; media_history has the present one, too. After these "
+    "columns comes one for every other field of content.",
+)
+
+media_history = Table(
+    "media_history",
+    SNAPSHOT,
+    account_id(),
+    surface(),
+    media_id(),
+    instant("valid_from", "When a sync first saw this version.", nullable=False),
+    instant("valid_to", "When a sync first saw the next one; NULL for the present version."),
+    *version_content(),
+    comment="Every version of every item's content, one row each, the present one included: valid_to is NULL there. "
+    "A version has what it said when it was last written. Counts are in media_metrics; of children, only the present "
+    "ones are kept, in their own tables. After these columns comes one for every other field of content that the items "
+    "carry, as in media.",
 )
 
 media_metrics = Table(

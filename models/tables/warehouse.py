@@ -15,6 +15,7 @@ from models.tables.columns import (
     media_id,
     metric,
     outcome,
+    overflow,
     partition,
     quarantined,
     raw_landed,
@@ -63,10 +64,7 @@ core_media = Table(
     surface(),
     media_id(),
     *media_content(),
-    text(
-        "overflow",
-        "JSON, by path: what the item carries in fields that have no column; NULL when it is all in columns.",
-    ),
+    overflow(),
     Column(
         "payload_hash", BLOB, comment="Hash of the payload as it came (XXH3-128): one that is equal is not decoded."
     ),
@@ -88,6 +86,7 @@ core_superseded = Table(
     surface(),
     media_id(),
     *version(),
+    overflow(),
     raw_landed(),
     schema="core",
     comment="Versions of items' content that another has followed; the present one is in media.",

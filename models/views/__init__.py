@@ -25,7 +25,6 @@ class View:
 _ORDER = (
     "freshness",
     "expired_accounts",
-    "media_history",
     "posting_cadence",
     "stale_accounts",
     "engagement_by_day",

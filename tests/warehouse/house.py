@@ -19,7 +19,7 @@ from connectors.warehouse.landing import load, numbered
 from connectors.warehouse.run_counts import FoldCounts
 from models.landing import Landing, SetAside, StagedPage
 from models.partition import CATALOGUE, Partition, media
-from models.tables import WAREHOUSE, core_children, core_media, ops_warehouse
+from models.tables import WAREHOUSE, core_children, core_media, core_superseded, ops_warehouse
 from models.walk import Checkpoint, Lane, WalkState
 
 T0 = datetime(2026, 3, 1, 2, 0, tzinfo=UTC)
@@ -168,7 +168,7 @@ def _as_new(dialect: Dialect) -> str:
 
     SQLAlchemy took longer for its sixty statements than DuckDB, and most tests begin with them.
     """
-    made = (core_media, core_children)
+    made = (core_media, core_superseded, core_children)
     kept = (*made, ops_warehouse)
     statements: list[ExecutableDDLElement] = []
     for table in made:
