@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from models.mapping_built_in import BUILT_IN
+from models.tables import core_superseded
 from tests.e2e import reading
 from tests.e2e.conftest import KEY, Operator, Service
 from tests.e2e.nights import Account, Media, Moment, Nights
@@ -154,14 +155,19 @@ def check_history(model: Nights, clock: Clock, operator: Operator) -> None:
         versions[key].append((media.content_changed_at, None, media.payload))
     number = f"row_number() OVER (PARTITION BY {', '.join(KEYS)} ORDER BY valid_from) - 1 AS version"
     rows = keyed(rows_of(operator, f"SELECT *, {number} FROM media_history"), *KEYS, "version")
-    for row in rows.values():
-        row["payload"] = json.loads(row["payload"])
+    said = [column for column in BUILT_IN.columns if column.column in core_superseded.c]
     wanted = {
-        (*key, place): {"valid_from": since, "valid_to": until, "payload": payload}
+        (*key, place): {
+            "valid_from": since,
+            "valid_to": until,
+            **{column.column: reading.canonical(payload, column) for column in said},
+        }
         for key, several in versions.items()
         for place, (since, until, payload) in enumerate(several)
     }
-    clock.check_rows(wanted, rows, "media_history", [*KEYS, "version"])
+    found = {field.column for (of, _), field in registry(operator).items() if of == "media" and field.type != "ROWS"}
+    others = next(iter(rows.values())).keys() & found - {column.column for column in said}
+    clock.check_rows(wanted, rows, "media_history", [*KEYS, "version", *others])
     assert operator.ask("SELECT count(*) FROM media_superseded") == [(len(model.superseded),)]
 
 

@@ -125,9 +125,7 @@ def read(folder: Path, report: RunReport) -> Found:
             [report.run_id],
         ).rows
         media = snapshot.ask("SELECT account_id, surface, media_id, payload, removed_at IS NULL FROM media").rows
-        history = snapshot.ask(
-            "SELECT account_id, surface, media_id, payload FROM media_history WHERE valid_to IS NOT NULL"
-        ).rows
+        history = snapshot.ask("SELECT account_id, surface, media_id, payload FROM media_superseded").rows
         accounts = snapshot.ask("SELECT account_id, ig_username, status, removed_at IS NULL FROM accounts").rows
         aside = snapshot.ask("SELECT account_id, surface, payload FROM quarantine").rows
     keys = [(one, surface) for one, surface, *_ in outcomes]

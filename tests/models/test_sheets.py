@@ -3,7 +3,7 @@ from datetime import UTC, datetime
 from models.fields import AND_MORE, MEDIA, MOST_COLUMNS, MOST_FIELDS, OwnNames, Registry, Sighting, register
 from models.kinds import Kind
 from models.mapping import ColumnMapping, Mapping, Reading
-from models.sheets import CHILDREN, Metric, Sheet, child_table, sheets
+from models.sheets import CHILDREN, Metric, Sheet, child_table, history, sheets
 
 T0 = datetime(2026, 3, 1, tzinfo=UTC)
 
@@ -115,3 +115,24 @@ def test_counts_are_the_canonical_ones_and_those_that_sound_like_one() -> None:
         Metric("view_count", "/viewCount", by_name["view_count"]),
         Metric("stats__saves", "/stats/saves", by_name["stats__saves"]),
     )
+
+
+def test_versions_have_the_columns_of_content() -> None:
+    known = registry(
+        ("/mood", Kind.TEXT),
+        ("/saves", Kind.INTEGER),
+        ("/view_count", Kind.INTEGER),
+        ("/view_count", Kind.TEXT),
+        ("/thumbnail_url", Kind.TEXT),
+        ("/site_url", Kind.INTEGER),
+        ("/has_url", Kind.BOOLEAN),
+    )
+    versions = history(sheets(MAPPING, known)[0], MAPPING)
+    assert versions.table == "media_superseded"
+    assert [(column.name, column.type) for column in versions.columns] == [
+        ("caption", "VARCHAR"),
+        ("mood", "VARCHAR"),
+        ("view_count", "VARCHAR"),
+        ("site_url", "BIGINT"),
+        ("has_url", "BOOLEAN"),
+    ]

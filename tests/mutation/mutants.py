@@ -40,6 +40,20 @@ MUTANTS = (
         ("tests/warehouse/test_warehouse_fold_media.py",),
     ),
     Mutant(
+        "a widened column loses what earlier versions held",
+        "connectors/warehouse/alterations.py",
+        "    _fill(connection, mapping, registry, SUPERSEDED, of_versions)\n",
+        "",
+        ("tests/warehouse/test_warehouse_typed_history.py",),
+    ),
+    Mutant(
+        "a version has the columns of the one after it",
+        "connectors/warehouse/fold_history.py",
+        "account_id, surface, media_id, version, arg_min(seen_at, place) AS valid_from, max(place) AS place,",
+        "account_id, surface, media_id, version, arg_min(seen_at, place) AS valid_from, max(place) + 1 AS place,",
+        ("tests/warehouse/test_warehouse_typed_history.py",),
+    ),
+    Mutant(
         "an account listed twice is kept twice",
         "connectors/warehouse/fold_accounts.py",
         "    QUALIFY row_number() OVER (PARTITION BY s.account_id ORDER BY s.seq DESC, s.position DESC) = 1\n",

@@ -20,7 +20,7 @@ _QUERIES = {
     "accounts": f"SELECT account_id, ig_username, status, {_LIFE} FROM {{core}}accounts",
     "account_status_history": "SELECT account_id, status, valid_from, valid_to FROM {core}account_status_history",
     "media": f"SELECT {_KEY}, {_ITEM} FROM {{core}}media",
-    "media_history": f"SELECT {_KEY}, valid_from, valid_to, payload::VARCHAR FROM {{history}}",
+    "media_history": f"SELECT {_KEY}, valid_from, valid_to, caption FROM {{history}}",
     "media_metrics": f"SELECT {_KEY}, metric, value, observed_at FROM {{core}}media_metrics",
     "walks": "SELECT resource, account_id, surface, complete_at FROM {core}walks",
     "missing_accounts": "SELECT account_id, since, missed_from FROM ops.missing_accounts",
@@ -29,10 +29,10 @@ _QUERIES = {
     "quarantine": "SELECT resource, account_id, surface, payload::VARCHAR FROM {core}quarantine",
 }
 _HISTORY = """(
-    SELECT account_id, surface, media_id, valid_from, valid_to, payload FROM core.media_superseded
-    UNION ALL SELECT account_id, surface, media_id, content_changed_at, NULL, payload FROM core.media
+    SELECT account_id, surface, media_id, valid_from, valid_to, caption FROM core.media_superseded
+    UNION ALL SELECT account_id, surface, media_id, content_changed_at, NULL, caption FROM core.media
 )"""
-_PAYLOAD = {"media": 3, "media_history": 5, "quarantine": 3}
+_PAYLOAD = {"media": 3, "quarantine": 3}
 
 _STAGED = "SELECT walk_id, page, body FROM ops.staging ORDER BY seq"
 _PROGRESS = """

@@ -172,7 +172,7 @@ class Model:
         said = row["item"]
         if said is None or content(said) != content(item):
             if said is not None:
-                self.versions.append((*key, row["content"], page.at, text_of(said)))
+                self.versions.append((*key, row["content"], page.at, said["caption"]))
             row["content"] = page.at
         if likes(said) != likes(item):
             self.metrics.append((*key, "like_count", likes(item), page.at))
@@ -212,7 +212,7 @@ class Model:
         if not inside and by_run:
             # No run is in the ledger.
             by_run = {"totals": [sum(numbers) for numbers in zip(*by_run.values(), strict=True)]}
-        present = [(*key, row["content"], None, text_of(row["item"])) for key, row in self.media.items()]
+        present = [(*key, row["content"], None, row["item"]["caption"]) for key, row in self.media.items()]
         return {
             "accounts": [
                 (one, *(row[name] for name in ("name", "status", "first", "last", "removed")))

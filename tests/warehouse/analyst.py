@@ -96,15 +96,6 @@ def expired_accounts(world: World) -> Answer:
     return answer
 
 
-def media_history(world: World) -> Answer:
-    kept = ("account_id", "surface", "media_id", "valid_from", "valid_to", "payload")
-    before = [tuple(row[name] for name in kept) for row in world["media_superseded"]]
-    return before + [
-        (row["account_id"], row["surface"], row["media_id"], row["content_changed_at"], None, row["payload"])
-        for row in world["media"]
-    ]
-
-
 def posting_cadence(world: World) -> Answer:
     answer: Answer = []
     for account in _listed(world):
@@ -291,7 +282,6 @@ ANSWERS: Mapping[str, Callable[[World], Answer]] = {
     for answer in (
         freshness,
         expired_accounts,
-        media_history,
         posting_cadence,
         stale_accounts,
         engagement_by_day,

@@ -11,10 +11,12 @@ from hypothesis import strategies as st
 from sqlalchemy import Connection
 
 from connectors.warehouse.connection import connect
+from connectors.warehouse.field_registry import read_mapping, read_registry
 from models.fields import AND_MORE, MOST_COLUMNS, MOST_FIELDS
 from models.mapping_built_in import BUILT_IN
 from models.pointer import to_keys
-from models.tables import core_children, core_media
+from models.sheets import history, sheets
+from models.tables import core_children, core_media, core_superseded
 from tests.warehouse.house import POSTS, STORIES, T0, House, Item, Row, Walk, at, emptied
 
 Night = list[list[Item]]
@@ -169,16 +171,16 @@ def child_tables(house: House) -> list[str]:
 def records(house: House, table: str) -> list[dict[str, Any]]:
     names = sorted(columns(house, table))
     listed = ", ".join("payload::VARCHAR" if name == "payload" else f'"{name}"' for name in names)
-    order = "account_id, surface, media_id, " + ("first_seen_at" if table == "media" else "position")
+    orders = {"media": "first_seen_at", "media_superseded": "valid_from, valid_to, payload::VARCHAR"}
+    order = f"account_id, surface, media_id, {orders.get(table, 'position')}"
     rows = house.rows(f"SELECT {listed} FROM core.{table} ORDER BY {order}")
     return [dict(zip(names, row, strict=True)) for row in rows]
 
 
 def contents(house: House) -> dict[str, Any]:
-    tables = ["media", *child_tables(house)]
+    tables = ["media", "media_superseded", *child_tables(house)]
     return {
         "fields": house.rows("SELECT * FROM core.fields ORDER BY resource, ordinal"),
-        "superseded": house.rows("SELECT * FROM core.media_superseded ORDER BY ALL"),
         "metrics": house.rows("SELECT * FROM core.media_metrics ORDER BY ALL"),
         **{table: (columns(house, table), records(house, table)) for table in tables},
     }
@@ -188,6 +190,26 @@ def fields(house: House, resource: str) -> dict[str, dict[str, Any]]:
     names = ("path", "column_name", "type", "name", "child_table", "ordinal", "kinds")
     rows = house.rows(f"SELECT {', '.join(names)} FROM core.fields WHERE resource = '{resource}'")
     return {row[0]: dict(zip(names, row, strict=True)) for row in rows}
+
+
+def check_value(kind: str, found: Any, value: Any) -> None:  # noqa: ANN401 - a column is anything
+    is_empty = said(value) is None and found in (None, "[]", "{}", [])
+    assert is_empty or says(kind, found, value), (kind, found, value)
+
+
+def check_versions(house: House) -> None:
+    """Compare each column of earlier versions with their payloads; no column of content is without its like there."""
+    there, media = columns(house, "media_superseded"), columns(house, "media")
+    with house.connection.begin():
+        mapping, registry = read_mapping(house.connection), read_registry(house.connection)
+    sheet = history(sheets(mapping, registry)[0], mapping)
+    assert {column.name: media[column.name] for column in sheet.columns}.items() <= there.items()
+    assert there.keys() == {column.name for column in (*core_superseded.c, *sheet.columns)}
+    for record in records(house, "media_superseded"):
+        item = json.loads(record["payload"])
+        for path, row in fields(house, "media").items():
+            if row["name"] in there:
+                check_value(there[row["name"]], record[row["name"]], under(item, to_keys(path)))
 
 
 def check_table(
@@ -211,9 +233,7 @@ def check_table(
             assert (row["column_name"], row["type"]) == (row["name"], kind)
         for item, record in rows:
             if kind is not None:
-                found, value = record[row["name"]], under(item, keys)
-                is_empty = said(value) is None and found in (None, "[]", "{}", [])
-                assert is_empty or says(kind, found, value), (path, kind, found, item)
+                check_value(kind, record[row["name"]], under(item, keys))
     assert {name: kind for name, kind in there.items() if name not in own} == expected
 
 
@@ -249,6 +269,7 @@ def check(house: House, nights: Sequence[Night]) -> None:
     assert stored == {media_id: said(mapped(item)) for media_id, item in last.items()}
     rows = [(last[record["media_id"]], record) for record in media]
     check_table(house, "media", {column.name for column in core_media.c}, seen, rows)
+    check_versions(house)
     lists: dict[str, list[str]] = {"media_children": []}
     for path, row in fields(house, "media").items():
         if any(sort_of(under(item, to_keys(path)), deep=False, in_child=False) == "rows" for item in seen):

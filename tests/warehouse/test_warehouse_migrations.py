@@ -16,9 +16,11 @@ from sqlalchemy.pool import StaticPool
 
 from connectors.warehouse.connection import check, connect
 from connectors.warehouse.errors import WarehouseUnusable
+from connectors.warehouse.field_registry import read_mapping
 from connectors.warehouse.landing import last_seq
 from connectors.warehouse.migrations import revisions, upgrade
 from connectors.warehouse.publish import publish
+from connectors.warehouse.rebuild import rebuild_stored
 from connectors.warehouse.run_counts import NAMES
 from connectors.warehouse.writer import open_warehouse
 from models.partition import Partition, media
@@ -308,6 +310,23 @@ async def test_rows_of_an_older_version_are_rebuilt_once_and_change_by_nothing(r
         for partition, some in items.items():
             house.walk(partition, f"again {partition}", 100, some)
         assert house.row(changed) == before
+
+
+@pytest.mark.anyio
+async def test_versions_of_an_older_warehouse_get_their_typed_columns_when_it_is_first_opened(released: Path) -> None:
+    async with open_warehouse(released, "test", now=T0):
+        pass
+    with connect(released) as connection:
+        house = House(connection)
+        house.fold()
+        listed = "SELECT COLUMNS(*)::VARCHAR FROM core.media_superseded ORDER BY ALL"
+        found = house.rows(f"SELECT caption, payload->>'$.caption' FROM ({listed})")
+        assert found
+        assert [caption for caption, _ in found] == [said for _, said in found]
+        there = house.rows(listed)
+        with connection.begin():
+            rebuild_stored(connection, read_mapping(connection))
+        assert house.rows(listed) == there
 
 
 def test_what_was_discovered_is_left_alone(oldest: Path) -> None:

@@ -79,7 +79,7 @@ def walk(account_id: str, surface: str, complete_at: datetime) -> dict[str, Any]
 
 
 def world(**rows: list[dict[str, Any]]) -> Rows:
-    names = ("accounts", "media", "media_metrics", "media_superseded", "walks", "run_outcomes")
+    names = ("accounts", "media", "media_metrics", "walks", "run_outcomes")
     return {"published": [{"published_at": NOW, "version": "1", "stale_after": 36 * 3600.0}]} | {
         name: rows.get(name, []) for name in names
     }
@@ -179,11 +179,6 @@ class Chance:
                 removal=removal,
             )
         )
-        if draw.random() < 0.2:
-            self.rows["media_superseded"].append(
-                {name: self.rows["media"][-1][name] for name in ("account_id", "surface", "media_id", "payload")}
-                | {"valid_from": ago(9), "valid_to": ago(8)}
-            )
 
 
 @pytest.fixture(scope="module")

@@ -6,6 +6,7 @@ from alembic import op
 revision = "0013"
 down_revision = "0012"
 
+
 def upgrade() -> None:
     """Add the columns that every warehouse has, empty until the rebuild, which adds those for other fields."""
     for name, kind, comment in (
