@@ -63,12 +63,23 @@ _FINISHED = """
 CREATE OR REPLACE TEMP TABLE finished AS
 SELECT
     c.resource, c.account_id, c.surface, c.walk_id, c.run_id, c.started_at, c.updated_at AS complete_at, b.began_seq,
-    c.seq
+    c.seq, c.walk_id IN (FROM rejecting) AS has_rejected, w.removals_undecided_since AS undecided_before
 FROM last_checkpoints AS c
 SEMI JOIN ops.staging AS s USING (seq)
 JOIN began AS b USING (walk_id)
 LEFT JOIN core.walks AS w USING (resource, account_id, surface)
 WHERE c.state = 'complete' AND coalesce(w.seq <= b.began_seq, true)
+"""
+
+# Scans of media with a record that became no row: it may be any of the items that the scan does not list.
+_REJECTING = """
+CREATE OR REPLACE TEMP TABLE rejecting AS
+SELECT walk_id FROM media_sightings WHERE media_id IS NULL
+UNION
+SELECT walk_id FROM ops.staging SEMI JOIN unreadable USING (seq)
+WHERE resource = 'media' AND seq <= getvariable('slice_end')
+UNION
+SELECT walk_id FROM ops.seen WHERE media_id = ''
 """
 
 _UNKNOWN_FIELDS = """
@@ -98,6 +109,10 @@ SELECT DISTINCT s.walk_id, s.account_id, s.surface, s.media_id
 FROM media_sightings AS s
 JOIN last_checkpoints AS c USING (walk_id)
 WHERE c.state = 'walking' AND s.media_id IS NOT NULL
+UNION
+SELECT c.walk_id, c.account_id, c.surface, ''
+FROM rejecting JOIN last_checkpoints AS c USING (walk_id) ANTI JOIN (FROM ops.seen WHERE media_id = '') USING (walk_id)
+WHERE c.state = 'walking'
 """,
 )
 
@@ -106,7 +121,14 @@ _CLOSE = (
 DELETE FROM core.walks USING finished AS f
 WHERE walks.resource = f.resource AND walks.account_id = f.account_id AND walks.surface = f.surface
 """,
-    "INSERT INTO core.walks BY NAME SELECT resource, account_id, surface, walk_id, complete_at, seq FROM finished",
+    """
+INSERT INTO core.walks BY NAME
+SELECT
+    resource, account_id, surface, walk_id, complete_at, seq,
+    CASE WHEN walk_id IN (SELECT walk_id FROM missed WHERE has_rejected) THEN coalesce(undecided_before, complete_at)
+    END AS removals_undecided_since
+FROM finished
+""",
     "INSERT INTO core.quarantine BY NAME SELECT * FROM set_aside",
     "DELETE FROM ops.staging WHERE seq <= getvariable('slice_end')",
     """
@@ -155,7 +177,7 @@ def _fold_slice(connection: Connection, media: MediaFold, begin: int, end: int) 
     db = duck(connection)
     db.execute(f"SET VARIABLE slice_begin = {begin}")
     db.execute(f"SET VARIABLE slice_end = {end}")
-    for statement in (_FOLDING, _LAST_CHECKPOINTS, _BEGAN, _FINISHED):
+    for statement in (_FOLDING, _LAST_CHECKPOINTS, _BEGAN, _REJECTING, _FINISHED):
         db.execute(statement)
     fold_accounts(connection)
     media.fold_slice(is_first=begin == 0)

@@ -49,7 +49,7 @@ def checkpoints(
 
 # What a walk has seen, once it is folded; as much as a scan remembers.
 _SEEN = """
-SELECT media_id FROM ops.seen WHERE walk_id = $1
+SELECT media_id FROM ops.seen WHERE walk_id = $1 AND media_id <> ''
 UNION ALL
 SELECT account_id FROM core.accounts WHERE walk_id = $1
 LIMIT 100000

@@ -1,4 +1,4 @@
-"""What is gone: decided only by walks that are complete, with a brake against mass disappearance."""
+"""What is gone: decided only by scans that are complete and rejected no record; mass disappearance awaits another."""
 
 from sqlalchemy import Connection
 
@@ -30,7 +30,8 @@ WITH seen AS (
 ),
 known AS (
     SELECT
-        w.walk_id, w.run_id, w.started_at, w.complete_at, m.account_id, m.surface, m.media_id, {_EXPIRED} AS expired
+        w.walk_id, w.run_id, w.started_at, w.complete_at, w.has_rejected, m.account_id, m.surface, m.media_id,
+        {_EXPIRED} AS expired
     FROM core.media AS m
     JOIN finished AS w ON w.resource = 'media' AND w.account_id = m.account_id AND w.surface = m.surface
     WHERE m.removed_at IS NULL AND coalesce(m.written_seq, 0) < w.began_seq
@@ -65,7 +66,8 @@ GROUP BY x.account_id, x.surface, k.items
 HAVING count(*) FILTER (x.since IS NULL) > {POSTS_BRAKE} * k.items
 """  # noqa: S608
 
-# A story past its day is gone whether or not the listing is whole.
+# A story past its day is gone whether or not most others are. A scan that rejected a record may have listed the item as
+# that: the next one that rejected none decides.
 _GONE = """
 CREATE OR REPLACE TEMP TABLE gone AS
 SELECT
@@ -73,7 +75,7 @@ SELECT
     CASE WHEN x.expired THEN 'expired' ELSE 'removed' END AS removal
 FROM missed AS x
 LEFT JOIN braked AS b USING (account_id, surface)
-WHERE x.expired OR x.confirmed OR (x.since IS NULL AND b.account_id IS NULL)
+WHERE NOT x.has_rejected AND (x.expired OR x.confirmed OR (x.since IS NULL AND b.account_id IS NULL))
 """
 
 # The row is written anew rather than updated: an UPDATE would rewrite its columns' whole row groups.
@@ -96,7 +98,8 @@ WHERE media.account_id = g.account_id AND media.surface = g.surface AND media.me
     "INSERT INTO core.media BY NAME SELECT * FROM gone_rows",
 )
 
-# A complete walk settles what was in doubt: seen again, marked now, or still missing and so still in doubt.
+# A complete walk settles what was in doubt: seen again, marked now, or still missing and so still in doubt. One that
+# rejected a record is no first scan that missed an item, and confirms nothing.
 _SETTLE = """
 DELETE FROM ops.missing USING finished AS w
 WHERE w.resource = 'media' AND missing.account_id = w.account_id AND missing.surface = w.surface
@@ -106,7 +109,8 @@ _DOUBT = (
     """
 CREATE OR REPLACE TEMP TABLE doubted AS
 SELECT
-    x.account_id, x.surface, x.media_id, coalesce(x.since, x.complete_at) AS since,
+    x.account_id, x.surface, x.media_id,
+    CASE WHEN x.has_rejected THEN x.since ELSE coalesce(x.since, x.complete_at) END AS since,
     coalesce(x.last_seen_at, greatest(m.written_at, w.complete_at), m.written_at) AS last_seen_at
 FROM missed AS x
 JOIN core.media AS m USING (account_id, surface, media_id)

@@ -63,6 +63,12 @@ SELECT f.account_id, f.ig_username, f.surface, f.complete_at, f.outcome, f.error
 FROM freshness AS f WHERE f.stale_at < $1 ORDER BY f.stale_at, f.ig_username, f.surface
 """
 
+# Scans that rejected records removed nothing, for longer than an account may be stale.
+_UNDECIDED = """
+SELECT f.account_id, f.ig_username, f.surface, f.removals_undecided_since
+FROM freshness AS f WHERE f.removals_undecided_since < $1 ORDER BY f.removals_undecided_since, f.ig_username, f.surface
+"""
+
 # What became of each walk when it was last tried, by whichever run.
 _TROUBLE = """
 WITH last_tried AS (
@@ -115,8 +121,15 @@ def _gather(snapshot: Snapshot, now: datetime, state: Current, stale_after: floa
         "freshness": freshness,
         "oldest_age_seconds": max((fact["age_seconds"] for fact in freshness), default=None),
         "stale": snapshot.ask(_STALE, [stale_at]).records(),
+        "undecided": _undecided(snapshot, now - timedelta(seconds=limit)),
         "trouble": snapshot.ask(_TROUBLE).records(),
     }
+
+
+def _undecided(snapshot: Snapshot, before: datetime) -> list[dict[str, Any]]:
+    # A snapshot of an older version has no such column.
+    columns = snapshot.ask("SELECT * FROM freshness LIMIT 0").columns
+    return snapshot.ask(_UNDECIDED, [before]).records() if "removals_undecided_since" in columns else []
 
 
 def attention(found: Mapping[str, Any], state: Current) -> list[str]:
@@ -131,6 +144,7 @@ def attention(found: Mapping[str, Any], state: Current) -> list[str]:
         or (other is not None and other.state is RunState.FAILED),
         "warning": any(each["makes_partial"] for each in found["warnings"]),
         "stale": bool(found["stale"]),
+        "removals_undecided": bool(found["undecided"]),
         "status_file": state.is_damaged,
         "snapshot_log": found.get("snapshot_problem") is not None,
     }
@@ -168,6 +182,17 @@ def _fresh(fact: Mapping[str, Any], found: Mapping[str, Any]) -> str:
     return f"{FAIL} {surface} of {stale}{more}{never}; {age}. Fix: `gramhouse sync`."
 
 
+def _undecided_line(undecided: list[dict[str, Any]]) -> str:
+    names = list(dict.fromkeys(clean(each["ig_username"]) for each in undecided))
+    more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
+    since = moment(undecided[0]["removals_undecided_since"])
+    return (
+        f"{FAIL} no item of {', '.join(names[:_NAMED])}{more} was marked removed or expired since {since} UTC: their"
+        " scans reject records. Fix: see `gramhouse quarantine`; name the path of their ids under [mapping] in"
+        " gramhouse.toml."
+    )
+
+
 def _trouble(trouble: dict[str, Any]) -> str:
     mark = FAIL if trouble["outcome"] in LOST else WARN
     walks = count(trouble["walks"], "scan")
@@ -192,6 +217,8 @@ def _lines(found: Mapping[str, Any]) -> Iterator[str]:
         yield f"{WARN} {clean(warning['detail'])}" + (f" Fix: {clean(warning['hint'])}" if warning["hint"] else "")
     for fact in found["freshness"]:
         yield _fresh(fact, found)
+    if found["undecided"]:
+        yield _undecided_line(found["undecided"])
     if totals["expired"]:
         yield f"{WARN} {count(totals['expired'], 'account')} with an expired token: see `gramhouse accounts --expired`"
     yield from map(_trouble, found["trouble"])
@@ -207,7 +234,7 @@ def _lines(found: Mapping[str, Any]) -> Iterator[str]:
 
 def _unpublished(state: Current) -> dict[str, Any]:
     empty: dict[str, Any] = dict.fromkeys(("totals", "oldest_age_seconds"))
-    empty |= {name: [] for name in ("unresolved", "warnings", "freshness", "stale", "trouble")}
+    empty |= {name: [] for name in ("unresolved", "warnings", "freshness", "stale", "undecided", "trouble")}
     return empty | {"last_run": state.as_run()}
 
 
@@ -277,7 +304,7 @@ def status(
     """Say what is fresh, stale, expired, deferred, failed or interrupted, and why.
 
     Exit codes: 0 healthy, 1 nothing can be read, 2 wrong usage or configuration, 3 something is stale, failed or
-    interrupted.
+    interrupted, or removals are undecided for too long.
     """
     settings = load(warehouse=warehouse, snapshot=snapshot)
     as_metrics = form == "openmetrics"

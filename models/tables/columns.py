@@ -14,6 +14,11 @@ def packing(name: str) -> str:
     return " USING COMPRESSION zstd" if name in _PACKED else ""
 
 
+REMOVALS_UNDECIDED_SINCE = (
+    "Since when scans that rejected records have missed items, which are not marked as removed; NULL while none is so."
+)
+
+
 def text(name: str, comment: str, *, nullable: bool = True) -> Column[str]:
     return Column(name, VARCHAR, comment=comment, nullable=nullable)
 

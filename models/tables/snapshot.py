@@ -3,6 +3,7 @@
 from sqlalchemy import MetaData, Table
 
 from models.tables.columns import (
+    REMOVALS_UNDECIDED_SINCE,
     account,
     account_id,
     account_life,
@@ -152,6 +153,7 @@ walks = Table(
     SNAPSHOT,
     *partition(),
     instant("complete_at", "When the last complete walk received its last page.", nullable=False),
+    instant("removals_undecided_since", REMOVALS_UNDECIDED_SINCE),
     comment="When each partition was last walked to its end.",
 )
 

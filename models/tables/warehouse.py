@@ -4,6 +4,7 @@ from sqlalchemy import BIGINT, BLOB, INTEGER, Column, MetaData, Table
 from sqlalchemy.types import JSON
 
 from models.tables.columns import (
+    REMOVALS_UNDECIDED_SINCE,
     account,
     account_id,
     account_life,
@@ -119,6 +120,7 @@ core_walks = Table(
     text("walk_id", "The last complete walk that was folded.", nullable=False),
     instant("complete_at", "When its last page was received.", nullable=False),
     whole("seq", "The landing of its last page; NULL before 0.2."),
+    instant("removals_undecided_since", REMOVALS_UNDECIDED_SINCE),
     schema="core",
     comment="The last complete walk of each partition: what it saw was there at complete_at.",
 )
@@ -233,7 +235,7 @@ ops_seen = Table(
     surface(),
     media_id(),
     schema="ops",
-    comment="What walks that are not complete have seen in pages already folded.",
+    comment="What scans that are not complete have seen in merged pages; media_id is empty for rejected records.",
 )
 
 ops_missing = Table(
@@ -242,10 +244,10 @@ ops_missing = Table(
     account_id(),
     surface(),
     media_id(),
-    instant("since", "When a complete walk first missed it.", nullable=False),
+    instant("since", "When a complete scan without rejected records first missed it; NULL while none has."),
     instant("last_seen_at", "When a walk last saw it.", nullable=False),
     schema="ops",
-    comment="Items of a mass disappearance that a second complete walk has yet to confirm.",
+    comment="Items that a complete scan missed and another one has yet to confirm, or to decide on, as removed.",
 )
 
 ops_missing_accounts = Table(

@@ -29,7 +29,8 @@ SELECT
     CASE
         WHEN stale_at IS NOT NULL THEN greatest(epoch(now()) - epoch(stale_at) + p.stale_after, 0)::BIGINT
     END AS age_seconds,  -- Since complete_at, or else since the account was first seen; NULL while the token is expired.
-    coalesce(stale_at < now(), false) AS is_stale  -- Whether it is stale by the reader's clock.
+    coalesce(stale_at < now(), false) AS is_stale,  -- Whether it is stale by the reader's clock.
+    w.removals_undecided_since  -- Since when no scan could mark what is missing as removed: records were rejected.
 FROM accounts AS a
 CROSS JOIN scanned AS s
 CROSS JOIN published AS p

@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 
 from connectors.source.endpoints import ApiRequest
@@ -93,6 +94,24 @@ async def test_the_readers_own_setting_wins_over_that_of_the_snapshot(
     assert "3 of 3 accounts are stale (no complete scan within 1 h)" in _said(capsys, timedelta(hours=2))
     monkeypatch.setenv("GRAMHOUSE_STALE_AFTER", "36000")
     assert _looked(capsys, timedelta(hours=4))[0] == 0
+
+
+async def test_removals_that_no_scan_could_decide_for_too_long_are_not_healthy(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    await _run(Service(), tmp_path)
+    with duckdb.connect(tmp_path / "warehouse.duckdb") as db:
+        db.execute("UPDATE core.walks SET removals_undecided_since = complete_at WHERE surface = 'stories'")
+    await publish_now(_settings())
+    code, found = _looked(capsys, timedelta(hours=35))
+    assert (code, found["attention"], found["undecided"]) == (0, [], [])
+    code, found = _looked(capsys, timedelta(hours=37))
+    assert (code, found["attention"]) == (3, ["stale", "removals_undecided"])
+    assert [each["ig_username"] for each in found["undecided"]] == ["user_1", "user_2", "user_3"]
+    assert {each["surface"] for each in found["undecided"]} == {"stories"}
+    text = " ".join(_said(capsys, timedelta(hours=37)).split())
+    assert "no item of user_1, user_2, user_3 was marked removed or expired since" in text
+    assert "Fix: see `gramhouse quarantine`" in text
 
 
 async def test_a_snapshot_that_is_gone_is_not_healthy(tmp_path: Path, typed: Typed) -> None:

@@ -61,8 +61,11 @@ def compare(model: Model, snapshot: Snapshot) -> None:
     """Raise Foul at the first table that differs."""
     _same(
         "walks",
-        [("accounts" if where == CATALOGUE else "media", *where, at) for where, at in model.ended.items()],
-        snapshot.rows("SELECT resource, account_id, surface, complete_at FROM walks"),
+        [
+            ("accounts" if where == CATALOGUE else "media", *where, at, model.undecided.get(where))
+            for where, at in model.ended.items()
+        ],
+        snapshot.rows("SELECT resource, account_id, surface, complete_at, removals_undecided_since FROM walks"),
     )
     names = ("ig_username", "public_id", "status", "token_expired_since", "first_seen_at", "last_seen_at", "removed_at")
     _same(

@@ -58,6 +58,7 @@ class Walk:
     cursors: set[str] = field(default_factory=set)
     seen: set[Key] = field(default_factory=set)
     began: int = 0
+    rejects: bool = False
 
 
 @dataclass
@@ -70,7 +71,8 @@ class Model:
     superseded: list[tuple[Any, ...]] = field(default_factory=list)
     sightings: dict[Key, list[tuple[Item, datetime]]] = field(default_factory=dict)
     missing_accounts: dict[str, tuple[datetime, datetime | None]] = field(default_factory=dict)
-    missing: dict[Key, tuple[datetime, datetime]] = field(default_factory=dict)
+    missing: dict[Key, tuple[datetime | None, datetime]] = field(default_factory=dict)
+    undecided: dict[Partition, datetime] = field(default_factory=dict)
     ended: dict[Partition, datetime] = field(default_factory=dict)
     landed: int = 0
     end_landed: dict[Partition, int] = field(default_factory=dict)
@@ -159,6 +161,7 @@ class Model:
         media_id = id_of(item)
         if media_id is None:
             self._quarantine(partition, item)
+            walk.rejects = True
             return
         key = (*partition, media_id)
         walk.seen.add(key)
@@ -207,14 +210,21 @@ class Model:
         known = sum(
             (row["first_seen_at"] < walk.started or key in missed) and key not in old for key, row in there.items()
         )
-        newly = [key for key in missed if key not in self.missing and key not in old]
+        if not (missed and walk.rejects):
+            self.undecided.pop(partition, None)
+        newly = [key for key in missed if self.missing.get(key, (None,))[0] is None and key not in old]
         for key in missed:
             row = there[key]
-            believed = 2 * len(newly) <= known
-            if key in self.missing:
-                believed = walk.started - self.missing[key][0] >= timedelta(hours=1)
             last_known = max(row["written_at"], before or row["written_at"])
-            since, last_seen = self.missing.pop(key, (at, last_known))
+            missing_since, last_seen = self.missing.pop(key, (None, last_known))
+            if walk.rejects:
+                self.undecided.setdefault(partition, at)
+                self.missing[key] = (missing_since, last_seen)
+                continue
+            believed = 2 * len(newly) <= known
+            if missing_since is not None:
+                believed = walk.started - missing_since >= timedelta(hours=1)
+            since = missing_since or at
             if key in old or believed:
                 gone = "expired" if key in old else "removed"
                 row.update(removed_at=since, written_at=last_seen, removal=gone)

@@ -76,7 +76,9 @@ class Model:
     began: dict[str, int] = field(default_factory=dict)
     ended: dict[Where, int] = field(default_factory=dict)
     absent: dict[str, tuple[datetime, datetime | None]] = field(default_factory=dict)
-    doubt: dict[Key, tuple[datetime, datetime]] = field(default_factory=dict)
+    doubt: dict[Key, tuple[datetime | None, datetime]] = field(default_factory=dict)
+    rejecting: set[str] = field(default_factory=set)
+    undecided: dict[Where, datetime] = field(default_factory=dict)
     seen: dict[str, set[Key]] = field(default_factory=dict)
     quarantine: dict[Row, Row] = field(default_factory=dict)
     kinds: set[str] = field(default_factory=set)
@@ -93,6 +95,7 @@ class Model:
                 self._list(page, item)
             elif id_of(item) is None:
                 record = (*page.where, record_text(item) if isinstance(item, dict) else text_of(item))
+                self.rejecting.add(page.walk_id)
                 count["quarantined"] += record not in self.quarantine
                 self.quarantine.setdefault(record, (*page.where, text_of(item)))
             else:
@@ -184,14 +187,22 @@ class Model:
         seen = self.seen.get(page.walk_id, set())
         missed = [key for key, row in there.items() if key not in seen and row["landed"] < self.began[page.walk_id]]
         old = {key for key, row in there.items() if page.where[2] == "stories" and page.at - _born(row) >= _DAY}
-        newly = [key for key in missed if key not in self.doubt and key not in old]
+        newly = [key for key in missed if self.doubt.get(key, (None,))[0] is None and key not in old]
+        rejects = page.walk_id in self.rejecting
+        if not (missed and rejects):
+            self.undecided.pop(page.where, None)
         known = sum((row["first"] < page.started_at or key in missed) and key not in old for key, row in there.items())
         for key in missed:
             row = there[key]
+            doubted, last = self.doubt.pop(key, (None, self.last_seen(key)))
+            if rejects:
+                self.undecided.setdefault(page.where, page.at)
+                self.doubt[key] = (doubted, last)
+                continue
             believed = len(newly) <= known / 2
-            if key in self.doubt:
-                believed = page.started_at - self.doubt[key][0] >= timedelta(hours=1)
-            since, last = self.doubt.pop(key, (page.at, self.last_seen(key)))
+            if doubted is not None:
+                believed = page.started_at - doubted >= timedelta(hours=1)
+            since = doubted or page.at
             if key in old or believed:
                 row.update(removed=since, removal="expired" if key in old else "removed", written=last)
                 self.counts[page.walk_id][row["removal"]] += 1
@@ -232,7 +243,7 @@ class Model:
             ],
             "media_history": [*self.versions, *present],
             "media_metrics": [*self.metrics],
-            "walks": [(*where, walk[1]) for where, walk in self.walks.items()],
+            "walks": [(*where, walk[1], self.undecided.get(where)) for where, walk in self.walks.items()],
             "quarantine": [*self.quarantine.values()],
             "run_counts": [(run_id, *numbers) for run_id, numbers in by_run.items()],
             **({"missing_accounts": [(one, *doubt) for one, doubt in self.absent.items()]} if inside else {}),

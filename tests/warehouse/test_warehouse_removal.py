@@ -1,3 +1,4 @@
+from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -42,6 +43,72 @@ def test_walks_that_break_off_mark_nothing(house: House) -> None:
     house.land(given_up.page(posts(1, 2), at(48)), given_up.abandon(at(49)))
     house.fold()
     assert house.rows(GONE) == []
+
+
+def undecided(house: House) -> list[Row]:
+    return house.rows("SELECT removals_undecided_since FROM core.walks")
+
+
+def test_a_scan_that_rejected_a_record_marks_nothing_and_the_next_clean_one_decides(
+    house: House, tmp_path: Path
+) -> None:
+    nameless: Item = {"id": None, "caption": "was it 2?"}
+    house.walk(POSTS, "a", 0, posts(1, 2, 3))
+    assert undecided(house) == [(None,)]
+    house.walk(POSTS, "b", 24, [*posts(1, 3), nameless])
+    house.walk(POSTS, "c", 48, [*posts(1, 3), nameless])
+    assert house.rows(GONE) == []
+    assert undecided(house) == [(end(24),)]
+    assert last_seen(house, tmp_path)["2"] == (end(0), None)
+    house.walk(POSTS, "d", 72, posts(1, 3))
+    assert house.rows(GONE) == [("2", end(72), "removed")]
+    assert undecided(house) == [(None,)]
+
+
+def test_a_scan_that_rejected_a_record_is_no_first_sign_of_a_mass_disappearance(house: House) -> None:
+    house.walk(POSTS, "a", 0, posts(1, 2, 3, 4))
+    house.walk(POSTS, "b", 24, [*posts(1), {"id": ""}])
+    house.walk(POSTS, "c", 48, posts(1))
+    assert house.rows(GONE) == []
+    house.walk(POSTS, "d", 72, posts(1))
+    assert house.rows(GONE) == [(str(n), end(48), "removed") for n in (2, 3, 4)]
+
+
+def test_a_story_past_its_day_awaits_a_scan_without_rejected_records(house: House) -> None:
+    house.walk(STORIES, "a", 0, posts(1))
+    house.walk(STORIES, "b", 30, [{"id": None}])
+    assert house.rows(GONE) == []
+    house.walk(STORIES, "c", 54, [])
+    assert house.rows(GONE) == [("1", end(54), "expired")]
+
+
+def test_a_scan_with_a_rejected_record_that_misses_nothing_leaves_nothing_undecided(house: House) -> None:
+    house.walk(POSTS, "a", 0, posts(1))
+    house.walk(POSTS, "b", 24, [*posts(1), {"id": ""}])
+    assert undecided(house) == [(None,)]
+
+
+def test_a_record_rejected_in_an_earlier_merge_of_the_scan_counts(house: House) -> None:
+    house.walk(POSTS, "a", 0, posts(1, 2, 3))
+    walk = Walk(POSTS, "b", at(24))
+    house.land(walk.page([*posts(1), {"id": ""}], at(24)))
+    house.fold()
+    house.land(walk.page(posts(2), at(25), last=True))
+    house.fold()
+    assert house.rows(GONE) == []
+    assert undecided(house) == [(at(25),)]
+    assert house.value("SELECT count(*) FROM ops.seen") == 0
+
+
+def test_a_page_that_cannot_be_read_leaves_removals_undecided(house: House) -> None:
+    house.walk(POSTS, "a", 0, posts(1, 2, 3))
+    walk = Walk(POSTS, "b", at(24))
+    landing = walk.page(posts(1), at(24))
+    assert landing.page is not None
+    house.land(replace(landing, page=replace(landing.page, body="{")), walk.page(posts(2), at(25), last=True))
+    house.fold()
+    assert house.rows(GONE) == []
+    assert undecided(house) == [(at(25),)]
 
 
 def test_a_walk_of_one_surface_says_nothing_of_the_other(house: House) -> None:
