@@ -9,6 +9,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validat
 
 from models.mapping import ColumnMapping, Mapping, Reading
 from models.mapping_built_in import BUILT_IN
+from models.media_page import PagePaths
 from models.naming import RESERVED, TOUCHY
 from models.pointer import to_keys, to_pointer
 
@@ -60,6 +61,8 @@ class MappingSettings(BaseModel):
     child_columns: dict[ColumnName, ColumnSetting] = {}
     count_words: list[Word] = []
     volatile_parameters: list[Parameter] = []
+    items: list[Path] = []
+    next_cursor: list[Path] = []
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -82,6 +85,10 @@ class MappingSettings(BaseModel):
                     message = f"{name} is a column that gramhouse fills itself; call yours otherwise"
                     raise ValueError(message)
         return self
+
+    def page_paths(self) -> PagePaths:
+        """Return where the list of items and the cursor of a media page lie, as far as it is said here."""
+        return PagePaths(tuple(self.items), tuple(self.next_cursor))
 
     def mapping(self) -> Mapping:
         """Return the built-in mapping with what is said here."""

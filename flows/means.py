@@ -139,7 +139,13 @@ async def means(settings: Settings, activity: str, *, say: Say = _log.info) -> A
     check_report(settings)
     check_archive(settings.archive)
     try:
-        client = ApiClient(settings.address(), settings.key(), clock=clock, concurrency=settings.concurrency + 1)
+        client = ApiClient(
+            settings.address(),
+            settings.key(),
+            clock=clock,
+            concurrency=settings.concurrency + 1,
+            paths=settings.page_paths(),
+        )
     except ValueError as error:
         raise SettingsError(str(error)) from None
     async with writing(settings, activity, clock=clock, say=say) as warehouse, client:

@@ -18,6 +18,7 @@ from flows.setting_sources import CONFIG, PREFIX, exposed_secrets, given, no_suc
 from flows.wrong_value import fix, why
 from models.freshness import STALE_AFTER
 from models.mapping import Mapping
+from models.media_page import PagePaths
 from models.wire import one_line
 
 _SHOWN = 80
@@ -124,6 +125,10 @@ class Settings(BaseModel):
     def media_mapping(self) -> Mapping:
         """Return how media items are to be read."""
         return (self.mapping or MappingSettings()).mapping()
+
+    def page_paths(self) -> PagePaths:
+        """Return where the list of items and the cursor of a media page lie."""
+        return (self.mapping or MappingSettings()).page_paths()
 
     def key(self) -> SecretStr:
         """Return the API key; SettingsError when there is none, or its file cannot be read."""

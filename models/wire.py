@@ -23,6 +23,7 @@ from pydantic_core import from_json, to_json
 from typing_extensions import TypedDict
 
 from models.item_ids import id_in
+from models.media_page import NOT_SAID, NotFound, PagePaths, rewritten
 from models.repeated_keys import repeats_a_key
 
 MAX_ACCOUNTS = 50
@@ -151,13 +152,30 @@ def read_account_page(body: bytes) -> AccountPage:
     )
 
 
-def read_media_page(body: bytes) -> MediaPage:
-    """Read a page of media, of whose shape only what paging needs is known (API 4.2, 8).
+def read_media_page(body: bytes, paths: PagePaths = NOT_SAID) -> MediaPage:
+    """Read a page of media, whose shape is not published (API 4.2); `paths` say where its list and cursor lie.
 
-    Raises MalformedPage when `items` or `next_cursor` is missing or no list, no cursor.
+    Where they are not at `items` and `next_cursor`, `body` of what is returned has them there. Raises MalformedPage
+    when either is not found, or is no list, no cursor.
     """
+    why = ""
+    if paths == NOT_SAID:
+        try:
+            return _media_page(body, frozenset())
+        except MalformedPage as error:
+            why = str(error)
+    try:
+        own, others = rewritten(body.removeprefix(_BYTE_ORDER_MARK), paths)
+    except NotFound as error:
+        # Of what is no JSON the parser says more.
+        raise MalformedPage(str(error) if error.__cause__ is None else why or str(error)) from None
+    return _media_page(own, others)
+
+
+def _media_page(body: bytes, others: frozenset[str]) -> MediaPage:
     page, text = _read_page(_MediaEnvelope, body)
-    return MediaPage(len(page.items), page.next_cursor, frozenset(page.model_extra or ()), text, _ids(page.items))
+    unknown = others.union(page.model_extra or ())
+    return MediaPage(len(page.items), page.next_cursor, unknown, text, _ids(page.items))
 
 
 def read_error(body: bytes) -> ErrorEnvelope | None:

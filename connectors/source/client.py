@@ -24,6 +24,7 @@ from connectors.source.endpoints import ApiRequest, Response, read_correlation_i
 from connectors.source.errors import ApiError, trouble
 from connectors.source.transport import transport as aiohttp_transport
 from models.clock import Clock
+from models.media_page import NOT_SAID, PagePaths
 
 MAX_BODY_BYTES: Final = 64 * 1024 * 1024
 
@@ -61,7 +62,7 @@ class ApiClient:
 
     No redirect is followed and no cookie, proxy or environment variable used: each could send the key elsewhere.
     `concurrency` bounds the connections, `max_body_bytes` an answer after decompression; `certificates` replaces the
-    public ones.
+    public ones, `paths` say where the list and the cursor of a media page lie.
     Raises ValueError when the base URL or the key cannot be used.
     """
 
@@ -76,7 +77,9 @@ class ApiClient:
         timeout: Timeouts | None = None,
         max_body_bytes: int = MAX_BODY_BYTES,
         certificates: ssl.SSLContext | None = None,
+        paths: PagePaths = NOT_SAID,
     ) -> None:
+        self._paths = paths
         self._base = check_base_url(base_url)
         self._base_url = httpx.URL(self._base)
         self._api_key = api_key
@@ -153,7 +156,7 @@ class ApiClient:
         headers = _Hidden(answer.headers, self._hide)
         if answer.status_code != 200:
             body = self._repeated.sub(b"***", body if len(body) <= _MAX_REFUSAL_BYTES else b"")
-        return read_response(request, answer.status_code, headers, body, now=self._clock.now())
+        return read_response(request, answer.status_code, headers, body, now=self._clock.now(), paths=self._paths)
 
     def _hide(self, text: str) -> str:
         return self._repeated.sub(b"***", text.encode(errors="surrogateescape")).decode(errors="surrogateescape")

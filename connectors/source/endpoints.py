@@ -1,15 +1,15 @@
 """The two operations, without IO: requests as values, and answers read into pages or errors (API 4)."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from types import MappingProxyType
 from typing import Final, Literal
 from urllib.parse import quote, urlsplit
 
 from connectors.source.errors import ApiError, rule_for, trouble
+from models.media_page import NOT_SAID, PagePaths
 from models.wire import (
     AccountPage,
     ErrorEnvelope,
@@ -32,9 +32,6 @@ _CORRELATION_ID = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}")
 # A date has a comma of its own, before its day.
 _BETWEEN_WAITS = re.compile(r",(?!\s*[0-9]{1,2}[ -][A-Za-z]{3})")
 _SECONDS = re.compile(r"[0-9]+(\.[0-9]+)?", re.ASCII)
-_READERS: Mapping[str, Callable[[bytes], AccountPage | MediaPage]] = MappingProxyType(
-    {ACCOUNTS: read_account_page, MEDIA: read_media_page}
-)
 
 # The tenant scope of the account list (API 4.1).
 CATALOGUE_SCOPE = "account_catalog"
@@ -100,14 +97,23 @@ def media_request(account_id: str, surface: Surface, cursor: str | None, limit: 
 
 
 def read_response(
-    request: ApiRequest, status: int, headers: Mapping[str, str], body: bytes, *, now: datetime
+    request: ApiRequest,
+    status: int,
+    headers: Mapping[str, str],
+    body: bytes,
+    *,
+    now: datetime,
+    paths: PagePaths = NOT_SAID,
 ) -> Response:
-    """Read an answer into its page; header names are lower-case, `now` is aware. Raises ApiError (API 7)."""
+    """Read an answer into its page; header names are lower-case, `now` is aware. Raises ApiError (API 7).
+
+    `paths` say where the list and the cursor of a media page lie.
+    """
     correlation_id = read_correlation_id(headers)
     if status != 200:
         raise _refusal(request.operation, status, headers, read_error(body), correlation_id, now)
     try:
-        page = _READERS[request.operation](body)
+        page = read_account_page(body) if request.operation == ACCOUNTS else read_media_page(body, paths)
     except MalformedPage as malformed:
         kind = one_line(headers.get("content-type", "a body of no stated type"), 80)
         error = trouble(

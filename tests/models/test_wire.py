@@ -9,6 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from connectors.warehouse.ingest.split import raw_items
+from models.media_page import NOT_SAID, PagePaths
 from models.wire import (
     Account,
     Issue,
@@ -150,6 +152,51 @@ def test_a_broken_envelope_is_a_malformed_page(read: Reader, body: bytes) -> Non
         read(body)
     assert str(caught.value).isprintable()
     assert len(str(caught.value)) <= 200
+
+
+ITEM = '{"id": "1",  "x": [1.50, "\\u00e9"]}'
+
+
+@pytest.mark.parametrize(
+    ("body", "paths", "unknown"),
+    [
+        ('{"data": [%s], "next_cursor": "c"}', NOT_SAID, {"data"}),
+        ('{"media": [%s], "tags": ["a"], "empty": [], "next_cursor": "c"}', NOT_SAID, {"media", "tags", "empty"}),
+        ('{"data": [%s], "paging": {"next_cursor": "c", "n": 1}}', NOT_SAID, {"data", "paging"}),
+        ('{"items": [%s], "paging": {"next_cursor": "c"}}', NOT_SAID, {"paging"}),
+        ('{"result": {"media": [%s]}, "after": "c"}', PagePaths(("/result/media",), ("/after",)), {"result", "after"}),
+        ('{"items": [], "media": [%s], "next_cursor": "c"}', PagePaths(("/media",)), {"media"}),
+        ('{"items": [%s], "next_cursor": "c"}', PagePaths(("/media",), ("/after",)), set()),
+    ],
+)
+def test_the_list_and_the_cursor_of_a_media_page_are_found_and_keep_their_bytes(
+    body: str, paths: PagePaths, unknown: set[str]
+) -> None:
+    page = read_media_page((body % ITEM).encode(), paths)
+    assert (page.items, page.next_cursor, set(page.unknown_fields), page.ids) == (1, "c", unknown, ("1",))
+    assert raw_items(page.body.encode()) == [ITEM.encode()]
+
+
+def test_a_sole_empty_list_is_the_list_of_items() -> None:
+    page = read_media_page(b'{"media": [], "next_cursor": null}')
+    assert (page.items, page.next_cursor) == (0, None)
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        (b'{"next_cursor": null}', "no list of items found"),
+        (b'{"items": []}', "no next_cursor found"),
+        (b'{"a": [], "b": [], "next_cursor": null}', "no list of items found"),
+        (b'{"a": [{}], "b": [{}], "next_cursor": null}', "no list of items found"),
+        (b'{"a": [1], "next_cursor": null}', "no list of items found"),
+        (b'{"data": [{}], "a": {"next_cursor": "c"}, "b": {"next_cursor": null}}', "no next_cursor found"),
+        (b"{}", "no list of items and no next_cursor found"),
+    ],
+)
+def test_a_media_page_without_one_list_or_cursor_is_malformed(body: bytes, why: str) -> None:
+    with pytest.raises(MalformedPage, match=why):
+        read_media_page(body)
 
 
 @readers
