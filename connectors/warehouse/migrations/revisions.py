@@ -3,7 +3,7 @@
 from duckdb import DuckDBPyConnection
 
 # Every revision there is, oldest first. A warehouse written before there were any is at the first.
-REVISIONS = ("0001", "0002", "0003", "0004", "0005", "0006", "0007", "0008", "0009", "0010", "0011", "0012", "0013")
+REVISIONS = tuple(f"{number:04}" for number in range(1, 15))
 FIRST = REVISIONS[0]
 HEAD = REVISIONS[-1]
 
