@@ -202,7 +202,8 @@ def test_what_is_read_again_from_quarantine_counts_as_seen_by_both_lanes(house: 
         for batch in plan.batches:
             retry.retry(house.connection, batch, run_id="a retry", now=at(4))
     assert (plan.records, plan.items) == (1, 1)
-    assert house.rows("SELECT walk_id, media_id FROM ops.seen ORDER BY 1") == [("backfill", "odd"), ("sync", "odd")]
+    seen = "SELECT walk_id, media_id FROM ops.seen WHERE media_id <> '' ORDER BY 1"
+    assert house.rows(seen) == [("backfill", "odd"), ("sync", "odd")]
     house.land(backfill.page([], at(5), last=True))
     house.fold()
     assert house.rows(GONE) == []
