@@ -25,7 +25,8 @@ def _present(column: SheetColumn, name: str) -> str:
     NULL for what is empty: it has no column until other values are met. An object's fields have columns of their own.
     """
     if column.type.endswith("[]"):
-        return f"CASE WHEN list_count({name}) > 0 THEN {name} END"
+        # Hashed by itself: DuckDB's hash of several values passes over a list that is NULL, as if it were not there.
+        return f"CASE WHEN list_count({name}) > 0 THEN hash({name}) END"
     if column.field is None or column.type != "VARCHAR":
         return name
     kinds = column.field.kinds.keys()

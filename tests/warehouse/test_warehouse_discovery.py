@@ -362,6 +362,16 @@ def test_columns_say_what_payloads_say_however_pages_are_cut_into_folds(
 # What was found by the above, or must not wait for it.
 
 
+def test_a_list_where_a_count_is_expected_is_noted_alike_however_pages_are_cut(open_house: Connection) -> None:
+    story: list[Night] = [[[{"id": "1", "likes": [False]}], [{"id": "1", "likes": {"x": 1}}]]]
+    found = []
+    for cuts in ([False], [True]):
+        house = emptied(open_house)
+        land(house, story, cuts)
+        found.append(contents(house))
+    assert found[0] == found[1]
+
+
 def test_a_time_under_the_name_of_a_count_is_no_count(open_house: Connection) -> None:
     house = emptied(open_house)
     nights: list[Night] = [

@@ -52,6 +52,11 @@ def test_a_version_is_kept_as_it_was_last_written(house: House) -> None:
     assert versions(house) == [(seen(0), seen(48), {"id": "1", "caption": "a", "likes": 9})]
 
 
+def test_a_list_that_moves_to_another_field_is_a_new_version(house: House) -> None:
+    nights(house, {"a": [7], "b": [1]}, {"a": [7]}, {"b": [7]})
+    assert [item for _, _, item in versions(house)] == [{"id": "1", "a": [7], "b": [1]}, {"id": "1", "a": [7]}]
+
+
 def test_content_that_comes_back_is_a_version_again(house: House) -> None:
     nights(house, {"caption": "a"}, {"caption": "b"}, {"caption": "a"})
     assert [(since, until) for since, until, _ in versions(house)] == [(seen(0), seen(24)), (seen(24), seen(48))]

@@ -63,7 +63,9 @@ def text_of(value: str, kind: str) -> str:
 
 
 def _no_object(cell: Cell) -> list[str]:
-    """Return conditions on a cell's text: what is empty is no value, nor is an object or a list, which has its own."""
+    """Return conditions on a cell: what is empty is no value, nor is an object or a list, which has its own columns."""
+    if cell.type.endswith("[]"):
+        return ["false"]
     if cell.type != "VARCHAR":
         return []
     met = {*cell.kinds}
