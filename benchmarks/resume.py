@@ -20,7 +20,9 @@ from benchmarks.samples import Sample, Samples, interleaved, middle
 
 _LOOK_EVERY = 0.005
 _LEFT = """
-SELECT count(*) AS items, count(DISTINCT (account_id, media_id)) AS ids, sum(hash(account_id, media_id, payload)) AS sum
+SELECT
+    count(*) AS items, count(DISTINCT (account_id, media_id)) AS ids,
+    sum(hash(account_id, media_id, caption, like_count)) AS sum
 FROM media WHERE removed_at IS NULL
 """
 

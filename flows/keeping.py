@@ -1,20 +1,17 @@
-"""How long runs and the archive are kept, and the tidying up at a run's end."""
+"""How long runs and rejected records are kept, and the tidying up at a run's end."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
-from pathlib import Path
 
 from connectors.warehouse.errors import WarehouseError
 from connectors.warehouse.housekeeping import (
-    archive_days,
     forget_quarantined,
     forget_runs,
     is_nearly_all,
     newest,
     run_days,
     thin_outcomes,
-    trim_archive,
 )
 from connectors.warehouse.writer import Warehouse
 from flows.steps import Say
@@ -26,15 +23,13 @@ _GOOD_NEWS = timedelta(days=30)
 
 @dataclass(frozen=True, slots=True)
 class Keeping:
-    """What outlives its use: `runs`, records in `quarantine` since they were last met, and `pages` in `archive`.
+    """What outlives its use: `runs`, and records in `quarantine` since they were last met.
 
     None keeps them for ever.
     """
 
     runs: timedelta | None = None
     quarantine: timedelta | None = None
-    archive: Path | None = None
-    pages: timedelta | None = None
 
 
 async def tidy(keeping: Keeping, warehouse: Warehouse, *, now: datetime, say: Say) -> None:
@@ -53,20 +48,6 @@ async def tidy(keeping: Keeping, warehouse: Warehouse, *, now: datetime, say: Sa
             await _tidy_quarantine(keeping.quarantine, warehouse, now, say)
     except WarehouseError as error:
         say(f"No record could be deleted from quarantine: {error}")
-    if keeping.archive is None or keeping.pages is None:
-        return
-    before = (now - keeping.pages).date()
-    try:
-        days = await warehouse.transact(archive_days, keeping.archive)
-        if is_nearly_all(days, before=before, keep=keeping.pages.days):
-            say(_refusal("GRAMHOUSE_KEEP_ARCHIVE", "days of the archive", days, before))
-            return
-        trimmed = await warehouse.transact(trim_archive, keeping.archive, before=before)
-    except WarehouseError as error:
-        say(str(error))
-        return
-    if trimmed:
-        say(f"Trimmed {count(trimmed, 'day')} of the archive older than {count(keeping.pages.days, 'day')}.")
 
 
 async def _tidy_runs(keep: timedelta, warehouse: Warehouse, now: datetime, say: Say) -> None:

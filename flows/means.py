@@ -40,7 +40,6 @@ def order(
     rebind: bool = False,
 ) -> RunOrder:
     """Return what a run is asked to do: a sync of `surfaces`, or a backfill of `selection`."""
-    pages = None if settings.keep_archive is None else timedelta(days=settings.keep_archive)
     return RunOrder(
         snapshot=settings.snapshot,
         within=timedelta(seconds=settings.resume_within),
@@ -53,8 +52,6 @@ def order(
         keeping=Keeping(
             runs=timedelta(days=settings.keep_runs),
             quarantine=timedelta(days=settings.keep_quarantine),
-            archive=settings.archive,
-            pages=pages,
         ),
         stale_after=timedelta(seconds=settings.stale_after),
         report=settings.report,
@@ -89,19 +86,18 @@ def check_report(settings: Settings) -> None:
         raise SettingsError(message)
 
 
-def check_archive(archive: Path | None) -> None:
-    """Find out before a night of walking, and not in it, that nothing could be archived."""
-    if archive is None:
-        return
+def check_raw(settings: Settings) -> None:
+    """Find out before a run, and not in it, that the raw store could not be written. Raises WarehouseUnusable."""
+    folder = settings.raw_folder()
+    why = None
     try:
-        archive.mkdir(parents=True, exist_ok=True)
-        why = None if os.access(archive, os.W_OK | os.X_OK) else "it is not yours to write in"
+        folder.mkdir(parents=True, exist_ok=True)
+        if not os.access(folder, os.W_OK | os.X_OK):
+            why = "it is not yours to write in"
     except OSError as error:
-        why = str(error.strerror)
+        why = "it is no folder" if isinstance(error, FileExistsError) else str(error.strerror)
     if why:
-        message = (
-            f"cannot write the archive {archive}: {why}. Fix: point GRAMHOUSE_ARCHIVE to a folder you may write in."
-        )
+        message = f"cannot write the raw store {folder}: {why}. Fix: point GRAMHOUSE_RAW to a folder you may write in."
         raise WarehouseUnusable(message)
 
 
@@ -116,7 +112,7 @@ async def writing(
     at = clock or SystemClock()
 
     def opening() -> AbstractAsyncContextManager[Warehouse]:
-        return open_warehouse(settings.warehouse, activity, now=at.now(), archive=settings.archive, new_id=new_id)
+        return open_warehouse(settings.warehouse, activity, now=at.now(), raw=settings.raw, new_id=new_id)
 
     async with AsyncExitStack() as stack:
         turn = in_turn(opening, patience=settings.busy_wait, clock=at, say=say)
@@ -137,7 +133,7 @@ async def means(settings: Settings, activity: str, *, say: Say = _log.info) -> A
     clock = SystemClock()
     check_snapshot(settings.snapshot, settings.warehouse)
     check_report(settings)
-    check_archive(settings.archive)
+    check_raw(settings)
     try:
         client = ApiClient(
             settings.address(),

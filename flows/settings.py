@@ -74,7 +74,11 @@ class Settings(BaseModel):
     report_url: Annotated[str, BeforeValidator(_web_address)] | None = Field(
         None, description="Where people open the report, such as https://reports.example.com/gramhouse.html."
     )
-    archive: File | None = Field(None, description="A folder that keeps every page as it came; none keeps none.")
+    raw: File | None = Field(
+        None,
+        description="The folder that keeps every media item as it came; by default raw beside the warehouse.",
+    )
+    archive: File | None = Field(None, description="No longer used: the raw store keeps what came.")
     concurrency: int = Field(16, ge=1, le=256, description="How many requests for media are in flight at once.")
     page_size: int = Field(50, ge=1, le=50, description="Records per page asked for.")
     max_wait: float = Field(
@@ -106,7 +110,12 @@ class Settings(BaseModel):
     keep_quarantine: int = Field(
         400, ge=1, description="Days for which a record stays in quarantine after it was last met."
     )
-    keep_archive: int | None = Field(None, ge=1, description="Days for which the archive is kept; none keeps it all.")
+    keep_raw: int | None = Field(
+        None,
+        ge=1,
+        description="Days for which the raw store keeps rows that a later one of their version superseded; none: all.",
+    )
+    keep_archive: int | None = Field(None, ge=1, description="No longer used.")
     keep_prefect: int = Field(30, ge=1, description="Days for which Prefect keeps its own history, under `up`.")
     nightly: Cron = Field("15 2 * * *", description="When `up` makes the nightly sync, as cron says it.")
     stories: Cron = Field("15 */6 * * *", description="When `up` walks the stories, which live for 24 hours.")
@@ -121,6 +130,10 @@ class Settings(BaseModel):
         None, description="Prefect block that holds address and key; only runs that Prefect tracks read it."
     )
     mapping: MappingSettings | None = Field(None, description="How media items are read, a table of gramhouse.toml.")
+
+    def raw_folder(self) -> Path:
+        """Return the folder of the raw store."""
+        return self.warehouse.resolve().parent / "raw" if self.raw is None else self.raw
 
     def media_mapping(self) -> Mapping:
         """Return how media items are to be read."""
@@ -234,6 +247,18 @@ def set_by(name: str) -> str:
 def exposed() -> str | None:
     """Return a warning when others on this machine can read a secret in the configuration file."""
     return exposed_secrets(_SECRETS)
+
+
+# Settings of older versions that do nothing any more.
+_WITHOUT_EFFECT = ("archive", "keep_archive")
+
+
+def without_effect(settings: Settings) -> str | None:
+    """Return a warning when a setting is set that does nothing any more."""
+    found = [set_by(name) for name in _WITHOUT_EFFECT if getattr(settings, name) is not None]
+    if not found:
+        return None
+    return f"{', '.join(found)}: no longer used; the raw store (GRAMHOUSE_RAW) keeps what came. Fix: remove it."
 
 
 def prefect_api_url() -> str | None:

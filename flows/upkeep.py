@@ -1,7 +1,6 @@
-"""What is done to a warehouse without asking the API: publish it, read it anew, make it anew."""
+"""What is done to a warehouse without asking the API: publish it, decode it again."""
 
 import logging
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from datetime import datetime, timedelta
@@ -11,12 +10,10 @@ from connectors.warehouse.errors import WarehouseUnusable
 from connectors.warehouse.future_times import Repair, repair
 from connectors.warehouse.ledger import unknown_age
 from connectors.warehouse.rebuild import Reread, rebuild_stored
-from connectors.warehouse.replay import Rebuilt, rebuild_from_archive
 from connectors.warehouse.retry import Plan, Staying, plan_retry, retry, staying
 from connectors.warehouse.writer import Warehouse
 from flows.clock import SystemClock
-from flows.errors import SettingsError
-from flows.means import check_archive, check_report, check_snapshot, writing
+from flows.means import check_raw, check_report, check_snapshot, writing
 from flows.pipeline import new_id
 from flows.recording import command, recorded
 from flows.release import release
@@ -36,7 +33,7 @@ async def _standing(settings: Settings, activity: str, say: Say = _log.info) -> 
         raise WarehouseUnusable(message)
     check_snapshot(settings.snapshot, settings.warehouse)
     check_report(settings)
-    check_archive(settings.archive)
+    check_raw(settings)
     async with writing(settings, activity, say=say) as warehouse:
         with recorded(settings.snapshot, command(activity), now=SystemClock().now, say=say) as recording:
             await warehouse.fold()
@@ -121,22 +118,3 @@ async def rebuild_now(settings: Settings) -> tuple[Reread, int]:
     async with _standing(settings, "gramhouse rebuild") as warehouse:
         reread = await warehouse.transact(rebuild_stored, settings.media_mapping())
         return reread, await _publish(warehouse, settings)
-
-
-def rebuild_archived(settings: Settings, *, force: bool) -> Rebuilt:
-    """Make the warehouse anew from the archive; nothing of it is published yet.
-
-    Raises SettingsError when no archive is set, WarehouseBusy and WarehouseUnusable.
-    """
-    if settings.archive is None:
-        message = "No archive: set GRAMHOUSE_ARCHIVE to the folder in which earlier syncs kept their pages."
-        raise SettingsError(message)
-    since = SystemClock().now().isoformat(timespec="seconds")
-    return rebuild_from_archive(
-        settings.warehouse,
-        settings.archive,
-        since=since,
-        pause=time.sleep,
-        mapping=settings.media_mapping(),
-        force=force,
-    )

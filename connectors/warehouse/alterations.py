@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 
 from sqlalchemy import Connection
 
-from connectors.warehouse.connection import duck
+from connectors.warehouse.connection import duck, value
 from connectors.warehouse.field_registry import own_names
 from connectors.warehouse.ingest.cells import decoded_children, read_columns
 from connectors.warehouse.ingest.columns import columns_select
@@ -46,6 +46,7 @@ def _alter_columns(connection: Connection, sheet: Sheet, there: dict[str, str], 
     """Add and widen columns; return those that stored items may fill."""
     table = f"core.{sheet.table}"
     filled: list[SheetColumn] = []
+    _keep_cells(connection, sheet, there)
     for column in sheet.columns:
         name = quoted(column.name)
         if column.name not in there:
@@ -62,6 +63,16 @@ def _alter_columns(connection: Connection, sheet: Sheet, there: dict[str, str], 
     return filled
 
 
+def _keep_cells(connection: Connection, sheet: Sheet, there: dict[str, str]) -> None:
+    """Keep, by place, what rows without bytes have in columns that are emptied, as the type that the column gets."""
+    widened = [column for column in sheet.columns if there.get(column.name, column.type) != column.type]
+    cells = "".join(f", TRY_CAST({quoted(each.name)} AS {each.type}) AS {quoted(each.name)}" for each in widened)
+    duck(connection).execute(
+        f"CREATE OR REPLACE TEMP TABLE kept_cells_of_{sheet.table} AS SELECT rowid AS _place{cells}"  # noqa: S608 - quoted
+        f" FROM core.{sheet.table} WHERE raw_landed IS NULL"
+    )
+
+
 def _alter_history(connection: Connection, sheet: Sheet, there: dict[str, str], known: Registry) -> list[SheetColumn]:
     """Do the same for versions, and drop what is no content any more, as a column in which addresses were met."""
     for name in there.keys() - {column.name for column in (*core_superseded.c, *sheet.columns)}:
@@ -70,7 +81,27 @@ def _alter_history(connection: Connection, sheet: Sheet, there: dict[str, str], 
 
 
 def create_children(connection: Connection, sheet: Sheet) -> None:
-    """Make a child table without a row, in the place of the one that is there."""
+    """Make a child table in the place of the one that is there, with the rows of items whose bytes are not kept."""
+    db = duck(connection)
+    before = _existing(connection).get(sheet.table, {})
+    kept = before and value(db, "SELECT EXISTS (FROM core.media WHERE raw_landed IS NULL)")
+    if kept:
+        items = "(SELECT account_id, surface, media_id FROM core.media WHERE raw_landed IS NULL)"
+        db.execute(
+            f"CREATE OR REPLACE TEMP TABLE kept_children AS FROM core.{quoted(sheet.table)}"
+            f" SEMI JOIN {items} AS i USING (account_id, surface, media_id)"
+        )
+    _create_children(connection, sheet)
+    if kept:
+        after = _existing(connection)[sheet.table]
+        columns = ", ".join(
+            f"TRY_CAST({quoted(name)} AS {kind}) AS {quoted(name)}" for name, kind in after.items() if name in before
+        )
+        db.execute(f"INSERT INTO core.{quoted(sheet.table)} BY NAME SELECT {columns} FROM kept_children")  # noqa: S608
+        db.execute("DROP TABLE temp.kept_children")
+
+
+def _create_children(connection: Connection, sheet: Sheet) -> None:
     columns = "".join(f", {quoted(column.name)} {column.type}" for column in sheet.columns)
     connection.exec_driver_sql(
         f"CREATE OR REPLACE TABLE core.{quoted(sheet.table)} (account_id VARCHAR NOT NULL, surface VARCHAR NOT NULL,"
@@ -140,6 +171,7 @@ def _fill(
             db.execute(f"INSERT INTO temp.filled BY NAME SELECT place AS _place{found} FROM media_cells")  # noqa: S608
         insert_children(connection, children, decoded, stored.table)
     if columns:
+        db.execute(f"INSERT INTO temp.filled BY NAME FROM kept_cells_of_{stored.table.removeprefix('core.')}")
         names = ", ".join(f"{quoted(column.name)} = f.{quoted(column.name)}" for column in columns)
         db.execute(f"UPDATE {stored.table} AS t SET {names} FROM temp.filled AS f WHERE t.rowid = f._place")  # noqa: S608
     db.execute("DROP TABLE temp.filled")

@@ -5,6 +5,7 @@ import os
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import duckdb
@@ -14,8 +15,10 @@ from connectors.warehouse.connection import attach_draft, connect, explain, firs
 from connectors.warehouse.durable import discard, sync
 from connectors.warehouse.errors import WarehouseBusy, WarehouseUnusable
 from connectors.warehouse.holder import hold
+from connectors.warehouse.housekeeping import newest
+from connectors.warehouse.opening import make_ready
 from connectors.warehouse.quoting import literal, quoted
-from connectors.warehouse.segments import recover
+from connectors.warehouse.raw.compaction import CompactedParts, compact_parts
 
 _OLD = "old_warehouse"
 _DRAFT = "new_warehouse"
@@ -42,10 +45,11 @@ _KEPT = "The warehouse stays as it was."
 
 @dataclass(frozen=True, slots=True)
 class Compacted:
-    """The file's size in bytes, before (with the log beside it) and after."""
+    """The file's size in bytes, before (with the log beside it) and after, and what became of the raw store."""
 
     before: int
     after: int
+    raw: CompactedParts
 
 
 def free_bytes(folder: Path) -> int:
@@ -187,9 +191,18 @@ def _rewrite(path: Path, draft: Path, free: Callable[[Path], int]) -> None:
 
 
 def compact(
-    warehouse: Path, *, since: str, pause: Callable[[float], None], free: Callable[[Path], int] = free_bytes
+    warehouse: Path,
+    *,
+    now: datetime,
+    pause: Callable[[float], None],
+    raw: Path | None = None,
+    keep_raw: timedelta | None = None,
+    free: Callable[[Path], int] = free_bytes,
 ) -> Compacted:
-    """Rewrite the warehouse file small and sorted; return its sizes.
+    """Rewrite the warehouse file small and sorted, and small parts of the raw store into larger ones; return the sizes.
+
+    `raw` is the folder of raw stores; by default `raw` beside the file. Raw rows older than `keep_raw` that another one
+    of the item, in the same version, has superseded are deleted; None keeps them.
 
     Whatever fails, the old file stays; when the process is killed, too. An older gramhouse's file is upgraded
     on the way, as whenever it is opened.
@@ -203,18 +216,21 @@ def compact(
     # A link stays a link: what it points to is replaced.
     path = warehouse.resolve()
     draft = _draft_of(path)
-    with hold(warehouse, "gramhouse compact", since=since, pause=pause):
+    with hold(warehouse, "gramhouse compact", since=now.isoformat(timespec="seconds"), pause=pause):
         try:
             before = sum(part.stat().st_size for part in (path, _beside(path, ".wal")) if part.exists())
             # Upgrades it, and leaves nothing in the log and the segments beside it that belongs into the file.
-            with connect(warehouse) as connection:
-                recover(connection, path)
+            with connect(warehouse, raw) as connection:
+                make_ready(connection, path, now=now)
+                with connection.begin():
+                    before_that = None if keep_raw is None else newest(connection, now=now) - keep_raw
+                parts = compact_parts(connection, now=now, before=before_that)
             _clear(draft)
             try:
                 _rewrite(path, draft, free)
             finally:
                 _clear(draft)
-            return Compacted(before, path.stat().st_size)
+            return Compacted(before, path.stat().st_size, parts)
         except OSError as error:
             message = f"cannot compact {warehouse}: {error.strerror}. {_KEPT}"
             raise WarehouseUnusable(message) from error

@@ -118,7 +118,7 @@ def connect(
                 try:
                     connection = stack.enter_context(engine.connect())
                     _set(connection)
-                    connection.info[_RAW] = path.parent / "raw" if raw is None else raw
+                    connection.info[_RAW] = path.resolve().parent / "raw" if raw is None else raw
                     _ready(connection, path, new_id)
                 except (duckdb.Error, DBAPIError) as error:
                     raise explain(path, error) from error

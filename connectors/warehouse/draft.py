@@ -14,6 +14,7 @@ from sqlalchemy.schema import CreateTable
 from connectors.warehouse.connection import attach_copy, duck, value
 from connectors.warehouse.contents import LOOKUP, LOOKUP_SELECT, MISSING, MISSING_SELECT, Relation
 from connectors.warehouse.quoting import literal, quoted
+from connectors.warehouse.raw.listed import list_statements
 from models.tables import SNAPSHOT
 from models.views import views
 
@@ -46,12 +47,13 @@ def _opened(db: DuckDBPyConnection, draft: Path) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """What a snapshot states about itself: when and by which version it was made, of which warehouse."""
+    """What a snapshot states about itself: when and by which version it was made, of which warehouse and raw store."""
 
     at: datetime
     version: str
     stale_after: timedelta
-    warehouse_id: str | None
+    warehouse_id: str
+    raw_folder: Path
 
 
 def _comment(kind: str, name: str, comment: str, columns: Mapping[str, str]) -> Iterator[str]:
@@ -60,25 +62,25 @@ def _comment(kind: str, name: str, comment: str, columns: Mapping[str, str]) -> 
         yield f"COMMENT ON COLUMN main.{quoted(name)}.{quoted(column)} IS {literal(text)}"
 
 
-def _clearing(db: DuckDBPyConnection) -> Iterator[str]:
+def _clearing(db: DuckDBPyConnection, raw_folder: Path) -> Iterator[str]:
     """Yield what keeps of the control tables what the views need, and drops the rest."""
     yield f"CREATE TABLE {LOOKUP} AS {LOOKUP_SELECT}"
     yield f"COMMENT ON TABLE {LOOKUP} IS 'What the views look up by account.'"
     if value(db, "SELECT EXISTS (FROM ops.missing)"):
         yield f"CREATE TABLE {MISSING} AS {MISSING_SELECT}"
         yield f"COMMENT ON TABLE {MISSING} IS 'Items whose removal awaits confirmation.'"
+    yield from list_statements(raw_folder)
     yield "DROP SCHEMA ops CASCADE"
 
 
 def _signing(dialect: Dialect, signature: Signature) -> Iterator[str]:
     # No parameters: for the first that it is given in a process, DuckDB imports numpy, which takes longer than this.
     table = SNAPSHOT.tables["published"]
-    warehouse_id = "NULL" if signature.warehouse_id is None else literal(signature.warehouse_id)
     values = {
         "published_at": f"TIMESTAMPTZ {literal(signature.at.isoformat())}",
         "version": literal(signature.version),
         "stale_after": str(signature.stale_after.total_seconds()),
-        "warehouse_id": warehouse_id,
+        "warehouse_id": literal(signature.warehouse_id),
     }
     yield str(CreateTable(table).compile(dialect=dialect))
     yield f"INSERT INTO main.published VALUES ({', '.join(values[column.name] for column in table.columns)})"  # noqa: S608
@@ -89,7 +91,7 @@ def complete(connection: Connection, draft: Path, relations: Sequence[Relation],
     """Make a snapshot of a copy of the warehouse file; the connection is in no transaction. Raises duckdb.Error."""
     db = duck(connection)
     with _opened(db, draft):
-        statements = [*_clearing(db), *_signing(connection.dialect, signature)]
+        statements = [*_clearing(db, signature.raw_folder), *_signing(connection.dialect, signature)]
         for relation in relations:
             statements.append(f"CREATE VIEW main.{quoted(relation.name)} AS {relation.select}")
             statements += _comment("VIEW", relation.name, relation.comment, relation.columns)

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -17,9 +18,14 @@ from connectors.warehouse.durable import log_problem, sync, unreadable
 from connectors.warehouse.errors import SnapshotMissing, WarehouseUnusable
 from connectors.warehouse.export_folder import FORMAT, MANIFEST, Draft, replaced
 from connectors.warehouse.quoting import literal
+from connectors.warehouse.raw.listed import ListedPart, listed_parts
+from connectors.warehouse.raw.store import COLUMNS
 from models.partition import SURFACES
 
 _VERSION = 1
+
+# The folder of an export, and its name in the manifest, that no table or view has.
+_RAW = "raw-store"
 
 _SETTINGS = {
     "TimeZone": "UTC",
@@ -203,6 +209,31 @@ def _export_table(db: DuckDBPyConnection, files: Path, name: str, kind: str, com
     )
 
 
+def _copy_part(part: ListedPart, files: Path) -> ExportedFile:
+    path = f"{_RAW}/{part.path.name}"
+    file = files / path
+    file.parent.mkdir(exist_ok=True)
+    shutil.copyfile(part.path, file)
+    with file.open("rb") as written:
+        digest = hashlib.file_digest(written, "sha256").hexdigest()
+        os.fsync(written.fileno())
+    return ExportedFile(path, part.rows, file.stat().st_size, digest)
+
+
+def _export_raw(parts: Sequence[ListedPart], files: Path) -> ExportedTable:
+    written = tuple(_copy_part(part, files) for part in parts)
+    return ExportedTable(
+        name=_RAW,
+        kind="raw",
+        comment="The raw store: every version of every media item exactly as it came.",
+        partitioned_by=(),
+        rows=sum(file.rows for file in written),
+        bytes=sum(file.bytes for file in written),
+        columns=tuple(ExportedColumn(name, kind, comment) for name, (kind, comment) in COLUMNS.items()),
+        files=written,
+    )
+
+
 def _write_manifest(files: Path, export: Export) -> None:
     document = {"format": FORMAT, "format_version": _VERSION, **asdict(export)}
     text = json.dumps(document, indent=1, ensure_ascii=False, default=datetime.isoformat)
@@ -223,19 +254,24 @@ def _head(db: DuckDBPyConnection, snapshot: Path) -> tuple[datetime, str, Sequen
         raise WarehouseUnusable(message) from error
 
 
-def export(snapshot: Path, folder: Path, *, at: datetime) -> Export:
+def export(snapshot: Path, folder: Path, *, at: datetime, with_raw: bool = False) -> Export:
     """Write every table and view of the snapshot to a folder, and a manifest; an earlier export is replaced whole.
 
+    `with_raw` adds the parts of the raw store that the snapshot lists.
+
     The warehouse is not touched, so a sync may be writing. Raises SnapshotMissing; WarehouseUnusable when the
-    snapshot cannot be read, the folder holds what is no export, or cannot be written; WarehouseBusy when
-    another export is writing there. What was in the folder then stays as it was.
+    snapshot, or such a part, cannot be read, the folder holds what is no export, or cannot be written; WarehouseBusy
+    when another export is writing there. What was in the folder then stays as it was.
     """
     with _opened(snapshot) as db:
         published_at, version, relations = _head(db, snapshot)
+        parts = listed_parts(db) if with_raw else []
         try:
             with replaced(folder) as draft:
                 _shut(db, draft)
                 tables = tuple(_export_table(db, draft.files, *relation) for relation in relations)
+                if with_raw:
+                    tables = (*tables, _export_raw(parts, draft.files))
                 exported = Export(published_at, version, at, tables)
                 _write_manifest(draft.files, exported)
         except duckdb.Error as error:

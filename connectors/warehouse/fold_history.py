@@ -52,17 +52,16 @@ closed AS (
     FROM versions QUALIFY valid_to IS NOT NULL
 )
 SELECT * EXCLUDE (_version) FROM (
-    SELECT c.account_id, c.surface, c.media_id, c.valid_from, c.valid_to, c.version AS _version{read}
+    SELECT
+        c.account_id, c.surface, c.media_id, c.valid_from, c.valid_to, c.version AS _version,
+        r._place AS raw_landed{read}
     FROM closed AS c JOIN media_read AS r ON r._place = c.place
     UNION ALL
-    SELECT c.account_id, c.surface, c.media_id, c.valid_from, c.valid_to, c.version{stored}
+    SELECT c.account_id, c.surface, c.media_id, c.valid_from, c.valid_to, c.version, m.raw_landed{stored}
     FROM closed AS c JOIN core.media AS m ON m.rowid = c.stored WHERE c.place = -1
 )
 ORDER BY account_id, surface, media_id, _version
 """
-
-# What a version keeps besides its typed columns.
-_BESIDES = ("overflow", "payload")
 
 _METRICS = """
 INSERT INTO core.media_metrics BY NAME
@@ -96,7 +95,7 @@ def fold_history(connection: Connection, mapping: Mapping, media: Sheet, childre
     names = "[" + ", ".join(literal(metric.name) for metric in media.metrics) + "]"
     nothing = "[" + ", ".join("NULL::BIGINT" for _ in media.metrics) + "]"
     metrics = _METRICS.format(names=names, nothing=nothing, counts_read=read)
-    kept = [quoted(name) for name in (*(column.name for column in history(media, mapping).columns), *_BESIDES)]
+    kept = [quoted(name) for name in (*(column.name for column in history(media, mapping).columns), "overflow")]
     superseded = _SUPERSEDED.format(
         read="".join(f", r.{name}" for name in kept), stored="".join(f", m.{name}" for name in kept)
     )

@@ -15,6 +15,7 @@ from connectors.warehouse.ingest.columns import columns_select
 from connectors.warehouse.ingest.decode import Decoded, Decoder
 from connectors.warehouse.ingest.split import POSITION_BITS, Items, split
 from connectors.warehouse.quoting import quoted
+from connectors.warehouse.raw.parts import write_part
 from models.sheets import Sheet, sheets
 
 _KEY = "account_id, surface, media_id"
@@ -63,12 +64,11 @@ FROM media_items AS i LEFT JOIN decoded_ids AS d USING (place) LEFT JOIN media_k
 _DECODED = """
 CREATE OR REPLACE TEMP TABLE media_decoded AS
 SELECT
-    i.seq AS _seq, i.place AS _place, i.received_at AS _received_at, i.account_id, i.surface, d.media_id, p.payload,
+    i.seq AS _seq, i.place AS _place, i.received_at AS _received_at, i.account_id, i.surface, d.media_id,
     i.payload_hash, c.overflow{columns}
 FROM media_cells AS c
 JOIN decoded_ids AS d USING (place)
 JOIN media_items AS i USING (place)
-JOIN arrived_payloads AS p USING (place)
 WHERE d.media_id IS NOT NULL
 """
 
@@ -115,6 +115,13 @@ SELECT _place FROM media_decoded WHERE _place NOT IN (SELECT place FROM media_su
 """
 
 _READ = "CREATE OR REPLACE TEMP VIEW media_read AS FROM media_decoded WHERE _place IN (SELECT place FROM media_news)"
+
+_RAW = """
+SELECT
+    r.account_id, r.surface, r.media_id, r._received_at AS seen_at, i.run_id, i.correlation_id, r._place AS landed,
+    p.payload
+FROM media_read AS r JOIN media_items AS i ON i.place = r._place JOIN arrived_payloads AS p ON p.place = r._place
+"""
 
 _SIGHTINGS = """
 CREATE OR REPLACE TEMP VIEW media_sightings AS
@@ -170,7 +177,7 @@ _DELETE = "DELETE FROM core.media WHERE rowid IN (SELECT stored FROM media_touch
 _INSERT = """
 INSERT INTO core.media BY NAME
 SELECT
-    t.account_id, t.surface, t.media_id{columns}, r.payload, r.payload_hash, r.overflow, t.first_seen_at,
+    t.account_id, t.surface, t.media_id{columns}, r.payload_hash, r._place AS raw_landed, r.overflow, t.first_seen_at,
     r._received_at AS written_at, r._seq AS written_seq, t.changed_at,
     coalesce(l.content_changed_at, t.content_changed_at, t.changed_at) AS content_changed_at,
     NULL::TIMESTAMPTZ AS removed_at, NULL::VARCHAR AS removal
@@ -201,6 +208,7 @@ class MediaFold:
     def read(self) -> None:
         """Split the staged pages into items, decode those that are not stored as they came, and find what is new.
 
+        What is new is written to the raw store, durably, before any row is.
         `unreadable` then holds the pages of media that could not be split.
         """
         pages = self._db.execute(_MEDIA_PAGES).to_arrow_table()
@@ -213,6 +221,7 @@ class MediaFold:
         for statement in (_ITEMS, _STORED, _KNOWN):
             self._db.execute(statement)
         self._decode(items)
+        write_part(self._connection, _RAW)
         self._db.execute(_RECORDS)
         self._db.execute(_SIGHTINGS)
 

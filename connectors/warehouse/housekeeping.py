@@ -1,18 +1,12 @@
-"""Forgetting what was kept long enough: runs in the ledger, records in quarantine, days in the archive."""
+"""Forgetting what was kept long enough: runs in the ledger, records in quarantine."""
 
 import json
 from collections.abc import Collection
-from contextlib import suppress
-from dataclasses import replace
 from datetime import date, datetime
-from pathlib import Path
 
 from sqlalchemy import Connection, delete
 
 from connectors.warehouse import run_counts
-from connectors.warehouse.archive import archived, home_of, note
-from connectors.warehouse.durable import sync
-from connectors.warehouse.errors import WarehouseUnusable
 from models.tables import core_quarantine
 
 # A run is kept whatever its age if it is under way, the last of its kind that ended, or one that the next run of its
@@ -77,7 +71,7 @@ def newest(connection: Connection, *, now: datetime) -> datetime:
 def is_nearly_all(days: Collection[date], *, before: date, keep: int) -> bool:
     """Say whether too much would go with what is before a date: most of it, and with it most of the days to `keep`.
 
-    `days` are those of all that there is, one for each run or folder.
+    `days` are those of all that there is, one for each run.
     """
     kept = [day for day in days if day >= before]
     return len(kept) < _LEAST_KEPT * len(days) and 2 * len(set(kept)) < keep
@@ -135,60 +129,3 @@ def forget_quarantined(connection: Connection, *, before: datetime) -> int:
     """
     statement = delete(core_quarantine).where(core_quarantine.c.last_seen_at < before)
     return len(connection.execute(statement.returning(core_quarantine.c.seen_at)).all())
-
-
-def trim_archive(connection: Connection, folder: Path, *, before: date) -> int:
-    """Remove from the archive the days of this warehouse that lie before a date; return how many.
-
-    That the archive is no longer complete is committed, with all that the open transaction holds, before the first
-    file goes: whoever is killed amid this claims nothing that is not so. The connection can be asked nothing more
-    until its transaction's block has ended.
-
-    Raises WarehouseUnusable when a file cannot be removed; those that are left go the next time.
-    """
-    state = archived(connection)
-    if state is None:
-        return 0
-    home = home_of(folder, state.warehouse_id)
-    try:
-        old = sorted(path for day, path in _days(home).items() if day < before)
-        if not old:
-            return 0
-        note(connection, replace(state, complete=False))
-        connection.commit()
-        return sum(_removed(day) for day in old)
-    except OSError as error:
-        message = f"the archive {folder} cannot be trimmed: {error.strerror}. What is left of it stays."
-        raise WarehouseUnusable(message) from error
-
-
-def archive_days(connection: Connection, folder: Path) -> list[date]:
-    """Return the days (UTC) that the archive holds of this warehouse."""
-    state = archived(connection)
-    return [] if state is None else list(_days(home_of(folder, state.warehouse_id)))
-
-
-def _days(home: Path) -> dict[date, Path]:
-    days: dict[date, Path] = {}
-    for path in home.glob("day=*"):
-        # Whatever else somebody put there is not ours.
-        with suppress(ValueError):
-            day = date.fromisoformat(path.name.removeprefix("day="))
-            if any(path.glob(_PAGES)):
-                days[day] = path
-    return days
-
-
-# Drafts of a process that was killed begin with a dot.
-_PAGES = "*pages-*.parquet*"
-
-
-def _removed(day: Path) -> bool:
-    for path in day.glob(_PAGES):
-        path.unlink()
-    sync(day)
-    # Whatever else somebody put there is not ours.
-    if not any(day.iterdir()):
-        day.rmdir()
-        sync(day.parent)
-    return True

@@ -9,6 +9,7 @@ from sqlalchemy import Connection
 
 from connectors.warehouse.appending import append, as_json
 from connectors.warehouse.connection import duck, value
+from connectors.warehouse.ingest.split import POSITION_BITS
 from models.landing import Landing, ScopeHold, StagedPage
 from models.ledger import Outcome
 from models.tables import core_outcomes, ops_checkpoints, ops_holds, ops_staging
@@ -121,7 +122,13 @@ def numbered(landings: Iterable[Landing], *, after: int) -> list[Record]:
     return [record(seq, landing) for seq, landing in enumerate(landings, after + 1)]
 
 
-_LAST_SEQ = "SELECT greatest((SELECT max(seq) FROM ops.staging), (SELECT max(seq) FROM ops.checkpoints))"
+# Landings whose pages and checkpoints are gone still number rows of the raw store.
+_LAST_SEQ = f"""
+SELECT greatest(
+    (SELECT max(seq) FROM ops.staging), (SELECT max(seq) FROM ops.checkpoints),
+    (SELECT max(last_landed) >> {POSITION_BITS} FROM ops.raw_parts WHERE last_landed > 0)
+)
+"""  # noqa: S608 - a number of ours
 
 
 def last_seq(connection: Connection) -> int:

@@ -10,8 +10,7 @@ import duckdb
 from duckdb import DuckDBPyConnection
 from sqlalchemy import Connection
 
-from connectors.warehouse.archive import archived
-from connectors.warehouse.connection import duck, value
+from connectors.warehouse.connection import duck, value, warehouse_id
 from connectors.warehouse.durable import discard, logs
 from connectors.warehouse.quoting import literal
 from models.ledger import RunWarning
@@ -40,18 +39,12 @@ class OtherSnapshot(Exception):  # noqa: N818 - a state of the file, not a fault
         self.fix = fix
 
 
-def warehouse_id(connection: Connection) -> str | None:
-    """Return the warehouse's id, within a transaction; None before it was opened for writing by `open_warehouse`."""
-    state = archived(connection)
-    return None if state is None else state.warehouse_id
-
-
 def is_catalogued(connection: Connection) -> bool:
     """Say whether a scan of the account catalogue was ever completed and merged here."""
     return bool(value(duck(connection), _IS_CATALOGUED))
 
 
-def _is_of_another(db: DuckDBPyConnection, file: Path, own: str | None) -> bool:
+def _is_of_another(db: DuckDBPyConnection, file: Path, own: str) -> bool:
     """Say whether a snapshot's file was published from another warehouse. Raises duckdb.Error."""
     db.execute(f"ATTACH {literal(str(file))} AS {PUBLISHED} (READ_ONLY)")
     try:
@@ -60,7 +53,7 @@ def _is_of_another(db: DuckDBPyConnection, file: Path, own: str | None) -> bool:
         except (duckdb.CatalogException, duckdb.BinderException):
             ids = []
         if ids and ids[0][0] is not None:
-            return own is not None and ids != [(own,)]
+            return ids != [(own,)]
         # An older version published it, and did not write the id.
         has_accounts = value(db, f"SELECT EXISTS (FROM {PUBLISHED}.main.accounts)")
         return bool(has_accounts) and not value(db, _HAS_ACCOUNTS)
@@ -68,7 +61,7 @@ def _is_of_another(db: DuckDBPyConnection, file: Path, own: str | None) -> bool:
         db.execute(f"DETACH {PUBLISHED}")
 
 
-def _replaces_another(db: DuckDBPyConnection, snapshot: Path, draft: Path, own: str | None) -> bool:
+def _replaces_another(db: DuckDBPyConnection, snapshot: Path, draft: Path, own: str) -> bool:
     """Say whether another warehouse's snapshot lies there; what cannot be read is none."""
     # Whatever else lies in its place is not read: it may be a pipe, or another's file behind a link.
     if snapshot.is_symlink() or not snapshot.is_file() or not os.access(snapshot, os.R_OK):
@@ -87,7 +80,7 @@ def _replaces_another(db: DuckDBPyConnection, snapshot: Path, draft: Path, own: 
         discard(draft)
 
 
-def check_owner(connection: Connection, snapshot: Path, draft: Path) -> str | None:
+def check_owner(connection: Connection, snapshot: Path, draft: Path) -> str:
     """Return the warehouse's id; the snapshot may be replaced.
 
     `draft` is the path of a temporary copy. The connection must be in no transaction. Raises OtherSnapshot if the

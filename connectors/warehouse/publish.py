@@ -19,6 +19,7 @@ from connectors.warehouse.file_copy import copy_file
 from connectors.warehouse.limits import in_enough_memory, on_all_cores
 from connectors.warehouse.ownership import PUBLISHED, OtherSnapshot, check_owner
 from connectors.warehouse.quoting import literal
+from connectors.warehouse.raw.parts import store_of
 from models.freshness import STALE_AFTER
 
 _log = logging.getLogger(__name__)
@@ -104,7 +105,8 @@ def publish(
             _write_all(connection)
             with connection.begin():
                 found = relations(connection)
-            signature = Signature(at, version, stale_after, own)
+                raw = store_of(connection).folder.resolve()
+            signature = Signature(at, version, stale_after, own, raw)
 
             def write() -> None:
                 discard(draft)

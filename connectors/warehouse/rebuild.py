@@ -32,7 +32,7 @@ _JOINED_AT_ONCE = 250_000
 _OF_A_MAPPING = {Kind.SHADOWED, Kind.UNREADABLE}
 
 # Columns whose values do not follow from the payload, or are made for all of it.
-_KEY = "m.account_id, m.surface, m.media_id, m.payload, m.raw_landed"
+_KEY = "m.account_id, m.surface, m.media_id, m.raw_landed"
 _LIFE = (
     f"{_KEY}, h.payload_hash, m.first_seen_at, m.written_at, m.written_seq, m.changed_at, m.content_changed_at,"
     " m.removed_at, m.removal"
@@ -109,8 +109,22 @@ ORDER BY c._place
         )
         rows += written
         insert_children(connection, children, decoded, before)
+    rows += _keep_rest(connection, table, before)
     connection.exec_driver_sql(f"DROP TABLE {before}")
     return rows
+
+
+def _keep_rest(connection: Connection, table: Table, before: str) -> int:
+    """Keep the rows whose bytes are not kept, with what their columns say as far as the new ones can hold it."""
+    types = "SELECT column_name, data_type FROM duckdb_columns() WHERE schema_name || '.' || table_name = ?"
+    old, new = (
+        dict(duck(connection).execute(f"{types} AND database_name = current_database()", [name]).fetchall())
+        for name in (before, table.fullname)
+    )
+    columns = ", ".join(f"TRY_CAST({quoted(name)} AS {new[name]}) AS {quoted(name)}" for name in new if name in old)
+    kept = f"SELECT {columns} FROM {before} WHERE raw_landed IS NULL ORDER BY rowid"  # noqa: S608 - quoted
+    ((rows,),) = duck(connection).execute(f"INSERT INTO {table.fullname} BY NAME {kept}").fetchall()
+    return int(rows)
 
 
 def _metrics(connection: Connection, metrics: tuple[Metric, ...]) -> None:
@@ -185,13 +199,16 @@ def _rebuild(connection: Connection, mapping: Mapping) -> Reread:
     return Reread(items, len(media.columns), len(children))
 
 
+_IS_OUTDATED = "SELECT EXISTS (FROM core.media WHERE payload_hash IS NULL AND raw_landed IS NOT NULL)"
+
+
 def rebuild_outdated(connection: Connection) -> int:
     """Decode again, in the open transaction, what a version wrote that compared items by their text.
 
     Returns how many items that were. Such rows have no hash, no overflow, and columns of less exact types: unless they
     are rebuilt, the next sync takes them for changed.
     """
-    if not value(duck(connection), "SELECT EXISTS (FROM core.media WHERE payload_hash IS NULL)"):
+    if not value(duck(connection), _IS_OUTDATED):
         return 0
     return rebuild_stored(connection, read_mapping(connection)).items
 

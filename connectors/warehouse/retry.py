@@ -199,8 +199,7 @@ def retry(connection: Connection, batch: Batch, *, run_id: str, now: datetime) -
 
     The batches of a plan must come in their order, and nothing may be folded in between.
 
-    Raises ValueError while something is staged: that must be folded first, for it goes into the archive, and what is
-    read here is there already.
+    Raises ValueError while something is staged: that must be folded first, for it landed before.
     """
     run = connection.exec_driver_sql
     if run("SELECT count(*) FROM ops.staging").scalar_one():

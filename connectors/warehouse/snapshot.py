@@ -12,6 +12,8 @@ import duckdb
 from connectors.warehouse.durable import log_problem, unreadable
 from connectors.warehouse.errors import QueryError, SnapshotMissing, WarehouseUnusable
 from connectors.warehouse.question import refusal, shown
+from connectors.warehouse.quoting import literal
+from connectors.warehouse.raw.listed import listed_parts, raw_media
 
 # Whoever may ask a question may not thereby read this machine's files, or write any.
 _SHUT: dict[str, str | bool | int | float | list[str]] = {
@@ -115,16 +117,35 @@ def _batches(cursor: duckdb.DuckDBPyConnection) -> Iterator[list[tuple[Any, ...]
         yield batch
 
 
+def _add_raw_media(db: duckdb.DuckDBPyConnection) -> None:
+    """Make `raw_media`, and shut the connection off from every file but the parts."""
+    try:
+        parts = listed_parts(db)
+    except WarehouseUnusable:
+        db.close()
+        raise
+    allowed = ", ".join(literal(str(part.path)) for part in parts)
+    db.execute(f"SET allowed_paths = [{allowed}]")
+    for name, value in _SHUT.items():
+        db.execute(f"SET {name} = {value}")
+    db.execute(raw_media(parts))
+
+
 @contextmanager
-def open_snapshot(path: Path) -> Iterator[Snapshot]:
-    """Open the snapshot for reading. Raises SnapshotMissing and WarehouseUnusable."""
+def open_snapshot(path: Path, *, with_raw: bool = False) -> Iterator[Snapshot]:
+    """Open the snapshot for reading; `with_raw` with `raw_media`, from the parts of the raw store that it lists.
+
+    Raises SnapshotMissing and WarehouseUnusable.
+    """
     if not path.exists():
         message = f"There is no snapshot at {path} yet: `gramhouse sync` makes one."
         raise SnapshotMissing(message)
     if (problem := log_problem(path)) is not None:
         raise WarehouseUnusable(problem)
     try:
-        db = duckdb.connect(str(path), read_only=True, config=_SHUT)
+        db = duckdb.connect(str(path), read_only=True, config={} if with_raw else _SHUT)
+        if with_raw:
+            _add_raw_media(db)
         db.execute("SET TimeZone = 'UTC'")
         # DuckDB would draw it on standard output, in front of the answer.
         db.execute("SET enable_progress_bar = false")

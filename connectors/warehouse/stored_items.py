@@ -8,22 +8,20 @@ import pyarrow as pa
 import xxhash
 from sqlalchemy import Connection
 
-from connectors.warehouse.connection import duck, value
+from connectors.warehouse.connection import duck
 from connectors.warehouse.ingest.arrays import array_of
 from connectors.warehouse.ingest.cells import register_cells, sightings
 from connectors.warehouse.ingest.decode import Decoded, Decoder
+from connectors.warehouse.raw.reading import stored_payloads
 from models.fields import OwnNames, Registry
 from models.mapping import Mapping
-
-# Rows of a table that are decoded at once.
-_AT_ONCE = 16_384
 
 _RECEIVED = "SELECT place, received_at FROM stored_payloads"
 
 
 @dataclass(frozen=True, slots=True)
 class StoredItems:
-    """A table with a payload in each row; `at` is its column that says when the item was met."""
+    """A table whose rows were decoded from rows of the raw store; `at` is its column of when the item was met."""
 
     table: str
     at: str
@@ -35,16 +33,10 @@ SUPERSEDED = StoredItems("core.media_superseded", "valid_from")
 
 def _batches(connection: Connection, stored: StoredItems) -> Iterator[tuple[list[int], list[bytes], list[datetime]]]:
     db = duck(connection)
-    last = value(db, f"SELECT coalesce(max(rowid), -1) FROM {stored.table}")  # noqa: S608 - our own name
-    for begin in range(0, last + 1, _AT_ONCE):
-        rows = db.execute(
-            f"SELECT rowid AS place, payload::VARCHAR AS payload, {stored.at} AS received_at FROM {stored.table}"  # noqa: S608
-            f" WHERE rowid >= {begin} AND rowid < {begin + _AT_ONCE} ORDER BY rowid"
-        ).to_arrow_table()
-        if rows.num_rows:
-            db.register("stored_payloads", rows)
-            places, payloads, times = (rows.column(name) for name in ("place", "payload", "received_at"))
-            yield places.to_pylist(), payloads.cast(pa.binary()).to_pylist(), times.to_pylist()
+    for rows in stored_payloads(connection, stored.table, stored.at):
+        db.register("stored_payloads", rows)
+        places, payloads, times = (rows.column(name) for name in ("place", "payload", "received_at"))
+        yield places.to_pylist(), payloads.cast(pa.binary()).to_pylist(), times.to_pylist()
 
 
 def decode_stored(
@@ -52,7 +44,7 @@ def decode_stored(
 ) -> Iterator[Decoded]:
     """Decode the payloads of a table; each time its cells are at hand, by `rowid` as place.
 
-    What a batch teaches is known to the next ones.
+    Rows without `raw_landed` have none. What a batch teaches is known to the next ones.
     `stored_hashes` has the hash of each payload by place.
     """
     db = duck(connection)

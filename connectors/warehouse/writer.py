@@ -13,7 +13,6 @@ from uuid import uuid4
 
 from sqlalchemy import Connection
 
-from connectors.warehouse.archive import enroll, keep
 from connectors.warehouse.compact import remove_left_over
 from connectors.warehouse.connection import beside, duck, writer
 from connectors.warehouse.desk import Desk, Desks
@@ -23,13 +22,14 @@ from connectors.warehouse.landed import Landed
 from connectors.warehouse.landing import last_seq
 from connectors.warehouse.ledger import mark_published
 from connectors.warehouse.limits import give_back, in_enough_memory, on_all_cores
+from connectors.warehouse.opening import make_ready
 from connectors.warehouse.ownership import refusal
 from connectors.warehouse.progress import checkpoints
 from connectors.warehouse.publish import draft_of, publish
+from connectors.warehouse.raw.parts import mark_unlisted
 from connectors.warehouse.reached import Reached
-from connectors.warehouse.rebuild import rebuild_outdated
 from connectors.warehouse.run_counts import FoldCounts
-from connectors.warehouse.segments import Segment, Segments, recover
+from connectors.warehouse.segments import Segment, Segments
 from connectors.warehouse.staged import Staged
 from models.freshness import STALE_AFTER
 from models.landing import Landing
@@ -55,6 +55,11 @@ def _checkpoint(connection: Connection) -> None:
         duck(connection).execute("CHECKPOINT")
 
 
+def _note_published(connection: Connection, *, at: datetime) -> None:
+    mark_published(connection, now=at)
+    mark_unlisted(connection, at=at)
+
+
 class Warehouse:
     """The warehouse, open for writing by two threads: one lands, one merges what landed meanwhile.
 
@@ -62,12 +67,11 @@ class Warehouse:
     WarehouseUnusable when the disk or DuckDB fails; what was committed stays.
     """
 
-    def __init__(self, path: Path, desks: Desks, landed: Landed, *, fold_bytes: int, archive: Path | None) -> None:
+    def __init__(self, path: Path, desks: Desks, landed: Landed, *, fold_bytes: int) -> None:
         self._path = path
         self._landing = desks.landing
         self._folding = desks.folding
         self._landed = landed
-        self._archive = archive
         self._staged = Staged(fold_bytes)
         self._reached = Reached()
         self._folded = FoldCounts()
@@ -136,7 +140,6 @@ class Warehouse:
     def _fold(self, connection: Connection) -> tuple[int, FoldCounts]:
         def work() -> tuple[int, FoldCounts]:
             last = last_seq(connection)
-            keep(connection, self._archive)
             return last, fold(connection)
 
         folded = self._having_staged(connection, self._landed.cut(), work)
@@ -211,7 +214,7 @@ class Warehouse:
             return publish(connection, snapshot, at=at, version=version, stale_after=stale_after)
 
         size = await self._landing.do(run)
-        await self.transact(mark_published, now=at)
+        await self.transact(_note_published, at=at)
         return size
 
     async def publish_refusal(self, snapshot: Path) -> RunWarning | None:
@@ -247,12 +250,12 @@ async def open_warehouse(
     now: datetime,
     fold_bytes: int = _FOLD_BYTES,
     pause: Callable[[float], None] = time.sleep,
-    archive: Path | None = None,
+    raw: Path | None = None,
     new_id: Callable[[], str] = lambda: uuid4().hex,
 ) -> AsyncIterator[Warehouse]:
     """Open the warehouse for writing; nobody else can until the block ends.
 
-    With `archive`, a folder, every page is kept there before it is folded. `new_id` makes the id of a new warehouse.
+    `raw` is the folder of raw stores; by default `raw` beside the file. `new_id` makes the id of a new warehouse.
 
     Raises WarehouseBusy naming the holder, and WarehouseUnusable.
     """
@@ -265,19 +268,16 @@ async def open_warehouse(
 
         def enter() -> Warehouse:
             since = now.isoformat(timespec="seconds")
-            connection = stack.enter_context(writer(path, activity, since=since, pause=pause))
-            recover(connection, path)
+            opening = writer(path, activity, since=since, pause=pause, raw=raw, new_id=new_id)
+            connection = stack.enter_context(opening)
+            make_ready(connection, path, now=now)
             remove_left_over(path)
-            with connection.begin():
-                if items := rebuild_outdated(connection):
-                    _log.info("Upgraded the %s stored items of an older version.", f"{items:,}")
             desks = Desks(Desk(path, connection, landing), *(Desk(path, beside(connection), one) for one in others))
             with connection.begin():
-                enroll(connection, new_id=new_id)
                 segments = Segments(connection, path, session=uuid4().hex)
                 stack.callback(segments.close)
                 landed = Landed(connection, segments)
-                return Warehouse(path, desks, landed, fold_bytes=fold_bytes, archive=archive)
+                return Warehouse(path, desks, landed, fold_bytes=fold_bytes)
 
         try:
             warehouse = await loop.run_in_executor(landing, enter)

@@ -24,7 +24,7 @@ from flows.errors import SettingsError, TrackerUnreachable
 from flows.exit_code import ExitCode
 from flows.schedules import fires, gap_warning
 from flows.setting_sources import PREFIX
-from flows.settings import Settings, exposed, load, prefect_api_url, set_by
+from flows.settings import Settings, exposed, load, prefect_api_url, set_by, without_effect
 from flows.words import count, span
 from models.wire import AccountPage
 
@@ -53,7 +53,7 @@ def _configuration(settings: Settings) -> Iterator[Finding]:
             yield Finding("key", "note", f"others on this machine can read {settings.api_key_file}: chmod 600 it.")
     except SettingsError as error:
         yield Finding("key", "bad", str(error))
-    if warning := exposed():
+    for warning in filter(None, (exposed(), without_effect(settings))):
         yield Finding("configuration", "note", warning)
 
 
@@ -128,9 +128,11 @@ async def _asked(address: str, key: SecretStr, cooldowns: Cooldowns) -> list[Fin
 
 
 def _folder(settings: Settings) -> Iterator[Finding]:
-    folders = [("warehouse", settings.warehouse.parent), ("snapshot", settings.snapshot.parent)]
-    if settings.archive is not None:
-        folders.append(("archive", settings.archive))
+    folders = [
+        ("warehouse", settings.warehouse.parent),
+        ("snapshot", settings.snapshot.parent),
+        ("raw", settings.raw_folder()),
+    ]
     for name, wanted in folders:
         folder = next(there for there in (wanted, *wanted.parents) if there.exists())
         if not os.access(folder, os.W_OK):

@@ -19,6 +19,9 @@ from flows.words import count, megabytes
 def export(
     folder: Annotated[str, typer.Argument(metavar="DIR", help="The folder; an earlier export in it is replaced.")],
     *,
+    raw: Annotated[
+        bool, typer.Option("--raw", help="Add the raw store: every version of every media item as it came.")
+    ] = False,
     snapshot: SnapshotFile = None,
     as_json: AsJson = False,
     _: LogFormat = "text",
@@ -30,7 +33,7 @@ def export(
     except ValueError as error:
         message = f"DIR: {error} (got {folder!r})."
         raise SettingsError(message) from None
-    exported = write_export(settings.snapshot, written, at=datetime.now(UTC))
+    exported = write_export(settings.snapshot, written, at=datetime.now(UTC), with_raw=raw)
     if as_json:
         sizes = [
             {"name": table.name, "kind": table.kind, "rows": table.rows, "bytes": table.bytes}

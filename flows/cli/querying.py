@@ -13,6 +13,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
 from connectors.warehouse.errors import QueryError
+from connectors.warehouse.raw.listed import mentions_raw_media
 from connectors.warehouse.snapshot import Answer, Stream, open_snapshot
 from flows.cli.options import SnapshotFile
 from flows.cli.query_json import Destination, Document
@@ -96,12 +97,15 @@ def query(
     as_json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
     snapshot: SnapshotFile = None,
 ) -> None:
-    """Ask the snapshot a question, at any hour: no sync is disturbed by it, or disturbs it."""
+    """Ask the snapshot a question, at any hour: no sync is disturbed by it, or disturbs it.
+
+    Besides its tables and views there is raw_media: each media item's newest bytes, read from the raw store.
+    """
     settings = load(snapshot=snapshot)
     text = sys.stdin.read() if sql == "-" else sql
     # What was typed need not be UTF-8; DuckDB takes nothing else.
     question = text.encode(errors="surrogateescape").decode(errors="replace")
-    with open_snapshot(settings.snapshot) as opened:
+    with open_snapshot(settings.snapshot, with_raw=mentions_raw_media(question)) as opened:
         document = Document(_destination()) if as_json or style is Format.JSON else None
         try:
             with document.ended_by_signals() if document else _gone_at_once():

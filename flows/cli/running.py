@@ -13,7 +13,7 @@ from flows.cli.signalled import listen, run_until_signalled
 from flows.cli.terminal import WARN, clean, err, out, reporting
 from flows.clock import SystemClock
 from flows.exit_code import EXIT_OF
-from flows.settings import Settings, exposed, prefect_api_url
+from flows.settings import Settings, exposed, prefect_api_url, without_effect
 from models.ledger import RunState
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ def carry_out(
         f"tracked by {clean(api)}" if api else "run directly: PREFECT_API_URL is not set, so Prefect does not track it"
     )
     err.print(f"[bold]gramhouse {what}[/] of {clean(address)}, {how}.", soft_wrap=bool(json_log.in_force()))
-    if warning := exposed():
+    for warning in filter(None, (exposed(), without_effect(settings))):
         _say(warning)
 
     def attempt() -> "Coroutine[Any, Any, RunReport]":

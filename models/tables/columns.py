@@ -1,7 +1,7 @@
 """The columns tables are made of, each with its comment; what several tables share is said once."""
 
 from sqlalchemy import BIGINT, BOOLEAN, DOUBLE, INTEGER, TIMESTAMP, VARCHAR, Column
-from sqlalchemy.types import JSON, TypeEngine
+from sqlalchemy.types import TypeEngine
 
 INSTANT = TIMESTAMP(timezone=True)
 
@@ -93,9 +93,6 @@ def media_content() -> tuple[Column[object] | Column[str] | Column[int], ...]:
         instant("published_at", "When the item was published."),
         whole("like_count", "Likes when last seen; NULL where the account hides them."),
         whole("comments_count", "Comments when last seen."),
-        Column(
-            "payload", JSON, comment="The whole item as the API sent it when it last changed, JSON.", nullable=False
-        ),
     )
 
 
@@ -140,7 +137,6 @@ def version() -> tuple[Column[object] | Column[str] | Column[int], ...]:
         instant("valid_from", "When a sync first saw this version.", nullable=False),
         instant("valid_to", "When a sync first saw the next one.", nullable=False),
         *version_content(),
-        Column("payload", JSON, comment="The whole item as it was last written in this version, JSON.", nullable=False),
     )
 
 
@@ -180,8 +176,8 @@ def field() -> tuple[Column[object] | Column[str] | Column[int], ...]:
             "Where it was met: media, a child table (media_children), account, account_page or media_page.",
             nullable=False,
         ),
-        text("path", "Path of the field; for media a JSON Pointer, as in payload ->> path.", nullable=False),
-        text("column_name", "The column, or child table, that holds it; NULL while only the payload does."),
+        text("path", "Path of the field; for media a JSON Pointer, as in raw_media.payload ->> path.", nullable=False),
+        text("column_name", "The column, or child table, that holds it; NULL while only the raw store does."),
         text("type", "The column's type; ROWS for a child table."),
         instant("first_seen_at", "When the field was first met.", nullable=False),
         instant("last_type_change_at", "When values of another type were last met there for the first time."),

@@ -234,7 +234,8 @@ def assert_in_step(operator: Operator, service: Service) -> None:
     rows = [
         ((account_id, surface, item_id), json.loads(payload))
         for account_id, surface, item_id, payload in operator.ask(
-            "SELECT account_id, surface, media_id, payload FROM media WHERE removed_at IS NULL"
+            "SELECT account_id, surface, media_id, raw_media.payload"
+            " FROM media JOIN raw_media USING (account_id, surface, media_id) WHERE removed_at IS NULL"
             " AND account_id IN (SELECT account_id FROM accounts WHERE removed_at IS NULL)"
         )
         if account_id not in expired

@@ -114,14 +114,15 @@ def canonical(model: Nights, media: Media, account_id: str) -> dict[str, Any]:
 
 
 def check_media(model: Nights, clock: Clock, operator: Operator, ever: Ever) -> None:
-    rows = keyed(rows_of(operator, "FROM media"), *KEYS)
+    joined = f"media AS m JOIN raw_media AS r USING ({', '.join(KEYS)})"
+    rows = keyed(rows_of(operator, f"SELECT m.*, r.payload AS gh_payload FROM {joined}"), *KEYS)
     found = registry(operator)
     own = {field.column for (of, _), field in found.items() if of == "media" and field.type != "ROWS" and field.column}
     declared = {"media_id", *(column.column for column in BUILT_IN.columns)}
     expected = {key: canonical(model, media, key[0]) for key, media in model.media.items()}
-    clock.check_rows(expected, rows, "media", [*KEYS, "payload", *(own - declared)])
+    clock.check_rows(expected, rows, "media", [*KEYS, "gh_payload", *(own - declared)])
     for key, media in model.media.items():
-        assert json.loads(rows[key]["payload"]) == media.payload
+        assert json.loads(rows[key]["gh_payload"]) == media.payload
     pairs = [(media.payload, rows[key]) for key, media in model.media.items()]
     assert_every_value_has_its_column("media", pairs, found, ever.of["media"])
 

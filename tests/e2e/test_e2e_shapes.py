@@ -141,7 +141,7 @@ def test_names_can_be_written_without_quotes_and_paths_lead_to_the_payload(work:
         for path, _, _ in reading.leaves(item):
             carried[path] += 1
     for path, times in carried.items():
-        query = "SELECT count(*) FROM media WHERE json_type(payload, ?) <> 'NULL'"
+        query = "SELECT count(*) FROM raw_media WHERE json_type(payload, ?) <> 'NULL'"
         assert operator.ask(query, [path]) == [(times,)], path
 
 

@@ -20,6 +20,7 @@ from flows.exit_code import EXIT_OF
 from flows.pipeline import RunReport, run_once
 from flows.run import Means
 from flows.slots import Slots
+from tests import raw
 from tests.faults.model import Model
 from tests.faults.world import CATALOGUE, Where
 from tests.flows.stage import NIGHT, VirtualClock, order
@@ -118,14 +119,15 @@ async def night(warehouse: Warehouse, folder: Path, clock: VirtualClock, line: L
 
 
 def read(folder: Path, report: RunReport) -> Found:
-    with open_snapshot(folder / "analytics.duckdb") as snapshot:
+    with open_snapshot(folder / "analytics.duckdb", with_raw=True) as snapshot:
         outcomes = snapshot.ask(
             "SELECT account_id, surface, outcome, pages, items, error_code, http_status, correlation_id,"
             " epoch(resume_after) FROM run_outcomes WHERE run_id = ?",
             [report.run_id],
         ).rows
-        media = snapshot.ask("SELECT account_id, surface, media_id, payload, removed_at IS NULL FROM media").rows
-        history = snapshot.ask("SELECT account_id, surface, media_id, payload FROM media_superseded").rows
+        items, versions = (find(lambda query: snapshot.ask(query).rows) for find in (raw.media, raw.versions))
+        media = snapshot.ask(f"SELECT account_id, surface, media_id, gh_payload, removed_at IS NULL FROM {items}").rows
+        history = snapshot.ask(f"SELECT account_id, surface, media_id, gh_payload FROM {versions}").rows
         accounts = snapshot.ask("SELECT account_id, ig_username, status, removed_at IS NULL FROM accounts").rows
         aside = snapshot.ask("SELECT account_id, surface, payload FROM quarantine").rows
     keys = [(one, surface) for one, surface, *_ in outcomes]

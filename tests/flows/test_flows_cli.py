@@ -272,7 +272,6 @@ def test_a_snapshot_that_cannot_be_written_is_found_before_anything_is_asked(typ
         ["sync", "--snapshot", "pg_catalog.duckdb"],
         ["sync", "--warehouse", "why?/w.duckdb"],
         ["sync", "--snapshot", "why?.duckdb"],
-        ["rebuild", "--from-archive", "--archive", "s3://bucket/archive"],
         ["demo", "--folder", "s3://bucket/demo"],
         ["demo", "--folder", "why?"],
     ],

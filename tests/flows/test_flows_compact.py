@@ -51,6 +51,7 @@ def test_programs_read_one_json_document(
         "warehouse": str(warehouse),
         "bytes_before": before,
         "bytes_after": warehouse.stat().st_size,
+        "raw": {"parts_before": 0, "parts_after": 0, "bytes_before": 0, "bytes_after": 0, "rows_deleted": 0},
     }
 
 

@@ -10,11 +10,10 @@ import pytest
 from connectors.source.endpoints import ApiRequest
 from connectors.warehouse.errors import WarehouseUnusable
 from connectors.warehouse.housekeeping import is_nearly_all
-from connectors.warehouse.writer import open_warehouse
 from flows import keeping
 from flows.keeping import Keeping, tidy
 from flows.pipeline import run_once
-from tests.flows.stage import NIGHT, Service, means_with, order, rows, staged
+from tests.flows.stage import NIGHT, Service, order, rows, staged
 
 pytestmark = pytest.mark.anyio
 
@@ -56,28 +55,6 @@ def test_what_would_leave_little_is_refused_unless_half_of_the_days_to_keep_are_
     assert is_nearly_all(there, before=before, keep=keep) is refused
 
 
-async def test_an_archive_loses_nothing_to_a_clock_that_is_ahead(tmp_path: Path) -> None:
-    archive = tmp_path / "archive"
-    async with open_warehouse(tmp_path / "w.duckdb", "a test", now=NIGHT, archive=archive) as warehouse:
-        service = Service()
-        for _ in range(3):
-            await run_once(order(tmp_path), means_with(service, warehouse))
-            await service.clock.sleep(86_400)
-        days = sorted(archive.glob("*/day=*"))
-        keeping = Keeping(archive=archive, pages=timedelta(days=90))
-        await tidy(keeping, warehouse, now=NIGHT + YEAR, say=pytest.fail)
-        await service.clock.sleep(366 * 86_400)
-        said: list[str] = []
-        for _ in range(2):
-            await run_once(order(tmp_path), means_with(service, warehouse))
-            await service.clock.sleep(60)
-        await tidy(keeping, warehouse, now=service.clock.now(), say=said.append)
-    assert len(days) == 3
-    assert set(days) < set(archive.glob("*/day=*"))
-    (line,) = said
-    assert line.startswith("GRAMHOUSE_KEEP_ARCHIVE would delete 3 of 4 days of the archive")
-
-
 class _WithoutId(Service):
     """An item of each account has no id."""
 
@@ -99,11 +76,10 @@ async def test_what_cannot_be_tidied_is_said(tmp_path: Path, monkeypatch: pytest
         raise WarehouseUnusable(message)
 
     monkeypatch.setattr(keeping, "forget_runs", refuse)
-    monkeypatch.setattr(keeping, "trim_archive", refuse)
     said: list[str] = []
     async with staged(tmp_path, Service()) as means:
-        await tidy(Keeping(YEAR, YEAR, tmp_path, YEAR), means.warehouse, now=NIGHT, say=said.append)
-    assert said == ["No run could be forgotten: out of memory", "out of memory"]
+        await tidy(Keeping(YEAR, YEAR), means.warehouse, now=NIGHT, say=said.append)
+    assert said == ["No run could be forgotten: out of memory"]
 
 
 async def test_records_that_leave_quarantine_are_counted_aloud(tmp_path: Path) -> None:

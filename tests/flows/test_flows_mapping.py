@@ -64,7 +64,7 @@ def test_a_path_named_twice_is_tried_once_at_its_first_place() -> None:
         ),
         ("[mapping.columns.caption]\npaths = []", "mapping.columns.caption.paths: "),
         ('[mapping.columns.caption]\npaths = ["$.x"]\ntype = "count"', "caption is read as text"),
-        ('[mapping.columns.payload]\npaths = ["$.x"]', "payload is a column that gramhouse fills itself"),
+        ('[mapping.columns.overflow]\npaths = ["$.x"]', "overflow is a column that gramhouse fills itself"),
         ('[mapping.columns.last_seen_at]\npaths = ["$.x"]', "last_seen_at is a column that gramhouse fills itself"),
         ('[mapping.columns.alt]\npaths = ["$.x"]\ntype = "colour"', "mapping.columns.alt.type: "),
         ('[mapping.columns.select]\npaths = ["$.x"]', "'select' is no name for a column"),

@@ -10,7 +10,6 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from connectors.warehouse.archive import archived
 from connectors.warehouse.connection import connect, writer
 from connectors.warehouse.field_registry import write_mapping
 from flows.cli.app import main
@@ -235,10 +234,7 @@ def test_a_retry_says_what_was_outdated(warehouse: Path, typed: Typed) -> None:
     assert published("SELECT count(*) FROM media_superseded") == [(0,)]
 
 
-def test_what_is_still_staged_is_folded_and_archived_first_and_nothing_is_archived_twice(
-    warehouse: Path, typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("GRAMHOUSE_ARCHIVE", str(tmp_path / "archive"))
+def test_what_is_still_staged_is_merged_first(warehouse: Path, typed: Typed) -> None:
     with connect(warehouse):
         pass
     typed(command="publish")
@@ -248,11 +244,7 @@ def test_what_is_still_staged_is_folded_and_archived_first_and_nothing_is_archiv
     Path("gramhouse.toml").write_text('[mapping]\nmedia_id = ["/uuid"]\n')
     assert typed(command="rebuild")[0] == 0
     assert typed("--retry")[1].startswith("✔ 1 record became rows: 1 media item.\n")
-    with connect(warehouse) as connection, connection.begin():
-        state = archived(connection)
-    assert state is not None
-    assert (state.folds, state.landings, state.complete) == (1, 1, True)
-    assert typed("--from-archive", command="rebuild")[0] == 0
+    assert typed(command="rebuild")[0] == 0
     assert published("SELECT media_id, first_seen_at FROM media") == [("a", at(0))]
     assert published("FROM quarantine") == []
 

@@ -1,4 +1,4 @@
-"""`gramhouse rebuild`, as it is typed: by another mapping, or from every page that was kept."""
+"""`gramhouse rebuild`, as it is typed, and the raw store that it reads."""
 
 import json
 import sys
@@ -58,8 +58,7 @@ def snapshot() -> dict[str, list[tuple[object, ...]]]:
         }
 
 
-def test_two_nights_come_back_from_the_archive(typed: Typed, sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("GRAMHOUSE_ARCHIVE", "kept")
+def test_a_rebuild_by_the_same_mapping_changes_nothing(typed: Typed, sandbox: Sandbox) -> None:
     for night in (0, 1):
         sandbox.night = night
         typed("sync", "--json")
@@ -67,16 +66,19 @@ def test_two_nights_come_back_from_the_archive(typed: Typed, sandbox: Sandbox, m
     before = snapshot()
     asked = sandbox.log.counts.total()
     SNAPSHOT.unlink()
-    told = json.loads(typed("rebuild", "--from-archive", "--json")[0])
-    assert told["landings"] > 0
-    assert snapshot() == before
-    assert before.keys() >= {"accounts", "media", "runs", "run_outcomes", "walks"}
+    assert json.loads(typed("rebuild", "--json")[0])["items"] == len(before["media"]) - columns("media")
+    after = snapshot()
+    assert after == before
+    assert before.keys() >= {"accounts", "media", "media_history", "runs", "run_outcomes", "walks"}
     assert len(before["media"]) > 100
     assert sandbox.log.counts.total() == asked > 0
-    assert "Replayed" in typed("rebuild", "--from-archive")[0]
-    assert snapshot() == before
     sandbox.night = 2
     assert json.loads(typed("sync", "--json")[0])["state"] == "complete"
+
+
+def columns(table: str) -> int:
+    with duckdb.connect(str(SNAPSHOT), read_only=True) as db:
+        return len(db.execute(f"DESCRIBE {table}").fetchall())
 
 
 OWNER = """
@@ -91,10 +93,7 @@ def owners() -> tuple[int, int]:
         return int(items), int(of_somebody)
 
 
-def test_a_new_mapping_is_applied_without_asking_the_api(
-    typed: Typed, sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("GRAMHOUSE_ARCHIVE", "kept")
+def test_a_new_mapping_is_applied_without_asking_the_api(typed: Typed, sandbox: Sandbox) -> None:
     assert not json.loads(typed("sync", "--json")[0])["mapping_pending"]
     Path("gramhouse.toml").write_text(OWNER, encoding="utf-8")
     sandbox.night = 1
@@ -107,44 +106,53 @@ def test_a_new_mapping_is_applied_without_asking_the_api(
     assert sandbox.log.counts.total() == asked
     assert not json.loads(typed("sync", "--json")[0])["mapping_pending"]
 
-    # From the archive, too, everything is read by the present mapping.
-    after = snapshot()["media"]
-    typed("rebuild", "--from-archive")
-    assert snapshot()["media"] == after
     Path("gramhouse.toml").unlink()
-    typed("rebuild", "--from-archive", "--archive", "kept")
+    typed("rebuild")
     with pytest.raises(duckdb.BinderException):
         owners()
 
 
 @pytest.mark.usefixtures("sandbox")
-def test_what_cannot_be_rebuilt_is_one_line(typed: Typed, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refused(*arguments: str, code: int = 1) -> str:
-        out, err = typed("rebuild", *arguments, code=code)
-        assert (out, len(err.splitlines())) == ("", 1)
-        return err
+def test_a_raw_store_that_lacks_a_part_is_refused_in_one_line(typed: Typed) -> None:
+    def refused(*arguments: str) -> str:
+        out, err = typed(*arguments, code=1)
+        assert out == ""
+        return err.splitlines()[-1]
 
-    assert "it goes with --from-archive" in refused("--force", code=2)
-    assert "There is no warehouse" in refused()
-    assert "GRAMHOUSE_ARCHIVE" in refused("--from-archive", code=2)
-    assert "There is no warehouse" in refused("--from-archive", "--archive", "kept")
+    assert "There is no warehouse" in refused("rebuild")
     typed("sync")
-    assert "never synced with GRAMHOUSE_ARCHIVE" in refused("--from-archive", "--archive", "kept")
-    monkeypatch.setenv("GRAMHOUSE_ARCHIVE", "kept")
-    typed("sync")
+    (part, *_) = sorted(Path("data/raw").rglob("*.parquet"))
+    whole = part.read_bytes()
+    part.unlink()
     before = WAREHOUSE.read_bytes()
-    assert "--force" in refused("--from-archive")
+    for command in ("rebuild", "sync", "compact"):
+        said = refused(command)
+        assert f"lacks {part.name}" in said
+        assert "GRAMHOUSE_RAW" in said
     assert WAREHOUSE.read_bytes() == before
-    typed("rebuild", "--from-archive", "--force")
+    part.write_bytes(whole)
+    typed("rebuild")
 
 
 @pytest.mark.usefixtures("sandbox")
-def test_an_archive_that_cannot_be_written_is_found_before_anything_is_asked(
+def test_a_raw_store_that_cannot_be_written_is_found_before_anything_is_asked(
     typed: Typed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Path("file").touch()
-    monkeypatch.setenv("GRAMHOUSE_ARCHIVE", "file/kept")
+    monkeypatch.setenv("GRAMHOUSE_RAW", "file/kept")
     err = typed("sync", code=1)[1]
     assert len(err.splitlines()) == 2
-    assert "Fix: point GRAMHOUSE_ARCHIVE" in err
+    assert "Fix: point GRAMHOUSE_RAW" in err
     assert not WAREHOUSE.exists()
+
+
+@pytest.mark.usefixtures("sandbox")
+def test_an_archive_that_is_still_set_is_said_once_and_does_nothing(
+    typed: Typed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GRAMHOUSE_ARCHIVE", "kept")
+    monkeypatch.setenv("GRAMHOUSE_KEEP_ARCHIVE", "9")
+    err = typed("sync")[1]
+    (line,) = [each for each in err.splitlines() if "no longer used" in each]
+    assert "GRAMHOUSE_ARCHIVE, GRAMHOUSE_KEEP_ARCHIVE" in line
+    assert not Path("kept").exists()

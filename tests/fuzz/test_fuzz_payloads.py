@@ -42,7 +42,7 @@ def meaning(text: str) -> str:
 
 def told(house: House) -> tuple[Said, Said]:
     """What the rows say, and what was set aside."""
-    rows = Counter(meaning(text) for (text,) in house.rows("SELECT payload::VARCHAR FROM core.media"))
+    rows = Counter(meaning(text) for (text,) in house.rows(f"SELECT gh_payload FROM {house.kept()}"))
     aside = Counter(meaning(text) for (text,) in house.rows("SELECT payload::VARCHAR FROM core.quarantine"))
     return rows, aside
 

@@ -49,7 +49,7 @@ def test_analysts_find_the_columns_they_were_promised() -> None:
         "accounts": "account_id ig_username public_id status token_expired_since first_seen_at last_seen_at removed_at",
         "account_status_history": "account_id status valid_from valid_to",
         "media": "account_id surface media_id ig_username media_type caption permalink media_url published_at"
-        " like_count comments_count payload first_seen_at last_seen_at changed_at removed_at removal",
+        " like_count comments_count first_seen_at last_seen_at changed_at removed_at removal",
         "media_history": "account_id surface media_id valid_from valid_to media_type caption permalink published_at",
         "fields": "path column_name type first_seen_at last_type_change_at items",
         "quarantine": "reason payload run_id correlation_id seen_at",

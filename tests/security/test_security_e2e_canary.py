@@ -63,7 +63,6 @@ class House:
         files = {
             "GRAMHOUSE_WAREHOUSE": str(home / "warehouse.duckdb"),
             "GRAMHOUSE_SNAPSHOT": str(home / "analytics.duckdb"),
-            "GRAMHOUSE_ARCHIVE": str(home / "archive"),
             "GRAMHOUSE_BASE_URL": self.url,
             "GRAMHOUSE_MAX_WAIT": "1",
         }
@@ -215,7 +214,7 @@ def test_what_the_service_writes_into_its_data_is_data_and_goes_no_further(tmp_p
     assert {name.split(",")[0].split("/")[1] for name in holding(house.folder, CANARY)} == {
         "warehouse.duckdb",
         "analytics.duckdb",
-        "archive",
+        "raw",
     }
 
 

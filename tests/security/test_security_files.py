@@ -17,8 +17,7 @@ from connectors.warehouse.publish import publish
 from flows.cli import doctor
 from flows.cli.neighbours import free_port, prefect, prefect_arguments, prefect_environment
 from flows.settings import Settings
-from tests.warehouse.archiving import open_at
-from tests.warehouse.house import account, at
+from tests.warehouse.house import POSTS, House, account, at
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 
@@ -39,11 +38,13 @@ def _rights(path: Path) -> int:
 
 
 def _made(folder: Path) -> None:
-    """A warehouse with its archive, its snapshot and an export, all in a folder."""
+    """A warehouse with its raw store, its snapshot and an export, all in a folder."""
     warehouse = folder / "warehouse.duckdb"
-    with hold(warehouse, "a test", since="now", pause=_no_pause), open_at(warehouse, folder / "archive") as house:
+    with hold(warehouse, "a test", since="now", pause=_no_pause), connect(warehouse) as connection:
+        house = House(connection)
         house.catalogue("c", 0, [account()])
-        publish(house.connection, folder / "analytics.duckdb", at=at(1), version="1")
+        house.walk(POSTS, "p", 0, [{"id": "1"}])
+        publish(connection, folder / "analytics.duckdb", at=at(1), version="1")
     export(folder / "analytics.duckdb", folder / "out", at=NOW)
 
 
@@ -81,16 +82,15 @@ def test_a_link_in_the_exports_workshop_leads_nowhere(tmp_path: Path) -> None:
     assert [path.name for path in victim.iterdir()] == ["kept"]
 
 
-def test_a_link_in_the_archives_draft_overwrites_no_other_file(tmp_path: Path) -> None:
+def test_a_link_in_the_raw_stores_draft_overwrites_no_other_file(tmp_path: Path) -> None:
     victim = tmp_path / "victim"
     victim.write_text("precious")
-    with open_at(tmp_path / "w.duckdb", tmp_path / "archive") as house:
-        (home,) = {f"warehouse={house.state().warehouse_id}"}
-        day = tmp_path / "archive" / home / f"day={at(0):%Y-%m-%d}"
-        day.mkdir(parents=True)
-        (day / ".pages-000000001.parquet.next").symlink_to(victim)
-        house.catalogue("c", 0, [account()])
-        assert len(list(day.glob("pages-*"))) == 1
+    with connect(tmp_path / "w.duckdb", new_id=lambda: "w") as connection:
+        parts = tmp_path / "raw" / "w" / "media"
+        parts.mkdir(parents=True)
+        (parts / ".part-0000001.parquet.next").symlink_to(victim)
+        House(connection).walk(POSTS, "p", 0, [{"id": "1"}])
+        assert [path.name for path in parts.iterdir()] == ["part-0000001.parquet"]
     assert victim.read_text() == "precious"
 
 

@@ -18,6 +18,7 @@ from flows.artifact import markdown
 from flows.events import events
 from flows.pipeline import run_once
 from flows.summary import summarize
+from tests import raw
 from tests.flows.stage import NIGHT, Refusal, Service, means_with, order, uuid
 from tests.typed import Typed
 
@@ -84,7 +85,7 @@ class Hostile(Service):
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A warehouse with its archive, and a snapshot of a run over the hostile service, another gone wrong after it."""
+    """A warehouse with its raw store, and a snapshot of a run over the hostile service, another gone wrong after it."""
     folder = tmp_path_factory.mktemp("hostile")
     anyio.run(_two_nights, folder)
     return folder
@@ -95,9 +96,7 @@ async def _two_nights(folder: Path) -> None:
         return Refusal(403, ODD[9]) if request.operation == "accounts.media.list" else None
 
     service = Hostile(accounts=1)
-    async with open_warehouse(
-        folder / "warehouse.duckdb", "a test", now=NIGHT, archive=folder / "archive", new_id=lambda: "w"
-    ) as warehouse:
+    async with open_warehouse(folder / "warehouse.duckdb", "a test", now=NIGHT, new_id=lambda: "w") as warehouse:
         means = means_with(service, warehouse, page_size=50)
         await run_once(order(folder), means)
         service.trouble = refuse
@@ -112,7 +111,8 @@ def snapshot(folder: Path) -> Iterator[duckdb.DuckDBPyConnection]:
 
 
 def test_every_payload_is_kept_as_it_came(snapshot: duckdb.DuckDBPyConnection) -> None:
-    rows = snapshot.execute("SELECT media_id, caption, payload::VARCHAR FROM media").fetchall()
+    items = raw.media(lambda query: snapshot.execute(query).fetchall())
+    rows = snapshot.execute(f"SELECT media_id, caption, gh_payload FROM {items}").fetchall()
     assert {media_id: json.loads(payload) for media_id, _, payload in rows} == {
         name: Hostile.item(number) for number, name in enumerate(IDS)
     }
@@ -128,7 +128,7 @@ def test_columns_of_odd_fields_have_plain_names_and_hold_their_values(snapshot: 
     columns = {row[0] for row in snapshot.execute("DESCRIBE media").fetchall()}
     for number, text in enumerate(ODD):
         if "\x00" in text:
-            # No path leads to such a key; the payload has it.
+            # No path leads to such a key; the raw store has it.
             continue
         path = "/" + text.replace("~", "~0").replace("/", "~1")
         (name,) = [name for at, name in fields if at == path]
@@ -152,7 +152,7 @@ def test_csv_holds_the_data_exactly_and_each_record_is_one(typed: Typed, folder:
 
 @pytest.mark.parametrize("style", ["--json", "-fjson"])
 def test_json_holds_the_data_exactly(typed: Typed, folder: Path, style: str) -> None:
-    asked = "SELECT media_id, payload FROM media"
+    asked = "SELECT media_id, payload FROM raw_media"
     code, out, _ = typed("query", asked, style, "--snapshot", str(folder / "analytics.duckdb"))
     assert code == 0
     assert {row["media_id"] for row in json.loads(out)["rows"]} == set(IDS)
@@ -162,6 +162,7 @@ def test_json_holds_the_data_exactly(typed: Typed, folder: Path, style: str) -> 
     "arguments",
     [
         ["query", "FROM media"],
+        ["query", "FROM raw_media"],
         ["query", "SELECT path, column_name FROM fields"],
         ["query", "FROM quarantine"],
         ["query", "FROM nonsense -- \x1b[31m"],
@@ -181,14 +182,14 @@ def test_the_terminal_is_steered_by_nothing(typed: Typed, folder: Path, argument
     assert "Traceback" not in err
 
 
-def test_an_export_and_an_archive_stay_in_their_folders(folder: Path, tmp_path: Path) -> None:
-    exported = export(folder / "analytics.duckdb", tmp_path / "out", at=NIGHT)
+def test_an_export_and_the_raw_store_stay_in_their_folders(folder: Path, tmp_path: Path) -> None:
+    exported = export(folder / "analytics.duckdb", tmp_path / "out", at=NIGHT, with_raw=True)
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
     paths = [file.path for table in exported.tables for file in table.files]
-    assert all(set(path) <= set("abcdefghijklmnopqrstuvwxyz0123456789_/=.") for path in paths)
+    assert all(set(path) <= set("abcdefghijklmnopqrstuvwxyz0123456789_/=.-") for path in paths)
     assert not any(".." in path for path in paths)
     assert {path.name for path in folder.iterdir()} == {
-        "warehouse.duckdb", "warehouse.duckdb.lock", "analytics.duckdb", "analytics.duckdb.status.json", "archive",
+        "warehouse.duckdb", "warehouse.duckdb.lock", "analytics.duckdb", "analytics.duckdb.status.json", "raw",
     }  # fmt: skip
     [media] = (tmp_path / "out" / "media").glob("surface=posts/*.parquet")
     with duckdb.connect() as db:

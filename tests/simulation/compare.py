@@ -9,6 +9,7 @@ from typing import Any
 import duckdb
 
 from models.mapping_built_in import BUILT_IN
+from tests import raw
 from tests.e2e import reading
 from tests.e2e.nights import counts
 from tests.simulation.events import CATALOGUE
@@ -18,8 +19,8 @@ from tests.simulation.referee import Foul
 Row = tuple[Any, ...]
 _COLUMNS = [column for column in BUILT_IN.columns if column.column != "media_url"]
 _MEDIA = (
-    "account_id, surface, media_id, payload, first_seen_at, last_seen_at, changed_at, content_changed_at, removed_at,"
-    " removal, " + ", ".join(column.column for column in _COLUMNS)
+    "account_id, surface, media_id, gh_payload, first_seen_at, last_seen_at, changed_at, content_changed_at,"
+    " removed_at, removal, " + ", ".join(column.column for column in _COLUMNS)
 )
 
 _COUNTS = ("pages", "items", "accounts_removed", "added", "changed", "removed", "expired", "returned")
@@ -90,7 +91,8 @@ def compare(model: Model, snapshot: Snapshot) -> None:
         [
             (*row[:-1], _canonical(row[-1]))
             for row in snapshot.rows(
-                "SELECT account_id, surface, media_id, valid_from, valid_to, payload FROM media_superseded"
+                "SELECT account_id, surface, media_id, valid_from, valid_to, gh_payload"
+                f" FROM {raw.versions(snapshot.rows)}"
             )
         ],
     )
@@ -117,7 +119,10 @@ def _compare_media(model: Model, snapshot: Snapshot) -> None:
         canonical = (reading.canonical(item, column) for column in _COLUMNS)
         payload = json.dumps(item, sort_keys=True)
         expected.append((*key, payload, *said, row["removed_at"], row["removal"], *canonical))
-    found = [(*row[:3], _canonical(row[3]), *row[4:]) for row in snapshot.rows(f"SELECT {_MEDIA} FROM media")]
+    found = [
+        (*row[:3], _canonical(row[3]), *row[4:])
+        for row in snapshot.rows(f"SELECT {_MEDIA} FROM {raw.media(snapshot.rows)}")
+    ]
     _same("media", expected, found)
     names: dict[str, str] = dict(snapshot.rows("SELECT path, column_name FROM fields WHERE resource = 'media'"))
     _same(

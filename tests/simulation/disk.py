@@ -4,6 +4,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 from sqlalchemy import Connection
 
@@ -60,8 +61,8 @@ class Disk:
         closing = ExitStack()
 
         @contextmanager
-        def writer(path: Path, activity: str, *, since: str, pause: Callable[[float], None]) -> Iterator[Connection]:
-            opened = closing.enter_context(_real(path, activity, since=since, pause=pause))
+        def writer(path: Path, activity: str, **given: Any) -> Iterator[Connection]:  # noqa: ANN401 - the writer's own
+            opened = closing.enter_context(_real(path, activity, **given))
             look(opened)
             try:
                 yield opened

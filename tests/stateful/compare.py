@@ -6,20 +6,19 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
+from tests import raw
 from tests.e2e import reading
 from tests.stateful.model import COUNTS, Model, Row, Tables, text_of
 
 Ask = Callable[[str], list[Row]]
 
 _LIFE = "first_seen_at, last_seen_at, removed_at"
-_ITEM = (
-    "payload::VARCHAR, caption, like_count, first_seen_at, {seen}, changed_at, content_changed_at, removed_at, removal"
-)
+_ITEM = "gh_payload, caption, like_count, first_seen_at, {seen}, changed_at, content_changed_at, removed_at, removal"
 _KEY = "account_id, surface, media_id"
 _QUERIES = {
     "accounts": f"SELECT account_id, ig_username, status, {_LIFE} FROM {{core}}accounts",
     "account_status_history": "SELECT account_id, status, valid_from, valid_to FROM {core}account_status_history",
-    "media": f"SELECT {_KEY}, {_ITEM} FROM {{core}}media",
+    "media": f"SELECT {_KEY}, {_ITEM} FROM {{media}}",
     "media_history": f"SELECT {_KEY}, valid_from, valid_to, caption FROM {{history}}",
     "media_metrics": f"SELECT {_KEY}, metric, value, observed_at FROM {{core}}media_metrics",
     "walks": "SELECT resource, account_id, surface, complete_at, removals_undecided_since FROM {core}walks",
@@ -66,7 +65,8 @@ def _found(ask: Ask, table: str, *, inside: bool) -> list[Row]:
         said = {"core": "core.", "history": _HISTORY, "seen": "written_at", "runs": "core.run_counts"}
     else:
         said = {"core": "", "history": "media_history", "seen": "last_seen_at", "runs": "runs"}
-    rows = ask(_QUERIES[table].format(**said))
+    source = raw.media(ask, inside=inside) if table == "media" else ""
+    rows = ask(_QUERIES[table].format(media=source, **said))
     place = _PAYLOAD.get(table)
     if place is None:
         return rows

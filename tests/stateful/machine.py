@@ -128,7 +128,7 @@ class Warehouses(RuleBasedStateMachine):
         else:
             self._close()
             if how == "is compacted":
-                compact(self.disk.warehouse, since="now", pause=lambda _: None)
+                compact(self.disk.warehouse, now=self.now, pause=lambda _: None)
             self._open()
         self._look_around()
 

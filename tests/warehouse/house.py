@@ -16,6 +16,8 @@ from sqlalchemy.schema import CreateTable, DropTable, ExecutableDDLElement, SetC
 from connectors.warehouse.connection import connect, duck
 from connectors.warehouse.fold import fold
 from connectors.warehouse.landing import load, numbered
+from connectors.warehouse.raw.parts import live_parts, store_of
+from connectors.warehouse.raw.store import parquet
 from connectors.warehouse.run_counts import FoldCounts
 from models.landing import Landing, SetAside, StagedPage
 from models.partition import CATALOGUE, Partition, media
@@ -134,6 +136,13 @@ class House:
     def value(self, query: str) -> Any:  # noqa: ANN401 - a column is anything
         (only,) = self.row(query)
         return only
+
+    def kept(self, table: str = "core.media") -> str:
+        """A table, for after FROM, with the payload of each row, `gh_payload`, from the raw store."""
+        with self.connection.begin():
+            source = parquet(store_of(self.connection).path(part.number) for part in live_parts(self.connection))
+        joined = f"{table} AS t LEFT JOIN {source} AS r ON r.landed = t.raw_landed"
+        return f"(SELECT t.*, r.payload AS gh_payload FROM {joined}) AS kept"
 
     def do(self, statement: str) -> None:
         with self.connection.begin():

@@ -136,8 +136,8 @@ def check_against_the_oracle(house: House, oracle: Oracle, *, fields: bool = Tru
     found = {
         row[:3]: (json.loads(row[3]), *row[4:])
         for row in house.rows(
-            "SELECT account_id, surface, media_id, payload::VARCHAR, first_seen_at, written_at, changed_at,"
-            " content_changed_at, removed_at, removal FROM core.media"
+            "SELECT account_id, surface, media_id, gh_payload, first_seen_at, written_at, changed_at,"
+            f" content_changed_at, removed_at, removal FROM {house.kept()}"
         )
     }
     assert found == {key: tuple(row.values()) for key, row in oracle.media.items()}
@@ -175,7 +175,8 @@ def check_counts(house: House, oracle: Oracle) -> None:
 
 def check_history(house: House, oracle: Oracle) -> None:
     versions = house.rows(
-        "SELECT account_id, surface, media_id, valid_from, valid_to, payload::VARCHAR FROM core.media_superseded"
+        "SELECT account_id, surface, media_id, valid_from, valid_to, gh_payload"
+        f" FROM {house.kept('core.media_superseded')}"
     )
     told = [(*row[:-1], json.loads(row[-1])) for row in versions]
     assert sorted(told, key=repr) == sorted(oracle.superseded, key=repr)

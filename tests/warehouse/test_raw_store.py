@@ -13,9 +13,10 @@ from connectors.warehouse.errors import WarehouseUnusable
 from connectors.warehouse.quoting import literal
 from connectors.warehouse.raw import store
 from connectors.warehouse.raw.compaction import compact_parts, groups
-from connectors.warehouse.raw.parts import COLUMNS, Part, live_parts, mark_unlisted, parquet, store_of, write_part
+from connectors.warehouse.raw.parts import Part, live_parts, mark_unlisted, store_of, write_part
 from connectors.warehouse.raw.reading import stored_payloads
 from connectors.warehouse.raw.recovery import recover_parts
+from connectors.warehouse.raw.store import COLUMNS, parquet
 from tests.warehouse.house import T0, at
 
 BYTES = (
@@ -198,7 +199,7 @@ def media(connection: Connection, *landed: int) -> None:
         for number in landed:
             connection.exec_driver_sql(
                 "INSERT INTO core.media BY NAME SELECT 'a' AS account_id, 'posts' AS surface,"
-                f" '{number}' AS media_id, '{{}}' AS payload, {number} AS raw_landed, now() AS first_seen_at,"
+                f" '{number}' AS media_id, {number} AS raw_landed, now() AS first_seen_at,"
                 " now() AS written_at, now() AS changed_at, now() AS content_changed_at"
             )
 
@@ -263,7 +264,7 @@ def test_retention_keeps_what_rows_refer_to_and_what_is_young(connection: Connec
     with connection.begin():
         connection.exec_driver_sql(
             "INSERT INTO core.media_superseded BY NAME SELECT 'a' AS account_id, 'posts' AS surface,"
-            " '2' AS media_id, '{}' AS payload, 2 AS raw_landed, now() AS valid_from, now() AS valid_to"
+            " '2' AS media_id, 2 AS raw_landed, now() AS valid_from, now() AS valid_to"
         )
     done = compact_parts(connection, now=at(60), before=at(24))
     assert done.rows_deleted == 1

@@ -170,10 +170,14 @@ def child_tables(house: House) -> list[str]:
 
 def records(house: House, table: str) -> list[dict[str, Any]]:
     names = sorted(columns(house, table))
-    listed = ", ".join("payload::VARCHAR" if name == "payload" else f'"{name}"' for name in names)
-    orders = {"media": "first_seen_at", "media_superseded": "valid_from, valid_to, payload::VARCHAR"}
+    source = f"core.{table}"
+    if table in {"media", "media_superseded"}:
+        source = house.kept(source)
+        names.append("gh_payload")
+    listed = ", ".join(f'"{name}"' for name in names)
+    orders = {"media": "first_seen_at", "media_superseded": "valid_from, valid_to, raw_landed"}
     order = f"account_id, surface, media_id, {orders.get(table, 'position')}"
-    rows = house.rows(f"SELECT {listed} FROM core.{table} ORDER BY {order}")
+    rows = house.rows(f"SELECT {listed} FROM {source} ORDER BY {order}")
     return [dict(zip(names, row, strict=True)) for row in rows]
 
 
@@ -206,7 +210,7 @@ def check_versions(house: House) -> None:
     assert {column.name: media[column.name] for column in sheet.columns}.items() <= there.items()
     assert there.keys() == {column.name for column in (*core_superseded.c, *sheet.columns)}
     for record in records(house, "media_superseded"):
-        item = json.loads(record["payload"])
+        item = json.loads(record["gh_payload"])
         for path, row in fields(house, "media").items():
             if row["name"] in there:
                 check_value(there[row["name"]], record[row["name"]], under(item, to_keys(path)))
@@ -261,11 +265,11 @@ def mapped(item: Item) -> Item:
 
 
 def check(house: House, nights: Sequence[Night]) -> None:
-    """Compare every discovered column of every row with the payload, by itself."""
+    """Compare every discovered column of every row with its bytes, by itself."""
     seen = [item for night in nights for page in night for item in page]
     last = {str(item["id"]): item for item in seen}
     media = records(house, "media")
-    stored = {record["media_id"]: said(mapped(json.loads(record["payload"]))) for record in media}
+    stored = {record["media_id"]: said(mapped(json.loads(record["gh_payload"]))) for record in media}
     assert stored == {media_id: said(mapped(item)) for media_id, item in last.items()}
     rows = [(last[record["media_id"]], record) for record in media]
     check_table(house, "media", {column.name for column in core_media.c}, seen, rows)

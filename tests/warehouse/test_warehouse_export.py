@@ -138,7 +138,7 @@ def test_one_accounts_media_lie_together_and_the_statistics_say_so(snapshot: Pat
         db.execute("""
 INSERT INTO core.media BY NAME
 SELECT
-    lpad((i // 300)::VARCHAR, 5, '0') AS account_id, 'posts' AS surface, i::VARCHAR AS media_id, '{}'::JSON AS payload,
+    lpad((i // 300)::VARCHAR, 5, '0') AS account_id, 'posts' AS surface, i::VARCHAR AS media_id,
     now() AS first_seen_at, now() AS written_at, now() AS changed_at, now() AS content_changed_at
 FROM range(150000) AS r(i)
 """)

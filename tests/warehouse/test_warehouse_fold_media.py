@@ -55,7 +55,7 @@ def test_every_shape_finds_its_canonical_columns(house: House, item: Item) -> No
     assert house.row(f"SELECT account_id, surface, media_id, {CANONICAL} FROM core.media") == (
         ANNA, "posts", "17841400000000001", "IMAGE", "Brot", "https://i/p/1", "https://cdn/1.jpg?oe=1", NOON, 7, 2,
     )  # fmt: skip
-    assert json.loads(house.value("SELECT payload::VARCHAR FROM core.media")) == item
+    assert json.loads(house.value(f"SELECT gh_payload FROM {house.kept()}")) == item
 
 
 def test_every_path_of_the_mapping_is_read(house: House) -> None:
@@ -170,9 +170,9 @@ def image(signature: str, **more: object) -> Item:
 
 def rewritten(house: House, before: Item, after: Item) -> bool:
     house.walk(POSTS, "p", 0, [before])
-    row = house.row("SELECT rowid, written_at, payload FROM core.media")
+    row = house.row("SELECT rowid, written_at, raw_landed FROM core.media")
     counts = house.walk(POSTS, "q", 24, [after])
-    unchanged = house.row("SELECT rowid, written_at, payload FROM core.media") == row
+    unchanged = house.row("SELECT rowid, written_at, raw_landed FROM core.media") == row
     assert unchanged == counts.untouched
     return not unchanged
 
@@ -200,7 +200,7 @@ def test_a_new_signature_in_escaped_text_is_no_change(house: House) -> None:
 def test_new_content_is_a_change(house: House, after: Item) -> None:
     assert rewritten(house, image("aaa"), after)
     assert house.row(f"SELECT {TIMES} FROM core.media") == (minute(0), minute(24), minute(24))
-    assert json.loads(house.value("SELECT payload::VARCHAR FROM core.media")) == after
+    assert json.loads(house.value(f"SELECT gh_payload FROM {house.kept()}")) == after
 
 
 def test_a_new_count_is_a_change_and_counted(house: House) -> None:
@@ -246,7 +246,7 @@ def test_numbers_beyond_a_double_and_deep_nesting_stop_no_page(house: House) -> 
 def test_items_with_keys_from_a_bad_dream_keep_their_payload(house: House) -> None:
     item = {"id": "1", "": 1, "a'b": 2, 'c"d': 3, "e.f": 4, "$": 5, "g\u0000h": 6, "items": [7], "🍲": 8}
     house.walk(POSTS, "p", 0, [item])
-    assert json.loads(house.value("SELECT payload::VARCHAR FROM core.media")) == item
+    assert json.loads(house.value(f"SELECT gh_payload FROM {house.kept()}")) == item
 
 
 def test_hostile_account_ids_are_only_data(house: House) -> None:

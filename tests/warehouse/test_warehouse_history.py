@@ -11,7 +11,6 @@ from sqlalchemy import Connection
 
 from tests.warehouse.house import POSTS, STORIES, House, Item, Row, Walk, at, emptied
 
-VERSIONS = "SELECT media_id, valid_from, valid_to, payload::VARCHAR FROM core.media_superseded ORDER BY 1, 2, 3"
 COUNTS = "SELECT metric, value, observed_at FROM core.media_metrics ORDER BY observed_at, metric"
 
 
@@ -26,8 +25,13 @@ def nights(house: House, *items: Item) -> None:
         house.walk(POSTS, f"night {night}", 24 * night, [{"id": "1", **item}])
 
 
+def stored_versions(house: House) -> list[Row]:
+    kept = house.kept("core.media_superseded")
+    return house.rows(f"SELECT media_id, valid_from, valid_to, gh_payload FROM {kept} ORDER BY 1, 2, 3")
+
+
 def versions(house: House) -> list[tuple[datetime, datetime, Item]]:
-    return [(since, until, json.loads(payload)) for _, since, until, payload in house.rows(VERSIONS)]
+    return [(since, until, json.loads(payload)) for _, since, until, payload in stored_versions(house)]
 
 
 def test_a_count_that_changes_is_no_new_version(house: House) -> None:
@@ -285,7 +289,7 @@ items = st.builds(
 def history(house: House) -> dict[str, Any]:
     return {
         "versions": sorted(
-            ((*row[:3], json.loads(row[3])) for row in house.rows(VERSIONS)),
+            ((*row[:3], json.loads(row[3])) for row in stored_versions(house)),
             key=repr,
         ),
         "counts": sorted(
@@ -295,7 +299,7 @@ def history(house: House) -> dict[str, Any]:
         "present": {
             media_id: (json.loads(payload), since)
             for media_id, payload, since in house.rows(
-                "SELECT media_id, payload::VARCHAR, content_changed_at FROM core.media"
+                f"SELECT media_id, gh_payload, content_changed_at FROM {house.kept()}"
             )
         },
     }

@@ -1,24 +1,16 @@
 """What is kept long enough goes; what still matters stays, however old."""
 
-from collections.abc import Iterator
-from datetime import date, timedelta
+from datetime import timedelta
 from pathlib import Path
 
-import duckdb
-import pytest
-
-from connectors.warehouse import housekeeping, ledger
-from connectors.warehouse.errors import WarehouseUnusable
-from connectors.warehouse.housekeeping import forget_runs, thin_outcomes, trim_archive
+from connectors.warehouse import ledger
+from connectors.warehouse.housekeeping import forget_runs, thin_outcomes
 from connectors.warehouse.publish import publish
-from connectors.warehouse.replay import Rebuilt, rebuild_from_archive
 from connectors.warehouse.snapshot import open_snapshot
-from connectors.warehouse.writer import open_warehouse
 from models.landing import Landing
 from models.ledger import Outcome, OutcomeKind, RunState, RunWarning
 from models.partition import CATALOGUE, Partition, media
-from tests.warehouse.archiving import ArchivedHouse, open_at, walked
-from tests.warehouse.house import ANNA, BEN, POSTS, STORIES, T0, House, Row, Walk, account, at
+from tests.warehouse.house import ANNA, BEN, POSTS, STORIES, House, Row, account, at
 
 ENDED = RunState.COMPLETE
 CUT = RunState.INTERRUPTED
@@ -144,162 +136,3 @@ def freshness(house: House, folder: Path) -> list[Row]:
     publish(house.connection, folder / "s.duckdb", at=at(99), version="1")
     with open_snapshot(folder / "s.duckdb") as snapshot:
         return snapshot.ask("SELECT * EXCLUDE (stale_for, age_seconds, is_stale) FROM freshness ORDER BY ALL").rows
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    return tmp_path / "archive"
-
-
-@pytest.fixture
-def kept(path: Path, folder: Path) -> Iterator[ArchivedHouse]:
-    """A warehouse of three nights, each in the archive: from the 1st to the 3rd of March."""
-    with open_at(path, folder) as house:
-        for night in range(3):
-            house.land(*walked(f"w{night}", 24 * night))
-            house.fold()
-        yield house
-
-
-def days(folder: Path) -> list[str]:
-    return sorted(path.name for path in folder.glob("warehouse=*/day=*"))
-
-
-def trim(house: ArchivedHouse, folder: Path, before: date) -> int:
-    with house.connection.begin():
-        return trim_archive(house.connection, folder, before=before)
-
-
-def rebuild(path: Path, folder: Path, *, force: bool = False) -> Rebuilt:
-    return rebuild_from_archive(path, folder, since=T0.isoformat(), pause=lambda _: None, force=force)
-
-
-def test_days_of_the_archive_before_a_date_go_and_it_is_known_to_lack_them(kept: ArchivedHouse, folder: Path) -> None:
-    assert days(folder) == ["day=2026-03-01", "day=2026-03-02", "day=2026-03-03"]
-    assert trim(kept, folder, date(2026, 3, 1)) == 0
-    assert kept.state().complete
-    before = kept.state()
-    assert trim(kept, folder, date(2026, 3, 3)) == 2
-    assert days(folder) == ["day=2026-03-03"]
-    assert not kept.state().complete
-    assert (kept.state().folds, kept.state().landings) == (before.folds, before.landings)
-    assert trim(kept, folder, date(2026, 3, 3)) == 0
-    kept.land(*walked("next", 72))
-    kept.fold()
-    assert days(folder) == ["day=2026-03-03", "day=2026-03-04"]
-    assert not kept.state().complete
-
-
-def test_what_was_trimmed_is_said_when_the_warehouse_is_to_be_made_anew(path: Path, folder: Path) -> None:
-    with open_at(path, folder) as house:
-        house.land(*walked("old", 0, pages=3), Walk(STORIES, "new", at(30)).page([{"id": "9"}], at(30), last=True))
-        house.fold()
-        assert trim(house, folder, date(2026, 3, 2)) == 1
-    before = path.read_bytes()
-    with pytest.raises(WarehouseUnusable, match="it was trimmed, of 4 landings it holds 1") as told:
-        rebuild(path, folder)
-    assert len(str(told.value).splitlines()) == 1
-    assert path.read_bytes() == before
-    assert rebuild(path, folder, force=True).landings == 1
-    with duckdb.connect(str(path), read_only=True) as db:
-        assert db.execute("SELECT media_id FROM core.media").fetchall() == [("9",)]
-    assert rebuild(path, folder).complete
-
-
-class Killed(BaseException):
-    pass
-
-
-@pytest.mark.parametrize("death", [Killed(), OSError(5, "Input/output error")], ids=["killed", "a broken disk"])
-def test_whoever_dies_amid_a_trim_claims_nothing(
-    folder: Path, kept: ArchivedHouse, death: BaseException, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    done: list[Path] = []
-    real = Path.unlink
-
-    def second_fails(self: Path, *, missing_ok: bool = False) -> None:
-        done.append(self)
-        if len(done) == 2:
-            raise death
-        real(self, missing_ok=missing_ok)
-
-    monkeypatch.setattr(Path, "unlink", second_fails)
-    with pytest.raises(Killed if isinstance(death, Killed) else WarehouseUnusable) as told:
-        trim(kept, folder, date(2026, 3, 3))
-    monkeypatch.undo()
-    if not isinstance(death, Killed):
-        assert f"the archive {folder} cannot be trimmed: Input/output error." in str(told.value)
-    assert not kept.state().complete
-    assert days(folder) == ["day=2026-03-02", "day=2026-03-03"]
-    assert trim(kept, folder, date(2026, 3, 3)) == 1
-    assert days(folder) == ["day=2026-03-03"]
-
-
-def test_the_note_is_durable_before_the_first_file_goes(
-    path: Path, folder: Path, kept: ArchivedHouse, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    noted: list[Row] = []
-    real = Path.unlink
-
-    def look_first(self: Path, *, missing_ok: bool = False) -> None:
-        copy = tmp_path / "copy.duckdb"
-        for name in ("", ".wal"):
-            copy.with_name(copy.name + name).write_bytes(path.with_name(path.name + name).read_bytes())
-        with duckdb.connect(str(copy)) as db:
-            noted.extend(db.execute("SELECT complete FROM ops.archive").fetchall())
-        real(self, missing_ok=missing_ok)
-
-    monkeypatch.setattr(Path, "unlink", look_first)
-    assert trim(kept, folder, date(2026, 3, 2)) == 1
-    assert noted == [(False,)]
-
-
-def test_what_is_not_this_warehouses_is_left_alone(kept: ArchivedHouse, folder: Path) -> None:
-    home = next(folder.glob("warehouse=*"))
-    others = [
-        folder / "warehouse=other" / "day=2026-03-01" / "pages-000000001.parquet",
-        home / "day=yesterday" / "pages-000000001.parquet",
-        home / "day=2026-03-01" / "README",
-        home / "day=2026-02-01" / "mine",
-    ]
-    for other in others:
-        other.parent.mkdir(parents=True, exist_ok=True)
-        other.touch()
-    (home / "day=2026-03-01" / ".pages-000000001.parquet.next").touch()
-    assert trim(kept, folder, date(2026, 3, 3)) == 2
-    assert sorted(path for path in folder.rglob("*") if path.is_file() and path not in others) == [
-        home / "day=2026-03-03" / "pages-000000003.parquet"
-    ]
-    assert all(other.exists() for other in others)
-    assert trim(kept, folder, date(2026, 3, 3)) == 0
-
-
-def test_a_warehouse_without_an_archive_has_nothing_to_trim(path: Path, folder: Path) -> None:
-    with open_at(path, None) as house:
-        assert trim(house, folder, date(2030, 1, 1)) == 0
-        house.archive_in(folder)
-        assert trim(house, folder, date(2030, 1, 1)) == 0
-        assert house.state().complete
-
-
-@pytest.mark.anyio
-async def test_the_writer_does_both(path: Path, folder: Path) -> None:
-    with open_at(path, folder) as house:
-        house.land(*walked("w", 0))
-        house.fold()
-        run(house, "old", 0, POSTS)
-        run(house, "new", 24, POSTS)
-    async with open_warehouse(path, "a test", now=T0, archive=folder) as warehouse:
-        assert await warehouse.transact(forget_runs, before=at(24)) == 1
-        assert await warehouse.transact(trim_archive, folder, before=date(2026, 3, 2)) == 1
-        assert await warehouse.transact(forget_runs, before=at(24)) == 0
-    with open_at(path, folder) as house:
-        assert runs(house) == ["new"]
-        assert not house.state().complete
-
-
-def test_days_are_durably_gone(kept: ArchivedHouse, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    synced: list[str] = []
-    monkeypatch.setattr(housekeeping, "sync", lambda path: synced.append(path.name))
-    trim(kept, folder, date(2026, 3, 2))
-    assert synced == ["day=2026-03-01", next(folder.glob("warehouse=*")).name]

@@ -82,7 +82,7 @@ def test_a_page_is_staged_and_folded_to_the_last_character(house: House, caption
     assert landing.page is not None
     assert house.value("SELECT body FROM ops.staging") == landing.page.body
     house.fold()
-    found, payload = house.row("SELECT caption, payload::VARCHAR FROM core.media")
+    found, payload = house.row(f"SELECT caption, gh_payload FROM {house.kept()}")
     assert found == caption
     assert json.loads(payload) == {"id": "1", "caption": caption}
 

@@ -8,7 +8,6 @@ import duckdb
 import pytest
 
 from connectors.warehouse import ownership
-from connectors.warehouse.archive import enroll
 from connectors.warehouse.connection import connect
 from connectors.warehouse.errors import WarehouseUnusable
 from connectors.warehouse.ownership import CODE, refusal
@@ -25,9 +24,7 @@ def snapshot(tmp_path: Path) -> Path:
 @contextmanager
 def opened(folder: Path, name: str) -> Iterator[House]:
     """A warehouse of this name, which is also its id."""
-    with connect(folder / f"{name}.duckdb") as connection:
-        with connection.begin():
-            enroll(connection, new_id=lambda: name)
+    with connect(folder / f"{name}.duckdb", new_id=lambda: name) as connection:
         yield House(connection)
 
 

@@ -117,7 +117,7 @@ def test_a_column_in_which_addresses_are_met_is_content_no_more(house: House) ->
     assert versions(house, "caption") == [("a",), ("b",)]
 
 
-@pytest.mark.parametrize("name", ["valid_from", "valid_to", "payload", "overflow", "content_changed_at"])
+@pytest.mark.parametrize("name", ["valid_from", "valid_to", "raw_landed", "overflow", "content_changed_at"])
 def test_a_field_called_like_a_version_s_own_column_gets_another_name(house: House, name: str, tmp_path: Path) -> None:
     nights(house, {"caption": "a", name: 1}, {"caption": "b", name: 2})
     assert versions(house, f"{name}_2") == [(1,)]

@@ -49,7 +49,6 @@ def item(account_id: str, surface: str, media_id: str, published_at: datetime | 
         "media_id": media_id,
         "published_at": published_at,
         "like_count": None,
-        "payload": f'{{"id":"{media_id}"}}',
         "first_seen_at": published_at or ago(),
         "last_seen_at": NOW,
         "changed_at": ago(),

@@ -8,7 +8,8 @@ from sqlalchemy import Connection, update
 
 from connectors.warehouse.connection import duck, value
 from connectors.warehouse.quoting import literal
-from connectors.warehouse.raw.parts import Part, live_parts, parquet, store_of, write_part
+from connectors.warehouse.raw.parts import Part, live_parts, store_of, write_part
+from connectors.warehouse.raw.store import parquet
 from models.tables import ops_raw_parts
 
 # Bytes: a part below the first is written together with its neighbours, until they have the second.

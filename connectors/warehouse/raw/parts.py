@@ -1,6 +1,5 @@
 """Which parts the raw store has: named in the warehouse, in the transaction that needs what they hold."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -11,20 +10,8 @@ from sqlalchemy import Connection, insert, select, update
 from connectors.warehouse.connection import duck, raw_folder, warehouse_id
 from connectors.warehouse.errors import WarehouseUnusable
 from connectors.warehouse.quoting import literal
-from connectors.warehouse.raw.store import RawStore
+from connectors.warehouse.raw.store import COLUMNS, RawStore
 from models.tables import ops_raw_parts, ops_warehouse
-
-# Columns of a part, in their order, each with its type and what it means.
-COLUMNS = {
-    "account_id": ("VARCHAR", "The account's id, as in media."),
-    "surface": ("VARCHAR", "posts or stories."),
-    "media_id": ("VARCHAR", "The item's id, as in media."),
-    "seen_at": ("TIMESTAMPTZ", "When the page that brought it was received."),
-    "run_id": ("VARCHAR", "The run that received it; NULL before 0.2."),
-    "correlation_id": ("VARCHAR", "X-Correlation-ID of the response; NULL before 0.2."),
-    "landed": ("BIGINT", "Its landing number: no two rows have the same, and what came later has a higher one."),
-    "payload": ("VARCHAR", "The item's JSON text, byte for byte as it came."),
-}
 
 # So few rows that a reader of some thousand landing numbers need not decompress many others.
 _ROW_GROUP = 20_480
@@ -47,15 +34,6 @@ class Part:
 def store_of(connection: Connection) -> RawStore:
     """Return the raw store of this warehouse, within a transaction."""
     return RawStore(raw_folder(connection) / warehouse_id(connection) / "media")
-
-
-def parquet(paths: Iterable[Path]) -> str:
-    """Return the expression that reads these parts; of none it has no rows."""
-    listed = ", ".join(literal(str(path)) for path in paths)
-    if listed:
-        return f"read_parquet([{listed}], hive_partitioning = false)"
-    empty = ", ".join(f"NULL::{kind} AS {name}" for name, (kind, _) in COLUMNS.items())
-    return f"(SELECT {empty} LIMIT 0)"
 
 
 def all_parts(connection: Connection) -> list[Part]:

@@ -7,7 +7,8 @@ from duckdb import DuckDBPyConnection
 from sqlalchemy import Connection
 
 from connectors.warehouse.connection import duck
-from connectors.warehouse.raw.parts import live_parts, parquet, store_of
+from connectors.warehouse.raw.parts import live_parts, store_of
+from connectors.warehouse.raw.store import parquet
 
 # Payloads that are in memory at once.
 _AT_ONCE = 16_384

@@ -1,11 +1,24 @@
 """The folder of a warehouse's raw parts: each file is put there whole and durable, and is never changed."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from connectors.warehouse.durable import sync
+from connectors.warehouse.quoting import literal
+
+# Columns of a part, in their order, each with its type and what it means.
+COLUMNS = {
+    "account_id": ("VARCHAR", "The account's id, as in media."),
+    "surface": ("VARCHAR", "posts or stories."),
+    "media_id": ("VARCHAR", "The item's id, as in media."),
+    "seen_at": ("TIMESTAMPTZ", "When the page that brought it was received."),
+    "run_id": ("VARCHAR", "The run that received it; NULL before 0.2."),
+    "correlation_id": ("VARCHAR", "X-Correlation-ID of the response; NULL before 0.2."),
+    "landed": ("BIGINT", "Its landing number: no two rows have the same, and what came later has a higher one."),
+    "payload": ("VARCHAR", "The item's JSON text, byte for byte as it came."),
+}
 
 _NAME = re.compile(r"part-(\d{7,})\.parquet", re.ASCII)
 _DRAFT = re.compile(r"\.part-\d{7,}\.parquet\.next", re.ASCII)
@@ -14,6 +27,15 @@ _DRAFT = re.compile(r"\.part-\d{7,}\.parquet\.next", re.ASCII)
 def part_name(number: int) -> str:
     """Return the name of a part's file."""
     return f"part-{number:07}.parquet"
+
+
+def parquet(paths: Iterable[Path]) -> str:
+    """Return the expression that reads these parts; of none it has no rows."""
+    listed = ", ".join(literal(str(path)) for path in paths)
+    if listed:
+        return f"read_parquet([{listed}], hive_partitioning = false)"
+    empty = ", ".join(f"NULL::{kind} AS {name}" for name, (kind, _) in COLUMNS.items())
+    return f"(SELECT {empty} LIMIT 0)"
 
 
 @dataclass(frozen=True, slots=True)

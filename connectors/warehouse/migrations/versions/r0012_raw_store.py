@@ -62,5 +62,13 @@ def upgrade() -> None:
             ),
             schema="core",
         )
+        # Where there are rows, their payloads move to the raw store when the warehouse is next opened for writing.
+        if op.get_bind().exec_driver_sql(f"SELECT EXISTS (FROM core.{table})").scalar():
+            op.execute(f"ALTER TABLE core.{table} ALTER payload DROP NOT NULL")
+            # No field's column can have this name.
+            op.execute(f'ALTER TABLE core.{table} RENAME payload TO "old payload"')
+        else:
+            op.drop_column(table, "payload", schema="core")
     if op.get_bind().exec_driver_sql(_HAS_ARCHIVE).scalar():
         op.execute("INSERT INTO ops.warehouse SELECT warehouse_id, 0 FROM ops.archive")
+        op.execute("DROP TABLE ops.archive")

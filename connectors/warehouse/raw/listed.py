@@ -1,0 +1,76 @@
+"""The parts of the raw store that a snapshot lists, for its readers: whoever has no warehouse open."""
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import duckdb
+from duckdb import DuckDBPyConnection
+
+from connectors.warehouse.errors import WarehouseUnusable
+from connectors.warehouse.quoting import literal
+from connectors.warehouse.raw.store import RawStore, parquet
+
+_LIST = "core.raw_parts"
+
+_MENTIONED = re.compile(r"\braw_media\b", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class ListedPart:
+    """A part in the raw store at `folder`, by its number, and its rows."""
+
+    folder: Path
+    number: int
+    rows: int
+
+    @property
+    def path(self) -> Path:
+        """Return where its file is."""
+        return RawStore(self.folder).path(self.number)
+
+
+def list_statements(folder: Path) -> Iterator[str]:
+    """Yield what lists the parts that count in a copy of the warehouse; `folder` is where they are."""
+    yield (
+        f"CREATE TABLE {_LIST} AS SELECT {literal(str(folder))} AS folder, number, rows FROM ops.raw_parts"  # noqa: S608
+        " WHERE retired_at IS NULL ORDER BY number"
+    )
+    yield f"COMMENT ON TABLE {_LIST} IS 'Parts of the raw store that had all rows when this was published.'"
+
+
+def listed_parts(db: DuckDBPyConnection) -> list[ListedPart]:
+    """Return the parts that the snapshot in use lists, each of which can be read.
+
+    Raises WarehouseUnusable when one cannot, or the snapshot was published by a gramhouse without a raw store.
+    """
+    try:
+        rows = db.execute(f"SELECT folder, number, rows FROM {_LIST} ORDER BY number").fetchall()  # noqa: S608
+    except duckdb.CatalogException as error:
+        message = "this snapshot lists no raw store: an older gramhouse published it. Fix: `gramhouse publish`."
+        raise WarehouseUnusable(message) from error
+    parts = [ListedPart(Path(folder), int(number), int(count)) for folder, number, count in rows]
+    for part in parts:
+        if not os.access(part.path, os.R_OK):
+            why = "permission is denied" if part.path.exists() else "it is not there"
+            message = (
+                f"{part.path} of the raw store cannot be read: {why}. Fix: make {part.folder} readable here; after"
+                " `gramhouse compact`, open a new snapshot."
+            )
+            raise WarehouseUnusable(message)
+    return parts
+
+
+def mentions_raw_media(question: str) -> bool:
+    """Say whether a question may ask for `raw_media`."""
+    return _MENTIONED.search(question) is not None
+
+
+def raw_media(parts: list[ListedPart]) -> str:
+    """Return the statement that makes `raw_media` of these parts: the newest version of each item."""
+    return (
+        f"CREATE TEMP VIEW raw_media AS SELECT r.* FROM {parquet(part.path for part in parts)} AS r"  # noqa: S608
+        " SEMI JOIN (SELECT raw_landed AS landed FROM core.media) AS m USING (landed)"
+    )
