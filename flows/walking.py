@@ -149,7 +149,8 @@ class PartitionWalk:
                 self.run.stop.pull(error)
             if media:
                 self.run.stop_media.pull(error)
-            return await self._give_up(error, checkpoint if dead_end(error) else None, began)
+            kept = self._kept(error, checkpoint.pages + 1)
+            return await self._give_up(error, checkpoint if dead_end(error) else None, began, kept)
 
     def _fresh(self) -> Checkpoint:
         now = self.run.means.clock.now()
@@ -251,7 +252,24 @@ class PartitionWalk:
         account = self.partition.account_id or None
         return {"partition": str(self.partition), "account": account, "username": self.username}
 
-    async def _give_up(self, error: Failure, dead: Checkpoint | None, began: datetime) -> Outcome:
+    def _kept(self, error: Failure, page: int) -> StagedPage | None:
+        """Return what lands of a page that could not be read: no item, and the whole of it for quarantine."""
+        if error.body is None:
+            return None
+        return StagedPage(
+            partition=self.partition,
+            run_id=self.run.run_id,
+            walk_id="",
+            page=page,
+            received_at=self.run.means.clock.now(),
+            correlation_id=error.correlation_id,
+            body='{"items":[],"next_cursor":null}',
+            set_aside=(SetAside(None, f"The page cannot be read: {error.message}", error.body),),
+        )
+
+    async def _give_up(
+        self, error: Failure, dead: Checkpoint | None, began: datetime, kept: StagedPage | None = None
+    ) -> Outcome:
         outcome = self._outcome(
             OutcomeKind(error.outcome),
             began,
@@ -262,7 +280,7 @@ class PartitionWalk:
         )
         now = self.run.means.clock.now()
         abandoned = dead.abandon(run_id=self.run.run_id, at=now) if dead else None
-        await self._land(Landing(checkpoint=abandoned, outcomes=(outcome,)))
+        await self._land(Landing(kept, abandoned, (outcome,)))
         return outcome
 
     async def _land(self, landing: Landing) -> None:

@@ -10,12 +10,12 @@ from models.walk import Checkpoint
 
 @dataclass(frozen=True, slots=True)
 class SetAside:
-    """A record of a page that cannot become a row; it goes to quarantine. `position` counts from 0.
+    """A record of a page that cannot become a row; it goes to quarantine. `position` counts from 0; None: a whole page.
 
     `unknown_status` is an account's status where nothing else is wrong with its record.
     """
 
-    position: int
+    position: int | None
     reason: str
     payload: str
     unknown_status: str | None = None
@@ -25,7 +25,8 @@ class SetAside:
 class StagedPage:
     """A page as the API sent it, with what is needed to find its request again.
 
-    `page` counts the walk's pages from 1. `unknown_fields` are paths the contract does not know.
+    One that could not be read has no items and an empty `walk_id`: it is `set_aside` whole. `page` counts the walk's
+    pages from 1. `unknown_fields` are paths the contract does not know.
     """
 
     partition: Partition

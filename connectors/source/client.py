@@ -7,6 +7,7 @@ import re
 import ssl
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from http.cookiejar import CookieJar
 from importlib.metadata import PackageNotFoundError, version
 from types import MappingProxyType, TracebackType
@@ -156,7 +157,15 @@ class ApiClient:
         headers = _Hidden(answer.headers, self._hide)
         if answer.status_code != 200:
             body = self._repeated.sub(b"***", body if len(body) <= _MAX_REFUSAL_BYTES else b"")
-        return read_response(request, answer.status_code, headers, body, now=self._clock.now(), paths=self._paths)
+        return read_response(
+            request,
+            answer.status_code,
+            headers,
+            body,
+            now=self._clock.now(),
+            paths=self._paths,
+            hide=partial(self._repeated.sub, b"***"),
+        )
 
     def _hide(self, text: str) -> str:
         return self._repeated.sub(b"***", text.encode(errors="surrogateescape")).decode(errors="surrogateescape")

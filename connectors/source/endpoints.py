@@ -1,7 +1,7 @@
 """The two operations, without IO: requests as values, and answers read into pages or errors (API 4)."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -104,10 +104,12 @@ def read_response(
     *,
     now: datetime,
     paths: PagePaths = NOT_SAID,
+    hide: Callable[[bytes], bytes] = bytes,
 ) -> Response:
     """Read an answer into its page; header names are lower-case, `now` is aware. Raises ApiError (API 7).
 
-    `paths` say where the list and the cursor of a media page lie.
+    `paths` say where the list and the cursor of a media page lie. A page that cannot be read is kept with the error as
+    `hide` leaves it.
     """
     correlation_id = read_correlation_id(headers)
     if status != 200:
@@ -122,6 +124,7 @@ def read_response(
             f"{kind}: {malformed}",
             status=status,
             correlation_id=correlation_id,
+            body=hide(body).decode(errors="replace"),
         )
     else:
         return Response(request.operation, page, correlation_id)

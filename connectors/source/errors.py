@@ -5,7 +5,7 @@ us on the way), and by its status when the code is unknown or came with a status
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from datetime import datetime
 from enum import Enum
 from functools import partial
@@ -54,6 +54,7 @@ class Failure:
     outcome: Outcome
     message: str
     mend: str
+    body: str | None = field(default=None, repr=False)
 
     @property
     def facts(self) -> dict[str, object]:
@@ -74,7 +75,7 @@ class ApiError(Exception):
 
     `code` is the service's (API 7) or ours (`TROUBLES`, `http_<status>`), `retry_after` is in seconds,
     `outcome` is what the ledger says once it is given up. `message` and `mend` are one line each and
-    never hold the key.
+    never hold the key. `body` is the text of a page that could not be read, without the key.
     """
 
     operation: Final[str]
@@ -86,6 +87,7 @@ class ApiError(Exception):
     outcome: Final[Outcome]
     message: Final[str]
     mend: Final[str]
+    body: Final[str | None] = field(default=None, repr=False)
 
     @property
     def failure(self) -> Failure:
@@ -259,7 +261,13 @@ def is_transient(code: str) -> bool:
 
 
 def trouble(
-    operation: str, code: str, message: str, *, status: int | None = None, correlation_id: str | None = None
+    operation: str,
+    code: str,
+    message: str,
+    *,
+    status: int | None = None,
+    correlation_id: str | None = None,
+    body: str | None = None,
 ) -> ApiError:
     """Build the error for what befell us on the way; `code` is a key of `TROUBLES`."""
     rule = TROUBLES[code]
@@ -272,4 +280,5 @@ def trouble(
         outcome=rule.outcome,
         message=one_line(message),
         mend=rule.mend,
+        body=body,
     )

@@ -58,7 +58,7 @@ _SUMS = ", ".join(f"sum({name})::BIGINT AS {name}" for name in NAMES)
 # change. A removal belongs to the run whose scan was complete without the item.
 _COUNTED = f"""
 CREATE OR REPLACE TEMP TABLE counted AS
-WITH landed AS (SELECT seq, run_id FROM ops.staging WHERE seq <= getvariable('slice_end')),
+WITH landed AS (SELECT seq, run_id, walk_id FROM ops.staging WHERE seq <= getvariable('slice_end')),
 first_sightings AS (
     SELECT first_place AS place, if(is_new, 'added', 'returned') AS what FROM media_touched
     WHERE first_place IS NOT NULL
@@ -71,7 +71,8 @@ happened AS (
       AND _place NOT IN (SELECT place FROM first_sightings)
 ),
 counts AS (
-    SELECT run_id, 'pages' AS what, count(*) AS n FROM landed GROUP BY ALL
+    -- A page that could not be read landed for quarantine alone.
+    SELECT run_id, 'pages' AS what, count(*) AS n FROM landed WHERE walk_id <> '' GROUP BY ALL
     UNION ALL
     SELECT run_id, 'items', count(*) FROM media_sightings GROUP BY ALL
     UNION ALL

@@ -129,8 +129,13 @@ def read(folder: Path, report: RunReport) -> Found:
         media = snapshot.ask(f"SELECT account_id, surface, media_id, gh_payload, removed_at IS NULL FROM {items}").rows
         history = snapshot.ask(f"SELECT account_id, surface, media_id, gh_payload FROM {versions}").rows
         accounts = snapshot.ask("SELECT account_id, ig_username, status, removed_at IS NULL FROM accounts").rows
-        aside = snapshot.ask("SELECT account_id, surface, payload FROM quarantine").rows
+        whole = "starts_with(reason, 'The page cannot be read: ')"
+        aside = snapshot.ask(f"SELECT account_id, surface, payload FROM quarantine WHERE NOT {whole}").rows
+        kept = snapshot.ask(f"SELECT account_id, surface FROM quarantine WHERE {whole}").rows
     keys = [(one, surface) for one, surface, *_ in outcomes]
+    # A page that could not be read is kept whole.
+    unread = {(one, surface) for one, surface, _, _, _, code, *_ in outcomes if code == "malformed_page"}
+    assert unread <= {(one or "", surface or "") for one, surface in kept}
     # Exactly one outcome for each partition.
     assert len(keys) == len(set(keys))
     assert len(media) == len({row[:3] for row in media})

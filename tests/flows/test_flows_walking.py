@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 
 from connectors.source.endpoints import ApiRequest
@@ -105,6 +106,40 @@ async def test_one_partitions_trouble_is_its_own(tmp_path: Path, refusal: Refusa
     assert outcomes[uuid(2), "posts"] == (kind, 0, 0, refusal.code, refusal.status, TRACE, "No.")
     assert report.outcomes.kinds == {OutcomeKind.COMPLETE: 6, OutcomeKind(kind): 1}
     assert len(_posts(service, 2)) == (6 if refusal.status == 500 else 1)
+
+
+TWO_LISTS = b'{"posts": [], "stories": [], "next_cursor": null}'
+
+
+@dataclass
+class _Spoiling(Service):
+    """Has a second page of the first account's posts that cannot be read."""
+
+    spoils: bool = True
+
+    def _page(self, request: ApiRequest) -> bytes:
+        return TWO_LISTS if self.spoils and is_posts(request, 1) and cursor_of(request) else super()._page(request)
+
+
+async def test_a_page_that_cannot_be_read_is_kept_whole_and_its_scan_goes_on_in_the_next_run(tmp_path: Path) -> None:
+    service = _Spoiling(accounts=2, posts=3)
+    report, outcomes = await _run(tmp_path, service)
+    assert report.state is RunState.PARTIAL
+    assert outcomes[uuid(1), "posts"][:4] == ("failed", 1, 2, "malformed_page")
+    kept = "SELECT reason, account_id, surface, page, position, payload, correlation_id FROM core.quarantine"
+    with duckdb.connect(tmp_path / "warehouse.duckdb", read_only=True) as db:
+        [(reason, *found)] = db.execute(kept).fetchall()
+        assert db.execute("SELECT sum(pages) FROM core.run_counts").fetchall() == [(6,)]
+    assert reason.endswith("no list of items found")
+    assert found == [uuid(1), "posts", 2, None, TWO_LISTS.decode(), TRACE]
+
+    service.spoils = False
+    report, outcomes = await _run(tmp_path, service)
+    assert report.state is RunState.COMPLETE
+    # The scan that went on is clean: it decides what is removed.
+    with duckdb.connect(tmp_path / "warehouse.duckdb", read_only=True) as db:
+        assert db.execute("SELECT count(*) FROM ops.seen").fetchall() == [(0,)]
+        assert db.execute("SELECT count(*) FROM core.media").fetchall() == [(6,)]
 
 
 async def test_a_refused_cursor_restarts_the_walk_once(tmp_path: Path) -> None:

@@ -59,6 +59,15 @@ class Landed:
 
 
 @dataclass(frozen=True, slots=True)
+class Kept:
+    """A page that could not be read is durably kept for quarantine."""
+
+    at: float
+    partition: Partition
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class GivenUp:
     """A walk that must not be taken up is durably marked so."""
 
@@ -74,7 +83,7 @@ class Held:
     scope: str
 
 
-Event = Sent | Got | Lost | Landed | GivenUp | Held
+Event = Sent | Got | Lost | Landed | Kept | GivenUp | Held
 
 
 def scope_of(partition: Partition) -> str:

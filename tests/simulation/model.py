@@ -187,6 +187,10 @@ class Model:
             "landed": self.landed,
         }  # fmt: skip
 
+    def keep(self, partition: Partition, text: str) -> None:
+        """A page that could not be read has landed in a process."""
+        self.quarantine.setdefault((partition, text), text)
+
     def _quarantine(self, partition: Partition, item: Any) -> None:  # noqa: ANN401 - any JSON
         """A record whose content came before is the same, and stays as it was."""
         text = json.dumps(item, sort_keys=True)

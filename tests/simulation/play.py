@@ -37,7 +37,7 @@ from models.walk import WalkState
 from tests.simulation.compare import Snapshot, compare
 from tests.simulation.crashes import Dice, watched
 from tests.simulation.disk import Disk
-from tests.simulation.events import Event, GivenUp, Held, Landed, instant
+from tests.simulation.events import Event, GivenUp, Held, Kept, Landed, instant
 from tests.simulation.loop import VirtualLoop, bury, live
 from tests.simulation.model import id_of
 from tests.simulation.referee import WITHIN, Foul, Referee, Session, require
@@ -191,8 +191,11 @@ class Player:
 
     def _events(self, landing: Landing) -> Iterator[Event]:
         now = self._time()
-        if landing.page is not None:
+        if landing.page is not None and landing.page.walk_id:
             yield Landed(now, landing.page.correlation_id)
+        elif landing.page is not None:
+            [record], where = landing.page.set_aside, landing.page.partition
+            yield Kept(now, (where.account_id, where.surface), record.payload)
         if landing.checkpoint is not None and landing.checkpoint.state is WalkState.ABANDONED:
             where = landing.checkpoint.partition
             yield GivenUp(now, (where.account_id, where.surface))

@@ -12,6 +12,7 @@ from tests.simulation.events import (
     GivenUp,
     Got,
     Held,
+    Kept,
     Landed,
     Lost,
     Partition,
@@ -89,6 +90,8 @@ class Referee:
                     session.in_flight.pop(scope_of(event.partition), None)
                 case Landed():
                     self._landed(session, event)
+                case Kept():
+                    self.model.keep(event.partition, event.text)
                 case GivenUp():
                     # A walk whose first page was refused is given up before it has landed anything.
                     if walk := self.walks.get((event.partition, session.lane)):

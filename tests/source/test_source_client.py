@@ -239,6 +239,12 @@ async def test_every_trouble_on_the_wire_becomes_its_error(play: Play, code: str
     assert (error.code, error.status) == (code, status)
 
 
+async def test_a_page_that_cannot_be_read_is_kept_without_the_key() -> None:
+    error = await failing(saying(http(body=f"<html>Bearer {KEY}</html>".encode(), content_type="text/html")))
+    assert error.failure.body == "<html>Bearer ***</html>"
+    assert KEY not in repr(error) + repr(error.failure)
+
+
 async def test_trouble_in_a_body_keeps_the_correlation_id() -> None:
     assert (await failing(saying(HALF, then="close"))).correlation_id == TRACE
 
