@@ -89,6 +89,9 @@ def check_report(settings: Settings) -> None:
 def check_raw(settings: Settings) -> None:
     """Find out before a run, and not in it, that the raw store could not be written. Raises WarehouseUnusable."""
     folder = settings.raw_folder()
+    if settings.raw is None and not folder.exists():
+        # Beside the warehouse, whose own folder is found out when it is opened.
+        return
     why = None
     try:
         folder.mkdir(parents=True, exist_ok=True)

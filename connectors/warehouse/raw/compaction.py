@@ -16,6 +16,9 @@ from models.tables import ops_raw_parts
 _SMALL = 32 * 1024 * 1024
 _LARGE = 128 * 1024 * 1024
 
+# Of zstd.
+_LEVEL = 6
+
 # A row that media, or a version of media, was decoded from is the newest of its item or of that version.
 _REFERRED = """
 SELECT raw_landed AS landed FROM core.media WHERE raw_landed IS NOT NULL
@@ -99,7 +102,7 @@ def compact_parts(connection: Connection, *, now: datetime, before: datetime | N
                     f" LEFT JOIN (SELECT DISTINCT landed FROM ({_REFERRED})) AS m USING (landed)"  # noqa: S608
                     f" WHERE seen_at >= {_instant(before)} OR m.landed IS NOT NULL"
                 )
-            write_part(connection, query)
+            write_part(connection, query, level=_LEVEL)
             numbers = [part.number for part in group]
             retired = update(ops_raw_parts).where(ops_raw_parts.c.number.in_(numbers)).values(retired_at=now)
             connection.execute(retired)
