@@ -17,6 +17,7 @@ import duckdb
 import pytest
 
 from connectors.warehouse.connection import connect
+from connectors.warehouse.raw.listed import listed_parts, mentions_raw_media, raw_media
 from connectors.warehouse.segments import recover
 from flows.cli.neighbours import free_port, prefect
 
@@ -128,6 +129,8 @@ class Operator:
 
     def ask(self, query: str, parameters: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         with duckdb.connect(str(self.snapshot), read_only=True) as db:
+            if mentions_raw_media(query):
+                db.execute(raw_media(listed_parts(db)))
             return db.execute(query, parameters).fetchall()
 
     def inside(self, query: str) -> list[tuple[Any, ...]]:

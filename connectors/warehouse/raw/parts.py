@@ -59,9 +59,9 @@ def next_number(connection: Connection) -> int:
 def write_part(connection: Connection, query: str, *, level: int = _LEVEL) -> Part | None:
     """Write the rows of a query, which has `COLUMNS`, to the next part, and name it in the open transaction.
 
-    The file is durable when this returns. If the transaction is not committed, the next part has the same number and
-    replaces it. `level` is zstd's. Returns None, and writes nothing, if the query has no rows. Raises WarehouseUnusable when the folder
-    cannot be written.
+    The file, compressed at zstd's `level`, is durable when this returns. If the transaction is not committed, the next
+    part has the same number and replaces it. Returns None, and writes nothing, if the query has no rows. Raises
+    WarehouseUnusable when the folder cannot be written.
     """
     db = duck(connection)
     counted = f"SELECT count(*), min(landed), max(landed), min(seen_at) FROM ({query})"  # noqa: S608 - our own query
