@@ -155,6 +155,8 @@ def test_the_key_is_nowhere(operator: Operator) -> None:
         said = operator.run(*command, code=1, GRAMHOUSE_API_KEY=canary)
         assert canary not in said.stdout + said.stderr
     operator.sync()
-    for path in operator.folder.iterdir():
+    files = [path for path in operator.folder.rglob("*") if path.is_file()]
+    assert any(path.suffix == ".parquet" for path in files)
+    for path in files:
         assert canary.encode() not in path.read_bytes()
         assert b"sandbox-demo-key" not in path.read_bytes()

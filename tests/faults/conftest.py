@@ -64,6 +64,7 @@ def prepare(_made: dict[Where | None, Ready], tmp_path: Path) -> Prepare:
     def copied(moment: Moment) -> Ready:
         made = _made[moment.where if moment.resumed else None]
         shutil.copy(made.folder / "warehouse.duckdb", tmp_path)
+        shutil.copytree(made.folder / "raw", tmp_path / "raw")
         clock = VirtualClock()
         clock.passed = 2 * HOUR
         return Ready(tmp_path, copy.deepcopy(made.model), clock)
