@@ -6,6 +6,7 @@ from sqlalchemy import Connection
 from connectors.warehouse.connection import duck, value
 from connectors.warehouse.fold_accounts import fold_accounts
 from connectors.warehouse.fold_media import MediaFold
+from connectors.warehouse.ingest.records import register_records
 from connectors.warehouse.quarantine import set_aside
 from connectors.warehouse.removal import mark_gone
 from connectors.warehouse.run_counts import FoldCounts, count_slice
@@ -26,16 +27,13 @@ WHERE c.seq > e.seq
 
 _EVERYTHING = 2**63 - 1
 
-# A page DuckDB cannot read must not stop the others for ever: it goes to quarantine whole.
-_UNREADABLE = """
-CREATE OR REPLACE TEMP TABLE unreadable AS
-SELECT seq FROM ops.staging WHERE resource = 'accounts' AND NOT json_valid(body)
-"""
+# A page that cannot be read must not stop the others for ever: it goes to quarantine whole.
+_UNREADABLE = "CREATE OR REPLACE TEMP TABLE unreadable (seq BIGINT)"
 
-# Of media, whose items `MediaFold` has read, only the pages that Python had something to say of.
+# Of media, whose items `MediaFold` has read, only the pages of which something was noted.
 _FOLDING = """
 CREATE OR REPLACE TEMP TABLE folding AS
-SELECT * FROM ops.staging
+SELECT * EXCLUDE (body, set_aside, unknown_fields) FROM ops.staging
 WHERE seq <= getvariable('slice_end')
   AND (resource = 'accounts' OR set_aside IS NOT NULL OR unknown_fields IS NOT NULL)
   AND seq NOT IN (SELECT seq FROM unreadable)
@@ -90,8 +88,7 @@ WITH met AS (
              ELSE 'account_page' END AS resource,
         CASE WHEN f.resource = 'accounts' THEN regexp_replace(p.path, '^items\\[\\]\\.', '') ELSE p.path END AS path,
         f.received_at, f.seq
-    FROM folding AS f, unnest(from_json(f.unknown_fields, '["VARCHAR"]')) AS p(path)
-    WHERE f.unknown_fields IS NOT NULL
+    FROM unknown_paths AS p JOIN folding AS f USING (seq)
 )
 SELECT resource, path, arg_min(received_at, seq) FROM met ANTI JOIN core.fields AS known USING (resource, path)
 GROUP BY resource, path
@@ -153,6 +150,8 @@ def fold(connection: Connection) -> FoldCounts:
         return FoldCounts()
     bind_new_warehouse(db)
     db.execute(_UNREADABLE)
+    for seq in register_records(db):
+        db.execute(f"INSERT INTO unreadable VALUES ({seq})")  # noqa: S608 - a number
     media = MediaFold(connection)
     media.read()
     counts = FoldCounts()

@@ -6,31 +6,10 @@ from connectors.warehouse.account_ids import STORED_IDS
 from connectors.warehouse.account_removal import mark_accounts_gone
 from connectors.warehouse.connection import duck, value
 
-# Account pages whose records Python set aside carry their positions; what is left satisfies API 2.
 _RECORDS = """
 CREATE OR REPLACE TEMP TABLE account_records AS
-WITH pages AS (
-    SELECT *, from_json(body, '{"items":["JSON"]}').items AS page_items FROM folding WHERE resource = 'accounts'
-),
-records AS (
-    SELECT
-        seq, walk_id, run_id, page, correlation_id, received_at, set_aside,
-        unnest(page_items) AS item, unnest(range(len(page_items))) AS position
-    FROM pages
-),
-kept AS (
-    SELECT * FROM records
-    WHERE set_aside IS NULL
-       OR NOT list_contains(from_json(set_aside, '[{"position":"INTEGER"}]').apply(lambda r: r.position), position)
-)
-SELECT
-    * EXCLUDE (set_aside),
-    item ->> '$.id' AS listed_as,
-    item ->> '$.ig_username' AS ig_username,
-    item ->> '$.public_id' AS public_id,
-    item ->> '$.status' AS status,
-    listed_as IS NOT NULL AND ig_username IS NOT NULL AND public_id IS NOT NULL AND status IS NOT NULL AS is_account
-FROM kept
+SELECT a.*, f.walk_id, f.run_id, f.page, f.correlation_id, f.received_at
+FROM account_items AS a JOIN folding AS f USING (seq)
 """
 
 # Most folds hold pages of media alone.
@@ -40,28 +19,19 @@ SELECT EXISTS (FROM folding WHERE resource = 'accounts') OR EXISTS (FROM finishe
 
 _STORED = f"CREATE OR REPLACE TEMP TABLE stored_accounts AS {STORED_IDS}"
 
-# Of a key written twice Python reads the last and DuckDB the first, which may be null.
 _SIGHTINGS = """
 CREATE OR REPLACE TEMP TABLE account_sightings AS
 SELECT r.*, coalesce(k.account_id, lower(r.listed_as)) AS account_id
 FROM account_records AS r LEFT JOIN stored_accounts AS k ON k.uuid = lower(r.listed_as)
-WHERE r.is_account
 """
 
 # A known account whose record was rejected was listed all the same: it is not gone, and keeps its last good record.
 _RELISTED = """
 CREATE OR REPLACE TEMP TABLE account_relisted AS
 WITH aside AS (
-    SELECT
-        CASE WHEN json_valid(r.payload) THEN r.payload ->> '$.id' END AS listed_as,
-        r.unknown_status, r.position, f.walk_id, f.received_at, f.seq
-    FROM (
-        SELECT *, unnest(
-            from_json(set_aside, '[{"position":"INTEGER","payload":"VARCHAR","unknown_status":"VARCHAR"}]')
-        ) AS r
-        FROM folding
-    ) AS f
-    WHERE f.resource = 'accounts' AND f.set_aside IS NOT NULL
+    SELECT r.listed_as, r.unknown_status, r.position, f.walk_id, f.received_at, f.seq
+    FROM rejected_records AS r JOIN folding AS f USING (seq)
+    WHERE f.resource = 'accounts'
 ),
 known AS (
     FROM stored_accounts UNION SELECT lower(account_id), account_id FROM account_sightings

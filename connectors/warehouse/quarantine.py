@@ -6,16 +6,13 @@ from connectors.warehouse.connection import duck, value
 from connectors.warehouse.quoting import literal
 from models.mapping import Mapping
 
-_FIELDS = '[{"position":"INTEGER","reason":"VARCHAR","payload":"VARCHAR"}]'
-
-_MET = f"""
+_MET = """
 CREATE OR REPLACE TEMP TABLE quarantine_met AS
 WITH records AS (
     SELECT
         r.reason, f.resource, f.account_id, f.surface, f.page, r.position, r.payload, f.run_id,
         f.correlation_id, f.received_at AS seen_at, f.seq
-    FROM folding AS f, unnest(from_json(f.set_aside, '{_FIELDS}')) AS x(r)
-    WHERE f.set_aside IS NOT NULL
+    FROM rejected_records AS r JOIN folding AS f USING (seq)
     UNION ALL
     SELECT
         'The item has no id that gramhouse knows.', 'media', account_id, surface, page, position,
@@ -23,17 +20,12 @@ WITH records AS (
     FROM media_sightings JOIN arrived_payloads USING (place) WHERE media_id IS NULL
     UNION ALL
     SELECT
-        'DuckDB finds no account in it.', 'accounts', '', '', page, position, coalesce(item::VARCHAR, 'null'),
-        run_id, correlation_id, received_at, seq
-    FROM account_records WHERE NOT is_account
-    UNION ALL
-    SELECT
         'The page is not JSON.', resource, account_id, surface, page, NULL, body, run_id, correlation_id, received_at,
         seq
     FROM ops.staging SEMI JOIN unreadable USING (seq) WHERE seq <= getvariable('slice_end')
 )
 FROM records
-"""  # noqa: S608
+"""
 
 _SAME = "reason, resource, account_id, surface, digest"
 

@@ -76,8 +76,9 @@ counts AS (
     UNION ALL
     SELECT run_id, 'items', count(*) FROM media_sightings GROUP BY ALL
     UNION ALL
-    SELECT run_id, 'items', sum(json_array_length(body, '$.items')) FROM folding WHERE resource = 'accounts'
-    GROUP BY ALL
+    SELECT run_id, 'items', count(*) FROM folding JOIN (
+        SELECT seq FROM account_items UNION ALL SELECT seq FROM rejected_records WHERE position IS NOT NULL
+    ) USING (seq) WHERE resource = 'accounts' GROUP BY ALL
     UNION ALL
     SELECT run_id, what, count(*) FROM (SELECT place >> {POSITION_BITS} AS seq, what FROM happened)
     JOIN landed USING (seq) GROUP BY ALL

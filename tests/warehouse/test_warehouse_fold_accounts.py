@@ -1,7 +1,11 @@
+import ast
 import json
+import re
+from pathlib import Path
 
 import pytest
 
+import connectors.warehouse
 from models.landing import SetAside
 from models.partition import CATALOGUE
 from tests.warehouse.house import ANNA, BEN, POSTS, T0, House, Row, Walk, account, at
@@ -176,17 +180,22 @@ def test_ids_and_names_with_quotes_are_only_data(house: House) -> None:
     assert names(house) == [(ANNA, "anna", False), (evil.lower(), evil, True)]
 
 
-def test_an_account_whose_doubled_key_hides_its_id_from_duckdb_goes_to_quarantine(house: House) -> None:
+def test_of_a_key_that_an_account_has_twice_the_last_counts(house: House) -> None:
     doubled = f'{{"id":null,"id":"{BEN}","ig_username":"ben","public_id":"k","status":"active"}}'
     text = f'{{"items":[{doubled},{json.dumps(account())}],"next_cursor":null}}'
     house.land(Walk(CATALOGUE, "c", T0).page([{}, {}], at(1), last=True, text=text))
-    assert house.fold().quarantined == 1
+    assert house.fold().quarantined == 0
+    assert names(house) == [(ANNA, "anna", False), (BEN, "ben", False)]
+
+
+def test_what_is_no_account_goes_to_quarantine_and_the_others_land(house: House) -> None:
+    odd = ['{"id":"x"}', "null", "7", '{"id":1,"ig_username":"a","public_id":"k","status":"active"}']
+    text = f'{{"items":[{",".join([*odd, json.dumps(account())])}],"next_cursor":null}}'
+    house.land(Walk(CATALOGUE, "c", T0).page([{}] * 5, at(1), last=True, text=text))
+    assert house.fold().quarantined == 4
     assert names(house) == [(ANNA, "anna", False)]
-    assert house.row("SELECT reason, position, payload FROM core.quarantine") == (
-        "DuckDB finds no account in it.",
-        0,
-        doubled,
-    )
+    found = house.rows("SELECT position, payload, reason FROM core.quarantine ORDER BY position")
+    assert found == [(position, payload, "It is no account.") for position, payload in enumerate(odd)]
 
 
 def set_aside(record: dict[str, object]) -> SetAside:
@@ -289,3 +298,19 @@ def test_an_account_that_returns_in_a_record_set_aside_has_its_gap_closed(house:
         ("active", at(49), None),
     ]
     assert house.value(f"SELECT status_since FROM core.accounts WHERE account_id = '{BEN}'") == at(49)
+
+
+MERGE = (
+    "fold.py", "fold_accounts.py", "fold_children.py", "fold_history.py", "fold_media.py", "comparing.py", "removal.py",
+    "account_removal.py", "run_counts.py", "quarantine.py", "alterations.py", "ingest/cells.py", "ingest/columns.py",
+    "ingest/records.py", "raw/parts.py",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MERGE)
+def test_no_statement_of_a_merge_parses_json(name: str) -> None:
+    source = (Path(connectors.warehouse.__file__).parent / name).read_text()
+    texts = [node.value for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Constant)]
+    assert not [
+        text for text in texts if isinstance(text, str) and re.search(r"\bjson_\w+\(|from_json|->>|::JSON", text)
+    ]

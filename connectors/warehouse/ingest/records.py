@@ -1,0 +1,134 @@
+"""Accounts that landed pages list, and what was noted of pages when they landed, as tables: a merge parses no JSON."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+import pyarrow as pa
+from duckdb import DuckDBPyConnection
+
+from connectors.warehouse.ingest.arrays import array_of
+
+_LANDED = """
+SELECT seq, resource, CASE WHEN resource = 'accounts' THEN body END, set_aside, unknown_fields FROM ops.staging
+WHERE resource = 'accounts' OR set_aside IS NOT NULL OR unknown_fields IS NOT NULL ORDER BY seq
+"""
+
+_NO_ACCOUNT = "It is no account."
+
+
+class _Page(msgspec.Struct):
+    items: list[msgspec.Raw]
+
+
+class _Account(msgspec.Struct):
+    id: str
+    ig_username: str
+    public_id: str
+    status: str
+
+
+class _Rejected(msgspec.Struct):
+    position: int | None
+    reason: str
+    payload: str
+    unknown_status: str | None = None
+
+
+class _Listed(msgspec.Struct):
+    id: str
+
+
+_page = msgspec.json.Decoder(_Page)
+_object = msgspec.json.Decoder(dict[str, Any])
+_rejected = msgspec.json.Decoder(list[_Rejected])
+_listed = msgspec.json.Decoder(_Listed)
+_paths = msgspec.json.Decoder(list[str])
+
+
+class _AccountRow(NamedTuple):
+    seq: int
+    position: int
+    listed_as: str
+    ig_username: str
+    public_id: str
+    status: str
+
+
+class _RejectedRow(NamedTuple):
+    seq: int
+    position: int | None
+    reason: str
+    payload: str
+    listed_as: str | None
+    unknown_status: str | None
+
+
+class _PathRow(NamedTuple):
+    seq: int
+    path: str
+
+
+_TYPES = {"seq": pa.int64(), "position": pa.int32()}
+
+
+def _listed_as(payload: str) -> str | None:
+    try:
+        return _listed.decode(payload).id
+    except (msgspec.DecodeError, RecursionError):
+        return None
+
+
+def _accounts(seq: int, body: str, rejected: list[_RejectedRow]) -> list[_AccountRow]:
+    known = {row.position for row in rejected if row.seq == seq}
+    found = []
+    for position, raw in enumerate(_page.decode(body).items):
+        if position in known:
+            continue
+        try:
+            # Of a key given twice the last counts, as where the page was read.
+            account = msgspec.convert(_object.decode(raw), _Account)
+        except (msgspec.MsgspecError, RecursionError):
+            text = bytes(raw).decode()
+            rejected.append(_RejectedRow(seq, position, _NO_ACCOUNT, text, None, None))
+        else:
+            found.append(_AccountRow(seq, position, account.id, account.ig_username, account.public_id, account.status))
+    return found
+
+
+def _table(rows: Sequence[NamedTuple], kind: type[NamedTuple]) -> pa.Table:
+    columns = zip(*rows, strict=True) if rows else [()] * len(kind._fields)
+    return pa.table(
+        {
+            name: array_of(column, _TYPES.get(name, pa.string()))
+            for name, column in zip(kind._fields, columns, strict=True)
+        }
+    )
+
+
+def register_records(db: DuckDBPyConnection) -> list[int]:
+    """Have DuckDB read what staged pages carry besides media; return the landings of account pages that are no JSON.
+
+    `account_items`: seq, position, listed_as (the account's id as it came), ig_username, public_id, status.
+    `rejected_records`: seq, position (NULL: the whole page), reason, payload, listed_as, unknown_status.
+    `unknown_paths`: seq, path of a field that the contract does not know.
+    """
+    accounts: list[_AccountRow] = []
+    rejected: list[_RejectedRow] = []
+    paths: list[_PathRow] = []
+    unreadable: list[int] = []
+    for seq, resource, body, set_aside, unknown_fields in db.execute(_LANDED).fetchall():
+        rejected += [
+            _RejectedRow(seq, each.position, each.reason, each.payload, _listed_as(each.payload), each.unknown_status)
+            for each in _rejected.decode(set_aside or "[]")
+        ]
+        paths += [_PathRow(seq, path) for path in _paths.decode(unknown_fields or "[]")]
+        if resource == "accounts":
+            try:
+                accounts += _accounts(seq, body, rejected)
+            except (msgspec.DecodeError, RecursionError):
+                unreadable.append(seq)
+    db.register("account_items", _table(accounts, _AccountRow))
+    db.register("rejected_records", _table(rejected, _RejectedRow))
+    db.register("unknown_paths", _table(paths, _PathRow))
+    return unreadable
