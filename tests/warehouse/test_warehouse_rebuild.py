@@ -192,3 +192,27 @@ def test_counts_are_read_anew_account_by_account_where_there_are_many(
     ]
     kept = [(account, place, "kept", int(place)) for account, place, _, _ in likes]
     assert found == sorted([*likes, *older, *kept])
+
+
+def test_rows_whose_bytes_are_not_kept_keep_what_their_columns_say(house: House) -> None:
+    children = {"data": [{"id": "c1", "alt": 1}, {"id": "c2"}]}
+    first = {"id": "1", "caption": "a", "stars": 4, "children": children}
+    house.walk(POSTS, "p", 0, [first, {"id": "2", "stars": 5}])
+    house.walk(POSTS, "q", 24, [first | {"caption": "b"}, {"id": "2", "stars": 5}])
+    house.do("UPDATE core.media SET raw_landed = NULL WHERE media_id = '1'")
+    house.do("UPDATE core.media_superseded SET raw_landed = NULL")
+    kept = "SELECT media_id, caption, stars::VARCHAR FROM core.media ORDER BY 1"
+    before = "SELECT caption, stars::VARCHAR, valid_from FROM core.media_superseded"
+    parts = "SELECT child_id, alt::VARCHAR FROM core.media_children ORDER BY position"
+    stored, versions, listed = house.rows(kept), house.rows(before), house.rows(parts)
+    assert (stored, listed) == ([("1", "b", "4"), ("2", None, "5")], [("c1", "1"), ("c2", None)])
+    with house.connection.begin():
+        assert rebuild_stored(house.connection, BUILT_IN).items == 2
+    assert (house.rows(kept), house.rows(before), house.rows(parts)) == (stored, versions, listed)
+    # Columns that another type widens are filled for them, too.
+    house.walk(
+        POSTS, "r", 48, [{"id": "3", "stars": "many", "children": {"data": [{"id": "c3", "alt": "x"}]}}], last=False
+    )
+    assert house.rows(kept)[:2] == stored
+    assert house.rows(before) == versions
+    assert house.rows(f"{parts.replace('ORDER', 'WHERE media_id = 1 ORDER')}") == listed
