@@ -185,7 +185,8 @@ def check_metrics(model: Nights, clock: Clock, operator: Operator) -> None:
 def check_walks(model: Nights, clock: Clock, operator: Operator) -> None:
     rows = keyed(rows_of(operator, "FROM walks"), "account_id", "surface")
     wanted = {partition: {"complete_at": moment} for partition, moment in model.walks.items()}
-    clock.check_rows(wanted, rows, "walks", ["resource", "account_id", "surface"])
+    besides = ["resource", "account_id", "surface", "removals_undecided_since"]
+    clock.check_rows(wanted, rows, "walks", besides)
 
 
 CHECKS = (check_walks, check_accounts, check_history, check_metrics)
