@@ -16,10 +16,15 @@ def _parts(ask: Ask, *, inside: bool) -> str:
     ((file, warehouse_id),) = ask(
         f"SELECT path, warehouse_id FROM duckdb_databases(), {own} WHERE database_name = current_database()"
     )
-    # Beside the file: a snapshot that was copied together with its raw store lists the place it was copied from.
-    store = RawStore(Path(file).parent / "raw" / warehouse_id / "media")
     listed = "ops.raw_parts WHERE retired_at IS NULL" if inside else "core.raw_parts"
-    return parquet(store.path(number) for (number,) in ask(f"SELECT number FROM {listed}"))
+    numbers = [number for (number,) in ask(f"SELECT number FROM {listed}")]
+    # Beside the file: a snapshot that was copied together with its raw store lists the place it was copied from. One
+    # that is open while its folder is copied, and gone, has its parts in the copy.
+    homes = [Path(file).parent, *Path(file).parent.parent.glob("*/")]
+    stores = [RawStore(home / "raw" / warehouse_id / "media") for home in homes]
+    holding = (store for store in stores if all(store.path(number).exists() for number in numbers))
+    store = next(holding, stores[0])
+    return parquet(store.path(number) for number in numbers)
 
 
 def media(ask: Ask, *, inside: bool = False) -> str:

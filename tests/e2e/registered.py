@@ -7,6 +7,7 @@ from typing import Any
 
 import duckdb
 
+from connectors.warehouse.raw.listed import listed_parts, mentions_raw_media, raw_media
 from models.mapping_built_in import BUILT_IN
 from tests.e2e import reading
 from tests.e2e.conftest import Operator
@@ -33,6 +34,8 @@ Registry = dict[tuple[str, str], Registered]
 def rows_of(operator: Operator, query: str, parameters: Sequence[object] = ()) -> list[Row]:
     """Rows by column name; no two names of a query differ only in case."""
     with duckdb.connect(str(operator.snapshot), read_only=True) as db:
+        if mentions_raw_media(query):
+            db.execute(raw_media(listed_parts(db)))
         found = db.execute(query, parameters)
         names = [column[0] for column in found.description or ()]
         assert len({name.lower() for name in names}) == len(names)
