@@ -38,7 +38,9 @@ class Oracle:
     written: dict[Key, int] = field(default_factory=dict)
     quarantine: dict[tuple[str, Where, str], tuple[int, int, datetime]] = field(default_factory=dict)
     missing_accounts: dict[str, tuple[datetime, datetime | None]] = field(default_factory=dict)
-    missing: dict[Key, tuple[datetime, datetime]] = field(default_factory=dict)
+    missing: dict[Key, tuple[datetime | None, datetime]] = field(default_factory=dict)
+    rejecting: set[str] = field(default_factory=set)
+    undecided: dict[Where, datetime] = field(default_factory=dict)
     seen: dict[str, set[Key]] = field(default_factory=dict)
     superseded: list[tuple[Any, ...]] = field(default_factory=list)
     metrics: list[tuple[Any, ...]] = field(default_factory=list)
@@ -126,6 +128,7 @@ class Oracle:
     def _item(self, event: Event, place: int, item: dict[str, Any]) -> None:
         if "id" not in item:
             self._set_aside("The item has no id that gramhouse knows.", event, place, item)
+            self.rejecting.add(event.walk_id)
             return
         key = (event.where[1], event.where[2], str(item["id"]))
         self.seen.setdefault(event.walk_id, set()).add(key)
@@ -176,15 +179,22 @@ class Oracle:
             (row["first_seen_at"] < event.started_at or key in missed) and key not in expired
             for key, row in there.items()
         )
-        newly = [key for key in missed - expired if key not in self.missing]
+        newly = [key for key in missed - expired if self.missing.get(key, (None,))[0] is None]
         guarded = len(newly) > known_before / 2
         before = self.walks.get(event.where)
+        rejects = event.walk_id in self.rejecting
+        if not (missed and rejects):
+            self.undecided.pop(event.where, None)
         for key in missed:
             row = there[key]
             last_seen = max(row["written_at"], before[1]) if before else row["written_at"]
-            in_doubt = key in self.missing
-            since, last_seen = self.missing.pop(key, (event.at, last_seen))
-            believed = event.started_at - since >= timedelta(hours=1) if in_doubt else not guarded
+            doubted, last_seen = self.missing.pop(key, (None, last_seen))
+            if rejects:
+                self.undecided.setdefault(event.where, event.at)
+                self.missing[key] = (doubted, last_seen)
+                continue
+            since = doubted or event.at
+            believed = not guarded if doubted is None else event.started_at - doubted >= timedelta(hours=1)
             if key in expired or believed:
                 row.update(removed_at=since, written_at=last_seen, removal="expired" if key in expired else "removed")
                 self.counts[event.run_id, row["removal"]] += 1

@@ -142,9 +142,10 @@ def check_against_the_oracle(house: House, oracle: Oracle, *, fields: bool = Tru
     }
     assert found == {key: tuple(row.values()) for key, row in oracle.media.items()}
     assert house.value("SELECT count(*) FROM core.media") == len(found)
-    assert house.rows(
-        "SELECT resource, account_id, surface, walk_id, complete_at FROM core.walks ORDER BY ALL"
-    ) == sorted((*where, *walk) for where, walk in oracle.walks.items())
+    columns = "resource, account_id, surface, walk_id, complete_at, removals_undecided_since"
+    assert house.rows(f"SELECT {columns} FROM core.walks ORDER BY ALL") == sorted(
+        (*where, *walk, oracle.undecided.get(where)) for where, walk in oracle.walks.items()
+    )
     assert house.rows("SELECT * FROM ops.missing ORDER BY ALL") == sorted(
         (*key, *doubt) for key, doubt in oracle.missing.items()
     )
