@@ -23,6 +23,7 @@ class Walk:
     trail: set[str] = field(default_factory=set)
     goes_on: str | None = None
     old: bool = False
+    rejects: bool = False
 
 
 @dataclass
@@ -74,6 +75,7 @@ class Model:
             key = self._account(item) if where == CATALOGUE else self._item(where, item)
             if key is None:
                 self.aside.add((where, json.dumps(item, sort_keys=True)))
+                walk.rejects = True
             else:
                 walk.seen.add(key)
         walk.goes_on = page.next_cursor
@@ -112,6 +114,9 @@ class Model:
         missed = walk.known - walk.seen
         if where == CATALOGUE:
             self.unlisted |= {key[2] for key in missed}
+            return
+        if walk.rejects:
+            # It may have listed what it missed as the record that was rejected.
             return
         # Where most vanish nothing is marked, which no cell here is about.
         assert len(missed) * 2 <= len(walk.known)

@@ -120,7 +120,8 @@ def test_nothing_to_do_is_said(snapshot: Path, tmp_path: Path) -> None:
         db.execute("UPDATE run_outcomes SET outcome = 'complete', error_code = NULL")
         db.execute("UPDATE walks SET complete_at = (SELECT published_at FROM published)")
         db.execute(
-            "INSERT INTO walks SELECT 'media', account_id, s, (SELECT published_at FROM published) FROM accounts,"
+            "INSERT INTO walks BY NAME SELECT 'media' AS resource, account_id, s AS surface,"
+            " (SELECT published_at FROM published) AS complete_at FROM accounts,"
             " (VALUES ('posts'), ('stories')) AS t(s) WHERE NOT EXISTS (FROM walks AS w"
             " WHERE w.account_id = accounts.account_id AND w.surface = s)"
         )

@@ -34,7 +34,9 @@ def files(warehouse: Path, snapshot: Path) -> Files:
     kept, unwritten, shown = (
         path.stat().st_size / _KB if path.exists() else 0.0 for path in (warehouse, log, snapshot)
     )
-    names = frozenset(str(path.relative_to(warehouse.parent)) for path in warehouse.parent.rglob("*"))
+    # A part of the raw store that the warehouse does not name would have been refused at the next opening.
+    found = (path for path in warehouse.parent.rglob("*") if path.suffix != ".parquet")
+    names = frozenset(str(path.relative_to(warehouse.parent)) for path in found)
     return Files(kept, unwritten, shown, names)
 
 

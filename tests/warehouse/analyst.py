@@ -32,12 +32,13 @@ def _items(world: World, surface: str, account_id: str | None = None) -> list[Ro
     return [row for row in world["media"] if row["surface"] == surface and account_id in (None, row["account_id"])]
 
 
+def _walk(world: World, account_id: str, surface: str) -> Row:
+    where = ("media", account_id, surface)
+    return next((row for row in world["walks"] if (row["resource"], row["account_id"], row["surface"]) == where), {})
+
+
 def _walked_at(world: World, account_id: str, surface: str) -> datetime | None:
-    for row in world["walks"]:
-        if (row["resource"], row["account_id"], row["surface"]) == ("media", account_id, surface):
-            moment: datetime = row["complete_at"]
-            return moment
-    return None
+    return _walk(world, account_id, surface).get("complete_at")
 
 
 def _counts(world: World, item: Row, metric: str) -> list[tuple[datetime, int | None]]:
@@ -80,6 +81,7 @@ def freshness(world: World) -> Answer:
             _walked_at(world, account["account_id"], surface),
             *(last.get((account["account_id"], surface), {}).get(name) for name in tried),
             stale_at(world, account, surface),
+            _walk(world, account["account_id"], surface).get("removals_undecided_since"),
         )
         for account in _listed(world)
         for surface in _surfaces(world)

@@ -73,8 +73,14 @@ def count(media_id: str, observed_at: datetime, value: int | None, metric: str =
     }
 
 
-def walk(account_id: str, surface: str, complete_at: datetime) -> dict[str, Any]:
-    return {"resource": "media", "account_id": account_id, "surface": surface, "complete_at": complete_at}
+def walk(account_id: str, surface: str, complete_at: datetime, undecided: datetime | None = None) -> dict[str, Any]:
+    return {
+        "resource": "media",
+        "account_id": account_id,
+        "surface": surface,
+        "complete_at": complete_at,
+        "removals_undecided_since": undecided,
+    }
 
 
 def world(**rows: list[dict[str, Any]]) -> Rows:
@@ -115,7 +121,12 @@ class Chance:
                 self.outcome(account_id, surface, ago(night, self.draw.randrange(20)))
             if self.draw.random() < 0.8:
                 self.rows["walks"].append(
-                    walk(account_id, surface, self.draw.choice([ago(), ago(0, 36), ago(0, 37), self.moment()]))
+                    walk(
+                        account_id,
+                        surface,
+                        self.draw.choice([ago(), ago(0, 36), ago(0, 37), self.moment()]),
+                        self.draw.choice([None, None, ago(2)]),
+                    )
                 )
         self.media(account_id, f"name of {account_id}")
 
