@@ -36,6 +36,11 @@ class Home:
         return self.folder / "warehouse.duckdb"
 
     @property
+    def raw(self) -> Path:
+        """The raw store."""
+        return self.folder / "raw"
+
+    @property
     def snapshot(self) -> Path:
         """The analysts' file."""
         return self.folder / "analytics.duckdb"
@@ -56,7 +61,8 @@ def floor(url: str, folder: Path, in_flight: int) -> Job:
 def gramhouse(url: str, home: Home, in_flight: int, *words: str, module: str = "flows.cli") -> Job:
     """Run a command of gramhouse; without words, a sync of the posts."""
     home.folder.mkdir(parents=True, exist_ok=True)
-    typed = words or ("sync", "--surface", "posts")
+    # Every server has a port of its own, and so an address that is not the one a kept warehouse was filled from.
+    typed = words or ("sync", "--surface", "posts", "--rebind")
     env = plain_environment(
         GRAMHOUSE_BASE_URL=url,
         GRAMHOUSE_API_KEY="bench-key",

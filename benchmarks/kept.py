@@ -56,11 +56,12 @@ def prepared(folder: Path, accounts: int, posts: int, style: Style = Style.COMPA
 
 
 def copied(home: Home, folder: Path) -> Home:
-    """Copy a warehouse and its snapshot into a folder."""
+    """Copy a warehouse, its raw store and its snapshot into a folder."""
     copy = Home(folder)
     folder.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(home.warehouse, copy.warehouse)
     shutil.copyfile(home.snapshot, copy.snapshot)
+    shutil.copytree(home.raw, copy.raw)
     # What is still on its way to the disk would be in the way of the first who is measured.
     os.sync()
     return copy
