@@ -195,7 +195,7 @@ def test_nobodys_settings_decide_what_is_measured(monkeypatch: pytest.MonkeyPatc
 
     assert "GRAMHOUSE_ARCHIVE" not in job.env
     assert job.env["GRAMHOUSE_CONCURRENCY"] == "4"
-    assert job.command[1:] == ("-m", "flows.cli", "sync", "--surface", "posts", "--json")
+    assert job.command[1:] == ("-m", "flows.cli", "sync", "--surface", "posts", "--rebind", "--json")
 
 
 def test_a_watch_counts_every_call_by_whatever_name() -> None:
