@@ -69,7 +69,7 @@ def _registry(connection: Connection, mapping: Mapping) -> Registry:
 
 
 def _new_table(connection: Connection, table: Table, sheet: Sheet) -> str:
-    """Make a table anew, without a row and with the columns of its sheet; return the name of the one before it."""
+    """Rename a table and create it empty, with the columns of its sheet; return the old table's new name."""
     before = f"{table.name}_before"
     connection.exec_driver_sql(f"ALTER TABLE {table.fullname} RENAME TO {before}")
     table.create(connection)
@@ -88,7 +88,7 @@ def _decode_again(
     kept: str,
     children: Sequence[Sheet] = (),
 ) -> int:
-    """Write a table, and its children, anew from its payloads; `kept` are the values that stay. Returns its rows."""
+    """Decode the payloads of a table into a new one, with its children; return its rows. `kept` values stay."""
     table = WAREHOUSE.tables[stored.table]
     before = _new_table(connection, table, sheet)
     rows = 0

@@ -1,6 +1,6 @@
 """Accounts that landed pages list, and what was noted of pages when they landed, as tables: a merge parses no JSON."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -79,9 +79,10 @@ def _listed_as(payload: str) -> str | None:
         return None
 
 
-def _accounts(seq: int, body: str, rejected: list[_RejectedRow]) -> list[_AccountRow]:
-    known = {row.position for row in rejected if row.seq == seq}
-    found = []
+def _accounts(seq: int, body: str, known: Collection[int | None]) -> tuple[list[_AccountRow], list[_RejectedRow]]:
+    """Return the accounts of a page and what is none, apart from the records at the `known` positions."""
+    found: list[_AccountRow] = []
+    rejected: list[_RejectedRow] = []
     for position, raw in enumerate(_page.decode(body).items):
         if position in known:
             continue
@@ -93,7 +94,7 @@ def _accounts(seq: int, body: str, rejected: list[_RejectedRow]) -> list[_Accoun
             rejected.append(_RejectedRow(seq, position, _NO_ACCOUNT, text, None, None))
         else:
             found.append(_AccountRow(seq, position, account.id, account.ig_username, account.public_id, account.status))
-    return found
+    return found, rejected
 
 
 def _table(rows: Sequence[NamedTuple], kind: type[NamedTuple]) -> pa.Table:
@@ -118,16 +119,20 @@ def register_records(db: DuckDBPyConnection) -> list[int]:
     paths: list[_PathRow] = []
     unreadable: list[int] = []
     for seq, resource, body, set_aside, unknown_fields in db.execute(_LANDED).fetchall():
-        rejected += [
+        aside = [
             _RejectedRow(seq, each.position, each.reason, each.payload, _listed_as(each.payload), each.unknown_status)
             for each in _rejected.decode(set_aside or "[]")
         ]
+        rejected += aside
         paths += [_PathRow(seq, path) for path in _paths.decode(unknown_fields or "[]")]
         if resource == "accounts":
             try:
-                accounts += _accounts(seq, body, rejected)
+                found, refused = _accounts(seq, body, {row.position for row in aside})
             except (msgspec.DecodeError, RecursionError):
                 unreadable.append(seq)
+            else:
+                accounts += found
+                rejected += refused
     db.register("account_items", _table(accounts, _AccountRow))
     db.register("rejected_records", _table(rejected, _RejectedRow))
     db.register("unknown_paths", _table(paths, _PathRow))

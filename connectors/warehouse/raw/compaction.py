@@ -12,7 +12,7 @@ from connectors.warehouse.raw.parts import Part, live_parts, store_of, write_par
 from connectors.warehouse.raw.store import parquet
 from models.tables import ops_raw_parts
 
-# Bytes: a part below the first is written together with its neighbours, until they have the second.
+# Bytes. Parts smaller than the first are merged with those next to them into parts of at most the second.
 _SMALL = 32 * 1024 * 1024
 _LARGE = 128 * 1024 * 1024
 
@@ -41,7 +41,7 @@ class CompactedParts:
 def groups(
     parts: Sequence[Part], outdated: Mapping[int, int], *, small: int = _SMALL, large: int = _LARGE
 ) -> list[tuple[Part, ...]]:
-    """Return the parts to be written anew, each group into one part.
+    """Return the parts to be rewritten, each group into one part.
 
     `parts` are in the order of landing; `outdated` has the number of rows to be deleted, by part.
     """

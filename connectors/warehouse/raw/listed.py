@@ -1,4 +1,4 @@
-"""The parts of the raw store that a snapshot lists, for its readers: whoever has no warehouse open."""
+"""The parts of the raw store that a snapshot lists, for readers of the snapshot, which do not open the warehouse."""
 
 import os
 import re

@@ -22,7 +22,7 @@ _LEVEL = 1
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A part that the warehouse names; sizes in bytes. `retired_at` is None while readers are told of it."""
+    """A part that the warehouse names; sizes in bytes. `retired_at` is None while snapshots list it."""
 
     number: int
     rows: int

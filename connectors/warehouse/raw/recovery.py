@@ -10,7 +10,7 @@ from connectors.warehouse.raw.parts import Part, all_parts, next_number, store_o
 from connectors.warehouse.raw.store import RawStore, part_name
 from models.tables import ops_raw_parts
 
-# A retired part is read by whoever still has an older snapshot open, for so long after the next one was published.
+# How long after the next snapshot was published readers of an older one may still need a retired part.
 _STILL_READ = timedelta(days=1)
 
 
