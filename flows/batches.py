@@ -8,12 +8,13 @@ from datetime import datetime
 from connectors.source.endpoints import account_scope
 from connectors.source.errors import UNKNOWN_STATUS
 from flows.run import RunContext
+from flows.scan_depth import Depth, Depths
 from flows.together import together
 from flows.walking import PartitionWalk
 from models.landing import Landing
 from models.ledger import Outcome, OutcomeKind, Tally
 from models.partition import SURFACES, Partition, Surface, media
-from models.walk import Checkpoint, WalkState
+from models.walk import Checkpoint
 
 # An eightieth of what is listed so far: the first batches are a page each, and a million accounts make 530
 # batches, or 900 where a page holds a single one: under the thousand task runs that a Prefect server records
@@ -100,10 +101,12 @@ class Gathering:
 
 def _expected(last: Checkpoint | None) -> int | None:
     """Return how many items a partition's last full scan found; None where it is not known."""
-    return last.items if last is not None and last.state is WalkState.COMPLETE else None
+    return last.items if last is not None and last.is_closed else None
 
 
-async def _walk_account(run: RunContext, account: ListedAccount, last: Mapping[Partition, Checkpoint]) -> list[Outcome]:
+async def _walk_account(
+    run: RunContext, account: ListedAccount, last: Mapping[Partition, Checkpoint], depth: Depth
+) -> list[Outcome]:
     # One after the other, for both surfaces are one tenant scope: never two requests of it at once, and a
     # wait that one was told binds the other (API 4.2).
     scope_wait = run.scope_wait(account_scope(account.account_id))
@@ -121,6 +124,7 @@ async def _walk_account(run: RunContext, account: ListedAccount, last: Mapping[P
             listed_as=account.listed_as,
             username=account.ig_username,
             expected=expected,
+            depth=depth,
         )
         outcomes.append(await walk.to_outcome())
         run.counters.end(expected, walk.items)
@@ -158,6 +162,9 @@ async def walk_batch(run: RunContext, batch: Batch) -> BatchReport:
     due = [account for account in batch.accounts if is_due(account)]
     skipped = [account for account in batch.accounts if not is_due(account)]
     last = await means.warehouse.checkpoints("media", [a.account_id for a in due], run.lane)
+    of_posts = [account.account_id for account in due if "posts" in account.surfaces]
+    depths = Depths(means.warehouse, means.clock, run.mode, of_posts)
+    await depths.begin()
     for account in due:
         for surface in account.surfaces:
             run.counters.expect(_expected(last.get(media(account.account_id, surface))))
@@ -172,11 +179,12 @@ async def walk_batch(run: RunContext, batch: Batch) -> BatchReport:
         items += sum(outcome.items for outcome in outcomes)
 
     async def one(account: ListedAccount) -> None:
-        add(await _walk_account(run, account, last))
+        add(await _walk_account(run, account, last, depths.take(account.account_id)))
 
     add(await _skip(run, skipped))
     async with together() as group:
         for account in due:
+            await depths.reach(account.account_id)
             # The place is taken before the task is made: accounts that must wait their turn cost nothing.
             await means.slots.take()
             task = group.create_task(one(account))

@@ -24,6 +24,7 @@ from flows.slots import Slots
 from flows.steps import Say
 from flows.turn import in_turn
 from models.clock import Clock
+from models.incremental import SyncMode
 from models.partition import SURFACES, Surface
 from models.selection import Selection
 
@@ -38,6 +39,7 @@ def order(
     reason: str | None = None,
     accept_removals: bool = False,
     rebind: bool = False,
+    mode: SyncMode | None = None,
 ) -> RunOrder:
     """Return what a run is asked to do: a sync of `surfaces`, or a backfill of `selection`."""
     return RunOrder(
@@ -55,6 +57,10 @@ def order(
         ),
         stale_after=timedelta(seconds=settings.stale_after),
         report=settings.report,
+        mode=mode or settings.sync_mode,
+        lookback=timedelta(days=settings.lookback_window),
+        full_refresh_every=timedelta(days=settings.full_refresh_every),
+        full_refresh_budget=settings.full_refresh_budget,
     )
 
 

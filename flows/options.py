@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from flows.errors import SettingsError
 from flows.wrong_value import why
+from models.incremental import SyncMode
 from models.partition import SURFACES, Surface
 from models.selection import Selection, SelectionError
 
@@ -103,6 +104,13 @@ class SyncOptions(_Restarted, RunOptions, _Surfaces):
             description="Mark accounts removed that the catalogue does not list, however many they are.",
         ),
     ] = False
+    mode: Annotated[
+        SyncMode | None,
+        Field(
+            title="Sync mode",
+            description="full_refresh reads all posts; incremental down to those it knows, where that is safe.",
+        ),
+    ] = None
     rebind: Annotated[
         bool,
         Field(

@@ -16,6 +16,7 @@ from connectors.warehouse import ledger, progress
 from connectors.warehouse.account_ids import listed_spellings
 from connectors.warehouse.account_removal import missing_accounts
 from connectors.warehouse.errors import WarehouseUnusable
+from connectors.warehouse.field_registry import read_mapping
 from connectors.warehouse.not_cast import values_not_cast
 from connectors.warehouse.ownership import CODE as OTHER_SNAPSHOT
 from connectors.warehouse.rebuild import is_read_by
@@ -29,11 +30,14 @@ from flows.recording import STOPPED, recorded, short
 from flows.renewing import renew
 from flows.rounds import walk_chosen, walk_everything
 from flows.run import Counters, Means, RunContext
+from flows.scan_depth import scan_mode
 from flows.steps import RunStep, Say, run_directly
 from flows.words import changes, megabytes
 from models.freshness import STALE_AFTER
+from models.incremental import FULL_REFRESH_EVERY, LOOKBACK_WINDOW, SyncMode
 from models.ledger import RunState, RunWarning, Tally, judge
 from models.partition import SURFACES, Surface
+from models.post_times import post_reader
 from models.selection import Selection
 from models.walk import Lane
 
@@ -104,6 +108,9 @@ class RunOrder:
     `within` bounds how old an interrupted run may be to be resumed. With `accept_removals` a person confirms that
     the accounts missing from this run's catalogue are gone; with `rebind`, that another service's address is right.
     `report` is the HTML report that is renewed once the snapshot is published.
+
+    A sync of `mode` incremental scans posts down to what is known and older than `lookback`, and in full every
+    `full_refresh_every`; such full scans take `full_refresh_budget` requests a run at most. A backfill is always full.
     """
 
     snapshot: Path
@@ -117,6 +124,10 @@ class RunOrder:
     keeping: Keeping = field(default_factory=Keeping)
     stale_after: timedelta = STALE_AFTER
     report: Path | None = None
+    mode: SyncMode = "full_refresh"
+    lookback: timedelta = LOOKBACK_WINDOW
+    full_refresh_every: timedelta = FULL_REFRESH_EVERY
+    full_refresh_budget: int | None = None
 
     @property
     def kind(self) -> Lane:
@@ -198,7 +209,11 @@ async def run_once(
 
         async def publish() -> int:
             return await warehouse.publish(
-                order.snapshot, at=clock.now(), version=order.version, stale_after=order.stale_after
+                order.snapshot,
+                at=clock.now(),
+                version=order.version,
+                stale_after=order.stale_after,
+                full_refresh_every=order.full_refresh_every,
             )
 
         async def report(path: Path) -> Path | None:
@@ -280,6 +295,15 @@ async def _enter(order: RunOrder, means: Means, counters: Counters) -> RunContex
     # After the decision which runs are resumed: a run that began in the future is not.
     await means.warehouse.transact(ledger.repair_future_times, run_id, now=now, within=order.within)
     holds = await means.warehouse.transact(progress.holds, now=now)
+    mode = await scan_mode(
+        means.warehouse,
+        means.clock,
+        order.mode if order.kind == "sync" else "full_refresh",
+        lookback=order.lookback,
+        every=order.full_refresh_every,
+        budget=order.full_refresh_budget,
+    )
+    mapping = await means.warehouse.read(read_mapping)
     return RunContext(
         run_id,
         now,
@@ -290,6 +314,8 @@ async def _enter(order: RunOrder, means: Means, counters: Counters) -> RunContex
         order.kind,
         counters=counters,
         accept_removals=order.accept_removals,
+        mode=mode,
+        read_posts=post_reader(mapping),
     )
 
 

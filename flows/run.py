@@ -1,7 +1,7 @@
 """What the parts of a run share: its means, its counters, and the error that stops it."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from collections.abc import Mapping as Map
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
@@ -14,11 +14,14 @@ from connectors.source.endpoints import ApiRequest, Response
 from connectors.source.errors import Failure
 from connectors.source.scopes import ScopeWait
 from connectors.warehouse.writer import Warehouse
+from flows.scan_depth import ScanMode
 from flows.slots import Slots
 from models.clock import Clock
+from models.incremental import Post
 from models.landing import Landing, ScopeHold
 from models.mapping import Mapping
 from models.mapping_built_in import BUILT_IN
+from models.post_times import post_reader
 from models.walk import Lane
 
 
@@ -49,6 +52,7 @@ class Counters:
 
     `items_left` are the items that partitions of known length still have, `unknown` the open partitions of unknown
     length, `ended` those that ended, with `ended_items`. `cooldowns`: until when each tenant scope must be left alone.
+    `requests` were made, retries included; as many as `spared` a run of full scans alone would have made besides.
     """
 
     accounts: int = 0
@@ -65,6 +69,8 @@ class Counters:
     ended: int = 0
     ended_items: int = 0
     cooldowns: dict[str, datetime] = field(default_factory=dict)
+    requests: int = 0
+    spared: int = 0
 
     def expect(self, items: int | None) -> None:
         """Count a partition in, with as many items as its last full scan found; None: there was none."""
@@ -144,7 +150,8 @@ class RunContext:
 
     `told` keeps, scope by scope, the error by which the API last told this run to wait. The end of a walk that
     began longer ago than `fresh_within` says too little of today: such a walk is ended, and walked again. `lane`: whose
-    checkpoints it goes by. With `accept_removals` a person vouches for this run's own scan of the catalogue.
+    checkpoints it goes by. With `accept_removals` a person vouches for this run's own scan of the catalogue. `mode`:
+    how deep it scans posts; `read_posts` reads them from a page's text, by the mapping in force in the warehouse.
     """
 
     run_id: str
@@ -155,6 +162,8 @@ class RunContext:
     fresh_within: timedelta
     lane: Lane = "sync"
     accept_removals: bool = False
+    mode: ScanMode = field(default_factory=ScanMode)
+    read_posts: Callable[[str], Sequence[Post]] = field(default_factory=lambda: post_reader(BUILT_IN))
     counters: Counters = field(default_factory=Counters)
     stop: Brake = field(default_factory=Brake)
     stop_media: Brake = field(default_factory=Brake)
@@ -194,6 +203,7 @@ class RunContext:
                 brake.check()
                 self.counters.retries += asked
                 asked = True
+                self.counters.requests += 1
                 return await means.send(request)
 
         async def remember(scope: str, resume_after: datetime, error: Failure) -> None:

@@ -17,6 +17,7 @@ from flows.schedules import check_cron
 from flows.setting_sources import CONFIG, PREFIX, exposed_secrets, given, no_such, not_toml, place, unknown_variables
 from flows.wrong_value import fix, why
 from models.freshness import STALE_AFTER
+from models.incremental import FULL_REFRESH_EVERY, LOOKBACK_WINDOW, SyncMode
 from models.mapping import Mapping
 from models.media_page import PagePaths
 from models.wire import one_line
@@ -105,6 +106,27 @@ class Settings(BaseModel):
         gt=0,
         le=366 * 24 * 3600,
         description="Seconds after which an account's posts or stories are stale.",
+    )
+    sync_mode: SyncMode = Field(
+        "full_refresh",
+        description="full_refresh: every sync reads all posts; incremental: down to those it knows, where that is safe.",
+    )
+    lookback_window: int = Field(
+        LOOKBACK_WINDOW.days,
+        ge=0,
+        le=3660,
+        description="Days for which an incremental sync reads posts again, for their counts and edits.",
+    )
+    full_refresh_every: int = Field(
+        FULL_REFRESH_EVERY.days,
+        ge=1,
+        le=366,
+        description="Days after which an incremental sync reads all posts of an account again.",
+    )
+    full_refresh_budget: int | None = Field(
+        None,
+        ge=1,
+        description="Requests that such full scans may take in one run; none: as many as are due.",
     )
     keep_runs: int = Field(400, ge=1, description="Days for which runs and their outcomes are kept.")
     keep_quarantine: int = Field(

@@ -47,7 +47,7 @@ WITH recovered AS (
     JOIN account_status_history AS o ON o.account_id = n.account_id AND o.valid_to = n.valid_from
     WHERE n.status = 'active' AND n.valid_to IS NULL AND n.valid_from >= $1 AND o.status = 'token_expired'
 )
-SELECT r.account_id, a.ig_username, r.since, min(w.complete_at) AS media_as_of, count(*) OVER () AS total
+SELECT r.account_id, a.ig_username, r.since, min(greatest(w.complete_at, w.recent_at)) AS media_as_of, count(*) OVER () AS total
 FROM recovered AS r
 JOIN accounts AS a ON a.account_id = r.account_id AND a.removed_at IS NULL
 LEFT JOIN walks AS w ON w.resource = 'media' AND w.account_id = r.account_id
@@ -65,7 +65,7 @@ WITH troubled AS (
             'correlation_id': o.correlation_id
         } AS example
     FROM run_outcomes AS o LEFT JOIN accounts AS a USING (account_id)
-    WHERE o.run_id = $1 AND o.outcome NOT IN ('complete', 'skipped')
+    WHERE o.run_id = $1 AND o.outcome NOT IN ('complete', 'recent', 'skipped')
 )
 SELECT
     outcome, error_code, count(*) AS walks, count(DISTINCT account_id) AS accounts,
@@ -89,7 +89,7 @@ SELECT
     count(stale_at) FILTER (complete_at IS NULL) AS never,
     count(*) FILTER (stale_at < $1) AS overdue,
     count(*) FILTER (stale_at IS NULL) AS expired,
-    min(complete_at) FILTER (stale_at IS NOT NULL) AS oldest
+    min(greatest(complete_at, recent_at)) FILTER (stale_at IS NOT NULL) AS oldest
 FROM freshness GROUP BY surface ORDER BY surface
 """
 

@@ -21,6 +21,7 @@ async def sync(options: SyncOptions | None = None) -> State[RunReport]:
             surfaces=in_order(asked.surfaces),
             accept_removals=asked.accept_removals,
             rebind=asked.rebind,
+            mode=asked.mode,
         )
 
     return await carry_out(asked, "gramhouse sync", ordered)

@@ -43,9 +43,12 @@ async def _standing(settings: Settings, activity: str, say: Say = _log.info) -> 
 
 
 async def _publish(warehouse: Warehouse, settings: Settings, say: Say = _log.warning) -> int:
-    stale_after = timedelta(seconds=settings.stale_after)
     size = await warehouse.publish(
-        settings.snapshot, at=SystemClock().now(), version=release(), stale_after=stale_after
+        settings.snapshot,
+        at=SystemClock().now(),
+        version=release(),
+        stale_after=timedelta(seconds=settings.stale_after),
+        full_refresh_every=timedelta(days=settings.full_refresh_every),
     )
     if settings.report is not None:
         await renew(settings.snapshot, settings.report, say=say)

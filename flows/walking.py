@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Callable, Iterable
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from connectors.source.endpoints import ApiRequest, Response, accounts_request, media_request
@@ -12,13 +12,15 @@ from connectors.source.pagination import Progress, walk
 from connectors.source.scopes import ScopeWait
 from connectors.warehouse import progress as folded
 from flows.run import Brake, Halted, RunContext
+from flows.scan_depth import Depth
+from models.incremental import Feed, read_page
 from models.item_ids import ids_of
 from models.landing import Landing, SetAside, StagedPage
 from models.ledger import Outcome, OutcomeKind, is_recent
 from models.mapping import Mapping
 from models.mapping_built_in import BUILT_IN
 from models.partition import CATALOGUE, Partition
-from models.walk import Checkpoint, Done, Resume, plan_walk
+from models.walk import Checkpoint, Done, Resume, WalkState, plan_walk
 from models.wire import AccountPage
 
 OnPage = Callable[[Response], None]
@@ -26,6 +28,8 @@ OnPage = Callable[[Response], None]
 SCOPE_DENIED = "api_scope_denied"
 
 _log = logging.getLogger(__name__)
+
+_DONE_AS = {WalkState.COMPLETE: OutcomeKind.COMPLETE, WalkState.RECENT: OutcomeKind.RECENT}
 
 
 def request_for(partition: Partition, cursor: str | None, page_size: int, listed_as: str | None = None) -> ApiRequest:
@@ -88,6 +92,7 @@ class PartitionWalk:
     listed_as: str | None = None
     username: str | None = None
     expected: int | None = None
+    depth: Depth = field(default_factory=Depth)
     on_page: OnPage | None = None
     pages: int = 0
     items: int = 0
@@ -105,9 +110,11 @@ class PartitionWalk:
             now=began,
             new_id=self.run.means.new_id,
             lane=self.run.lane,
+            known_seq=self._known_seq,
         )
         if isinstance(plan, Done):
-            outcome = self._outcome(OutcomeKind.COMPLETE, began, detail="Walked by the run that this one carries on.")
+            kind = _DONE_AS[plan.checkpoint.state]
+            outcome = self._outcome(kind, began, detail="Walked by the run that this one carries on.")
             await self._land(Landing(outcomes=(outcome,)))
             return outcome
         resumed = isinstance(plan, Resume)
@@ -127,7 +134,7 @@ class PartitionWalk:
                 self.note = (
                     f"A walk begun {checkpoint.started_at:%Y-%m-%d} was ended, and walked again from the first page."
                 )
-                checkpoint = self._fresh()
+                checkpoint = self._fresh(checkpoint)
                 continue
             except _Broken as broken:
                 checkpoint, error = broken.checkpoint, broken.error
@@ -141,7 +148,7 @@ class PartitionWalk:
                 facts = {**self._about(), **error.facts}
                 _log.info("%s: its cursor was refused; scanning from the first page", self.partition, extra=facts)
                 self.note = "Its cursor was refused: walked again from the first page."
-                checkpoint = self._fresh()
+                checkpoint = self._fresh(checkpoint)
                 continue
             _log.warning("%s: %s", self.partition, error, extra={**self._about(), **error.facts})
             whole, media = stops(error, self.partition)
@@ -152,12 +159,18 @@ class PartitionWalk:
             kept = self._kept(error, checkpoint.pages + 1)
             return await self._give_up(error, checkpoint if dead_end(error) else None, began, kept)
 
-    def _fresh(self) -> Checkpoint:
-        now = self.run.means.clock.now()
-        return Checkpoint(self.partition, self.run.means.new_id(), self.run.run_id, now, now, lane=self.run.lane)
+    def _fresh(self, before: Checkpoint) -> Checkpoint:
+        now, run = self.run.means.clock.now(), self.run
+        # An order that was found broken stays so until full scans prove another.
+        known_seq = self._known_seq if before.order_broken_by is None else None
+        return Checkpoint(self.partition, run.means.new_id(), run.run_id, now, now, lane=run.lane, known_seq=known_seq)
+
+    @property
+    def _known_seq(self) -> int | None:
+        return self.depth.known_seq if self.partition.surface == "posts" else None
 
     async def _walk(self, checkpoint: Checkpoint, began: datetime, *, dated: bool) -> Outcome | None:
-        """Walk to the end; return the outcome, or None after a walk too old for its end to be one.
+        """Scan to the end, or to known territory; return the outcome, None after a scan too old for its end to be one.
 
         What was published since such a walk began stands on pages it had passed by then.
         """
@@ -170,11 +183,20 @@ class PartitionWalk:
             )
 
         progress = await self._progress(checkpoint)
+        feed = await self._feed(checkpoint)
         try:
             async with aclosing(walk(ask_page, checkpoint.cursor, progress)) as responses:
                 async for response in responses:
                     page = response.page
                     now = clock.now()
+                    if feed is not None:
+                        feed = read_page(
+                            feed,
+                            run.read_posts(page.body),
+                            known=self.depth.known,
+                            older_than=checkpoint.started_at - self.depth.lookback,
+                            received_at=now,
+                        )
                     checkpoint = checkpoint.advance(
                         run_id=run.run_id,
                         next_cursor=page.next_cursor,
@@ -182,13 +204,15 @@ class PartitionWalk:
                         at=now,
                         repeated_pages=progress.repeated,
                         empty_pages=progress.empty,
+                        feed=feed,
+                        full_share=None if feed is None else self.depth.full_share,
                     )
                     self.pages += 1
                     self.items += page.items
-                    ended = page.next_cursor is None
+                    ended = checkpoint.is_closed
                     outcome = None
                     if ended and not dated:
-                        outcome = self._outcome(OutcomeKind.COMPLETE, began, detail=self.note)
+                        outcome = self._outcome(_DONE_AS[checkpoint.state], began, detail=self._told(checkpoint))
                     staged = self._staged(response, checkpoint, now)
                     await self._land(Landing(staged, checkpoint, (outcome,) if outcome else ()))
                     run.counters.pages += 1
@@ -204,6 +228,20 @@ class PartitionWalk:
             raise _Broken(error.failure, checkpoint) from None
         message = f"the walk of {self.partition} ended without a last page"
         raise AssertionError(message)
+
+    async def _feed(self, checkpoint: Checkpoint) -> Feed | None:
+        """Return how far the scan has read a feed of posts; None for what is none."""
+        if self.partition.surface != "posts":
+            return None
+        # Where pages shifted meanwhile, the next one begins with what an earlier run received.
+        seen = await self.run.means.warehouse.transact(folded.seen, checkpoint.walk_id) if checkpoint.pages else ()
+        return checkpoint.feed(seen)
+
+    def _told(self, checkpoint: Checkpoint) -> str | None:
+        if checkpoint.known_seq is None or checkpoint.order_broken_by is None:
+            return self.note
+        broken = "The posts are not listed newest first, so all of them were read."
+        return f"{self.note} {broken}" if self.note else broken
 
     async def _progress(self, checkpoint: Checkpoint) -> Progress:
         """Return how far the scan gets, as its last run left that."""

@@ -12,6 +12,7 @@ class OutcomeKind(StrEnum):
     """What became of a partition in a run: exactly one per partition and run."""
 
     COMPLETE = "complete"
+    RECENT = "recent"
     SKIPPED = "skipped"
     DEFERRED = "deferred"
     DENIED = "denied"
@@ -101,6 +102,9 @@ class Tally:
         return sum(self.kinds.values())
 
 
+DONE = (OutcomeKind.COMPLETE, OutcomeKind.RECENT)
+"""The outcomes of a scan that did its work: it reached the last page, or known territory."""
+
 # What a person can act on first.
 UNDONE = (OutcomeKind.FAILED, OutcomeKind.DENIED, OutcomeKind.NOT_FOUND, OutcomeKind.DEFERRED)
 """The outcomes of a scan that did not do its work."""
@@ -124,7 +128,7 @@ def judge(counted: Tally, *, stopped: bool, warnings: Iterable[RunWarning] = ())
     lost = counted[OutcomeKind.DENIED] + counted[OutcomeKind.NOT_FOUND] + counted[OutcomeKind.FAILED]
     if not lost and not counted[OutcomeKind.DEFERRED]:
         return RunState.PARTIAL if any(warning.makes_partial for warning in warnings) else RunState.COMPLETE
-    if not counted[OutcomeKind.COMPLETE] and not counted[OutcomeKind.DEFERRED]:
+    if not any(counted[kind] for kind in (*DONE, OutcomeKind.DEFERRED)):
         return RunState.FAILED
     return RunState.PARTIAL
 

@@ -58,6 +58,7 @@ RELATIONS: Mapping[str, Relation] = MappingProxyType(
         ),
         "run_warnings": Relation(("run_id", "code"), (Join("runs", ("run_id",)),)),
         "walks": Relation(("resource", "account_id", "surface"), (_ANY_ACCOUNT,)),
+        "gaps": Relation(("account_id", "surface"), (_ACCOUNT,)),
         "published": Relation(("published_at",)),
         "freshness": Relation(("account_id", "surface"), (_ACCOUNT,)),
         "expired_accounts": Relation(("account_id",), (_ACCOUNT,)),

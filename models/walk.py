@@ -6,6 +6,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Literal
 
+from models.incremental import Feed, resumed_feed
 from models.partition import Partition
 
 # Whose progress a checkpoint is: a backfill's walk of a partition never disturbs the sync's.
@@ -13,10 +14,11 @@ Lane = Literal["sync", "backfill"]
 
 
 class WalkState(StrEnum):
-    """How far a walk is. Only a complete one says anything about what is gone."""
+    """How far a scan is. Only closed ones say what is gone: complete, or recent, down to the depth they covered."""
 
     WALKING = "walking"
     COMPLETE = "complete"
+    RECENT = "recent"
     ABANDONED = "abandoned"
 
 
@@ -27,6 +29,10 @@ class Checkpoint:
     It is committed in the same transaction as the page it speaks of, so it is never ahead of its rows.
     `pages` and `items` count the whole walk, over every run that took part in it; `run_id` is the last.
     `repeated_pages` and `empty_pages` count the last ones in a row that brought nothing new.
+
+    With `known_seq` the scan may stop among posts that were known when the landing of that number closed a scan; None:
+    it is full. `known_run`, `read_to` and `order_broken_by` are those of its `Feed`. `full_share`: once complete, after
+    which part of the refresh interval the next full scan is due; None: a part that differs by account.
     """
 
     partition: Partition
@@ -41,6 +47,11 @@ class Checkpoint:
     lane: Lane = "sync"
     repeated_pages: int = 0
     empty_pages: int = 0
+    known_seq: int | None = None
+    known_run: int = 0
+    read_to: datetime | None = None
+    order_broken_by: str | None = None
+    full_share: float | None = None
 
     def advance(
         self,
@@ -51,19 +62,40 @@ class Checkpoint:
         at: datetime,
         repeated_pages: int = 0,
         empty_pages: int = 0,
+        feed: Feed | None = None,
+        full_share: float | None = None,
     ) -> "Checkpoint":
-        """Return the checkpoint after one more page. API 8 rule 3: a null cursor, and only that, ends it."""
+        """Return the checkpoint after one more page, with which `feed` is read as far as it says.
+
+        API 8 rule 3: a null cursor, and only that, completes a scan. One that may is closed as recent where `feed`
+        reaches known territory before.
+        """
+        read = Feed(0, self.known_run, self.read_to, self.order_broken_by) if feed is None else feed
+        is_recent = self.known_seq is not None and next_cursor is not None and read.reaches_known
         return replace(
             self,
             run_id=run_id,
             updated_at=at,
-            cursor=next_cursor,
+            cursor=None if is_recent else next_cursor,
             pages=self.pages + 1,
             items=self.items + items,
-            state=WalkState.COMPLETE if next_cursor is None else WalkState.WALKING,
+            state=WalkState.COMPLETE if next_cursor is None else WalkState.RECENT if is_recent else WalkState.WALKING,
             repeated_pages=repeated_pages,
             empty_pages=empty_pages,
+            known_run=read.known_run,
+            read_to=read.read_to,
+            order_broken_by=read.order_broken_by,
+            full_share=full_share,
         )
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it reached the last page, or known territory."""
+        return self.state in (WalkState.COMPLETE, WalkState.RECENT)
+
+    def feed(self, seen: Collection[str]) -> Feed:
+        """Return how far it has read its feed; `seen` are the ids of what it received."""
+        return resumed_feed(self.items, self.known_run, self.read_to, self.order_broken_by, seen)
 
     def abandon(self, *, run_id: str, at: datetime) -> "Checkpoint":
         """Return the checkpoint of a walk that must not be taken up again: the next one starts afresh."""
@@ -100,17 +132,25 @@ def plan_walk(
     now: datetime,
     new_id: Callable[[], str],
     lane: Lane = "sync",
+    known_seq: int | None = None,
 ) -> Fresh | Resume | Done:
     """Decide where a run takes up a partition whose last checkpoint in its lane is `last`.
 
     `carried_on` holds the ids of the interrupted runs which this run carries on: what they completed counts
     as this run's own work, and no page of it is asked for again. A backfill walks from the first page, so it takes up
-    only what such a run left.
+    only what such a run left. With `known_seq` (see Checkpoint) the scan may be a recent one; otherwise a recent one of
+    such a run is not enough, and one that is half-way goes on as a full one.
     """
     carries_on = last is not None and last.run_id in carried_on
-    if last is not None and last.state is WalkState.COMPLETE and carries_on:
+    is_enough = last is not None and (
+        last.state is WalkState.COMPLETE or (last.state is WalkState.RECENT and known_seq is not None)
+    )
+    if last is not None and carries_on and is_enough:
         return Done(last)
     half_way = last is not None and last.state is WalkState.WALKING and last.cursor is not None
     if last is not None and half_way and (carries_on or lane == "sync"):
-        return Resume(last)
-    return Fresh(Checkpoint(partition, new_id(), run_id, started_at=now, updated_at=now, lane=lane))
+        # Its run of known posts was counted by what was known then.
+        return Resume(last if last.known_seq == known_seq else replace(last, known_seq=None))
+    return Fresh(
+        Checkpoint(partition, new_id(), run_id, started_at=now, updated_at=now, lane=lane, known_seq=known_seq)
+    )

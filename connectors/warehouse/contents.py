@@ -23,10 +23,12 @@ WITH listed AS (SELECT account_id, any_value(ig_username) AS ig_username FROM co
 missing AS (SELECT account_id, min(since) AS missing_since FROM ops.missing_accounts GROUP BY account_id),
 scanned AS (
     SELECT account_id,
-        {", ".join(f"max(complete_at) FILTER (surface = '{each}') AS {name}" for each, name in _COMPLETE_AT.items())}
+        {", ".join(f"max(complete_at) FILTER (surface = '{each}') AS {name}" for each, name in _COMPLETE_AT.items())},
+        max(recent_at) FILTER (surface = 'posts') AS posts_recent_at,
+        max(covered_from) FILTER (surface = 'posts') AS posts_covered_from
     FROM core.walks WHERE resource = 'media' GROUP BY account_id
 )
-SELECT account_id, ig_username, missing_since, {", ".join(_COMPLETE_AT.values())}
+SELECT account_id, ig_username, missing_since, {", ".join(_COMPLETE_AT.values())}, posts_recent_at, posts_covered_from
 FROM listed FULL JOIN missing USING (account_id) FULL JOIN scanned USING (account_id)
 """  # noqa: S608 - made of our own names
 
@@ -35,6 +37,35 @@ MISSING = "core.missing_items"
 MISSING_SELECT = """
 SELECT account_id, surface, media_id, min(last_seen_at) AS last_seen_at
 FROM ops.missing GROUP BY account_id, surface, media_id
+"""
+
+# Scans that ended before they reached what was known, and that no scan of their partition was closed after. The last
+# run that turned to a partition says why.
+GAPS = "core.open_gaps"
+GAPS_SELECT = """
+WITH last_checkpoints AS (
+    FROM ops.checkpoints WHERE resource = 'media'
+    QUALIFY row_number() OVER (PARTITION BY account_id, surface ORDER BY seq DESC) = 1
+),
+open_scans AS (
+    SELECT c.*, w.seq AS closed_seq
+    FROM last_checkpoints AS c LEFT JOIN core.walks AS w USING (resource, account_id, surface)
+    WHERE c.state IN ('walking', 'abandoned') AND c.pages > 0 AND coalesce(c.seq > w.seq, true)
+),
+last_outcomes AS (
+    SELECT o.account_id, o.surface, arg_max(coalesce(o.error_code, 'interrupted'), r.seq) AS reason
+    FROM core.run_outcomes AS o JOIN core.runs AS r USING (run_id)
+    SEMI JOIN open_scans AS s ON s.run_id = o.run_id AND s.account_id = o.account_id AND s.surface = o.surface
+    GROUP BY o.account_id, o.surface
+)
+SELECT
+    s.account_id, s.surface, s.started_at AS since, s.cursor, s.pages, s.read_to AS read_down_to,
+    (
+        SELECT max(m.published_at) FROM core.media AS m
+        WHERE m.account_id = s.account_id AND m.surface = s.surface AND coalesce(m.written_seq, 0) <= s.closed_seq
+    ) AS known_from,
+    coalesce(o.reason, 'interrupted') AS reason
+FROM open_scans AS s LEFT JOIN last_outcomes AS o USING (account_id, surface)
 """
 
 _SELECTS: Mapping[str, str] = {
@@ -46,15 +77,25 @@ SELECT
 FROM core.accounts AS gh_account LEFT JOIN {LOOKUP} AS gh_lookup ON gh_lookup.account_id = gh_account.account_id
 """,  # noqa: S608
     "runs": run_counts.LISTED,
+    "gaps": f"FROM {GAPS}",
 }
 
 _KEY = ("account_id", "surface", "media_id")
 
 
-def _media(*, is_any_missing: bool) -> str:
-    """Return the query for media. What is there was seen by the last complete scan, unless its removal is pending."""
+def _media(*, is_any_missing: bool, is_any_recent: bool) -> str:
+    """Return the query for media. What is there was seen by the last full scan, unless its removal is pending.
+
+    Where recent scans followed, they saw what was published since `covered_from`.
+    """
     seen = " ".join(f"WHEN '{each}' THEN gh_lookup.{name}" for each, name in _COMPLETE_AT.items())
-    last_seen_at = f"greatest(gh_item.written_at, CASE gh_item.surface {seen} END)"
+    recent = (
+        ", CASE WHEN gh_item.surface = 'posts' AND gh_item.published_at > gh_lookup.posts_covered_from"
+        " THEN gh_lookup.posts_recent_at END"
+        if is_any_recent
+        else ""
+    )
+    last_seen_at = f"greatest(gh_item.written_at, CASE gh_item.surface {seen} END{recent})"
     missing = ""
     if is_any_missing:
         last_seen_at = f"coalesce(gh_missing.last_seen_at, {last_seen_at})"
@@ -164,9 +205,10 @@ def relations(connection: Connection) -> tuple[Relation, ...]:
     versions = history(by_name[MEDIA], mapping)
     every_version = _with_discovered(_declared(SNAPSHOT.tables["media_history"]), versions)
     is_any_missing = bool(value(duck(connection), "SELECT EXISTS (FROM ops.missing)"))
+    is_any_recent = bool(value(duck(connection), "SELECT EXISTS (FROM core.walks WHERE recent_at IS NOT NULL)"))
     selects = {
         **_SELECTS,
-        MEDIA: _media(is_any_missing=is_any_missing),
+        MEDIA: _media(is_any_missing=is_any_missing, is_any_recent=is_any_recent),
         "media_history": _history(every_version),
         "fields": _fields(_counts(found, mapping, registry)),
     }

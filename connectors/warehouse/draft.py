@@ -12,7 +12,7 @@ from sqlalchemy import Connection, Dialect
 from sqlalchemy.schema import CreateTable
 
 from connectors.warehouse.connection import attach_copy, duck, value
-from connectors.warehouse.contents import LOOKUP, LOOKUP_SELECT, MISSING, MISSING_SELECT, Relation
+from connectors.warehouse.contents import GAPS, GAPS_SELECT, LOOKUP, LOOKUP_SELECT, MISSING, MISSING_SELECT, Relation
 from connectors.warehouse.quoting import literal, quoted
 from connectors.warehouse.raw.listed import list_statements
 from models.tables import SNAPSHOT
@@ -52,6 +52,7 @@ class Signature:
     at: datetime
     version: str
     stale_after: timedelta
+    full_refresh_every: timedelta
     warehouse_id: str
     raw_folder: Path
 
@@ -66,6 +67,8 @@ def _clearing(db: DuckDBPyConnection, raw_folder: Path) -> Iterator[str]:
     """Yield what keeps of the control tables what the views need, and drops the rest."""
     yield f"CREATE TABLE {LOOKUP} AS {LOOKUP_SELECT}"
     yield f"COMMENT ON TABLE {LOOKUP} IS 'What the views look up by account.'"
+    yield f"CREATE TABLE {GAPS} AS {GAPS_SELECT}"
+    yield f"COMMENT ON TABLE {GAPS} IS 'Scans that ended before they reached what was known.'"
     if value(db, "SELECT EXISTS (FROM ops.missing)"):
         yield f"CREATE TABLE {MISSING} AS {MISSING_SELECT}"
         yield f"COMMENT ON TABLE {MISSING} IS 'Items whose removal awaits confirmation.'"
@@ -80,6 +83,7 @@ def _signing(dialect: Dialect, signature: Signature) -> Iterator[str]:
         "published_at": f"TIMESTAMPTZ {literal(signature.at.isoformat())}",
         "version": literal(signature.version),
         "stale_after": str(signature.stale_after.total_seconds()),
+        "full_refresh_every": str(signature.full_refresh_every.total_seconds()),
         "warehouse_id": literal(signature.warehouse_id),
     }
     yield str(CreateTable(table).compile(dialect=dialect))

@@ -3,6 +3,7 @@
 from duckdb import DuckDBPyConnection
 from sqlalchemy import Connection
 
+from connectors.warehouse.closed_scans import CLOSE_SCANS
 from connectors.warehouse.connection import duck, value
 from connectors.warehouse.fold_accounts import fold_accounts
 from connectors.warehouse.fold_media import MediaFold
@@ -18,7 +19,7 @@ from connectors.warehouse.service import bind_new_warehouse
 _LAST_BEFORE_NEXT_WALK = """
 WITH ends AS (
     SELECT resource, account_id, surface, seq FROM ops.checkpoints SEMI JOIN ops.staging USING (seq)
-    WHERE state = 'complete'
+    WHERE state IN ('complete', 'recent')
 )
 SELECT min(c.seq) - 1
 FROM ops.checkpoints AS c JOIN ends AS e USING (resource, account_id, surface)
@@ -54,6 +55,7 @@ WHERE seq <= getvariable('slice_end')
 QUALIFY row_number() OVER (PARTITION BY resource, account_id, surface, lane ORDER BY seq DESC) = 1
 """
 
+# Closed scans: full ones, and recent ones, which say something of what was published after `covered_from` alone.
 # A walk that another one of its partition overtook, from beginning to end or only to its end, says nothing: its first
 # pages are older than what that one knew, so it can neither miss anything nor vouch for what it did not see. Landings
 # tell which came first: a clock may have been wrong.
@@ -61,12 +63,23 @@ _FINISHED = """
 CREATE OR REPLACE TEMP TABLE finished AS
 SELECT
     c.resource, c.account_id, c.surface, c.walk_id, c.run_id, c.started_at, c.updated_at AS complete_at, b.began_seq,
-    c.seq, c.walk_id IN (FROM rejecting) AS has_rejected, w.removals_undecided_since AS undecided_before
+    c.seq, c.walk_id IN (FROM rejecting) AS has_rejected, w.removals_undecided_since AS undecided_before,
+    c.state = 'recent' AS is_recent, if(c.state = 'recent', c.read_to, NULL) AS covered_from,
+    {
+        'pages': c.pages, 'items': c.items, 'broken_by': c.order_broken_by, 'read_to': c.read_to,
+        'full_share': c.full_share
+    } AS told,
+    {
+        'walk_id': w.walk_id, 'complete_at': w.complete_at, 'pages': w.pages, 'items': w.items,
+        'item_order': w.item_order, 'broken_by': w.order_broken_by, 'proofs': w.order_proofs,
+        'full_share': w.full_share
+    } AS before
 FROM last_checkpoints AS c
 SEMI JOIN ops.staging AS s USING (seq)
 JOIN began AS b USING (walk_id)
 LEFT JOIN core.walks AS w USING (resource, account_id, surface)
-WHERE c.state = 'complete' AND coalesce(w.seq <= b.began_seq, true)
+WHERE (c.state = 'complete' OR (c.state = 'recent' AND w.complete_at IS NOT NULL))
+  AND coalesce(w.seq <= b.began_seq, true)
 """
 
 # Scans of media with a record that became no row: it may be any of the items that the scan does not list.
@@ -114,18 +127,7 @@ WHERE c.state = 'walking'
 )
 
 _CLOSE = (
-    """
-DELETE FROM core.walks USING finished AS f
-WHERE walks.resource = f.resource AND walks.account_id = f.account_id AND walks.surface = f.surface
-""",
-    """
-INSERT INTO core.walks BY NAME
-SELECT
-    resource, account_id, surface, walk_id, complete_at, seq,
-    CASE WHEN walk_id IN (SELECT walk_id FROM missed WHERE has_rejected) THEN coalesce(undecided_before, complete_at)
-    END AS removals_undecided_since
-FROM finished
-""",
+    *CLOSE_SCANS,
     "INSERT INTO core.quarantine BY NAME SELECT * FROM set_aside",
     "DELETE FROM ops.staging WHERE seq <= getvariable('slice_end')",
     """

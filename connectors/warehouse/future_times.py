@@ -21,6 +21,8 @@ from models.tables.columns import INSTANT
 _NOT_OURS = {
     "core.media.published_at",
     "core.media_superseded.published_at",
+    "core.walks.covered_from",
+    "ops.checkpoints.read_to",
     "core.run_outcomes.resume_after",
     "ops.holds.resume_after",
 }

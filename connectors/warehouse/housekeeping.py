@@ -105,7 +105,7 @@ def forget_runs(connection: Connection, *, before: datetime) -> int:
 # What went well is told by the run's own row; only its last word on a partition is asked for later.
 _THIN_OUTCOMES = f"""
 DELETE FROM core.run_outcomes
-WHERE outcome IN ('complete', 'skipped') AND ended_at < ?::TIMESTAMPTZ
+WHERE outcome IN ('complete', 'recent', 'skipped') AND ended_at < ?::TIMESTAMPTZ
   AND rowid NOT IN ({_LAST_WORDS})
 """  # noqa: S608 - our own words
 
@@ -116,7 +116,8 @@ def thin_outcomes(connection: Connection, *, before: datetime) -> None:
     What went wrong stays as long as its run, and a partition's last outcome as long as there is none after it.
     """
     old = (
-        "SELECT EXISTS (FROM core.run_outcomes WHERE outcome IN ('complete', 'skipped') AND ended_at < ?::TIMESTAMPTZ)"
+        "SELECT EXISTS (FROM core.run_outcomes"
+        " WHERE outcome IN ('complete', 'recent', 'skipped') AND ended_at < ?::TIMESTAMPTZ)"
     )
     if connection.exec_driver_sql(old, (before,)).scalar():
         connection.exec_driver_sql(_THIN_OUTCOMES, (before,))

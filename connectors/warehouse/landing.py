@@ -69,6 +69,11 @@ def _checkpoint(seq: int, checkpoint: Checkpoint) -> Row:
         "updated_at": checkpoint.updated_at,
         "repeated_pages": checkpoint.repeated_pages,
         "empty_pages": checkpoint.empty_pages,
+        "known_seq": checkpoint.known_seq,
+        "known_run": checkpoint.known_run,
+        "read_to": checkpoint.read_to,
+        "order_broken_by": checkpoint.order_broken_by,
+        "full_share": checkpoint.full_share,
     }
 
 

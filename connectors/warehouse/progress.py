@@ -43,6 +43,11 @@ def checkpoints(
             lane=lane,
             repeated_pages=row["repeated_pages"] or 0,
             empty_pages=row["empty_pages"] or 0,
+            known_seq=row["known_seq"],
+            known_run=row["known_run"] or 0,
+            read_to=row["read_to"],
+            order_broken_by=row["order_broken_by"],
+            full_share=row["full_share"],
         )
     return found
 

@@ -21,6 +21,7 @@ from connectors.warehouse.ownership import PUBLISHED, OtherSnapshot, check_owner
 from connectors.warehouse.quoting import literal
 from connectors.warehouse.raw.parts import store_of
 from models.freshness import STALE_AFTER
+from models.incremental import FULL_REFRESH_EVERY
 
 _log = logging.getLogger(__name__)
 
@@ -86,7 +87,13 @@ def _write_all(connection: Connection) -> None:
 
 
 def publish(
-    connection: Connection, snapshot: Path, *, at: datetime, version: str, stale_after: timedelta = STALE_AFTER
+    connection: Connection,
+    snapshot: Path,
+    *,
+    at: datetime,
+    version: str,
+    stale_after: timedelta = STALE_AFTER,
+    full_refresh_every: timedelta = FULL_REFRESH_EVERY,
 ) -> int:
     """Put a copy of the warehouse file, with views for analysts, in the snapshot's place; return its size in bytes.
 
@@ -106,7 +113,7 @@ def publish(
             with connection.begin():
                 found = relations(connection)
                 raw = store_of(connection).folder.resolve()
-            signature = Signature(at, version, stale_after, own, raw)
+            signature = Signature(at, version, stale_after, full_refresh_every, own, raw)
 
             def write() -> None:
                 discard(draft)

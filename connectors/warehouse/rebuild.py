@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from sqlalchemy import Connection, Table
 
 from connectors.warehouse.alterations import create_children, insert_children
+from connectors.warehouse.closed_scans import forget_order
 from connectors.warehouse.connection import duck, value
 from connectors.warehouse.field_registry import (
     own_names,
@@ -194,9 +195,15 @@ def _rebuild(connection: Connection, mapping: Mapping) -> Reread:
     for name in set(present) - declared - wanted:
         connection.exec_driver_sql(f"DROP TABLE core.{quoted(name)}")
     _metrics(connection, media.metrics)
+    if _times_and_ids(mapping) != _times_and_ids(read_mapping(connection)):
+        forget_order(connection)
     write_registry(connection, registry, mapping)
     write_mapping(connection, mapping)
     return Reread(items, len(media.columns), len(children))
+
+
+def _times_and_ids(mapping: Mapping) -> tuple[object, ...]:
+    return mapping.media_id, *(column for column in mapping.columns if column.column == "published_at")
 
 
 _IS_OUTDATED = "SELECT EXISTS (FROM core.media WHERE payload_hash IS NULL AND raw_landed IS NOT NULL)"

@@ -1,4 +1,8 @@
-"""What is gone: decided only by scans that are complete and rejected no record; mass disappearance awaits another."""
+"""What is gone: decided only by closed scans that rejected no record; mass disappearance awaits another full one.
+
+A full scan says it of all that it did not list. A recent one says it of what was published after `covered_from`, and
+only together with another: between two of its pages a post may slip from one to the other.
+"""
 
 from sqlalchemy import Connection
 
@@ -18,6 +22,9 @@ _EXPIRED = (
     f" >= INTERVAL {STORY_LIFE_HOURS} HOUR"
 )
 
+# Posts of the same time as the last one may follow it: they are not covered.
+_COVERED = "(NOT w.is_recent OR m.published_at > w.covered_from)"
+
 # What another walk found new, changed or back since this one began may stand on a page that this one had behind it.
 _MISSED = f"""
 CREATE OR REPLACE TEMP TABLE missed AS
@@ -31,13 +38,13 @@ WITH seen AS (
 known AS (
     SELECT
         w.walk_id, w.run_id, w.started_at, w.complete_at, w.has_rejected, m.account_id, m.surface, m.media_id,
-        {_EXPIRED} AS expired
+        w.is_recent, {_EXPIRED} AS expired
     FROM core.media AS m
     JOIN finished AS w ON w.resource = 'media' AND w.account_id = m.account_id AND w.surface = m.surface
-    WHERE m.removed_at IS NULL AND coalesce(m.written_seq, 0) < w.began_seq
+    WHERE m.removed_at IS NULL AND coalesce(m.written_seq, 0) < w.began_seq AND {_COVERED}
 )
 SELECT
-    k.*, p.since, p.last_seen_at,
+    k.*, p.since, p.last_seen_at, coalesce(p.needs_full, false) AS needs_full,
     coalesce(k.started_at >= p.since + INTERVAL {CONFIRM_AFTER_HOURS} HOUR, false) AS confirmed
 FROM known AS k
 ANTI JOIN seen AS s USING (walk_id, account_id, surface, media_id)
@@ -52,7 +59,8 @@ SELECT m.account_id, m.surface, count(*) AS items
 FROM core.media AS m
 JOIN finished AS w ON w.resource = 'media' AND w.account_id = m.account_id AND w.surface = m.surface
 LEFT JOIN missed AS x ON x.account_id = m.account_id AND x.surface = m.surface AND x.media_id = m.media_id
-WHERE m.removed_at IS NULL AND NOT ({_EXPIRED}) AND (m.first_seen_at < w.started_at OR x.media_id IS NOT NULL)
+WHERE m.removed_at IS NULL AND NOT ({_EXPIRED}) AND {_COVERED}
+  AND (m.first_seen_at < w.started_at OR x.media_id IS NOT NULL)
 GROUP BY m.account_id, m.surface
 """  # noqa: S608
 
@@ -63,7 +71,7 @@ FROM missed AS x
 JOIN known_before AS k USING (account_id, surface)
 WHERE NOT x.expired
 GROUP BY x.account_id, x.surface, k.items
-HAVING count(*) FILTER (x.since IS NULL) > {POSTS_BRAKE} * k.items
+HAVING count(*) FILTER (NOT x.needs_full) > {POSTS_BRAKE} * k.items
 """  # noqa: S608
 
 # A story past its day is gone whether or not most others are. A scan that rejected a record may have listed the item as
@@ -75,22 +83,29 @@ SELECT
     CASE WHEN x.expired THEN 'expired' ELSE 'removed' END AS removal
 FROM missed AS x
 LEFT JOIN braked AS b USING (account_id, surface)
-WHERE NOT x.has_rejected AND (x.expired OR x.confirmed OR (x.since IS NULL AND b.account_id IS NULL))
+WHERE NOT x.has_rejected AND (
+    x.expired
+    OR (x.needs_full AND x.confirmed AND NOT x.is_recent)
+    OR (NOT x.needs_full AND b.account_id IS NULL AND (x.since IS NOT NULL OR NOT x.is_recent))
+)
 """
+
+# When the last closed scan saw an item, unless it is in doubt.
+_LAST_CLOSED = "greatest(w.complete_at, CASE WHEN m.published_at > w.covered_from THEN w.recent_at END)"
 
 # The row is written anew rather than updated: an UPDATE would rewrite its columns' whole row groups.
 _REWRITE = (
-    """
+    f"""
 CREATE OR REPLACE TEMP TABLE gone_rows AS
 SELECT m.* REPLACE (
     g.removed_at AS removed_at, g.removal AS removal,
-    coalesce(p.last_seen_at, greatest(m.written_at, w.complete_at), m.written_at) AS written_at
+    coalesce(p.last_seen_at, greatest(m.written_at, {_LAST_CLOSED}), m.written_at) AS written_at
 )
 FROM core.media AS m
 JOIN gone AS g USING (account_id, surface, media_id)
 LEFT JOIN core.walks AS w ON w.resource = 'media' AND w.account_id = m.account_id AND w.surface = m.surface
 LEFT JOIN ops.missing AS p USING (account_id, surface, media_id)
-""",
+""",  # noqa: S608
     """
 DELETE FROM core.media USING gone AS g
 WHERE media.account_id = g.account_id AND media.surface = g.surface AND media.media_id = g.media_id
@@ -98,26 +113,32 @@ WHERE media.account_id = g.account_id AND media.surface = g.surface AND media.me
     "INSERT INTO core.media BY NAME SELECT * FROM gone_rows",
 )
 
-# A complete walk settles what was in doubt: seen again, marked now, or still missing and so still in doubt. One that
-# rejected a record is no first scan that missed an item, and confirms nothing.
+# A full scan settles what was in doubt: seen again, marked now, or still missing and so still in doubt. A recent one
+# does so with what it missed. One that rejected a record is no first scan that missed an item, and confirms nothing.
 _SETTLE = """
 DELETE FROM ops.missing USING finished AS w
-WHERE w.resource = 'media' AND missing.account_id = w.account_id AND missing.surface = w.surface
+WHERE w.resource = 'media' AND missing.account_id = w.account_id AND missing.surface = w.surface AND NOT w.is_recent
 """
 
 _DOUBT = (
-    """
+    f"""
 CREATE OR REPLACE TEMP TABLE doubted AS
 SELECT
     x.account_id, x.surface, x.media_id,
     CASE WHEN x.has_rejected THEN x.since ELSE coalesce(x.since, x.complete_at) END AS since,
-    coalesce(x.last_seen_at, greatest(m.written_at, w.complete_at), m.written_at) AS last_seen_at
+    coalesce(x.last_seen_at, greatest(m.written_at, {_LAST_CLOSED}), m.written_at) AS last_seen_at,
+    x.needs_full OR (NOT x.has_rejected AND b.account_id IS NOT NULL) AS needs_full
 FROM missed AS x
+LEFT JOIN braked AS b USING (account_id, surface)
 JOIN core.media AS m USING (account_id, surface, media_id)
 ANTI JOIN gone AS g USING (account_id, surface, media_id)
 LEFT JOIN core.walks AS w ON w.resource = 'media' AND w.account_id = x.account_id AND w.surface = x.surface
-""",
+""",  # noqa: S608
     _SETTLE,
+    """
+DELETE FROM ops.missing
+WHERE (account_id, surface, media_id) IN (SELECT (account_id, surface, media_id) FROM missed)
+""",
     "INSERT INTO ops.missing BY NAME SELECT * FROM doubted",
 )
 
@@ -125,7 +146,7 @@ _NOTHING_GONE = "CREATE OR REPLACE TEMP TABLE gone (run_id VARCHAR, removal VARC
 
 
 def mark_gone(connection: Connection) -> None:
-    """Mark what the walks in `finished` did not see; `gone` then holds it, with the run that completed the walk.
+    """Mark what the scans in `finished` did not see; `gone` then holds it, with the run that completed the walk.
 
     Needs the temporary tables of `fold_media`, and runs after it, in the same transaction.
     """

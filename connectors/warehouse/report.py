@@ -5,7 +5,7 @@ from datetime import datetime
 
 from sqlalchemy import Connection, func, select
 
-from models.ledger import OutcomeKind
+from models.ledger import DONE, OutcomeKind
 from models.tables import core_accounts, core_outcomes
 
 
@@ -41,7 +41,7 @@ def concerns(connection: Connection, run_id: str) -> tuple[Concern, ...]:
         )
         .where(
             table.run_id == run_id,
-            table.outcome.not_in([OutcomeKind.COMPLETE.value, OutcomeKind.SKIPPED.value]),
+            table.outcome.not_in([kind.value for kind in (*DONE, OutcomeKind.SKIPPED)]),
         )
         .group_by(table.resource, table.outcome, table.error_code)
         .order_by(func.count().desc(), table.outcome, table.error_code)

@@ -97,7 +97,15 @@ known AS (
         m.account_id, m.surface, m.media_id,
         CASE
             WHEN m.removed_at IS NOT NULL THEN m.written_at
-            ELSE greatest(coalesce(p.last_seen_at, greatest(m.written_at, w.complete_at)), s.updated_at)
+            ELSE greatest(
+                coalesce(
+                    p.last_seen_at,
+                    greatest(
+                        m.written_at, w.complete_at, CASE WHEN m.published_at > w.covered_from THEN w.recent_at END
+                    )
+                ),
+                s.updated_at
+            )
         END AS last_seen_at
     FROM core.media AS m
     LEFT JOIN core.walks AS w ON w.resource = 'media' AND w.account_id = m.account_id AND w.surface = m.surface
@@ -149,7 +157,8 @@ _LEAVE = "DELETE FROM core.quarantine WHERE rowid IN (SELECT record FROM ops.ret
 # last seen stays what the quarantine knows, until the next complete walk finds them there or gone.
 _DOUBT = """
 INSERT INTO ops.missing BY NAME
-SELECT r.account_id, r.surface, r.media_id, ?::TIMESTAMPTZ AS since, max(r.seen_at) AS last_seen_at
+SELECT
+    r.account_id, r.surface, r.media_id, ?::TIMESTAMPTZ AS since, max(r.seen_at) AS last_seen_at, true AS needs_full
 FROM ops.retried AS r
 JOIN core.walks AS w ON w.resource = 'media' AND w.account_id = r.account_id AND w.surface = r.surface
 GROUP BY r.account_id, r.surface, r.media_id, w.complete_at

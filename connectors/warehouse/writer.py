@@ -32,6 +32,7 @@ from connectors.warehouse.run_counts import FoldCounts
 from connectors.warehouse.segments import Segment, Segments
 from connectors.warehouse.staged import Staged
 from models.freshness import STALE_AFTER
+from models.incremental import FULL_REFRESH_EVERY
 from models.landing import Landing
 from models.ledger import RunWarning
 from models.partition import Partition
@@ -182,18 +183,22 @@ class Warehouse:
 
         return await self._landing.do(run)
 
+    async def read(self, work: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Return what `work(connection, ...)` reads of what is merged, without waiting for a merge under way."""
+
+        def run(connection: Connection) -> T:
+            with connection.begin():
+                return work(connection, *args, **kwargs)
+
+        return await self._landing.do(run)
+
     async def checkpoints(
         self, resource: str, account_ids: Collection[str], lane: Lane = "sync"
     ) -> Mapping[Partition, Checkpoint]:
         """Return the last checkpoint in this lane of each partition of these accounts that has one."""
         # First what no table holds: by the time they are read, some of it may have been folded into them.
         reached = self._reached.of(resource, account_ids, lane)
-
-        def read(connection: Connection) -> Mapping[Partition, Checkpoint]:
-            with connection.begin():
-                return checkpoints(connection, resource, account_ids, lane)
-
-        return {**await self._landing.do(read), **reached}
+        return {**await self.read(checkpoints, resource, account_ids, lane), **reached}
 
     async def fold(self) -> FoldCounts:
         """Fold all that is staged; return what was folded since the last call, on arrival too."""
@@ -203,7 +208,15 @@ class Warehouse:
         counts, self._folded = self._folded, FoldCounts()
         return counts
 
-    async def publish(self, snapshot: Path, *, at: datetime, version: str, stale_after: timedelta = STALE_AFTER) -> int:
+    async def publish(
+        self,
+        snapshot: Path,
+        *,
+        at: datetime,
+        version: str,
+        stale_after: timedelta = STALE_AFTER,
+        full_refresh_every: timedelta = FULL_REFRESH_EVERY,
+    ) -> int:
         """Write what is folded into the file, then publish a snapshot of it; return its size in bytes."""
         await self._fold_has_ended()
 
@@ -211,7 +224,14 @@ class Warehouse:
             if snapshot.resolve() == self._path.resolve():
                 message = f"{snapshot} is the warehouse itself: give GRAMHOUSE_SNAPSHOT a path of its own."
                 raise WarehouseUnusable(message)
-            return publish(connection, snapshot, at=at, version=version, stale_after=stale_after)
+            return publish(
+                connection,
+                snapshot,
+                at=at,
+                version=version,
+                stale_after=stale_after,
+                full_refresh_every=full_refresh_every,
+            )
 
         size = await self._landing.do(run)
         await self.transact(_note_published, at=at)

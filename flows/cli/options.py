@@ -72,3 +72,10 @@ Rebind = Annotated[
     bool,
     typer.Option("--rebind", help="Accept this service address, though the warehouse was filled from another one."),
 ]
+Incremental = Annotated[
+    bool,
+    typer.Option("--incremental", help="Read posts down to those it knows, where that is safe (GRAMHOUSE_SYNC_MODE)."),
+]
+FullRefresh = Annotated[
+    bool, typer.Option("--full-refresh", help="Read all posts of every account (GRAMHOUSE_SYNC_MODE).")
+]

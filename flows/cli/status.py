@@ -83,7 +83,7 @@ SELECT o.outcome, coalesce(o.error_code, '') AS error_code, count(*) AS walks,
        arg_min_null(o.detail, (o.account_id, o.surface)) AS detail,
        arg_min_null(o.correlation_id, (o.account_id, o.surface)) AS correlation_id
 FROM last_tried AS o LEFT JOIN accounts AS a USING (account_id)
-WHERE a.removed_at IS NULL AND o.outcome NOT IN ('complete', 'skipped')
+WHERE a.removed_at IS NULL AND o.outcome NOT IN ('complete', 'recent', 'skipped')
 GROUP BY ALL ORDER BY walks DESC
 """
 

@@ -9,6 +9,8 @@ from flows.cli.options import (
     BaseUrl,
     BusyWait,
     Concurrency,
+    FullRefresh,
+    Incremental,
     LogFormat,
     MaxWait,
     PageSize,
@@ -22,9 +24,19 @@ from flows.cli.options import (
 from flows.cli.signalled import run_until_signalled
 from flows.cli.surfaces import to_surfaces
 from flows.cli.terminal import WARN, clean, err, out, print_json, reporting
+from flows.errors import SettingsError
 from flows.exit_code import ExitCode
 from flows.settings import load
 from flows.words import megabytes
+from models.incremental import SyncMode
+
+
+def sync_mode(*, incremental: bool, full_refresh: bool) -> SyncMode | None:
+    """Return the mode that was typed, None where none was. Raises SettingsError for both."""
+    if incremental and full_refresh:
+        message = "--incremental and --full-refresh exclude each other: give one of them."
+        raise SettingsError(message)
+    return "incremental" if incremental else "full_refresh" if full_refresh else None
 
 
 def sync(
@@ -32,6 +44,8 @@ def sync(
     surface: SurfaceNames = None,
     accept_removals: AcceptRemovals = False,
     rebind: Rebind = False,
+    incremental: Incremental = False,
+    full_refresh: FullRefresh = False,
     base_url: BaseUrl = None,
     warehouse: WarehouseFile = None,
     snapshot: SnapshotFile = None,
@@ -52,6 +66,7 @@ def sync(
     another process.
     """
     surfaces = to_surfaces(surface)
+    mode = sync_mode(incremental=incremental, full_refresh=full_refresh)
     chosen = {
         "warehouse": warehouse,
         "snapshot": snapshot,
@@ -67,9 +82,9 @@ def sync(
         from flows.options import SyncOptions, asked, in_order
 
     speak_up(verbose=verbose)
-    typed: dict[str, object] = {**chosen, "surfaces": surfaces, "accept_removals": accept_removals, "rebind": rebind}
-    options = asked(SyncOptions, typed)
-    ordered = order(settings, surfaces=in_order(surfaces), accept_removals=accept_removals, rebind=rebind)
+    of_sync = {"accept_removals": accept_removals, "rebind": rebind, "mode": mode}
+    options = asked(SyncOptions, {**chosen, **of_sync, "surfaces": surfaces})
+    ordered = order(settings, surfaces=in_order(surfaces), accept_removals=accept_removals, rebind=rebind, mode=mode)
     carry_out(options, settings, ordered, what="sync", base_url=base_url, retries=retries, as_json=as_json)
 
 

@@ -51,7 +51,12 @@ class _Section:
 
 _OPERATOR = (
     _Section("attention", "What needs a person", lambda reader: attention(reader)[0], "FROM expired_accounts"),
-    _Section("causes", "Failures by cause", causes, "FROM run_outcomes WHERE outcome NOT IN ('complete', 'skipped')"),
+    _Section(
+        "causes",
+        "Failures by cause",
+        causes,
+        "FROM run_outcomes WHERE outcome NOT IN ('complete', 'recent', 'skipped')",
+    ),
     _Section("freshness", "Freshness", freshness, "FROM freshness ORDER BY complete_at"),
     _Section("runs", "The last 30 runs", runs, "FROM runs ORDER BY seq DESC"),
 )

@@ -17,6 +17,14 @@ def packing(name: str) -> str:
 REMOVALS_UNDECIDED_SINCE = (
     "Since when scans that rejected records have missed items, which are not marked as removed; NULL while none is so."
 )
+RECENT_AT = "When a recent scan since then reached known territory; NULL when none has."
+COVERED_FROM = (
+    "What was published after this was looked through at recent_at; of what is older, complete_at says when it was last"
+    " seen."
+)
+ITEM_ORDER = "newest_first where full scans found posts listed so, pins aside; NULL where they did not, or for stories."
+ORDER_BROKEN_BY = "The post by which the last full scan found another order; empty for one without an id."
+FULL_SHARE = "After which part of the refresh interval, from complete_at, the next full scan is due; 0 to 1."
 
 
 def text(name: str, comment: str, *, nullable: bool = True) -> Column[str]:
@@ -29,6 +37,10 @@ def instant(name: str, comment: str, *, nullable: bool = True) -> Column[object]
 
 def whole(name: str, comment: str, kind: TypeEngine[int] | type[TypeEngine[int]] = BIGINT) -> Column[int]:
     return Column(name, kind, comment=comment)
+
+
+def share(name: str, comment: str) -> Column[float]:
+    return Column(name, DOUBLE, comment=comment)
 
 
 def seconds(name: str, comment: str, *, nullable: bool = True) -> Column[float]:
@@ -223,6 +235,8 @@ def run(*counts: Column[int]) -> tuple[Column[object] | Column[str] | Column[int
         whole("accounts", "Accounts listed."),
         whole("accounts_missing", "Accounts missing from the catalogue whose removal awaits confirmation."),
         whole("partitions", "Partitions it owed an outcome: the catalogue, and each account x surface."),
+        whole("requests", "Requests it made, retries included; NULL while it has no end, and before version 0.3."),
+        whole("full_requests", "Requests it would have made with full scans alone, by the pages of the last ones."),
         *counts,
         text("error_code", "The error that stopped it, or else the one that most of its partitions met."),
         text("detail", "What a person should know of it, one line."),
@@ -234,7 +248,7 @@ def outcome() -> tuple[Column[object] | Column[str] | Column[int], ...]:
     return (
         text("run_id", "The run.", nullable=False),
         *partition(),
-        text("outcome", "complete, skipped, deferred, denied, not_found or failed.", nullable=False),
+        text("outcome", "complete, recent, skipped, deferred, denied, not_found or failed.", nullable=False),
         whole("pages", "Pages this run landed of it."),
         whole("items", "Records this run landed of it."),
         text("error_code", "The API's error code, or gramhouse's own for what never became an answer."),

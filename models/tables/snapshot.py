@@ -3,6 +3,11 @@
 from sqlalchemy import MetaData, Table
 
 from models.tables.columns import (
+    COVERED_FROM,
+    FULL_SHARE,
+    ITEM_ORDER,
+    ORDER_BROKEN_BY,
+    RECENT_AT,
     REMOVALS_UNDECIDED_SINCE,
     account,
     account_id,
@@ -22,12 +27,14 @@ from models.tables.columns import (
     run_counts,
     run_warning,
     seconds,
+    share,
     status,
     status_period,
     surface,
     text,
     version,
     version_content,
+    whole,
 )
 
 SNAPSHOT = MetaData()
@@ -152,9 +159,31 @@ walks = Table(
     "walks",
     SNAPSHOT,
     *partition(),
-    instant("complete_at", "When the last complete walk received its last page.", nullable=False),
+    instant("complete_at", "When the last full scan received its last page.", nullable=False),
     instant("removals_undecided_since", REMOVALS_UNDECIDED_SINCE),
-    comment="When each partition was last walked to its end.",
+    instant("recent_at", RECENT_AT),
+    instant("covered_from", COVERED_FROM),
+    whole("pages", "Pages of the last full scan; NULL where an older version made it."),
+    whole("items", "Records on those pages."),
+    text("item_order", ITEM_ORDER),
+    text("order_broken_by", ORDER_BROKEN_BY),
+    share("full_share", FULL_SHARE),
+    comment="When each partition was last scanned to its end, and how far since then.",
+)
+
+gaps = Table(
+    "gaps",
+    SNAPSHOT,
+    account_id(),
+    text("surface", "posts or stories.", nullable=False),
+    instant("since", "When the scan began that did not reach what was known.", nullable=False),
+    text("cursor", "Cursor of the page that it would ask for next; NULL where the API refused it."),
+    whole("pages", "Pages it landed."),
+    instant("read_down_to", "When the last post that it received was published; NULL for stories."),
+    instant("known_from", "When the newest item was published that a closed scan has seen; NULL for none."),
+    text("reason", "Why it ended: an error code, or interrupted.", nullable=False),
+    comment="Scans of media that ended before they reached the last page, or known territory: what was published "
+    "between known_from and read_down_to may be missing. The next scan reads it.",
 )
 
 published = Table(
@@ -163,6 +192,7 @@ published = Table(
     instant("published_at", "When this snapshot was made.", nullable=False),
     text("version", "The gramhouse that made it.", nullable=False),
     seconds("stale_after", "GRAMHOUSE_STALE_AFTER: what was scanned longer ago is stale; seconds.", nullable=False),
+    seconds("full_refresh_every", "GRAMHOUSE_FULL_REFRESH_EVERY, in seconds.", nullable=False),
     text("warehouse_id", "The warehouse it was published from: that one's id, the same in each of its snapshots."),
     comment="What this file is: one row.",
 )

@@ -1,9 +1,14 @@
 """The writer's file: schema `core` holds what was folded, schema `ops` what a run needs to go on."""
 
-from sqlalchemy import BIGINT, BLOB, INTEGER, Column, MetaData, Table
+from sqlalchemy import BIGINT, BLOB, BOOLEAN, INTEGER, Column, MetaData, Table
 from sqlalchemy.types import JSON
 
 from models.tables.columns import (
+    COVERED_FROM,
+    FULL_SHARE,
+    ITEM_ORDER,
+    ORDER_BROKEN_BY,
+    RECENT_AT,
     REMOVALS_UNDECIDED_SINCE,
     account,
     account_id,
@@ -24,6 +29,7 @@ from models.tables.columns import (
     run,
     run_counts,
     run_warning,
+    share,
     status,
     status_period,
     surface,
@@ -119,10 +125,18 @@ core_walks = Table(
     *partition(),
     text("walk_id", "The last complete walk that was folded.", nullable=False),
     instant("complete_at", "When its last page was received.", nullable=False),
-    whole("seq", "The landing of its last page; NULL before 0.2."),
+    whole("seq", "The landing of the last page of the last closed scan, full or recent; NULL before 0.2."),
     instant("removals_undecided_since", REMOVALS_UNDECIDED_SINCE),
+    instant("recent_at", RECENT_AT),
+    instant("covered_from", COVERED_FROM),
+    whole("pages", "Pages of the last full scan; NULL where an older version made it."),
+    whole("items", "Records on those pages."),
+    text("item_order", ITEM_ORDER),
+    text("order_broken_by", ORDER_BROKEN_BY),
+    whole("order_proofs", "Full scans in a row that must keep the order before item_order says so.", INTEGER),
+    share("full_share", FULL_SHARE),
     schema="core",
-    comment="The last complete walk of each partition: what it saw was there at complete_at.",
+    comment="The last closed scans of each partition: what a full one saw was there at complete_at.",
 )
 
 core_quarantine = Table(
@@ -208,12 +222,17 @@ ops_checkpoints = Table(
     text("cursor", "Cursor of the page to ask for next, unchanged."),
     whole("pages", "Pages of the walk landed so far."),
     whole("items", "Records of the walk landed so far."),
-    text("state", "walking, complete or abandoned.", nullable=False),
+    text("state", "walking, complete, recent or abandoned.", nullable=False),
     instant("started_at", "When the walk began.", nullable=False),
     instant("updated_at", "When its last page was received.", nullable=False),
     whole("began_seq", "The landing of the first page of a walk that is not complete; filled in by the fold."),
     whole("repeated_pages", "Pages in a row, up to this one, whose items the walk had seen before.", INTEGER),
     whole("empty_pages", "Pages without an item since the last one that brought something new.", INTEGER),
+    whole("known_seq", "It may stop among posts known when this landing closed a scan; NULL: it is full."),
+    whole("known_run", "Posts in a row, up to the last, that are known and older than the lookback window.", INTEGER),
+    instant("read_to", "When the last post after the pins was published."),
+    text("order_broken_by", "The first post by which it was not newest first; empty for one without an id."),
+    share("full_share", FULL_SHARE),
     schema="ops",
     comment="Progress of walks, appended with each landed page; the fold keeps the last row of each.",
 )
@@ -244,10 +263,11 @@ ops_missing = Table(
     account_id(),
     surface(),
     media_id(),
-    instant("since", "When a complete scan without rejected records first missed it; NULL while none has."),
+    instant("since", "When a closed scan without rejected records first missed it; NULL while none has."),
     instant("last_seen_at", "When a walk last saw it.", nullable=False),
+    Column("needs_full", BOOLEAN, comment="Whether only a full scan may confirm that it is gone."),
     schema="ops",
-    comment="Items that a complete scan missed and another one has yet to confirm, or to decide on, as removed.",
+    comment="Items that a closed scan missed and another one has yet to confirm, or to decide on, as removed.",
 )
 
 ops_missing_accounts = Table(

@@ -2,6 +2,7 @@
 -- most of the day before. What was taken back counts against it; what grew while a count was hidden is gained on the
 -- day it is shown again. An item's first count is a gain only within 48 hours of its publication, otherwise it grew
 -- before anyone looked. Removed posts and accounts keep their days. A day has no row when nothing was seen to happen.
+-- With incremental scans, what posts older than the lookback window gained falls on the day of their next full scan.
 WITH counted AS (
     SELECT
         c.account_id,

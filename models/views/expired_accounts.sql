@@ -4,7 +4,7 @@ SELECT
     a.account_id,  -- The account's id.
     a.ig_username,  -- Its name on the social network.
     a.token_expired_since,  -- When a sync first saw the token expired.
-    min(w.complete_at) AS media_as_of  -- The older of the last complete walks of posts and stories; NULL without any.
+    min(greatest(w.complete_at, w.recent_at)) AS media_as_of  -- The older of the last scans of posts and stories.
 FROM accounts AS a
 LEFT JOIN walks AS w ON w.resource = 'media' AND w.account_id = a.account_id
 WHERE a.status = 'token_expired' AND a.removed_at IS NULL

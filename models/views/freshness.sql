@@ -1,6 +1,7 @@
--- How fresh the posts and stories of each listed account are: the last complete scan, the outcome of the last run, and
--- whether they are stale: not scanned to the end for longer than published.stale_after. It is the one definition of
--- stale. `SELECT max(age_seconds) FROM freshness` is the number for a monitor.
+-- How fresh the posts and stories of each listed account are: the last full and recent scans, the outcome of the last
+-- run, and whether they are stale: no scan was closed for longer than published.stale_after. It is the one definition of
+-- stale. `SELECT max(age_seconds) FROM freshness` is the number for a monitor. After a recent scan what is as new as
+-- covered_from is as of recent_at; what is older is as of complete_at.
 WITH last_outcome AS (
     SELECT o.account_id, o.surface, o.outcome, o.error_code, o.resume_after, o.ended_at
     FROM run_outcomes AS o
@@ -17,23 +18,33 @@ SELECT
     a.account_id,  -- The account's id.
     a.ig_username,  -- Its name on the social network.
     s.surface,  -- posts or stories.
-    w.complete_at,  -- When the last complete walk received its last page; NULL when there was none.
+    w.complete_at,  -- When the last full scan received its last page; NULL when there was none.
+    w.recent_at,  -- When a recent scan since then reached what was known; NULL when none has.
+    w.covered_from,  -- What was published after this is as of recent_at, the rest as of complete_at; NULL: all of it.
+    w.item_order,  -- newest_first where full scans proved it, so that recent ones may follow; otherwise NULL.
+    CASE
+        WHEN w.item_order IS NOT NULL THEN w.complete_at + to_seconds(p.full_refresh_every * w.full_share)
+    END AS full_due_at,  -- When an incremental sync next makes a full scan; NULL where each scan is full.
+    g.since AS gap_since,  -- Since when a scan that ended early has left a gap (see gaps); NULL without one.
     l.outcome,  -- What became of it in the last run that owed it an outcome.
     l.error_code,  -- The error it met there; NULL when there was none.
     l.resume_after,  -- Not to be asked for again before this.
     l.ended_at AS last_tried_at,  -- When that outcome was known.
-    greatest(now(), w.complete_at) - w.complete_at AS stale_for,  -- Its age by the reader's clock; never negative.
+    greatest(now(), w.complete_at, w.recent_at) - greatest(w.complete_at, w.recent_at)
+        AS stale_for,  -- The age of the later scan by the reader's clock; never negative.
     CASE
-        WHEN a.status <> 'token_expired' THEN coalesce(w.complete_at, a.first_seen_at) + to_seconds(p.stale_after)
-    END AS stale_at,  -- Stale from then on, unless scanned to the end before; NULL while the token is expired.
+        WHEN a.status <> 'token_expired' THEN coalesce(greatest(w.complete_at, w.recent_at), a.first_seen_at)
+            + to_seconds(p.stale_after)
+    END AS stale_at,  -- Stale from then on, unless a scan is closed before; NULL while the token is expired.
     CASE
         WHEN stale_at IS NOT NULL THEN greatest(epoch(now()) - epoch(stale_at) + p.stale_after, 0)::BIGINT
-    END AS age_seconds,  -- Since complete_at, or else since the account was first seen; NULL while the token is expired.
+    END AS age_seconds,  -- Since the later scan, or else the account was first seen; NULL while the token is expired.
     coalesce(stale_at < now(), false) AS is_stale,  -- Whether it is stale by the reader's clock.
     w.removals_undecided_since  -- Since when no scan could mark what is missing as removed: records were rejected.
 FROM accounts AS a
 CROSS JOIN scanned AS s
 CROSS JOIN published AS p
+LEFT JOIN gaps AS g ON g.account_id = a.account_id AND g.surface = s.surface
 LEFT JOIN last_outcome AS l ON l.account_id = a.account_id AND l.surface = s.surface
 LEFT JOIN walks AS w
     ON w.resource = 'media' AND w.account_id = a.account_id AND w.surface = s.surface

@@ -24,9 +24,9 @@ SELECT
     median(p.gap) FILTER (p.nth <= 20) AS median_days_between_posts,  -- Of the last 20 gaps; NULL below two posts.
     max(p.published_at) AS last_post_at,  -- When the newest was published; NULL without a post.
     min(p.days_ago) AS days_since_last_post,  -- From then to the snapshot.
-    w.complete_at AS walked_at  -- When the posts were last walked to the end; NULL when they never were.
+    greatest(w.complete_at, w.recent_at) AS walked_at  -- When a scan of the posts was last closed; NULL when none was.
 FROM accounts AS a
 LEFT JOIN post AS p ON p.account_id = a.account_id
 LEFT JOIN walks AS w ON w.resource = 'media' AND w.account_id = a.account_id AND w.surface = 'posts'
 WHERE a.removed_at IS NULL
-GROUP BY a.account_id, a.ig_username, w.complete_at
+GROUP BY a.account_id, a.ig_username, w.complete_at, w.recent_at

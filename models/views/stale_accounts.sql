@@ -10,7 +10,7 @@ SELECT
         WHEN c.posts >= 5 AND c.days_since_last_post > greatest(3 * c.median_days_between_posts, 7)
             THEN 'stopped_posting'
     END AS reason,  -- token_expired, never_walked, not_walked or stopped_posting.
-    c.walked_at,  -- When the posts were last walked to the end; NULL when they never were.
+    c.walked_at,  -- When a scan of the posts was last closed; NULL when none was.
     c.last_post_at,  -- When the newest known post was published.
     c.days_since_last_post,  -- From then to the snapshot.
     c.median_days_between_posts  -- The usual gap: the median of the last 20.

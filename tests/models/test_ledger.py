@@ -7,7 +7,7 @@ from models.ledger import OutcomeKind, Run, RunState, RunWarning, Tally, carried
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 DAY = timedelta(hours=24)
-COMPLETE, SKIPPED, DEFERRED, DENIED, NOT_FOUND, FAILED = OutcomeKind
+COMPLETE, RECENT, SKIPPED, DEFERRED, DENIED, NOT_FOUND, FAILED = OutcomeKind
 
 
 def run(name: str, hours_ago: float, carries_on: str | None = None, state: RunState = RunState.INTERRUPTED) -> Run:

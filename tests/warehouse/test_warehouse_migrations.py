@@ -285,7 +285,7 @@ def test_what_the_first_release_left_half_way_is_the_syncs(oldest: Path) -> None
     assert before
     with connect(oldest):
         pass
-    since = "lane, began_seq, repeated_pages, empty_pages"
+    since = "lane, began_seq, repeated_pages, empty_pages, known_seq, known_run, read_to, order_broken_by, full_share"
     assert ask(oldest, f"SELECT * EXCLUDE ({since}) FROM ops.checkpoints ORDER BY seq") == before
     assert ask(oldest, "SELECT DISTINCT lane FROM ops.checkpoints") == [("sync",)]
     assert ask(oldest, "SELECT count(*) FROM core.runs WHERE selection IS NOT NULL OR reason IS NOT NULL") == [(0,)]

@@ -1,0 +1,93 @@
+"""How deep the posts of a batch's accounts are scanned: to the last page, or to what a closed scan has seen."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from connectors.warehouse.closed_scans import closed_scans, full_scans_due, known_posts
+from connectors.warehouse.writer import Warehouse
+from models.clock import Clock
+from models.incremental import LOOKBACK_WINDOW, ClosedScan, FullReason, Incremental, SyncMode, least_age, why_full
+
+# Accounts whose known posts are read at once.
+AT_ONCE = 50
+
+
+@dataclass(frozen=True, slots=True)
+class ScanMode:
+    """How a run scans posts; without `incremental` every scan is full. `lookback` is the window of recent scans."""
+
+    lookback: timedelta = LOOKBACK_WINDOW
+    incremental: Incremental | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Depth:
+    """How deep one scan of posts reads: to the end, and why (`full`), or to posts of `known`, which `closed` had seen.
+
+    Only posts published `lookback` before the scan began, or earlier, let it stop.
+    """
+
+    full: FullReason | None = FullReason.FIRST
+    closed: ClosedScan | None = None
+    known: frozenset[str] = frozenset()
+    lookback: timedelta = LOOKBACK_WINDOW
+
+    @property
+    def known_seq(self) -> int | None:
+        """Return the landing that closed what is known; None for a full scan."""
+        return None if self.full is not None or self.closed is None else self.closed.seq
+
+    @property
+    def full_share(self) -> float | None:
+        """Return after which part of the refresh interval the next full scan is due, once this one is complete."""
+        return 1.0 if self.full is FullReason.DUE else None
+
+
+async def scan_mode(
+    warehouse: Warehouse, clock: Clock, mode: SyncMode, *, lookback: timedelta, every: timedelta, budget: int | None
+) -> ScanMode:
+    """Return how a run scans posts, with the full scans that `budget` leaves it (requests; None: all that are due)."""
+    if mode == "full_refresh":
+        return ScanMode(lookback)
+    now = clock.now()
+    due = await warehouse.read(full_scans_due, now=now, every=every)
+    return ScanMode(lookback, Incremental(now, every, least_age(due, budget)))
+
+
+@dataclass(slots=True)
+class Depths:
+    """The depths of a batch's scans of posts, in the order of its accounts; what is known is read for a few at once."""
+
+    warehouse: Warehouse
+    clock: Clock
+    mode: ScanMode
+    account_ids: Sequence[str]
+    _places: Mapping[str, int] = field(default_factory=dict)
+    _closed: Mapping[str, ClosedScan] = field(default_factory=dict)
+    _full: dict[str, FullReason | None] = field(default_factory=dict)
+    _known: dict[str, frozenset[str]] = field(default_factory=dict)
+
+    async def begin(self) -> None:
+        """Read what is known of the accounts' last closed scans."""
+        self._places = {one: place for place, one in enumerate(self.account_ids)}
+        self._closed = await self.warehouse.read(closed_scans, self.account_ids)
+        mode = self.mode.incremental
+        self._full = {one: why_full(self._closed.get(one), mode) for one in self.account_ids}
+
+    async def reach(self, account_id: str) -> None:
+        """Have what is known of an account at hand; to be called for each, in their order."""
+        place = self._places.get(account_id)
+        if place is None or place % AT_ONCE:
+            return
+        some = [one for one in self.account_ids[place : place + AT_ONCE] if self._full[one] is None]
+        if some:
+            closed = {one: self._closed[one] for one in some}
+            older_than = self.clock.now() - self.mode.lookback
+            self._known.update(await self.warehouse.read(known_posts, closed, older_than=older_than))
+
+    def take(self, account_id: str) -> Depth:
+        """Return the depth of an account's scan of posts, and let go of what is known of it."""
+        known = self._known.pop(account_id, frozenset())
+        full = self._full.get(account_id, FullReason.FIRST)
+        return Depth(full, self._closed.get(account_id), known, self.mode.lookback)

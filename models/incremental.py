@@ -1,0 +1,201 @@
+"""Incremental scans of posts: whether a feed keeps its order, how deep a scan must read, when a full one is due.
+
+API v1 does not say in which order it lists posts, so nothing here relies on an order that was not observed.
+"""
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Literal
+
+# What stands in the first positions may be pinned: it says nothing of order, depth or removals. Instagram allows three.
+PINS = 3
+
+# A scan stops after so many posts in a row that are known and older than the lookback window.
+KNOWN_RUN = 20
+
+# Where a full scan takes fewer pages, a recent one saves too little.
+LEAST_PAGES = 3
+
+# A post from further in the future than clocks differ has no time that says anything.
+FUTURE = timedelta(days=1)
+
+# Full scans in a row that must keep the order before recent ones rely on it: at first, and after it was broken.
+PROOFS, PROOFS_AGAIN = 1, 2
+
+# By this many times the refresh interval, a full scan that a budget defers is a concern, and is made regardless.
+OVERDUE, FORCED = 2.0, 4.0
+
+LOOKBACK_WINDOW = timedelta(days=28)
+FULL_REFRESH_EVERY = timedelta(days=7)
+
+# Stands for the post that broke an order where it has no id, or where an older version did not look at the order.
+NO_ID = ""
+
+SyncMode = Literal["full_refresh", "incremental"]
+
+
+@dataclass(frozen=True, slots=True)
+class Post:
+    """A post as a page lists it; None where it has no id, or no time that can be read."""
+
+    media_id: str | None
+    published_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Feed:
+    """How far a scan has read a feed.
+
+    `positions` counts what was received, `known_run` the posts in a row, up to the last one, that are known and older
+    than the lookback window. `read_to` is when the last post after the pins was published, `order_broken_by` the id of
+    the first that broke the order. `in_window` counts posts after the pins that are inside of the lookback window.
+    `pins` and `page` are the ids of the pins and of the last page.
+    """
+
+    positions: int = 0
+    known_run: int = 0
+    read_to: datetime | None = None
+    order_broken_by: str | None = None
+    in_window: int = 0
+    pins: frozenset[str] = frozenset()
+    page: frozenset[str] = frozenset()
+
+    @property
+    def reaches_known(self) -> bool:
+        """Whether it ends in known territory: a recent scan may stop here."""
+        return self.order_broken_by is None and self.known_run >= KNOWN_RUN
+
+
+def resumed_feed(
+    positions: int, known_run: int, read_to: datetime | None, order_broken_by: str | None, seen: Collection[str]
+) -> Feed:
+    """Return the feed of a scan that is resumed; `seen` are the ids that it has received."""
+    if positions > PINS and read_to is None and order_broken_by is None:
+        # It was begun by a version that did not look at the order.
+        order_broken_by = NO_ID
+    return Feed(positions, known_run, read_to, order_broken_by, page=frozenset(seen))
+
+
+def read_page(
+    feed: Feed, posts: Iterable[Post], *, known: Collection[str], older_than: datetime, received_at: datetime
+) -> Feed:
+    """Return the feed after one more page.
+
+    `known` are ids of posts that a closed scan has seen. What was published before `older_than` is outside of the
+    lookback window. A post that the scan has just received is passed over: pages shift while they are read.
+    """
+    positions, run, read_to, broken_by = feed.positions, feed.known_run, feed.read_to, feed.order_broken_by
+    in_window = feed.in_window
+    pins, page = set(feed.pins), set[str]()
+    latest = received_at + FUTURE
+    for post in posts:
+        positions += 1
+        media_id, at = post.media_id, post.published_at
+        is_repeated = media_id is not None and (media_id in pins or media_id in page or media_id in feed.page)
+        if media_id is not None:
+            (pins if positions <= PINS else page).add(media_id)
+        if positions <= PINS or is_repeated:
+            continue
+        if at is None or at > latest or (read_to is not None and at > read_to):
+            broken_by = (media_id or NO_ID) if broken_by is None else broken_by
+            run = 0
+            continue
+        read_to = at
+        run = run + 1 if at < older_than and media_id in known else 0
+        in_window += at >= older_than
+    return Feed(positions, run, read_to, broken_by, in_window, frozenset(pins), frozenset(page) or feed.page)
+
+
+class FullReason(StrEnum):
+    """Why a scan of posts reads to the last page."""
+
+    MODE = "full_refresh"
+    FIRST = "first_scan"
+    UNPROVED = "order_not_proved"
+    SHORT = "few_pages"
+    REMOVALS = "removals_pending"
+    DUE = "full_due"
+
+
+@dataclass(frozen=True, slots=True)
+class ClosedScan:
+    """What is known of a partition's last closed scans: full ones, and recent ones that reached known territory.
+
+    `seq` is the landing of the last page of the last of them. `complete_at`, `pages` and `items` are of the last full
+    one; None where an older version made it. A full scan is due at `complete_at` plus `full_share` of the refresh
+    interval. `needs_full`: removals are pending that only a full scan decides.
+    """
+
+    seq: int
+    complete_at: datetime
+    closed_at: datetime
+    pages: int | None
+    items: int | None
+    is_ordered: bool
+    full_share: float
+    needs_full: bool
+
+    @property
+    def is_eligible(self) -> bool:
+        """Whether a recent scan may follow."""
+        return self.is_ordered and not self.needs_full and (self.pages or 0) >= LEAST_PAGES
+
+    def age(self, now: datetime, every: timedelta) -> float:
+        """Return the age of the last full scan, in refresh intervals."""
+        return (now - self.complete_at) / every
+
+    def full_due_at(self, every: timedelta) -> datetime:
+        """Return when the next full scan is due."""
+        return self.complete_at + every * self.full_share
+
+    def is_full_due(self, now: datetime, every: timedelta) -> bool:
+        """Whether the next full scan is due."""
+        return now >= self.full_due_at(every)
+
+
+@dataclass(frozen=True, slots=True)
+class Incremental:
+    """How a run decides between full and recent scans, as of its beginning, `at`.
+
+    Of the full scans that are due it makes those whose age, in refresh intervals, is at least `least_age`.
+    """
+
+    at: datetime
+    every: timedelta = FULL_REFRESH_EVERY
+    least_age: float = 0.0
+
+
+def why_full(closed: ClosedScan | None, incremental: Incremental | None) -> FullReason | None:
+    """Return why a scan must be full; None: it may stop in known territory. Without `incremental` each is full."""
+    if closed is None:
+        return FullReason.FIRST
+    if incremental is None:
+        return FullReason.MODE
+    if not closed.is_ordered:
+        return FullReason.UNPROVED
+    if closed.needs_full:
+        return FullReason.REMOVALS
+    if not closed.is_eligible:
+        return FullReason.SHORT
+    at, every = incremental.at, incremental.every
+    is_taken = closed.is_full_due(at, every) and closed.age(at, every) >= incremental.least_age
+    return FullReason.DUE if is_taken else None
+
+
+def least_age(due: Iterable[tuple[float, int]], budget: int | None) -> float:
+    """Return the age from which full scans that are due are made, so that they take `budget` requests at most.
+
+    `due` has the age, in refresh intervals, and the pages of each. The oldest come first, and one is made whatever it
+    takes; what is older than `FORCED` is made regardless. None: all are made.
+    """
+    if budget is None:
+        return 0.0
+    pages, least = 0, FORCED
+    for number, (age, takes) in enumerate(sorted(due, reverse=True)):
+        pages += takes
+        if number and pages > budget:
+            return min(least, FORCED)
+        least = age
+    return 0.0

@@ -1,0 +1,100 @@
+"""Feeds of posts that tests write: whatever is posted, pinned, archived, and in whatever order it is listed."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from random import Random
+from typing import Any, Literal
+
+from connectors.source.endpoints import ApiRequest, Response
+from tests.flows.stage import NIGHT, Service, VirtualClock, account_of, cursor_of, is_posts
+
+Order = Literal["newest_first", "oldest_first", "random", "by_id", "by_last_edit"]
+
+
+@dataclass
+class FeedPost:
+    """A post as its author knows it."""
+
+    number: int
+    published_at: datetime | None
+    likes: int = 0
+    caption: str = "a post"
+    edited_at: datetime | None = None
+    is_archived: bool = False
+    is_deleted: bool = False
+
+    def item(self, account: int) -> dict[str, Any]:
+        told: dict[str, Any] = {"id": f"{account}-{self.number}", "caption": self.caption, "like_count": self.likes}
+        return told if self.published_at is None else {**told, "timestamp": self.published_at.isoformat()}
+
+
+@dataclass
+class Feed:
+    """The posts of an account. Pins stand first, and a second time at their own places if `pins_twice`."""
+
+    order: Order = "newest_first"
+    posts: list[FeedPost] = field(default_factory=list)
+    pins: list[int] = field(default_factory=list)
+    pins_twice: bool = False
+
+    def post(self, published_at: datetime | None, **said: Any) -> FeedPost:  # noqa: ANN401 - fields of a post
+        made = FeedPost(len(self.posts), published_at, **said)
+        self.posts.append(made)
+        return made
+
+    def listed(self) -> list[FeedPost]:
+        """The posts as the service lists them."""
+        there = [post for post in self.posts if not post.is_archived and not post.is_deleted]
+        keys: dict[Order, Callable[[FeedPost], Any]] = {
+            "newest_first": lambda post: (post.published_at is None, -_seconds(post.published_at)),
+            "oldest_first": lambda post: _seconds(post.published_at),
+            "random": lambda post: Random(f"{len(there)} {post.number}").random(),
+            "by_id": lambda post: f"{post.number * 7919 % 1000:04}",
+            "by_last_edit": lambda post: -_seconds(post.edited_at or post.published_at),
+        }
+        ordered = sorted(there, key=keys[self.order])
+        pinned = [post for number in self.pins for post in there if post.number == number]
+        rest = ordered if self.pins_twice else [post for post in ordered if post not in pinned]
+        return [*pinned, *rest]
+
+
+def _seconds(moment: datetime | None) -> float:
+    return 0.0 if moment is None else moment.timestamp()
+
+
+@dataclass
+class FeedService(Service):
+    """Accounts that have feeds; time passes from night to night."""
+
+    feeds: dict[int, Feed] = field(default_factory=dict)
+    seconds_each: float = 0.0
+
+    async def send(self, request: ApiRequest) -> Response:
+        self.clock.passed += self.seconds_each
+        return await super().send(request)
+
+    def _items(self, request: ApiRequest, params: dict[str, str]) -> list[dict[str, Any]]:
+        account = account_of(request)
+        if account is None or params["surface"] == "stories":
+            return super()._items(request, params)
+        return [post.item(account) for post in self.feeds[account].listed()]
+
+    def asked_posts(self, account: int = 1) -> list[str | None]:
+        """The cursors of the posts' pages asked for so far."""
+        return [cursor_of(request) for request in self.asked if is_posts(request, account)]
+
+
+def daily(posts: int, *, since: datetime = NIGHT, per_day: int = 2, **said: Any) -> Feed:  # noqa: ANN401 - a feed's
+    """A feed of so many posts, the newest an hour before `since`."""
+    feed = Feed(**said)
+    for place in range(posts):
+        feed.post(since - timedelta(hours=1) - (posts - 1 - place) * timedelta(hours=24 / per_day))
+    return feed
+
+
+class NightClock(VirtualClock):
+    """A clock that goes on by days, too."""
+
+    def days(self, days: float) -> None:
+        self.passed += timedelta(days=days).total_seconds()
