@@ -109,7 +109,7 @@ class Settings(BaseModel):
     )
     sync_mode: SyncMode = Field(
         "full_refresh",
-        description="full_refresh: every sync reads all posts; incremental: down to those it knows, where that is safe.",
+        description="full_refresh: a sync reads all posts; incremental: down to those it knows, where that is safe.",
     )
     lookback_window: int = Field(
         LOOKBACK_WINDOW.days,

@@ -47,7 +47,9 @@ WITH recovered AS (
     JOIN account_status_history AS o ON o.account_id = n.account_id AND o.valid_to = n.valid_from
     WHERE n.status = 'active' AND n.valid_to IS NULL AND n.valid_from >= $1 AND o.status = 'token_expired'
 )
-SELECT r.account_id, a.ig_username, r.since, min(greatest(w.complete_at, w.recent_at)) AS media_as_of, count(*) OVER () AS total
+SELECT
+    r.account_id, a.ig_username, r.since, min(greatest(w.complete_at, w.recent_at)) AS media_as_of,
+    count(*) OVER () AS total
 FROM recovered AS r
 JOIN accounts AS a ON a.account_id = r.account_id AND a.removed_at IS NULL
 LEFT JOIN walks AS w ON w.resource = 'media' AND w.account_id = r.account_id

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from connectors.sandbox.contract import POSTS, STORIES, SURFACES, UUID
 from connectors.sandbox.draw import Draw
+from connectors.sandbox.feeds import ArrangedPosts
 from connectors.sandbox.identity import Identity
 from connectors.sandbox.nights import FIRST_NIGHT
 from connectors.sandbox.population import MOST_PLACES, Account, Population
 from connectors.sandbox.posts import START, Posts
+from connectors.sandbox.settings import PLAIN_FEED
 from connectors.sandbox.shapes import shape_of
 from connectors.sandbox.stories import Stories
 
@@ -53,8 +55,9 @@ class Catalogue:
         self._later = settings.first_night - FIRST_NIGHT
         self._identity = Identity(draw)
         self._population = Population(settings, draw, self._identity)
+        posts = Posts(settings.posts, draw, self._identity)
         self._surfaces: dict[str, Surface] = {
-            POSTS: Posts(settings.posts, draw, self._identity),
+            POSTS: posts if settings.feed == PLAIN_FEED else ArrangedPosts(posts, settings.feed, draw),
             STORIES: Stories(settings.stories, draw, self._identity),
         }
 

@@ -131,6 +131,12 @@ class Posts:
             if _shown(chances[0], night - timeline.night_of(older)):
                 yield self._item(place, older, night, timeline, chances)
 
+    def ever(self, place: int, night: int) -> Iterator[Item]:
+        """Yield the posts there are, or were, on this night, newest first."""
+        timeline = self.timeline(place)
+        for sequence in range(timeline.total(night) - 1, -1, -1):
+            yield self._item(place, sequence, night, timeline, self._draw.eight(_POST, place, sequence))
+
     def _item(self, place: int, sequence: int, night: int, timeline: Timeline, chances: tuple[int, ...]) -> Item:
         _, words, edit, kind, appeal, second, parts, flags = chances
         number = self._identity.item_number(place, _SURFACE, sequence)

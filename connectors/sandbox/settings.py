@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from connectors.sandbox.rules import Rule
 
 SHAPES = ("graph", "camel", "flat", "mixed", "nested", "drift")
+ORDERS = ("newest_first", "oldest_first", "random", "by_id", "by_last_edit")
 MAX_ACCOUNTS = 1 << 20
 MAX_POSTS = 5_000_000
 MAX_STORIES = 100
@@ -28,6 +29,38 @@ class RateLimit:
         if self.requests < 1 or self.seconds <= 0:
             message = f"a rate limit needs at least 1 request and a positive window: {self}"
             raise ValueError(message)
+
+
+@dataclass(frozen=True, slots=True)
+class FeedSettings:
+    """How posts are listed; as it stands: newest first, and nothing else.
+
+    order
+        ``newest_first``, ``oldest_first``, ``random``, ``by_id`` or ``by_last_edit``.
+    pins
+        how many posts stand first, others every third night, 0 to 5; with ``pins_twice`` at their own places, too.
+    archived, back_dated
+        one post of so many is archived for two nights of five, or claims to be 40 days older than it is; 0: none.
+
+    Raises ValueError for an unknown order and numbers out of bounds.
+    """
+
+    order: str = "newest_first"
+    pins: int = 0
+    pins_twice: bool = False
+    archived: int = 0
+    back_dated: int = 0
+
+    def __post_init__(self) -> None:
+        if self.order not in ORDERS:
+            message = f"the order must be one of {', '.join(ORDERS)}, not {self.order!r}"
+            raise ValueError(message)
+        if not (0 <= self.pins <= 5 and self.archived >= 0 and self.back_dated >= 0):
+            message = f"a feed has 0 to 5 pins, and no number of it is negative: {self}"
+            raise ValueError(message)
+
+
+PLAIN_FEED = FeedSettings()
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +82,8 @@ class SandboxSettings:
     shape
         ``graph``, ``camel``, ``flat``, ``mixed`` (each account one of these three), ``nested``, or ``drift``
         (types and names that change in the middle of a walk).
+    feed
+        how posts are listed.
     page_extras
         whether a media page carries a top-level field beside ``items`` and ``next_cursor``.
     account_catalog, selected_account
@@ -71,6 +106,7 @@ class SandboxSettings:
     first_night: int = FIRST_NIGHT
     change_every: int = 40
     shape: str = "mixed"
+    feed: FeedSettings = PLAIN_FEED
     page_extras: bool = False
     account_catalog: RateLimit | None = None
     selected_account: RateLimit | None = None

@@ -13,7 +13,16 @@ from models.ledger import RunState
 # Labels and a value; None is left out.
 Sample = tuple[Mapping[str, str], float | None]
 
-REASONS = ("interrupted", "failed", "warning", "stale", "removals_undecided", "status_file", "snapshot_log")
+REASONS = (
+    "interrupted",
+    "failed",
+    "warning",
+    "stale",
+    "removals_undecided",
+    "full_overdue",
+    "status_file",
+    "snapshot_log",
+)
 
 _RUN_COUNTS = ("accounts", "pages", "items", "added", "changed", "removed", "expired", "returned", "quarantined")
 

@@ -71,6 +71,16 @@ def sandbox(
     shape: Annotated[
         str, typer.Option(help="Shape of media items: graph, camel, flat, mixed, nested or drift.")
     ] = "mixed",
+    order: Annotated[
+        str, typer.Option(help="How posts are listed: newest_first, oldest_first, random, by_id or by_last_edit.")
+    ] = "newest_first",
+    pins: Annotated[int, typer.Option(help="Pinned posts of each account, which stand first.", min=0, max=5)] = 0,
+    archived: Annotated[
+        int, typer.Option(help="One post of so many is archived for two nights of five; 0: none.", min=0)
+    ] = 0,
+    back_dated: Annotated[
+        int, typer.Option(help="One post of so many claims to be 40 days older than it is; 0: none.", min=0)
+    ] = 0,
     account_limit: Annotated[
         str | None, typer.Option(help="Limit of each account, REQUESTS/SECONDS.", show_default=False)
     ] = None,
@@ -105,7 +115,7 @@ def sandbox(
     from connectors.sandbox.keys import DEMO_KEY
     from connectors.sandbox.nights import FIRST_NIGHT
     from connectors.sandbox.serve import serve
-    from connectors.sandbox.settings import SandboxSettings
+    from connectors.sandbox.settings import FeedSettings, SandboxSettings
 
     try:
         requests = [request_from_text(text) for text in key or ()]
@@ -118,6 +128,7 @@ def sandbox(
                 night=night,
                 first_night=FIRST_NIGHT if first_night is None else _two_o_clock(first_night),
                 shape=shape,
+                feed=FeedSettings(order, pins, archived=archived, back_dated=back_dated),
                 account_catalog=_limit(catalogue_limit),
                 selected_account=_limit(account_limit),
                 faults=_faults(faults),

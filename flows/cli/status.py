@@ -11,6 +11,7 @@ from connectors.warehouse.errors import QueryError, SnapshotMissing, WarehouseEr
 from connectors.warehouse.holder import Holder, holder
 from connectors.warehouse.snapshot import Snapshot, open_snapshot
 from flows.cli.current import Current, current
+from flows.cli.incremental_status import incremental, incremental_lines
 from flows.cli.openmetrics import metrics, unreadable
 from flows.cli.options import AsJson, SnapshotFile, WarehouseFile
 from flows.cli.terminal import DONE, FAIL, WARN, clean, moment, out, print_json
@@ -123,6 +124,7 @@ def _gather(snapshot: Snapshot, now: datetime, state: Current, stale_after: floa
         "stale": snapshot.ask(_STALE, [stale_at]).records(),
         "undecided": _undecided(snapshot, now - timedelta(seconds=limit)),
         "trouble": snapshot.ask(_TROUBLE).records(),
+        **incremental(snapshot, now),
     }
 
 
@@ -145,6 +147,7 @@ def attention(found: Mapping[str, Any], state: Current) -> list[str]:
         "warning": any(each["makes_partial"] for each in found["warnings"]),
         "stale": bool(found["stale"]),
         "removals_undecided": bool(found["undecided"]),
+        "full_overdue": bool(found["full_overdue"]),
         "status_file": state.is_damaged,
         "snapshot_log": found.get("snapshot_problem") is not None,
     }
@@ -177,7 +180,9 @@ def _fresh(fact: Mapping[str, Any], found: Mapping[str, Any]) -> str:
     names = [clean(each["ig_username"]) for each in found["stale"] if each["surface"] == fact["surface"]]
     more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
     never = f"; {fact['never']:,} never scanned to the end" if fact["never"] else ""
-    stale = f"{fact['stale']:,} of {accounts} are stale (no complete scan within {limit}): {', '.join(names[:_NAMED])}"
+    stale = (
+        f"{fact['stale']:,} of {accounts} are stale (no scan was closed within {limit}): {', '.join(names[:_NAMED])}"
+    )
     age = f"the oldest is {span(fact['age_seconds'])} old"
     return f"{FAIL} {surface} of {stale}{more}{never}; {age}. Fix: `gramhouse sync`."
 
@@ -217,6 +222,7 @@ def _lines(found: Mapping[str, Any]) -> Iterator[str]:
         yield f"{WARN} {clean(warning['detail'])}" + (f" Fix: {clean(warning['hint'])}" if warning["hint"] else "")
     for fact in found["freshness"]:
         yield _fresh(fact, found)
+    yield from incremental_lines(found)
     if found["undecided"]:
         yield _undecided_line(found["undecided"])
     if totals["expired"]:
@@ -234,7 +240,8 @@ def _lines(found: Mapping[str, Any]) -> Iterator[str]:
 
 def _unpublished(state: Current) -> dict[str, Any]:
     empty: dict[str, Any] = dict.fromkeys(("totals", "oldest_age_seconds"))
-    empty |= {name: [] for name in ("unresolved", "warnings", "freshness", "stale", "undecided", "trouble")}
+    names = ("unresolved", "warnings", "freshness", "stale", "undecided", "trouble", "recent", "full_overdue", "gaps")
+    empty |= {name: [] for name in names}
     return empty | {"last_run": state.as_run()}
 
 

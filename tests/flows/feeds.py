@@ -1,6 +1,5 @@
 """Feeds of posts that tests write: whatever is posted, pinned, archived, and in whatever order it is listed."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from random import Random
@@ -46,7 +45,7 @@ class Feed:
     def listed(self) -> list[FeedPost]:
         """The posts as the service lists them."""
         there = [post for post in self.posts if not post.is_archived and not post.is_deleted]
-        keys: dict[Order, Callable[[FeedPost], Any]] = {
+        keys: dict[Order, Any] = {
             "newest_first": lambda post: (post.published_at is None, -_seconds(post.published_at)),
             "oldest_first": lambda post: _seconds(post.published_at),
             "random": lambda post: Random(f"{len(there)} {post.number}").random(),

@@ -116,6 +116,7 @@ async def test_a_report_for_programs(report: RunReport) -> None:
     assert (told["state"], told["exit_code"], told["accounts"], told["expired_accounts"]) == ("complete", 0, 2, 1)
     assert told["outcomes"] == {
         "complete": 3,
+        "recent": 0,
         "skipped": 2,
         "deferred": 0,
         "denied": 0,

@@ -91,7 +91,7 @@ async def test_the_readers_own_setting_wins_over_that_of_the_snapshot(
     code, found = _looked(capsys, timedelta(hours=2))
     assert (code, found["attention"], found["oldest_age_seconds"]) == (3, ["stale"], 7200)
     assert (len(found["stale"]), found["totals"]["stale_after"]) == (6, 3600)
-    assert "3 of 3 accounts are stale (no complete scan within 1 h)" in _said(capsys, timedelta(hours=2))
+    assert "3 of 3 accounts are stale (no scan was closed within 1 h)" in _said(capsys, timedelta(hours=2))
     monkeypatch.setenv("GRAMHOUSE_STALE_AFTER", "36000")
     assert _looked(capsys, timedelta(hours=4))[0] == 0
 

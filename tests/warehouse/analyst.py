@@ -38,7 +38,8 @@ def _walk(world: World, account_id: str, surface: str) -> Row:
 
 
 def _walked_at(world: World, account_id: str, surface: str) -> datetime | None:
-    return _walk(world, account_id, surface).get("complete_at")
+    found = _walk(world, account_id, surface)
+    return max((found[name] for name in ("complete_at", "recent_at") if found.get(name)), default=None)
 
 
 def _counts(world: World, item: Row, metric: str) -> list[tuple[datetime, int | None]]:
@@ -66,6 +67,21 @@ def _surfaces(world: World) -> set[str]:
     return {row["surface"] for table in ("walks", "run_outcomes") for row in world[table] if row["resource"] == "media"}
 
 
+_OF_SCANS = ("complete_at", "recent_at", "covered_from", "item_order")
+
+
+def _is_of(row: Row, account_id: str, surface: str) -> bool:
+    return (row["account_id"], row["surface"]) == (account_id, surface)
+
+
+def _full_due_at(world: World, scan: Row) -> datetime | None:
+    (published,) = world["published"]
+    if scan.get("item_order") is None:
+        return None
+    due: datetime = scan["complete_at"] + timedelta(seconds=published["full_refresh_every"] * scan["full_share"])
+    return due
+
+
 def freshness(world: World) -> Answer:
     """Leave out what follows the reader's clock."""
     tried = ("outcome", "error_code", "resume_after", "ended_at")
@@ -78,7 +94,9 @@ def freshness(world: World) -> Answer:
             account["account_id"],
             account["ig_username"],
             surface,
-            _walked_at(world, account["account_id"], surface),
+            *(_walk(world, account["account_id"], surface).get(name) for name in _OF_SCANS),
+            _full_due_at(world, _walk(world, account["account_id"], surface)),
+            next((gap["since"] for gap in world["gaps"] if _is_of(gap, account["account_id"], surface)), None),
             *(last.get((account["account_id"], surface), {}).get(name) for name in tried),
             stale_at(world, account, surface),
             _walk(world, account["account_id"], surface).get("removals_undecided_since"),

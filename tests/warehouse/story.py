@@ -146,8 +146,9 @@ def check_against_the_oracle(house: House, oracle: Oracle, *, fields: bool = Tru
     assert house.rows(f"SELECT {columns} FROM core.walks ORDER BY ALL") == sorted(
         (*where, *walk, oracle.undecided.get(where)) for where, walk in oracle.walks.items()
     )
-    assert house.rows("SELECT * FROM ops.missing ORDER BY ALL") == sorted(
-        (*key, *doubt) for key, doubt in oracle.missing.items()
+    # Without recent scans, what awaits a second one was missed together with most others.
+    assert house.rows("FROM ops.missing ORDER BY ALL") == sorted(
+        (*key, since, last_seen, since is not None) for key, (since, last_seen) in oracle.missing.items()
     )
     assert house.rows("SELECT * FROM ops.missing_accounts ORDER BY 1") == sorted(
         (one, *doubt) for one, doubt in oracle.missing_accounts.items()

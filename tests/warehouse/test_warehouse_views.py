@@ -80,14 +80,21 @@ def walk(account_id: str, surface: str, complete_at: datetime, undecided: dateti
         "surface": surface,
         "complete_at": complete_at,
         "removals_undecided_since": undecided,
+        "recent_at": None,
+        "covered_from": None,
+        "item_order": None,
+        "full_share": 1.0,
     }
+
+
+def gap(account_id: str, surface: str, since: datetime) -> dict[str, Any]:
+    return {"account_id": account_id, "surface": surface, "since": since, "pages": 2, "reason": "interrupted"}
 
 
 def world(**rows: list[dict[str, Any]]) -> Rows:
-    names = ("accounts", "media", "media_metrics", "walks", "run_outcomes")
-    return {"published": [{"published_at": NOW, "version": "1", "stale_after": 36 * 3600.0}]} | {
-        name: rows.get(name, []) for name in names
-    }
+    names = ("accounts", "media", "media_metrics", "walks", "run_outcomes", "gaps")
+    signed = {"published_at": NOW, "version": "1", "stale_after": 36 * 3600.0, "full_refresh_every": 7 * 86_400.0}
+    return {"published": [signed]} | {name: rows.get(name, []) for name in names}
 
 
 class Chance:
@@ -127,8 +134,19 @@ class Chance:
                         self.draw.choice([ago(), ago(0, 36), ago(0, 37), self.moment()]),
                         self.draw.choice([None, None, ago(2)]),
                     )
+                    | self.recent(surface)
                 )
+            if self.draw.random() < 0.2:
+                self.rows["gaps"].append(gap(account_id, surface, self.moment()))
         self.media(account_id, f"name of {account_id}")
+
+    def recent(self, surface: str) -> dict[str, Any]:
+        """What recent scans of posts leave."""
+        if surface == "stories" or self.draw.random() < 0.5:
+            return {}
+        recent = {"recent_at": self.draw.choice([ago(), ago(0, 36), ago(0, 37)]), "covered_from": self.moment()}
+        proved = {"item_order": "newest_first", "full_share": self.draw.choice([0.125, 1.0])}
+        return proved | self.draw.choice([{}, recent])
 
     def outcome(self, account_id: str, surface: str, ended_at: datetime) -> None:
         self.rows["run_outcomes"].append(

@@ -1,0 +1,173 @@
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from models.incremental import (
+    KNOWN_RUN,
+    NO_ID,
+    PINS,
+    ClosedScan,
+    Feed,
+    FullReason,
+    Incremental,
+    Post,
+    least_age,
+    read_page,
+    resumed_feed,
+    why_full,
+)
+
+NOW = datetime(2026, 3, 1, 2, 0, tzinfo=UTC)
+DAY = timedelta(days=1)
+EVERY = timedelta(days=7)
+CLOSED = ClosedScan(90, NOW - DAY, NOW - DAY, 10, 500, is_ordered=True, full_share=1.0, needs_full=False)
+
+
+def posts(*days: float, first: int = 0) -> list[Post]:
+    """Posts published so many days ago."""
+    return [Post(str(first + place), NOW - day * DAY) for place, day in enumerate(days)]
+
+
+def read(*pages: Sequence[Post], known: frozenset[str] | None = None, feed: Feed | None = None) -> Feed:
+    """Read pages with a window of 28 days; all posts are known unless said."""
+    feed = feed or Feed()
+    everything = frozenset(post.media_id for page in pages for post in page if post.media_id is not None)
+    for page in pages:
+        feed = read_page(
+            feed,
+            page,
+            known=everything if known is None else known,
+            older_than=NOW - 28 * DAY,
+            received_at=NOW,
+        )
+    return feed
+
+
+def old(count: int, first: int = 0, since: float = 30) -> list[Post]:
+    return posts(*(since + place for place in range(count)), first=first)
+
+
+def test_the_run_begins_after_the_pins() -> None:
+    assert not read(old(PINS + KNOWN_RUN - 1)).reaches_known
+    assert read(old(PINS + KNOWN_RUN)).reaches_known
+
+
+def test_the_run_goes_over_pages() -> None:
+    assert read(old(12), old(11, first=12, since=42)).known_run == KNOWN_RUN
+
+
+def test_what_is_in_the_window_or_unknown_begins_the_run_anew() -> None:
+    page = [*posts(1, 2, 3, 27.9), *old(40, first=4)]
+    feed = read(page, known=frozenset(str(place) for place in range(44)) - {"33"})
+    assert (feed.known_run, feed.in_window) == (10, 1)
+    assert not feed.reaches_known
+
+
+def test_pins_say_nothing_of_order_or_depth() -> None:
+    feed = read([*posts(900, 800, 1), *old(5, first=3)])
+    assert (feed.order_broken_by, feed.known_run, feed.read_to) == (None, 5, NOW - 34 * DAY)
+
+
+@pytest.mark.parametrize(
+    ("broken", "by"),
+    [
+        (Post("x", NOW - 20 * DAY), "x"),
+        (Post("x", None), "x"),
+        (Post(None, None), NO_ID),
+        (Post("x", NOW + 1.01 * DAY), "x"),
+    ],
+)
+def test_a_post_that_is_newer_than_the_one_before_it_or_has_no_time_breaks_the_order(broken: Post, by: str) -> None:
+    feed = read([*old(10), broken, *old(30, first=20, since=60)])
+    assert feed.order_broken_by == by
+    assert not feed.reaches_known
+    assert read([Post("y", None)], feed=feed).order_broken_by == by
+
+
+def test_a_time_a_little_ahead_is_a_difference_of_clocks() -> None:
+    assert read([*old(3), *posts(-0.9, first=3)]).order_broken_by is None
+
+
+def test_equal_times_keep_the_order() -> None:
+    assert read(posts(*[40] * 30)).reaches_known
+
+
+def test_a_post_that_was_just_received_is_passed_over() -> None:
+    first = posts(1, 2, 3, 4, 5, 6)
+    # Two were posted meanwhile, and the list has moved by two.
+    feed = read(first, [*first[-2:], *posts(7, 8, first=6)])
+    assert (feed.order_broken_by, feed.positions, feed.in_window) == (None, 10, 5)
+    # A pin that stands at its own place, too.
+    assert read([*posts(300, 1, 2, 3), *posts(4, first=5)], [Post("0", NOW - 300 * DAY)]).order_broken_by is None
+
+
+def test_a_scan_that_is_resumed_knows_what_it_read() -> None:
+    feed = read(old(20))
+    again = resumed_feed(feed.positions, feed.known_run, feed.read_to, feed.order_broken_by, ["18", "19"])
+    assert read([*old(2, first=18, since=48), *old(3, first=20, since=50)], feed=again).known_run == KNOWN_RUN
+    assert read([Post("n", NOW - 10 * DAY)], feed=again).order_broken_by == "n"
+
+
+def test_a_scan_that_an_older_version_began_has_no_proof() -> None:
+    assert resumed_feed(50, 0, None, None, ()).order_broken_by == NO_ID
+    assert resumed_feed(PINS, 0, None, None, ()).order_broken_by is None
+
+
+@given(st.lists(st.integers(0, 60), min_size=1, max_size=60), st.integers(1, 20))
+def test_pages_of_any_size_read_alike(days: list[int], size: int) -> None:
+    listed = posts(*days)
+    whole = read(listed)
+    paged = read(
+        *(listed[begin : begin + size] for begin in range(0, len(listed), size)), known=frozenset(map(str, range(60)))
+    )
+    assert (paged.positions, paged.known_run, paged.read_to, paged.order_broken_by, paged.in_window) == (
+        whole.positions, whole.known_run, whole.read_to, whole.order_broken_by, whole.in_window,
+    )  # fmt: skip
+
+
+INCREMENTAL = Incremental(NOW, EVERY)
+
+
+@pytest.mark.parametrize(
+    ("closed", "why"),
+    [
+        (None, FullReason.FIRST),
+        (CLOSED, None),
+        (replace(CLOSED, is_ordered=False), FullReason.UNPROVED),
+        (replace(CLOSED, needs_full=True), FullReason.REMOVALS),
+        (replace(CLOSED, pages=2), FullReason.SHORT),
+        (replace(CLOSED, pages=None), FullReason.SHORT),
+        (replace(CLOSED, complete_at=NOW - EVERY), FullReason.DUE),
+        (replace(CLOSED, full_share=1 / 7), FullReason.DUE),
+        (replace(CLOSED, full_share=1.01 / 7), None),
+    ],
+)
+def test_what_may_be_scanned_recently(closed: ClosedScan | None, why: FullReason | None) -> None:
+    assert why_full(closed, INCREMENTAL) is why
+
+
+def test_without_the_mode_each_scan_is_full() -> None:
+    assert why_full(CLOSED, None) is FullReason.MODE
+
+
+def test_a_budget_defers_the_younger_full_scans() -> None:
+    due = replace(CLOSED, complete_at=NOW - 2 * EVERY)
+    assert why_full(due, Incremental(NOW, EVERY, 2.0)) is FullReason.DUE
+    assert why_full(due, Incremental(NOW, EVERY, 2.1)) is None
+
+
+@pytest.mark.parametrize(
+    ("budget", "least"),
+    [(None, 0.0), (1000, 0.0), (35, 0.0), (34, 1.2), (20, 1.5), (5, 3.0)],
+)
+def test_the_oldest_full_scans_come_first_and_one_is_always_made(budget: int | None, least: float) -> None:
+    assert least_age([(1.1, 10), (3.0, 10), (1.2, 5), (1.5, 10)], budget) == least
+
+
+def test_what_is_much_too_old_is_scanned_whatever_the_budget_says() -> None:
+    assert least_age([(9.0, 10), (8.0, 10), (5.0, 10), (4.0, 10), (1.0, 10)], 10) == 4.0
+    assert least_age([], 10) == 0.0
