@@ -192,7 +192,7 @@ published = Table(
     instant("published_at", "When this snapshot was made.", nullable=False),
     text("version", "The gramhouse that made it.", nullable=False),
     seconds("stale_after", "GRAMHOUSE_STALE_AFTER: what was scanned longer ago is stale; seconds.", nullable=False),
-    seconds("full_refresh_every", "GRAMHOUSE_FULL_REFRESH_EVERY, in seconds.", nullable=False),
     text("warehouse_id", "The warehouse it was published from: that one's id, the same in each of its snapshots."),
+    seconds("full_refresh_every", "GRAMHOUSE_FULL_REFRESH_EVERY, in seconds.", nullable=False),
     comment="What this file is: one row.",
 )

@@ -116,7 +116,7 @@ def test_nothing_of_the_control_tables_is_in_it(house: House, snapshot: Path) ->
 def test_the_snapshot_says_what_it_is(house: House, snapshot: Path) -> None:
     assert put(house, snapshot) == snapshot.stat().st_size
     own = house.value("SELECT warehouse_id FROM ops.warehouse")
-    assert ask(snapshot, "SELECT * FROM published") == [(at(60), "1.2.3", 129_600.0, own)]
+    assert ask(snapshot, "SELECT * FROM published") == [(at(60), "1.2.3", 129_600.0, own, 604_800.0)]
 
 
 def test_accounts_and_media_are_as_last_seen(house: House, snapshot: Path) -> None:
