@@ -72,6 +72,7 @@ class Checkpoint:
         """
         read = Feed(0, self.known_run, self.read_to, self.order_broken_by) if feed is None else feed
         is_recent = self.known_seq is not None and next_cursor is not None and read.reaches_known
+        before_the_end = WalkState.RECENT if is_recent else WalkState.WALKING
         return replace(
             self,
             run_id=run_id,
@@ -79,7 +80,7 @@ class Checkpoint:
             cursor=None if is_recent else next_cursor,
             pages=self.pages + 1,
             items=self.items + items,
-            state=WalkState.COMPLETE if next_cursor is None else WalkState.RECENT if is_recent else WalkState.WALKING,
+            state=WalkState.COMPLETE if next_cursor is None else before_the_end,
             repeated_pages=repeated_pages,
             empty_pages=empty_pages,
             known_run=read.known_run,

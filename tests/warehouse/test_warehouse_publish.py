@@ -178,7 +178,7 @@ def test_media_costs_one_join_and_none_for_pending_removals_where_there_are_none
     put(house, snapshot)
     plan = str(ask(snapshot, "EXPLAIN SELECT sum(like_count) FROM media")[0][1])
     assert plan.count("HASH_JOIN") == 1
-    house.do("INSERT INTO ops.missing SELECT account_id, surface, media_id, now(), '2026-01-01' FROM core.media")
+    house.do("INSERT INTO ops.missing SELECT account_id, surface, media_id, now(), '2026-01-01', true FROM core.media")
     put(house, snapshot)
     query = "SELECT DISTINCT last_seen_at FROM media WHERE removed_at IS NULL"
     assert ask(snapshot, query) == [(datetime(2026, 1, 1, tzinfo=UTC),)]
