@@ -206,7 +206,7 @@ def test_freshness_tells_the_last_complete_walk_and_the_last_outcome(house: Hous
     )
     walks = {
         (a, s): t
-        for r, a, s, t in ask(snapshot, "SELECT * EXCLUDE (removals_undecided_since) FROM walks")
+        for r, a, s, t in ask(snapshot, "SELECT resource, account_id, surface, complete_at FROM walks")
         if r == "media"
     }
     outcomes = ask(snapshot, "SELECT account_id, surface, outcome, ended_at FROM run_outcomes WHERE resource = 'media'")
