@@ -8,7 +8,6 @@ import ssl
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from http.cookiejar import CookieJar
 from importlib.metadata import PackageNotFoundError, version
 from types import MappingProxyType, TracebackType
 from typing import Final, Self, cast
@@ -42,11 +41,23 @@ _MAX_REFUSAL_BYTES: Final = 256 * 1024
 _REDIRECT: Final = "redirect"
 
 
-class _NoCookies(CookieJar):
-    """Keeps no cookie; httpx would look for some in every answer."""
+class _NoCookies(httpx.Cookies):
+    """Keeps no cookie."""
 
-    def extract_cookies(self, response: object, request: object) -> None:
+    def extract_cookies(self, response: httpx.Response) -> None:
         """Ignore what an answer sets."""
+
+
+_NO_COOKIES: Final = _NoCookies()
+
+
+class _Client(httpx.AsyncClient):
+    """Looks for no cookies: httpx would, in every answer, even where none is kept."""
+
+    @property  # type: ignore[misc]  # none may be set
+    def cookies(self) -> httpx.Cookies:
+        """Return the same empty jar always."""
+        return _NO_COOKIES
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,10 +100,9 @@ class ApiClient:
         self._clock = clock
         self._timeout = timeout or Timeouts()
         secure = self._base_url.scheme == "https"
-        self._http = httpx.AsyncClient(
+        self._http = _Client(
             transport=transport or aiohttp_transport(secure=secure, concurrency=concurrency, certificates=certificates),
             timeout=httpx.Timeout(self._timeout.read, connect=self._timeout.connect, pool=None),
-            cookies=_NoCookies(),
             event_hooks={"response": [_note_redirect]},
             trust_env=False,
         )

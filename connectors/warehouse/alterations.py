@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 
 from connectors.warehouse.connection import duck, value
 from connectors.warehouse.field_registry import own_names
-from connectors.warehouse.ingest.cells import decoded_children, read_columns
+from connectors.warehouse.ingest.cells import children_query
 from connectors.warehouse.ingest.columns import columns_select
 from connectors.warehouse.ingest.decode import Decoded
 from connectors.warehouse.quoting import quoted
@@ -140,13 +140,12 @@ def _kinds_before(field: Field, known: Registry) -> Collection[Kind]:
 def insert_children(connection: Connection, sheets: Sequence[Sheet], decoded: Decoded, items: str) -> None:
     """Append the children of items that were decoded, whose rows stand in the table `items`."""
     db = duck(connection)
-    read_columns(db, decoded.layout, [sheet for sheet in sheets if sheet.table in decoded.layout.children])
     for sheet in sheets:
         if sheet.table in decoded.layout.children:
             db.execute(
                 f"INSERT INTO core.{quoted(sheet.table)} BY NAME"  # noqa: S608 - quoted
                 f" SELECT m.account_id, m.surface, m.media_id, c.* EXCLUDE (place)"
-                f" FROM {decoded_children(sheet)} AS c JOIN {items} AS m ON m.rowid = c.place"
+                f" FROM ({children_query(decoded.layout, sheet)}) AS c JOIN {items} AS m ON m.rowid = c.place"
                 " ORDER BY m.account_id, m.surface, m.media_id, c.position"
             )
 

@@ -1,5 +1,7 @@
 """Folding: staged pages become rows, in one transaction, without a row passing through Python."""
 
+from collections import defaultdict
+
 from duckdb import DuckDBPyConnection
 from sqlalchemy import Connection
 
@@ -8,6 +10,7 @@ from connectors.warehouse.connection import duck, value
 from connectors.warehouse.fold_accounts import fold_accounts
 from connectors.warehouse.fold_media import MediaFold
 from connectors.warehouse.ingest.records import register_records
+from connectors.warehouse.ingest.split import Page
 from connectors.warehouse.quarantine import set_aside
 from connectors.warehouse.removal import mark_gone
 from connectors.warehouse.run_counts import FoldCounts, count_slice
@@ -29,7 +32,9 @@ WHERE c.seq > e.seq
 _EVERYTHING = 2**63 - 1
 
 # A page that cannot be read must not stop the others for ever: it goes to quarantine whole.
-_UNREADABLE = "CREATE OR REPLACE TEMP TABLE unreadable (seq BIGINT)"
+_UNREADABLE = "CREATE OR REPLACE TEMP TABLE unreadable (seq BIGINT, body VARCHAR)"
+
+_PAGES = "SELECT seq, resource, encode(body) FROM ops.staging ORDER BY seq"
 
 # Of media, whose items `MediaFold` has read, only the pages of which something was noted.
 _FOLDING = """
@@ -141,8 +146,10 @@ WHERE checkpoints.walk_id = b.walk_id AND checkpoints.state = 'walking' AND chec
 )
 
 
-def fold(connection: Connection) -> FoldCounts:
+def fold(connection: Connection, bodies: dict[int, bytes] | None = None) -> FoldCounts:
     """Fold all that is staged, in the open transaction, and clear it; return what changed.
+
+    `bodies` are the pages whose text is not in the table, by the number of the landing; it is emptied.
 
     The work depends on what is staged, and on nothing else: folding after every page, once a night or once a
     month leaves the same rows.
@@ -152,10 +159,11 @@ def fold(connection: Connection) -> FoldCounts:
         return FoldCounts()
     bind_new_warehouse(db)
     db.execute(_UNREADABLE)
-    for seq in register_records(db):
-        db.execute(f"INSERT INTO unreadable VALUES ({seq})")  # noqa: S608 - a number
+    pages = _pages(db, {} if bodies is None else bodies)
     media = MediaFold(connection)
-    media.read()
+    unreadable = [*register_records(db, pages["accounts"]), *media.read(pages.pop("media", []))]
+    if unreadable:
+        db.executemany("INSERT INTO unreadable VALUES (?, ?)", unreadable)
     counts = FoldCounts()
     begin = 0
     while (end := value(db, _LAST_BEFORE_NEXT_WALK)) is not None:
@@ -164,6 +172,14 @@ def fold(connection: Connection) -> FoldCounts:
     counts += _fold_slice(connection, media, begin, _EVERYTHING)
     _forget(db)
     return counts
+
+
+def _pages(db: DuckDBPyConnection, bodies: dict[int, bytes]) -> dict[str, list[Page]]:
+    """Return the pages that are staged by resource, in the order of landing; takes those in `bodies` out of it."""
+    found: dict[str, list[Page]] = defaultdict(list)
+    for seq, resource, body in db.execute(_PAGES).fetchall():
+        found[resource].append((seq, body or bodies.pop(seq)))
+    return found
 
 
 def _forget(db: DuckDBPyConnection) -> None:
@@ -180,11 +196,12 @@ def _fold_slice(connection: Connection, media: MediaFold, begin: int, end: int) 
     db.execute(f"SET VARIABLE slice_end = {end}")
     for statement in (_FOLDING, _LAST_CHECKPOINTS, _BEGAN, _REJECTING, _FINISHED):
         db.execute(statement)
+    is_first = begin == 0
     fold_accounts(connection)
-    media.fold_slice(is_first=begin == 0)
+    media.fold_slice(is_first=is_first)
     set_aside(connection, media.mapping)
     db.execute(_UNKNOWN_FIELDS)
-    mark_gone(connection)
+    mark_gone(connection, is_first=is_first)
     counts = count_slice(connection)
     for statement in (*_REMEMBER, *_CLOSE):
         db.execute(statement)

@@ -23,6 +23,6 @@ def fold_children(connection: Connection, sheets: Sequence[Sheet]) -> None:
         )
         duck(connection).execute(
             f"INSERT INTO {table} BY NAME SELECT t.account_id, t.surface, t.media_id, c.* EXCLUDE (place)"  # noqa: S608
-            f" FROM media_touched AS t JOIN {decoded_children(sheet)} AS c USING (place) WHERE t.news > 0"
+            f" FROM media_touched AS t JOIN {decoded_children(sheet)} AS c ON c.place = t.last_place WHERE t.news > 0"
             " ORDER BY t.account_id, t.surface, t.media_id, c.position"
         )

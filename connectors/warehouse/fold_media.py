@@ -1,5 +1,7 @@
 """Folding pages of media: items as last seen, rewritten only where they changed."""
 
+from collections.abc import Sequence
+
 import pyarrow as pa
 from sqlalchemy import Connection
 
@@ -7,20 +9,20 @@ from connectors.warehouse.alterations import alter
 from connectors.warehouse.comparing import children_said, content_of, counts_hash, overflow_of, stored_said
 from connectors.warehouse.connection import duck
 from connectors.warehouse.field_registry import own_names, read_mapping, read_registry, write_registry
+from connectors.warehouse.fold_addresses import addresses, fold_addresses
 from connectors.warehouse.fold_children import fold_children
 from connectors.warehouse.fold_history import fold_history
 from connectors.warehouse.ingest.arrays import array_of
 from connectors.warehouse.ingest.cells import decoded_children, identify, read_columns, register_cells, sightings
 from connectors.warehouse.ingest.columns import columns_select
 from connectors.warehouse.ingest.decode import Decoded, Decoder
-from connectors.warehouse.ingest.split import POSITION_BITS, Items, split
+from connectors.warehouse.ingest.registered import ArrowTables
+from connectors.warehouse.ingest.split import POSITION_BITS, Items, Page, split
 from connectors.warehouse.quoting import quoted
 from connectors.warehouse.raw.parts import write_part
 from models.sheets import Sheet, sheets
 
 _KEY = "account_id, surface, media_id"
-
-_MEDIA_PAGES = "SELECT seq, body FROM ops.staging WHERE resource = 'media' ORDER BY seq"
 
 _ITEMS = f"""
 CREATE OR REPLACE TEMP TABLE media_items AS
@@ -42,7 +44,7 @@ SEMI JOIN (SELECT DISTINCT account_id, surface FROM media_items) AS i USING (acc
 # A payload that is stored byte by byte says nothing new, and need not be read.
 _KNOWN = """
 CREATE OR REPLACE TEMP TABLE media_known AS
-SELECT i.place, s.media_id
+SELECT i.place, s.media_id, s.stored
 FROM media_items AS i JOIN media_stored AS s USING (account_id, surface, payload_hash)
 """
 
@@ -57,8 +59,9 @@ ORDER BY k.place
 
 _RECORDS = """
 CREATE OR REPLACE TEMP TABLE media_records AS
-SELECT i.*, coalesce(d.media_id, k.media_id) AS media_id
+SELECT i.*, coalesce(d.media_id, k.media_id) AS media_id, coalesce(k.stored, p.stored) AS stored
 FROM media_items AS i LEFT JOIN decoded_ids AS d USING (place) LEFT JOIN media_known AS k USING (place)
+LEFT JOIN media_suspects AS p USING (place)
 """
 
 _DECODED = """
@@ -130,7 +133,7 @@ SELECT * FROM media_records WHERE seq > getvariable('slice_begin') AND seq <= ge
 
 # Rows that are written: from the last sighting that said something else, or the old one where an item only came back.
 # The first sighting of an item that is not stored says something else than nothing. `first_place`: of the sighting that
-# adds or returns it.
+# adds or returns it. `last_place`: of the last one, whose addresses of media are the newest.
 _TOUCHED = """
 CREATE OR REPLACE TEMP TABLE media_touched AS
 WITH news AS (
@@ -138,6 +141,11 @@ WITH news AS (
         account_id, surface, media_id, count(*) AS news, arg_min(_received_at, _place) AS first_received_at,
         min(_place) AS first_place, arg_max(_received_at, _place) AS changed_at, max(_place) AS place
     FROM media_read WHERE _seq > getvariable('slice_begin') AND _seq <= getvariable('slice_end')
+    GROUP BY account_id, surface, media_id
+),
+last AS (
+    SELECT account_id, surface, media_id, max(_place) AS last_place FROM media_decoded
+    WHERE _seq > getvariable('slice_begin') AND _seq <= getvariable('slice_end')
     GROUP BY account_id, surface, media_id
 ),
 back AS (
@@ -151,14 +159,15 @@ SELECT
     n.account_id, n.surface, n.media_id, s.stored, s.stored IS NULL AS is_new, s.removed_at IS NOT NULL AS was_removed,
     coalesce(s.first_seen_at, n.first_received_at) AS first_seen_at, NULL::TIMESTAMPTZ AS returned_at,
     s.content_changed_at, n.news, n.changed_at, n.place,
-    if(s.stored IS NULL, n.first_place, b.first_place) AS first_place, NULL::BIGINT AS returned_seq
+    if(s.stored IS NULL, n.first_place, b.first_place) AS first_place, NULL::BIGINT AS returned_seq, l.last_place
 FROM news AS n
+JOIN last AS l USING (account_id, surface, media_id)
 LEFT JOIN media_stored AS s USING (account_id, surface, media_id)
 LEFT JOIN back AS b ON b.stored = s.stored
 UNION ALL
 SELECT
     s.account_id, s.surface, s.media_id, s.stored, false, true, s.first_seen_at, b.returned_at, s.content_changed_at,
-    0, NULL, NULL, b.first_place, b.first_seq
+    0, NULL, NULL, b.first_place, b.first_seq, NULL
 FROM back AS b JOIN media_stored AS s USING (stored) ANTI JOIN news USING (account_id, surface, media_id)
 """
 
@@ -177,12 +186,13 @@ _DELETE = "DELETE FROM core.media WHERE rowid IN (SELECT stored FROM media_touch
 _INSERT = """
 INSERT INTO core.media BY NAME
 SELECT
-    t.account_id, t.surface, t.media_id{columns}, r.payload_hash, r._place AS raw_landed, r.overflow, t.first_seen_at,
+    t.account_id, t.surface, t.media_id{columns}, a.payload_hash, r._place AS raw_landed, r.overflow, t.first_seen_at,
     r._received_at AS written_at, r._seq AS written_seq, t.changed_at,
     coalesce(l.content_changed_at, t.content_changed_at, t.changed_at) AS content_changed_at,
     NULL::TIMESTAMPTZ AS removed_at, NULL::VARCHAR AS removal
 FROM media_touched AS t
 JOIN media_read AS r ON r._place = t.place
+JOIN media_decoded AS a ON a._place = t.last_place
 LEFT JOIN (
     SELECT account_id, surface, media_id, arg_max(seen_at, place) FILTER (begins) AS content_changed_at
     FROM media_line WHERE place >= 0
@@ -205,17 +215,15 @@ class MediaFold:
         self.mapping = read_mapping(connection)
         self._sheets: tuple[Sheet, ...] = ()
 
-    def read(self) -> None:
-        """Split the staged pages into items, decode those that are not stored as they came, and find what is new.
+    def read(self, pages: Sequence[Page]) -> list[Page]:
+        """Split pages into items, decode those that are not stored as they came, and find what is new.
 
         What is new is written to the raw store, durably, before any row is.
-        `unreadable` then holds the pages of media that could not be split.
+        Returns the pages that could not be split.
         """
-        pages = self._db.execute(_MEDIA_PAGES).to_arrow_table()
-        bodies = zip(pages.column(0).to_pylist(), pages.column(1).cast(pa.binary()).to_pylist(), strict=True)
-        items, unreadable = split(list(bodies))
-        for seq in unreadable:
-            self._db.execute(f"INSERT INTO unreadable VALUES ({seq})")  # noqa: S608 - a number
+        items, unreadable = split(pages)
+        # The items have copies of the bytes.
+        del pages
         arrived = {"place": array_of(items.places, pa.int64()), "payload_hash": array_of(items.hashes, pa.binary())}
         self._db.register("arrived_items", pa.table(arrived))
         for statement in (_ITEMS, _STORED, _KNOWN):
@@ -224,6 +232,7 @@ class MediaFold:
         write_part(self._connection, _RAW)
         self._db.execute(_RECORDS)
         self._db.execute(_SIGHTINGS)
+        return unreadable
 
     def _decode(self, items: Items) -> None:
         known = read_registry(self._connection)
@@ -244,7 +253,8 @@ class MediaFold:
             write_registry(self._connection, decoded.registry, self.mapping)
             # Filling a column may have moved rows, and has other items decoded.
             self._db.execute(_STORED)
-            register_cells(self._db, decoded)
+            self._db.execute(_KNOWN)
+            register_cells(ArrowTables(self._db), decoded)
         places += again
         payloads = array_of([raw[place] for place in places], pa.string())
         table = pa.table({"place": array_of(places, pa.int64()), "payload": payloads})
@@ -255,7 +265,7 @@ class MediaFold:
         """Return what was decoded, once nothing more is learned from it; `decoded_ids` then has each item's id."""
         while True:
             decoded = decoder.finish()
-            register_cells(self._db, decoded)
+            register_cells(ArrowTables(self._db), decoded)
             met = list(sightings(self._db, decoded.layout, self.mapping, "SELECT place, received_at FROM media_items"))
             before = decoder.registry
             decoder.learn(met)
@@ -290,11 +300,13 @@ class MediaFold:
         if not is_first:
             run(_STORED)
         run(_TOUCHED)
+        fold_addresses(self._connection, self.mapping, media, children)
         if not run("SELECT EXISTS (FROM media_touched)").fetchall()[0][0]:
             return
         fold_history(self._connection, self.mapping, media, children)
         fold_children(self._connection, children)
-        names = "".join(f", r.{quoted(column.name)}" for column in media.columns)
+        newest = addresses(media, self.mapping)
+        names = "".join(f", {'a' if each.name in newest else 'r'}.{quoted(each.name)}" for each in media.columns)
         for statement in (
             _RETURNED,
             _DELETE,

@@ -43,9 +43,9 @@ class Landed:
         with self._lock:
             return self._segments.cut()
 
-    def stage(self, connection: Connection, cut: Sequence[Segment]) -> None:
-        """Put a cut into the tables, in the open transaction. Raises duckdb.Error, besides."""
-        self._segments.take_in(connection, cut)
+    def stage(self, connection: Connection, cut: Sequence[Segment], bodies: dict[int, bytes] | None = None) -> None:
+        """Put a cut into the tables, in the open transaction; see `landing.load`. Raises duckdb.Error, besides."""
+        self._segments.take_in(connection, cut, bodies)
 
     @contextmanager
     def taken(self, cut: Sequence[Segment]) -> Iterator[None]:

@@ -28,7 +28,7 @@ class Record:
 
     seq: int
     page: str = ""
-    body: str = ""
+    body: bytes = b""
     checkpoint: str = ""
     outcomes: str = ""
     holds: str = ""
@@ -106,17 +106,25 @@ def record(seq: int, landing: Landing) -> Record:
     return Record(
         seq,
         page=as_json(_staged(seq, landing.page)) if landing.page else "",
-        body=landing.page.body if landing.page else "",
+        body=landing.page.body.encode() if landing.page else b"",
         checkpoint=as_json(_checkpoint(seq, landing.checkpoint)) if landing.checkpoint else "",
         outcomes=",".join(as_json(_outcome(outcome)) for outcome in landing.outcomes),
         holds=as_json(_hold(landing.hold)) if landing.hold else "",
     )
 
 
-def load(connection: Connection, records: Sequence[Record]) -> None:
-    """Append what was written down to the tables, in an open transaction."""
+def load(connection: Connection, records: Sequence[Record], bodies: dict[int, bytes] | None = None) -> None:
+    """Append what was written down to the tables, in an open transaction.
+
+    With `bodies`, the bodies go there, by the number of the landing, and the table has an empty text in their place.
+    """
     paged = [one for one in records if one.page]
-    append(connection, ops_staging, [one.page for one in paged], body=[one.body for one in paged])
+    if bodies is None:
+        texts = [one.body.decode() for one in paged]
+    else:
+        bodies.update((one.seq, one.body) for one in paged)
+        texts = [""] * len(paged)
+    append(connection, ops_staging, [one.page for one in paged], body=texts)
     append(connection, ops_checkpoints, [one.checkpoint for one in records if one.checkpoint])
     append(connection, core_outcomes, [one.outcomes for one in records if one.outcomes])
     append(connection, ops_holds, [one.holds for one in records if one.holds])

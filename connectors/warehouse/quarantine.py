@@ -20,9 +20,9 @@ WITH records AS (
     FROM media_sightings JOIN arrived_payloads USING (place) WHERE media_id IS NULL
     UNION ALL
     SELECT
-        'The page is not JSON.', resource, account_id, surface, page, NULL, body, run_id, correlation_id, received_at,
-        seq
-    FROM ops.staging SEMI JOIN unreadable USING (seq) WHERE seq <= getvariable('slice_end')
+        'The page is not JSON.', resource, account_id, surface, page, NULL, u.body, run_id, correlation_id,
+        received_at, seq
+    FROM ops.staging JOIN unreadable AS u USING (seq) WHERE seq <= getvariable('slice_end')
 )
 FROM records
 """

@@ -7,6 +7,7 @@ only together with another: between two of its pages a post may slip from one to
 from sqlalchemy import Connection
 
 from connectors.warehouse.connection import duck, value
+from connectors.warehouse.ingest.split import POSITION_BITS
 from models.removal import CONFIRM_AFTER_HOURS, POSTS_BRAKE, STORY_LIFE_HOURS
 
 # An item in doubt that any walk saw again, a complete one or not, is in doubt no longer.
@@ -25,22 +26,56 @@ _EXPIRED = (
 # Posts of the same time as the last one may follow it: they are not covered.
 _COVERED = "(NOT w.is_recent OR m.published_at > w.covered_from)"
 
+# Most scans see every row there is: then nothing is missed, and no id need be looked for. Rows are compared by their
+# rowid as it was before the first slice of a merge.
+_WITH_UNSEEN = f"""
+CREATE OR REPLACE TEMP TABLE scans_with_unseen AS
+WITH present AS (FROM media_stored WHERE removed_at IS NULL),
+before AS (FROM ops.seen SEMI JOIN finished USING (walk_id)),
+seen AS (
+    SELECT walk_id, count(DISTINCT stored) AS items FROM (
+        SELECT walk_id, stored FROM media_sightings SEMI JOIN present USING (stored)
+        UNION ALL
+        SELECT b.walk_id, p.stored FROM before AS b JOIN present AS p USING (account_id, surface, media_id)
+    )
+    GROUP BY walk_id
+),
+stored AS (
+    SELECT account_id, surface, count(stored) AS items
+    FROM (SELECT DISTINCT account_id, surface FROM media_items) LEFT JOIN present USING (account_id, surface)
+    GROUP BY account_id, surface
+),
+-- What another scan added or returned in this slice before this one began is in no count.
+others AS (
+    SELECT account_id, surface, min(first_place) >> {POSITION_BITS} AS first_seq FROM media_touched
+    GROUP BY account_id, surface
+)
+SELECT w.*
+FROM finished AS w
+LEFT JOIN seen USING (walk_id)
+LEFT JOIN stored AS s USING (account_id, surface)
+LEFT JOIN others AS o USING (account_id, surface)
+-- What is stored of partitions without an item in this merge was not counted.
+WHERE w.resource = 'media' AND (coalesce(seen.items, 0) IS DISTINCT FROM s.items OR o.first_seq < w.began_seq)
+"""  # noqa: S608 - our own numbers
+_ALL_WITH_UNSEEN = "CREATE OR REPLACE TEMP TABLE scans_with_unseen AS FROM finished WHERE resource = 'media'"
+
 # What another walk found new, changed or back since this one began may stand on a page that this one had behind it.
 _MISSED = f"""
 CREATE OR REPLACE TEMP TABLE missed AS
 WITH seen AS (
     SELECT s.walk_id, s.account_id, s.surface, s.media_id
-    FROM media_sightings AS s JOIN finished AS w USING (walk_id) WHERE s.media_id IS NOT NULL
+    FROM media_sightings AS s SEMI JOIN scans_with_unseen USING (walk_id) WHERE s.media_id IS NOT NULL
     UNION
     SELECT s.walk_id, s.account_id, s.surface, s.media_id
-    FROM ops.seen AS s JOIN finished AS w USING (walk_id)
+    FROM ops.seen AS s SEMI JOIN scans_with_unseen USING (walk_id)
 ),
 known AS (
     SELECT
         w.walk_id, w.run_id, w.started_at, w.complete_at, w.has_rejected, m.account_id, m.surface, m.media_id,
         w.is_recent, {_EXPIRED} AS expired
     FROM core.media AS m
-    JOIN finished AS w ON w.resource = 'media' AND w.account_id = m.account_id AND w.surface = m.surface
+    JOIN scans_with_unseen AS w ON w.account_id = m.account_id AND w.surface = m.surface
     WHERE m.removed_at IS NULL AND coalesce(m.written_seq, 0) < w.began_seq AND {_COVERED}
 )
 SELECT
@@ -50,6 +85,8 @@ FROM known AS k
 ANTI JOIN seen AS s USING (walk_id, account_id, surface, media_id)
 LEFT JOIN ops.missing AS p USING (account_id, surface, media_id)
 """  # noqa: S608
+
+_NOTHING_MISSED = "CREATE OR REPLACE TEMP TABLE missed (walk_id VARCHAR, has_rejected BOOLEAN)"
 
 # Of what was known before the walk began: new posts must not make room for a mass disappearance. What it missed was
 # known, whatever the clock says.
@@ -145,14 +182,17 @@ WHERE (account_id, surface, media_id) IN (SELECT (account_id, surface, media_id)
 _NOTHING_GONE = "CREATE OR REPLACE TEMP TABLE gone (run_id VARCHAR, removal VARCHAR)"
 
 
-def mark_gone(connection: Connection) -> None:
+def mark_gone(connection: Connection, *, is_first: bool) -> None:
     """Mark what the scans in `finished` did not see; `gone` then holds it, with the run that completed the walk.
+
+    `is_first` says whether this is the first slice of a merge.
 
     Needs the temporary tables of `fold_media`, and runs after it, in the same transaction.
     """
     db = duck(connection)
-    for statement in (_SEEN_AGAIN, _MISSED):
+    for statement in (_SEEN_AGAIN, _WITH_UNSEEN if is_first else _ALL_WITH_UNSEEN):
         db.execute(statement)
+    db.execute(_MISSED if value(db, "SELECT EXISTS (FROM scans_with_unseen)") else _NOTHING_MISSED)
     if not value(db, "SELECT EXISTS (FROM missed)"):
         db.execute(_NOTHING_GONE)
         db.execute(_SETTLE)

@@ -45,7 +45,13 @@ class Segment:
 
 
 def _framed(record: Record) -> bytes:
-    parts = [text.encode() for text in (record.page, record.body, record.checkpoint, record.outcomes, record.holds)]
+    parts = [
+        record.page.encode(),
+        record.body,
+        record.checkpoint.encode(),
+        record.outcomes.encode(),
+        record.holds.encode(),
+    ]
     rest = b"".join((_HEAD.pack(record.seq, *map(len, parts)), *parts))
     return _SUM.pack(zlib.crc32(rest)) + rest
 
@@ -61,11 +67,12 @@ def _frames(data: bytes, begin: int, *, summed: bool) -> Iterator[tuple[Record, 
         end = place + sum(lengths)
         if end > len(data) or (summed and zlib.crc32(memoryview(data)[begin + _SUM.size : end]) != checksum):
             return
-        texts = []
+        parts = []
         for length in lengths:
-            texts.append(data[place : place + length].decode())
+            parts.append(data[place : place + length])
             place += length
-        yield Record(seq, *texts), end
+        page, body, *others = parts
+        yield Record(seq, page.decode(), body, *map(bytes.decode, others)), end
         begin = end
 
 
@@ -103,16 +110,22 @@ def _landed(segment: Segment, session: str, *, summed: bool, is_last: bool) -> I
 
 
 def _take_in(
-    connection: Connection, segments: Sequence[Segment], session: str, *, summed: bool, last: Segment | None = None
+    connection: Connection,
+    segments: Sequence[Segment],
+    session: str,
+    bodies: dict[int, bytes] | None = None,
+    *,
+    summed: bool,
+    last: Segment | None = None,
 ) -> None:
     for segment in segments:
         some: list[Record] = []
         for record in _landed(segment, session, summed=summed, is_last=segment == last):
             some.append(record)
             if len(some) == _AT_ONCE:
-                load(connection, some)
+                load(connection, some, bodies)
                 some.clear()
-        load(connection, some)
+        load(connection, some, bodies)
         _mark_taken(connection, segment, session)
 
 
@@ -237,9 +250,11 @@ class Segments:
             full, self._full = tuple(self._full), []
         return full
 
-    def take_in(self, connection: Connection, segments: Sequence[Segment]) -> None:
-        """Append to the tables, in the open transaction, what landed in these segments."""
-        _take_in(connection, segments, self._session, summed=False)
+    def take_in(
+        self, connection: Connection, segments: Sequence[Segment], bodies: dict[int, bytes] | None = None
+    ) -> None:
+        """Append to the tables, in the open transaction, what landed in these segments; see `landing.load`."""
+        _take_in(connection, segments, self._session, bodies, summed=False)
 
     def put_back(self, segments: Sequence[Segment]) -> None:
         """Have segments taken in again: it was not committed."""

@@ -9,9 +9,10 @@ import xxhash
 from sqlalchemy import Connection
 
 from connectors.warehouse.connection import duck
-from connectors.warehouse.ingest.arrays import array_of
+from connectors.warehouse.ingest.arrays import array_of, instants_of
 from connectors.warehouse.ingest.cells import register_cells, sightings
 from connectors.warehouse.ingest.decode import Decoded, Decoder
+from connectors.warehouse.ingest.registered import ArrowTables
 from connectors.warehouse.raw.reading import stored_payloads
 from models.fields import OwnNames, Registry
 from models.mapping import Mapping
@@ -31,12 +32,13 @@ PRESENT = StoredItems("core.media", "changed_at")
 SUPERSEDED = StoredItems("core.media_superseded", "valid_from")
 
 
-def _batches(connection: Connection, stored: StoredItems) -> Iterator[tuple[list[int], list[bytes], list[datetime]]]:
-    db = duck(connection)
+def _batches(
+    connection: Connection, stored: StoredItems, tables: ArrowTables
+) -> Iterator[tuple[list[int], list[bytes], list[datetime]]]:
     for rows in stored_payloads(connection, stored.table, stored.at):
-        db.register("stored_payloads", rows)
+        tables.put("stored_payloads", rows)
         places, payloads, times = (rows.column(name) for name in ("place", "payload", "received_at"))
-        yield places.to_pylist(), payloads.cast(pa.binary()).to_pylist(), times.to_pylist()
+        yield places.to_pylist(), payloads.cast(pa.binary()).to_pylist(), instants_of(times)
 
 
 def decode_stored(
@@ -48,20 +50,21 @@ def decode_stored(
     `stored_hashes` has the hash of each payload by place.
     """
     db = duck(connection)
-    for places, payloads, times in _batches(connection, stored):
+    tables = ArrowTables(db)
+    for places, payloads, times in _batches(connection, stored, tables):
         received = dict(zip(places, times, strict=True))
         decoder = Decoder(mapping, registry, own, received.__getitem__)
         decoder.add(places, payloads)
         while True:
             decoded = decoder.finish()
-            register_cells(db, decoded)
+            register_cells(tables, decoded)
             before = decoder.registry
             decoder.learn(list(sightings(db, decoded.layout, mapping, _RECEIVED)))
             if decoder.registry == before:
                 break
         registry = decoded.registry
         hashes = array_of(list(map(xxhash.xxh3_128_digest, payloads)), pa.binary())
-        db.register("stored_hashes", pa.table({"place": array_of(places, pa.int64()), "payload_hash": hashes}))
+        tables.put("stored_hashes", pa.table({"place": array_of(places, pa.int64()), "payload_hash": hashes}))
         yield decoded
 
 

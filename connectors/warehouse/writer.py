@@ -139,20 +139,29 @@ class Warehouse:
         return log.stat().st_size if log.exists() else 0
 
     def _fold(self, connection: Connection) -> tuple[int, FoldCounts]:
+        # What is merged in the transaction that takes it in need not be written to a table for it.
+        bodies: dict[int, bytes] = {}
+
         def work() -> tuple[int, FoldCounts]:
             last = last_seq(connection)
-            return last, fold(connection)
+            return last, fold(connection, bodies)
 
-        folded = self._having_staged(connection, self._landed.cut(), work)
+        folded = self._having_staged(connection, self._landed.cut(), work, bodies)
         give_back(duck(connection))
         return folded
 
-    def _having_staged(self, connection: Connection, cut: Sequence[Segment], work: Callable[[], T]) -> T:
+    def _having_staged(
+        self,
+        connection: Connection,
+        cut: Sequence[Segment],
+        work: Callable[[], T],
+        bodies: dict[int, bytes] | None = None,
+    ) -> T:
         """Do work in one transaction with the staging of a cut; once more, if there was too little memory for it."""
 
         def transaction() -> T:
             with connection.begin():
-                self._landed.stage(connection, cut)
+                self._landed.stage(connection, cut, bodies)
                 return work()
 
         with self._landed.taken(cut):

@@ -5,9 +5,9 @@ import sys
 from flows.cli.importing import importing
 from flows.cli.streams import keep_usable
 
-# DuckDB imports pandas, where it is installed, to see whether a value is one of its: a second nobody needs.
+# DuckDB imports pandas, where it is installed, to see whether a value is one of its, and pyarrow numpy: a second.
 # httpx imports a command line of its own, with whatever draws it, and does without where there is none.
-_LEFT_OUT = ("pandas", "httpx._main")
+_LEFT_OUT = ("pandas", "numpy", "httpx._main")
 
 
 def run() -> None:

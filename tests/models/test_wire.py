@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from connectors.warehouse.ingest.split import raw_items
+from models import wire
 from models.media_page import NOT_SAID, PagePaths
 from models.wire import (
     Account,
@@ -283,6 +284,35 @@ def test_readers_know_no_failure_but_their_own(body: bytes) -> None:
         with pytest.raises(MalformedPage):
             read(body)
     assert read_error(body) is None
+
+
+_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-10, 10) | st.text(max_size=3), lambda inner: st.lists(inner, max_size=2)
+)
+
+
+@settings(max_examples=300)
+@given(
+    st.lists(st.dictionaries(st.sampled_from(["id", "x", "items", "é"]), _VALUES, max_size=3), max_size=3),
+    st.none() | st.text(max_size=5),
+    st.data(),
+)
+def test_the_quick_way_reads_a_page_as_the_other_does_or_leaves_it_alone(
+    items: list[Any], cursor: str | None, data: st.DataObject
+) -> None:
+    body = bytearray(page(*items, cursor=cursor))
+    for _ in range(data.draw(st.integers(0, 2))):
+        at = data.draw(st.integers(0, len(body) - 1))
+        body[at : at + data.draw(st.integers(0, 2))] = data.draw(
+            st.sampled_from([b"", b"\xff", b'"', b"\\", b"\x01", b"1", b"\\ud800"])
+        )
+    quick = wire._plain_media_page(bytes(body))  # noqa: SLF001
+    if quick is None:
+        return
+    envelope, text = wire._read_page(wire._MediaEnvelope, bytes(body))  # noqa: SLF001
+    assert quick == wire.MediaPage(len(envelope.items), envelope.next_cursor, frozenset(), text)
+    assert quick.ids == wire._ids(envelope.items)  # noqa: SLF001
+    assert not envelope.model_extra
 
 
 def error(**said: object) -> bytes:

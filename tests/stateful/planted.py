@@ -67,7 +67,7 @@ def _checkpoint_before_rows(patch: pytest.MonkeyPatch) -> None:
     append = Segments.append
 
     def append_twice(self: Segments, records: Sequence[Record]) -> None:
-        append(self, [replace(one, page="", body="") for one in records])
+        append(self, [replace(one, page="", body=b"") for one in records])
         append(self, [Record(one.seq, page=one.page, body=one.body) for one in records])
 
     patch.setattr(Segments, "append", append_twice)

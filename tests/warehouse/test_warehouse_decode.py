@@ -186,7 +186,7 @@ def test_pages_are_split_into_the_bytes_that_came() -> None:
     assert raw_items(body) == [b'{"a" : 1.50 }', b'{"b":"\\u00e9"}', b"null", b"5"]
     items, unreadable = split([(1, body), (2, b"[]"), (3, b'{"items":[{}]}')])
     assert items.places == [*range(1 << 26, (1 << 26) + 4), 3 << 26]
-    assert unreadable == [2]
+    assert unreadable == [(2, b"[]")]
     assert items.hashes[0] != items.hashes[1]
 
 
@@ -228,3 +228,16 @@ def test_kinds_are_those_of_values() -> None:
         "/m": {Kind.MIXED},
         "/e": {Kind.ROWS},
     }
+
+
+def test_instants_are_read_where_neither_pandas_nor_numpy_is_installed() -> None:
+    # As in the environment of a user, and in a process of the command line.
+    script = """
+import sys
+sys.modules["pandas"] = sys.modules["numpy"] = None
+import pyarrow as pa
+from connectors.warehouse.ingest.arrays import instants_of
+print(*instants_of(pa.array([1_772_280_000_000_001, -1], pa.timestamp("us", tz="UTC"))))
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout == "2026-02-28 12:00:00.000001+00:00 1969-12-31 23:59:59.999999+00:00\n"

@@ -2,13 +2,27 @@
 
 from array import array
 from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, timedelta
 from itertools import accumulate, chain
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 # The type codes of `array.array`, and what stands where a value is missing.
 _NUMBERS = {pa.int32(): "i", pa.int64(): "q", pa.float64(): "d"}
+
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def instants_of(array: Any) -> list[datetime]:  # noqa: ANN401 - pyarrow has no types
+    """Return an Arrow array of timestamps without nulls as instants in UTC.
+
+    `to_pylist` would look for pandas, and fail where there is neither pandas nor numpy.
+    """
+    microseconds = pc.cast(pc.cast(array, pa.timestamp("us", tz="UTC")), pa.int64())
+    return [_EPOCH + timedelta(microseconds=one) for one in microseconds.to_pylist()]
 
 
 def _bits(flags: Iterable[bool]) -> Any:  # noqa: ANN401 - pyarrow has no types

@@ -8,6 +8,7 @@ from duckdb import DuckDBPyConnection
 from connectors.warehouse.ingest.columns import checks, columns_select, media_id_of
 from connectors.warehouse.ingest.decode import Decoded
 from connectors.warehouse.ingest.layout import CellTable, Layout
+from connectors.warehouse.ingest.registered import ArrowTables
 from connectors.warehouse.quoting import quoted
 from models.fields import Sighting
 from models.mapping import ColumnMapping
@@ -26,11 +27,11 @@ def decoded_children(sheet: Sheet) -> str:
     return quoted(f"decoded_{sheet.table}")
 
 
-def register_cells(db: DuckDBPyConnection, decoded: Decoded) -> None:
+def register_cells(tables: ArrowTables, decoded: Decoded) -> None:
     """Have DuckDB read the cells by names of their own, those of an earlier call no more."""
-    tables: Mapping[str, Any] = {"media": decoded.media, **decoded.children}
-    for table, cells in tables.items():
-        db.register(_name(table), cells)
+    found: Mapping[str, Any] = {"media": decoded.media, **decoded.children}
+    for table, cells in found.items():
+        tables.put(_name(table), cells)
 
 
 def _met(
@@ -63,11 +64,13 @@ def identify(db: DuckDBPyConnection, layout: Layout, mapping: MediaMapping) -> N
     db.execute(f"CREATE OR REPLACE TEMP TABLE decoded_ids AS SELECT place, {found} AS media_id FROM {_MEDIA}")  # noqa: S608
 
 
+def children_query(layout: Layout, sheet: Sheet) -> str:
+    """Return the query of a child table's rows, from the registered cells: place of the item, position, columns."""
+    columns = columns_select(sheet, layout.children[sheet.table].cells)
+    return f"SELECT place, position{columns} FROM {quoted(_name(sheet.table))}"  # noqa: S608 - quoted
+
+
 def read_columns(db: DuckDBPyConnection, layout: Layout, sheets: Sequence[Sheet]) -> None:
     """Make the temporary table of each child table's rows."""
     for sheet in sheets:
-        columns = columns_select(sheet, layout.children[sheet.table].cells)
-        db.execute(
-            f"CREATE OR REPLACE TEMP TABLE {decoded_children(sheet)} AS"  # noqa: S608 - quoted
-            f" SELECT place, position{columns} FROM {quoted(_name(sheet.table))}"
-        )
+        db.execute(f"CREATE OR REPLACE TEMP TABLE {decoded_children(sheet)} AS {children_query(layout, sheet)}")

@@ -8,10 +8,11 @@ import pyarrow as pa
 from duckdb import DuckDBPyConnection
 
 from connectors.warehouse.ingest.arrays import array_of
+from connectors.warehouse.ingest.split import Page
 
 _LANDED = """
-SELECT seq, resource, CASE WHEN resource = 'accounts' THEN body END, set_aside, unknown_fields FROM ops.staging
-WHERE resource = 'accounts' OR set_aside IS NOT NULL OR unknown_fields IS NOT NULL ORDER BY seq
+SELECT seq, set_aside, unknown_fields FROM ops.staging
+WHERE set_aside IS NOT NULL OR unknown_fields IS NOT NULL ORDER BY seq
 """
 
 _NO_ACCOUNT = "It is no account."
@@ -79,7 +80,7 @@ def _listed_as(payload: str) -> str | None:
         return None
 
 
-def _accounts(seq: int, body: str, known: Collection[int | None]) -> tuple[list[_AccountRow], list[_RejectedRow]]:
+def _accounts(seq: int, body: bytes, known: Collection[int | None]) -> tuple[list[_AccountRow], list[_RejectedRow]]:
     """Return the accounts of a page and what is none, apart from the records at the `known` positions."""
     found: list[_AccountRow] = []
     rejected: list[_RejectedRow] = []
@@ -107,8 +108,8 @@ def _table(rows: Sequence[NamedTuple], kind: type[NamedTuple]) -> pa.Table:
     )
 
 
-def register_records(db: DuckDBPyConnection) -> list[int]:
-    """Have DuckDB read what staged pages carry besides media; return the landings of account pages that are no JSON.
+def register_records(db: DuckDBPyConnection, account_pages: Sequence[Page]) -> list[Page]:
+    """Have DuckDB read what staged pages carry besides media; return the account pages that are no JSON.
 
     `account_items`: seq, position, listed_as (the account's id as it came), ig_username, public_id, status.
     `rejected_records`: seq, position (NULL: the whole page), reason, payload, listed_as, unknown_status.
@@ -117,22 +118,24 @@ def register_records(db: DuckDBPyConnection) -> list[int]:
     accounts: list[_AccountRow] = []
     rejected: list[_RejectedRow] = []
     paths: list[_PathRow] = []
-    unreadable: list[int] = []
-    for seq, resource, body, set_aside, unknown_fields in db.execute(_LANDED).fetchall():
-        aside = [
+    unreadable: list[Page] = []
+    for seq, set_aside, unknown_fields in db.execute(_LANDED).fetchall():
+        rejected += [
             _RejectedRow(seq, each.position, each.reason, each.payload, _listed_as(each.payload), each.unknown_status)
             for each in _rejected.decode(set_aside or "[]")
         ]
-        rejected += aside
         paths += [_PathRow(seq, path) for path in _paths.decode(unknown_fields or "[]")]
-        if resource == "accounts":
-            try:
-                found, refused = _accounts(seq, body, {row.position for row in aside})
-            except (msgspec.DecodeError, RecursionError):
-                unreadable.append(seq)
-            else:
-                accounts += found
-                rejected += refused
+    known: dict[int, set[int | None]] = {}
+    for row in rejected:
+        known.setdefault(row.seq, set()).add(row.position)
+    for seq, body in account_pages:
+        try:
+            found, refused = _accounts(seq, body, known.get(seq, ()))
+        except (msgspec.DecodeError, RecursionError):
+            unreadable.append((seq, body))
+        else:
+            accounts += found
+            rejected += refused
     db.register("account_items", _table(accounts, _AccountRow))
     db.register("rejected_records", _table(rejected, _RejectedRow))
     db.register("unknown_paths", _table(paths, _PathRow))

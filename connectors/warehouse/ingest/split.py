@@ -13,6 +13,10 @@ _page = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _items = msgspec.json.Decoder(list[msgspec.Raw])
 
 
+# The number of a page's landing, and its body.
+Page = tuple[int, bytes]
+
+
 class Items(NamedTuple):
     """Raw items side by side: the order of each among all that ever landed, its bytes, and the hash of them.
 
@@ -36,16 +40,16 @@ def raw_items(body: bytes) -> list[bytes]:
         raise NotAPage(str(error)) from error
 
 
-def split(pages: Sequence[tuple[int, bytes]]) -> tuple[Items, list[int]]:
-    """Split pages (number of the landing, body) into items; return the numbers of those that cannot be read, too."""
+def split(pages: Sequence[Page]) -> tuple[Items, list[Page]]:
+    """Split pages into items; return those that cannot be read, too."""
     places: list[int] = []
     raw: list[bytes] = []
-    unreadable: list[int] = []
+    unreadable: list[Page] = []
     for seq, body in pages:
         try:
             found = raw_items(body)
         except NotAPage:
-            unreadable.append(seq)
+            unreadable.append((seq, body))
             continue
         first = seq << POSITION_BITS
         places.extend(range(first, first + len(found)))

@@ -1,0 +1,36 @@
+"""Arrow tables under names that DuckDB reads, one after the other within a transaction."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from duckdb import DuckDBPyConnection
+
+
+@dataclass(slots=True)
+class _Source:
+    table: pa.Table
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self.table.__arrow_c_stream__(requested_schema)
+
+
+class ArrowTables:
+    """Tables that replace one another by name.
+
+    DuckDB keeps every object that was registered until the transaction ends. So one object is registered for all
+    tables of a schema, and only the last one stays in memory.
+    """
+
+    def __init__(self, db: DuckDBPyConnection) -> None:
+        self._db = db
+        self._sources: dict[str, _Source] = {}
+
+    def put(self, name: str, table: Any) -> None:  # noqa: ANN401 - pyarrow has no types
+        """Have DuckDB read this table by the name from now on. Nobody else may register the name meanwhile."""
+        source = self._sources.get(name)
+        if source is not None and source.table.schema == table.schema:
+            source.table = table
+        else:
+            self._sources[name] = _Source(table)
+            self._db.register(name, self._sources[name])
