@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -40,10 +40,17 @@ def _commit(connection: Connection) -> None:
     duck(connection).begin()
 
 
+def _into_the_table(connection: Connection, bodies: dict[int, bytes]) -> None:
+    for seq, body in bodies.items():
+        connection.exec_driver_sql("UPDATE ops.staging SET body = ? WHERE seq = ?", (body.decode(), seq))
+    bodies.clear()
+
+
 def _doubles(patch: pytest.MonkeyPatch) -> None:
     """What was given twice is kept twice."""
 
-    def keep_both(connection: Connection) -> FoldCounts:
+    def keep_both(connection: Connection, bodies: dict[int, bytes]) -> FoldCounts:
+        _into_the_table(connection, bodies)
         twice = connection.exec_driver_sql(_TWICE).all()
         counts = fold.fold(connection)
         for key in twice:
@@ -76,7 +83,8 @@ def _checkpoint_before_rows(patch: pytest.MonkeyPatch) -> None:
 def _cleared_before_it_is_folded(patch: pytest.MonkeyPatch) -> None:
     """Staged pages are taken, and folded in a transaction of its own."""
 
-    def fold_twice(connection: Connection) -> FoldCounts:
+    def fold_twice(connection: Connection, bodies: dict[int, bytes]) -> FoldCounts:
+        _into_the_table(connection, bodies)
         for table in ("staging", "checkpoints"):
             connection.exec_driver_sql(f"CREATE OR REPLACE TEMP TABLE taken_{table} AS FROM ops.{table}")
         connection.exec_driver_sql("DELETE FROM ops.staging")
@@ -98,10 +106,10 @@ def _old_snapshot_away_first(patch: pytest.MonkeyPatch) -> None:
 def _unfolded_is_published(patch: pytest.MonkeyPatch) -> None:
     """Publishing shows more than was folded when it was asked to."""
 
-    def eager(connection: Connection, snapshot: Path, *, at: datetime, version: str, stale_after: timedelta) -> int:
+    def eager(connection: Connection, snapshot: Path, *, at: datetime, version: str, **more: Any) -> int:  # noqa: ANN401
         with connection.begin():
             fold.fold(connection)
-        return publish(connection, snapshot, at=at, version=version, stale_after=stale_after)
+        return publish(connection, snapshot, at=at, version=version, **more)
 
     patch.setattr(writing, "publish", eager)
 

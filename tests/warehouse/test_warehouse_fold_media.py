@@ -251,7 +251,10 @@ def test_items_with_keys_from_a_bad_dream_keep_their_payload(house: House) -> No
 
 def test_hostile_account_ids_are_only_data(house: House) -> None:
     evil = "x'; DELETE FROM core.media; --\"%_"
-    house.do("INSERT INTO core.walks VALUES ('media', 'x', 'posts', 'w', now(), 1, NULL)")
+    house.do(
+        "INSERT INTO core.walks (resource, account_id, surface, walk_id, complete_at, seq) "
+        "VALUES ('media', 'x', 'posts', 'w', now(), 1)"
+    )
     where = type(POSTS)("media", evil, "posts")
     for night in (1, 2):
         walk = Walk(where, f"w{night}", at(24 * night))

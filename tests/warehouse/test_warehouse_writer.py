@@ -146,9 +146,9 @@ class HeldFold:
         self._begun = threading.Event()
         patch.setattr(writing, "fold", self._fold)
 
-    def _fold(self, connection: Connection) -> FoldCounts:
+    def _fold(self, connection: Connection, bodies: dict[int, bytes]) -> FoldCounts:
         self._begun.set()
-        counts = fold(connection)
+        counts = fold(connection, bodies)
         assert self._open.wait(timeout=30)
         return counts
 
@@ -246,7 +246,7 @@ async def test_a_slow_fold_slows_the_landing_once_as_much_again_has_landed(
         await late
 
 
-def on_a_full_disk(_: Connection) -> FoldCounts:
+def on_a_full_disk(_: Connection, __: dict[int, bytes]) -> FoldCounts:
     message = "IO Error: No space left on device"
     raise duckdb.IOException(message)
 
@@ -267,8 +267,8 @@ async def test_a_fold_that_had_too_little_memory_is_done_again_in_more(
 ) -> None:
     limits: list[str] = []
 
-    def starved(connection: Connection) -> FoldCounts:
-        counts = fold(connection)
+    def starved(connection: Connection, bodies: dict[int, bytes]) -> FoldCounts:
+        counts = fold(connection, bodies)
         limits.append(ask("SELECT current_setting('memory_limit')")(connection))
         if len(limits) == 1:
             message = "failed to pin block"
@@ -318,9 +318,9 @@ async def test_a_transaction_that_had_too_little_memory_is_done_again_in_more(pa
 async def test_pages_land_while_others_are_folded(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folded: list[int] = []
 
-    def watched(connection: Connection) -> FoldCounts:
+    def watched(connection: Connection, bodies: dict[int, bytes]) -> FoldCounts:
         folded.append(int(ask("SELECT count(*) FROM ops.staging")(connection)))
-        return fold(connection)
+        return fold(connection, bodies)
 
     monkeypatch.setattr(writing, "fold", watched)
     async with opened(path, fold_bytes=5000) as warehouse:
