@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Literal
+from typing import Literal, NamedTuple
 
 # What stands in the first positions may be pinned: it says nothing of order, depth or removals. Instagram allows three.
 PINS = 3
@@ -36,8 +36,7 @@ NO_ID = ""
 SyncMode = Literal["full_refresh", "incremental"]
 
 
-@dataclass(frozen=True, slots=True)
-class Post:
+class Post(NamedTuple):
     """A post as a page lists it; None where it has no id, or no time that can be read."""
 
     media_id: str | None

@@ -1,7 +1,7 @@
 """The ids and times of a page's posts, read when it lands: as the merge will read them, or not at all."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
@@ -64,22 +64,34 @@ def post_reader(mapping: MediaMapping) -> Callable[[str], Sequence[Post]]:
     item = msgspec.defstruct("Item", [(name, Any, None) for name in names], rename=names)
     page = msgspec.defstruct("Page", [("items", list[item])])  # type: ignore[valid-type]
     decoder = msgspec.json.Decoder(page)
+    # Nearly every item has its id at the first path.
+    (first_id, *deeper), *_ = ids
+    id_at = None if deeper else top.index(first_id)
+    at = [(top.index(first), rest) for first, *rest in times]
+
+    def post(values: Sequence[Any]) -> Post:
+        media_id = None if id_at is None else values[id_at]
+        if not media_id or type(media_id) is not str:
+            media_id = id_in(dict(zip(top, values, strict=True)), ids)
+        return Post(media_id, _time_in(values, at))
 
     def read(body: str) -> Sequence[Post]:
         try:
             listed = getattr(decoder.decode(body), "items")  # noqa: B009 - a field of a class made above
-            found = [dict(zip(top, msgspec.structs.astuple(one), strict=True)) for one in listed]
+            found = [msgspec.structs.astuple(one) for one in listed]
         except msgspec.DecodeError:
             # An item that is no object, or a number that no double holds.
-            found = [one if isinstance(one, dict) else {} for one in from_json(body)["items"]]
-        return [Post(id_in(one, ids), _time_in(one, times)) for one in found]
+            objects = (one if isinstance(one, dict) else {} for one in from_json(body)["items"])
+            found = [tuple(one.get(key) for key in top) for one in objects]
+        return [post(values) for values in found]
 
     return read
 
 
-def _time_in(item: Mapping[str, Any], paths: Sequence[Sequence[str]]) -> datetime | None:
-    for keys in paths:
-        value: Any = item
+def _time_in(values: Sequence[Any], paths: Sequence[tuple[int, Sequence[str]]]) -> datetime | None:
+    """Return the time at the first path with a value: the place of its first key among the values, and the others."""
+    for place, keys in paths:
+        value = values[place]
         for key in keys:
             value = value.get(key) if isinstance(value, dict) else None
         if value is not None:
