@@ -71,7 +71,12 @@ def numbers(summary: Summary) -> str:
     took = f" took {span(run.seconds)} and" if run.seconds is not None else ""
     removed = f" ({run.accounts_removed:,} removed)" if run.accounts_removed else ""
     walked = f"{count(run.accounts, 'account')}{removed}, landed {count(run.pages, 'page')}"
-    return f"The {run_title(run)} UTC{took} saw {walked}; media: {media(run)}."
+    made = (
+        f"; {count(run.requests, 'request')} of {run.full_requests:,} that a full run would make"
+        if run.requests
+        else ""
+    )
+    return f"The {run_title(run)} UTC{took} saw {walked}{made}; media: {media(run)}."
 
 
 def headline(summary: Summary) -> str:

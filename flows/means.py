@@ -40,6 +40,7 @@ def order(
     accept_removals: bool = False,
     rebind: bool = False,
     mode: SyncMode | None = None,
+    max_requests: int | None = None,
 ) -> RunOrder:
     """Return what a run is asked to do: a sync of `surfaces`, or a backfill of `selection`."""
     return RunOrder(
@@ -61,6 +62,7 @@ def order(
         lookback=timedelta(days=settings.lookback_window),
         full_refresh_every=timedelta(days=settings.full_refresh_every),
         full_refresh_budget=settings.full_refresh_budget,
+        max_requests=max_requests,
     )
 
 

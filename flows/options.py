@@ -111,6 +111,10 @@ class SyncOptions(_Restarted, RunOptions, _Surfaces):
             description="full_refresh reads all posts; incremental down to those it knows, where that is safe.",
         ),
     ] = None
+    max_requests: Annotated[
+        int | None,
+        Field(title="Most requests", description="After so many the run defers what is left.", ge=1),
+    ] = None
     rebind: Annotated[
         bool,
         Field(

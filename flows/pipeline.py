@@ -15,6 +15,7 @@ from connectors.source.errors import Failure
 from connectors.warehouse import ledger, progress
 from connectors.warehouse.account_ids import listed_spellings
 from connectors.warehouse.account_removal import missing_accounts
+from connectors.warehouse.closed_scans import full_scans_due
 from connectors.warehouse.errors import WarehouseUnusable
 from connectors.warehouse.field_registry import read_mapping
 from connectors.warehouse.not_cast import values_not_cast
@@ -32,9 +33,9 @@ from flows.rounds import walk_chosen, walk_everything
 from flows.run import Counters, Means, RunContext
 from flows.scan_depth import scan_mode
 from flows.steps import RunStep, Say, run_directly
-from flows.words import changes, megabytes
+from flows.words import changes, count, megabytes
 from models.freshness import STALE_AFTER
-from models.incremental import FULL_REFRESH_EVERY, LOOKBACK_WINDOW, SyncMode
+from models.incremental import FULL_REFRESH_EVERY, LOOKBACK_WINDOW, OVERDUE, SyncMode
 from models.ledger import RunState, RunWarning, Tally, judge
 from models.partition import SURFACES, Surface
 from models.post_times import post_reader
@@ -58,6 +59,9 @@ class _Ended(TypedDict):
     concerns: tuple[Concern, ...]
     warnings: tuple[RunWarning, ...]
     stopped_by: Failure | None
+    requests: int
+    full_requests: int
+    incremental_requests: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +76,9 @@ class RunReport:
     `report` is the HTML report if it was renewed.
 
     `mapping_pending` says that the media are read by another mapping than the settings'.
+
+    It made `requests`, retries included; with full scans alone it would have made `full_requests`, and a sync of full
+    scans as an incremental one about `incremental_requests`.
     """
 
     run_id: str
@@ -98,7 +105,15 @@ class RunReport:
     seconds: float
     snapshot: Path
     snapshot_bytes: int | None
+    requests: int
+    full_requests: int
+    incremental_requests: int | None
     report: Path | None = None
+
+    @property
+    def recommends_incremental(self) -> bool:
+        """Whether an incremental sync would have saved more than half of the requests."""
+        return self.incremental_requests is not None and 2 * self.incremental_requests < self.requests
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +126,7 @@ class RunOrder:
 
     A sync of `mode` incremental scans posts down to what is known and older than `lookback`, and in full every
     `full_refresh_every`; such full scans take `full_refresh_budget` requests a run at most. A backfill is always full.
+    After `max_requests` requests a sync defers what is left.
     """
 
     snapshot: Path
@@ -128,6 +144,7 @@ class RunOrder:
     lookback: timedelta = LOOKBACK_WINDOW
     full_refresh_every: timedelta = FULL_REFRESH_EVERY
     full_refresh_budget: int | None = None
+    max_requests: int | None = None
 
     @property
     def kind(self) -> Lane:
@@ -316,6 +333,7 @@ async def _enter(order: RunOrder, means: Means, counters: Counters) -> RunContex
         accept_removals=order.accept_removals,
         mode=mode,
         read_posts=post_reader(mapping),
+        max_requests=order.max_requests,
     )
 
 
@@ -346,6 +364,8 @@ async def _settle(
     await warehouse.transact(ledger.repair_future_times, run.run_id, now=run.means.clock.now(), within=run.fresh_within)
     if (refused := await warehouse.publish_refusal(snapshot)) is not None:
         await warehouse.transact(ledger.warn, run.run_id, refused)
+    if (overdue := await _full_overdue(run)) is not None:
+        await warehouse.transact(ledger.warn, run.run_id, overdue)
     warnings = await warehouse.transact(ledger.warnings, run.run_id)
     state = judge(outcomes, stopped=stopped_by is not None, warnings=warnings)
     if state is RunState.COMPLETE and catalogue and run.means.base_url is not None:
@@ -358,6 +378,7 @@ async def _settle(
         accounts=gathering.listed,
         accounts_missing=missing.count if missing else 0,
         partitions=outcomes.total,
+        full_requests=run.counters.requests + run.counters.spared,
         error_code=error_code,
         detail=detail,
     )
@@ -377,7 +398,28 @@ async def _settle(
         concerns=matters,
         warnings=warnings,
         stopped_by=stopped_by,
+        requests=run.counters.requests,
+        full_requests=run.counters.requests + run.counters.spared,
+        incremental_requests=None
+        if run.lane != "sync" or run.mode.incremental is not None
+        else run.counters.requests - int(run.counters.sparable),
     )
+
+
+async def _full_overdue(run: RunContext) -> RunWarning | None:
+    """Return a warning where full scans are overdue, as they are where a budget is too small for them."""
+    mode = run.mode.incremental
+    if mode is None:
+        return None
+    due = await run.means.warehouse.read(full_scans_due, now=run.means.clock.now(), every=mode.every)
+    overdue = [age for age, _ in due if age >= OVERDUE]
+    if not overdue:
+        return None
+    detail = (
+        f"The last full scan of the posts of {count(len(overdue), 'account')} is more than twice as old as"
+        f" GRAMHOUSE_FULL_REFRESH_EVERY ({mode.every.days} d) says, up to {max(overdue) * mode.every.days:.0f} d."
+    )
+    return RunWarning("full_overdue", len(overdue), detail, "Raise GRAMHOUSE_FULL_REFRESH_BUDGET.")
 
 
 def _reason(
@@ -393,5 +435,6 @@ def _reason(
 
 
 async def _close(run: RunContext, state: RunState, **columns: object) -> None:
+    columns["requests"] = run.counters.requests
     end = partial(ledger.end, now=run.means.clock.now(), **columns)
     await run.means.warehouse.transact(end, run.run_id, state)

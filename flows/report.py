@@ -38,14 +38,32 @@ def landed(run: RunCounts) -> str:
     return f"{count(run.pages, 'page')}, {count(run.items, 'record')}; media: {changes(run.media)}"
 
 
+def requests_made(report: RunReport) -> str:
+    """Say how many requests a run made, and how many full scans alone would have made."""
+    made = count(report.requests, "request")
+    return f"{made}; a full run would have made {report.full_requests:,}"
+
+
+def recommendation(report: RunReport) -> str | None:
+    """Recommend incremental syncs where they would have saved more than half of the requests; otherwise None."""
+    if not report.recommends_incremental or report.incremental_requests is None:
+        return None
+    return (
+        f"`gramhouse sync --incremental` would have made about {report.incremental_requests:,} requests instead of"
+        f" {report.requests:,}"
+    )
+
+
 def sentence(report: RunReport) -> str:
     """Say a run in one line: of a partial one first why it is, and last what belongs to the runs that it resumed."""
     partial = f"Partial: {shortfall(report.outcomes, report.warnings)}. " if report.state is RunState.PARTIAL else ""
     resumed = "".join(f" Run {run.run_id} before it landed {landed(run)}." for run in report.resumed)
     warnings = "".join(f" {plain(warning.detail, _WARNING)}" for warning in report.warnings)
+    advice = f" {advised}." if (advised := recommendation(report)) else ""
     return (
         f"{partial}{count(report.accounts, 'account')} {_FOUND[report.kind]}, {count(report.pages, 'page')} landed;"
-        f" media: {changes(report.media)}; partitions: {outcomes(report)}.{resumed}{warnings}"
+        f" media: {changes(report.media)}; partitions: {outcomes(report)}; {requests_made(report)}."
+        f"{resumed}{warnings}{advice}"
     )
 
 
@@ -68,6 +86,10 @@ def to_json(report: RunReport) -> str:
             "outcomes": {kind.value: report.outcomes[kind] for kind in OutcomeKind},
             "restarted": report.restarted,
             "mapping_pending": report.mapping_pending,
+            "requests": report.requests,
+            "full_requests": report.full_requests,
+            "incremental_requests": report.incremental_requests,
+            "recommendation": recommendation(report),
             "pages": report.pages,
             "items": report.items,
             "media": asdict(report.media),

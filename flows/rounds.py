@@ -3,10 +3,12 @@
 import asyncio
 from collections.abc import Sequence
 from contextvars import copy_context
+from dataclasses import dataclass
 
 from connectors.source.endpoints import Response
 from connectors.warehouse import progress
 from connectors.warehouse.account_ids import known_ids, unusual_spellings
+from connectors.warehouse.closed_scans import waiting_since
 from flows.batches import Batch, BatchReport, Gathering, ListedAccount, walk_batch
 from flows.run import RunContext
 from flows.steps import RunStep
@@ -46,6 +48,15 @@ class _Batches:
         for begin in range(0, len(accounts), _KNOWN_AT_ONCE):
             self.send_off(accounts[begin : begin + _KNOWN_AT_ONCE])
 
+    async def in_turn(self, accounts: Sequence[ListedAccount]) -> None:
+        """Scan accounts in their order, a batch after the other."""
+        for begin in range(0, len(accounts), _KNOWN_AT_ONCE):
+            self.gathering.add(accounts[begin : begin + _KNOWN_AT_ONCE])
+            self._run.counters.accounts = self.gathering.listed
+            batch = self.gathering.take(all_of_them=True)
+            if batch is not None:
+                await self._group.create_task(self._walk(batch), context=self._context.copy())
+
     async def _walk(self, batch: Batch) -> None:
         async def work() -> BatchReport:
             return await walk_batch(self._run, batch)
@@ -59,12 +70,16 @@ class _Batches:
 
 
 async def walk_everything(run: RunContext, surfaces: tuple[Surface, ...], run_step: RunStep) -> Gathering:
-    """Walk the catalogue and, while it goes on, the accounts listed so far; return who was listed."""
+    """Walk the catalogue and, while it goes on, the accounts listed so far; return who was listed.
+
+    Where requests are limited, the accounts wait until all are listed: those that wait longest come first.
+    """
     async with together() as group:
         batches = _Batches(run, run_step, group)
+        waiting: list[ListedAccount] | None = [] if run.max_requests is not None else None
 
         async def catalogue() -> Outcome:
-            return await _walk_catalogue(run, surfaces, batches)
+            return await _walk_catalogue(run, surfaces, batches if waiting is None else _Waiting(waiting))
 
         def told(outcome: Outcome) -> str:
             listed = f"{count(outcome.pages, 'page')}, {count(outcome.items, 'account')}"
@@ -72,7 +87,29 @@ async def walk_everything(run: RunContext, surfaces: tuple[Surface, ...], run_st
             return f"{outcome.kind.replace('_', ' ')}, {listed}{why}"
 
         await run_step("account catalogue", catalogue, told)
+        if waiting:
+            await batches.in_turn(await _longest_waiting(run, waiting))
         return batches.all_listed()
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    """Takes listed accounts in the place of batches, and keeps them."""
+
+    accounts: list[ListedAccount]
+
+    def send_off(self, accounts: Sequence[ListedAccount]) -> None:
+        self.accounts.extend(accounts)
+
+    send_off_known = send_off
+
+
+async def _longest_waiting(run: RunContext, accounts: Sequence[ListedAccount]) -> Sequence[ListedAccount]:
+    """Return accounts in the order in which they wait: first those without a closed scan, then by their oldest."""
+    known = await run.means.warehouse.read(waiting_since, [account.account_id for account in accounts])
+    never = [account for account in accounts if account.account_id not in known]
+    others = [account for account in accounts if account.account_id in known]
+    return [*never, *sorted(others, key=lambda account: known[account.account_id])]
 
 
 async def walk_chosen(run: RunContext, chosen: Sequence[ListedAccount], run_step: RunStep) -> Gathering:
@@ -83,7 +120,7 @@ async def walk_chosen(run: RunContext, chosen: Sequence[ListedAccount], run_step
         return batches.all_listed()
 
 
-async def _walk_catalogue(run: RunContext, surfaces: tuple[Surface, ...], batches: _Batches) -> Outcome:
+async def _walk_catalogue(run: RunContext, surfaces: tuple[Surface, ...], batches: "_Batches | _Waiting") -> Outcome:
     means = run.means
 
     spellings = await means.warehouse.transact(unusual_spellings)

@@ -52,7 +52,8 @@ class Counters:
 
     `items_left` are the items that partitions of known length still have, `unknown` the open partitions of unknown
     length, `ended` those that ended, with `ended_items`. `cooldowns`: until when each tenant scope must be left alone.
-    `requests` were made, retries included; as many as `spared` a run of full scans alone would have made besides.
+    `requests` were made, retries included; as many as `spared` a run of full scans alone would have made besides, and
+    about as many as `sparable` an incremental one would not have made.
     """
 
     accounts: int = 0
@@ -71,6 +72,7 @@ class Counters:
     cooldowns: dict[str, datetime] = field(default_factory=dict)
     requests: int = 0
     spared: int = 0
+    sparable: float = 0
 
     def expect(self, items: int | None) -> None:
         """Count a partition in, with as many items as its last full scan found; None: there was none."""
@@ -98,6 +100,10 @@ class Halted(Exception):  # noqa: N818 - the error is its cause
     def __init__(self, error: Failure) -> None:
         super().__init__(str(error))
         self.error = error
+
+
+class RequestsSpent(Exception):  # noqa: N818 - the run was asked to make no more
+    """No request is left of those that the run may make."""
 
 
 class Brake:
@@ -163,6 +169,7 @@ class RunContext:
     lane: Lane = "sync"
     accept_removals: bool = False
     mode: ScanMode = field(default_factory=ScanMode)
+    max_requests: int | None = None
     read_posts: Callable[[str], Sequence[Post]] = field(default_factory=lambda: post_reader(BUILT_IN))
     counters: Counters = field(default_factory=Counters)
     stop: Brake = field(default_factory=Brake)
@@ -192,7 +199,7 @@ class RunContext:
 
         A caller that holds one waits for a request slot, too; `pages` is how many its scan has landed, `about` what
         the log says of that scan.
-        Raises ApiError, Deferred, and Halted once `brake` is pulled.
+        Raises ApiError, Deferred, Halted once `brake` is pulled, and RequestsSpent.
         """
         means = self.means
         asked = False
@@ -201,6 +208,8 @@ class RunContext:
             nonlocal asked
             async with means.slots.requests.one(pages) if slot else nullcontext():
                 brake.check()
+                if self.max_requests is not None and self.counters.requests >= self.max_requests:
+                    raise RequestsSpent
                 self.counters.retries += asked
                 asked = True
                 self.counters.requests += 1

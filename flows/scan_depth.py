@@ -7,7 +7,16 @@ from datetime import timedelta
 from connectors.warehouse.closed_scans import closed_scans, full_scans_due, known_posts
 from connectors.warehouse.writer import Warehouse
 from models.clock import Clock
-from models.incremental import LOOKBACK_WINDOW, ClosedScan, FullReason, Incremental, SyncMode, least_age, why_full
+from models.incremental import (
+    FULL_REFRESH_EVERY,
+    LOOKBACK_WINDOW,
+    ClosedScan,
+    FullReason,
+    Incremental,
+    SyncMode,
+    least_age,
+    why_full,
+)
 
 # Accounts whose known posts are read at once.
 AT_ONCE = 50
@@ -15,9 +24,13 @@ AT_ONCE = 50
 
 @dataclass(frozen=True, slots=True)
 class ScanMode:
-    """How a run scans posts; without `incremental` every scan is full. `lookback` is the window of recent scans."""
+    """How a run scans posts; without `incremental` every scan is full.
+
+    `lookback` is the window of recent scans, `every` the interval of full ones.
+    """
 
     lookback: timedelta = LOOKBACK_WINDOW
+    every: timedelta = FULL_REFRESH_EVERY
     incremental: Incremental | None = None
 
 
@@ -49,10 +62,10 @@ async def scan_mode(
 ) -> ScanMode:
     """Return how a run scans posts, with the full scans that `budget` leaves it (requests; None: all that are due)."""
     if mode == "full_refresh":
-        return ScanMode(lookback)
+        return ScanMode(lookback, every)
     now = clock.now()
     due = await warehouse.read(full_scans_due, now=now, every=every)
-    return ScanMode(lookback, Incremental(now, every, least_age(due, budget)))
+    return ScanMode(lookback, every, Incremental(now, every, least_age(due, budget)))
 
 
 @dataclass(slots=True)

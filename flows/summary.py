@@ -55,6 +55,8 @@ class RunFacts:
     expired: int
     returned: int
     quarantined: int
+    requests: int
+    full_requests: int
     error_code: str | None
     detail: str | None
 
@@ -193,6 +195,8 @@ def _facts(record: dict[str, Any]) -> RunFacts:
         error_code=record["error_code"],
         detail=record["detail"],
         **{name: record[name] or 0 for name in ("accounts", "accounts_missing", *COUNTS)},
+        # Nor of requests, before these were counted.
+        **{name: record.get(name) or 0 for name in ("requests", "full_requests")},
     )
 
 

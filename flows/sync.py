@@ -22,6 +22,7 @@ async def sync(options: SyncOptions | None = None) -> State[RunReport]:
             accept_removals=asked.accept_removals,
             rebind=asked.rebind,
             mode=asked.mode,
+            max_requests=asked.max_requests,
         )
 
     return await carry_out(asked, "gramhouse sync", ordered)

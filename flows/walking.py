@@ -11,9 +11,10 @@ from connectors.source.errors import ApiError, Deferred, Disposition, Failure
 from connectors.source.pagination import Progress, walk
 from connectors.source.scopes import ScopeWait
 from connectors.warehouse import progress as folded
-from flows.run import Brake, Halted, RunContext
+from flows.run import Brake, Halted, RequestsSpent, RunContext
 from flows.scan_depth import Depth
-from models.incremental import Feed, read_page
+from flows.words import count
+from models.incremental import Feed, FullReason, read_page, recent_pages
 from models.item_ids import ids_of
 from models.landing import Landing, SetAside, StagedPage
 from models.ledger import Outcome, OutcomeKind, is_recent
@@ -26,6 +27,7 @@ from models.wire import AccountPage
 OnPage = Callable[[Response], None]
 
 SCOPE_DENIED = "api_scope_denied"
+REQUEST_BUDGET = "request_budget"
 
 _log = logging.getLogger(__name__)
 
@@ -142,6 +144,8 @@ class PartitionWalk:
                 return await self._give_up(halted.error, None, began)
             except Deferred as deferred:
                 return await self._defer(deferred, began)
+            except RequestsSpent:
+                return await self._end_without_requests(began)
             if may_restart(error, checkpoint, restarted=restarted):
                 restarted, resumed = True, False
                 self.run.counters.restarted += 1
@@ -222,6 +226,8 @@ class PartitionWalk:
                     run.counters.items += page.items
                     if self.on_page is not None and not dated:
                         self.on_page(response)
+                    if ended and feed is not None:
+                        self._count_spared(checkpoint, feed)
                     if ended:
                         return outcome
         except ApiError as error:
@@ -285,6 +291,25 @@ class PartitionWalk:
         _log.info("%s: deferred; its cooldown lasts until %s UTC", self.partition, f"{until:%F %T}", extra=about)
         await self._land(Landing(outcomes=(outcome,)))
         return outcome
+
+    async def _end_without_requests(self, began: datetime) -> Outcome:
+        most = count(self.run.max_requests or 0, "request")
+        detail = f"The run had made the {most} that --max-requests allows; the next one goes on from here."
+        outcome = self._outcome(OutcomeKind.DEFERRED, began, error_code=REQUEST_BUDGET, detail=detail)
+        await self._land(Landing(outcomes=(outcome,)))
+        return outcome
+
+    def _count_spared(self, checkpoint: Checkpoint, feed: Feed) -> None:
+        """Count the requests that scans of the other kind would have made more, or fewer."""
+        closed, counters, pages = self.depth.closed, self.run.counters, checkpoint.pages
+        if closed is None:
+            return
+        if checkpoint.state is WalkState.RECENT:
+            counters.spared += max((closed.pages or 0) - pages, 0)
+        elif self.depth.full is FullReason.MODE and closed.is_eligible and feed.order_broken_by is None:
+            fewer = pages - recent_pages(feed.in_window, pages, self.run.means.page_size)
+            # But for the full scans that it makes, too.
+            counters.sparable += fewer * (1 - 1 / max(self.run.mode.every.days, 1))
 
     def _about(self) -> dict[str, object]:
         account = self.partition.account_id or None

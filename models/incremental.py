@@ -183,6 +183,11 @@ def why_full(closed: ClosedScan | None, incremental: Incremental | None) -> Full
     return FullReason.DUE if is_taken else None
 
 
+def recent_pages(in_window: int, pages: int, page_size: int) -> int:
+    """Return about how many pages a recent scan reads, of so many in the window; a full one: `pages`."""
+    return min(pages, -(-(PINS + in_window + KNOWN_RUN) // page_size))
+
+
 def least_age(due: Iterable[tuple[float, int]], budget: int | None) -> float:
     """Return the age from which full scans that are due are made, so that they take `budget` requests at most.
 

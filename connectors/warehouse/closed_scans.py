@@ -94,6 +94,16 @@ def full_scans_due(connection: Connection, *, now: datetime, every: timedelta) -
     return [(scan.age(now, every), scan.pages or 0) for scan in due]
 
 
+def waiting_since(connection: Connection, account_ids: Collection[str]) -> Mapping[str, datetime]:
+    """Return when a scan of each account's media was last closed, the older of posts and stories, if any was."""
+    query = """
+SELECT account_id, min(greatest(complete_at, recent_at)) FROM core.walks
+WHERE resource = 'media' AND account_id IN (SELECT unnest(?::VARCHAR[]))
+GROUP BY account_id
+"""
+    return dict(duck(connection).execute(query, [list(account_ids)]).fetchall())
+
+
 def known_posts(
     connection: Connection, closed: Mapping[str, ClosedScan], *, older_than: datetime
 ) -> Mapping[str, frozenset[str]]:

@@ -21,6 +21,7 @@ _COMPLETE_AT = {surface: f"{surface}_complete_at" for surface in SURFACES}
 LOOKUP_SELECT = f"""
 WITH listed AS (SELECT account_id, any_value(ig_username) AS ig_username FROM core.accounts GROUP BY account_id),
 missing AS (SELECT account_id, min(since) AS missing_since FROM ops.missing_accounts GROUP BY account_id),
+doubted AS (SELECT account_id, bool_or(needs_full) AS needs_full FROM ops.missing WHERE surface = 'posts' GROUP BY ALL),
 scanned AS (
     SELECT account_id,
         {", ".join(f"max(complete_at) FILTER (surface = '{each}') AS {name}" for each, name in _COMPLETE_AT.items())},
@@ -28,8 +29,10 @@ scanned AS (
         max(covered_from) FILTER (surface = 'posts') AS posts_covered_from
     FROM core.walks WHERE resource = 'media' GROUP BY account_id
 )
-SELECT account_id, ig_username, missing_since, {", ".join(_COMPLETE_AT.values())}, posts_recent_at, posts_covered_from
+SELECT account_id, ig_username, missing_since, {", ".join(_COMPLETE_AT.values())}, posts_recent_at, posts_covered_from,
+    needs_full
 FROM listed FULL JOIN missing USING (account_id) FULL JOIN scanned USING (account_id)
+FULL JOIN doubted USING (account_id)
 """  # noqa: S608 - made of our own names
 
 # Items whose removal awaits confirmation, where there are any.
@@ -78,6 +81,10 @@ FROM core.accounts AS gh_account LEFT JOIN {LOOKUP} AS gh_lookup ON gh_lookup.ac
 """,  # noqa: S608
     "runs": run_counts.LISTED,
     "gaps": f"FROM {GAPS}",
+    "walks": f"""
+SELECT w.*, coalesce(l.needs_full, false) AND w.surface = 'posts' AS needs_full
+FROM core.walks AS w LEFT JOIN {LOOKUP} AS l USING (account_id)
+""",  # noqa: S608
 }
 
 _KEY = ("account_id", "surface", "media_id")

@@ -79,3 +79,7 @@ Incremental = Annotated[
 FullRefresh = Annotated[
     bool, typer.Option("--full-refresh", help="Read all posts of every account (GRAMHOUSE_SYNC_MODE).")
 ]
+MaxRequests = Annotated[
+    int | None,
+    typer.Option("--max-requests", help="After so many requests defer what is left.", min=1, show_default=False),
+]

@@ -9,7 +9,7 @@ from connectors.warehouse.report import Concern
 from connectors.warehouse.run_counts import RunCounts
 from flows.cli.terminal import DONE, FAIL, WARN, clean, moment, out
 from flows.pipeline import RunReport
-from flows.report import landed, outcomes
+from flows.report import landed, outcomes, recommendation, requests_made
 from flows.words import changes, count, megabytes, span
 from models.ledger import OutcomeKind, RunState, RunWarning
 
@@ -68,6 +68,7 @@ def _rows(report: RunReport) -> Iterator[tuple[str, str]]:
     if report.state is not RunState.COMPLETE:
         yield "walks", outcomes(report)
     yield "landed", f"{count(report.pages, 'page')}, {count(report.items, 'record')}"
+    yield "requests", requests_made(report)
     yield "media", changes(report.media)
     if report.media.quarantined:
         yield "quarantine", f"{count(report.media.quarantined, 'record')} set aside: see `gramhouse quarantine`"
@@ -82,6 +83,8 @@ def _rows(report: RunReport) -> Iterator[tuple[str, str]]:
 
 
 def _made(report: RunReport) -> Iterator[tuple[str, str]]:
+    if advised := recommendation(report):
+        yield "advice", clean(advised)
     size = "left as it was" if report.snapshot_bytes is None else megabytes(report.snapshot_bytes)
     yield "snapshot", f"{clean(report.snapshot)} ({size})"
     if report.report:

@@ -1,5 +1,7 @@
 """`gramhouse sync` and `gramhouse publish`: what writes."""
 
+from typing import Annotated
+
 import typer
 
 from flows.cli.importing import importing
@@ -12,6 +14,7 @@ from flows.cli.options import (
     FullRefresh,
     Incremental,
     LogFormat,
+    MaxRequests,
     MaxWait,
     PageSize,
     Rebind,
@@ -46,6 +49,10 @@ def sync(
     rebind: Rebind = False,
     incremental: Incremental = False,
     full_refresh: FullRefresh = False,
+    max_requests: MaxRequests = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only show about how many requests it would make, by reason.")
+    ] = False,
     base_url: BaseUrl = None,
     warehouse: WarehouseFile = None,
     snapshot: SnapshotFile = None,
@@ -81,10 +88,22 @@ def sync(
         from flows.means import order
         from flows.options import SyncOptions, asked, in_order
 
+    if dry_run:
+        from flows.cli.estimating import show_estimate
+
+        show_estimate(settings, in_order(surfaces), mode or settings.sync_mode, max_requests, as_json=as_json)
+        raise typer.Exit(ExitCode.COMPLETE)
     speak_up(verbose=verbose)
-    of_sync = {"accept_removals": accept_removals, "rebind": rebind, "mode": mode}
+    of_sync = {"accept_removals": accept_removals, "rebind": rebind, "mode": mode, "max_requests": max_requests}
     options = asked(SyncOptions, {**chosen, **of_sync, "surfaces": surfaces})
-    ordered = order(settings, surfaces=in_order(surfaces), accept_removals=accept_removals, rebind=rebind, mode=mode)
+    ordered = order(
+        settings,
+        surfaces=in_order(surfaces),
+        accept_removals=accept_removals,
+        rebind=rebind,
+        mode=mode,
+        max_requests=max_requests,
+    )
     carry_out(options, settings, ordered, what="sync", base_url=base_url, retries=retries, as_json=as_json)
 
 

@@ -62,11 +62,18 @@ def _row(run: Record) -> Row:
         element("span", run["state"], class_=f"tag {run['state']}"),
         span(_seconds(run)) if run["ended_at"] else "",
         run["pages"],
+        _requests(run),
         *(run[name] for name in _NEWS),
         told,
         element("code", foreign(run["error_code"])) if run["error_code"] else "",
     ]
     return Row(cells)
+
+
+def _requests(run: Record) -> str:
+    """Say how many requests a run made, and of how many; nothing where they were not counted."""
+    made, full = run.get("requests"), run.get("full_requests")
+    return "" if made is None else f"{made:,}" if full is None else f"{made:,} of {full:,}"
 
 
 def runs(reader: Reader) -> Html:
@@ -99,9 +106,9 @@ def runs(reader: Reader) -> Html:
         _slots(found, lambda run: [run[name] or 0 for name in _NEWS]),
         height=120,
     )
-    heads = ("began (UTC)", "run", "state", "took", "pages", *_NEWS, "scans", "why")
+    heads = ("began (UTC)", "run", "state", "took", "pages", "requests, of a full run's", *_NEWS, "scans", "why")
     table = Table(
-        "The last 30 runs, newest first", heads, [_row(run) for run in reversed(found)], frozenset(range(3, 10))
+        "The last 30 runs, newest first", heads, [_row(run) for run in reversed(found)], frozenset(range(3, 11))
     )
     lead = "One column per run, oldest first. A mark (!) stands above a run that is not complete."
     return join(

@@ -39,6 +39,10 @@ def whole(name: str, comment: str, kind: TypeEngine[int] | type[TypeEngine[int]]
     return Column(name, kind, comment=comment)
 
 
+def flag(name: str, comment: str) -> Column[bool]:
+    return Column(name, BOOLEAN, comment=comment)
+
+
 def share(name: str, comment: str) -> Column[float]:
     return Column(name, DOUBLE, comment=comment)
 

@@ -14,6 +14,7 @@ from models.tables.columns import (
     account_life,
     child,
     field,
+    flag,
     instant,
     media_child,
     media_content,
@@ -168,6 +169,7 @@ walks = Table(
     text("item_order", ITEM_ORDER),
     text("order_broken_by", ORDER_BROKEN_BY),
     share("full_share", FULL_SHARE),
+    flag("needs_full", "Whether removals are pending that only a full scan decides."),
     comment="When each partition was last scanned to its end, and how far since then.",
 )
 

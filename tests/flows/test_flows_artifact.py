@@ -174,6 +174,8 @@ def test_other_headlines() -> None:
 def test_headlines() -> None:
     assert headline(summary()) == f"{verdict(summary())}. {numbers(summary())}"
     assert numbers(summary()).endswith("saw 100 accounts, landed 300 pages; media: 40 new, 7 changed.")
+    counted = summary(run=run(requests=310, full_requests=1100))
+    assert "landed 300 pages; 310 requests of 1,100 that a full run would make; media:" in numbers(counted)
     still = summary(run=run(added=0, changed=0, seconds=None))
     assert numbers(still) == "The sync 2026-03-01 02:15 UTC saw 100 accounts, landed 300 pages; media: nothing changed."
     assert run_title(run(selection="stories")) == "sync of stories 2026-03-01 02:15"

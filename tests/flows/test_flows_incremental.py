@@ -9,12 +9,16 @@ from typing import Any
 import duckdb
 import pytest
 
+from flows.estimate import estimate
 from flows.pipeline import RunReport, run_once
+from flows.report import recommendation, sentence
+from flows.settings import load
 from flows.slots import Slots
 from models.ledger import OutcomeKind, RunState
+from models.partition import SURFACES
 from models.selection import Selection
 from tests.flows.feeds import Feed, FeedService, NightClock, daily
-from tests.flows.stage import NIGHT, Refusal, order, rows, staged, uuid
+from tests.flows.stage import NIGHT, Refusal, account_of, order, rows, staged, uuid
 
 pytestmark = pytest.mark.anyio
 
@@ -256,7 +260,7 @@ async def test_an_unknown_post_among_known_ones_begins_the_run_anew(tmp_path: Pa
 
 async def test_a_scan_cut_short_leaves_a_gap_which_the_next_one_reads(tmp_path: Path) -> None:
     stage = Stage(tmp_path, daily(120, per_day=10))
-    window: dict[str, Any] = {"lookback": timedelta(days=1)}
+    window: dict[str, Any] = {"lookback": timedelta(days=1), "full_refresh_every": _SELDOM}
     await stage.night(days=12, **window)
     # Twelve silent days: 120 posts, of which a run that dies receives 80.
     feed = stage.service.feeds[1]
@@ -267,7 +271,8 @@ async def test_a_scan_cut_short_leaves_a_gap_which_the_next_one_reads(tmp_path: 
     # Its cursor is refused, so that nothing goes on from it.
     refused = [Refusal(422, "api_invalid_cursor")]
     stage.service.trouble = lambda request: refused.pop() if "cursor" in dict(request.params) and refused else None
-    await stage.night(**window)
+    report = await stage.night(**window)
+    assert kinds(report)[OutcomeKind.RECENT] == 1
     assert stage.likes() == stage.truth()
     assert stage.ask("FROM gaps") == []
 
@@ -373,3 +378,68 @@ async def test_what_the_ledger_and_the_checkpoints_say(tmp_path: Path) -> None:
     async with staged(tmp_path, stage.service) as means:
         query = "SELECT state, cursor, known_seq IS NOT NULL FROM ops.checkpoints WHERE surface = 'posts'"
         assert await rows(means, query) == [("recent", None, True)]
+
+
+async def test_requests_are_counted_and_an_incremental_sync_is_recommended(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, daily(400))
+    first = await stage.night(mode="full_refresh")
+    # The catalogue, the stories, and 40 pages of posts.
+    assert (first.requests, first.full_requests, first.recommends_incremental) == (42, 42, False)
+    second = await stage.night(mode="full_refresh")
+    assert second.recommends_incremental
+    assert second.incremental_requests is not None
+    assert 10 <= second.incremental_requests <= 20
+    assert str(recommendation(second)) in sentence(second)
+    third = await stage.night()
+    assert (third.requests, third.full_requests, third.recommends_incremental) == (2 + RECENT_PAGES, 42, False)
+    told = stage.ask("SELECT requests, full_requests FROM runs WHERE kind = 'sync' ORDER BY seq")
+    assert told == [(42, 42), (42, 42), (2 + RECENT_PAGES, 42)]
+    assert "10 requests; a full run would have made 42" in sentence(third)
+
+
+async def test_a_run_of_so_many_requests_defers_what_is_left_and_the_longest_waiting_come_first(
+    tmp_path: Path,
+) -> None:
+    stage = Stage(tmp_path, *(daily(30) for _ in range(6)))
+    asked: list[set[int]] = []
+    for _ in range(4):
+        before = len(stage.service.asked)
+        report = await stage.night(max_requests=9)
+        assert report.requests <= 9
+        assert report.state is RunState.PARTIAL
+        assert report.outcomes.total == 13
+        [concern] = report.concerns
+        assert (concern.outcome, concern.error_code) == (OutcomeKind.DEFERRED, "request_budget")
+        asked.append({account_of(request) or 0 for request in stage.service.asked[before:]} - {0})
+    # Four requests an account: two a run, and those that were never scanned first.
+    assert asked[0] | asked[1] | asked[2] == {1, 2, 3, 4, 5, 6}
+    assert asked[3] == asked[0]
+    report = await stage.night()
+    assert report.state is RunState.COMPLETE
+    assert stage.likes() == {key: likes for one in range(1, 7) for key, likes in stage.truth(one).items()}
+
+
+async def test_full_scans_that_a_budget_defers_too_long_are_a_concern(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, *(daily(100) for _ in range(3)))
+    stage.service.seconds_each = 1.0
+    await stage.night()
+    stage.clock.days(15)
+    report = await stage.night(full_refresh_budget=1)
+    [warning] = report.warnings
+    assert (warning.code, warning.count, warning.makes_partial) == ("full_overdue", 2, False)
+    assert report.state is RunState.COMPLETE
+
+
+async def test_a_dry_run_says_what_a_sync_would_ask_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stage = Stage(tmp_path, daily(200), daily(20), daily(150, order="random"))
+    await stage.night()
+    monkeypatch.chdir(tmp_path)
+    settings = load(snapshot=Path("analytics.duckdb"), page_size=PAGE, full_refresh_every=300)
+    found = estimate(settings, SURFACES, "incremental", now=stage.now)
+    assert found.scans == {"catalogue": 1, "stories": 3, "recent": 1, "few_pages": 1, "order_not_proved": 1}
+    assert (found.requests["few_pages"], found.requests["order_not_proved"]) == (2, 15)
+    assert found.full_requests == 1 + 3 + 20 + 2 + 15
+    report = await stage.night(full_refresh_every=_SELDOM)
+    assert report.requests == found.total
+    assert report.full_requests == found.full_requests
+    assert estimate(settings, SURFACES, "full_refresh", now=stage.now).total == found.full_requests

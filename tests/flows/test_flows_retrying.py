@@ -52,6 +52,9 @@ REPORT = RunReport(
     seconds=9.0,
     snapshot=Path("analytics.duckdb"),
     snapshot_bytes=0,
+    requests=0,
+    full_requests=0,
+    incremental_requests=None,
 )
 
 

@@ -59,6 +59,8 @@ RUN = RunFacts(
     expired=0,
     returned=0,
     quarantined=0,
+    requests=0,
+    full_requests=0,
     error_code=None,
     detail=None,
 )

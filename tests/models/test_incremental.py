@@ -17,6 +17,7 @@ from models.incremental import (
     Post,
     least_age,
     read_page,
+    recent_pages,
     resumed_feed,
     why_full,
 )
@@ -65,6 +66,11 @@ def test_what_is_in_the_window_or_unknown_begins_the_run_anew() -> None:
     feed = read(page, known=frozenset(str(place) for place in range(44)) - {"33"})
     assert (feed.known_run, feed.in_window) == (10, 1)
     assert not feed.reaches_known
+
+
+def test_known_posts_inside_of_the_window_let_no_scan_stop() -> None:
+    feed = read(posts(*(place / 2 for place in range(40))))
+    assert (feed.known_run, feed.in_window) == (0, 37)
 
 
 def test_pins_say_nothing_of_order_or_depth() -> None:
@@ -171,3 +177,10 @@ def test_the_oldest_full_scans_come_first_and_one_is_always_made(budget: int | N
 def test_what_is_much_too_old_is_scanned_whatever_the_budget_says() -> None:
     assert least_age([(9.0, 10), (8.0, 10), (5.0, 10), (4.0, 10), (1.0, 10)], 10) == 4.0
     assert least_age([], 10) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("in_window", "pages", "expected"), [(0, 10, 1), (28, 10, 2), (77, 10, 2), (78, 10, 3), (900, 10, 10)]
+)
+def test_a_recent_scan_reads_the_pins_the_window_and_the_run(in_window: int, pages: int, expected: int) -> None:
+    assert recent_pages(in_window, pages, 50) == expected
