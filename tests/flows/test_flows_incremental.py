@@ -212,9 +212,11 @@ async def test_posts_of_the_same_time_as_the_last_one_are_not_covered(tmp_path: 
     for post in (edge, feed.posts[edge.number - 1]):
         post.published_at = edge.published_at
     await stage.night(mode="full_refresh")
-    feed.posts[edge.number - 1].is_deleted = True
+    # The other one is the last that is received now.
+    edge.is_deleted = True
     for _ in range(3):
-        await stage.night(days=0.01)
+        assert kinds(await stage.night(days=0.01, full_refresh_every=_SELDOM))[OutcomeKind.RECENT] == 1
+        assert len(stage.asked) == RECENT_PAGES
     assert stage.ask("SELECT * FROM media WHERE removed_at IS NOT NULL") == []
 
 

@@ -137,7 +137,7 @@ def test_nothing_to_do_is_said(snapshot: Path, tmp_path: Path) -> None:
 def test_runs_are_counted_as_they_were(snapshot: Path) -> None:
     rows = table(page(snapshot).html, "The last 30 runs")
     runs = answer(snapshot, "SELECT state, pages, added, changed FROM runs ORDER BY seq DESC")
-    assert [(row[2], int(row[4].replace(",", "")), int(row[5].replace(",", ""))) for row in rows] == [
+    assert [(row[2], int(row[4].replace(",", "")), int(row[6].replace(",", ""))) for row in rows] == [
         run[:3] for run in runs
     ]
     assert rows[0][2] == "partial"
