@@ -141,7 +141,7 @@ def test_runs_are_counted_as_they_were(snapshot: Path) -> None:
         run[:3] for run in runs
     ]
     assert rows[0][2] == "partial"
-    assert "2 denied" in rows[0][10]
+    assert "2 denied" in rows[0][11]
 
 
 @pytest.mark.parametrize("weeks", [1, 4])
