@@ -78,7 +78,7 @@ soak: $(VENV)/.dev ## Hundreds of runs of one warehouse: nothing may grow but wi
 proof: simulate stateful matrix fuzz conformance kills mutants soak ## The long form of everything in docs/reliability.md.
 
 BENCH := $(BIN)/python -m benchmarks
-bench: $(VENV)/.bench $(DLT)/.made ## How fast it is, at small sizes, against the fetch alone and dlt; a quarter of an hour.
+bench: $(VENV)/.bench $(DLT)/.made ## How fast it is, at small sizes, against the fetch alone and dlt; half an hour.
 	$(BENCH).cold
 	$(BENCH).cold --style spaced
 	$(BENCH).again warm
@@ -96,6 +96,7 @@ bench: $(VENV)/.bench $(DLT)/.made ## How fast it is, at small sizes, against th
 	$(BENCH).upkeep
 	$(BENCH).queries
 	$(BENCH).report
+	$(BENCH).incremental --accounts 1000
 	$(BENCH).large --sizes 40 400 --posts 250 --walked 20
 	$(BENCH).plot
 	$(BENCH).goals

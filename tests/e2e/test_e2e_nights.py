@@ -183,7 +183,8 @@ def check_metrics(model: Nights, clock: Clock, operator: Operator) -> None:
 
 
 def check_walks(model: Nights, clock: Clock, operator: Operator) -> None:
-    rows = keyed(rows_of(operator, "FROM walks"), "account_id", "surface")
+    columns = "resource, account_id, surface, complete_at, removals_undecided_since"
+    rows = keyed(rows_of(operator, f"SELECT {columns} FROM walks"), "account_id", "surface")
     wanted = {partition: {"complete_at": moment} for partition, moment in model.walks.items()}
     besides = ["resource", "account_id", "surface", "removals_undecided_since"]
     clock.check_rows(wanted, rows, "walks", besides)

@@ -109,6 +109,7 @@ class Player:
             stories=world.stories,
             change_every=world.change_every,
             shape=world.shape,
+            feed=world.feed,
             log_size=0,
         )
         self._loop: VirtualLoop | None = None
@@ -255,6 +256,10 @@ class Player:
         held = {key for key, row in model.media.items() if row["removed_at"] is None and shown.get(key[0]) == "active"}
         require(held - model.missing.keys() == truth, "the media are not those of the service")
 
+    def order(self, night: Night) -> RunOrder:
+        """What the process of a night is asked to do."""
+        return RunOrder(self.disk.snapshot, WITHIN, "simulated", selection=_EVERYTHING if night.backfill else None)
+
     async def _process(self, loop: VirtualLoop, number: int, night: Night, random: Random) -> RunReport:
         clock = ProcessClock(loop)
         ids = count(1)
@@ -263,8 +268,7 @@ class Player:
             "http://127.0.0.1", SecretStr(DEMO_KEY), clock=clock, transport=wire, max_body_bytes=_MOST_BYTES
         )
         warehouse = open_warehouse(self.disk.warehouse, "a simulation", now=clock.now(), fold_bytes=night.fold_bytes)
-        selection = _EVERYTHING if night.backfill else None
-        order = RunOrder(self.disk.snapshot, WITHIN, "simulated", selection=selection)
+        order = self.order(night)
         async with warehouse as opened, client:
             means = Means(
                 send=client.send,

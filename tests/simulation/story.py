@@ -7,7 +7,7 @@ from typing import Literal
 
 from connectors.sandbox.contract import ERRORS
 from connectors.sandbox.rules import Action, Rule
-from connectors.sandbox.settings import SHAPES, RateLimit
+from connectors.sandbox.settings import PLAIN_FEED, SHAPES, FeedSettings, RateLimit
 from connectors.sandbox.tampering import MALFORMED, TAMPERINGS
 from tests.simulation.crashes import Crash
 
@@ -35,6 +35,7 @@ class World:
     stories: int
     change_every: int
     shape: str
+    feed: FeedSettings = PLAIN_FEED
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +59,7 @@ class Night:
     latency: float = 0.2
     fold_bytes: int = 16 * 1024 * 1024
     backfill: bool = False
+    full_refresh: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,234 @@
+"""Nights of incremental syncs: the requests and seconds they take against nights of full scans, and what they miss.
+
+    python -m benchmarks.incremental [--accounts 100] [--posts 500] [--nights 30] [--full-nights 2]
+
+Each account posts twice a day, and the counts of a post move for 28 days. Days pass on a clock of the scenario's own,
+so runs are made within this process, which answers them without a network: read the requests, and seconds only as a
+ratio. After every night the snapshot is compared with what the service lists: what was published above the depth that
+`freshness` states must be there, with its counts; after a full refresh everything must.
+"""
+
+import argparse
+import asyncio
+import json
+import tempfile
+import time
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime, timedelta
+from itertools import count
+from pathlib import Path
+
+import duckdb
+
+from benchmarks.machine import machine
+from benchmarks.results import RESULTS, size_name
+from connectors.source.endpoints import ApiRequest, Response, read_response
+from connectors.warehouse.writer import open_warehouse
+from flows.pipeline import RunOrder, run_once
+from flows.run import Means
+from flows.slots import Slots
+from models.incremental import SyncMode
+
+_BEGIN = datetime(2026, 1, 1, 2, 15, tzinfo=UTC)
+_PER_DAY = 2
+_MOVING = 28
+_CAPTION = "A caption of the usual length, with a few words on what is to be seen here. " * 3
+
+
+class _Clock:
+    """A clock that goes on by days, and otherwise as the machine's."""
+
+    def __init__(self) -> None:
+        self._began = time.monotonic()
+        self.days = 0
+
+    def now(self) -> datetime:
+        return _BEGIN + timedelta(days=self.days, seconds=self.monotonic())
+
+    def monotonic(self) -> float:
+        return time.monotonic() - self._began
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+
+@dataclass
+class _Service:
+    """Accounts with so many posts on night 0, and two more each day."""
+
+    accounts: int
+    posts: int
+    clock: _Clock
+    requests: int = 0
+
+    def likes(self, post: int) -> int:
+        """Return the likes of a post: they move for 28 days."""
+        age = (self.posts + _PER_DAY * self.clock.days - 1 - post) // _PER_DAY
+        return 3 * min(age, _MOVING) + post % 7
+
+    def published_at(self, post: int) -> datetime:
+        """Return when a post was published."""
+        return _BEGIN - timedelta(hours=1) + timedelta(hours=24 / _PER_DAY * (post + 1 - self.posts))
+
+    async def send(self, request: ApiRequest) -> Response:
+        """Answer a request."""
+        self.requests += 1
+        params = dict(request.params)
+        begin, limit = int(params.get("cursor", "0")), int(params["limit"])
+        if request.operation == "accounts.list":
+            items, total = self._accounts(begin, limit), self.accounts
+        elif params["surface"] == "stories":
+            items, total = [], 0
+        else:
+            total = self.posts + _PER_DAY * self.clock.days
+            account = int(request.scope[-12:])
+            items = [self._post(account, total - 1 - place) for place in range(begin, min(begin + limit, total))]
+        cursor = str(begin + limit) if begin + limit < total else None
+        body = json.dumps({"items": items, "next_cursor": cursor}).encode()
+        headers = {"x-correlation-id": "01HZZZZZZZZZZZZZZZZZZZZZZZ"}
+        return read_response(request, 200, headers, body, now=self.clock.now())
+
+    def _accounts(self, begin: int, limit: int) -> list[dict[str, object]]:
+        return [
+            {
+                "id": _uuid(number),
+                "ig_username": f"account_{number}",
+                "public_id": f"p{number:012d}",
+                "status": "active",
+            }
+            for number in range(begin, min(begin + limit, self.accounts))
+        ]
+
+    def _post(self, account: int, post: int) -> dict[str, object]:
+        media_id = f"{account:06d}{post:08d}"
+        return {
+            "id": media_id,
+            "caption": _CAPTION,
+            "media_type": "IMAGE",
+            "permalink": f"https://example.com/p/{media_id}",
+            "media_url": f"https://cdn.example.com/{media_id}.jpg",
+            "timestamp": self.published_at(post).isoformat(),
+            "like_count": self.likes(post),
+            "comments_count": post % 11,
+        }
+
+
+@dataclass(frozen=True)
+class Night:
+    """One run: its requests, those for posts, its full scans of posts, its seconds, and what it missed."""
+
+    requests: int
+    of_posts: int
+    full_scans: int
+    seconds: float
+    missed: int
+
+
+def _uuid(number: int) -> str:
+    return f"00000000-0000-4000-8000-{number:012d}"
+
+
+def _missed(snapshot: Path, service: _Service) -> int:
+    """Return how many posts above the stated depth, or without one of all, are missing or have other counts."""
+    total = service.posts + _PER_DAY * service.clock.days
+    with duckdb.connect(str(snapshot), read_only=True) as db:
+        db.execute("CREATE TEMP TABLE truth (post BIGINT, likes BIGINT, published_at TIMESTAMPTZ)")
+        rows = [(post, service.likes(post), service.published_at(post)) for post in range(total)]
+        db.executemany("INSERT INTO truth VALUES (?, ?, ?)", rows)
+        [(missed,)] = db.execute(
+            """
+SELECT count(*) FROM freshness AS f CROSS JOIN truth AS t
+LEFT JOIN media AS m
+    ON m.account_id = f.account_id AND m.media_id = right(f.account_id, 6) || lpad(t.post::VARCHAR, 8, '0')
+WHERE f.surface = 'posts' AND coalesce(t.published_at > f.covered_from, true)
+  AND (m.like_count IS DISTINCT FROM t.likes OR m.removed_at IS NOT NULL)
+"""
+        ).fetchall()
+    return int(missed)
+
+
+async def _night(folder: Path, service: _Service, mode: SyncMode, every: timedelta) -> Night:
+    ids = count()
+    before, began = service.requests, time.perf_counter()
+    order = RunOrder(folder / "analytics.duckdb", timedelta(hours=12), "bench", mode=mode, full_refresh_every=every)
+    async with open_warehouse(folder / "warehouse.duckdb", "a benchmark", now=service.clock.now()) as warehouse:
+        means = Means(
+            send=service.send,
+            warehouse=warehouse,
+            clock=service.clock,
+            random=lambda: 0.5,
+            new_id=lambda: f"{service.clock.days}-{next(ids)}",
+            slots=Slots.for_requests(16),
+        )
+        report = await run_once(order, means)
+    seconds = time.perf_counter() - began
+    with duckdb.connect(str(order.snapshot), read_only=True) as db:
+        [(of_posts, full)] = db.execute(
+            "SELECT sum(pages), count(*) FILTER (outcome = 'complete') FROM run_outcomes"
+            f" WHERE run_id = '{report.run_id}' AND surface = 'posts'"
+        ).fetchall()
+    missed = _missed(order.snapshot, service)
+    return Night(service.requests - before, int(of_posts), int(full), seconds, missed)
+
+
+async def measure(
+    accounts: int, posts: int, nights: int, full_nights: int, every: int, folder: Path
+) -> dict[str, list[Night]]:
+    """Return the nights of either mode, the first sync of all aside."""
+    found: dict[str, list[Night]] = {}
+    modes: tuple[tuple[SyncMode, int], ...] = (("full_refresh", full_nights), ("incremental", nights))
+    for mode, many in modes:
+        service = _Service(accounts, posts, _Clock())
+        place = folder / mode
+        place.mkdir()
+        found[mode] = []
+        for night in range(many + 1):
+            result = await _night(place, service, mode, timedelta(days=every))
+            found[mode].append(result)
+            print(f"{mode} night {night}: {result}", flush=True)
+            service.clock.days += 1
+        if mode == "incremental":
+            await _night(place, service, "full_refresh", timedelta(days=every))
+            [left] = [_missed(place / "analytics.duckdb", service)]
+            print(f"after a full refresh: {left} posts differ", flush=True)
+            if left:
+                raise SystemExit(1)
+    return found
+
+
+def main() -> None:
+    """Measure, and write the result."""
+    wanted = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for name, default in (("accounts", 100), ("posts", 500), ("nights", 29), ("full-nights", 2), ("every", 7)):
+        wanted.add_argument(f"--{name}", type=int, default=default)
+    wanted.add_argument("--results", type=Path, default=RESULTS)
+    chosen = wanted.parse_args()
+    with tempfile.TemporaryDirectory(prefix="incremental-") as name:
+        found = asyncio.run(
+            measure(chosen.accounts, chosen.posts, chosen.nights, chosen.full_nights, chosen.every, Path(name))
+        )
+    full, recent = found["full_refresh"][1:], found["incremental"][1:]
+    figures = {
+        "requests_a_night": sum(night.requests for night in recent) / len(recent),
+        "requests_of_posts_a_night": sum(night.of_posts for night in recent) / len(recent),
+        "requests_a_full_night": sum(night.requests for night in full) / len(full),
+        "seconds_a_night": sum(night.seconds for night in recent) / len(recent),
+        "seconds_a_full_night": sum(night.seconds for night in full) / len(full),
+        "missed": sum(night.missed for night in recent),
+    }
+    result = {
+        "name": f"incremental-{size_name(chosen.accounts * chosen.posts)}",
+        "what": f"{chosen.accounts:,} accounts x {chosen.posts:,} posts, {_PER_DAY} new a day, {len(recent)} nights",
+        "size": {"accounts": chosen.accounts, "posts": chosen.posts, "nights": len(recent), "every": chosen.every},
+        "machine": machine(),
+        "nights": {mode: [asdict(night) for night in nights] for mode, nights in found.items()},
+        "figures": figures,
+    }
+    chosen.results.mkdir(parents=True, exist_ok=True)
+    path = chosen.results / f"{result['name']}.json"
+    path.write_text(json.dumps(result, indent=1, default=str) + "\n", encoding="utf-8")
+    print(json.dumps(figures, indent=1))
+
+
+if __name__ == "__main__":
+    main()
