@@ -56,7 +56,7 @@ def staged(path: Path) -> list[tuple[object, ...]]:
 
 
 def rows(records: list[Record]) -> list[tuple[object, ...]]:
-    return [(one.seq, place, one.body) for place, one in enumerate(records, 1)]
+    return [(one.seq, place, one.body.decode()) for place, one in enumerate(records, 1)]
 
 
 def test_what_a_dead_process_landed_is_taken_in_by_the_next(path: Path, house: House) -> None:
