@@ -40,8 +40,7 @@ def landed(run: RunCounts) -> str:
 
 def requests_made(report: RunReport) -> str:
     """Say how many requests a run made, and how many full scans alone would have made."""
-    made = count(report.requests, "request")
-    return f"{made}; a full run would have made {report.full_requests:,}"
+    return f"{report.requests:,}; a full run would have made {report.full_requests:,}"
 
 
 def recommendation(report: RunReport) -> str | None:
@@ -62,7 +61,7 @@ def sentence(report: RunReport) -> str:
     advice = f" {advised}." if (advised := recommendation(report)) else ""
     return (
         f"{partial}{count(report.accounts, 'account')} {_FOUND[report.kind]}, {count(report.pages, 'page')} landed;"
-        f" media: {changes(report.media)}; partitions: {outcomes(report)}; {requests_made(report)}."
+        f" media: {changes(report.media)}; partitions: {outcomes(report)}; requests: {requests_made(report)}."
         f"{resumed}{warnings}{advice}"
     )
 

@@ -239,8 +239,8 @@ class PartitionWalk:
         """Return how far the scan has read a feed of posts; None for what is none."""
         if self.partition.surface != "posts":
             return None
-        # Where pages shifted meanwhile, the next one begins with what an earlier run received.
-        seen = await self.run.means.warehouse.transact(folded.seen, checkpoint.walk_id) if checkpoint.pages else ()
+        # Where pages shifted meanwhile, the next one begins with what an earlier run received, which is merged by now.
+        seen = await self.run.means.warehouse.read(folded.seen, checkpoint.walk_id) if checkpoint.pages else ()
         return checkpoint.feed(seen)
 
     def _told(self, checkpoint: Checkpoint) -> str | None:

@@ -88,7 +88,9 @@ def closed_scans(connection: Connection, account_ids: Collection[str]) -> Mappin
 def full_scans_due(connection: Connection, *, now: datetime, every: timedelta) -> list[tuple[float, int]]:
     """Return age, in refresh intervals, and pages of each full scan of posts that is due, of accounts to be scanned."""
     accounts = "SELECT account_id FROM core.accounts WHERE removed_at IS NULL AND status = 'active'"
-    rows = duck(connection).execute(f"{_CLOSED} AND w.account_id IN ({accounts})").fetchall()
+    is_due = f"w.item_order = '{NEWEST_FIRST}' AND w.complete_at <= ?::TIMESTAMPTZ - to_seconds(? * w.full_share)"
+    query = f"{_CLOSED} AND w.account_id IN ({accounts}) AND {is_due}"
+    rows = duck(connection).execute(query, [now, every.total_seconds()]).fetchall()
     found = [ClosedScan(*told) for _, *told in rows]
     due = [scan for scan in found if scan.is_eligible and scan.is_full_due(now, every)]
     return [(scan.age(now, every), scan.pages or 0) for scan in due]
