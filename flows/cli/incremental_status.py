@@ -48,7 +48,9 @@ def incremental_lines(found: Mapping[str, Any]) -> Iterator[str]:
     yield from map(_recent_line, found["recent"])
     if found["full_overdue"]:
         yield _full_overdue_line(found["full_overdue"])
-    yield from _gap_lines(found["gaps"])
+    if found["recent"]:
+        # Where every scan is full, what waits for its next one is told by outcome.
+        yield from _gap_lines(found["gaps"])
 
 
 def _recent_line(recent: Mapping[str, Any]) -> str:

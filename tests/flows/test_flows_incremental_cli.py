@@ -1,17 +1,25 @@
 """What is typed for incremental syncs: one mode at a time, and estimates that ask the API for nothing."""
 
 import json
+from contextlib import redirect_stdout
 from dataclasses import replace
+from datetime import timedelta
+from io import StringIO
 from pathlib import Path
 
 import pytest
 
+from flows.cli.incremental_status import incremental_lines
+from flows.cli.status import report
 from flows.pipeline import run_once
+from flows.settings import load
 from tests.flows.feeds import FeedService, NightClock, daily
-from tests.flows.stage import order, staged
+from tests.flows.stage import NIGHT, Refusal, cursor_of, is_posts, order, staged
 from tests.typed import Typed
 
 pytestmark = pytest.mark.anyio
+
+_INSTANTS = ("since", "read_down_to", "known_from")
 
 
 @pytest.fixture
@@ -56,3 +64,39 @@ async def test_a_dry_run_shows_requests_by_reason(typed: Typed, tmp_path: Path) 
     assert (told["mode"], told["full_requests"]) == ("incremental", 10)
     assert set(told["reasons"]) == {"catalogue", "stories", "few_pages", "full_due"}
     assert len(service.asked) == asked
+
+
+async def test_the_status_says_how_old_recent_and_full_scans_are_and_lists_gaps(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    clock = NightClock()
+    service = FeedService(2, clock=clock, feeds={1: daily(200), 2: daily(200)})
+    seldom = timedelta(days=300)
+
+    async def night() -> None:
+        async with staged(tmp_path, service, page_size=10) as means:
+            await run_once(replace(order(tmp_path), mode="incremental", full_refresh_every=seldom), means)
+        clock.days(1)
+
+    await night()
+    service.trouble = lambda request: (
+        Refusal(403, "api_forbidden") if is_posts(request, 2) and cursor_of(request) == "c20" else None
+    )
+    await night()
+    settings = load(snapshot=Path("analytics.duckdb"), warehouse=Path("warehouse.duckdb"))
+    said = StringIO()
+    with redirect_stdout(said):
+        report(settings, NIGHT + timedelta(days=1, hours=4), as_json=True)
+    found = json.loads(said.getvalue())
+    [recent] = found["recent"]
+    assert (recent["surface"], recent["accounts"]) == ("posts", 1)
+    assert (recent["recent"], recent["complete"]) == (4 * 3600, 28 * 3600)
+    [gap] = found["gaps"]
+    assert (gap["ig_username"], gap["surface"], gap["reason"], gap["pages"]) == ("user_2", "posts", "api_forbidden", 2)
+    lines = list(incremental_lines(found | {"gaps": [gap | dict.fromkeys(_INSTANTS, NIGHT)]}))
+    assert lines[0].endswith("posts of 1 account: recent 4 h ago, whole 1 d 4 h ago, or later")
+    assert "gap in posts of user_2 (api_forbidden)" in lines[1]
+    overdue = [{"ig_username": "user_2", "complete_at": NIGHT}]
+    [_, line, _] = incremental_lines(found | {"full_overdue": overdue, "gaps": [gap | dict.fromkeys(_INSTANTS, NIGHT)]})
+    assert "full_overdue: the last full scan of user_2 was 2026-03-01 02:15 UTC" in line
