@@ -355,6 +355,31 @@ async def test_a_scan_that_was_interrupted_goes_on_where_it_was(tmp_path: Path) 
     assert stage.likes() == stage.truth()
 
 
+async def test_a_scan_begun_long_ago_is_ended_and_made_again(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, daily(200))
+    await stage.night(full_refresh_every=_SELDOM)
+    await stage.cut_short(after=3, full_refresh_every=_SELDOM)
+    stage.clock.days(1)
+    stage.grow()
+    report = await stage.night(full_refresh_every=_SELDOM)
+    assert kinds(report)[OutcomeKind.RECENT] == 1
+    assert stage.asked.index(None) == RECENT_PAGES - 4
+    assert stage.likes() == stage.truth()
+    assert stage.ask("FROM gaps") == []
+
+
+async def test_a_recent_scan_cut_short_goes_on_as_a_full_one_where_that_is_asked_for(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, daily(200))
+    await stage.night()
+    await stage.cut_short(after=3)
+    report = await stage.night(mode="full_refresh")
+    assert kinds(report)[OutcomeKind.COMPLETE] == 3
+    assert (stage.asked[0], len(stage.asked)) == ("c40", 16)
+    # And what an interrupted incremental run had closed is not enough for it, either.
+    await stage.night(full_refresh_every=_SELDOM)
+    assert len(stage.asked) < 16
+
+
 async def test_posts_that_move_while_the_pages_are_read_are_no_contradiction(tmp_path: Path) -> None:
     stage = Stage(tmp_path, daily(200))
     await stage.night()
