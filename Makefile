@@ -67,7 +67,7 @@ mutants: $(VENV)/.dev ## Break the code on purpose, and see that the tests notic
 	$(BIN)/python -m tests.mutation
 
 STATEFUL_EXAMPLES ?= 120
-stateful: $(VENV)/.dev ## Land, fold, die, resume and publish in any order, for longer than every time.
+stateful: $(VENV)/.dev ## Land, merge, die, resume and publish in any order, for longer than every time.
 	STATEFUL_EXAMPLES=$(STATEFUL_EXAMPLES) $(BIN)/pytest -q -m 'not long' tests/stateful
 
 RUNS ?= 1000
@@ -97,7 +97,7 @@ bench: $(VENV)/.bench $(DLT)/.made ## How fast it is, at small sizes, against th
 	$(BENCH).queries
 	$(BENCH).report
 	$(BENCH).incremental --accounts 1000
-	$(BENCH).large --sizes 40 400 --posts 250 --walked 20
+	$(BENCH).large --sizes 40 400 --posts 250 --scanned 20
 	$(BENCH).plot
 	$(BENCH).goals
 

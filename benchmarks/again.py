@@ -20,7 +20,7 @@ from benchmarks.contenders import carry_out, dlt, floor, gramhouse
 from benchmarks.kept import copied, prepared
 from benchmarks.options import dlt_python, options, scratch, with_dlt
 from benchmarks.pages import Change, Service
-from benchmarks.results import Result, deliver, result_name, told
+from benchmarks.results import Result, deliver, result_name, show
 from benchmarks.samples import Sample, Samples, interleaved, middle, peak, ratio
 
 _NEWS = {
@@ -72,17 +72,17 @@ def measure(chosen: argparse.Namespace, folder: Path, nights: Sequence[int], pyt
 
         entrants: dict[str, Callable[[int], Sample]] = {"floor": fetch, "gramhouse": ours}
         if python is not None:
-            place = folder / "dlt"
-            told("dlt's first night")
-            carry_out(dlt(running[0].url, place, chosen.in_flight, python, "merge"), running[0])
+            index = folder / "dlt"
+            show("dlt's first night")
+            carry_out(dlt(running[0].url, index, chosen.in_flight, python, "merge"), running[0])
 
             def theirs(turn: int) -> Sample:
                 server = running[nights[turn]]
-                job = dlt(server.url, place, chosen.in_flight, python, "merge")
+                job = dlt(server.url, index, chosen.in_flight, python, "merge")
                 return carry_out(job, server, items=items(turn))
 
             entrants["dlt"] = theirs
-        return interleaved(entrants, chosen.rounds, told)
+        return interleaved(entrants, chosen.rounds, show)
 
 
 def main() -> None:

@@ -15,7 +15,7 @@ from benchmarks.beside import Beside, serving
 from benchmarks.contenders import Home, carry_out, dlt, floor, gramhouse
 from benchmarks.kept import home_of, keep
 from benchmarks.options import dlt_python, options, scratch, with_dlt
-from benchmarks.results import Result, deliver, result_name, told
+from benchmarks.results import Result, deliver, result_name, show
 from benchmarks.samples import Sample, Samples, interleaved, middle, peak, ratio
 
 if TYPE_CHECKING:
@@ -57,13 +57,13 @@ def measure(chosen: argparse.Namespace, folder: Path, server: Beside, python: Pa
     if python is not None:
 
         def theirs(turn: int) -> Sample:
-            place = folder / f"dlt-{turn}"
-            sample = carry_out(dlt(server.url, place, chosen.in_flight, python), server, items=items)
-            shutil.rmtree(place)
+            index = folder / f"dlt-{turn}"
+            sample = carry_out(dlt(server.url, index, chosen.in_flight, python), server, items=items)
+            shutil.rmtree(index)
             return sample
 
         entrants["dlt"] = theirs
-    return interleaved(entrants, chosen.rounds, told)
+    return interleaved(entrants, chosen.rounds, show)
 
 
 def main() -> None:

@@ -83,7 +83,7 @@ def dlt(url: str, folder: Path, in_flight: int, python: Path, disposition: str =
         RUNTIME__LOG_LEVEL="ERROR",
         EXTRACT__WORKERS=str(in_flight),
         EXTRACT__MAX_PARALLEL_ITEMS=str(2 * in_flight),
-        # A file that is full is one that another of the normalizing processes can take up.
+        # A file that is full is one that another of the normalizing processes can resume.
         SOURCES__DATA_WRITER__FILE_MAX_ITEMS="25000",
         NORMALIZE__WORKERS=cores,
         LOAD__WORKERS=cores,
@@ -98,19 +98,19 @@ def report(ended: Ended) -> dict[str, object]:
     if ended.code:
         message = f"a contender ended with {ended.code}: {ended.errors[-2000:]}{ended.output[-500:]}"
         raise RuntimeError(message)
-    said = json.loads(ended.output[ended.output.index("{") :])
-    if not isinstance(said, dict):
+    text = json.loads(ended.output[ended.output.index("{") :])
+    if not isinstance(text, dict):
         message = f"no report: {ended.output[-500:]}"
         raise TypeError(message)
-    return said
+    return text
 
 
 def carry_out(job: Job, server: Beside | None = None, *, items: int | None = None) -> Sample:
     """Run a job to its end and measure it, and what it cost the server; `items` is what it must have fetched."""
     before = server.spent() if server else None
     ended = run(job.command, job.env, job.folder)
-    said = report(ended)
-    if items is not None and (found := said.get("items", items)) != items:
+    text = report(ended)
+    if items is not None and (found := text.get("items", items)) != items:
         message = f"{found} items where there are {items}: {' '.join(job.command)}"
         raise RuntimeError(message)
     if server is None or before is None:

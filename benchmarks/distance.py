@@ -10,16 +10,16 @@ from benchmarks.beside import serving
 from benchmarks.contenders import Home, carry_out, floor, gramhouse
 from benchmarks.options import options, scratch
 from benchmarks.pages import PAGE
-from benchmarks.results import Result, deliver, size_name, told
+from benchmarks.results import Result, deliver, show, size_name
 from benchmarks.samples import Samples, interleaved, middle, ratio
 
 
 def bound(accounts: int, posts: int, in_flight: int, latency: float) -> float:
     """Return the seconds that the way alone costs; no IO."""
-    catalogue, walk = max(1, -(-accounts // PAGE)), max(1, -(-posts // PAGE))
-    # The last account is walked when its page of the catalogue has come.
-    chain = catalogue + walk if accounts else catalogue
-    return max(chain, (catalogue + accounts * walk) / in_flight) * latency
+    catalogue, scan = max(1, -(-accounts // PAGE)), max(1, -(-posts // PAGE))
+    # The last account is scanned when its page of the catalogue has come.
+    chain = catalogue + scan if accounts else catalogue
+    return max(chain, (catalogue + accounts * scan) / in_flight) * latency
 
 
 def figures(samples: Samples, seconds: float) -> dict[str, float]:
@@ -53,7 +53,7 @@ def main() -> None:
                 "empty": lambda turn: carry_out(gramhouse(near.url, Home(folder / f"near-{turn}"), in_flight), near),
             },
             chosen.rounds,
-            told,
+            show,
         )
     items = accounts * posts
     size = {"accounts": accounts, "posts": posts, "items": items, "latency": latency, "in_flight": in_flight}

@@ -2,7 +2,7 @@
 
     python -m benchmarks.dlt_sync URL FOLDER append|merge
 
-As dlt's documentation advises for speed: pages are yielded whole, walks run in parallel threads, extraction,
+As dlt's documentation advises for speed: pages are yielded whole, scans run in parallel threads, extraction,
 normalizing and loading have their workers (set by environment, see benchmarks.contenders), and loads are Parquet.
 """
 
@@ -28,7 +28,7 @@ def source(url: str, disposition: str) -> Any:  # noqa: ANN401 - dlt is not ther
     )
 
     def accounts() -> Iterator[Any]:
-        # One by one, for what follows from one is one parallel walk.
+        # One by one, for what follows from one is one parallel scan.
         for page in client.paginate("accounts", params={"limit": 50}):
             yield from page
 
@@ -38,7 +38,7 @@ def source(url: str, disposition: str) -> Any:  # noqa: ANN401 - dlt is not ther
             yield [{**item, "account_id": account["id"]} for item in items]
 
     listed = dlt.resource(accounts, name="accounts", write_disposition=disposition, primary_key="id", parallelized=True)
-    walked = dlt.transformer(
+    scanned = dlt.transformer(
         media,
         data_from=listed,
         name="media",
@@ -46,7 +46,7 @@ def source(url: str, disposition: str) -> Any:  # noqa: ANN401 - dlt is not ther
         primary_key=["account_id", "id"],
         parallelized=True,
     )
-    return [listed, walked]
+    return [listed, scanned]
 
 
 def main() -> None:

@@ -2,7 +2,7 @@
 
     python -m benchmarks.floor URL [--concurrency 16]
 
-Walks the catalogue, then every account's posts, so many at once; of a page it only looks for the next cursor. Prints
+Scans the catalogue, then every account's posts, so many at once; of a page it only looks for the next cursor. Prints
 what it fetched as JSON. No sync that asks with httpx can be faster on one core.
 """
 
@@ -37,7 +37,7 @@ async def fetch(url: str, concurrency: int) -> dict[str, int]:
             found = _CURSOR.search(body, max(0, len(body) - 1100))
             return body, found[1].decode() if found and found[1] is not None else None
 
-        async def walk(account: str) -> None:
+        async def scan(account: str) -> None:
             try:
                 cursor = None
                 while True:
@@ -55,7 +55,7 @@ async def fetch(url: str, concurrency: int) -> dict[str, int]:
                 body, cursor = await page("/api/v1/accounts", {"limit": "50"}, cursor)
                 for account in _ID.findall(body):
                     await gate.acquire()
-                    group.create_task(walk(account.decode()))
+                    group.create_task(scan(account.decode()))
                 if cursor is None:
                     break
     return spent

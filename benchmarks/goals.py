@@ -45,7 +45,7 @@ class Verdict:
     result: str | None
 
     @property
-    def said(self) -> str:
+    def message(self) -> str:
         """Say it in a word or two."""
         if self.measured is None:
             return "not measured"
@@ -73,9 +73,9 @@ GOALS = (
     Goal("cold, 1M: peak memory, MB", "cold-1m", "peak_mb", 350, instead=("cold-100k",)),
     Goal("cold, 10M: peak memory over that at 1M", "cold-10m", "peak_mb", 1.3, over="cold-1m"),
     Goal(
-        "nightly of 100k: folds on 10M over those on 1M",
+        "nightly of 100k: merges on 10M over those on 1M",
         "large-10m",
-        "fold_over_smallest",
+        "merge_over_smallest",
         3,
         instead=("large-1m", "large-100k"),
     ),
@@ -135,11 +135,11 @@ def table(verdicts: Sequence[Verdict]) -> str:
         goal = verdict.goal
         sign = "≥" if goal.at_least else "≤"
         measured = "-" if verdict.measured is None else f"{verdict.measured:.2f}"
-        rows.append((goal.work, f"{sign} {goal.bound:g}", measured, verdict.said))
-    widths = [max(len(row[place]) for row in rows) for place in range(3)]
+        rows.append((goal.work, f"{sign} {goal.bound:g}", measured, verdict.message))
+    widths = [max(len(row[index]) for row in rows) for index in range(3)]
     return "\n".join(
-        f"{work:<{widths[0]}}  {at:>{widths[1]}}  {measured:>{widths[2]}}  {said}".rstrip()
-        for work, at, measured, said in rows
+        f"{work:<{widths[0]}}  {at:>{widths[1]}}  {measured:>{widths[2]}}  {message}".rstrip()
+        for work, at, measured, message in rows
     )
 
 
@@ -162,7 +162,7 @@ def main() -> None:
     found = read(chosen.results)
     verdicts = [judge(goal, found) for goal in GOALS]
     print(table(verdicts))
-    if chosen.check and any(verdict.said == "NOT REACHED" for verdict in verdicts):
+    if chosen.check and any(verdict.message == "NOT REACHED" for verdict in verdicts):
         raise SystemExit(1)
 
 

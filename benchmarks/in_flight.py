@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from benchmarks.beside import serving
 from benchmarks.contenders import Home, carry_out, floor, gramhouse
 from benchmarks.options import options, scratch
-from benchmarks.results import Result, deliver, size_name, told
+from benchmarks.results import Result, deliver, show, size_name
 from benchmarks.samples import Sample, Samples, interleaved, middle, ratio
 
 if TYPE_CHECKING:
@@ -19,8 +19,10 @@ if TYPE_CHECKING:
 
 def figures(samples: Samples, many: Sequence[int]) -> dict[str, float]:
     """Return the ratios by how many are in flight; no IO."""
-    found = {f"{places}_wall_over_floor": ratio(samples, f"{places}: gramhouse", f"{places}: floor") for places in many}
-    return found | {f"{places}_wall_seconds": middle(samples[f"{places}: gramhouse"]).wall for places in many}
+    found = {
+        f"{indexes}_wall_over_floor": ratio(samples, f"{indexes}: gramhouse", f"{indexes}: floor") for indexes in many
+    }
+    return found | {f"{indexes}_wall_seconds": middle(samples[f"{indexes}: gramhouse"]).wall for indexes in many}
 
 
 def main() -> None:
@@ -33,22 +35,22 @@ def main() -> None:
     items = accounts * posts
     with scratch(chosen) as folder, serving(accounts, posts, latency=chosen.latency) as server:
 
-        def fetch(places: int, _: int) -> Sample:
-            return carry_out(floor(server.url, folder, places), server)
+        def fetch(indexes: int, _: int) -> Sample:
+            return carry_out(floor(server.url, folder, indexes), server)
 
-        def ours(places: int, turn: int) -> Sample:
-            job = gramhouse(server.url, Home(folder / f"{places}-{turn}"), places)
+        def ours(indexes: int, turn: int) -> Sample:
+            job = gramhouse(server.url, Home(folder / f"{indexes}-{turn}"), indexes)
             return carry_out(job, server, items=accounts + items)
 
         entrants: dict[str, Callable[[int], Sample]] = {}
-        for places in chosen.places:
-            entrants[f"{places}: floor"] = partial(fetch, places)
-            entrants[f"{places}: gramhouse"] = partial(ours, places)
-        samples = interleaved(entrants, chosen.rounds, told)
+        for indexes in chosen.indexes:
+            entrants[f"{indexes}: floor"] = partial(fetch, indexes)
+            entrants[f"{indexes}: gramhouse"] = partial(ours, indexes)
+        samples = interleaved(entrants, chosen.rounds, show)
     size = {"accounts": accounts, "posts": posts, "items": items, "latency": chosen.latency}
     what = f"{accounts:,} accounts x {posts:,} posts, {chosen.latency * 1000:.0f} ms away, by accounts in flight"
     deliver(
-        Result(f"in_flight-{size_name(items)}", what, size, samples, figures(samples, chosen.places)), chosen.results
+        Result(f"in_flight-{size_name(items)}", what, size, samples, figures(samples, chosen.indexes)), chosen.results
     )
 
 

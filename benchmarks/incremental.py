@@ -24,8 +24,8 @@ from benchmarks.machine import machine
 from benchmarks.results import RESULTS, size_name
 from connectors.source.endpoints import ApiRequest, Response, read_response
 from connectors.warehouse.writer import open_warehouse
-from flows.pipeline import RunOrder, run_once
-from flows.run import Means
+from flows.pipeline import RunRequest, run_sync
+from flows.run import RunResources
 from flows.slots import Slots
 from models.incremental import SyncMode
 
@@ -82,7 +82,7 @@ class _Service:
         else:
             total = self.posts + _PER_DAY * self.clock.days
             account = int(request.scope[-12:])
-            items = [self._post(account, total - 1 - place) for place in range(begin, min(begin + limit, total))]
+            items = [self._post(account, total - 1 - index) for index in range(begin, min(begin + limit, total))]
         cursor = str(begin + limit) if begin + limit < total else None
         body = json.dumps({"items": items, "next_cursor": cursor}).encode()
         headers = {"x-correlation-id": "01HZZZZZZZZZZZZZZZZZZZZZZZ"}
@@ -150,9 +150,9 @@ WHERE f.surface = 'posts' AND coalesce(t.published_at > f.covered_from, true)
 async def _night(folder: Path, service: _Service, mode: SyncMode, every: timedelta) -> Night:
     ids = count()
     before, began = service.requests, time.perf_counter()
-    order = RunOrder(folder / "analytics.duckdb", timedelta(hours=12), "bench", mode=mode, full_refresh_every=every)
+    order = RunRequest(folder / "analytics.duckdb", timedelta(hours=12), "bench", mode=mode, full_refresh_every=every)
     async with open_warehouse(folder / "warehouse.duckdb", "a benchmark", now=service.clock.now()) as warehouse:
-        means = Means(
+        resources = RunResources(
             send=service.send,
             warehouse=warehouse,
             clock=service.clock,
@@ -160,7 +160,7 @@ async def _night(folder: Path, service: _Service, mode: SyncMode, every: timedel
             new_id=lambda: f"{service.clock.days}-{next(ids)}",
             slots=Slots.for_requests(16),
         )
-        report = await run_once(order, means)
+        report = await run_sync(order, resources)
     seconds = time.perf_counter() - began
     with duckdb.connect(str(order.snapshot), read_only=True) as db:
         [(of_posts, full)] = db.execute(
@@ -179,17 +179,17 @@ async def measure(
     modes: tuple[tuple[SyncMode, int], ...] = (("full_refresh", full_nights), ("incremental", nights))
     for mode, many in modes:
         service = _Service(accounts, posts, _Clock())
-        place = folder / mode
-        place.mkdir()
+        index = folder / mode
+        index.mkdir()
         found[mode] = []
         for night in range(many + 1):
-            result = await _night(place, service, mode, timedelta(days=every))
+            result = await _night(index, service, mode, timedelta(days=every))
             found[mode].append(result)
             print(f"{mode} night {night}: {result}", flush=True)
             service.clock.days += 1
         if mode == "incremental":
-            await _night(place, service, "full_refresh", timedelta(days=every))
-            [left] = [_missed(place / "analytics.duckdb", service)]
+            await _night(index, service, "full_refresh", timedelta(days=every))
+            [left] = [_missed(index / "analytics.duckdb", service)]
             print(f"after a full refresh: {left} posts differ", flush=True)
             if left:
                 raise SystemExit(1)

@@ -10,7 +10,7 @@ from pathlib import Path
 from benchmarks.beside import ROOT, serving
 from benchmarks.contenders import Home, carry_out, gramhouse
 from benchmarks.pages import Style
-from benchmarks.results import told
+from benchmarks.results import show
 from benchmarks.samples import Sample
 
 # Written last: what is without it was cut short.
@@ -46,12 +46,12 @@ def prepared(folder: Path, accounts: int, posts: int, style: Style = Style.COMPA
     if not (target.folder / _WHOLE).exists():
         draft = Home(target.folder.with_suffix(".draft"))
         shutil.rmtree(draft.folder, ignore_errors=True)
-        told(f"making a warehouse of {accounts:,} accounts x {posts:,} posts")
+        show(f"making a warehouse of {accounts:,} accounts x {posts:,} posts")
         with serving(accounts, posts, style=style) as server:
             sample = carry_out(gramhouse(server.url, draft, 16), server, items=accounts + accounts * posts)
         keep(draft, target, sample)
     elif json.loads((target.folder / _WHOLE).read_text(encoding="utf-8")).get("code") != code():
-        told(f"{target.folder} was made by another gramhouse: remove it to have it made anew")
+        show(f"{target.folder} was made by another gramhouse: remove it to have it made anew")
     return target
 
 

@@ -1,9 +1,9 @@
-"""A nightly walk of the same accounts on warehouses of different sizes: what its folds cost.
+"""A nightly scan of the same accounts on warehouses of different sizes: what its merges cost.
 
-    python -m benchmarks.large [--sizes 400 4000] [--posts 2500] [--walked 40] [--rounds 3] --folder KEPT
+    python -m benchmarks.large [--sizes 400 4000] [--posts 2500] [--scanned 40] [--rounds 3] --folder KEPT
 
-Every round is the next night, in which one item in a hundred has changed and two are new, and walks the same few
-accounts with `gramhouse backfill`. The rest of the warehouse is only there. The folds' seconds are measured
+Every round is the next night, in which one item in a hundred has changed and two are new, and scans the same few
+accounts with `gramhouse backfill`. The rest of the warehouse is only there. The merges' seconds are measured
 from inside (benchmarks.timed); `wall` of a sample is theirs. Publishing, which copies the file, is reported apart.
 """
 
@@ -18,32 +18,32 @@ from benchmarks.kept import copied, prepared
 from benchmarks.options import options, scratch
 from benchmarks.pages import account_id
 from benchmarks.process import run
-from benchmarks.results import Result, deliver, size_name, told
+from benchmarks.results import Result, deliver, show, size_name
 from benchmarks.samples import Sample, Samples, interleaved, middle, peak
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def spread(accounts: int, walked: int) -> list[int]:
-    """Choose the accounts to walk, all over the warehouse; no IO."""
-    return [place * accounts // walked for place in range(walked)]
+def spread(accounts: int, scanned: int) -> list[int]:
+    """Choose the accounts to scan, all over the warehouse; no IO."""
+    return [index * accounts // scanned for index in range(scanned)]
 
 
 def figures(samples: Samples) -> dict[str, float]:
     """Return the ratios of the largest to the smallest; no IO."""
     names = list(samples)
     return {
-        "fold_over_smallest": middle(samples[names[-1]]).wall / middle(samples[names[0]]).wall,
-        "fold_seconds": middle(samples[names[-1]]).wall,
+        "merge_over_smallest": middle(samples[names[-1]]).wall / middle(samples[names[0]]).wall,
+        "merge_seconds": middle(samples[names[-1]]).wall,
         "peak_mb": peak(samples[names[-1]]),
     }
 
 
 def night(chosen: argparse.Namespace, accounts: int, home: Home, publishing: list[float], turn: int) -> Sample:
-    """Walk the chosen accounts on the next night; return the sample, whose wall is the folds'."""
-    walked = spread(accounts, chosen.walked)
-    picked = [word for number in walked for word in ("--account", account_id(number))]
+    """Scan the chosen accounts on the next night; return the sample, whose wall is the merges'."""
+    scanned = spread(accounts, chosen.scanned)
+    picked = [word for number in scanned for word in ("--account", account_id(number))]
     with serving(accounts, chosen.posts, night=turn + 1) as server:
         job = gramhouse(
             server.url,
@@ -57,10 +57,10 @@ def night(chosen: argparse.Namespace, accounts: int, home: Home, publishing: lis
         )
         ended = run(job.command, job.env, job.folder)
         pages = server.spent()
-    said, watched = report(ended), json.loads(ended.errors.splitlines()[-1])
-    told(f"{accounts:,} accounts: {said['items']:,} items walked in {ended.wall:.1f} s, {watched}")
+    message, watched = report(ended), json.loads(ended.errors.splitlines()[-1])
+    show(f"{accounts:,} accounts: {message['items']:,} items scanned in {ended.wall:.1f} s, {watched}")
     publishing.append(watched["publish_seconds"])
-    return Sample(watched["fold_seconds"], ended.cpu, ended.peak_mb, pages.requests, pages.cpu_seconds)
+    return Sample(watched["merge_seconds"], ended.cpu, ended.peak_mb, pages.requests, pages.cpu_seconds)
 
 
 def main() -> None:
@@ -68,7 +68,7 @@ def main() -> None:
     wanted = options(__doc__)
     wanted.set_defaults(posts=2500, accounts=[400, 4000])
     wanted.add_argument("--sizes", type=int, nargs="+", dest="accounts", help="accounts of each warehouse")
-    wanted.add_argument("--walked", type=int, default=40, help="accounts walked")
+    wanted.add_argument("--scanned", type=int, default=40, help="accounts scanned")
     chosen = wanted.parse_args()
     publishing: dict[int, list[float]] = {accounts: [] for accounts in chosen.accounts}
     entrants: dict[str, Callable[[int], Sample]] = {}
@@ -78,11 +78,11 @@ def main() -> None:
             home = copied(kept, folder / str(accounts))
             name = size_name(accounts * chosen.posts)
             entrants[name] = partial(night, chosen, accounts, home, publishing[accounts])
-        samples = interleaved(entrants, chosen.rounds, told)
+        samples = interleaved(entrants, chosen.rounds, show)
     found = figures(samples)
-    items = chosen.walked * chosen.posts
-    size = {"accounts": chosen.accounts, "posts": chosen.posts, "walked": items, "publish_seconds": publishing}
-    what = f"folds of a night of {items:,} items, on warehouses of {' and '.join(samples)} (wall is the folds')"
+    items = chosen.scanned * chosen.posts
+    size = {"accounts": chosen.accounts, "posts": chosen.posts, "scanned": items, "publish_seconds": publishing}
+    what = f"merges of a night of {items:,} items, on warehouses of {' and '.join(samples)} (wall is the merges')"
     deliver(Result(f"large-{list(samples)[-1]}", what, size, samples, found), chosen.results)
 
 

@@ -12,7 +12,7 @@ from benchmarks.beside import Beside, serving
 from benchmarks.contenders import Home, carry_out, gramhouse
 from benchmarks.options import options, scratch
 from benchmarks.pages import PAGE
-from benchmarks.results import Result, deliver, size_name, told
+from benchmarks.results import Result, deliver, show, size_name
 from benchmarks.samples import Sample, Samples, interleaved, middle
 
 
@@ -52,7 +52,7 @@ def main() -> None:
             return carry_out(job, server, items=accounts + items)
 
         entrants = {name: partial(sync, name, server) for name, server in (("unlimited", free), ("limited", strict))}
-        samples = interleaved(entrants, chosen.rounds, told)
+        samples = interleaved(entrants, chosen.rounds, show)
     size = {"accounts": accounts, "posts": posts, "items": items, "per_second": chosen.per_second}
     what = f"{accounts:,} accounts x {posts:,} posts, at most {chosen.per_second} pages of each in a second"
     found = figures(samples, bound(posts, chosen.per_second))

@@ -17,16 +17,16 @@ def _absolute(name: str) -> Path:
     return Path(name).expanduser().resolve()
 
 
-def options(said: str | None, *, accounts: int = 400, posts: int = 250, rounds: int = 3) -> argparse.ArgumentParser:
+def options(text: str | None, *, accounts: int = 400, posts: int = 250, rounds: int = 3) -> argparse.ArgumentParser:
     """Return a command line with the sizes, the rounds, and where to put what."""
-    wanted = argparse.ArgumentParser(description=said, formatter_class=argparse.RawDescriptionHelpFormatter)
+    wanted = argparse.ArgumentParser(description=text, formatter_class=argparse.RawDescriptionHelpFormatter)
     wanted.add_argument("--accounts", type=int, default=accounts)
     wanted.add_argument("--posts", type=int, default=posts, help="of each account")
     wanted.add_argument("--rounds", type=int, default=rounds)
     wanted.add_argument(
         "--style", type=Style, choices=tuple(Style), default=Style.COMPACT, help="how items are written; cold, again"
     )
-    wanted.add_argument("--in-flight", type=int, default=16, help="accounts walked at once")
+    wanted.add_argument("--in-flight", type=int, default=16, help="accounts scanned at once")
     wanted.add_argument("--results", type=Path, default=RESULTS, help="where the JSON goes")
     # Absolute, for the contenders run elsewhere.
     wanted.add_argument("--folder", type=_absolute, help="keep warehouses here, and use those that are kept")

@@ -59,7 +59,7 @@ def _template(draw: Random, number: int, style: Style) -> bytes:
         "is_comment_enabled": draw.random() < 0.9,
     }
     if kind == "CAROUSEL_ALBUM":
-        item["children"] = {"data": [{"id": f"{_ID}{place}", "media_type": "IMAGE"} for place in range(1, 4)]}
+        item["children"] = {"data": [{"id": f"{_ID}{index}", "media_type": "IMAGE"} for index in range(1, 4)]}
     text = json.dumps(item, ensure_ascii=False, separators=None if spaced else (",", ":")).replace("%", "%%")
     text = text.replace(_ID, "%(id)b").replace(str(_LIKES), "%(likes)d").replace(_OWNER, "%(owner)b")
     return text.replace(_SIGNATURE, "%(signature)016x").encode()

@@ -38,12 +38,12 @@ def share(verdict: Verdict) -> float | None:
 def _bars(axes: Any, names: Sequence[str], rounds: Mapping[str, Sequence[float]], title: str, unit: str) -> None:  # noqa: ANN401 - matplotlib is optional
     middles = [median(rounds[name]) for name in names]
     axes.barh(names, middles, color=[colour(name) for name in names])
-    for place, name in enumerate(names):
-        axes.plot(rounds[name], [place] * len(rounds[name]), "|", color=_ROUND, markersize=8)
+    for index, name in enumerate(names):
+        axes.plot(rounds[name], [index] * len(rounds[name]), "|", color=_ROUND, markersize=8)
         first = middles[0] or 1
         axes.annotate(
-            f" {middles[place]:,.3g} {unit}  ({middles[place] / first:.2f})",
-            (max(rounds[name]), place),
+            f" {middles[index]:,.3g} {unit}  ({middles[index] / first:.2f})",
+            (max(rounds[name]), index),
             va="center",
             fontsize=8,
         )
@@ -63,9 +63,9 @@ def draw(document: Mapping[str, Any], target: Path) -> None:
     figure, axes = plt.subplots(
         1, len(panels), figsize=(5.5 * len(panels), 1.2 + 0.42 * len(names)), squeeze=False, sharey=True
     )
-    for place, (field, title, unit) in enumerate(panels):
+    for index, (field, title, unit) in enumerate(panels):
         rounds = {name: [sample[field] for sample in samples[name]] for name in names}
-        _bars(axes[0][place], names, rounds, title, unit)
+        _bars(axes[0][index], names, rounds, title, unit)
     axes[0][0].invert_yaxis()
     about = document["machine"]
     figure.suptitle(
@@ -87,9 +87,9 @@ def draw_goals(verdicts: Sequence[Verdict], target: Path) -> None:
     colours = {"reached": _REACHED, "NOT REACHED": _MISSED}
     figure, axes = plt.subplots(figsize=(9, 1 + 0.4 * len(drawn)))
     names = [verdict.goal.work for verdict, _ in drawn]
-    axes.barh(names, [used for _, used in drawn], color=[colours.get(v.said, _UNDECIDED) for v, _ in drawn])
-    for place, (verdict, used) in enumerate(drawn):
-        axes.annotate(f" {verdict.measured:.2f} ({verdict.said})", (used, place), va="center", fontsize=8)
+    axes.barh(names, [used for _, used in drawn], color=[colours.get(v.message, _UNDECIDED) for v, _ in drawn])
+    for index, (verdict, used) in enumerate(drawn):
+        axes.annotate(f" {verdict.measured:.2f} ({verdict.message})", (used, index), va="center", fontsize=8)
     axes.axvline(1, color=_ROUND, linewidth=1)
     axes.invert_yaxis()
     axes.margins(x=0.3)

@@ -51,8 +51,8 @@ class Running:
 
     def __init__(self, command: Sequence[str], env: Mapping[str, str], folder: Path) -> None:
         # Files, and not pipes: a process that says much must not wait for whoever measures it.
-        self._said = tempfile.TemporaryDirectory(prefix="said-")
-        self._streams = [Path(self._said.name) / name for name in ("output", "errors")]
+        self._message = tempfile.TemporaryDirectory(prefix="said-")
+        self._streams = [Path(self._message.name) / name for name in ("output", "errors")]
         self._family_mb = 0.0
         self._over = threading.Event()
         self._began = time.perf_counter()
@@ -93,7 +93,7 @@ class Running:
         self._over.set()
         self._watch.join()
         output, errors = (stream.read_text(encoding="utf-8", errors="replace") for stream in self._streams)
-        self._said.cleanup()
+        self._message.cleanup()
         # Until it has become another program, a new process counts its parent's memory as its own: whoever measures
         # must be small.
         peak = max(usage.ru_maxrss / 1024, self._family_mb)

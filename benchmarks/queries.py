@@ -16,7 +16,7 @@ import duckdb
 from benchmarks.kept import home_of, prepared
 from benchmarks.options import options, scratch
 from benchmarks.pages import account_id
-from benchmarks.results import Result, deliver, size_name, told
+from benchmarks.results import Result, deliver, show, size_name
 from benchmarks.samples import Sample, Samples, middle, turns
 
 Question = Callable[[duckdb.DuckDBPyConnection], object]
@@ -100,7 +100,7 @@ def main() -> None:
         sorted_by_hand = home_of(folder, accounts, posts).folder / "by_hand.duckdb"
         if not sorted_by_hand.exists():
             by_hand(snapshot, sorted_by_hand)
-        some = [account_id(place * accounts // _ASKED) for place in range(_ASKED)]
+        some = [account_id(index * accounts // _ASKED) for index in range(_ASKED)]
         questions = {
             "last posts": [partial(_ask, _LAST_POSTS, [account]) for account in some],
             "by day": [partial(_ask, _BY_DAY, [])] * 3,
@@ -111,7 +111,7 @@ def main() -> None:
         for turn, file in turns(tuple(files), chosen.rounds):
             for name, sample in ask(files[file], questions).items():
                 samples[f"{name}: {file}"].append(sample)
-                told(f"round {turn + 1}: {name}: {file} {sample.wall * 1000:.1f} ms")
+                show(f"round {turn + 1}: {name}: {file} {sample.wall * 1000:.1f} ms")
     items = accounts * posts
     size = {"accounts": accounts, "posts": posts, "items": items}
     what = f"questions to {items:,} items, seconds of each"

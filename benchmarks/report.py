@@ -10,7 +10,7 @@ from benchmarks.contenders import Job, plain_environment
 from benchmarks.kept import prepared
 from benchmarks.options import options, scratch
 from benchmarks.process import run
-from benchmarks.results import Result, deliver, size_name, told
+from benchmarks.results import Result, deliver, show, size_name
 from benchmarks.samples import Sample, Samples, interleaved, middle, ratio
 
 _COUNT = "import duckdb, sys; duckdb.connect(sys.argv[1], read_only=True).sql('SELECT count(*) FROM media').fetchall()"
@@ -40,7 +40,7 @@ def main() -> None:
             "report": (sys.executable, "-m", "flows.cli", "report", page, "--snapshot", snapshot),
         }
         jobs = {name: Job(command, plain_environment(), folder) for name, command in typed.items()}
-        samples = interleaved({name: partial(_measured, job) for name, job in jobs.items()}, chosen.rounds, told)
+        samples = interleaved({name: partial(_measured, job) for name, job in jobs.items()}, chosen.rounds, show)
     items = chosen.accounts * chosen.posts
     size = {"accounts": chosen.accounts, "posts": chosen.posts, "items": items}
     what = f"the report of {items:,} items, seconds of the whole process"

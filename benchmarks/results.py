@@ -58,9 +58,9 @@ def table(result: Result) -> str:
     first = next(iter(middles.values()))
     rows: list[tuple[str, ...]] = [("", *_COLUMNS)]
     rows += [(name, *_row(sample, first, peak(result.samples[name]))) for name, sample in middles.items()]
-    widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]
+    widths = [max(len(row[index]) for row in rows) for index in range(len(rows[0]))]
     lines = [
-        "  ".join(cell.rjust(width) if place else cell.ljust(width) for place, (cell, width) in enumerate(pairs))
+        "  ".join(cell.rjust(width) if index else cell.ljust(width) for index, (cell, width) in enumerate(pairs))
         for pairs in (list(zip(row, widths, strict=True)) for row in rows)
     ]
     figures = [f"  {name} = {value:.3f}" for name, value in result.figures.items()]
@@ -92,6 +92,6 @@ def deliver(result: Result, folder: Path) -> None:
     print(table(result), flush=True)
 
 
-def told(line: str) -> None:
+def show(line: str) -> None:
     """Say how far a measurement is, to whoever waits for it."""
     print(line, file=sys.stderr, flush=True)

@@ -15,7 +15,7 @@ from benchmarks.beside import Beside, serving
 from benchmarks.contenders import Home, Job, carry_out, gramhouse, report
 from benchmarks.options import options, scratch
 from benchmarks.process import Running, run
-from benchmarks.results import Result, deliver, size_name, told
+from benchmarks.results import Result, deliver, show, size_name
 from benchmarks.samples import Sample, Samples, interleaved, middle
 
 _LOOK_EVERY = 0.005
@@ -87,7 +87,7 @@ def measure(chosen: argparse.Namespace, folder: Path, server: Beside) -> Samples
         settle("killed", home)
         return Sample(wall, second.cpu, second.peak_mb, cost.requests, cost.cpu_seconds)
 
-    return interleaved({"clean": clean, "killed": killed}, chosen.rounds, told)
+    return interleaved({"clean": clean, "killed": killed}, chosen.rounds, show)
 
 
 def main() -> None:

@@ -45,12 +45,12 @@ def turns(names: Sequence[str], rounds: int) -> Iterator[tuple[int, str]]:
 
 
 def interleaved(
-    entrants: Mapping[str, Callable[[int], Sample]], rounds: int, told: Callable[[str], object] = lambda _: None
+    entrants: Mapping[str, Callable[[int], Sample]], rounds: int, show: Callable[[str], object] = lambda _: None
 ) -> dict[str, list[Sample]]:
     """Measure each entrant once a round; it is given the round's number, from 0."""
     found: dict[str, list[Sample]] = {name: [] for name in entrants}
     for turn, name in turns(tuple(entrants), rounds):
         sample = entrants[name](turn)
         found[name].append(sample)
-        told(f"round {turn + 1}: {name} {sample.wall:.2f} s")
+        show(f"round {turn + 1}: {name} {sample.wall:.2f} s")
     return found

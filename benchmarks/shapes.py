@@ -14,7 +14,7 @@ from pathlib import Path
 from benchmarks.beside import Beside, serving
 from benchmarks.contenders import Home, carry_out, floor, gramhouse
 from benchmarks.options import options, scratch
-from benchmarks.results import Result, deliver, size_name, told
+from benchmarks.results import Result, deliver, show, size_name
 from benchmarks.samples import Sample, Samples, interleaved, middle, peak, ratio
 
 
@@ -51,15 +51,15 @@ def main() -> None:
         def fetch(server: Beside, _: int) -> Sample:
             return carry_out(floor(server.url, folder, chosen.in_flight), server)
 
-        def ours(server: Beside, place: Path, items: int, turn: int) -> Sample:
-            home = Home(place.with_name(f"{place.name}-{turn}"))
+        def ours(server: Beside, index: Path, items: int, turn: int) -> Sample:
+            home = Home(index.with_name(f"{index.name}-{turn}"))
             return carry_out(gramhouse(server.url, home, chosen.in_flight), server, items=items)
 
         for name, (accounts, posts) in made.items():
             server = stack.enter_context(serving(accounts, posts))
             entrants[f"{name}: floor"] = partial(fetch, server)
             entrants[f"{name}: gramhouse"] = partial(ours, server, folder / name, accounts + accounts * posts)
-        samples = interleaved(entrants, chosen.rounds, told)
+        samples = interleaved(entrants, chosen.rounds, show)
     size = {"shapes": made, "items": chosen.items, "in_flight": chosen.in_flight}
     what = "; ".join(f"{name}: {accounts:,} x {posts:,}" for name, (accounts, posts) in made.items())
     deliver(Result(f"shapes-{size_name(chosen.items)}", what, size, samples, figures(samples, made)), chosen.results)

@@ -12,7 +12,7 @@ from benchmarks.beside import serving
 from benchmarks.contenders import Home, Job, carry_out, gramhouse, plain_environment
 from benchmarks.options import options, scratch
 from benchmarks.process import run
-from benchmarks.results import Result, deliver, told
+from benchmarks.results import Result, deliver, show
 from benchmarks.samples import Sample, Samples, interleaved, middle
 
 # Accounts whose stories were never scanned, as here, make status exit with 3.
@@ -56,7 +56,7 @@ def main() -> None:
             "status": gramhouse(server.url, home, chosen.in_flight, "status"),
             "sync": gramhouse(server.url, home, chosen.in_flight),
         }
-        samples = interleaved({name: _measured(job) for name, job in {**python, **typed}.items()}, chosen.rounds, told)
+        samples = interleaved({name: _measured(job) for name, job in {**python, **typed}.items()}, chosen.rounds, show)
     items = chosen.accounts * chosen.posts
     size = {"accounts": chosen.accounts, "posts": chosen.posts, "items": items}
     what = "a Python that does nothing, one that imports Typer; the help, status, a sync with nothing new"

@@ -1,8 +1,8 @@
-"""gramhouse with a watch on its folds: the same command line, whose last line says how long they took in all.
+"""gramhouse with a watch on its merges: the same command line, whose last line says how long they took in all.
 
     python -m benchmarks.timed backfill --account ID ... --json
 
-A run folds while it fetches, so that no time of a whole process says what folding cost.
+A run merges while it fetches, so that no time of a whole process says what merging cost.
 """
 
 import json
@@ -12,8 +12,8 @@ from collections.abc import Callable
 from functools import wraps
 from importlib import import_module
 
-# Where folding, its commit included, has been; the first that is there is watched.
-_FOLDS = ("connectors.warehouse.writer:Warehouse._fold", "connectors.warehouse.fold:fold")
+# Where merging, its commit included, has been; the first that is there is watched.
+_MERGES = ("connectors.warehouse.writer:Warehouse._merge", "connectors.warehouse.merge:merge")
 _PUBLISHES = ("connectors.warehouse.publish:publish",)
 
 
@@ -38,10 +38,10 @@ class Watch:
 
         return watched
 
-    def put_on(self, places: tuple[str, ...]) -> None:
+    def put_on(self, indexes: tuple[str, ...]) -> None:
         """Watch the first of these functions that exists, by whatever name modules have it."""
-        for place in places:
-            room, _, path = place.partition(":")
+        for index in indexes:
+            room, _, path = index.partition(":")
             *owners, name = path.split(".")
             holder: object = import_module(room)
             for owner in owners:
@@ -53,24 +53,24 @@ class Watch:
                         if value is work:
                             setattr(module, known, watched)
                 return
-        message = f"none of these is there any more: {', '.join(places)}"
+        message = f"none of these is there any more: {', '.join(indexes)}"
         raise LookupError(message)
 
 
 def main() -> None:
-    """Run what was typed, and say how long the folds and the publishing took."""
+    """Run what was typed, and say how long the merges and the publishing took."""
     from flows.cli.__main__ import run  # noqa: PLC0415 - as the command itself begins
 
     import_module("connectors.warehouse.writer")
-    fold, publish = Watch(), Watch()
-    fold.put_on(_FOLDS)
+    merge, publish = Watch(), Watch()
+    merge.put_on(_MERGES)
     publish.put_on(_PUBLISHES)
     try:
         run()
     finally:
         watched = {
-            "fold_seconds": fold.seconds,
-            "folds": fold.calls,
+            "merge_seconds": merge.seconds,
+            "merges": merge.calls,
             "publish_seconds": publish.seconds,
         }
         print("\n" + json.dumps(watched), file=sys.stderr, flush=True)

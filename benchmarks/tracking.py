@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 from statistics import median
 
-from flows.cli.neighbours import PREFECT_QUIET, free_port, prefect, sandbox
+from flows.cli.processes import PREFECT_QUIET, free_port, prefect, sandbox
 from flows.settings import environment
 
 _KEY = "sandbox-demo-key"

@@ -10,7 +10,7 @@ from pathlib import Path
 from benchmarks.contenders import Home, Job, carry_out, gramhouse, plain_environment
 from benchmarks.kept import copied, prepared
 from benchmarks.options import options, scratch
-from benchmarks.results import Result, deliver, size_name, told
+from benchmarks.results import Result, deliver, show, size_name
 from benchmarks.samples import Sample, Samples, interleaved, middle, peak, ratio
 
 _NOWHERE = "http://127.0.0.1:9"
@@ -55,7 +55,7 @@ def main() -> None:
         }
         if chosen.without_rebuild:
             del entrants["rebuild"]
-        samples = interleaved(entrants, chosen.rounds, told)
+        samples = interleaved(entrants, chosen.rounds, show)
         sizes = {path.stem: path.stat().st_size for path in (home.warehouse, home.snapshot)}
     items = chosen.accounts * chosen.posts
     size = {"accounts": chosen.accounts, "posts": chosen.posts, "items": items, "bytes": sizes}

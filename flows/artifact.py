@@ -7,9 +7,9 @@ from typing import TypeVar
 from connectors.source.errors import hint_for
 from flows.foreign import code
 from flows.headline import LOST, media, moment, numbers, run_title, verdict
-from flows.summary import Drift, Example, Field, Freshness, RunFacts, Some, Summary, Token, Trouble
+from flows.summary import Drift, Example, FailureGroup, Field, Freshness, RunFacts, Some, Summary, Token
 from flows.words import count, span
-from models.ledger import OutcomeKind
+from models.runs import OutcomeKind
 
 T = TypeVar("T")
 
@@ -27,7 +27,7 @@ _TOKENS = (
 )
 
 
-def mend(error_code: str) -> str:
+def hint(error_code: str) -> str:
     """Say what a person can do about an error code; empty for a code that nobody knows."""
     hint = hint_for(error_code)
     return f"{hint[:1].upper()}{hint[1:]}." if hint else ""
@@ -54,7 +54,7 @@ def _listed(some: Some[T], heads: Sequence[str], row: Callable[[T], Sequence[str
 
 
 def _token(token: Token) -> Sequence[str]:
-    media = f"as of {moment(token.media_as_of)}" if token.media_as_of else "never walked"
+    media = f"as of {moment(token.media_as_of)}" if token.media_as_of else "never scanned"
     return code(token.ig_username), moment(token.since), media
 
 
@@ -71,41 +71,41 @@ def _example(example: Example) -> str:
     return what + (f", correlation id {code(example.correlation_id)}" if example.correlation_id else "")
 
 
-def _trouble(trouble: Trouble) -> str:
-    deferred = trouble.outcome is OutcomeKind.DEFERRED
-    why = f", {code(trouble.error_code)}" if trouble.error_code else ""
-    said = f": {code(trouble.detail, _DETAIL)}" if trouble.detail else ""
-    after = f" To be taken up after {moment(trouble.resume_after)} UTC." if trouble.resume_after else ""
-    todo = "" if deferred else mend(trouble.error_code)
-    more = trouble.walks - len(trouble.examples)
-    such = "; ".join(map(_example, trouble.examples)) + (f"; and {more:,} more" if more else "")
-    head = f"**{count(trouble.walks, 'walk')} {'put off' if deferred else trouble.outcome.replace('_', ' ')}**"
-    return f"- {head}{why}{said}{after}" + (f"\n  - **{todo}**" if todo else "") + f"\n  - {such}"
+def _failure_group(group: FailureGroup) -> str:
+    deferred = group.outcome is OutcomeKind.DEFERRED
+    why = f", {code(group.error_code)}" if group.error_code else ""
+    detail = f": {code(group.detail, _DETAIL)}" if group.detail else ""
+    after = f" Deferred until {moment(group.resume_after)} UTC." if group.resume_after else ""
+    todo = "" if deferred else hint(group.error_code)
+    more = group.scans - len(group.examples)
+    such = "; ".join(map(_example, group.examples)) + (f"; and {more:,} more" if more else "")
+    head = f"**{count(group.scans, 'scan')} {'deferred' if deferred else group.outcome.replace('_', ' ')}**"
+    return f"- {head}{why}{detail}{after}" + (f"\n  - **{todo}**" if todo else "") + f"\n  - {such}"
 
 
-def _troubles(summary: Summary, *kinds: OutcomeKind) -> str:
-    return "\n".join(_trouble(each) for each in summary.troubles.shown if each.outcome in kinds)
+def _failure_groups(summary: Summary, *kinds: OutcomeKind) -> str:
+    return "\n".join(_failure_group(each) for each in summary.failure_groups.shown if each.outcome in kinds)
 
 
-def _mending(summary: Summary) -> Iterator[str]:
+def _action_required(summary: Summary) -> Iterator[str]:
     run = summary.run
     yield from _tokens(summary, "newly")
-    yield _troubles(summary, *LOST)
-    if summary.troubles.total > len(summary.troubles.shown):
-        yield f"and {summary.troubles.total - len(summary.troubles.shown):,} more kinds of trouble: see `run_outcomes`"
+    yield _failure_groups(summary, *LOST)
+    if summary.failure_groups.total > len(summary.failure_groups.shown):
+        yield f"and {summary.failure_groups.total - len(summary.failure_groups.shown):,} more kinds of trouble: see `run_outcomes`"
     for warning in summary.warnings:
         fix = f" **Fix:** {code(warning.hint, _WARNING)}" if warning.hint else ""
         yield f"{code(warning.detail, _WARNING)}{fix}"
     if run.quarantined:
-        yield f"**{count(run.quarantined, 'record')} set aside**: see `gramhouse quarantine`."
+        yield f"**{count(run.quarantined, 'record')} rejected**: see `gramhouse quarantine`."
     for each in summary.freshness:
         if each.overdue:
             limit = span(summary.stale_after.total_seconds())
-            yield f"**{count(each.overdue, 'account')}: {each.surface} stale**, not walked to the end within {limit}."
+            yield f"**{count(each.overdue, 'account')}: {each.surface} stale**, not scanned to the end within {limit}."
 
 
-def _waiting(summary: Summary) -> Iterator[str]:
-    yield _troubles(summary, OutcomeKind.DEFERRED)
+def _recovering(summary: Summary) -> Iterator[str]:
+    yield _failure_groups(summary, OutcomeKind.DEFERRED)
     yield from _tokens(summary, "recovered", "still")
 
 
@@ -120,28 +120,28 @@ def _run(summary: Summary) -> Iterator[str]:
     if run.accounts_removed:
         yield f"**{count(run.accounts_removed, 'account')} marked removed**: the catalogue no longer lists them."
     if run.kind != "sync" and run.selection:
-        yield f"Walked: {code(run.selection, _DETAIL)}" + (
+        yield f"Scanned: {code(run.selection, _DETAIL)}" + (
             f", because {code(run.reason, _DETAIL)}" if run.reason else ""
         )
     kinds = [kind for kind in OutcomeKind if summary.tally[kind]]
     surfaces = dict.fromkeys(each.surface for each in summary.outcomes)
-    tally = {(each.surface, each.outcome): each.walks for each in summary.outcomes}
+    tally = {(each.surface, each.outcome): each.scans for each in summary.outcomes}
     rows = [
         [surface or "account catalogue", *(f"{tally.get((surface, kind), 0):,}" for kind in kinds)]
         for surface in surfaces
     ]
     if rows:
-        yield _table(["walks", *(kind.replace("_", " ") for kind in kinds)], rows, "l" + "r" * len(kinds))
+        yield _table(["scans", *(kind.replace("_", " ") for kind in kinds)], rows, "l" + "r" * len(kinds))
 
 
 def _fresh(fact: Freshness) -> Sequence[str]:
-    told = [f"{number:,}" for number in (fact.fresh, fact.stale, fact.never, fact.expired)]
-    return [fact.surface, *told, moment(fact.oldest) or "-"]
+    cells = [f"{number:,}" for number in (fact.fresh, fact.stale, fact.never, fact.expired)]
+    return [fact.surface, *cells, moment(fact.oldest) or "-"]
 
 
 def _freshness(summary: Summary) -> Iterator[str]:
     if summary.freshness:
-        heads = ("surface", "fresh", "stale", "never walked", "token expired", "oldest, UTC")
+        heads = ("surface", "fresh", "stale", "never scanned", "token expired", "oldest, UTC")
         yield _table(heads, map(_fresh, summary.freshness), "lrrrrl")
 
 
@@ -187,8 +187,8 @@ def markdown(summary: Summary, report: Path | None = None, report_url: str | Non
     """
     sections = (
         (f"## {verdict(summary)}", [numbers(summary), _report(report, report_url)]),
-        ("### Needs a person", _mending(summary)),
-        ("### Waits, or mends itself", _waiting(summary)),
+        ("### Action required", _action_required(summary)),
+        ("### Will recover by itself", _recovering(summary)),
         ("### This run", _run(summary)),
         ("### How fresh it is", _freshness(summary)),
         ("### What the API sends that is new", _drift(summary.drift)),

@@ -31,7 +31,7 @@ def described() -> list[dict[str, Any]]:
     return list(yaml.safe_load(text))
 
 
-def tells(automation: dict[str, Any]) -> bool:
+def notifies(automation: dict[str, Any]) -> bool:
     """Say whether an automation tells somebody."""
     return any(action["type"] == _NOTIFY for action in automation["actions"])
 
@@ -139,16 +139,16 @@ async def apply(settings: Settings) -> list[str]:
     Without a block to tell, those that tell are taken away. Applied again, nothing changes, and what a person switched
     off stays off. Raises SettingsError when a block cannot be told; then those that tell stay as they were.
     """
-    said = []
+    changes = []
     async with get_client() as client:
         for automation in described():
-            if not tells(automation):
-                said += await _keep(client, automation, ())
+            if not notifies(automation):
+                changes += await _keep(client, automation, ())
         blocks = [await _block(client, wanted) for wanted in dict.fromkeys(settings.notify)]
         for automation in described():
-            if tells(automation):
-                said += await _keep(client, automation, blocks)
-    return said
+            if notifies(automation):
+                changes += await _keep(client, automation, blocks)
+    return changes
 
 
 if __name__ == "__main__":

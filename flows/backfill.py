@@ -12,26 +12,26 @@ from flows.clock import SystemClock
 from flows.conclusion import conclude
 from flows.credentials import load_with_credentials
 from flows.flow_run import carry_out, run_name
-from flows.means import order
 from flows.options import BackfillOptions
-from flows.pipeline import RunOrder
+from flows.pipeline import RunRequest
+from flows.resources import build_request
 from flows.settings import Settings
 
 
 @flow(name="backfill", flow_run_name=run_name, persist_result=False, retries=0)
 async def backfill(options: BackfillOptions) -> State[Any]:
-    """Walk chosen accounts again from the first page; history is kept, and the nightly's progress stays its own."""
+    """Scan chosen accounts again from the first page; history is kept, and the nightly's progress stays its own."""
 
-    def ordered(settings: Settings) -> RunOrder:
-        return order(settings, selection=options.selection(), reason=options.reason)
+    def request(settings: Settings) -> RunRequest:
+        return build_request(settings, selection=options.selection(), reason=options.reason)
 
     if options.dry_run:
         return await conclude(_foretell(options))
-    return await carry_out(options, "gramhouse backfill", ordered)
+    return await carry_out(options, "gramhouse backfill", request)
 
 
 async def _foretell(options: BackfillOptions) -> State[Any]:
     settings = await load_with_credentials(options.chosen())
-    said = described(forecast(settings, options.selection(), now=SystemClock().now()))
-    get_run_logger().info("%s", said)
-    return Completed(name="Dry run", message=said)
+    text = described(forecast(settings, options.selection(), now=SystemClock().now()))
+    get_run_logger().info("%s", text)
+    return Completed(name="Dry run", message=text)

@@ -7,14 +7,14 @@ from datetime import datetime
 
 from connectors.source.endpoints import account_scope
 from connectors.source.errors import UNKNOWN_STATUS
+from flows.partition_scan import PartitionScan
 from flows.run import RunContext
 from flows.scan_depth import Depth, Depths
-from flows.together import together
-from flows.walking import PartitionWalk
-from models.landing import Landing
-from models.ledger import Outcome, OutcomeKind, Tally
+from flows.task_group import fail_fast_group
+from models.checkpoint import Checkpoint
+from models.page_commit import PageCommit
 from models.partition import SURFACES, Partition, Surface, media
-from models.walk import Checkpoint
+from models.runs import Outcome, OutcomeKind, Tally
 
 # An eightieth of what is listed so far: the first batches are a page each, and a million accounts make 530
 # batches, or 900 where a page holds a single one: under the thousand task runs that a Prefect server records
@@ -70,10 +70,10 @@ class BatchReport:
 
 
 @dataclass(slots=True)
-class Gathering:
+class AccountBatcher:
     """Listed accounts on their way into batches, each account once a run however often it is listed.
 
-    `owed` counts the walks that they are due: as many outcomes the ledger must hold in the end.
+    `owed` counts the scans that they are due: as many outcomes the ledger must hold in the end.
     """
 
     listed: int = 0
@@ -104,20 +104,20 @@ def _expected(last: Checkpoint | None) -> int | None:
     return last.items if last is not None and last.is_closed else None
 
 
-async def _walk_account(
+async def _scan_account(
     run: RunContext, account: ListedAccount, last: Mapping[Partition, Checkpoint], depth: Depth
 ) -> list[Outcome]:
     # One after the other, for both surfaces are one tenant scope: never two requests of it at once, and a
     # wait that one was told binds the other (API 4.2).
-    scope_wait = run.scope_wait(account_scope(account.account_id))
+    budget = run.budget(account_scope(account.account_id))
     outcomes = []
     for surface in account.surfaces:
         partition = media(account.account_id, surface)
         expected = _expected(last.get(partition))
-        walk = PartitionWalk(
+        scan = PartitionScan(
             run,
             partition,
-            scope_wait,
+            budget,
             run.stop_media,
             last.get(partition),
             slot=True,
@@ -126,8 +126,8 @@ async def _walk_account(
             expected=expected,
             depth=depth,
         )
-        outcomes.append(await walk.to_outcome())
-        run.counters.end(expected, walk.items)
+        outcomes.append(await scan.to_outcome())
+        run.counters.end(expected, scan.items)
     run.counters.accounts_done += 1
     return outcomes
 
@@ -144,26 +144,26 @@ def _not_scanned(run: RunContext, account: ListedAccount, now: datetime) -> Iter
 
 
 async def _skip(run: RunContext, accounts: Sequence[ListedAccount]) -> list[Outcome]:
-    now = run.means.clock.now()
+    now = run.resources.clock.now()
     outcomes = [outcome for account in accounts for outcome in _not_scanned(run, account, now)]
     if outcomes:
-        await run.means.warehouse.land(Landing(outcomes=tuple(outcomes)))
+        await run.resources.warehouse.land(PageCommit(outcomes=tuple(outcomes)))
         run.counters.accounts_done += len(accounts)
     return outcomes
 
 
-async def walk_batch(run: RunContext, batch: Batch) -> BatchReport:
-    """Walk a batch's accounts, as many at once as there are places; land an outcome for each partition."""
-    means = run.means
+async def scan_batch(run: RunContext, batch: Batch) -> BatchReport:
+    """Scan a batch's accounts, as many at once as there are places; land an outcome for each partition."""
+    resources = run.resources
 
     def is_due(account: ListedAccount) -> bool:
-        return account.unknown_status is None and (means.walk_expired or not account.expired)
+        return account.unknown_status is None and (resources.scan_expired or not account.expired)
 
     due = [account for account in batch.accounts if is_due(account)]
     skipped = [account for account in batch.accounts if not is_due(account)]
-    last = await means.warehouse.checkpoints("media", [a.account_id for a in due], run.lane)
+    last = await resources.warehouse.checkpoints("media", [a.account_id for a in due], run.run_kind)
     of_posts = [account.account_id for account in due if "posts" in account.surfaces]
-    depths = Depths(means.warehouse, means.clock, run.mode, of_posts)
+    depths = Depths(resources.warehouse, resources.clock, run.mode, of_posts)
     await depths.begin()
     for account in due:
         for surface in account.surfaces:
@@ -179,15 +179,15 @@ async def walk_batch(run: RunContext, batch: Batch) -> BatchReport:
         items += sum(outcome.items for outcome in outcomes)
 
     async def one(account: ListedAccount) -> None:
-        add(await _walk_account(run, account, last, depths.take(account.account_id)))
+        add(await _scan_account(run, account, last, depths.take(account.account_id)))
 
     add(await _skip(run, skipped))
-    async with together() as group:
+    async with fail_fast_group() as group:
         for account in due:
             await depths.reach(account.account_id)
             # The place is taken before the task is made: accounts that must wait their turn cost nothing.
-            await means.slots.take()
+            await resources.slots.take()
             task = group.create_task(one(account))
             # Not in a `finally` of its own: a task that is cancelled before it begins has none.
-            task.add_done_callback(lambda _: means.slots.give())
+            task.add_done_callback(lambda _: resources.slots.give())
     return BatchReport(batch, Tally(dict(kinds)), pages, items)

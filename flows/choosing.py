@@ -39,12 +39,12 @@ def forecast(settings: Settings, selection: Selection, *, now: datetime) -> Fore
         def ask(query: str, parameters: Sequence[object]) -> list[tuple[Any, ...]]:
             return snapshot.ask(query, parameters).rows
 
-        accounts = choose(ask, "main", selection, settings.page_size, walk_expired=settings.walk_expired)
+        accounts = choose(ask, "main", selection, settings.page_size, scan_expired=settings.scan_expired)
         after = now + _budget(settings.max_wait, now)
         known = read_cooldowns(settings, "gramhouse backfill --dry-run", snapshot, now=now)
     waits = {one.account_id: known.until.get(account_scope(one.account_id)) for one in accounts}
     cooldowns = {account_id: until for account_id, until in waits.items() if until is not None and until > after}
-    skipped = {account.account_id for account in accounts if account.expired and not settings.walk_expired}
+    skipped = {account.account_id for account in accounts if account.expired and not settings.scan_expired}
     return Forecast(
         scanned=tuple(one for one in accounts if one.account_id not in skipped | cooldowns.keys()),
         expired=tuple(one for one in accounts if one.account_id in skipped),

@@ -1,4 +1,4 @@
-"""How a flow run ends: in a state whose name says what it came to, never in a traceback for what a person can mend."""
+"""How a flow run ends: in a state whose name says what it came to, never in a traceback for what a person can fix."""
 
 import asyncio
 import signal
@@ -14,12 +14,12 @@ from prefect.states import AwaitingRetry, Cancelled, Completed, Crashed, Failed
 
 from connectors.warehouse.errors import OtherService, SnapshotMissing, WarehouseBusy, WarehouseUnusable
 from flows.errors import SettingsError
+from flows.notify import notify_failure
 from flows.pipeline import NothingChosen, RunReport
 from flows.report import sentence, state_name
 from flows.retrying import Retry
-from flows.telling import tell_failure
 from flows.tracking import Watcher, watching
-from models.ledger import RunState, mostly_undone
+from models.runs import RunState, mostly_incomplete
 from models.selection import SelectionError
 
 T = TypeVar("T")
@@ -32,7 +32,7 @@ def final_state(report: RunReport) -> State[RunReport]:
 
     Its type, and so its colour, follows the outcomes: a partial run that did less than half of its scans is FAILED.
     """
-    lost = report.state is RunState.FAILED or (report.state is RunState.PARTIAL and mostly_undone(report.outcomes))
+    lost = report.state is RunState.FAILED or (report.state is RunState.PARTIAL and mostly_incomplete(report.outcomes))
     return (Failed if lost else Completed)(name=state_name(report), message=sentence(report), data=report)
 
 
@@ -43,14 +43,14 @@ def awaiting_retry(report: RunReport, retry: Retry, *, now: datetime) -> State[R
 
 
 _ENDS: Mapping[type[Exception], Callable[[str], State[Any]]] = {
-    SettingsError: lambda said: Failed(name="Refused", message=said),
-    SelectionError: lambda said: Failed(name="Refused", message=said),
-    NothingChosen: lambda said: Completed(name="Nothing to do", message=said),
+    SettingsError: lambda text: Failed(name="Invalid parameters", message=text),
+    SelectionError: lambda text: Failed(name="Invalid parameters", message=text),
+    NothingChosen: lambda text: Completed(name="Nothing to do", message=text),
     # No failure: another run is at it.
-    WarehouseBusy: lambda said: Cancelled(name="Busy", message=said),
-    WarehouseUnusable: lambda said: Failed(message=said),
-    OtherService: lambda said: Failed(name="Refused", message=said),
-    SnapshotMissing: lambda said: Failed(name="Refused", message=said),
+    WarehouseBusy: lambda text: Cancelled(name="Skipped: locked", message=text),
+    WarehouseUnusable: lambda text: Failed(message=text),
+    OtherService: lambda text: Failed(name="Invalid parameters", message=text),
+    SnapshotMissing: lambda text: Failed(name="Invalid parameters", message=text),
 }
 
 
@@ -82,7 +82,7 @@ async def _interrupted() -> State[Any]:
 async def conclude(work: Coroutine[Any, Any, State[T]]) -> State[T]:
     """Carry out a flow run's work to the state it ends in; a signal ends it with all that landed kept.
 
-    Raises only what no person can mend.
+    Raises only what no person can fix.
     """
     watcher = watching.get()
     doing = asyncio.ensure_future(work)
@@ -90,22 +90,22 @@ async def conclude(work: Coroutine[Any, Any, State[T]]) -> State[T]:
     try:
         return await doing
     except asyncio.CancelledError as error:
-        _note(watcher, error)
+        _save_end(watcher, error)
         if (task := asyncio.current_task()) is not None:
             task.uncancel()
         return await _interrupted()
     except tuple(_ENDS) as error:
-        _note(watcher, error)
+        _save_end(watcher, error)
         state = _ENDS[type(error)](str(error))
         if state.is_failed() and not isinstance(error, _ASKED_WRONGLY):
-            await tell_failure(str(error))
+            await notify_failure(str(error))
         return state
     except Exception as error:
-        _note(watcher, error)
-        await tell_failure(f"{type(error).__name__}: {error}")
+        _save_end(watcher, error)
+        await notify_failure(f"{type(error).__name__}: {error}")
         raise
 
 
-def _note(watcher: Watcher | None, error: BaseException) -> None:
+def _save_end(watcher: Watcher | None, error: BaseException) -> None:
     if watcher is not None and watcher.ended is None:
         watcher.ended = error

@@ -20,7 +20,7 @@ SELECT
     a.account_id, w.complete_at, w.recent_at, w.pages, w.items, w.item_order, w.full_share,
     coalesce(w.needs_full, false) AS needs_full, coalesce(m.posts, 0) AS posts, coalesce(m.in_window, 0) AS in_window
 FROM accounts AS a
-LEFT JOIN walks AS w ON w.resource = 'media' AND w.account_id = a.account_id AND w.surface = 'posts'
+LEFT JOIN completed_scans AS w ON w.resource = 'media' AND w.account_id = a.account_id AND w.surface = 'posts'
 LEFT JOIN (
     SELECT account_id, count(*) AS posts, count(*) FILTER (published_at >= $1) AS in_window
     FROM media WHERE surface = 'posts' AND removed_at IS NULL GROUP BY account_id
@@ -101,7 +101,7 @@ def _estimate(
     scans, requests, full = Counter[str](), Counter[str](), 0
     [listed] = snapshot.ask(_LISTED).records()
     older_than = now - timedelta(days=settings.lookback_window)
-    rows = snapshot.ask(_SCANS, [older_than, settings.walk_expired]).records()
+    rows = snapshot.ask(_SCANS, [older_than, settings.scan_expired]).records()
     scans[CATALOGUE] = 1
     requests[CATALOGUE] = full = _pages(listed["accounts"], settings.page_size)
     if "stories" in surfaces:

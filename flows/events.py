@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from flows.artifact import mend
+from flows.artifact import hint
 from flows.foreign import plain
 from flows.headline import LOST, headline, overdue, run_title
 from flows.retrying import Retry
@@ -38,18 +38,18 @@ def _flag(some: object) -> str:
 
 def _labels(summary: Summary, **more: str) -> dict[str, str]:
     run = summary.run
-    told = {"kind": run.kind, "scope": summary.scope, "state": run.state.value, **more}
+    parts = {"kind": run.kind, "scope": summary.scope, "state": run.state.value, **more}
     return {
         "prefect.resource.id": f"gramhouse.run.{run.run_id}",
         "prefect.resource.name": plain(run_title(run)),
-        **{f"gramhouse.{name}": value for name, value in told.items()},
+        **{f"gramhouse.{name}": value for name, value in parts.items()},
     }
 
 
 def _names(names: Iterable[str], total: int) -> str:
-    told = [plain(name) for name in names][:_NAMED]
-    more = total - len(told)
-    return ", ".join(told) + (f" and {more:,} more" if more else "")
+    parts = [plain(name) for name in names][:_NAMED]
+    more = total - len(parts)
+    return ", ".join(parts) + (f" and {more:,} more" if more else "")
 
 
 def _accounts(some: Some[Token]) -> dict[str, Any]:
@@ -95,16 +95,16 @@ def _tokens(summary: Summary) -> Iterator[Event]:
 def _matters(summary: Summary) -> list[dict[str, Any]]:
     return [
         {
-            "outcome": trouble.outcome.value,
-            "error_code": plain(trouble.error_code),
-            "walks": trouble.walks,
-            "accounts": trouble.accounts,
-            "detail": plain(trouble.detail, _MESSAGE),
-            "mend": mend(trouble.error_code),
-            "correlation_id": plain(trouble.examples[0].correlation_id or "") if trouble.examples else "",
-            "resume_after": trouble.resume_after.isoformat() if trouble.resume_after else None,
+            "outcome": group.outcome.value,
+            "error_code": plain(group.error_code),
+            "scans": group.scans,
+            "accounts": group.accounts,
+            "detail": plain(group.detail, _MESSAGE),
+            "hint": hint(group.error_code),
+            "correlation_id": plain(group.examples[0].correlation_id or "") if group.examples else "",
+            "resume_after": group.resume_after.isoformat() if group.resume_after else None,
         }
-        for trouble in summary.troubles.shown
+        for group in summary.failure_groups.shown
     ]
 
 
@@ -120,14 +120,14 @@ def _warnings(summary: Summary) -> list[dict[str, Any]]:
     ]
 
 
-def _foremost(matters: list[dict[str, Any]]) -> str:
+def _first(matters: list[dict[str, Any]]) -> str:
     if not matters:
         return ""
-    # What was put off waits for nobody.
+    # What was deferred waits for nobody.
     first = next((matter for matter in matters if matter["outcome"] in LOST), matters[0])
-    told = ": ".join(part for part in (first["error_code"], first["detail"].rstrip(".")) if part)
-    todo = f" {first['mend']}" if first["outcome"] in LOST else ""
-    return f" Foremost, {count(first['walks'], 'walk')} {first['outcome'].replace('_', ' ')}, {told}.{todo}"
+    parts = ": ".join(part for part in (first["error_code"], first["detail"].rstrip(".")) if part)
+    todo = f" {first['hint']}" if first["outcome"] in LOST else ""
+    return f" First: {count(first['scans'], 'scan')} {first['outcome'].replace('_', ' ')}, {parts}.{todo}"
 
 
 def _run(summary: Summary) -> Event:
@@ -137,7 +137,7 @@ def _run(summary: Summary) -> Event:
         f"gramhouse.run.{run.state.value}",
         _labels(summary),
         {
-            "sentence": headline(summary) + _foremost(matters) + partial,
+            "sentence": headline(summary) + _first(matters) + partial,
             "run_id": run.run_id,
             "seconds": run.seconds,
             "accounts": run.accounts,
@@ -146,7 +146,7 @@ def _run(summary: Summary) -> Event:
             "resumed": [
                 {"run_id": each.run_id, **{name: getattr(each, name) for name in COUNTS}} for each in summary.resumed
             ],
-            "troubles": matters,
+            "failure_groups": matters,
             "warnings": warnings,
         },
     )
@@ -171,29 +171,29 @@ def _accounts_gone(summary: Summary) -> Iterator[Event]:
 
 
 def _stale(summary: Summary) -> Iterator[Event]:
-    if told := overdue(summary):
+    if parts := overdue(summary):
         limit = span(summary.stale_after.total_seconds())
         surfaces = {each.surface: each.overdue for each in summary.freshness if each.overdue}
         yield Event(
             STALE,
             _labels(summary, **dict.fromkeys(surfaces, "yes")),
-            {"sentence": f"Not walked to the end within {limit}: {told}.", "overdue": surfaces},
+            {"sentence": f"Not scanned to the end within {limit}: {parts}.", "overdue": surfaces},
         )
 
 
 def _drift(summary: Summary) -> Iterator[Event]:
     new, retyped = summary.drift.new, summary.drift.retyped
-    told = [
+    parts = [
         f"{what}: {_names((field.path for field in some.shown), some.total)}."
         for some, what in ((new, "New fields"), (retyped, "Fields of another type than before"))
         if some.total
     ]
-    if told:
+    if parts:
         yield Event(
             DRIFT,
             _labels(summary, new=_flag(new.total), retyped=_flag(retyped.total)),
             {
-                "sentence": " ".join(told),
+                "sentence": " ".join(parts),
                 "new": [plain(field.path) for field in new.shown],
                 "retyped": [plain(field.path) for field in retyped.shown],
             },
@@ -214,7 +214,7 @@ def events(summary: Summary, retry: Retry | None = None) -> tuple[Event, ...]:
 
 def failure_event(message: str) -> Event:
     """Return what a run tells that ended before it had anything to report."""
-    said = plain(message, _MESSAGE)
+    text = plain(message, _MESSAGE)
     return Event(
         FAILED,
         {
@@ -222,5 +222,5 @@ def failure_event(message: str) -> Event:
             "prefect.resource.name": "a run without a report",
             "gramhouse.state": "failed",
         },
-        {"sentence": f"A run ended without a report: {said}"},
+        {"sentence": f"A run ended without a report: {text}"},
     )

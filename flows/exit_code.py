@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from enum import IntEnum
 
-from models.ledger import RunState
+from models.runs import RunState
 
 # What a shell adds to the number of the signal that ended a process.
 SIGNALLED = 128

@@ -18,14 +18,14 @@ from prefect.runtime import deployment, flow_run
 from flows.clock import SystemClock
 from flows.conclusion import awaiting_retry, conclude, final_state
 from flows.credentials import load_with_credentials
-from flows.means import means
+from flows.notify import notify, progress
 from flows.options import RunOptions
-from flows.pipeline import RunOrder, RunReport, run_once
+from flows.pipeline import RunReport, RunRequest, run_sync
 from flows.report import sentence
+from flows.resources import open_resources
 from flows.retrying import DELAYS, next_retry
 from flows.run import Counters
 from flows.settings import Settings
-from flows.telling import progress, tell
 from flows.tracking import watching
 
 T = TypeVar("T")
@@ -36,16 +36,16 @@ LEFT = "gramhouse.flow-run.left"
 
 # DuckDB is the truth about progress, so Prefect keeps no result and repeats nothing: retries are the pipeline's.
 @task(name="step", cache_policy=NO_CACHE, persist_result=False, retries=0)
-async def step(name: str, work: Callable[[], Awaitable[T]], told: Callable[[T], str]) -> T:
+async def step(name: str, work: Callable[[], Awaitable[T]], describe: Callable[[T], str]) -> T:
     """Carry out one step of a run, and log one line of what it came to."""
     result = await work()
-    get_run_logger().info("%s: %s", name, told(result))
+    get_run_logger().info("%s: %s", name, describe(result))
     return result
 
 
-async def as_task(name: str, work: Callable[[], Awaitable[T]], told: Callable[[T], str], /) -> T:
+async def as_task(name: str, work: Callable[[], Awaitable[T]], describe: Callable[[T], str], /) -> T:
     """Run a step as a task run that bears its name."""
-    return await step.with_options(task_run_name=name)(name, work, told)
+    return await step.with_options(task_run_name=name)(name, work, describe)
 
 
 def run_name() -> str:
@@ -54,9 +54,9 @@ def run_name() -> str:
     return f"{deployment.name or flow_run.flow_name} {due:%Y-%m-%d %H:%M}"
 
 
-async def carry_out(options: RunOptions, activity: str, order_of: Callable[[Settings], RunOrder]) -> State[RunReport]:
+async def carry_out(options: RunOptions, activity: str, build: Callable[[Settings], RunRequest]) -> State[RunReport]:
     """Carry out a run, to be called in a flow run; return the state it ends in, with its report for data."""
-    state = await conclude(_carry_out(options, activity, order_of))
+    state = await conclude(_carry_out(options, activity, build))
     if state.is_scheduled():
         async with get_client() as client:
             await client.set_flow_run_state(flow_run.id, state)
@@ -69,7 +69,7 @@ async def carry_out(options: RunOptions, activity: str, order_of: Callable[[Sett
     return state
 
 
-async def _carry_out(options: RunOptions, activity: str, order_of: Callable[[Settings], RunOrder]) -> State[RunReport]:
+async def _carry_out(options: RunOptions, activity: str, build: Callable[[Settings], RunRequest]) -> State[RunReport]:
     log = get_run_logger()
     watcher = watching.get()
     counters = watcher.counters if watcher else Counters()
@@ -81,18 +81,18 @@ async def _carry_out(options: RunOptions, activity: str, order_of: Callable[[Set
 
     typed = {"base_url": watcher.base_url} if watcher else {}
     settings = await load_with_credentials({**options.chosen(), **typed})
-    order = order_of(settings)
+    request = build(settings)
     # Prefect is told of the end when the warehouse is free again.
     async with progress(counters, SystemClock()):
-        async with means(settings, activity, say=say) as at_hand:
-            report = await run_once(order, at_hand, run_step=as_task, counters=counters, say=say)
+        async with open_resources(settings, activity, say=say) as resources:
+            report = await run_sync(request, resources, run_step=as_task, counters=counters, say=say)
         if watcher is not None:
             watcher.ended = report
     log.info("%s", sentence(report))
     # Without a deployment, a run that is to be made once more would be started by no one.
     limit = len(DELAYS) if deployment.id else 0
-    retry = next_retry(report, flow_run.run_count - 1, limit, at_hand.random)
+    retry = next_retry(report, flow_run.run_count - 1, limit, resources.random)
     # The run is made; a signal ends only the telling.
     with suppress(asyncio.CancelledError):
-        await tell(report, retry, report_url=settings.report_url)
-    return final_state(report) if retry is None else awaiting_retry(report, retry, now=at_hand.clock.now())
+        await notify(report, retry, report_url=settings.report_url)
+    return final_state(report) if retry is None else awaiting_retry(report, retry, now=resources.clock.now())

@@ -1,6 +1,6 @@
 """Text from outside, made harmless for the place where it is shown."""
 
-from models.wire import one_line
+from models.api import one_line
 
 # What Prefect's two UIs make of escapes differs: the one shows entities as they are, the other makes a link of an
 # escaped address. Both leave a code span alone, as long as nothing in it ends the span, or the cell of a table.

@@ -6,7 +6,7 @@ from datetime import datetime
 from flows.foreign import plain
 from flows.summary import RunFacts, Summary
 from flows.words import count, shortfall, span
-from models.ledger import OutcomeKind, RunState
+from models.runs import OutcomeKind, RunState
 
 LOST = (OutcomeKind.FAILED, OutcomeKind.DENIED, OutcomeKind.NOT_FOUND)
 
@@ -24,8 +24,8 @@ def run_title(run: RunFacts) -> str:
 
 def overdue(summary: Summary) -> str:
     """Say whose media are stale: `posts of 3 accounts and stories of 1 account`; empty when none are."""
-    told = [f"{each.surface} of {count(each.overdue, 'account')}" for each in summary.freshness if each.overdue]
-    return " and ".join(told)
+    parts = [f"{each.surface} of {count(each.overdue, 'account')}" for each in summary.freshness if each.overdue]
+    return " and ".join(parts)
 
 
 def _needs(summary: Summary) -> Iterator[str]:
@@ -51,7 +51,7 @@ def verdict(summary: Summary) -> str:
 
 def media(run: RunFacts) -> str:
     """Say what a run did to the media."""
-    told = ", ".join(
+    parts = ", ".join(
         f"{number:,} {word}"
         for number, word in (
             (run.added, "new"),
@@ -62,7 +62,7 @@ def media(run: RunFacts) -> str:
         )
         if number
     )
-    return told or "nothing changed"
+    return parts or "nothing changed"
 
 
 def numbers(summary: Summary) -> str:
@@ -70,13 +70,13 @@ def numbers(summary: Summary) -> str:
     run = summary.run
     took = f" took {span(run.seconds)} and" if run.seconds is not None else ""
     removed = f" ({run.accounts_removed:,} removed)" if run.accounts_removed else ""
-    walked = f"{count(run.accounts, 'account')}{removed}, landed {count(run.pages, 'page')}"
+    scanned = f"{count(run.accounts, 'account')}{removed}, landed {count(run.pages, 'page')}"
     made = (
         f"; {count(run.requests, 'request')} of {run.full_requests:,} that a full run would make"
         if run.requests
         else ""
     )
-    return f"The {run_title(run)} UTC{took} saw {walked}{made}; media: {media(run)}."
+    return f"The {run_title(run)} UTC{took} saw {scanned}{made}; media: {media(run)}."
 
 
 def headline(summary: Summary) -> str:

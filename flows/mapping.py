@@ -103,13 +103,13 @@ class MappingSettings(BaseModel):
         )
 
 
-def _first(said: list[str], built_in: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys((*said, *built_in)))
+def _first(given: list[str], built_in: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys((*given, *built_in)))
 
 
-def _columns(said: Map[str, ColumnSetting], built_in: tuple[ColumnMapping, ...]) -> tuple[ColumnMapping, ...]:
+def _columns(given: Map[str, ColumnSetting], built_in: tuple[ColumnMapping, ...]) -> tuple[ColumnMapping, ...]:
     known = {column.column: column for column in built_in}
-    for name, setting in said.items():
+    for name, setting in given.items():
         before = known.get(name, ColumnMapping(name, setting.type or Reading.TEXT, ()))
         paths = tuple(dict.fromkeys(setting.paths)) if setting.only else _first(setting.paths, before.paths)
         known[name] = replace(before, paths=paths)

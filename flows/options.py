@@ -25,7 +25,7 @@ BusyWait = Annotated[
 
 
 def in_order(surfaces: list[Surface]) -> tuple[Surface, ...]:
-    """Return the surfaces in the order they are walked; all of them for an empty list."""
+    """Return the surfaces in the order they are scanned; all of them for an empty list."""
     return tuple(surface for surface in SURFACES if surface in surfaces) or SURFACES
 
 
@@ -81,7 +81,7 @@ class _Choice(BaseModel):
         Field(title="Expired since", description="Accounts whose token was expired at any time since then (UTC)."),
     ] = None
     failed: Annotated[
-        bool, Field(title="What was left undone", description="Walks that failed, were denied or put off.")
+        bool, Field(title="Incomplete scans", description="Scans that failed, were denied or deferred.")
     ] = False
     reason: Annotated[
         str | None, Field(title="Reason", description="Why; it is kept with the run.", max_length=500)
@@ -125,18 +125,18 @@ class SyncOptions(_Restarted, RunOptions, _Surfaces):
 
 
 class BackfillOptions(_Restarted, RunOptions, _Choice):
-    """A walk from the first page of the accounts that any of these choose; history and first_seen_at are kept."""
+    """A scan from the first page of the accounts that any of these choose; history and first_seen_at are kept."""
 
     model_config = ConfigDict(extra="forbid", title="Backfill")
 
     def selection(self) -> Selection:
-        """Return what is to be walked; raises SelectionError when that is not said."""
+        """Return what is to be scanned; raises SelectionError when that is not said."""
         since = self.expired_since
         names = tuple(name.strip() for name in self.accounts if name.strip())
         if not (names or self.everything or since or self.failed):
             message = (
                 "Nothing is chosen: name accounts (--account), or take all of them (--all), those whose token was"
-                " expired (--expired-since), or what was left undone (--failed)."
+                " expired (--expired-since), or incomplete scans (--failed)."
             )
             raise SelectionError(message)
         return Selection(
@@ -156,10 +156,10 @@ def _line(error: dict[str, Any], kind: type[BaseModel]) -> str:
     return f"--{name.replace('_', '-')}: {why(error, kind.model_fields.get(name))}."
 
 
-def asked(kind: type[Options], said: dict[str, object]) -> Options:
+def asked(kind: type[Options], given: dict[str, object]) -> Options:
     """Return options as they were typed; raises SettingsError with a line for each that cannot be."""
     try:
-        return kind.model_validate(said)
+        return kind.model_validate(given)
     except ValidationError as error:
         lines = [_line(dict(found), kind) for found in error.errors()]
         raise SettingsError(*lines) from None

@@ -1,4 +1,4 @@
-"""A run's body: walk whom it is asked to walk, fold, judge, publish. Plain async."""
+"""A run's body: scan whom it is asked to scan, merge, judge, publish. Plain async."""
 
 import asyncio
 import logging
@@ -21,26 +21,26 @@ from connectors.warehouse.field_registry import read_mapping
 from connectors.warehouse.not_cast import values_not_cast
 from connectors.warehouse.ownership import CODE as OTHER_SNAPSHOT
 from connectors.warehouse.rebuild import is_read_by
-from connectors.warehouse.report import Concern, concerns, expired_accounts
-from connectors.warehouse.run_counts import FoldCounts, RunCounts, of_runs
+from connectors.warehouse.report import FailureGroup, expired_accounts, failure_groups
+from connectors.warehouse.run_counts import MergeStats, RunCounts, of_runs
 from connectors.warehouse.selection import chosen
 from connectors.warehouse.service import bind_service, check_service
-from flows.batches import Gathering, ListedAccount
-from flows.keeping import Keeping, tidy
+from flows.accounts import scan_chosen, scan_everything
+from flows.batches import AccountBatcher, ListedAccount
 from flows.recording import STOPPED, recorded, short
 from flows.renewing import renew
-from flows.rounds import walk_chosen, walk_everything
-from flows.run import Counters, Means, RunContext
+from flows.retention import Keeping, tidy
+from flows.run import Counters, RunContext, RunResources
 from flows.scan_depth import scan_mode
 from flows.steps import RunStep, Say, run_directly
 from flows.words import changes, count, megabytes
+from models.checkpoint import RunKind
 from models.freshness import STALE_AFTER
 from models.incremental import FULL_REFRESH_EVERY, LOOKBACK_WINDOW, OVERDUE, SyncMode
-from models.ledger import RunState, RunWarning, Tally, judge
 from models.partition import SURFACES, Surface
 from models.post_times import post_reader
+from models.runs import RunState, RunWarning, Tally, run_state
 from models.selection import Selection
-from models.walk import Lane
 
 _log = logging.getLogger(__name__)
 
@@ -54,9 +54,9 @@ class _Ended(TypedDict):
     outcomes: Tally
     pages: int
     items: int
-    media: FoldCounts
+    media: MergeStats
     resumed: tuple[RunCounts, ...]
-    concerns: tuple[Concern, ...]
+    failure_groups: tuple[FailureGroup, ...]
     warnings: tuple[RunWarning, ...]
     stopped_by: Failure | None
     requests: int
@@ -82,20 +82,20 @@ class RunReport:
     """
 
     run_id: str
-    kind: Lane
+    kind: RunKind
     selected: str | None
     reason: str | None
     state: RunState
-    carried_on: tuple[str, ...]
+    resumed_runs: tuple[str, ...]
     accounts: int
     accounts_removed: int
     accounts_missing: int
     outcomes: Tally
     pages: int
     items: int
-    media: FoldCounts
+    media: MergeStats
     resumed: tuple[RunCounts, ...]
-    concerns: tuple[Concern, ...]
+    failure_groups: tuple[FailureGroup, ...]
     warnings: tuple[RunWarning, ...]
     expired: int
     stopped_by: Failure | None
@@ -117,7 +117,7 @@ class RunReport:
 
 
 @dataclass(frozen=True, slots=True)
-class RunOrder:
+class RunRequest:
     """What is asked of a run: everything on `surfaces`, or a backfill's `selection`, and why.
 
     `within` bounds how old an interrupted run may be to be resumed. With `accept_removals` a person confirms that
@@ -147,30 +147,30 @@ class RunOrder:
     max_requests: int | None = None
 
     @property
-    def kind(self) -> Lane:
+    def kind(self) -> RunKind:
         """Return the kind of run, which is also whose checkpoints it goes by."""
         return "sync" if self.selection is None else "backfill"
 
     @property
     def selected(self) -> str | None:
-        """Say what is walked; None is everything."""
+        """Say what is scanned; None is everything."""
         if self.selection is not None:
             return str(self.selection)
         return None if self.surfaces == SURFACES else " and ".join(self.surfaces)
 
 
 class NothingChosen(Exception):  # noqa: N818 - nothing to do is no error
-    """A backfill whose selection holds no account: nothing was walked, and no run was entered."""
+    """A backfill whose selection holds no account: nothing was scanned, and no run was entered."""
 
 
 def new_id() -> str:
-    """Return an id for a run or a walk."""
+    """Return an id for a run or a scan."""
     return uuid4().hex
 
 
-async def run_once(
-    order: RunOrder,
-    means: Means,
+async def run_sync(
+    request: RunRequest,
+    resources: RunResources,
     *,
     run_step: RunStep = run_directly,
     counters: Counters | None = None,
@@ -182,36 +182,36 @@ async def run_once(
     was asked for OtherService, and for a backfill SelectionError and NothingChosen. Marks the run interrupted when it
     is cancelled.
     """
-    warehouse, clock = means.warehouse, means.clock
+    warehouse, clock = resources.warehouse, resources.clock
     began = clock.monotonic()
-    is_current = await warehouse.transact(is_read_by, means.mapping)
-    # What an earlier process landed and did not fold comes first: this run reads what it listed.
+    is_current = await warehouse.transact(is_read_by, resources.mapping)
+    # What an earlier process landed and did not merge comes first: this run reads what it listed.
     unmerged = await warehouse.transact(ledger.unmerged)
-    await warehouse.fold()
-    await _check_service(order, means)
-    accounts = None if order.selection is None else await _choose(order.selection, means)
-    run = await _enter(order, means, counters or Counters())
+    await warehouse.merge()
+    await _check_service(request, resources)
+    accounts = None if request.selection is None else await _choose(request.selection, resources)
+    run = await _enter(request, resources, counters or Counters())
     run.counters.run_id = run.run_id
-    if run.carried_on:
-        (last,) = await warehouse.transact(of_runs, run.carried_on[:1])
+    if run.resumed_runs:
+        (last,) = await warehouse.transact(of_runs, run.resumed_runs[:1])
         say(_resuming(last))
     with recorded(
-        order.snapshot,
-        order.kind,
+        request.snapshot,
+        request.kind,
         now=clock.now,
         say=say,
         on_error=RunState.INTERRUPTED,
         run_id=run.run_id,
-        selection=order.selected,
+        selection=request.selected,
         counters=run.counters,
     ) as recording:
         try:
             if accounts is None:
-                gathering = await walk_everything(run, order.surfaces, run_step)
+                batcher = await scan_everything(run, request.surfaces, run_step)
             else:
-                gathering = await walk_chosen(run, accounts, run_step)
+                batcher = await scan_chosen(run, accounts, run_step)
             ended = await _settle(
-                run, gathering, unmerged, run_step, catalogue=accounts is None, snapshot=order.snapshot
+                run, batcher, unmerged, run_step, catalogue=accounts is None, snapshot=request.snapshot
             )
         except asyncio.CancelledError:
             await _close(run, RunState.INTERRUPTED, detail=STOPPED)
@@ -222,26 +222,26 @@ async def run_once(
             with suppress(WarehouseUnusable):
                 await _close(run, RunState.INTERRUPTED, detail=short(error))
             raise
-        await tidy(order.keeping, warehouse, now=clock.now(), say=say)
+        await tidy(request.keeping, warehouse, now=clock.now(), say=say)
 
         async def publish() -> int:
             return await warehouse.publish(
-                order.snapshot,
+                request.snapshot,
                 at=clock.now(),
-                version=order.version,
-                stale_after=order.stale_after,
-                full_refresh_every=order.full_refresh_every,
+                version=request.version,
+                stale_after=request.stale_after,
+                full_refresh_every=request.full_refresh_every,
             )
 
         async def report(path: Path) -> Path | None:
-            return await renew(order.snapshot, path, say=say)
+            return await renew(request.snapshot, path, say=say)
 
         size, renewed = None, None
         if not any(warning.code == OTHER_SNAPSHOT for warning in ended["warnings"]):
-            size = await run_step("publish", publish, lambda written: f"{order.snapshot}, {megabytes(written)}")
-            if order.report is not None:
+            size = await run_step("publish", publish, lambda written: f"{request.snapshot}, {megabytes(written)}")
+            if request.report is not None:
                 renewed = await run_step(
-                    "report", partial(report, order.report), lambda path: str(path or "not renewed")
+                    "report", partial(report, request.report), lambda path: str(path or "not renewed")
                 )
         expired = await warehouse.transact(expired_accounts)
         stopped_by = ended["stopped_by"]
@@ -252,15 +252,15 @@ async def run_once(
         )
     return RunReport(
         run_id=run.run_id,
-        kind=order.kind,
-        selected=order.selected,
-        reason=order.reason,
-        carried_on=run.carried_on,
+        kind=request.kind,
+        selected=request.selected,
+        reason=request.reason,
+        resumed_runs=run.resumed_runs,
         expired=expired,
         restarted=run.counters.restarted,
         mapping_pending=not is_current,
         seconds=clock.monotonic() - began,
-        snapshot=order.snapshot,
+        snapshot=request.snapshot,
         snapshot_bytes=size,
         report=renewed,
         **ended,
@@ -273,17 +273,17 @@ def _resuming(last: RunCounts) -> str:
     return f"Run {last.run_id} ended, and was not published: scans that it completed are not repeated."
 
 
-async def _check_service(order: RunOrder, means: Means) -> None:
-    if means.base_url is not None:
-        await means.warehouse.transact(bind_service if order.rebind else check_service, means.base_url)
+async def _check_service(request: RunRequest, resources: RunResources) -> None:
+    if resources.base_url is not None:
+        await resources.warehouse.transact(bind_service if request.rebind else check_service, resources.base_url)
 
 
-async def _choose(selection: Selection, means: Means) -> Sequence[ListedAccount]:
-    found = await means.warehouse.transact(chosen, selection, means.page_size)
+async def _choose(selection: Selection, resources: RunResources) -> Sequence[ListedAccount]:
+    found = await resources.warehouse.transact(chosen, selection, resources.page_size)
     if not found:
-        message = f"Nothing to walk: no account is chosen by {selection}."
+        message = f"Nothing to scan: no account is chosen by {selection}."
         raise NothingChosen(message)
-    spelled = await means.warehouse.transact(listed_spellings)
+    spelled = await resources.warehouse.transact(listed_spellings)
     return [
         ListedAccount(
             account.account_id,
@@ -296,61 +296,61 @@ async def _choose(selection: Selection, means: Means) -> Sequence[ListedAccount]
     ]
 
 
-async def _enter(order: RunOrder, means: Means, counters: Counters) -> RunContext:
-    run_id, now = means.new_id(), means.clock.now()
+async def _enter(request: RunRequest, resources: RunResources, counters: Counters) -> RunContext:
+    run_id, now = resources.new_id(), resources.clock.now()
     begin = partial(
         ledger.begin,
         now=now,
-        within=order.within,
-        version=order.version,
-        selection=order.selected,
-        reason=order.reason,
-        base_url=means.base_url,
-        accept_removals=order.accept_removals,
+        within=request.within,
+        version=request.version,
+        selection=request.selected,
+        reason=request.reason,
+        base_url=resources.base_url,
+        accept_removals=request.accept_removals,
     )
-    carried_on = await means.warehouse.transact(begin, run_id, order.kind)
+    resumed_runs = await resources.warehouse.transact(begin, run_id, request.kind)
     # After the decision which runs are resumed: a run that began in the future is not.
-    await means.warehouse.transact(ledger.repair_future_times, run_id, now=now, within=order.within)
-    holds = await means.warehouse.transact(progress.holds, now=now)
+    await resources.warehouse.transact(ledger.repair_future_times, run_id, now=now, within=request.within)
+    cooldowns = await resources.warehouse.transact(progress.cooldowns, now=now)
     mode = await scan_mode(
-        means.warehouse,
-        means.clock,
-        order.mode if order.kind == "sync" else "full_refresh",
-        lookback=order.lookback,
-        every=order.full_refresh_every,
-        budget=order.full_refresh_budget,
+        resources.warehouse,
+        resources.clock,
+        request.mode if request.kind == "sync" else "full_refresh",
+        lookback=request.lookback,
+        every=request.full_refresh_every,
+        budget=request.full_refresh_budget,
     )
-    mapping = await means.warehouse.read(read_mapping)
+    mapping = await resources.warehouse.read(read_mapping)
     return RunContext(
         run_id,
         now,
-        carried_on,
-        holds,
-        means,
-        order.within,
-        order.kind,
+        resumed_runs,
+        cooldowns,
+        resources,
+        request.within,
+        request.kind,
         counters=counters,
-        accept_removals=order.accept_removals,
+        accept_removals=request.accept_removals,
         mode=mode,
         read_posts=post_reader(mapping),
-        max_requests=order.max_requests,
+        max_requests=request.max_requests,
     )
 
 
 async def _settle(
     run: RunContext,
-    gathering: Gathering,
+    batcher: AccountBatcher,
     unmerged: Sequence[str],
     run_step: RunStep,
     *,
     catalogue: bool,
     snapshot: Path,
 ) -> _Ended:
-    """Fold what landed, hold the ledger to account, and close the run."""
-    warehouse = run.means.warehouse
-    await run_step("fold", warehouse.fold, changes)
+    """Merge what landed, hold the ledger to account, and close the run."""
+    warehouse = run.resources.warehouse
+    await run_step("merge", warehouse.merge, changes)
     outcomes = await warehouse.transact(ledger.tally, run.run_id)
-    owed = catalogue + gathering.owed
+    owed = catalogue + batcher.owed
     if outcomes.total != owed:
         message = f"the ledger holds {outcomes.total} outcomes where {owed} are owed"
         raise AssertionError(message)
@@ -361,33 +361,35 @@ async def _settle(
     if (not_cast := await warehouse.transact(values_not_cast)) is not None:
         await warehouse.transact(ledger.warn, run.run_id, not_cast)
     # A clock that was ahead when the run began may have been put right since.
-    await warehouse.transact(ledger.repair_future_times, run.run_id, now=run.means.clock.now(), within=run.fresh_within)
+    await warehouse.transact(
+        ledger.repair_future_times, run.run_id, now=run.resources.clock.now(), within=run.fresh_within
+    )
     if (refused := await warehouse.publish_refusal(snapshot)) is not None:
         await warehouse.transact(ledger.warn, run.run_id, refused)
     if (overdue := await _full_overdue(run)) is not None:
         await warehouse.transact(ledger.warn, run.run_id, overdue)
     warnings = await warehouse.transact(ledger.warnings, run.run_id)
-    state = judge(outcomes, stopped=stopped_by is not None, warnings=warnings)
-    if state is RunState.COMPLETE and catalogue and run.means.base_url is not None:
-        await warehouse.transact(bind_service, run.means.base_url)
-    matters = await warehouse.transact(concerns, run.run_id)
+    state = run_state(outcomes, stopped=stopped_by is not None, warnings=warnings)
+    if state is RunState.COMPLETE and catalogue and run.resources.base_url is not None:
+        await warehouse.transact(bind_service, run.resources.base_url)
+    matters = await warehouse.transact(failure_groups, run.run_id)
     error_code, detail = _reason(stopped_by, matters, warnings)
     await _close(
         run,
         state,
-        accounts=gathering.listed,
+        accounts=batcher.listed,
         accounts_missing=missing.count if missing else 0,
         partitions=outcomes.total,
         full_requests=run.counters.requests + run.counters.spared,
         error_code=error_code,
         detail=detail,
     )
-    did = await warehouse.transact(of_runs, [*run.carried_on, *unmerged, run.run_id])
+    did = await warehouse.transact(of_runs, [*run.resumed_runs, *unmerged, run.run_id])
     (own,) = (each for each in did if each.run_id == run.run_id)
     return _Ended(
         state=state,
         started_at=run.started_at,
-        accounts=gathering.listed,
+        accounts=batcher.listed,
         accounts_removed=own.accounts_removed,
         accounts_missing=missing.count if missing else 0,
         outcomes=outcomes,
@@ -395,13 +397,13 @@ async def _settle(
         items=own.items,
         media=own.media,
         resumed=tuple(each for each in did if each is not own),
-        concerns=matters,
+        failure_groups=matters,
         warnings=warnings,
         stopped_by=stopped_by,
         requests=run.counters.requests,
         full_requests=run.counters.requests + run.counters.spared,
         incremental_requests=None
-        if run.lane != "sync" or run.mode.incremental is not None
+        if run.run_kind != "sync" or run.mode.incremental is not None
         else run.counters.requests - int(run.counters.sparable),
     )
 
@@ -411,7 +413,7 @@ async def _full_overdue(run: RunContext) -> RunWarning | None:
     mode = run.mode.incremental
     if mode is None:
         return None
-    due = await run.means.warehouse.read(full_scans_due, now=run.means.clock.now(), every=mode.every)
+    due = await run.resources.warehouse.read(full_scans_due, now=run.resources.clock.now(), every=mode.every)
     overdue = [age for age, _ in due if age >= OVERDUE]
     if not overdue:
         return None
@@ -423,7 +425,7 @@ async def _full_overdue(run: RunContext) -> RunWarning | None:
 
 
 def _reason(
-    stopped_by: Failure | None, matters: Sequence[Concern], warnings: Sequence[RunWarning]
+    stopped_by: Failure | None, matters: Sequence[FailureGroup], warnings: Sequence[RunWarning]
 ) -> tuple[str | None, str | None]:
     """Return the error code and detail that a run's row shows: why it is not complete, or neither."""
     if stopped_by is not None:
@@ -436,5 +438,5 @@ def _reason(
 
 async def _close(run: RunContext, state: RunState, **columns: object) -> None:
     columns["requests"] = run.counters.requests
-    end = partial(ledger.end, now=run.means.clock.now(), **columns)
-    await run.means.warehouse.transact(end, run.run_id, state)
+    end = partial(ledger.end, now=run.resources.clock.now(), **columns)
+    await run.resources.warehouse.transact(end, run.run_id, state)

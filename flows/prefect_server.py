@@ -1,4 +1,4 @@
-"""Prefect's command line, mended so that its server schedules: `python -m flows.prefect_server server start`.
+"""Prefect's command line, patched so that its server schedules: `python -m flows.prefect_server server start`.
 
 Under SQLAlchemy 2.1 Prefect 3.8.8's scheduler fails at every insert of the runs it plans, and none is ever made: it
 hands over each run's `state`, which is no column. SQLAlchemy 2.0 passed such a key over in silence. So does this.
@@ -31,7 +31,7 @@ def _pass_over(*_: object) -> None:
     pass
 
 
-def mend() -> None:
+def hint() -> None:
     """Let inserts of many runs at once pass over the states, which Prefect inserts by itself afterwards."""
     for table in (FlowRun, TaskRun):
         vars(table)["state"].bulk_dml_setter = _pass_over
@@ -61,7 +61,7 @@ def answer(report: Path) -> Response:
 
 
 if __name__ == "__main__":
-    mend()
+    hint()
     # As `prefect_arguments` puts it.
     if sys.argv[1] == "--report":
         show_report(Path(sys.argv[2]))

@@ -26,7 +26,7 @@ class PublishOptions(BaseModel):
 
 @flow(name="publish", flow_run_name=run_name, persist_result=False, retries=0)
 async def publish(options: PublishOptions | None = None) -> State[int]:
-    """Fold what has landed and publish a new snapshot, without asking the API."""
+    """Merge what has landed and publish a new snapshot, without asking the API."""
     return await conclude(_publish(options or PublishOptions()))
 
 

@@ -13,7 +13,7 @@ from connectors.warehouse.holder import look
 from connectors.warehouse.status_file import Status, status_path, write_status
 from flows.run import Counters
 from flows.steps import Say
-from models.ledger import RunState
+from models.runs import RunState
 
 _LONGEST = 1000
 

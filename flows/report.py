@@ -10,8 +10,8 @@ from flows.exit_code import EXIT_OF
 from flows.foreign import plain
 from flows.pipeline import RunReport
 from flows.words import changes, count, shortfall
-from models.ledger import OutcomeKind, RunState
-from models.walk import Lane
+from models.checkpoint import RunKind
+from models.runs import OutcomeKind, RunState
 
 
 def state_name(report: RunReport) -> str:
@@ -30,7 +30,7 @@ def outcomes(report: RunReport) -> str:
 _WARNING = 500
 
 # How a run came by its accounts.
-_FOUND: Mapping[Lane, str] = {"sync": "listed", "backfill": "chosen"}
+_FOUND: Mapping[RunKind, str] = {"sync": "listed", "backfill": "chosen"}
 
 
 def landed(run: RunCounts) -> str:
@@ -77,7 +77,7 @@ def to_json(report: RunReport) -> str:
             "reason": report.reason,
             "state": report.state,
             "exit_code": EXIT_OF[report.state],
-            "carried_on": list(report.carried_on),
+            "resumed_runs": list(report.resumed_runs),
             "accounts": report.accounts,
             "accounts_removed": report.accounts_removed,
             "accounts_missing": report.accounts_missing,
@@ -93,7 +93,10 @@ def to_json(report: RunReport) -> str:
             "items": report.items,
             "media": asdict(report.media),
             "resumed": [asdict(run) for run in report.resumed],
-            "concerns": [asdict(concern) | {"hint": hint_for(concern.error_code)} for concern in report.concerns],
+            "failure_groups": [
+                asdict(failure_group) | {"hint": hint_for(failure_group.error_code)}
+                for failure_group in report.failure_groups
+            ],
             "warnings": [asdict(warning) for warning in report.warnings],
             "stopped_by": None
             if stopped is None
@@ -102,7 +105,7 @@ def to_json(report: RunReport) -> str:
                 "status": stopped.status,
                 "correlation_id": stopped.correlation_id,
                 "message": stopped.message,
-                "hint": stopped.mend,
+                "hint": stopped.hint,
             },
             "started_at": report.started_at,
             "seconds": round(report.seconds, 3),

@@ -4,10 +4,10 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from connectors.source.errors import is_transient
-from connectors.warehouse.report import Concern
+from connectors.warehouse.report import FailureGroup
 from flows.foreign import plain
 from flows.pipeline import RunReport
-from models.ledger import OutcomeKind
+from models.runs import OutcomeKind
 
 # Seconds before the first, second and third retry; every further one waits as long as the last.
 DELAYS = (300.0, 900.0, 3600.0)
@@ -31,22 +31,22 @@ class Retry:
         return f"Retry {self.number} of {self.limit} in {round(self.seconds / 60)} min ({self.reason})"
 
 
-def failure_to_retry(report: RunReport) -> Concern | None:
+def failure_to_retry(report: RunReport) -> FailureGroup | None:
     """Return what made a run fail as a whole if it may pass by itself; None for every other run.
 
     A run failed as a whole if no error stopped it, and failures took the account catalogue or more than half of the
     scans. connectors/source/errors.py lists the transient error codes, as for every other retry.
     """
     failed = [
-        concern
-        for concern in report.concerns
-        if concern.outcome is OutcomeKind.FAILED and is_transient(concern.error_code)
+        failure_group
+        for failure_group in report.failure_groups
+        if failure_group.outcome is OutcomeKind.FAILED and is_transient(failure_group.error_code)
     ]
     if report.stopped_by is not None or not failed:
         return None
     scans = report.outcomes.total - report.outcomes[OutcomeKind.SKIPPED]
-    most = failed[0] if 2 * sum(concern.partitions for concern in failed) > scans else None
-    return next((concern for concern in failed if concern.example == _CATALOGUE), most)
+    most = failed[0] if 2 * sum(failure_group.partitions for failure_group in failed) > scans else None
+    return next((failure_group for failure_group in failed if failure_group.example == _CATALOGUE), most)
 
 
 def next_retry(report: RunReport, made: int, limit: int, random: Callable[[], float]) -> Retry | None:

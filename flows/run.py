@@ -8,28 +8,28 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from types import MappingProxyType
 
-from connectors.source.asking import Send, ask
 from connectors.source.backoff import BackoffPolicy
 from connectors.source.endpoints import ApiRequest, Response
 from connectors.source.errors import Failure
-from connectors.source.scopes import ScopeWait
+from connectors.source.rate_limit import RateLimitBudget
+from connectors.source.retry import Send, fetch_with_retry
 from connectors.warehouse.writer import Warehouse
 from flows.scan_depth import ScanMode
 from flows.slots import Slots
+from models.checkpoint import RunKind
 from models.clock import Clock
 from models.incremental import Post
-from models.landing import Landing, ScopeHold
 from models.mapping import Mapping
 from models.mapping_built_in import BUILT_IN
+from models.page_commit import PageCommit, ScopeCooldown
 from models.post_times import post_reader
-from models.walk import Lane
 
 
 @dataclass(frozen=True, slots=True)
-class Means:
+class RunResources:
     """All that a run works with; time, randomness and ids among them.
 
-    `base_url` names the service, in the one spelling of `connectors.source.address.normalized`; None binds to none.
+    `base_url` names the service, in the one spelling of `connectors.source.base_url.normalized`; None binds to none.
     """
 
     send: Send
@@ -40,7 +40,7 @@ class Means:
     slots: Slots
     page_size: int = 50
     max_wait: float = 3600.0
-    walk_expired: bool = False
+    scan_expired: bool = False
     base_url: str | None = None
     policy: BackoffPolicy = field(default_factory=BackoffPolicy)
     mapping: Mapping = BUILT_IN
@@ -94,8 +94,8 @@ class Counters:
 _NOTHING: Map[str, object] = MappingProxyType({})
 
 
-class Halted(Exception):  # noqa: N818 - the error is its cause
-    """A partition is not walked on, because `error` stopped the run."""
+class RunStopped(Exception):  # noqa: N818 - the error is its cause
+    """A partition is not scanned on, because `error` stopped the run."""
 
     def __init__(self, error: Failure) -> None:
         super().__init__(str(error))
@@ -106,27 +106,27 @@ class RequestsSpent(Exception):  # noqa: N818 - the run was asked to make no mor
     """No request is left of those that the run may make."""
 
 
-class Brake:
-    """Set once, by an error that ends the run, or only its media walks; whoever sleeps wakes up to it."""
+class StopSignal:
+    """Set once, by an error that ends the run, or only its media scans; whoever sleeps wakes up to it."""
 
     def __init__(self) -> None:
         self.error: Failure | None = None
-        self._pulled = asyncio.Event()
+        self._set = asyncio.Event()
 
-    def pull(self, error: Failure) -> None:
+    def set(self, error: Failure) -> None:
         """Stop; the first error is the one that counts."""
         if self.error is None:
             self.error = error
-            self._pulled.set()
+            self._set.set()
 
     def check(self) -> None:
-        """Raise Halted when stopped."""
+        """Raise RunStopped when stopped."""
         if self.error is not None:
-            raise Halted(self.error)
+            raise RunStopped(self.error)
 
     async def sleep(self, clock: Clock, seconds: float) -> None:
-        """Sleep, but no longer than until the brake is pulled."""
-        waits = [asyncio.ensure_future(clock.sleep(seconds)), asyncio.ensure_future(self._pulled.wait())]
+        """Sleep, but no longer than until the signal is set."""
+        waits = [asyncio.ensure_future(clock.sleep(seconds)), asyncio.ensure_future(self._set.wait())]
         try:
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -136,9 +136,9 @@ class Brake:
 
 
 @dataclass(frozen=True, slots=True)
-class _BrakedClock:
+class _StoppableClock:
     clock: Clock
-    brake: Brake
+    stop_signal: StopSignal
 
     def now(self) -> datetime:
         return self.clock.now()
@@ -147,49 +147,49 @@ class _BrakedClock:
         return self.clock.monotonic()
 
     async def sleep(self, seconds: float) -> None:
-        await self.brake.sleep(self.clock, seconds)
+        await self.stop_signal.sleep(self.clock, seconds)
 
 
 @dataclass(frozen=True, slots=True)
 class RunContext:
-    """One run under way: `carried_on` are the interrupted runs it takes over, `holds` promises to wait.
+    """One run under way: `resumed_runs` are the interrupted runs it takes over, `cooldowns` when each tenant scope may be asked again.
 
-    `told` keeps, scope by scope, the error by which the API last told this run to wait. The end of a walk that
-    began longer ago than `fresh_within` says too little of today: such a walk is ended, and walked again. `lane`: whose
+    `limited_by` keeps, scope by scope, the error by which the API last told this run to wait. The end of a scan that
+    began longer ago than `fresh_within` says too little of today: such a scan is ended, and scanned again. `run_kind`: whose
     checkpoints it goes by. With `accept_removals` a person vouches for this run's own scan of the catalogue. `mode`:
     how deep it scans posts; `read_posts` reads them from a page's text, by the mapping in force in the warehouse.
     """
 
     run_id: str
     started_at: datetime
-    carried_on: tuple[str, ...]
-    holds: Map[str, datetime]
-    means: Means
+    resumed_runs: tuple[str, ...]
+    cooldowns: Map[str, datetime]
+    resources: RunResources
     fresh_within: timedelta
-    lane: Lane = "sync"
+    run_kind: RunKind = "sync"
     accept_removals: bool = False
     mode: ScanMode = field(default_factory=ScanMode)
     max_requests: int | None = None
     read_posts: Callable[[str], Sequence[Post]] = field(default_factory=lambda: post_reader(BUILT_IN))
     counters: Counters = field(default_factory=Counters)
-    stop: Brake = field(default_factory=Brake)
-    stop_media: Brake = field(default_factory=Brake)
-    told: dict[str, Failure] = field(default_factory=dict)
+    stop: StopSignal = field(default_factory=StopSignal)
+    stop_media: StopSignal = field(default_factory=StopSignal)
+    limited_by: dict[str, Failure] = field(default_factory=dict)
 
-    def scope_wait(self, scope: str) -> ScopeWait:
+    def budget(self, scope: str) -> RateLimitBudget:
         """Begin this run's waiting for a tenant scope, with what an earlier run was told."""
-        clock = self.means.clock
-        if scope in self.holds:
-            self.counters.cooldowns[scope] = self.holds[scope]
-        return ScopeWait.seeded(
-            scope, self.means.max_wait, self.holds.get(scope), now=clock.now(), monotonic=clock.monotonic()
+        clock = self.resources.clock
+        if scope in self.cooldowns:
+            self.counters.cooldowns[scope] = self.cooldowns[scope]
+        return RateLimitBudget.seeded(
+            scope, self.resources.max_wait, self.cooldowns.get(scope), now=clock.now(), monotonic=clock.monotonic()
         )
 
-    async def ask(
+    async def fetch(
         self,
         request: ApiRequest,
-        scope_wait: ScopeWait,
-        brake: Brake,
+        budget: RateLimitBudget,
+        stop_signal: StopSignal,
         *,
         slot: bool,
         pages: int = 0,
@@ -199,47 +199,49 @@ class RunContext:
 
         A caller that holds one waits for a request slot, too; `pages` is how many its scan has landed, `about` what
         the log says of that scan.
-        Raises ApiError, Deferred, Halted once `brake` is pulled, and RequestsSpent.
+        Raises ApiError, Deferred, RunStopped once `stop_signal` is set, and RequestsSpent.
         """
-        means = self.means
+        resources = self.resources
         asked = False
 
         async def send(request: ApiRequest) -> Response:
             nonlocal asked
-            async with means.slots.requests.one(pages) if slot else nullcontext():
-                brake.check()
+            async with resources.slots.requests.one(pages) if slot else nullcontext():
+                stop_signal.check()
                 if self.max_requests is not None and self.counters.requests >= self.max_requests:
                     raise RequestsSpent
                 self.counters.retries += asked
                 asked = True
                 self.counters.requests += 1
-                return await means.send(request)
+                return await resources.send(request)
 
         async def remember(scope: str, resume_after: datetime, error: Failure) -> None:
-            self.told[scope] = error
+            self.limited_by[scope] = error
             self.counters.cooldowns[scope] = resume_after
-            await means.warehouse.land(Landing(hold=ScopeHold(scope, resume_after, means.clock.now())))
+            await resources.warehouse.land(
+                PageCommit(cooldown=ScopeCooldown(scope, resume_after, resources.clock.now()))
+            )
 
-        return await ask(
+        return await fetch_with_retry(
             send,
             request,
-            scope_wait,
-            policy=means.policy,
-            clock=_BrakedClock(means.clock, brake),
-            random=means.random,
-            park=lambda: self._parked(brake, slot=slot),
+            budget,
+            policy=resources.policy,
+            clock=_StoppableClock(resources.clock, stop_signal),
+            random=resources.random,
+            park=lambda: self._parked(stop_signal, slot=slot),
             on_wait=remember,
             about=about,
-            host=(means.base_url or "").partition("://")[2],
+            host=(resources.base_url or "").partition("://")[2],
         )
 
     @asynccontextmanager
-    async def _parked(self, brake: Brake, *, slot: bool) -> AsyncIterator[None]:
-        brake.check()
+    async def _parked(self, stop_signal: StopSignal, *, slot: bool) -> AsyncIterator[None]:
+        stop_signal.check()
         self.counters.waiting += 1
         try:
             if slot:
-                async with self.means.slots.parked_outside():
+                async with self.resources.slots.parked_outside():
                     yield
             else:
                 yield

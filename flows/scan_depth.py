@@ -83,17 +83,17 @@ class Depths:
 
     async def begin(self) -> None:
         """Read what is known of the accounts' last closed scans."""
-        self._places = {one: place for place, one in enumerate(self.account_ids)}
+        self._places = {one: index for index, one in enumerate(self.account_ids)}
         self._closed = await self.warehouse.read(closed_scans, self.account_ids)
         mode = self.mode.incremental
         self._full = {one: why_full(self._closed.get(one), mode) for one in self.account_ids}
 
     async def reach(self, account_id: str) -> None:
         """Have what is known of an account at hand; to be called for each, in their order."""
-        place = self._places.get(account_id)
-        if place is None or place % AT_ONCE:
+        index = self._places.get(account_id)
+        if index is None or index % AT_ONCE:
             return
-        some = [one for one in self.account_ids[place : place + AT_ONCE] if self._full[one] is None]
+        some = [one for one in self.account_ids[index : index + AT_ONCE] if self._full[one] is None]
         if some:
             closed = {one: self._closed[one] for one in some}
             older_than = self.clock.now() - self.mode.lookback

@@ -61,19 +61,19 @@ PLANS = (
     Plan(
         "stories",
         "flows.sync:sync",
-        "Walks the stories alone. They live for 24 hours, so this runs several times a day.",
+        "Scans the stories alone. They live for 24 hours, so this runs several times a day.",
         when="stories",
         options={"surfaces": ["stories"]},
     ),
     Plan(
         "backfill",
         "flows.backfill:backfill",
-        "Walks the partitions you choose again, from their first page. Runs when you ask for it.",
+        "Scans the partitions you choose again, from their first page. Runs when you ask for it.",
     ),
     Plan(
         "publish",
         "flows.publishing:publish",
-        "Folds what has landed and publishes a new snapshot, without asking the API. Runs when you ask for it.",
+        "Merges what has landed and publishes a new snapshot, without asking the API. Runs when you ask for it.",
     ),
 )
 
@@ -109,7 +109,7 @@ def _spans(time_zone: str, now: datetime) -> Iterator[tuple[datetime, datetime]]
 
 
 def stories_gap(nightly: str, stories: str, time_zone: str, now: datetime) -> timedelta:
-    """Return the longest time for which nobody looks at the stories, which both schedules walk."""
+    """Return the longest time for which nobody looks at the stories, which both schedules scan."""
     gaps = []
     for begin, end in _spans(time_zone, now.astimezone(UTC)):
         # In UTC, for a difference of local times would not know of the hour that the clocks skip or repeat.
@@ -123,7 +123,7 @@ def stories_gap(nightly: str, stories: str, time_zone: str, now: datetime) -> ti
 
 
 def gap_warning(nightly: str, stories: str, time_zone: str, now: datetime) -> str | None:
-    """Say that stories can come and go unseen between two runs, with the mend; None when they cannot."""
+    """Say that stories can come and go unseen between two runs, with the fix; None when they cannot."""
     gap = stories_gap(nightly, stories, time_zone, now)
     if gap <= STORY_LIFE:
         return None

@@ -1,4 +1,4 @@
-"""The process that serves the deployments: `gramhouse up` starts it, on a leash, beside Prefect's server."""
+"""The process that serves the deployments: `gramhouse up` starts it, and it ends with that, beside Prefect's server."""
 
 import asyncio
 import signal
@@ -35,7 +35,7 @@ def _say(line: str) -> None:
     sys.stdout.flush()
 
 
-def _note(line: str) -> None:
+def _print_line(line: str) -> None:
     _say(f"{NOTE}{line}")
 
 
@@ -94,7 +94,7 @@ async def serve(settings: Settings, *, alone: bool) -> None:
             _say(line)
     except SettingsError as error:
         # The block may yet be made, which needs the server that would end with this.
-        _note(str(error))
+        _print_line(str(error))
     # Schedules stay as they are when this ends: the server ends as well, or somebody else serves them.
     runner = Runner(name="gramhouse", limit=_AT_ONCE, query_seconds=_ASK_EVERY, pause_on_shutdown=False)
     async with get_client() as client:
@@ -103,13 +103,13 @@ async def serve(settings: Settings, *, alone: bool) -> None:
         wanted = [await _as_left(client, each) for each in await deployments(settings)]
         served = {each.name: await runner.aadd_deployment(each) for each in wanted}
         if alone:
-            await mark_dead(client, served.values(), _note)
+            await mark_dead(client, served.values(), _print_line)
         switched_on = {
             each.name: served[each.name]
             for each in wanted
             if not each.paused and any(schedule.active for schedule in each.schedules or ())
         }
-        await make_up(client, switched_on, datetime.now(UTC), _note)
+        await make_up(client, switched_on, datetime.now(UTC), _print_line)
         await _run_until(runner, stop, client, served)
 
 

@@ -54,7 +54,7 @@ def _over(winning: Mapping[str, Any], under: Mapping[str, Any]) -> dict[str, Any
     return {**under, **winning, **both}
 
 
-def place(path: Sequence[str | int], environ: Mapping[str, str]) -> str:
+def origin(path: Sequence[str | int], environ: Mapping[str, str]) -> str:
     """Name the variable, or the file and line, that set what lies at `path`, a setting and what is inside it."""
     found = variable(str(path[0]), environ)
     if found:

@@ -9,18 +9,18 @@ from zoneinfo import ZoneInfo
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError
 
-from connectors.source.address import check_base_url
-from connectors.warehouse.places import database, local
+from connectors.source.base_url import check_base_url
+from connectors.warehouse.paths import database, local
 from flows.errors import SettingsError
 from flows.mapping import ColumnSetting, MappingSettings
 from flows.schedules import check_cron
-from flows.setting_sources import CONFIG, PREFIX, exposed_secrets, given, no_such, not_toml, place, unknown_variables
+from flows.setting_sources import CONFIG, PREFIX, exposed_secrets, given, no_such, not_toml, origin, unknown_variables
 from flows.wrong_value import fix, why
+from models.api import one_line
 from models.freshness import STALE_AFTER
 from models.incremental import FULL_REFRESH_EVERY, LOOKBACK_WINDOW, SyncMode
 from models.mapping import Mapping
 from models.media_page import PagePaths
-from models.wire import one_line
 
 _SHOWN = 80
 
@@ -92,9 +92,9 @@ class Settings(BaseModel):
         12 * 3600,
         ge=0,
         le=366 * 24 * 3600,
-        description="Seconds for which an interrupted run is carried on rather than begun anew.",
+        description="Seconds for which an interrupted run is resumed rather than begun anew.",
     )
-    walk_expired: bool = Field(default=False, description="Walk the media of accounts whose token expired, too.")
+    scan_expired: bool = Field(default=False, description="Scan the media of accounts whose token expired, too.")
     busy_wait: float = Field(
         0,
         ge=0,
@@ -140,7 +140,7 @@ class Settings(BaseModel):
     keep_archive: int | None = Field(None, ge=1, description="No longer used.")
     keep_prefect: int = Field(30, ge=1, description="Days for which Prefect keeps its own history, under `up`.")
     nightly: Cron = Field("15 2 * * *", description="When `up` makes the nightly sync, as cron says it.")
-    stories: Cron = Field("15 */6 * * *", description="When `up` walks the stories, which live for 24 hours.")
+    stories: Cron = Field("15 */6 * * *", description="When `up` scans the stories, which live for 24 hours.")
     time_zone: TimeZone = Field("UTC", description="The time zone of the schedules.")
     prefect_home: File = Field(Path("data/prefect"), description="Where `up` keeps what Prefect's server knows.")
     prefect_port: int = Field(4200, ge=1, le=65535, description="The port of Prefect's UI, on this machine alone.")
@@ -218,7 +218,7 @@ def _given(name: str, value: object) -> str:
 def _line(error: dict[str, Any], chosen: dict[str, object]) -> str:
     path = error["loc"]
     name = str(path[0])
-    where = f"--{name.replace('_', '-')}" if name in chosen else place(path, os.environ)
+    where = f"--{name.replace('_', '-')}" if name in chosen else origin(path, os.environ)
     if error["type"] == "extra_forbidden":
         kind = (Settings, MappingSettings, ColumnSetting)[min(len(path), 3) - 1]
         return f"{where}: {no_such(str(path[-1]), kind.model_fields)}"
@@ -263,7 +263,7 @@ def check_variables() -> None:
 
 def set_by(name: str) -> str:
     """Name the variable, or the file and line, that set a setting."""
-    return place([name], os.environ)
+    return origin([name], os.environ)
 
 
 def exposed() -> str | None:
@@ -290,8 +290,8 @@ def prefect_api_url() -> str | None:
 
 def no_proxy() -> str:
     """Return whom no proxy stands before, as this process was told, and this machine, which never has one."""
-    told = os.environ.get("NO_PROXY") or os.environ.get("no_proxy") or ""
-    return ",".join([*filter(None, [told]), "127.0.0.1", "localhost"])
+    hosts = os.environ.get("NO_PROXY") or os.environ.get("no_proxy") or ""
+    return ",".join([*filter(None, [hosts]), "127.0.0.1", "localhost"])
 
 
 def environment(**changes: str) -> dict[str, str]:

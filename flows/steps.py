@@ -9,9 +9,9 @@ Say = Callable[[str], None]
 
 
 class RunStep(Protocol):
-    """Runs one step of a run: `name` for the reader of a timeline, `told` its result in one line of a log."""
+    """Runs one step of a run: `name` for the reader of a timeline, `describe` its result in one line of a log."""
 
-    async def __call__(self, name: str, work: Callable[[], Awaitable[T]], told: Callable[[T], str], /) -> T:
+    async def __call__(self, name: str, work: Callable[[], Awaitable[T]], describe: Callable[[T], str], /) -> T:
         """Return what `work` returns, and raise what it raises."""
         ...
 

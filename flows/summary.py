@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 
 from connectors.warehouse.snapshot import Snapshot, open_snapshot
 from flows import summary_queries as queries
-from models.ledger import OutcomeKind, RunState, RunWarning, Tally
+from models.runs import OutcomeKind, RunState, RunWarning, Tally
 
 T = TypeVar("T")
 
@@ -32,7 +32,7 @@ class Some(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class RunFacts:
-    """One run; `selection` is what it was asked to walk (None is everything), `reason` why.
+    """One run; `selection` is what it was asked to scan (None is everything), `reason` why.
 
     `seconds` is None while it has no end.
     """
@@ -63,11 +63,11 @@ class RunFacts:
 
 @dataclass(frozen=True, slots=True)
 class OutcomeCount:
-    """How many walks of a surface (empty: of the catalogue) came to an outcome."""
+    """How many scans of a surface (empty: of the catalogue) came to an outcome."""
 
     surface: str
     outcome: OutcomeKind
-    walks: int
+    scans: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ class Tokens:
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """One walk that went otherwise than complete; `surface` is empty for the catalogue."""
+    """One scan that went otherwise than complete; `surface` is empty for the catalogue."""
 
     ig_username: str
     surface: str
@@ -99,12 +99,12 @@ class Example:
 
 
 @dataclass(frozen=True, slots=True)
-class Trouble:
-    """Walks with the same outcome and error code."""
+class FailureGroup:
+    """Scans with the same outcome and error code."""
 
     outcome: OutcomeKind
     error_code: str
-    walks: int
+    scans: int
     accounts: int
     resume_after: datetime | None
     detail: str
@@ -113,9 +113,9 @@ class Trouble:
 
 @dataclass(frozen=True, slots=True)
 class Freshness:
-    """How fresh a surface of the accounts with a valid token is: fresh, stale, or never walked to its end.
+    """How fresh a surface of the accounts with a valid token is: fresh, stale, or never scanned to its end.
 
-    `overdue` are the stale, and those never walked though they have been known for as long. `expired` are apart.
+    `overdue` are the stale, and those never scanned though they have been known for as long. `expired` are apart.
     """
 
     surface: str
@@ -150,12 +150,12 @@ class Summary:
     """A run, what it leaves to do, how fresh the house is, and the last runs, newest first."""
 
     run: RunFacts
-    carried_on: tuple[str, ...]
+    resumed_runs: tuple[str, ...]
     resumed: tuple[RunFacts, ...]
     stale_after: timedelta
     outcomes: tuple[OutcomeCount, ...]
     tokens: Tokens
-    troubles: Some[Trouble]
+    failure_groups: Some[FailureGroup]
     freshness: tuple[Freshness, ...]
     drift: Drift
     warnings: tuple[RunWarning, ...]
@@ -173,7 +173,7 @@ class Summary:
         """Return the outcomes of all surfaces, counted by kind."""
         kinds = Counter[OutcomeKind]()
         for each in self.outcomes:
-            kinds[each.outcome] += each.walks
+            kinds[each.outcome] += each.scans
         return Tally(kinds)
 
 
@@ -205,12 +205,12 @@ def _some(records: Sequence[dict[str, Any]], build: Callable[..., T]) -> Some[T]
     return Some(total, tuple(build(**{k: v for k, v in record.items() if k != "total"}) for record in records))
 
 
-def _trouble(examples: Sequence[dict[str, Any]], outcome: str, **record: Any) -> Trouble:  # noqa: ANN401 - columns
-    return Trouble(OutcomeKind(outcome), examples=tuple(Example(**each) for each in examples), **record)
+def _failure_group(examples: Sequence[dict[str, Any]], outcome: str, **record: Any) -> FailureGroup:  # noqa: ANN401 - columns
+    return FailureGroup(OutcomeKind(outcome), examples=tuple(Example(**each) for each in examples), **record)
 
 
 def _read(
-    snapshot: Snapshot, run_id: str, carried_on: tuple[str, ...], resumed: tuple[str, ...], now: datetime
+    snapshot: Snapshot, run_id: str, resumed_runs: tuple[str, ...], resumed: tuple[str, ...], now: datetime
 ) -> dict[str, Any]:
     def ask(query: str, *parameters: object) -> list[dict[str, Any]]:
         return snapshot.ask(query, parameters).records()
@@ -219,14 +219,14 @@ def _read(
     if not run:
         message = f"the snapshot knows nothing of run {run_id}"
         raise RunUnknown(message)
-    # What an interrupted run landed is told by the one that carries it on: nobody was told before.
-    [begun] = ask(queries.BEGUN, [run_id, *carried_on])
+    # What an interrupted run landed is told by the one that resumes it: nobody was told before.
+    [begun] = ask(queries.BEGUN, [run_id, *resumed_runs])
     since = begun["since"]
     return {
         "run": _facts(run[0]),
         "resumed": tuple(map(_facts, ask(queries.RESUMED, list(resumed)))),
         "outcomes": tuple(
-            OutcomeCount(each["surface"], OutcomeKind(each["outcome"]), each["walks"])
+            OutcomeCount(each["surface"], OutcomeKind(each["outcome"]), each["scans"])
             for each in ask(queries.OUTCOMES, run_id)
         ),
         "tokens": Tokens(
@@ -234,7 +234,7 @@ def _read(
             recovered=_some(ask(queries.RECOVERED, since, SHOWN), Token),
             still=_some(ask(queries.STILL_EXPIRED, since, SHOWN), Token),
         ),
-        "troubles": _some(ask(queries.TROUBLES, run_id, GROUPS), _trouble),
+        "failure_groups": _some(ask(queries.FAILURE_GROUPS, run_id, GROUPS), _failure_group),
         "freshness": tuple(Freshness(**each) for each in ask(queries.FRESHNESS, now)),
         "drift": Drift(
             new=_some(ask(queries.NEW_FIELDS, since, GROUPS), Field),
@@ -247,12 +247,12 @@ def _read(
 
 
 def summarize(
-    snapshot: Path, run_id: str, *, carried_on: tuple[str, ...], now: datetime, resumed: tuple[str, ...] = ()
+    snapshot: Path, run_id: str, *, resumed_runs: tuple[str, ...], now: datetime, resumed: tuple[str, ...] = ()
 ) -> Summary:
     """Sum up a run that has ended and been published; `resumed` are the runs whose counts are named beside its own.
 
     Raises SnapshotMissing, WarehouseUnusable, and RunUnknown when the snapshot is of before the run.
     """
     with open_snapshot(snapshot) as opened:
-        found = _read(opened, run_id, carried_on, resumed, now)
-    return Summary(carried_on=carried_on, **found)
+        found = _read(opened, run_id, resumed_runs, resumed, now)
+    return Summary(resumed_runs=resumed_runs, **found)

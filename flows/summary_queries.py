@@ -2,7 +2,7 @@
 
 RUN = "SELECT * FROM runs WHERE run_id = $1"
 
-# Runs that were cut short told nobody: whoever ends next tells what they learned, whatever it walks. $1[1] is the run.
+# Runs that were cut short told nobody: whoever ends next tells what they learned, whatever it scans. $1[1] is the run.
 BEGUN = """
 SELECT min(started_at) AS since FROM runs
 WHERE list_contains($1, run_id) OR seq > (
@@ -18,7 +18,7 @@ LAST_RUNS = "SELECT * FROM runs WHERE kind <> 'totals' ORDER BY seq DESC LIMIT $
 RESUMED = "SELECT * FROM runs WHERE list_contains($1, run_id) ORDER BY seq"
 
 OUTCOMES = """
-SELECT surface, outcome, count(*) AS walks FROM run_outcomes WHERE run_id = $1
+SELECT surface, outcome, count(*) AS scans FROM run_outcomes WHERE run_id = $1
 GROUP BY ALL ORDER BY surface, outcome
 """
 
@@ -52,12 +52,12 @@ SELECT
     count(*) OVER () AS total
 FROM recovered AS r
 JOIN accounts AS a ON a.account_id = r.account_id AND a.removed_at IS NULL
-LEFT JOIN walks AS w ON w.resource = 'media' AND w.account_id = r.account_id
+LEFT JOIN completed_scans AS w ON w.resource = 'media' AND w.account_id = r.account_id
 GROUP BY ALL ORDER BY a.ig_username, r.account_id LIMIT $2
 """
 
-# The detail and the correlation ids are of the same walks: support is asked about one of them, not about a mixture.
-TROUBLES = """
+# The detail and the correlation ids are of the same scans: support is asked about one of them, not about a mixture.
+FAILURE_GROUPS = """
 WITH troubled AS (
     SELECT
         o.outcome, o.account_id, o.surface, o.detail, o.resume_after, coalesce(o.error_code, '') AS error_code,
@@ -70,13 +70,13 @@ WITH troubled AS (
     WHERE o.run_id = $1 AND o.outcome NOT IN ('complete', 'recent', 'skipped')
 )
 SELECT
-    outcome, error_code, count(*) AS walks, count(DISTINCT account_id) AS accounts,
+    outcome, error_code, count(*) AS scans, count(DISTINCT account_id) AS accounts,
     max(resume_after) AS resume_after,
     coalesce(arg_min_null(detail, (account_id, surface)), '') AS detail,
     arg_min(example, (account_id, surface), 3) AS examples,
     count(*) OVER () AS total
 FROM troubled GROUP BY outcome, error_code, surface = ''
-ORDER BY walks DESC, outcome, error_code LIMIT $2
+ORDER BY scans DESC, outcome, error_code LIMIT $2
 """
 
 STALE_AFTER = "SELECT stale_after FROM published"

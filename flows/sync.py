@@ -4,9 +4,9 @@ from prefect import flow
 from prefect.client.schemas.objects import State
 
 from flows.flow_run import carry_out, run_name
-from flows.means import order
 from flows.options import SyncOptions, in_order
-from flows.pipeline import RunOrder, RunReport
+from flows.pipeline import RunReport, RunRequest
+from flows.resources import build_request
 from flows.settings import Settings
 
 
@@ -15,8 +15,8 @@ async def sync(options: SyncOptions | None = None) -> State[RunReport]:
     """Bring the warehouse into step with everything the API key can see, and publish a snapshot."""
     asked = options or SyncOptions()
 
-    def ordered(settings: Settings) -> RunOrder:
-        return order(
+    def request(settings: Settings) -> RunRequest:
+        return build_request(
             settings,
             surfaces=in_order(asked.surfaces),
             accept_removals=asked.accept_removals,
@@ -25,4 +25,4 @@ async def sync(options: SyncOptions | None = None) -> State[RunReport]:
             max_requests=asked.max_requests,
         )
 
-    return await carry_out(asked, "gramhouse sync", ordered)
+    return await carry_out(asked, "gramhouse sync", request)

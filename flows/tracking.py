@@ -40,7 +40,7 @@ HEARTBEAT_EVERY = 30
 _RUN_LOGGERS = ("prefect.flow_runs", "prefect.task_runs")
 
 
-class _OnlyTrouble(logging.Filter):
+class _OnlyErrors(logging.Filter):
     """Errors of Prefect's own; what befell the runs is said by us, in one line and without a traceback."""
 
     def filter(self, record: logging.LogRecord) -> bool:
@@ -52,15 +52,15 @@ def quiet_console() -> None:
     # Its handler stands at the root logger, and a filter stays where a level would be set anew by every run.
     for handler in logging.getLogger().handlers:
         if isinstance(handler, PrefectConsoleHandler):
-            handler.addFilter(_OnlyTrouble())
+            handler.addFilter(_OnlyErrors())
 
 
 async def check_tracker() -> None:
     """Ask the configured Prefect API for a sign of life; raises TrackerUnreachable."""
     async with get_client() as client:
-        trouble = await client.api_healthcheck()
-    if trouble is not None:
-        raise TrackerUnreachable(prefect_api_url() or "The Prefect API") from trouble
+        failure = await client.api_healthcheck()
+    if failure is not None:
+        raise TrackerUnreachable(prefect_api_url() or "The Prefect API") from failure
 
 
 async def tracked(call: Callable[[], Awaitable[object]], watcher: Watcher) -> RunReport:
@@ -75,12 +75,12 @@ async def tracked(call: Callable[[], Awaitable[object]], watcher: Watcher) -> Ru
     try:
         with temporary_settings({PREFECT_FLOWS_HEARTBEAT_FREQUENCY: HEARTBEAT_EVERY}):
             await call()
-    except Exception as trouble:
+    except Exception as failure:
         # DuckDB is the truth about progress: the run was made, though Prefect could not be told how it ended.
         if watcher.ended is None:
             raise
-        said = str(trouble) or type(trouble).__name__
-        watcher.say(f"Prefect could not be told how the run ended ({said}); the report below holds all the same.")
+        reason = str(failure) or type(failure).__name__
+        watcher.say(f"Prefect could not be told how the run ended ({reason}); the report below holds all the same.")
     if watcher.ended is None:
         message = "the flow run ended without a report"
         raise TypeError(message)

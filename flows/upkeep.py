@@ -13,21 +13,21 @@ from connectors.warehouse.rebuild import Reread, rebuild_stored
 from connectors.warehouse.retry import Plan, Staying, plan_retry, retry, staying
 from connectors.warehouse.writer import Warehouse
 from flows.clock import SystemClock
-from flows.means import check_raw, check_report, check_snapshot, writing
 from flows.pipeline import new_id
 from flows.recording import command, recorded
 from flows.release import release
 from flows.renewing import renew
+from flows.resources import check_raw, check_report, check_snapshot, writing
 from flows.settings import Settings
 from flows.steps import Say
-from models.ledger import RunState
+from models.runs import RunState
 
 _log = logging.getLogger(__name__)
 
 
 @asynccontextmanager
 async def _standing(settings: Settings, activity: str, say: Say = _log.info) -> AsyncIterator[Warehouse]:
-    """Open the warehouse there is, with all that has landed folded."""
+    """Open the warehouse there is, with all that has landed merged."""
     if not settings.warehouse.exists():
         message = f"There is no warehouse at {settings.warehouse} yet: `gramhouse sync` makes one."
         raise WarehouseUnusable(message)
@@ -36,7 +36,7 @@ async def _standing(settings: Settings, activity: str, say: Say = _log.info) -> 
     check_raw(settings)
     async with writing(settings, activity, say=say) as warehouse:
         with recorded(settings.snapshot, command(activity), now=SystemClock().now, say=say) as recording:
-            await warehouse.fold()
+            await warehouse.merge()
             await warehouse.transact(ledger.mark_interrupted)
             yield warehouse
             recording.end(RunState.COMPLETE)

@@ -4,11 +4,11 @@ from collections.abc import Iterable
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from models.ledger import UNDONE, RunWarning, Tally
+from models.runs import INCOMPLETE, RunWarning, Tally
 
 if TYPE_CHECKING:
     # Its module brings SQLAlchemy, which a line of words does without.
-    from connectors.warehouse.run_counts import FoldCounts
+    from connectors.warehouse.run_counts import MergeStats
 
 
 def count(number: int, noun: str, plural: str | None = None) -> str:
@@ -30,7 +30,7 @@ def span(seconds: float) -> str:
 
 def shortfall(tally: Tally, warnings: Iterable[RunWarning]) -> str:
     """Say what keeps a run from being complete: `3 scans failed, 102 scans deferred, 30 accounts missing`."""
-    scans = [f"{count(tally[kind], 'scan')} {kind.replace('_', ' ')}" for kind in UNDONE if tally[kind]]
+    scans = [f"{count(tally[kind], 'scan')} {kind.replace('_', ' ')}" for kind in INCOMPLETE if tally[kind]]
     serious = [f"{each.count:,} {each.code.replace('_', ' ')}" for each in warnings if each.makes_partial]
     return ", ".join(scans + serious)
 
@@ -40,15 +40,15 @@ def megabytes(size: int) -> str:
     return f"{size / 1e6:,.1f} MB"
 
 
-def changes(media: "FoldCounts") -> str:
+def changes(media: "MergeStats") -> str:
     """Say what became of the media."""
     if media.untouched:
         return "nothing changed"
-    told = {
+    numbers = {
         "new": media.added,
         "changed": media.changed,
         "removed": media.removed,
         "expired": media.expired,
         "returned": media.returned,
     }
-    return ", ".join(f"{number:,} {word}" for word, number in told.items() if number)
+    return ", ".join(f"{number:,} {word}" for word, number in numbers.items() if number)

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from models.kinds import LISTS, Kind, column_type, type_changed_at
+from models.json_types import LISTS, JsonType, column_type, type_changed_at
 from models.naming import safe_name, table_name, unique
 from models.pointer import to_keys
 
@@ -33,32 +33,32 @@ class Field:
     path: str
     name: str
     ordinal: int
-    kinds: Mapping[Kind, datetime]
+    json_types: Mapping[JsonType, datetime]
     table: str | None = None
 
     @property
     def type(self) -> str | None:
         """Return the type of the column that holds it; None when it needs none, or comes too late for one."""
-        return column_type(self.kinds) if self.ordinal < MOST_COLUMNS else None
+        return column_type(self.json_types) if self.ordinal < MOST_COLUMNS else None
 
     @property
     def first_seen_at(self) -> datetime:
         """Return when it was first met."""
-        return min(self.kinds.values())
+        return min(self.json_types.values())
 
     @property
     def last_type_change_at(self) -> datetime | None:
         """Return when its type last widened."""
-        return type_changed_at(self.kinds)
+        return type_changed_at(self.json_types)
 
 
 @dataclass(frozen=True, slots=True)
-class Sighting:
+class FieldObservation:
     """A kind of value met at a path, first at an instant."""
 
     resource: str
     path: str
-    kind: Kind
+    json_type: JsonType
     at: datetime
 
 
@@ -75,21 +75,21 @@ class OwnNames:
 
 
 # Kinds that are not looked for once one of the others was met: they fit into its column.
-_FITS_INTO: Mapping[Kind, Collection[Kind]] = {
-    Kind.NULL: frozenset(Kind) - {Kind.NULL, Kind.SHADOWED, Kind.UNREADABLE},
-    Kind.EMPTY_LIST: LISTS,
-    Kind.INSTANT: {Kind.TEXT},
-    Kind.INTEGER: {Kind.LONG, Kind.NUMBER},
-    Kind.INTEGERS: {Kind.LONGS, Kind.NUMBERS},
+_FITS_INTO: Mapping[JsonType, Collection[JsonType]] = {
+    JsonType.NULL: frozenset(JsonType) - {JsonType.NULL, JsonType.SHADOWED, JsonType.UNREADABLE},
+    JsonType.EMPTY_LIST: LISTS,
+    JsonType.INSTANT: {JsonType.TEXT},
+    JsonType.INTEGER: {JsonType.LONG, JsonType.NUMBER},
+    JsonType.INTEGERS: {JsonType.LONGS, JsonType.NUMBERS},
 }
 
 
-def _noticed(kinds: Mapping[Kind, datetime]) -> Mapping[Kind, datetime]:
+def _noticed(json_types: Mapping[JsonType, datetime]) -> Mapping[JsonType, datetime]:
     """Return the kinds without those that one of at least their age has room for: no decoder notices them."""
     return {
-        kind: at
-        for kind, at in kinds.items()
-        if not any(wider in kinds and kinds[wider] <= at for wider in _FITS_INTO.get(kind, ()))
+        json_type: at
+        for json_type, at in json_types.items()
+        if not any(wider in json_types and json_types[wider] <= at for wider in _FITS_INTO.get(json_type, ()))
     }
 
 
@@ -109,10 +109,10 @@ class _Register:
     def _of(self, resource: str) -> set[str]:
         return self._names.setdefault(resource, set(_CHILD_KEY))
 
-    def _new(self, seen: Sighting) -> Field | None:
+    def _new(self, seen: FieldObservation) -> Field | None:
         count = self._counts.get(seen.resource, 0)
         if count >= MOST_FIELDS:
-            more = Field(seen.resource, AND_MORE, AND_MORE, count, {Kind.NULL: seen.at})
+            more = Field(seen.resource, AND_MORE, AND_MORE, count, {JsonType.NULL: seen.at})
             self.fields.setdefault((seen.resource, AND_MORE), more)
             return None
         self._counts[seen.resource] = count + 1
@@ -121,25 +121,25 @@ class _Register:
         return Field(seen.resource, seen.path, name, count, {})
 
     def _table(self, field: Field) -> str | None:
-        wants = Kind.ROWS in field.kinds and field.ordinal < MOST_COLUMNS and field.path not in self._own.lists
+        wants = JsonType.ROWS in field.json_types and field.ordinal < MOST_COLUMNS and field.path not in self._own.lists
         if field.table is not None or not wants:
             return field.table
         table = unique(table_name(to_keys(field.path)), self._tables)
         self._tables.add(table)
         return table
 
-    def meet(self, seen: Sighting) -> None:
+    def meet(self, seen: FieldObservation) -> None:
         field = self.fields.get((seen.resource, seen.path)) or self._new(seen)
         if field is None:
             return
-        if seen.kind not in field.kinds or seen.at < field.kinds[seen.kind]:
-            field = replace(field, kinds=_noticed({**field.kinds, seen.kind: seen.at}))
+        if seen.json_type not in field.json_types or seen.at < field.json_types[seen.json_type]:
+            field = replace(field, json_types=_noticed({**field.json_types, seen.json_type: seen.at}))
         self.fields[seen.resource, seen.path] = replace(field, table=self._table(field))
 
 
-def register(known: Registry, sightings: Iterable[Sighting], own: OwnNames) -> Registry:
+def register(known: Registry, observations: Iterable[FieldObservation], own: OwnNames) -> Registry:
     """Return the registry with the sightings, which come in the order in which they were met."""
     registry = _Register(known, own)
-    for seen in sightings:
+    for seen in observations:
         registry.meet(seen)
     return registry.fields

@@ -22,7 +22,7 @@ class PagePaths:
 
 
 # The list and the cursor are where they are found.
-NOT_SAID = PagePaths()
+DEFAULT_PATHS = PagePaths()
 
 
 class NotFound(ValueError):  # noqa: N818 - it names what came

@@ -5,7 +5,7 @@ import unicodedata
 from collections.abc import Collection
 from hashlib import sha256
 
-from models.kinds import Keys
+from models.json_types import Keys
 
 # The longest name that still leaves room for a number: PostgreSQL takes 63 characters.
 LONGEST = 59

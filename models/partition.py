@@ -1,4 +1,4 @@
-"""A partition: what one cursor walks."""
+"""A partition: what one cursor scans."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -6,7 +6,7 @@ from typing import Literal
 Surface = Literal["posts", "stories"]
 Resource = Literal["accounts", "media"]
 
-# Stories live 24 hours, so they are walked before the posts, which keep.
+# Stories live 24 hours, so they are scanned before the posts, which keep.
 SURFACES: tuple[Surface, ...] = ("stories", "posts")
 
 

@@ -2,7 +2,7 @@
 
 import re
 
-from models.kinds import Keys
+from models.json_types import Keys
 
 _INDEX = re.compile(r"[0-9]+")
 _NAMEABLE = re.compile(r'[^"\\*]+')

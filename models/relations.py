@@ -57,7 +57,7 @@ RELATIONS: Mapping[str, Relation] = MappingProxyType(
             ("run_id", "resource", "account_id", "surface"), (Join("runs", ("run_id",)), _ANY_ACCOUNT)
         ),
         "run_warnings": Relation(("run_id", "code"), (Join("runs", ("run_id",)),)),
-        "walks": Relation(("resource", "account_id", "surface"), (_ANY_ACCOUNT,)),
+        "completed_scans": Relation(("resource", "account_id", "surface"), (_ANY_ACCOUNT,)),
         "gaps": Relation(("account_id", "surface"), (_ACCOUNT,)),
         "published": Relation(("published_at",)),
         "freshness": Relation(("account_id", "surface"), (_ACCOUNT,)),

@@ -1,11 +1,11 @@
-"""When what a walk did not see counts as gone."""
+"""When what a scan did not see counts as gone."""
 
-# A walk that misses more than this part of an account's known posts, or of its stories that have not expired, marks
-# none of them until another complete walk misses them too: a listing that breaks off early looks just like a mass
+# A scan that misses more than this part of an account's known posts, or of its stories that have not expired, marks
+# none of them until another complete scan misses them too: a listing that breaks off early looks just like a mass
 # deletion.
-POSTS_BRAKE = 0.5
+MASS_REMOVAL_THRESHOLD = 0.5
 
-# How much later than the first that other walk must begin: what breaks a listing off now may still do so in a minute.
+# How much later than the first that other scan must begin: what breaks a listing off now may still do so in a minute.
 CONFIRM_AFTER_HOURS = 1
 
 # Stories live for a day; one that vanishes after that has expired, one that vanishes sooner was removed.

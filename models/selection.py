@@ -1,4 +1,4 @@
-"""What a backfill is asked to walk, as a person says it."""
+"""What a backfill is asked to scan, as a person says it."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -8,10 +8,10 @@ from models.partition import SURFACES, Surface
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The walks a backfill makes again: the accounts that any of its parts names, on `surfaces`.
+    """The scans a backfill makes again: the accounts that any of its parts names, on `surfaces`.
 
     `accounts` are ids or usernames as typed. `everything`: every account that is listed. `expired_since`: those whose
-    token was expired at any time since then. `failed`: exactly the walks that were left undone
+    token was expired at any time since then. `failed`: exactly the scans that are incomplete
     when a run last turned to them.
     """
 
@@ -28,14 +28,14 @@ class Selection:
         if self.expired_since is not None:
             parts.append(f"expired since {self.expired_since.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}")
         if self.failed:
-            parts.append("what was left undone")
+            parts.append("incomplete scans")
         surfaces = [surface for surface in SURFACES if surface in self.surfaces]
         return f"{', '.join(parts) or 'nothing'}: {' and '.join(surfaces)}"
 
 
 @dataclass(frozen=True, slots=True)
 class ChosenAccount:
-    """An account of a selection, with the surfaces to walk; `pages` is about how many requests they take."""
+    """An account of a selection, with the surfaces to scan; `pages` is about how many requests they take."""
 
     account_id: str
     ig_username: str
@@ -45,4 +45,4 @@ class ChosenAccount:
 
 
 class SelectionError(Exception):
-    """A selection that names what is not there; one line with the mend."""
+    """A selection that names what is not there; one line with the fix."""

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from flows.cli.neighbours import free_port, prefect
+from flows.cli.processes import free_port, prefect
 
 # A busy machine is no failure: tests that look for hangs set a deadline of their own.
 settings.register_profile("gramhouse", deadline=None)
@@ -35,7 +35,7 @@ LONGEST = (
     "test_security_e2e_canary",
     "test_e2e_faults",
     "test_e2e_accounts",
-    "test_flows_walking",
+    "test_flows_scanning",
     "test_e2e_pools",
     "test_flows_clock",
     "test_flows_status",

@@ -13,8 +13,8 @@ from connectors.sandbox.settings import SandboxSettings
 from flows.automations import described
 from flows.cli.app import app
 from flows.cli.signalled import run_until_signalled
-from flows.means import means, order
-from flows.pipeline import run_once
+from flows.pipeline import run_sync
+from flows.resources import build_request, open_resources
 from flows.setting_sources import PREFIX
 from flows.settings import Settings, load
 from models.dictionary import markdown
@@ -62,8 +62,8 @@ def snapshot(tmp_path_factory: pytest.TempPathFactory) -> Path:
             warehouse=folder / "warehouse.duckdb",
             snapshot=folder / "analytics.duckdb",
         )
-        async with means(settings, "test") as at_hand:
-            await run_once(order(settings), at_hand)
+        async with open_resources(settings, "test") as resources:
+            await run_sync(build_request(settings), resources)
 
     with in_thread(sandbox) as url:
         for sandbox.night in (0, 1):
@@ -110,10 +110,10 @@ STATES = (
     "Completed with expired accounts",
     "Partial",
     "Failed",
-    "Refused",
+    "Invalid parameters",
     "Nothing to do",
     "Dry run",
-    "Busy",
+    "Skipped: locked",
     "Interrupted",
     "Crashed",
     "Missed",

@@ -18,5 +18,5 @@ class Typed:
         self._monkeypatch.setattr(sys, "argv", ["gramhouse", *arguments])
         with pytest.raises(SystemExit) as ended:
             main()
-        said = self._capsys.readouterr()
-        return int(ended.value.code or 0), said.out, said.err
+        message = self._capsys.readouterr()
+        return int(ended.value.code or 0), message.out, message.err

@@ -50,7 +50,7 @@ class Sandbox:
 
     ``clock`` gives seconds for the rate limiter and the log, ``sleep`` waits for scripted delays,
     ``new_secret`` returns the secret of a key made while it runs.
-    ``night`` may be set at any time, also in the middle of a walk.
+    ``night`` may be set at any time, also in the middle of a scan.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class Sandbox:
         self.settings = settings or SandboxSettings()
         self.night = self.settings.night
         self.catalogue = Catalogue(self.settings)
-        self.keyring = Keyring(self.settings.keys, self.catalogue.place)
+        self.keyring = Keyring(self.settings.keys, self.catalogue.position)
         self.cursors = Cursors(self.settings.seed)
         self.pages = Pages(self.catalogue, self.cursors, self.settings)
         self.faults = FaultScript(self.settings.seed, self.settings.faults)
@@ -138,9 +138,9 @@ class Sandbox:
         query = (account_query if account is None else media_query)(scope["query_string"])
         asked.surface, asked.cursor, asked.limit = query.surface, query.cursor, query.limit
         wanted = Wanted(
-            Resource() if account is None else Resource(account.place, query.surface),
+            Resource() if account is None else Resource(account.position, query.surface),
             account,
-            credential.places,
+            credential.positions,
             query.limit,
             self.night,
         )
@@ -150,8 +150,8 @@ class Sandbox:
         if MEDIA_KEY_SCOPE not in credential.scopes:
             raise Refused(Code.SCOPE_DENIED)
         asked.account_id = account_uuid(account_id).lower()
-        place = self.catalogue.place(asked.account_id)
-        if not self.catalogue.has_listed(place, self.night) or not credential.reaches(place):
+        position = self.catalogue.position(asked.account_id)
+        if not self.catalogue.has_listed(position, self.night) or not credential.reaches(position):
             raise Refused(Code.ACCOUNT_NOT_GRANTED)
         account = self.catalogue.find(asked.account_id, self.night)
         if account is None:
@@ -163,7 +163,7 @@ class Sandbox:
         if account is None:
             tenant = TenantScope(CATALOG_SCOPE, credential.name)
         else:
-            tenant = TenantScope(ACCOUNT_SCOPE, credential.name, account.place)
+            tenant = TenantScope(ACCOUNT_SCOPE, credential.name, account.position)
         self.limiter.note_early(tenant, asked.account_id, asked.correlation_id)
         wait = self.limiter.admit(tenant)
         if wait is not None:

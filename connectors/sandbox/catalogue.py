@@ -11,7 +11,7 @@ from connectors.sandbox.draw import Draw
 from connectors.sandbox.feeds import ArrangedPosts
 from connectors.sandbox.identity import Identity
 from connectors.sandbox.nights import FIRST_NIGHT
-from connectors.sandbox.population import MOST_PLACES, Account, Population
+from connectors.sandbox.population import MOST_ACCOUNTS, Account, Population
 from connectors.sandbox.posts import START, Posts
 from connectors.sandbox.settings import PLAIN_FEED
 from connectors.sandbox.shapes import shape_of
@@ -30,7 +30,7 @@ _OWNERS = 10**10
 class Surface(Protocol):
     """Posts or stories of every account."""
 
-    def before(self, place: int, night: int, sequence: int) -> Iterator[Item]:
+    def before(self, position: int, night: int, sequence: int) -> Iterator[Item]:
         """Yield what an account shows on a night, newest first, older than ``sequence``."""
         ...
 
@@ -45,8 +45,8 @@ class Page(NamedTuple):
 class Catalogue:
     """What the service knows, night by night. Everything here is a pure function of the settings.
 
-    Accounts are anchored at their place (growing), media at their sequence (falling): an anchor names
-    an item, not a count, so nothing that comes or goes elsewhere moves a walk.
+    Accounts are anchored at their position (growing), media at their sequence (falling): an anchor names
+    an item, not a count, so nothing that comes or goes elsewhere moves a scan.
     """
 
     def __init__(self, settings: SandboxSettings) -> None:
@@ -61,53 +61,53 @@ class Catalogue:
             STORIES: Stories(settings.stories, draw, self._identity),
         }
 
-    def place(self, account_id: str) -> int:
+    def position(self, account_id: str) -> int:
         """Return the place of the account with this uuid on whatever night, -1 when there is none."""
-        place = self._identity.place(account_id) if UUID.fullmatch(account_id) else -1
-        return place if place < MOST_PLACES else -1
+        position = self._identity.position(account_id) if UUID.fullmatch(account_id) else -1
+        return position if position < MOST_ACCOUNTS else -1
 
-    def account_id(self, place: int) -> str:
-        """Return the uuid of the account at a place."""
-        return self._identity.account_id(place)
+    def account_id(self, position: int) -> str:
+        """Return the uuid of the account at a position."""
+        return self._identity.account_id(position)
 
     def find(self, account_id: str, night: int) -> Account | None:
         """Return the account with this uuid when it is in the catalogue on this night."""
-        place = self.place(account_id)
-        return self._population.account(place, night) if self._population.visible(place, night) else None
+        position = self.position(account_id)
+        return self._population.account(position, night) if self._population.visible(position, night) else None
 
-    def has_listed(self, place: int, night: int) -> bool:
-        """Tell whether the account at this place is in the catalogue on this night, or was and left."""
-        return 0 <= place < self._population.size(night)
+    def has_listed(self, position: int, night: int) -> bool:
+        """Tell whether the account at this position is in the catalogue on this night, or was and left."""
+        return 0 <= position < self._population.size(night)
 
-    def places(self, wanted: Collection[str], night: int) -> dict[str, int]:
-        """Return the places of the ids and usernames that are listed on this night, or were and left."""
-        found = {one: place for one in wanted if self.has_listed(place := self.place(one), night)}
+    def positions(self, wanted: Collection[str], night: int) -> dict[str, int]:
+        """Return the positions of the ids and usernames that are listed on this night, or were and left."""
+        found = {one: position for one in wanted if self.has_listed(position := self.position(one), night)}
         if len(found) < len(set(wanted)):
             names = set(wanted)
-            for place in range(self._population.size(night)):
-                if (name := self._population.username(place)) in names:
-                    found[name] = place
+            for position in range(self._population.size(night)):
+                if (name := self._population.username(position)) in names:
+                    found[name] = position
         return found
 
     def accounts(self, night: int, grant: Grant = None, after: int = -1) -> Iterator[Account]:
-        """Yield the accounts of a grant that are visible on this night, after a place."""
+        """Yield the accounts of a grant that are visible on this night, after a position."""
         population = self._population
         if grant is None:
-            places: Iterator[int] = iter(range(after + 1, population.size(night)))
+            positions: Iterator[int] = iter(range(after + 1, population.size(night)))
         else:
-            places = iter(grant[bisect_right(grant, after) :])
-        return (population.account(p, night) for p in places if population.visible(p, night))
+            positions = iter(grant[bisect_right(grant, after) :])
+        return (population.account(p, night) for p in positions if population.visible(p, night))
 
     def items(self, account: Account, surface: str, night: int, before: int = START) -> Iterator[str]:
         """Yield the items of one account and surface as JSON texts, newest first."""
         return (text for _, text in self._rendered(account, surface, night, before))
 
     def account_page(self, night: int, grant: Grant, after: int | None, limit: int) -> Page:
-        """Return a page of the account list (API 4.1) that starts after a place."""
+        """Return a page of the account list (API 4.1) that starts after a position."""
         start = -1 if after is None else after
         found = list(islice(self.accounts(night, grant, start), limit + 1))
         shown = found[:limit]
-        return Page([account.json() for account in shown], shown[-1].place if len(found) > limit else None)
+        return Page([account.json() for account in shown], shown[-1].position if len(found) > limit else None)
 
     def media_page(self, night: int, account: Account, surface: str, before: int | None, limit: int) -> Page:
         """Return a page of the media list (API 4.2) that starts before a sequence."""
@@ -124,9 +124,9 @@ class Catalogue:
                     yield account, surface, item
 
     def _rendered(self, account: Account, surface: str, night: int, before: int) -> Iterator[tuple[int, str]]:
-        shape = shape_of(self._shape, account.place)
+        shape = shape_of(self._shape, account.position)
         # The network's own number of an account: eleven digits, so never mistaken for an item's.
-        owner = _OWNERS + account.place
-        for item in self._surfaces[surface].before(account.place, night, before):
+        owner = _OWNERS + account.position
+        for item in self._surfaces[surface].before(account.position, night, before):
             shown = item._replace(published=item.published + self._later) if self._later else item
             yield item.sequence, shape(shown, account.ig_username, owner, night)

@@ -82,16 +82,16 @@ def account_query(raw: bytes) -> Query:
     """Return the checked query of the account list (API 4.1).
 
     Raises Refused with ``api_validation_error`` for unknown or repeated names, whose issues' paths are
-    places in the query string counted from 0, then ``api_invalid_limit`` or ``api_invalid_cursor``.
+    positions in the query string counted from 0, then ``api_invalid_limit`` or ``api_invalid_cursor``.
     """
     pairs = _pairs(raw)
     issues = []
     seen: dict[str, str] = {}
-    for place, (name, value) in enumerate(pairs):
+    for index, (name, value) in enumerate(pairs):
         if name not in _ACCOUNT_QUERY:
-            issues.append(Issue("unrecognized_keys", (place,)))
+            issues.append(Issue("unrecognized_keys", (index,)))
         elif name in seen:
-            issues.append(Issue("duplicate_key", (place,)))
+            issues.append(Issue("duplicate_key", (index,)))
         seen[name] = value
     if issues:
         raise Refused(Code.VALIDATION_ERROR, issues=issues[:MAX_ISSUES])

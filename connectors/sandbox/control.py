@@ -36,29 +36,29 @@ _KINDS = (CATALOG_SCOPE, ACCOUNT_SCOPE)
 
 def control_plane(sandbox: Sandbox) -> Starlette:
     """Return the application that steers a sandbox. Bad requests get 400 and ``{"error": why}``."""
-    desk = ControlDesk(sandbox)
+    control = ControlApi(sandbox)
     return Starlette(
         routes=[
-            Route(f"{CONTROL_PREFIX}night", desk.night),
-            Route(f"{CONTROL_PREFIX}night", desk.set_night, methods=["POST"]),
-            Route(f"{CONTROL_PREFIX}faults", desk.faults),
-            Route(f"{CONTROL_PREFIX}faults", desk.set_faults, methods=["POST", "DELETE"]),
-            Route(f"{CONTROL_PREFIX}requests", desk.requests),
-            Route(f"{CONTROL_PREFIX}requests", desk.forget_requests, methods=["DELETE"]),
-            Route(f"{CONTROL_PREFIX}stats", desk.stats),
-            Route(f"{CONTROL_PREFIX}limits", desk.limits),
-            Route(f"{CONTROL_PREFIX}limits", desk.set_limits, methods=["POST"]),
-            Route(f"{CONTROL_PREFIX}keys", desk.keys),
-            Route(f"{CONTROL_PREFIX}keys", desk.create_key, methods=["POST"]),
-            Route(f"{CONTROL_PREFIX}keys/{{name}}", desk.revoke_key, methods=["DELETE"]),
-            Route(f"{CONTROL_PREFIX}truth", desk.truth),
-            Route(OPENAPI_PATH, desk.openapi),
+            Route(f"{CONTROL_PREFIX}night", control.night),
+            Route(f"{CONTROL_PREFIX}night", control.set_night, methods=["POST"]),
+            Route(f"{CONTROL_PREFIX}faults", control.faults),
+            Route(f"{CONTROL_PREFIX}faults", control.set_faults, methods=["POST", "DELETE"]),
+            Route(f"{CONTROL_PREFIX}requests", control.requests),
+            Route(f"{CONTROL_PREFIX}requests", control.forget_requests, methods=["DELETE"]),
+            Route(f"{CONTROL_PREFIX}stats", control.stats),
+            Route(f"{CONTROL_PREFIX}limits", control.limits),
+            Route(f"{CONTROL_PREFIX}limits", control.set_limits, methods=["POST"]),
+            Route(f"{CONTROL_PREFIX}keys", control.keys),
+            Route(f"{CONTROL_PREFIX}keys", control.create_key, methods=["POST"]),
+            Route(f"{CONTROL_PREFIX}keys/{{name}}", control.revoke_key, methods=["DELETE"]),
+            Route(f"{CONTROL_PREFIX}truth", control.truth),
+            Route(OPENAPI_PATH, control.openapi),
         ],
         exception_handlers={ValueError: _refused, TypeError: _refused},
     )
 
 
-class ControlDesk:
+class ControlApi:
     """The endpoints, one method each."""
 
     def __init__(self, sandbox: Sandbox) -> None:
@@ -81,7 +81,7 @@ class ControlDesk:
     async def faults(self, _request: Request) -> Response:
         """Show the rules and how often each has fired."""
         script = self._sandbox.faults
-        shown = [{**asdict(rule), "fired": script.fired[place]} for place, rule in enumerate(script.rules)]
+        shown = [{**asdict(rule), "fired": script.fired[index]} for index, rule in enumerate(script.rules)]
         return JSONResponse({"faults": shown})
 
     async def set_faults(self, request: Request) -> Response:
@@ -156,11 +156,11 @@ class ControlDesk:
         return JSONResponse(self._shown(keyring.revoke(name)))
 
     def _shown(self, credential: Credential) -> dict[str, object]:
-        catalogue, places = self._sandbox.catalogue, credential.places
+        catalogue, positions = self._sandbox.catalogue, credential.positions
         return {
             "name": credential.name,
             "scopes": [scope for scope in KEY_SCOPES if scope in credential.scopes],
-            "accounts": None if places is None else [catalogue.account_id(place) for place in places],
+            "accounts": None if positions is None else [catalogue.account_id(index) for index in positions],
             "revoked": self._sandbox.keyring.is_revoked(credential),
         }
 
@@ -176,7 +176,7 @@ class ControlDesk:
             message = "no such key"
             raise ValueError(message)
         wants_media = request.query_params.get("media", "0") not in {"", "0"}
-        lines = (self._media if wants_media else self._accounts)(credential.places)
+        lines = (self._media if wants_media else self._accounts)(credential.positions)
         return StreamingResponse(_in_blocks(lines), media_type="application/x-ndjson")
 
     async def openapi(self, _request: Request) -> Response:

@@ -12,7 +12,7 @@ _TAIL = 8
 
 def crockford(number: int, length: int) -> str:
     """Return the low ``5 * length`` bits of a number in Crockford's base 32."""
-    return "".join(_ALPHABET[(number >> (5 * place)) & 31] for place in reversed(range(length)))
+    return "".join(_ALPHABET[(number >> (5 * index)) & 31] for index in reversed(range(length)))
 
 
 class CorrelationIds:

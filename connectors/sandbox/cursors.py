@@ -47,7 +47,7 @@ class Cursors:
         """Return the cursor that continues a resource after an anchor; None is its very beginning."""
         fields = _FIELDS.pack(
             _SURFACES[resource.surface],
-            -1 if resource.place is None else resource.place,
+            -1 if resource.position is None else resource.position,
             _NO_ANCHOR if anchor is None else anchor,
             hop % 65_536,
             self.epoch,
@@ -65,8 +65,8 @@ class Cursors:
         fields = sealed[_SEAL:]
         if len(sealed) != _SIZE or self._draw.tag(fields, _SEAL) != sealed[:_SEAL]:
             return None
-        surface, place, anchor, hop, epoch = _FIELDS.unpack(fields)
-        expected = (_SURFACES[resource.surface], -1 if resource.place is None else resource.place)
-        if (surface, place) != expected or epoch < self.epoch or urlsafe_b64encode(sealed).decode() != text:
+        surface, position, anchor, hop, epoch = _FIELDS.unpack(fields)
+        expected = (_SURFACES[resource.surface], -1 if resource.position is None else resource.position)
+        if (surface, position) != expected or epoch < self.epoch or urlsafe_b64encode(sealed).decode() != text:
             return None
         return Position(None if anchor == _NO_ANCHOR else anchor, hop, epoch)

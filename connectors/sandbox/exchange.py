@@ -15,15 +15,15 @@ _JSON = b"application/json"
 
 
 class Resource(NamedTuple):
-    """What a cursor is bound to: the account list, or one account (by place) and surface."""
+    """What a cursor is bound to: the account list, or one account (by position) and surface."""
 
-    place: int | None = None
+    position: int | None = None
     surface: str | None = None
 
     @property
     def operation(self) -> str:
         """Return the operation id (API 4)."""
-        return ACCOUNTS if self.place is None else MEDIA
+        return ACCOUNTS if self.position is None else MEDIA
 
 
 @dataclass(slots=True)

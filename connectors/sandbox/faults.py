@@ -65,19 +65,19 @@ class FaultScript:
         number = self._requests[resource]
         return [
             rule.action
-            for place, rule in enumerate(self.rules)
+            for index, rule in enumerate(self.rules)
             if rule.covers(resource.operation, account_id, resource.surface, number, first=first)
             and not (first and rule.action.kind in _NEED_CURSOR)
-            and self._fires(place, rule)
+            and self._fires(index, rule)
         ]
 
-    def _fires(self, place: int, rule: Rule) -> bool:
-        if rule.times is not None and self.fired[place] >= rule.times:
+    def _fires(self, index: int, rule: Rule) -> bool:
+        if rule.times is not None and self.fired[index] >= rule.times:
             return False
-        self._candidates[place] += 1
+        self._candidates[index] += 1
         if rule.probability is not None:
-            drawn = self._draw.one(_TOPIC, place, self._candidates[place])
+            drawn = self._draw.one(_TOPIC, index, self._candidates[index])
             if drawn >= rule.probability * _WHOLE:
                 return False
-        self.fired[place] += 1
+        self.fired[index] += 1
         return True

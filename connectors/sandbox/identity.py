@@ -1,4 +1,4 @@
-"""Names that can be read backwards: ids are a shuffle of places, so no list of them is ever held."""
+"""Names that can be read backwards: ids are a shuffle of positions, so no list of them is ever held."""
 
 from __future__ import annotations
 
@@ -55,27 +55,27 @@ class Identity:
         self._accounts = Shuffle(draw, _ACCOUNT_BITS)
         self._items = Shuffle(draw, _ITEM_BITS)
 
-    def account_id(self, place: int) -> str:
-        """Return the uuid of the account at a place."""
-        rest = self._draw.one(_TOPIC, -1, place)
-        head = f"{self._accounts.forth(place):012x}"
+    def account_id(self, position: int) -> str:
+        """Return the uuid of the account at a position."""
+        rest = self._draw.one(_TOPIC, -1, position)
+        head = f"{self._accounts.forth(position):012x}"
         middle = f"4{rest & 0xFFF:03x}-{0x8000 | (rest >> 12 & 0x3FFF):04x}"
         return f"{head[:8]}-{head[8:]}-{middle}-{rest >> 16:012x}"
 
-    def place(self, account_id: str) -> int:
+    def position(self, account_id: str) -> int:
         """Return the place of the account with this id, or -1 when no account has it."""
         found = self._accounts.back(int(account_id[:8] + account_id[9:13], 16))
         return found if self.account_id(found) == account_id.lower() else -1
 
-    def public_id(self, place: int) -> str:
+    def public_id(self, position: int) -> str:
         """Return 12 to 16 letters and digits."""
-        length, letters, *_ = self._draw.eight(_TOPIC, -2, place)
+        length, letters, *_ = self._draw.eight(_TOPIC, -2, position)
         letters |= (length >> 2) << 64
         return "".join(_BASE62[(letters >> 6 * n & 63) % 62] for n in range(12 + length % 5))
 
-    def item_number(self, place: int, surface: int, sequence: int) -> int:
+    def item_number(self, position: int, surface: int, sequence: int) -> int:
         """Return the plain number of an item; its children are the fifteen numbers after it."""
-        packed = ((place << _SURFACE_BITS | surface) << _SEQUENCE_BITS) | sequence
+        packed = ((position << _SURFACE_BITS | surface) << _SEQUENCE_BITS) | sequence
         return packed << _CHILD_BITS
 
     def item_id(self, number: int) -> int:

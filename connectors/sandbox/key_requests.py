@@ -48,17 +48,17 @@ class KeyRequest:
         An account that has left can be granted. Raises ValueError for one that was never listed, and when there
         are fewer accounts than the first N.
         """
-        places = None if self.accounts is None else self._places(self.accounts, catalogue, night)
-        return Key(secret, frozenset(self.scopes), places, self.name)
+        positions = None if self.accounts is None else self._positions(self.accounts, catalogue, night)
+        return Key(secret, frozenset(self.scopes), positions, self.name)
 
-    def _places(self, accounts: int | tuple[str, ...], catalogue: Catalogue, night: int) -> frozenset[int]:
+    def _positions(self, accounts: int | tuple[str, ...], catalogue: Catalogue, night: int) -> frozenset[int]:
         if isinstance(accounts, int):
-            first = [account.place for account, _ in zip(catalogue.accounts(night), range(accounts), strict=False)]
+            first = [account.position for account, _ in zip(catalogue.accounts(night), range(accounts), strict=False)]
             if len(first) < accounts:
                 message = f"key {self.name!r}: {accounts} accounts wanted, the catalogue has {len(first)}"
                 raise ValueError(message)
             return frozenset(first)
-        found = catalogue.places(accounts, night)
+        found = catalogue.positions(accounts, night)
         for account in accounts:
             if account not in found:
                 message = f"key {self.name!r}: no account has the id or username {account!r}"

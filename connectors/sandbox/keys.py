@@ -20,7 +20,7 @@ NO_ACCOUNT_KEY = "sandbox-no-account-key"
 class Key:
     """A credential: its secret, its scopes, and its accounts.
 
-    ``accounts`` holds ids (uuid strings) or places in the catalogue (ints, 0 is the first account);
+    ``accounts`` holds ids (uuid strings) or positions in the catalogue (ints, 0 is the first account);
     ``None`` grants every account there is and ever will be. Without a ``name`` it gets a numbered one.
     """
 
@@ -40,29 +40,29 @@ BUILT_IN = (
 
 @dataclass(frozen=True, slots=True)
 class Credential:
-    """A key, known to the catalogue: ``places`` in order, None for all; ``granted`` the same as a set."""
+    """A key, known to the catalogue: ``positions`` in order, None for all; ``granted`` the same as a set."""
 
     name: str
     scopes: frozenset[str]
-    places: tuple[int, ...] | None
+    positions: tuple[int, ...] | None
     granted: frozenset[int] | None
 
-    def reaches(self, place: int) -> bool:
-        """Tell whether the account at a place is granted to this key."""
-        return self.granted is None or place in self.granted
+    def reaches(self, position: int) -> bool:
+        """Tell whether the account at a position is granted to this key."""
+        return self.granted is None or position in self.granted
 
 
 class Keyring:
     """The keys a server accepts, found by the value of the Authorization header.
 
-    ``place`` turns an account id into its place in the catalogue, -1 when no account has it.
+    ``place`` turns an account id into its position in the catalogue, -1 when no account has it.
     ``issued`` maps every name to its credential, the revoked ones included; it holds no secret.
     """
 
-    def __init__(self, keys: Iterable[Key], place: Callable[[str], int]) -> None:
+    def __init__(self, keys: Iterable[Key], position: Callable[[str], int]) -> None:
         self.issued: dict[str, Credential] = {}
         self._by_secret: dict[bytes, Credential] = {}
-        self._place = place
+        self._position = position
         for key in keys:
             self.add(key)
 
@@ -74,9 +74,9 @@ class Keyring:
             raise ValueError(message)
         granted = None
         if key.accounts is not None:
-            granted = frozenset(a if isinstance(a, int) else self._place(a) for a in key.accounts) - {-1}
-        places = None if granted is None else tuple(sorted(granted))
-        credential = Credential(name, key.scopes, places, granted)
+            granted = frozenset(a if isinstance(a, int) else self._position(a) for a in key.accounts) - {-1}
+        positions = None if granted is None else tuple(sorted(granted))
+        credential = Credential(name, key.scopes, positions, granted)
         self.issued[name] = self._by_secret[key.secret.encode()] = credential
         return credential
 

@@ -22,7 +22,7 @@ class TenantScope:
 
     kind: str
     key: str
-    place: int | None = None
+    position: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

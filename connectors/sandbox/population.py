@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 _LEAVES, _EXPIRES = 10, 11
 _LONGEST_EXPIRY = 4
-MOST_PLACES = 1 << 21
+MOST_ACCOUNTS = 1 << 21
 
 
 class Account(NamedTuple):
     """An element of the account list, and the ``place`` the catalogue knows it by."""
 
-    place: int
+    position: int
     id: str
     ig_username: str
     public_id: str
@@ -38,9 +38,9 @@ class Account(NamedTuple):
 class Population:
     """The accounts as a function of the night.
 
-    Places 0 to ``accounts - 1`` are there on night 0. In every block of ``change_every`` places, each
+    Places 0 to ``accounts - 1`` are there on night 0. In every block of ``change_every`` positions, each
     night one account leaves and one token expires for one to four nights; as many join as there are
-    blocks. The account at place 0 neither leaves nor expires: somebody must be there to be asked about.
+    blocks. The account at position 0 neither leaves nor expires: somebody must be there to be asked about.
     """
 
     def __init__(self, settings: SandboxSettings, draw: Draw, identity: Identity) -> None:
@@ -54,40 +54,40 @@ class Population:
         self._names = lru_cache(maxsize=16_384)(self._named)
 
     def size(self, night: int) -> int:
-        """Return the number of places taken by this night; some of them may have been left."""
-        return min(self._first_night + self._growth * night, MOST_PLACES)
+        """Return the number of positions taken by this night; some of them may have been left."""
+        return min(self._first_night + self._growth * night, MOST_ACCOUNTS)
 
-    def visible(self, place: int, night: int) -> bool:
-        """Tell whether the account at this place is in the catalogue on this night."""
-        if not 0 <= place < self.size(night):
+    def visible(self, position: int, night: int) -> bool:
+        """Tell whether the account at this position is in the catalogue on this night."""
+        if not 0 <= position < self.size(night):
             return False
-        return not self._block or place not in self._gone(place // self._block, night)
+        return not self._block or position not in self._gone(position // self._block, night)
 
-    def account(self, place: int, night: int) -> Account:
-        """Return the account at a place, whether or not it is visible."""
-        account_id, username, public_id = self._names(place)
-        return Account(place, account_id, username, public_id, self.status(place, night))
+    def account(self, position: int, night: int) -> Account:
+        """Return the account at a position, whether or not it is visible."""
+        account_id, username, public_id = self._names(position)
+        return Account(position, account_id, username, public_id, self.status(position, night))
 
-    def status(self, place: int, night: int) -> str:
+    def status(self, position: int, night: int) -> str:
         """Return ``active`` or ``token_expired``."""
-        if self._block and place in self._expired(place // self._block, night):
+        if self._block and position in self._expired(position // self._block, night):
             return TOKEN_EXPIRED
         return ACTIVE
 
-    def username(self, place: int) -> str:
-        """Return the account's name, different for every place."""
-        return self._names(place)[1]
+    def username(self, position: int) -> str:
+        """Return the account's name, different for every position."""
+        return self._names(position)[1]
 
-    def _arrives(self, place: int) -> int:
-        late = place - self._first_night
+    def _arrives(self, position: int) -> int:
+        late = position - self._first_night
         return 0 if late < 0 or not self._growth else 1 + late // self._growth
 
     def _gone_by(self, block: int, night: int) -> frozenset[int]:
         gone = set()
         for then in range(1, night + 1):
-            place = block * self._block + self._draw.one(_LEAVES, block, then) % self._block
-            if place and self._arrives(place) < then:
-                gone.add(place)
+            position = block * self._block + self._draw.one(_LEAVES, block, then) % self._block
+            if position and self._arrives(position) < then:
+                gone.add(position)
         return frozenset(gone)
 
     def _expired_at(self, block: int, night: int) -> frozenset[int]:
@@ -98,14 +98,14 @@ class Population:
                 expired.add(block * self._block + member % self._block)
         return frozenset(expired - {0})
 
-    def _named(self, place: int) -> tuple[str, str, str]:
-        return self._identity.account_id(place), username(place), self._identity.public_id(place)
+    def _named(self, position: int) -> tuple[str, str, str]:
+        return self._identity.account_id(position), username(position), self._identity.public_id(position)
 
 
-def username(place: int) -> str:
+def username(position: int) -> str:
     """Return a username of 1 to 30 characters that no other place has."""
     pairs = len(FIRST) * len(SECOND)
-    turn, n = divmod(place, pairs)
+    turn, n = divmod(position, pairs)
     # A step that shares no factor with the number of pairs visits each of them once per turn.
     first, second = divmod((n * 1847 + 611) % pairs, len(SECOND))
     again, style = divmod(turn, len(USERNAME_STYLES))

@@ -109,10 +109,10 @@ class Posts:
         self._draw = draw
         self._identity = identity
 
-    def timeline(self, place: int) -> Timeline:
-        """Return the timeline of the account at a place. Place 0 has exactly the mean."""
-        size, rate, phase, followers, *_ = self._draw.eight(_ACCOUNT, place)
-        percent = 100 if place == 0 else _SIZES[size % len(_SIZES)]
+    def timeline(self, position: int) -> Timeline:
+        """Return the timeline of the account at a position. Place 0 has exactly the mean."""
+        size, rate, phase, followers, *_ = self._draw.eight(_ACCOUNT, position)
+        percent = 100 if position == 0 else _SIZES[size % len(_SIZES)]
         at_first = (self._mean * percent + 50) // 100
         return Timeline(
             at_first=at_first,
@@ -122,24 +122,24 @@ class Posts:
             followers=_FOLLOWERS[followers % len(_FOLLOWERS)],
         )
 
-    def before(self, place: int, night: int, sequence: int) -> Iterator[Item]:
+    def before(self, position: int, night: int, sequence: int) -> Iterator[Item]:
         """Yield the posts there are on this night, newest first, that are older than ``sequence``."""
-        timeline = self.timeline(place)
+        timeline = self.timeline(position)
         eight = self._draw.eight
         for older in range(min(timeline.total(night), sequence) - 1, -1, -1):
-            chances = eight(_POST, place, older)
+            chances = eight(_POST, position, older)
             if _shown(chances[0], night - timeline.night_of(older)):
-                yield self._item(place, older, night, timeline, chances)
+                yield self._item(position, older, night, timeline, chances)
 
-    def ever(self, place: int, night: int) -> Iterator[Item]:
+    def ever(self, position: int, night: int) -> Iterator[Item]:
         """Yield the posts there are, or were, on this night, newest first."""
-        timeline = self.timeline(place)
+        timeline = self.timeline(position)
         for sequence in range(timeline.total(night) - 1, -1, -1):
-            yield self._item(place, sequence, night, timeline, self._draw.eight(_POST, place, sequence))
+            yield self._item(position, sequence, night, timeline, self._draw.eight(_POST, position, sequence))
 
-    def _item(self, place: int, sequence: int, night: int, timeline: Timeline, chances: tuple[int, ...]) -> Item:
+    def _item(self, position: int, sequence: int, night: int, timeline: Timeline, chances: tuple[int, ...]) -> Item:
         _, words, edit, kind, appeal, second, parts, flags = chances
-        number = self._identity.item_number(place, _SURFACE, sequence)
+        number = self._identity.item_number(position, _SURFACE, sequence)
         item_id = self._identity.item_id(number)
         published = timeline.published(sequence, second)
         edited = edit % 16 == 0 and night - timeline.night_of(sequence) > edit // 16 % 20

@@ -38,7 +38,7 @@ class FeedSettings:
     order
         ``newest_first``, ``oldest_first``, ``random``, ``by_id`` or ``by_last_edit``.
     pins
-        how many posts stand first, others every third night, 0 to 5; with ``pins_twice`` at their own places, too.
+        how many posts stand first, others every third night, 0 to 5; with ``pins_twice`` at their own positions, too.
     archived, back_dated
         one post of so many is archived for two nights of five, or claims to be 40 days older than it is; 0: none.
 
@@ -81,7 +81,7 @@ class SandboxSettings:
         out of so many accounts, each night one leaves, one joins and one token expires; 0: none ever.
     shape
         ``graph``, ``camel``, ``flat``, ``mixed`` (each account one of these three), ``nested``, or ``drift``
-        (types and names that change in the middle of a walk).
+        (types and names that change in the middle of a scan).
     feed
         how posts are listed.
     page_extras

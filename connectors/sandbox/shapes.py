@@ -30,7 +30,7 @@ _BY_NAME: dict[str, tuple[Shape, ...]] = {
 }
 
 
-def shape_of(name: str, place: int) -> Shape:
-    """Return the shape that the account at a place uses in a catalogue of this shape."""
+def shape_of(name: str, position: int) -> Shape:
+    """Return the shape that the account at a position uses in a catalogue of this shape."""
     shapes = _BY_NAME[name]
-    return shapes[place % len(shapes)]
+    return shapes[position % len(shapes)]

@@ -1,7 +1,7 @@
-"""A shape that begins like the Graph API's and drifts in the middle of a walk, into all that JSON allows.
+"""A shape that begins like the Graph API's and drifts in the middle of a scan, into all that JSON allows.
 
 An account's posts, from the first it ever made, are at stage 0 four at a time, then at stage 1, and so on
-to the last stage and round again: a walk meets every stage, and types that change with each.
+to the last stage and round again: a scan meets every stage, and types that change with each.
 """
 
 from __future__ import annotations

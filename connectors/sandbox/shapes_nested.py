@@ -33,7 +33,7 @@ def _products(item: Item) -> str:
 def nested(item: Item, username: str, owner: int, night: int) -> str:
     """Render names in objects in objects; what does not apply is null or empty."""
     caption = "null" if item.caption is None else f'"{item.caption}"'
-    place = _PLACES[item.id % 3] if item.id % 4 == 0 else "null"
+    position = _PLACES[item.id % 3] if item.id % 4 == 0 else "null"
     children = ",".join(
         f'{{"mediaId":"{child.id}","mediaType":"{child.media_type}",'
         f'"mediaUrl":"{signed(child.id, SUFFIX[child.media_type], night)}",'
@@ -53,7 +53,7 @@ def nested(item: Item, username: str, owner: int, night: int) -> str:
         f'"author":{{"userId":{owner},"username":"{username}","flags":{{"isVerified":{"true" if owner % 2 else "false"}'
         f"}}}},"
         f'"when":{{"publishedAt":"{iso(item.published)}Z","localTime":"{iso(item.published)}"}},'
-        f'"hashtags":{_HASHTAGS[item.id % 4]},"location":{place},"productTags":[{_products(item)}],'
+        f'"hashtags":{_HASHTAGS[item.id % 4]},"location":{position},"productTags":[{_products(item)}],'
         f'"settings":{{"commentsEnabled":{"true" if item.comments_open else "false"},"collaborators":[],'
         f'"experiments":{{}}}},"children":[{children}]}}'
     )

@@ -29,16 +29,16 @@ class Stories:
         self._draw = draw
         self._identity = identity
 
-    def before(self, place: int, night: int, sequence: int) -> Iterator[Item]:
+    def before(self, position: int, night: int, sequence: int) -> Iterator[Item]:
         """Yield the stories alive on this night, newest first, that are older than ``sequence``."""
-        many = self._draw.one(_NIGHT, place, night) % (2 * self._mean + 1)
+        many = self._draw.one(_NIGHT, position, night) % (2 * self._mean + 1)
         first = night * _A_NIGHT
         for older in range(min(first + many, sequence) - 1, first - 1, -1):
-            yield self._item(place, older, night, DAY // many)
+            yield self._item(position, older, night, DAY // many)
 
-    def _item(self, place: int, sequence: int, night: int, slot: int) -> Item:
-        words, kind, second, appeal, *_ = self._draw.eight(_STORY, place, sequence)
-        item_id = self._identity.item_id(self._identity.item_number(place, _SURFACE, sequence))
+    def _item(self, position: int, sequence: int, night: int, slot: int) -> Item:
+        words, kind, second, appeal, *_ = self._draw.eight(_STORY, position, sequence)
+        item_id = self._identity.item_id(self._identity.item_number(position, _SURFACE, sequence))
         published = instant(night - 1) + sequence % _A_NIGHT * slot + second % slot
         return Item(
             sequence=sequence,

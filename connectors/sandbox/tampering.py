@@ -23,7 +23,7 @@ GHOST = {
 _ABSENT = object()
 _INVALID = "-sandbox-invalid-utf-8-"
 
-# What is wrong with the ghost, by variant: fields put in its place, or another thing than an object.
+# What is wrong with the ghost, by variant: fields put in its position, or another thing than an object.
 MALFORMED: dict[str, object] = {
     "no_id": {"id": _ABSENT},
     "null_id": {"id": None},

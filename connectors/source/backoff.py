@@ -24,11 +24,11 @@ class BackoffPolicy:
 
 
 @dataclass(frozen=True, slots=True)
-class Again:
-    """Ask again after `delay` seconds; with `scope_wait` nobody else may ask in that scope either."""
+class Retry:
+    """Ask again after `delay` seconds; with `whole_scope` nobody else may ask in that scope either."""
 
     delay: float
-    scope_wait: bool
+    whole_scope: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class GiveUp:
     """Ask no more: the error is final."""
 
 
-def decide(error: ApiError, attempt: int, policy: BackoffPolicy, random: Callable[[], float]) -> Again | GiveUp:
+def decide(error: ApiError, attempt: int, policy: BackoffPolicy, random: Callable[[], float]) -> Retry | GiveUp:
     """Decide what follows the `attempt`-th failure (from 1) of this disposition; `random` gives 0 to 1.
 
     Waits are not counted against the tries: what bounds them is the scope's budget.
@@ -44,12 +44,12 @@ def decide(error: ApiError, attempt: int, policy: BackoffPolicy, random: Callabl
     if error.disposition is Disposition.WAIT:
         announced = error.retry_after
         wait = _growing(policy.least_wait, attempt, policy.cap) if announced is None else announced
-        return Again(_upward(wait, policy, random), scope_wait=True)
+        return Retry(_upward(wait, policy, random), whole_scope=True)
     if error.disposition is not Disposition.RETRY or attempt >= policy.tries:
         return GiveUp()
     if error.retry_after is not None:
-        return Again(_upward(error.retry_after, policy, random), scope_wait=True)
-    return Again(random() * _growing(policy.first, attempt, policy.cap), scope_wait=False)
+        return Retry(_upward(error.retry_after, policy, random), whole_scope=True)
+    return Retry(random() * _growing(policy.first, attempt, policy.cap), whole_scope=False)
 
 
 def _growing(first: float, attempt: int, cap: float) -> float:

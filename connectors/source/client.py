@@ -17,14 +17,14 @@ import aiohttp
 import httpx
 from pydantic import SecretStr
 
-from connectors.source.address import check_base_url
+from connectors.source.base_url import check_base_url
 from connectors.source.body import BodyError, BoundedBody
 from connectors.source.connection_errors import code_of, describe
 from connectors.source.endpoints import ApiRequest, Response, read_correlation_id, read_response
-from connectors.source.errors import ApiError, trouble
+from connectors.source.errors import ApiError, client_error
 from connectors.source.transport import transport as aiohttp_transport
 from models.clock import Clock
-from models.media_page import NOT_SAID, PagePaths
+from models.media_page import DEFAULT_PATHS, PagePaths
 
 MAX_BODY_BYTES: Final = 64 * 1024 * 1024
 
@@ -89,7 +89,7 @@ class ApiClient:
         timeout: Timeouts | None = None,
         max_body_bytes: int = MAX_BODY_BYTES,
         certificates: ssl.SSLContext | None = None,
-        paths: PagePaths = NOT_SAID,
+        paths: PagePaths = DEFAULT_PATHS,
     ) -> None:
         self._paths = paths
         self._base = check_base_url(base_url)
@@ -103,7 +103,7 @@ class ApiClient:
         self._http = _Client(
             transport=transport or aiohttp_transport(secure=secure, concurrency=concurrency, certificates=certificates),
             timeout=httpx.Timeout(self._timeout.read, connect=self._timeout.connect, pool=None),
-            event_hooks={"response": [_note_redirect]},
+            event_hooks={"response": [_save_redirect]},
             trust_env=False,
         )
         self._max_body_bytes = max_body_bytes
@@ -185,7 +185,7 @@ class ApiClient:
         while isinstance(cause.__cause__, aiohttp.ClientError):
             cause = cause.__cause__
         code = code_of(cause, begun=answer is not None)
-        return trouble(
+        return client_error(
             request.operation,
             code,
             self._hide(describe(cause, code, self._base_url)),
@@ -194,7 +194,7 @@ class ApiClient:
         )
 
 
-async def _note_redirect(answer: httpx.Response) -> None:
+async def _save_redirect(answer: httpx.Response) -> None:
     # httpx reads the address of a redirect even when it does not follow it, and raises when it cannot.
     if answer.has_redirect_location:
         answer.request.extensions[_REDIRECT] = answer

@@ -1,4 +1,4 @@
-"""Requests that got no whole answer: the code of `TROUBLES` for each, and server and cause in plain words."""
+"""Requests that got no whole answer: the code of `CLIENT_ERRORS` for each, and server and cause in plain words."""
 
 import os
 import re
@@ -49,7 +49,7 @@ _ERRNO = re.compile(r"\[Errno (\d+)\]")
 
 
 def code_of(cause: BaseException, *, begun: bool) -> str:
-    """Return the code of `TROUBLES` for what a transport raised; `begun`: the head of an answer had come."""
+    """Return the code of `CLIENT_ERRORS` for what a transport raised; `begun`: the head of an answer had come."""
     if isinstance(cause, BodyTooLarge):
         return "body_too_large_response"
     code = next(code for kinds, code in _CODES if isinstance(cause, kinds))
@@ -82,8 +82,8 @@ def _reason(error: BaseException) -> str:
             return _reason(error.os_error)
         case aiohttp.ClientResponseError():
             return error.message.strip().partition("\n")[0].rstrip(":")
-        case ssl.SSLCertVerificationError(verify_message=str(told)) if told:
-            return told.rstrip(".")
+        case ssl.SSLCertVerificationError(verify_message=str(message)) if message:
+            return message.rstrip(".")
         case ssl.SSLError():
             # Only OpenSSL's own errors have one.
             return (getattr(error, "reason", None) or "TLS_HANDSHAKE_FAILURE").replace("_", " ").lower()

@@ -8,9 +8,8 @@ from email.utils import parsedate_to_datetime
 from typing import Final, Literal
 from urllib.parse import quote, urlsplit
 
-from connectors.source.errors import ApiError, rule_for, trouble
-from models.media_page import NOT_SAID, PagePaths
-from models.wire import (
+from connectors.source.errors import ApiError, client_error, rule_for
+from models.api import (
     AccountPage,
     ErrorEnvelope,
     MalformedPage,
@@ -20,6 +19,7 @@ from models.wire import (
     read_error,
     read_media_page,
 )
+from models.media_page import DEFAULT_PATHS, PagePaths
 
 Surface = Literal["posts", "stories"]
 
@@ -103,7 +103,7 @@ def read_response(
     body: bytes,
     *,
     now: datetime,
-    paths: PagePaths = NOT_SAID,
+    paths: PagePaths = DEFAULT_PATHS,
     hide: Callable[[bytes], bytes] = bytes,
 ) -> Response:
     """Read an answer into its page; header names are lower-case, `now` is aware. Raises ApiError (API 7).
@@ -118,7 +118,7 @@ def read_response(
         page = read_account_page(body) if request.operation == ACCOUNTS else read_media_page(body, paths)
     except MalformedPage as malformed:
         kind = one_line(headers.get("content-type", "a body of no stated type"), 80)
-        error = trouble(
+        error = client_error(
             request.operation,
             "malformed_page",
             f"{kind}: {malformed}",
@@ -172,24 +172,24 @@ def _refusal(
     operation: str,
     status: int,
     headers: Mapping[str, str],
-    said: ErrorEnvelope | None,
+    envelope: ErrorEnvelope | None,
     correlation_id: str | None,
     now: datetime,
 ) -> ApiError:
-    rule = rule_for(said.code if said else None, status)
-    enveloped = said.correlation_id if said else None
+    rule = rule_for(envelope.code if envelope else None, status)
+    enveloped = envelope.correlation_id if envelope else None
     if correlation_id is None and enveloped and _CORRELATION_ID.fullmatch(enveloped):
         correlation_id = enveloped
     return ApiError(
         operation=operation,
-        code=(one_line(said.code, 64) if said else "") or _own_code(status),
+        code=(one_line(envelope.code, 64) if envelope else "") or _own_code(status),
         status=status,
         correlation_id=correlation_id,
         retry_after=read_retry_after(headers.get("retry-after", ""), _http_date(headers.get("date", "")) or now),
         disposition=rule.disposition,
         outcome=rule.outcome,
-        message=_message(said) if said else _unenveloped(status, headers),
-        mend=rule.mend,
+        message=_message(envelope) if envelope else _unenveloped(status, headers),
+        hint=rule.hint,
     )
 
 
@@ -197,9 +197,9 @@ def _own_code(status: int) -> str:
     return {1: "unexpected_status", 2: "unexpected_status", 3: "redirect"}.get(status // 100, f"http_{status}")
 
 
-def _message(said: ErrorEnvelope) -> str:
-    issues = ", ".join(f"{issue.code} at {'.'.join(map(str, issue.path))}" for issue in said.issues)
-    return one_line(f"{said.message} [{issues}]" if issues else said.message)
+def _message(envelope: ErrorEnvelope) -> str:
+    issues = ", ".join(f"{issue.code} at {'.'.join(map(str, issue.path))}" for issue in envelope.issues)
+    return one_line(f"{envelope.message} [{issues}]" if issues else envelope.message)
 
 
 def _unenveloped(status: int, headers: Mapping[str, str]) -> str:

@@ -1,6 +1,6 @@
 """What can go wrong with a request, and what the caller does about it: tables, read by every retry layer.
 
-A failure is looked up by its code (`RULES` for what the service says, API 7; `TROUBLES` for what befalls
+A failure is looked up by its code (`RULES` for what the service says, API 7; `CLIENT_ERRORS` for what befalls
 us on the way), and by its status when the code is unknown or came with a status that is not its own.
 """
 
@@ -12,7 +12,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any, Final, Literal
 
-from models.wire import one_line
+from models.api import one_line
 
 Outcome = Literal["denied", "not_found", "failed"]
 
@@ -27,9 +27,9 @@ class Disposition(Enum):
     SKIP = "skip"
     """Give this partition up with its outcome; the others go on."""
     RESTART = "restart"
-    """Walk this partition again from its first page, once."""
+    """Scan this partition again from its first page, once."""
     STOP = "stop"
-    """End the run: no request like this one can succeed until a person has mended something."""
+    """End the run: no request like this one can succeed until a person has fixed something."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Rule:
     statuses: frozenset[int]
     disposition: Disposition
     outcome: Outcome
-    mend: str
+    hint: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +53,7 @@ class Failure:
     disposition: Disposition
     outcome: Outcome
     message: str
-    mend: str
+    hint: str
     body: str | None = field(default=None, repr=False)
 
     @property
@@ -73,8 +73,8 @@ class ApiError(Exception):
 
     Raised and handled; what outlives that is its `failure`.
 
-    `code` is the service's (API 7) or ours (`TROUBLES`, `http_<status>`), `retry_after` is in seconds,
-    `outcome` is what the ledger says once it is given up. `message` and `mend` are one line each and
+    `code` is the service's (API 7) or ours (`CLIENT_ERRORS`, `http_<status>`), `retry_after` is in seconds,
+    `outcome` is what the ledger says once it is given up. `message` and `hint` are one line each and
     never hold the key. `body` is the text of a page that could not be read, without the key.
     """
 
@@ -86,7 +86,7 @@ class ApiError(Exception):
     disposition: Final[Disposition]
     outcome: Final[Outcome]
     message: Final[str]
-    mend: Final[str]
+    hint: Final[str]
     body: Final[str | None] = field(default=None, repr=False)
 
     @property
@@ -122,15 +122,15 @@ _KEY = "check the API key (wrong, revoked, or of another kind); keys are made in
 _SCOPE = "make a key that holds the scope automations:read"
 _GRANT = "grant this account to the key in the service's API-key settings, or leave it out"
 _GONE = "see whether the account is still connected to the service; nothing else is affected"
-_CURSOR = "nothing: the next run walks it from its first page"
+_CURSOR = "nothing: the next run scans it from its first page"
 _ADDRESS = "set GRAMHOUSE_BASE_URL to the address that answers"
 _NETWORK = "check the network and GRAMHOUSE_BASE_URL; if both are right, it passes by itself"
 _BETWEEN = "a proxy or gateway refused the request, not the service: look there, or set GRAMHOUSE_BASE_URL to bypass it"
 _BROKEN = "nothing, if it passes by itself; if it stays, look at what stands between us and the service"
 
 
-def _rule(disposition: Disposition, mend: str, *statuses: int, outcome: Outcome = "failed") -> Rule:
-    return Rule(frozenset(statuses), disposition, outcome, mend)
+def _rule(disposition: Disposition, hint: str, *statuses: int, outcome: Outcome = "failed") -> Rule:
+    return Rule(frozenset(statuses), disposition, outcome, hint)
 
 
 RULES: Mapping[str, Rule] = MappingProxyType(
@@ -163,7 +163,7 @@ RULES: Mapping[str, Rule] = MappingProxyType(
 
 UNKNOWN_STATUS: Final = "unknown_status"
 
-TROUBLES: Mapping[str, Rule] = MappingProxyType(
+CLIENT_ERRORS: Mapping[str, Rule] = MappingProxyType(
     {
         # No answer in time: connecting, reading, or the attempt as a whole.
         "timeout": _rule(Disposition.RETRY, _NETWORK),
@@ -191,7 +191,7 @@ TROUBLES: Mapping[str, Rule] = MappingProxyType(
         UNKNOWN_STATUS: _rule(
             Disposition.SKIP, "see in the service what became of the account; a newer gramhouse may know the status"
         ),
-        # A cursor came twice within one walk, which would never end.
+        # A cursor came twice within one scan, which would never end.
         "cursor_loop": _rule(Disposition.SKIP, "ask the service's support, with the correlation id"),
         # Fresh cursors, and page after page without an item that the scan had not seen: it would never end.
         "cursor_no_progress": _rule(Disposition.SKIP, "ask the service's support, with the correlation id"),
@@ -220,7 +220,7 @@ _BY_STATUS: Mapping[int, Rule] = MappingProxyType(
 
 _BY_CLASS: Mapping[int, Rule] = MappingProxyType(
     {
-        3: TROUBLES["redirect"],
+        3: CLIENT_ERRORS["redirect"],
         4: _rule(Disposition.SKIP, _HEALS),
         5: _rule(Disposition.RETRY, _HEALS),
     }
@@ -237,11 +237,11 @@ def rule_for(code: str | None, status: int) -> Rule:
         return known
     if code is not None and status in _ENVELOPED:
         return _ENVELOPED[status]
-    return _BY_STATUS.get(status) or _BY_CLASS.get(status // 100) or TROUBLES["unexpected_status"]
+    return _BY_STATUS.get(status) or _BY_CLASS.get(status // 100) or CLIENT_ERRORS["unexpected_status"]
 
 
 def _rule_of(code: str) -> Rule | None:
-    rule = RULES.get(code) or TROUBLES.get(code)
+    rule = RULES.get(code) or CLIENT_ERRORS.get(code)
     status = code.removeprefix("http_")
     if rule is None and status != code and status.isdecimal():
         rule = rule_for(None, int(status))
@@ -251,7 +251,7 @@ def _rule_of(code: str) -> Rule | None:
 def hint_for(code: str) -> str:
     """Return what a person can do about an error code as an outcome keeps it; empty for an unknown code."""
     rule = _rule_of(code)
-    return rule.mend if rule else ""
+    return rule.hint if rule else ""
 
 
 def is_transient(code: str) -> bool:
@@ -260,7 +260,7 @@ def is_transient(code: str) -> bool:
     return rule is not None and rule.disposition not in (Disposition.SKIP, Disposition.STOP)
 
 
-def trouble(
+def client_error(
     operation: str,
     code: str,
     message: str,
@@ -269,8 +269,8 @@ def trouble(
     correlation_id: str | None = None,
     body: str | None = None,
 ) -> ApiError:
-    """Build the error for what befell us on the way; `code` is a key of `TROUBLES`."""
-    rule = TROUBLES[code]
+    """Build the error for what befell us on the way; `code` is a key of `CLIENT_ERRORS`."""
+    rule = CLIENT_ERRORS[code]
     return ApiError(
         operation=operation,
         code=code,
@@ -279,6 +279,6 @@ def trouble(
         disposition=rule.disposition,
         outcome=rule.outcome,
         message=one_line(message),
-        mend=rule.mend,
+        hint=rule.hint,
         body=body,
     )

@@ -1,15 +1,15 @@
-"""One walk over a partition's pages: lazy, never in a circle, and never without progress (API 8)."""
+"""One scan over a partition's pages: lazy, never in a circle, and never without progress (API 8)."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from hashlib import blake2b
 
 from connectors.source.endpoints import Response
-from connectors.source.errors import trouble
+from connectors.source.errors import client_error
 
 
 class CursorTrail:
-    """The cursors one walk has followed, as 16-byte digests: a cursor may be a kilobyte, a walk long."""
+    """The cursors one scan has followed, as 16-byte digests: a cursor may be a kilobyte, a scan long."""
 
     def __init__(self, start: str | None) -> None:
         self._seen: set[bytes] = set()
@@ -17,16 +17,16 @@ class CursorTrail:
             self._seen.add(_digest(start))
 
     def follow(self, response: Response) -> str | None:
-        """Return the page's next cursor; raises ApiError `cursor_loop` when the walk has had it before."""
+        """Return the page's next cursor; raises ApiError `cursor_loop` when the scan has had it before."""
         cursor = response.page.next_cursor
         if cursor is None:
             return None
         digest = _digest(cursor)
         if digest in self._seen:
-            raise trouble(
+            raise client_error(
                 response.operation,
                 "cursor_loop",
-                f"after {len(self._seen)} cursors the next one is one of them: the walk would never end",
+                f"after {len(self._seen)} cursors the next one is one of them: the scan would never end",
                 correlation_id=response.correlation_id,
             )
         self._seen.add(digest)
@@ -65,7 +65,7 @@ class Progress:
             self._older, self._recent = self._recent, set()
         return is_new
 
-    def note(self, response: Response) -> None:
+    def check(self, response: Response) -> None:
         """Take note of a page. Raises ApiError `cursor_no_progress` when too many brought nothing and more follow."""
         if self.remember(self.identify(response)):
             self.repeated = self.empty = 0
@@ -75,7 +75,7 @@ class Progress:
             self.empty += 1
         if response.page.next_cursor is None or (self.repeated < MOST_REPEATED and self.empty < MOST_EMPTY):
             return
-        raise trouble(
+        raise client_error(
             response.operation,
             "cursor_no_progress",
             f"{self.repeated} pages of items that this scan had seen and {self.empty} empty ones came in a row:"
@@ -84,21 +84,21 @@ class Progress:
         )
 
 
-async def walk(
-    ask_page: Callable[[str | None], Awaitable[Response]], cursor: str | None, progress: Progress
+async def scan(
+    fetch_page: Callable[[str | None], Awaitable[Response]], cursor: str | None, progress: Progress
 ) -> AsyncGenerator[Response]:
-    """Walk from `cursor` (None: from the first page) to the end, asking for a page only when it is wanted.
+    """Scan from `cursor` (None: from the first page) to the end, asking for a page only when it is wanted.
 
-    Raises what `ask_page` raises, and ApiError `cursor_loop` or `cursor_no_progress` instead of handing on a page that
-    leads back or nowhere: landed, it would become the checkpoint of a walk without an end.
+    Raises what `fetch_page` raises, and ApiError `cursor_loop` or `cursor_no_progress` instead of handing on a page that
+    leads back or nowhere: landed, it would become the checkpoint of a scan without an end.
     """
     trail = CursorTrail(cursor)
     while True:
-        response = await ask_page(cursor)
+        response = await fetch_page(cursor)
         cursor = trail.follow(response)
-        progress.note(response)
+        progress.check(response)
         yield response
-        # API 8 rule 3: null ends the walk; an empty page does not.
+        # API 8 rule 3: null ends the scan; an empty page does not.
         if cursor is None:
             return
 

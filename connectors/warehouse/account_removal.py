@@ -3,10 +3,10 @@
 from sqlalchemy import Connection
 
 from connectors.warehouse import ledger
-from connectors.warehouse.connection import duck, value
-from models.ledger import RunWarning
+from connectors.warehouse.connection import raw_connection, value
 from models.removal import ACCOUNTS_CONFIRM_AFTER_HOURS as _HOURS
 from models.removal import ACCOUNTS_LIMIT, CONFIRM_AFTER_HOURS
+from models.runs import RunWarning
 
 REMOVED = "accounts_removed"
 
@@ -16,7 +16,7 @@ REMOVED = "accounts_removed"
 _MISSED = f"""
 CREATE OR REPLACE TEMP TABLE missed_accounts AS
 WITH ended AS (
-    SELECT *, EXISTS (FROM core.accounts WHERE walk_id = finished.walk_id) AS lists_any
+    SELECT *, EXISTS (FROM core.accounts WHERE scan_id = finished.scan_id) AS lists_any
     FROM finished WHERE resource = 'accounts'
 )
 SELECT
@@ -28,7 +28,7 @@ SELECT
         <= w.started_at AND p.missed_from IS NOT NULL, false
     ) AS is_confirmed
 FROM core.accounts AS a
-JOIN ended AS w ON a.walk_id <> w.walk_id AND coalesce(a.seen_seq, 0) < w.began_seq
+JOIN ended AS w ON a.scan_id <> w.scan_id AND coalesce(a.seen_seq, 0) < w.began_seq
 LEFT JOIN ops.missing_accounts AS p ON p.account_id = a.account_id
 WHERE a.removed_at IS NULL
 """  # noqa: S608 - our own numbers
@@ -92,7 +92,7 @@ def mark_accounts_gone(connection: Connection) -> None:
     When too many are missing none is marked but those that an earlier catalogue has missed, too; the others wait in
     `ops.missing_accounts`. A run that was started with `accept_removals` marks them all.
     """
-    db = duck(connection)
+    db = raw_connection(connection)
     if not value(db, "SELECT EXISTS (FROM finished WHERE resource = 'accounts')"):
         return
     db.execute(_MISSED)
@@ -102,13 +102,13 @@ def mark_accounts_gone(connection: Connection) -> None:
         db.execute(statement)
     gone, confirmed, run_id, since = db.execute(_COUNTS).fetchall()[0]
     if guarded and accepted:
-        _note(connection, run_id, gone, "they are not in the catalogue, and --accept-removals confirmed it")
+        _warn(connection, run_id, gone, "they are not in the catalogue, and --accept-removals confirmed it")
     elif confirmed:
         why = f"catalogues at least {_HOURS} hours apart, the first of {since:%Y-%m-%d %H:%M} UTC, did not list them"
-        _note(connection, run_id, confirmed, why)
+        _warn(connection, run_id, confirmed, why)
 
 
-def _note(connection: Connection, run_id: str, count: int, why: str) -> None:
+def _warn(connection: Connection, run_id: str, count: int, why: str) -> None:
     detail = f"{count:,} {'account was' if count == 1 else 'accounts were'} marked removed: {why}."
     ledger.warn(connection, run_id, RunWarning(REMOVED, count, detail))
 
@@ -123,7 +123,7 @@ SELECT
 
 def missing_accounts(connection: Connection) -> RunWarning | None:
     """Return a warning of the accounts whose removal awaits confirmation; None when there are none."""
-    missing, known, only_empty = duck(connection).execute(_STANDING).fetchall()[0]
+    missing, known, only_empty = raw_connection(connection).execute(_STANDING).fetchall()[0]
     if not missing:
         return None
     confirms = f"a sync at least {_HOURS} hours later whose catalogue does not list them, either, marks them removed"

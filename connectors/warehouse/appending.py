@@ -8,7 +8,7 @@ from functools import cache
 from duckdb_sqlalchemy import Dialect
 from sqlalchemy import Connection, Table
 
-from connectors.warehouse.connection import duck
+from connectors.warehouse.connection import raw_connection
 
 _DIALECT = Dialect()
 
@@ -21,22 +21,22 @@ def as_json(row: Mapping[str, object]) -> str:
 
 
 @cache
-def rows_sql(table: Table, beside: str | None) -> str:
-    """Return the query of rows like a table's, out of a parameter with all of them and one with `beside`."""
-    types = {c.name: c.type.compile(dialect=_DIALECT) for c in table.columns if c.name != beside}
-    taken, kept = (f", unnest(?) AS {beside}", f", {beside}") if beside else ("", "")
+def rows_sql(table: Table, long_texts: str | None) -> str:
+    """Return the query of rows like a table's, out of a parameter with all of them and one with `long_texts`."""
+    types = {c.name: c.type.compile(dialect=_DIALECT) for c in table.columns if c.name != long_texts}
+    taken, kept = (f", unnest(?) AS {long_texts}", f", {long_texts}") if long_texts else ("", "")
     rows = f"unnest(from_json(?, '{json.dumps([types])}')) AS r"
     return f"SELECT r.*{kept} FROM (SELECT {rows}{taken})"  # noqa: S608 - made of our own declarations
 
 
-def append(connection: Connection, table: Table, rows: Sequence[str], **beside: Sequence[str]) -> None:
-    """Append rows, JSON objects by column; `beside` has, by its name, the values of one column that is not in them.
+def append(connection: Connection, table: Table, rows: Sequence[str], **long_texts: Sequence[str]) -> None:
+    """Append rows, JSON objects by column; `long_texts` has, by its name, the values of one column that is not in them.
 
     They travel as one document in one parameter: DuckDB's client looks for pandas twice for every value it is handed,
     which made a parameter per value eight times as slow (docs/decisions/0004). Long texts go beside it: within a
     document they would be escaped and read again.
     """
     if rows:
-        query = rows_sql(table, next(iter(beside), None))
+        query = rows_sql(table, next(iter(long_texts), None))
         statement = f"INSERT INTO {table.fullname} BY NAME {query}"
-        duck(connection).execute(statement, [f"[{','.join(rows)}]", *beside.values()])
+        raw_connection(connection).execute(statement, [f"[{','.join(rows)}]", *long_texts.values()])

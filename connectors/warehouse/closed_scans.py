@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import Connection
 
-from connectors.warehouse.connection import duck
+from connectors.warehouse.connection import raw_connection
 from models.incremental import PROOFS, PROOFS_AGAIN, ClosedScan
 
 NEWEST_FIRST = "newest_first"
@@ -16,11 +16,11 @@ _SPREAD = "(1 + ('0x' || md5(account_id)[1:8])::BIGINT) / 4294967296.0"
 # A recent scan moves what it covered and nothing else. A full one proves an order, or shows that there is none.
 CLOSE_SCANS = (
     """
-DELETE FROM core.walks USING finished AS f
-WHERE walks.resource = f.resource AND walks.account_id = f.account_id AND walks.surface = f.surface
+DELETE FROM core.completed_scans USING finished AS f
+WHERE completed_scans.resource = f.resource AND completed_scans.account_id = f.account_id AND completed_scans.surface = f.surface
 """,
     f"""
-INSERT INTO core.walks BY NAME
+INSERT INTO core.completed_scans BY NAME
 WITH ordered AS (
     SELECT
         *,
@@ -35,7 +35,7 @@ WITH ordered AS (
 )
 SELECT
     resource, account_id, surface, seq, order_proofs,
-    if(is_recent, before.walk_id, walk_id) AS walk_id,
+    if(is_recent, before.scan_id, scan_id) AS scan_id,
     if(is_recent, before.complete_at, complete_at) AS complete_at,
     if(is_recent, complete_at, NULL) AS recent_at,
     covered_from,
@@ -48,7 +48,7 @@ SELECT
     if(is_recent, before.broken_by, told.broken_by) AS order_broken_by,
     if(is_recent, before.full_share, coalesce(told.full_share, {_SPREAD})) AS full_share,
     CASE
-        WHEN walk_id IN (SELECT walk_id FROM missed WHERE has_rejected) THEN coalesce(undecided_before, complete_at)
+        WHEN scan_id IN (SELECT scan_id FROM missed WHERE has_rejected) THEN coalesce(undecided_before, complete_at)
         WHEN is_recent AND (account_id, surface) IN (
             SELECT (account_id, surface) FROM ops.missing WHERE since IS NULL
         ) THEN undecided_before
@@ -62,7 +62,7 @@ SELECT
     w.account_id, coalesce(w.seq, 0), w.complete_at, greatest(w.complete_at, w.recent_at), w.pages, w.items,
     coalesce(w.item_order = '{NEWEST_FIRST}', false), coalesce(w.full_share, {_SPREAD}),
     w.account_id IN (SELECT account_id FROM ops.missing WHERE surface = 'posts' AND needs_full)
-FROM core.walks AS w
+FROM core.completed_scans AS w
 WHERE w.resource = 'media' AND w.surface = 'posts'
 """  # noqa: S608 - our own names
 
@@ -81,8 +81,10 @@ GROUP BY m.account_id
 
 def closed_scans(connection: Connection, account_ids: Collection[str]) -> Mapping[str, ClosedScan]:
     """Return what is known of the last closed scans of these accounts' posts, as far as it is merged."""
-    rows = duck(connection).execute(f"{_CLOSED} AND w.account_id IN (SELECT unnest(?::VARCHAR[]))", [list(account_ids)])
-    return {account_id: ClosedScan(*told) for account_id, *told in rows.fetchall()}
+    rows = raw_connection(connection).execute(
+        f"{_CLOSED} AND w.account_id IN (SELECT unnest(?::VARCHAR[]))", [list(account_ids)]
+    )
+    return {account_id: ClosedScan(*message) for account_id, *message in rows.fetchall()}
 
 
 def full_scans_due(connection: Connection, *, now: datetime, every: timedelta) -> list[tuple[float, int]]:
@@ -90,8 +92,8 @@ def full_scans_due(connection: Connection, *, now: datetime, every: timedelta) -
     accounts = "SELECT account_id FROM core.accounts WHERE removed_at IS NULL AND status = 'active'"
     is_due = f"w.item_order = '{NEWEST_FIRST}' AND w.complete_at <= ?::TIMESTAMPTZ - to_seconds(? * w.full_share)"
     query = f"{_CLOSED} AND w.account_id IN ({accounts}) AND {is_due}"
-    rows = duck(connection).execute(query, [now, every.total_seconds()]).fetchall()
-    found = [ClosedScan(*told) for _, *told in rows]
+    rows = raw_connection(connection).execute(query, [now, every.total_seconds()]).fetchall()
+    found = [ClosedScan(*message) for _, *message in rows]
     due = [scan for scan in found if scan.is_eligible and scan.is_full_due(now, every)]
     return [(scan.age(now, every), scan.pages or 0) for scan in due]
 
@@ -99,11 +101,11 @@ def full_scans_due(connection: Connection, *, now: datetime, every: timedelta) -
 def waiting_since(connection: Connection, account_ids: Collection[str]) -> Mapping[str, datetime]:
     """Return when a scan of each account's media was last closed, the older of posts and stories, if any was."""
     query = """
-SELECT account_id, min(greatest(complete_at, recent_at)) FROM core.walks
+SELECT account_id, min(greatest(complete_at, recent_at)) FROM core.completed_scans
 WHERE resource = 'media' AND account_id IN (SELECT unnest(?::VARCHAR[]))
 GROUP BY account_id
 """
-    return dict(duck(connection).execute(query, [list(account_ids)]).fetchall())
+    return dict(raw_connection(connection).execute(query, [list(account_ids)]).fetchall())
 
 
 def known_posts(
@@ -111,15 +113,15 @@ def known_posts(
 ) -> Mapping[str, frozenset[str]]:
     """Return the ids of the accounts' posts published before `older_than` that a closed scan has seen, newest first."""
     seqs = [scan.seq for scan in closed.values()]
-    rows = duck(connection).execute(_KNOWN, [list(closed), seqs, older_than]).fetchall()
+    rows = raw_connection(connection).execute(_KNOWN, [list(closed), seqs, older_than]).fetchall()
     return {account_id: frozenset(ids) for account_id, ids in rows}
 
 
 def forget_order(connection: Connection) -> None:
     """Have the next scan of each account's posts be full: times or ids are read otherwise from now on."""
-    db = duck(connection)
+    db = raw_connection(connection)
     db.execute(
-        "UPDATE core.walks SET item_order = NULL, recent_at = NULL, covered_from = NULL,"  # noqa: S608 - a number
+        "UPDATE core.completed_scans SET item_order = NULL, recent_at = NULL, covered_from = NULL,"  # noqa: S608 - a number
         f" order_proofs = greatest(order_proofs, {PROOFS}) WHERE surface = 'posts'"
     )
     db.execute("UPDATE ops.checkpoints SET order_broken_by = '', known_seq = NULL WHERE surface = 'posts'")

@@ -235,7 +235,7 @@ def compact(
             message = f"cannot compact {warehouse}: {error.strerror}. {_KEPT}"
             raise WarehouseUnusable(message) from error
         except duckdb.Error as error:
-            if isinstance(told := explain(warehouse, error), WarehouseBusy):
-                raise told from error
+            if isinstance(explained := explain(warehouse, error), WarehouseBusy):
+                raise explained from error
             message = f"cannot compact {warehouse}: {first_line(error).rstrip('.')}. {_KEPT}"
             raise WarehouseUnusable(message) from error

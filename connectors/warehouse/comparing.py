@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 
 from connectors.warehouse.ingest.columns import count_of
 from connectors.warehouse.quoting import quoted
-from models.kinds import Kind
+from models.json_types import JsonType
 from models.mapping import Mapping
-from models.sheets import Part, Sheet, SheetColumn, holds_content, part_of
+from models.table_schemas import ColumnSchema, Part, TableSchema, holds_content, part_of
 
 # Within JSON text: a key that names an address of media, with its value.
 _ADDRESSES = '"(?:[^"]*[_/])?(?:url|uri|src)":"[^"]*"|"[^"]*(?:Url|URL|Uri|URI|Src)":"[^"]*"'
@@ -19,7 +19,7 @@ def _without_addresses(text: str) -> str:
     return f"regexp_replace({text}, '{_ADDRESSES}', '', 'g')"
 
 
-def _present(column: SheetColumn, name: str) -> str:
+def _present(column: ColumnSchema, name: str) -> str:
     """Return the expression of what a value says.
 
     NULL for what is empty: it has no column until other values are met. An object's fields have columns of their own.
@@ -29,14 +29,14 @@ def _present(column: SheetColumn, name: str) -> str:
         return f"CASE WHEN list_count({name}) > 0 THEN hash({name}) END"
     if column.field is None or column.type != "VARCHAR":
         return name
-    kinds = column.field.kinds.keys()
+    kinds = column.field.json_types.keys()
     text = f"nullif(nullif({name}, '{{}}'), '[]')"
-    if Kind.OBJECT in kinds and Kind.MIXED not in kinds:
+    if JsonType.OBJECT in kinds and JsonType.MIXED not in kinds:
         text = f"CASE WHEN {name} NOT LIKE '{{\"%' THEN {text} END"
-    return _without_addresses(text) if kinds & {Kind.OBJECT, Kind.ROWS, Kind.MIXED} else text
+    return _without_addresses(text) if kinds & {JsonType.OBJECT, JsonType.ROWS, JsonType.MIXED} else text
 
 
-def _content(column: SheetColumn, mapping: Mapping, row: str) -> str:
+def _content(column: ColumnSchema, mapping: Mapping, row: str) -> str:
     name = f"{row}.{quoted(column.name)}"
     if part_of(column, mapping) is Part.CONTENT:
         return _present(column, name)
@@ -53,27 +53,29 @@ def overflow_of(row: str) -> str:
     return _without_addresses(f"{row}.overflow")
 
 
-def content_of(sheet: Sheet, mapping: Mapping, row: str, *more: str) -> str:
+def content_of(schema: TableSchema, mapping: Mapping, row: str, *more: str) -> str:
     """Return the hash of what a row says, counts and addresses of media aside, and of `more` expressions."""
-    found = (_content(column, mapping, row) for column in sheet.columns if holds_content(column, mapping))
+    found = (_content(column, mapping, row) for column in schema.columns if holds_content(column, mapping))
     return _hash([*found, *more])
 
 
-def counts_hash(sheet: Sheet, mapping: Mapping, row: str, *more: str) -> str:
+def counts_hash(schema: TableSchema, mapping: Mapping, row: str, *more: str) -> str:
     """Return the hash of a row's counts, and of `more` expressions."""
-    counts = [count_of(f"{row}.{quoted(c.name)}", c.type) for c in sheet.columns if part_of(c, mapping) is Part.COUNT]
+    counts = [count_of(f"{row}.{quoted(c.name)}", c.type) for c in schema.columns if part_of(c, mapping) is Part.COUNT]
     return _hash([*counts, *more])
 
 
-def children_said(sheets: Sequence[Sheet], mapping: Mapping, relation: Callable[[Sheet], str], key: str) -> str:
+def children_said(
+    table_schemas: Sequence[TableSchema], mapping: Mapping, relation: Callable[[TableSchema], str], key: str
+) -> str:
     """Return the query of what the children of items say together: `key` columns, content, counts.
 
     `relation` gives, for a child table, the query of its rows with the key columns and `position`.
     """
     hashes = " UNION ALL ".join(
-        f"SELECT {key}, {content_of(sheet, mapping, 'c', str(number), 'c.position')} AS content,"  # noqa: S608
-        f" {counts_hash(sheet, mapping, 'c', str(number), 'c.position')} AS counts FROM ({relation(sheet)}) AS c"
-        for number, sheet in enumerate(sheets)
+        f"SELECT {key}, {content_of(schema, mapping, 'c', str(number), 'c.position')} AS content,"  # noqa: S608
+        f" {counts_hash(schema, mapping, 'c', str(number), 'c.position')} AS counts FROM ({relation(schema)}) AS c"
+        for number, schema in enumerate(table_schemas)
     )
     return f"SELECT {key}, bit_xor(content) AS content, bit_xor(counts) AS counts FROM ({hashes}) GROUP BY {key}"  # noqa: S608
 
@@ -81,18 +83,18 @@ def children_said(sheets: Sequence[Sheet], mapping: Mapping, relation: Callable[
 _KEY = "account_id, surface, media_id"
 
 
-def stored_said(media: Sheet, children: Sequence[Sheet], mapping: Mapping, wanted: str) -> str:
+def stored_said(media: TableSchema, children: Sequence[TableSchema], mapping: Mapping, wanted: str) -> str:
     """Return the query of what stored items say: stored (their rowid), content, counts.
 
     `wanted` is a query of their keys and `stored`.
     """
-    said = children_said(
-        children, mapping, lambda sheet: f"FROM core.{quoted(sheet.table)} SEMI JOIN ({wanted}) USING ({_KEY})", _KEY
+    message = children_said(
+        children, mapping, lambda schema: f"FROM core.{quoted(schema.table)} SEMI JOIN ({wanted}) USING ({_KEY})", _KEY
     )
     return f"""
 SELECT
     w.stored, {content_of(media, mapping, "m", overflow_of("m"), "coalesce(c.content, 0)")} AS content,
     {counts_hash(media, mapping, "m", "coalesce(c.counts, 0)")} AS counts
 FROM core.media AS m JOIN ({wanted}) AS w ON m.rowid = w.stored
-LEFT JOIN ({said}) AS c ON c.account_id = m.account_id AND c.surface = m.surface AND c.media_id = m.media_id
-"""  # noqa: S608 - made of the sheets' names, quoted
+LEFT JOIN ({message}) AS c ON c.account_id = m.account_id AND c.surface = m.surface AND c.media_id = m.media_id
+"""  # noqa: S608 - made of the schemas' names, quoted

@@ -22,7 +22,7 @@ from connectors.warehouse import limits
 from connectors.warehouse.errors import WarehouseBusy, WarehouseError, WarehouseUnusable
 from connectors.warehouse.holder import hold
 from connectors.warehouse.migrations import revisions
-from connectors.warehouse.places import database
+from connectors.warehouse.paths import database
 from connectors.warehouse.quoting import literal
 from models.tables import WAREHOUSE
 from models.tables.columns import packing
@@ -59,14 +59,14 @@ _SNAPSHOTS_OWN = "main.published"
 _CONFLICT = re.compile(r"Conflicting lock is held in (?P<program>.*?) \(PID (?P<pid>\d+)\)")
 
 
-_MENDS = {
+_HINTS = {
     "No space left on device": " The disk is full: make room and try again; what had landed is kept.",
     "Disk quota exceeded": " The quota is used up: make room and try again; what had landed is kept.",
 }
 
 
 def explain(path: Path, error: Exception) -> WarehouseError:
-    """Turn what DuckDB says of a file it cannot use into one line that names the mend."""
+    """Turn what DuckDB says of a file it cannot use into one line that names the fix."""
     text = str(error)
     if found := _CONFLICT.search(text):
         program = Path(found["program"]).name
@@ -76,10 +76,10 @@ def explain(path: Path, error: Exception) -> WarehouseError:
         return WarehouseBusy(message)
     if "Could not set lock" in text:
         return WarehouseBusy(f"{path} is held by another process. Fix: close it there, or read the snapshot instead.")
-    mend = next((mend for sign, mend in _MENDS.items() if sign in text), "")
-    said = first_line(error)
-    stop = "" if said.endswith((".", "!", "?")) else "."
-    return WarehouseUnusable(f"{path} cannot be used: {said}{stop}{mend}")
+    hint = next((hint for sign, hint in _HINTS.items() if sign in text), "")
+    line = first_line(error)
+    stop = "" if line.endswith((".", "!", "?")) else "."
+    return WarehouseUnusable(f"{path} cannot be used: {line}{stop}{hint}")
 
 
 def first_line(error: Exception) -> str:
@@ -129,12 +129,12 @@ def connect(
 
 
 def _set(connection: Connection) -> None:
-    db = duck(connection)
+    db = raw_connection(connection)
     for name, setting in _SETTINGS.items():
         db.execute(f"SET {name} = '{setting}'")
 
 
-def beside(connection: Connection) -> Connection:
+def open_sibling(connection: Connection) -> Connection:
     """Open another connection to the same file, with transactions of its own; it is closed with the first."""
     others: ExitStack = connection.info[_OTHERS]
     other = others.enter_context(connection.engine.connect())
@@ -150,7 +150,7 @@ def raw_folder(connection: Connection) -> Path:
 
 def warehouse_id(connection: Connection) -> str:
     """Return the warehouse's id, within a transaction."""
-    return str(value(duck(connection), "SELECT warehouse_id FROM ops.warehouse"))
+    return str(value(raw_connection(connection), "SELECT warehouse_id FROM ops.warehouse"))
 
 
 def database_file(connection: Connection) -> Path:
@@ -177,7 +177,7 @@ def attach_copy(db: DuckDBPyConnection, draft: Path, name: str) -> None:
     db.execute(f"ATTACH {literal(str(draft))} AS {name} (RECOVERY_MODE 'NO_WAL_WRITES')")
 
 
-def duck(connection: Connection) -> DuckDBPyConnection:
+def raw_connection(connection: Connection) -> DuckDBPyConnection:
     """Return DuckDB's own connection: for CHECKPOINT and ATTACH, and for statements that are text as it is.
 
     SQLAlchemy's dialect spends most of a millisecond on each statement before DuckDB sees it. The transaction is the
@@ -206,7 +206,7 @@ def _revision(db: DuckDBPyConnection, path: Path) -> str | None:
         raise WarehouseUnusable(message)
     revision = revisions.read(db)
     if not revision:
-        message = f"{path} cannot be used: {revisions.TABLE} should hold one row, its revision. Mend it by a backup."
+        message = f"{path} cannot be used: {revisions.TABLE} should hold one row, its revision. Restore a backup."
         raise WarehouseUnusable(message)
     if revision not in revisions.REVISIONS:
         message = (
@@ -222,7 +222,7 @@ def _ready(connection: Connection, path: Path, new_id: Callable[[], str]) -> Non
     written = None
     try:
         with connection.begin():
-            db = duck(connection)
+            db = raw_connection(connection)
             written = _revision(db, path)
             if written is None:
                 revisions.stamp(db, revisions.HEAD)
@@ -238,7 +238,7 @@ def _ready(connection: Connection, path: Path, new_id: Callable[[], str]) -> Non
             raise
         message = (
             f"{path} cannot be upgraded from revision {written} to {revisions.HEAD} and stays as it was:"
-            f" {first_line(error).rstrip('.')}. Mend that and try again, or go on with the gramhouse that wrote it."
+            f" {first_line(error).rstrip('.')}. Fix that and try again, or keep using the version that wrote it."
         )
         raise WarehouseUnusable(message) from error
 
@@ -247,7 +247,7 @@ def _upgrade(connection: Connection, written: str) -> None:
     # Imported here because Alembic takes longer to import than a file of today takes to open.
     from connectors.warehouse.migrations.upgrade import upgrade  # noqa: PLC0415
 
-    db = duck(connection)
+    db = raw_connection(connection)
     if revisions.TABLE not in _present(db):
         revisions.stamp(db, written)
     upgrade(connection, revisions.HEAD)
@@ -274,7 +274,7 @@ def _create(connection: Connection, present: set[str]) -> None:
     texts += [str(statement.compile(dialect=connection.dialect)) for statement in statements]
     # At once, and past the dialect: a new file took it longer than all else in opening it.
     if texts:
-        duck(connection).execute(";\n".join(texts))
+        raw_connection(connection).execute(";\n".join(texts))
 
 
 def value(db: DuckDBPyConnection, query: str) -> Any:  # noqa: ANN401 - whatever the one value is

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, Table
 
 from connectors.warehouse import run_counts
-from connectors.warehouse.connection import duck, value
+from connectors.warehouse.connection import raw_connection, value
 from connectors.warehouse.field_registry import read_mapping, read_registry
 from connectors.warehouse.quoting import literal, quoted
 from models.fields import MEDIA, Registry
 from models.mapping import Mapping as MediaMapping
 from models.partition import SURFACES
-from models.sheets import HISTORY, Sheet, SheetColumn, history, sheets
+from models.table_schemas import HISTORY, ColumnSchema, TableSchema, history, table_schemas
 from models.tables import SNAPSHOT, WAREHOUSE
 
 # What the views look up by account, in one join: every further join would cost each query over media as much again.
@@ -27,7 +27,7 @@ scanned AS (
         {", ".join(f"max(complete_at) FILTER (surface = '{each}') AS {name}" for each, name in _COMPLETE_AT.items())},
         max(recent_at) FILTER (surface = 'posts') AS posts_recent_at,
         max(covered_from) FILTER (surface = 'posts') AS posts_covered_from
-    FROM core.walks WHERE resource = 'media' GROUP BY account_id
+    FROM core.completed_scans WHERE resource = 'media' GROUP BY account_id
 )
 SELECT account_id, ig_username, missing_since, {", ".join(_COMPLETE_AT.values())}, posts_recent_at, posts_covered_from,
     needs_full
@@ -52,8 +52,8 @@ WITH last_checkpoints AS (
 ),
 open_scans AS (
     SELECT c.*, w.seq AS closed_seq
-    FROM last_checkpoints AS c LEFT JOIN core.walks AS w USING (resource, account_id, surface)
-    WHERE c.state IN ('walking', 'abandoned') AND c.pages > 0 AND coalesce(c.seq > w.seq, true)
+    FROM last_checkpoints AS c LEFT JOIN core.completed_scans AS w USING (resource, account_id, surface)
+    WHERE c.state IN ('scanning', 'abandoned') AND c.pages > 0 AND coalesce(c.seq > w.seq, true)
 ),
 last_outcomes AS (
     SELECT o.account_id, o.surface, arg_max(coalesce(o.error_code, 'interrupted'), r.seq) AS reason
@@ -81,9 +81,9 @@ FROM core.accounts AS gh_account LEFT JOIN {LOOKUP} AS gh_lookup ON gh_lookup.ac
 """,  # noqa: S608
     "runs": run_counts.LISTED,
     "gaps": f"FROM {GAPS}",
-    "walks": f"""
+    "completed_scans": f"""
 SELECT w.*, coalesce(l.needs_full, false) AND w.surface = 'posts' AS needs_full
-FROM core.walks AS w LEFT JOIN {LOOKUP} AS l USING (account_id)
+FROM core.completed_scans AS w LEFT JOIN {LOOKUP} AS l USING (account_id)
 """,  # noqa: S608
 }
 
@@ -126,7 +126,7 @@ def _history(columns: Iterable[str]) -> str:
 SELECT {key}, gh_version.valid_from, gh_version.valid_to, {content} FROM core.{HISTORY} AS gh_version
 UNION ALL
 SELECT {key}, gh_version.content_changed_at, NULL, {content} FROM core.media AS gh_version
-"""  # noqa: S608 - made of the sheet, quoted
+"""  # noqa: S608 - made of the schema, quoted
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,17 +148,19 @@ def _declared(table: Table) -> dict[str, str]:
     return {column.name: column.comment or "" for column in table.columns}
 
 
-def _origin(column: SheetColumn) -> str:
+def _origin(column: ColumnSchema) -> str:
     if column.field is None:
         return "Mapped in gramhouse.toml."
-    return f"Discovered: what items carry at {column.field.path} ({', '.join(sorted(column.field.kinds))})."
+    return f"Discovered: what items carry at {column.field.path} ({', '.join(sorted(column.field.json_types))})."
 
 
-def _with_discovered(declared: Mapping[str, str], sheet: Sheet) -> dict[str, str]:
-    return {**declared, **{each.name: _origin(each) for each in sheet.columns if each.name not in declared}}
+def _with_inferred(declared: Mapping[str, str], schema: TableSchema) -> dict[str, str]:
+    return {**declared, **{each.name: _origin(each) for each in schema.columns if each.name not in declared}}
 
 
-def _counts(found: Sequence[Sheet], mapping: MediaMapping, registry: Registry) -> Iterator[tuple[str, str, str, str]]:
+def _counts(
+    found: Sequence[TableSchema], mapping: MediaMapping, registry: Registry
+) -> Iterator[tuple[str, str, str, str]]:
     """Yield each field that one column alone holds: a table, the field's resource and path, an expression that counts.
 
     A column that several paths fill does not tell how many items carry which.
@@ -168,16 +170,16 @@ def _counts(found: Sequence[Sheet], mapping: MediaMapping, registry: Registry) -
     if len(ids) == 1:
         counted.add((MEDIA, ids[0]))
         yield MEDIA, MEDIA, ids[0], "count(*)"
-    for sheet in found:
+    for schema in found:
         # A canonical column leaves out what it cannot read: a path's own column has it all.
-        for column in sorted(sheet.columns, key=lambda column: column.field is None):
+        for column in sorted(schema.columns, key=lambda column: column.field is None):
             path = column.paths[0] if len(column.paths) == 1 else None
-            if path is not None and (sheet.table, path) not in counted:
-                counted.add((sheet.table, path))
-                yield sheet.table, sheet.table, path, f"count({quoted(column.name)})"
-        if len(sheet.lists) == 1 and (MEDIA, sheet.lists[0]) not in counted:
-            counted.add((MEDIA, sheet.lists[0]))
-            yield sheet.table, MEDIA, sheet.lists[0], f"count(DISTINCT ({', '.join(_KEY)}))"
+            if path is not None and (schema.table, path) not in counted:
+                counted.add((schema.table, path))
+                yield schema.table, schema.table, path, f"count({quoted(column.name)})"
+        if len(schema.lists) == 1 and (MEDIA, schema.lists[0]) not in counted:
+            counted.add((MEDIA, schema.lists[0]))
+            yield schema.table, MEDIA, schema.lists[0], f"count(DISTINCT ({', '.join(_KEY)}))"
 
 
 def _fields(counts: Iterator[tuple[str, str, str, str]]) -> str:
@@ -207,12 +209,14 @@ ORDER BY gh_field.resource, gh_field.ordinal, gh_field.path
 def relations(connection: Connection) -> tuple[Relation, ...]:
     """Return the promised tables of a snapshot of this warehouse, `published` aside, within a transaction."""
     mapping, registry = read_mapping(connection), read_registry(connection)
-    found = sheets(mapping, registry)
-    by_name = {sheet.table: sheet for sheet in found}
+    found = table_schemas(mapping, registry)
+    by_name = {schema.table: schema for schema in found}
     versions = history(by_name[MEDIA], mapping)
-    every_version = _with_discovered(_declared(SNAPSHOT.tables["media_history"]), versions)
-    is_any_missing = bool(value(duck(connection), "SELECT EXISTS (FROM ops.missing)"))
-    is_any_recent = bool(value(duck(connection), "SELECT EXISTS (FROM core.walks WHERE recent_at IS NOT NULL)"))
+    every_version = _with_inferred(_declared(SNAPSHOT.tables["media_history"]), versions)
+    is_any_missing = bool(value(raw_connection(connection), "SELECT EXISTS (FROM ops.missing)"))
+    is_any_recent = bool(
+        value(raw_connection(connection), "SELECT EXISTS (FROM core.completed_scans WHERE recent_at IS NOT NULL)")
+    )
     selects = {
         **_SELECTS,
         MEDIA: _media(is_any_missing=is_any_missing, is_any_recent=is_any_recent),
@@ -224,14 +228,14 @@ def relations(connection: Connection) -> tuple[Relation, ...]:
     for table in SNAPSHOT.sorted_tables:
         if table.name == "published":
             continue
-        columns, sheet = _declared(table), by_name.pop(table.name, None)
-        if sheet is not None:
-            columns = _with_discovered(columns, sheet)
+        columns, schema = _declared(table), by_name.pop(table.name, None)
+        if schema is not None:
+            columns = _with_inferred(columns, schema)
         select = selects.get(table.name)
         source = f"core.{quoted(table.name)}" if select is None else f"({select})"
         made.append(Relation(table.name, table.comment or "", columns, source))
     key = dict(list(_declared(WAREHOUSE.tables["core.media_children"]).items())[:4])
-    for sheet in by_name.values():
-        comment = f"Discovered: the objects in the list that items carry at {', '.join(sheet.lists)}, one row each."
-        made.append(Relation(sheet.table, comment, _with_discovered(key, sheet), f"core.{quoted(sheet.table)}"))
+    for schema in by_name.values():
+        comment = f"Discovered: the objects in the list that items carry at {', '.join(schema.lists)}, one row each."
+        made.append(Relation(schema.table, comment, _with_inferred(key, schema), f"core.{quoted(schema.table)}"))
     return tuple(made)

@@ -11,7 +11,7 @@ from duckdb import DuckDBPyConnection
 from sqlalchemy import Connection, Dialect
 from sqlalchemy.schema import CreateTable
 
-from connectors.warehouse.connection import attach_copy, duck, value
+from connectors.warehouse.connection import attach_copy, raw_connection, value
 from connectors.warehouse.contents import GAPS, GAPS_SELECT, LOOKUP, LOOKUP_SELECT, MISSING, MISSING_SELECT, Relation
 from connectors.warehouse.quoting import literal, quoted
 from connectors.warehouse.raw.listed import list_statements
@@ -27,7 +27,7 @@ def _opened(db: DuckDBPyConnection, draft: Path) -> Iterator[None]:
 
     A view's query names no database, so it must be made while the snapshot is the database in use.
     """
-    home = value(db, "SELECT current_database()")
+    database = value(db, "SELECT current_database()")
     attach_copy(db, draft, _DRAFT)
     try:
         db.execute(f"USE {_DRAFT}")
@@ -41,7 +41,7 @@ def _opened(db: DuckDBPyConnection, draft: Path) -> Iterator[None]:
             raise
         db.execute(f"CHECKPOINT {_DRAFT}")
     finally:
-        db.execute(f"USE {quoted(home)}")
+        db.execute(f"USE {quoted(database)}")
         db.execute(f"DETACH {_DRAFT}")
 
 
@@ -93,7 +93,7 @@ def _signing(dialect: Dialect, signature: Signature) -> Iterator[str]:
 
 def complete(connection: Connection, draft: Path, relations: Sequence[Relation], signature: Signature) -> None:
     """Make a snapshot of a copy of the warehouse file; the connection is in no transaction. Raises duckdb.Error."""
-    db = duck(connection)
+    db = raw_connection(connection)
     with _opened(db, draft):
         statements = [*_clearing(db, signature.raw_folder), *_signing(connection.dialect, signature)]
         for relation in relations:

@@ -1,4 +1,4 @@
-"""What can be wrong with the files, said so that a person can mend it.
+"""What can be wrong with the files, in words by which a person can fix it.
 
 WarehouseError
 ├── WarehouseBusy      another process holds the file
@@ -14,7 +14,7 @@ from pathlib import Path
 
 
 class WarehouseError(Exception):
-    """Something about the warehouse or the snapshot that a person can mend; one line."""
+    """Something about the warehouse or the snapshot that a person can fix; one line."""
 
 
 class WarehouseBusy(WarehouseError):  # noqa: N818 - a state of the file, not a fault of ours

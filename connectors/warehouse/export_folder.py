@@ -38,8 +38,8 @@ def _listed(folder: Path) -> set[str] | None:
 def _stranger(folder: Path, listed: set[str]) -> str | None:
     """Return the path of something in an export's folder that the export did not put there."""
     folders = {str(parent) for path in listed for parent in Path(path).parents}
-    for place, inner, names in os.walk(folder):
-        here = Path(place).relative_to(folder)
+    for folder_path, inner, names in os.walk(folder):
+        here = Path(folder_path).relative_to(folder)
         found = [
             str(here / name) for name in inner if str(here / name) not in folders or (folder / here / name).is_symlink()
         ]

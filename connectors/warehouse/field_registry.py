@@ -8,10 +8,10 @@ from sqlalchemy import Connection, delete, select, update
 
 from connectors.warehouse.appending import append, as_json
 from models.fields import AND_MORE, MEDIA, Field, OwnNames, Registry
-from models.kinds import Kind
+from models.json_types import JsonType
 from models.mapping import READING_TYPES, Mapping
 from models.mapping_built_in import BUILT_IN
-from models.sheets import CHILDREN, child_table
+from models.table_schemas import CHILDREN, child_table
 from models.tables import SNAPSHOT, WAREHOUSE, core_fields, core_quarantine, ops_mapping, own_columns
 from models.views import views
 
@@ -51,7 +51,10 @@ def read_registry(connection: Connection) -> Registry:
             row["path"],
             row["name"],
             row["ordinal"],
-            {Kind(kind): datetime.fromisoformat(at) for kind, at in json.loads(row["kinds"]).items()},
+            {
+                JsonType(json_type): datetime.fromisoformat(at)
+                for json_type, at in json.loads(row["json_types"]).items()
+            },
             row["child_table"],
         )
         for row in rows
@@ -68,7 +71,7 @@ def write_registry(connection: Connection, registry: Registry, mapping: Mapping)
 
 
 # Kinds that fill no canonical column: an object's fields have their own.
-_NOTHING = {Kind.NULL, Kind.OBJECT, Kind.EMPTY_LIST, Kind.ROWS}
+_NOTHING = {JsonType.NULL, JsonType.OBJECT, JsonType.EMPTY_LIST, JsonType.ROWS}
 
 
 def _rows(registry: Registry, mapping: Mapping) -> Iterator[tuple[object, ...]]:
@@ -81,25 +84,29 @@ def _rows(registry: Registry, mapping: Mapping) -> Iterator[tuple[object, ...]]:
     read_into |= {(MEDIA, path): ("media_id", "VARCHAR") for path in mapping.media_id}
     for key, field in sorted(registry.items(), key=lambda item: (item[0][0], item[1].ordinal)):
         column: str | None = field.name if field.type is not None else None
-        kind = field.type
+        json_type = field.type
         if field.path == AND_MORE:
-            column = kind = None
-        elif Kind.ROWS in field.kinds and field.resource == MEDIA and kind is None:
+            column = json_type = None
+        elif JsonType.ROWS in field.json_types and field.resource == MEDIA and json_type is None:
             column = child_table(field, mapping)
-            kind = None if column is None else "ROWS"
-        elif key in read_into and Kind.SHADOWED not in field.kinds and Kind.UNREADABLE not in field.kinds:
-            column, kind = read_into[key] if set(field.kinds) - _NOTHING else (None, None)
-        kinds = json.dumps({kind.value: at.isoformat() for kind, at in sorted(field.kinds.items())})
+            json_type = None if column is None else "ROWS"
+        elif (
+            key in read_into
+            and JsonType.SHADOWED not in field.json_types
+            and JsonType.UNREADABLE not in field.json_types
+        ):
+            column, json_type = read_into[key] if set(field.json_types) - _NOTHING else (None, None)
+        json_types = json.dumps({json_type.value: at.isoformat() for json_type, at in sorted(field.json_types.items())})
         yield (
             field.resource,
             field.path,
             column,
-            kind,
+            json_type,
             field.first_seen_at,
             field.last_type_change_at,
             None,
             field.ordinal,
             field.name,
             field.table,
-            kinds,
+            json_types,
         )

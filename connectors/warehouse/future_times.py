@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from duckdb import DuckDBPyConnection
 from sqlalchemy import Connection
 
-from connectors.warehouse.connection import duck, value
+from connectors.warehouse.connection import raw_connection, value
 from connectors.warehouse.field_registry import read_mapping, read_registry, write_registry
 from connectors.warehouse.quoting import literal
 from models.tables import WAREHOUSE
@@ -21,10 +21,10 @@ from models.tables.columns import INSTANT
 _NOT_OURS = {
     "core.media.published_at",
     "core.media_superseded.published_at",
-    "core.walks.covered_from",
+    "core.completed_scans.covered_from",
     "ops.checkpoints.read_to",
     "core.run_outcomes.resume_after",
-    "ops.holds.resume_after",
+    "ops.cooldowns.resume_after",
 }
 
 # Stored after the fact: what a publishing of today notes of older runs says nothing of when they were.
@@ -118,12 +118,12 @@ def repair(connection: Connection, *, now: datetime, unknown: datetime, insist: 
     """Move every time after `now` back, in the open transaction; return what was found.
 
     What was stored while the clock was ahead keeps its order, and where there is room its distances, and follows the
-    newest time that can be trusted: it is at least as old as it looks. Where there is none, and for walks that are
+    newest time that can be trusted: it is at least as old as it looks. Where there is none, and for scans that are
     not complete, `unknown` stands for a time too long ago to count. Waits of the API's begin now, in their full length.
 
     Nothing is moved when it seems to be `now` that is wrong, unless a person insists.
     """
-    db = duck(connection)
+    db = raw_connection(connection)
     found = find(db, now)
     if not found:
         return Repair()
@@ -138,7 +138,7 @@ def repair(connection: Connection, *, now: datetime, unknown: datetime, insist: 
         return low + timedelta(microseconds=int((_micros(moment) - first) * scale)) if moment > now else moment
 
     _move_registry(connection, moved)
-    for table, anchor in (("core.run_outcomes", "ended_at"), ("ops.holds", "asked_at")):
+    for table, anchor in (("core.run_outcomes", "ended_at"), ("ops.cooldowns", "asked_at")):
         db.execute(
             f"UPDATE {table} SET resume_after = {_at(now)} + (resume_after - {anchor}) WHERE {anchor} > {_at(now)}"  # noqa: S608
         )
@@ -156,7 +156,8 @@ def repair(connection: Connection, *, now: datetime, unknown: datetime, insist: 
 def _move_registry(connection: Connection, moved: Callable[[datetime], datetime]) -> None:
     known = read_registry(connection)
     registry = {
-        key: replace(field, kinds={kind: moved(at) for kind, at in field.kinds.items()}) for key, field in known.items()
+        key: replace(field, json_types={kind: moved(at) for kind, at in field.json_types.items()})
+        for key, field in known.items()
     }
     if registry != known:
         write_registry(connection, registry, read_mapping(connection))

@@ -10,11 +10,11 @@ from connectors.warehouse import run_counts
 from models.tables import core_quarantine
 
 # A run is kept whatever its age if it is under way, the last of its kind that ended, or one that the next run of its
-# kind may carry on.
+# kind may resume.
 _OLD = """
 WITH RECURSIVE runs AS (
     SELECT
-        run_id, carries_on, started_at, state,
+        run_id, resumes, started_at, state,
         state IN ('complete', 'partial', 'failed') AS ended,
         state = 'interrupted' OR published_at IS NULL AS unfinished,
         row_number() OVER (PARTITION BY kind, selection ORDER BY seq DESC) = 1 AS newest,
@@ -22,9 +22,9 @@ WITH RECURSIVE runs AS (
     FROM core.runs
 ),
 chain AS (
-    SELECT run_id, carries_on FROM runs WHERE newest AND unfinished
+    SELECT run_id, resumes FROM runs WHERE newest AND unfinished
     UNION
-    SELECT r.run_id, r.carries_on FROM chain AS c JOIN runs AS r ON r.run_id = c.carries_on WHERE r.unfinished
+    SELECT r.run_id, r.resumes FROM chain AS c JOIN runs AS r ON r.run_id = c.resumes WHERE r.unfinished
 )
 SELECT run_id FROM runs
 WHERE started_at < ?::TIMESTAMPTZ AND state <> 'running' AND NOT (ended AND last)

@@ -13,7 +13,7 @@ from connectors.warehouse.holder import hold
 from connectors.warehouse.migrations import revisions
 
 _BOUND_TO = "SELECT base_url FROM ops.service"
-_COOLDOWNS = "SELECT scope, max(resume_after) FROM ops.holds WHERE resume_after > $1 GROUP BY scope"
+_COOLDOWNS = "SELECT scope, max(resume_after) FROM ops.cooldowns WHERE resume_after > $1 GROUP BY scope"
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from sqlalchemy import Connection, delete, func, insert, or_, select, update
 
 from connectors.warehouse.future_times import repair
-from models.ledger import OutcomeKind, Run, RunState, RunWarning, Tally, carried_on
+from models.runs import OutcomeKind, Run, RunState, RunWarning, Tally, resumed_runs
 from models.tables import core_outcomes, core_runs, core_warnings, ops_staging
 
 # A chain of interrupted runs longer than this is a machine that cannot run anything.
@@ -29,7 +29,7 @@ def begin(
     base_url: str | None = None,
     accept_removals: bool = False,
 ) -> tuple[str, ...]:
-    """Enter a new run; return the ids of the unfinished runs that it carries on, newest first.
+    """Enter a new run; return the ids of the unfinished runs that it resumes, newest first.
 
     It resumes only runs of its own kind and service that were asked to scan the same: `selection`, or everything.
 
@@ -50,12 +50,12 @@ def begin(
             row.kind,
             row.started_at,
             RunState(row.state),
-            row.carries_on,
+            row.resumes,
             published=row.published_at is not None,
         )
         for row in rows
     ]
-    chain = carried_on(runs, now=now, within=within)
+    chain = resumed_runs(runs, now=now, within=within)
     connection.execute(
         insert(core_runs).values(
             run_id=run_id,
@@ -67,7 +67,7 @@ def begin(
             accept_removals=accept_removals,
             state=RunState.RUNNING.value,
             started_at=now,
-            carries_on=chain[0] if chain else None,
+            resumes=chain[0] if chain else None,
             version=version,
         )
     )

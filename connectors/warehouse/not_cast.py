@@ -7,14 +7,14 @@ from sqlalchemy import Connection
 from connectors.warehouse.field_registry import read_mapping, read_registry
 from connectors.warehouse.quoting import quoted
 from models.fields import MEDIA
-from models.kinds import LISTS, Kind
-from models.ledger import RunWarning
+from models.json_types import LISTS, JsonType
 from models.mapping import ColumnMapping
-from models.sheets import has_own_column
+from models.runs import RunWarning
+from models.table_schemas import has_own_column
 
 CODE = "values_not_cast"
 
-_LOST = LISTS | {Kind.MIXED, Kind.UNREADABLE, Kind.OBJECT}
+_LOST = LISTS | {JsonType.MIXED, JsonType.UNREADABLE, JsonType.OBJECT}
 
 _HINT = "name a path that holds the value under [mapping] in gramhouse.toml, then run `gramhouse rebuild`"
 
@@ -24,7 +24,7 @@ def _suspects(connection: Connection) -> Iterator[tuple[ColumnMapping, tuple[str
     registry = read_registry(connection)
     for column in read_mapping(connection).columns:
         fields = [registry[MEDIA, path] for path in column.paths if (MEDIA, path) in registry]
-        if any(field.kinds.keys() & _LOST for field in fields):
+        if any(field.json_types.keys() & _LOST for field in fields):
             yield column, tuple(field.name for field in fields if has_own_column(field, column.reading))
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from sqlalchemy import Connection
 
-from connectors.warehouse.connection import duck, value
+from connectors.warehouse.connection import raw_connection, value
 from connectors.warehouse.raw.parts import all_parts, write_part
 from connectors.warehouse.raw.recovery import recover_parts
 from connectors.warehouse.rebuild import rebuild_outdated
@@ -32,8 +32,8 @@ SELECT EXISTS (
 
 _NUMBERED = """
 CREATE OR REPLACE TEMP TABLE moved AS
-SELECT place, {after} + row_number() OVER (ORDER BY place) AS landed FROM (
-    SELECT rowid AS place FROM core.{table} WHERE raw_landed IS NULL AND "old payload" IS NOT NULL ORDER BY rowid
+SELECT order_key, {after} + row_number() OVER (ORDER BY order_key) AS landed FROM (
+    SELECT rowid AS order_key FROM core.{table} WHERE raw_landed IS NULL AND "old payload" IS NOT NULL ORDER BY rowid
     LIMIT {at_once}
 )
 """
@@ -42,7 +42,7 @@ _RAW = """
 SELECT
     t.account_id, t.surface, t.media_id, t.{at} AS seen_at, NULL::VARCHAR AS run_id, NULL::VARCHAR AS correlation_id,
     m.landed, t."old payload"::VARCHAR AS payload
-FROM core.{table} AS t JOIN temp.moved AS m ON t.rowid = m.place
+FROM core.{table} AS t JOIN temp.moved AS m ON t.rowid = m.order_key
 """
 
 
@@ -62,7 +62,7 @@ def make_ready(connection: Connection, path: Path, *, now: datetime, at_once: in
 
 def _move_payloads(connection: Connection, at_once: int) -> None:
     """Move the payloads that an older version kept in the warehouse to the raw store, then drop their columns."""
-    db = duck(connection)
+    db = raw_connection(connection)
     tables = [(table, at) for table, at in _MOVED if db.execute(_HAS_PAYLOAD, [table]).fetchall()[0][0]]
     for table, at in tables:
         while move_some(connection, table, at, at_once):
@@ -79,7 +79,7 @@ def drop_payload(connection: Connection, table: str) -> None:
 
 def move_some(connection: Connection, table: str, at: str, at_once: int) -> bool:
     """Move some payloads to a part of the raw store, in one transaction; return whether there were any."""
-    db = duck(connection)
+    db = raw_connection(connection)
     with connection.begin():
         last = max((part.last_landed for part in all_parts(connection) if part.last_landed < 0), default=_LOWEST)
         db.execute(_NUMBERED.format(table=table, after=last, at_once=at_once))
@@ -88,7 +88,7 @@ def move_some(connection: Connection, table: str, at: str, at_once: int) -> bool
             return False
         write_part(connection, _RAW.format(table=table, at=at))
         db.execute(
-            f"UPDATE core.{table} SET raw_landed = m.landed FROM temp.moved AS m WHERE {table}.rowid = m.place"  # noqa: S608
+            f"UPDATE core.{table} SET raw_landed = m.landed FROM temp.moved AS m WHERE {table}.rowid = m.order_key"  # noqa: S608
         )
         db.execute("DROP TABLE temp.moved")
     return True

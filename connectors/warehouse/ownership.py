@@ -10,17 +10,17 @@ import duckdb
 from duckdb import DuckDBPyConnection
 from sqlalchemy import Connection
 
-from connectors.warehouse.connection import duck, value, warehouse_id
+from connectors.warehouse.connection import raw_connection, value, warehouse_id
 from connectors.warehouse.durable import discard, logs
 from connectors.warehouse.quoting import literal
-from models.ledger import RunWarning
+from models.runs import RunWarning
 
 _log = logging.getLogger(__name__)
 
 # By this name a snapshot is attached to be read.
 PUBLISHED = "published_snapshot"
 
-_IS_CATALOGUED = "SELECT EXISTS (FROM core.walks WHERE resource = 'accounts')"
+_IS_CATALOGUED = "SELECT EXISTS (FROM core.completed_scans WHERE resource = 'accounts')"
 _HAS_ACCOUNTS = "SELECT EXISTS (FROM core.accounts)"
 
 CODE = "snapshot_of_another_warehouse"
@@ -41,7 +41,7 @@ class OtherSnapshot(Exception):  # noqa: N818 - a state of the file, not a fault
 
 def is_catalogued(connection: Connection) -> bool:
     """Say whether a scan of the account catalogue was ever completed and merged here."""
-    return bool(value(duck(connection), _IS_CATALOGUED))
+    return bool(value(raw_connection(connection), _IS_CATALOGUED))
 
 
 def _is_of_another(db: DuckDBPyConnection, file: Path, own: str) -> bool:
@@ -88,7 +88,7 @@ def check_owner(connection: Connection, snapshot: Path, draft: Path) -> str:
     """
     with connection.begin():
         own, catalogued = warehouse_id(connection), is_catalogued(connection)
-    if _replaces_another(duck(connection), snapshot, draft, own):
+    if _replaces_another(raw_connection(connection), snapshot, draft, own):
         if not catalogued:
             message = (
                 f"{snapshot} is the snapshot of another warehouse and stays as it was: this warehouse never completed"

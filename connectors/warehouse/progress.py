@@ -6,41 +6,41 @@ from datetime import datetime
 
 from sqlalchemy import Connection, delete, func, select, text
 
+from models.checkpoint import Checkpoint, RunKind, ScanState
 from models.partition import Partition
-from models.tables import core_accounts, ops_checkpoints, ops_holds
-from models.walk import Checkpoint, Lane, WalkState
+from models.tables import core_accounts, ops_checkpoints, ops_cooldowns
 
 
 def checkpoints(
-    connection: Connection, resource: str, account_ids: Collection[str], lane: Lane = "sync"
+    connection: Connection, resource: str, account_ids: Collection[str], run_kind: RunKind = "sync"
 ) -> Mapping[Partition, Checkpoint]:
-    """Return the last checkpoint in this lane of each partition of these accounts that has one."""
+    """Return the last checkpoint by this kind of run of each partition of these accounts that has one."""
     # One parameter for all: DuckDB's client is slow by the parameter (docs/decisions/0004).
     wanted = text("SELECT unnest(from_json(:account_ids, '[\"VARCHAR\"]'))").bindparams(
         account_ids=json.dumps(list(account_ids))
     )
     table = ops_checkpoints.c
-    place = (
+    rank = (
         func.row_number()
         .over(partition_by=(table.resource, table.account_id, table.surface), order_by=table.seq.desc())
-        .label("place")
+        .label("rank")
     )
-    ours = (table.resource == resource, table.lane == lane, table.account_id.in_(wanted))
-    ranked = select(ops_checkpoints, place).where(*ours).subquery()
+    ours = (table.resource == resource, table.run_kind == run_kind, table.account_id.in_(wanted))
+    ranked = select(ops_checkpoints, rank).where(*ours).subquery()
     found: dict[Partition, Checkpoint] = {}
-    for row in connection.execute(select(ranked).where(ranked.c.place == 1)).mappings():
+    for row in connection.execute(select(ranked).where(ranked.c.rank == 1)).mappings():
         partition = Partition(row["resource"], row["account_id"], row["surface"])
         found[partition] = Checkpoint(
             partition=partition,
-            walk_id=row["walk_id"],
+            scan_id=row["scan_id"],
             run_id=row["run_id"],
             started_at=row["started_at"],
             updated_at=row["updated_at"],
             cursor=row["cursor"],
             pages=row["pages"],
             items=row["items"],
-            state=WalkState(row["state"]),
-            lane=lane,
+            state=ScanState(row["state"]),
+            run_kind=run_kind,
             repeated_pages=row["repeated_pages"] or 0,
             empty_pages=row["empty_pages"] or 0,
             known_seq=row["known_seq"],
@@ -52,29 +52,29 @@ def checkpoints(
     return found
 
 
-# What a walk has seen, once it is folded; as much as a scan remembers.
+# What a scan has seen, once it is merged; as much as a scan remembers.
 _SEEN = """
-SELECT media_id FROM ops.seen WHERE walk_id = $1 AND media_id <> ''
+SELECT media_id FROM ops.seen WHERE scan_id = $1 AND media_id <> ''
 UNION ALL
-SELECT account_id FROM core.accounts WHERE walk_id = $1
+SELECT account_id FROM core.accounts WHERE scan_id = $1
 LIMIT 100000
 """
 
 
-def seen(connection: Connection, walk_id: str) -> Sequence[str]:
-    """Return the ids of what an unfinished walk has seen in pages that are folded."""
-    return connection.exec_driver_sql(_SEEN, (walk_id,)).scalars().all()
+def seen(connection: Connection, scan_id: str) -> Sequence[str]:
+    """Return the ids of what an unfinished scan has seen in pages that are merged."""
+    return connection.exec_driver_sql(_SEEN, (scan_id,)).scalars().all()
 
 
-def holds(connection: Connection, *, now: datetime) -> Mapping[str, datetime]:
+def cooldowns(connection: Connection, *, now: datetime) -> Mapping[str, datetime]:
     """Return the tenant scopes that must not be asked yet, and until when; forget the promises that were kept."""
-    connection.execute(delete(ops_holds).where(ops_holds.c.resume_after <= now))
-    until = func.max(ops_holds.c.resume_after).label("until")
-    rows = connection.execute(select(ops_holds.c.scope, until).group_by(ops_holds.c.scope))
+    connection.execute(delete(ops_cooldowns).where(ops_cooldowns.c.resume_after <= now))
+    until = func.max(ops_cooldowns.c.resume_after).label("until")
+    rows = connection.execute(select(ops_cooldowns.c.scope, until).group_by(ops_cooldowns.c.scope))
     return {row.scope: row.until for row in rows}
 
 
-def listed(connection: Connection, walk_id: str) -> list[tuple[str, str, str | None, str | None]]:
+def listed(connection: Connection, scan_id: str) -> list[tuple[str, str, str | None, str | None]]:
     """Return the accounts that a scan of the catalogue has listed, once merged.
 
     Of each its id, its status, its id as the API writes it where that differs, and its status if that is unknown.
@@ -82,7 +82,7 @@ def listed(connection: Connection, walk_id: str) -> list[tuple[str, str, str | N
     table = core_accounts.c
     rows = connection.execute(
         select(table.account_id, table.status, table.listed_as, table.unknown_status)
-        .where(core_accounts.c.walk_id == walk_id)
+        .where(core_accounts.c.scan_id == scan_id)
         .order_by(core_accounts.c.account_id)
     )
     return [(row.account_id, row.status, row.listed_as, row.unknown_status) for row in rows]

@@ -10,7 +10,7 @@ import duckdb
 from duckdb import DuckDBPyConnection
 from sqlalchemy import Connection
 
-from connectors.warehouse.connection import database_file, duck, explain, first_line, reading
+from connectors.warehouse.connection import database_file, explain, first_line, raw_connection, reading
 from connectors.warehouse.contents import relations
 from connectors.warehouse.draft import Signature, complete
 from connectors.warehouse.durable import discard, logs, sync
@@ -80,7 +80,7 @@ def draft_of(snapshot: Path) -> Path:
 def _write_all(connection: Connection) -> None:
     """Write the log into the warehouse file, of which then a copy is whole. Raises WarehouseUnusable."""
     file = database_file(connection)
-    duck(connection).execute("CHECKPOINT")
+    raw_connection(connection).execute("CHECKPOINT")
     if any(log.stat().st_size for log in logs(file)):
         message = f"cannot publish: the log of {file} is in use. The last snapshot stays as it was."
         raise WarehouseUnusable(message)
@@ -103,7 +103,7 @@ def publish(
     when the old one is of another warehouse, unless this one has completed a scan of the account catalogue.
     """
     draft = draft_of(snapshot)
-    db = duck(connection)
+    db = raw_connection(connection)
     try:
         snapshot.parent.mkdir(parents=True, exist_ok=True)
         discard(draft)

@@ -2,7 +2,7 @@
 
 from sqlalchemy import Connection
 
-from connectors.warehouse.connection import duck, value
+from connectors.warehouse.connection import raw_connection, value
 from connectors.warehouse.quoting import literal
 from models.mapping import Mapping
 
@@ -12,12 +12,12 @@ WITH records AS (
     SELECT
         r.reason, f.resource, f.account_id, f.surface, f.page, r.position, r.payload, f.run_id,
         f.correlation_id, f.received_at AS seen_at, f.seq
-    FROM rejected_records AS r JOIN folding AS f USING (seq)
+    FROM rejected_records AS r JOIN merging AS f USING (seq)
     UNION ALL
     SELECT
         'The item has no id that gramhouse knows.', 'media', account_id, surface, page, position,
         payload, run_id, correlation_id, received_at, seq
-    FROM media_sightings JOIN arrived_payloads USING (place) WHERE media_id IS NULL
+    FROM media_sightings JOIN arrived_payloads USING (order_key) WHERE media_id IS NULL
     UNION ALL
     SELECT
         'The page is not JSON.', resource, account_id, surface, page, NULL, u.body, run_id, correlation_id,
@@ -47,8 +47,8 @@ FROM core.quarantine GROUP BY {_SAME} HAVING count(*) > 1
     "DROP TABLE temp.quarantine_twice",
 )
 
-_SET_ASIDE = f"""
-CREATE OR REPLACE TEMP TABLE set_aside AS
+_REJECTED_RECORDS = f"""
+CREATE OR REPLACE TEMP TABLE rejected AS
 WITH identified AS (SELECT *, {{digest}} AS digest FROM quarantine_met)
 SELECT * EXCLUDE (seq), max(seen_at) OVER (PARTITION BY {_SAME}) AS last_seen_at FROM identified
 QUALIFY row_number() OVER (PARTITION BY {_SAME} ORDER BY seq, position) = 1
@@ -56,9 +56,9 @@ QUALIFY row_number() OVER (PARTITION BY {_SAME} ORDER BY seq, position) = 1
 _AGAIN = (
     f"""
 UPDATE core.quarantine AS q SET last_seen_at = greatest(q.last_seen_at, s.last_seen_at)
-FROM set_aside AS s WHERE {_matches("s")}
+FROM rejected AS s WHERE {_matches("s")}
 """,  # noqa: S608
-    f"DELETE FROM set_aside AS s WHERE EXISTS (FROM core.quarantine AS q WHERE {_matches('s')})",  # noqa: S608
+    f"DELETE FROM rejected AS s WHERE EXISTS (FROM core.quarantine AS q WHERE {_matches('s')})",  # noqa: S608
 )
 
 
@@ -89,8 +89,8 @@ def _digest(text: str) -> str:
     return f"(md5_number_lower({text}) >> 1)::BIGINT"
 
 
-def set_aside(connection: Connection, mapping: Mapping) -> None:
-    """Find the records of a slice that cannot become rows: `set_aside` holds those that quarantine has not met yet.
+def rejected(connection: Connection, mapping: Mapping) -> None:
+    """Find the records of a slice that cannot become rows: `rejected` holds those that quarantine has not met yet.
 
     A record is what one account and surface send for one reason with one content, wherever on the page: counts and the
     volatile parameters of URLs are no content, or an item without an id would be another record at every sync. Items
@@ -99,7 +99,7 @@ def set_aside(connection: Connection, mapping: Mapping) -> None:
 
     Needs the temporary tables of the merge; in the open transaction.
     """
-    db = duck(connection)
+    db = raw_connection(connection)
     db.execute(_MET)
     same = _digest(_content_text(mapping))
     met = bool(value(db, "SELECT EXISTS (FROM quarantine_met)"))
@@ -107,7 +107,7 @@ def set_aside(connection: Connection, mapping: Mapping) -> None:
         db.execute(f"UPDATE core.quarantine SET digest = {same} WHERE digest IS NULL")  # noqa: S608
         for statement in _MERGE:
             db.execute(statement)
-    db.execute(_SET_ASIDE.replace("{digest}", same))
+    db.execute(_REJECTED_RECORDS.replace("{digest}", same))
     if met:
         for statement in _AGAIN:
             db.execute(statement)

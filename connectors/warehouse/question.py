@@ -56,8 +56,8 @@ def shown(db: DuckDBPyConnection, question: str) -> str:
     if not any(_AS_TEXT.fullmatch(kind) for _, kind in columns):
         return question
     chosen = (
-        f"CAST(#{place} AS VARCHAR) AS {quoted(name)}" if _AS_TEXT.fullmatch(kind) else f"#{place} AS {quoted(name)}"
-        for place, (name, kind) in enumerate(columns, 1)
+        f"CAST(#{index} AS VARCHAR) AS {quoted(name)}" if _AS_TEXT.fullmatch(kind) else f"#{index} AS {quoted(name)}"
+        for index, (name, kind) in enumerate(columns, 1)
     )
     return f"SELECT {', '.join(chosen)} {asked}"
 

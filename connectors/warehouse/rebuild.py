@@ -5,9 +5,8 @@ from dataclasses import dataclass, replace
 
 from sqlalchemy import Connection, Table
 
-from connectors.warehouse.alterations import create_children, insert_children
 from connectors.warehouse.closed_scans import forget_order
-from connectors.warehouse.connection import duck, value
+from connectors.warehouse.connection import raw_connection, value
 from connectors.warehouse.field_registry import (
     own_names,
     read_mapping,
@@ -18,19 +17,20 @@ from connectors.warehouse.field_registry import (
 from connectors.warehouse.ingest.columns import columns_select, counts_of
 from connectors.warehouse.limits import on_all_cores
 from connectors.warehouse.quoting import literal, quoted
+from connectors.warehouse.schema_evolution import create_children, insert_children
 from connectors.warehouse.slices import slices
 from connectors.warehouse.stored_items import PRESENT, SUPERSEDED, StoredItems, decode_stored, learn_stored
 from models.fields import Field, OwnNames, Registry
-from models.kinds import Kind
+from models.json_types import JsonType
 from models.mapping import Mapping
 from models.naming import unique
-from models.sheets import Metric, Sheet, history, sheets
+from models.table_schemas import Metric, TableSchema, history, table_schemas
 from models.tables import WAREHOUSE
 
 # As many items as are joined with their counts in the memory of a run.
 _JOINED_AT_ONCE = 250_000
 
-_OF_A_MAPPING = {Kind.SHADOWED, Kind.UNREADABLE}
+_OF_A_MAPPING = {JsonType.SHADOWED, JsonType.UNREADABLE}
 
 # Columns whose values do not follow from the payload, or are made for all of it.
 _KEY = "m.account_id, m.surface, m.media_id, m.raw_landed"
@@ -58,8 +58,8 @@ def _renamed(registry: Registry, own: OwnNames) -> Registry:
         names = taken.setdefault(field.resource, set())
         name = unique(field.name, names)
         names.add(name)
-        kinds = {kind: at for kind, at in field.kinds.items() if kind not in _OF_A_MAPPING}
-        fields[key] = replace(field, name=name, kinds=kinds)
+        kinds = {kind: at for kind, at in field.json_types.items() if kind not in _OF_A_MAPPING}
+        fields[key] = replace(field, name=name, json_types=kinds)
     return fields
 
 
@@ -69,12 +69,12 @@ def _registry(connection: Connection, mapping: Mapping) -> Registry:
     return learn_stored(connection, mapping, known, own)
 
 
-def _new_table(connection: Connection, table: Table, sheet: Sheet) -> str:
-    """Rename a table and create it empty, with the columns of its sheet; return the old table's new name."""
+def _new_table(connection: Connection, table: Table, schema: TableSchema) -> str:
+    """Rename a table and create it empty, with the columns of its schema; return the old table's new name."""
     before = f"{table.name}_before"
     connection.exec_driver_sql(f"ALTER TABLE {table.fullname} RENAME TO {before}")
     table.create(connection)
-    for column in sheet.columns:
+    for column in schema.columns:
         if column.name not in table.c:
             connection.exec_driver_sql(f"ALTER TABLE {table.fullname} ADD COLUMN {quoted(column.name)} {column.type}")
     return f"{table.schema}.{before}"
@@ -85,26 +85,26 @@ def _decode_again(
     mapping: Mapping,
     registry: Registry,
     stored: StoredItems,
-    sheet: Sheet,
+    schema: TableSchema,
     kept: str,
-    children: Sequence[Sheet] = (),
+    children: Sequence[TableSchema] = (),
 ) -> int:
     """Decode the payloads of a table into a new one, with its children; return its rows. `kept` values stay."""
     table = WAREHOUSE.tables[stored.table]
-    before = _new_table(connection, table, sheet)
+    before = _new_table(connection, table, schema)
     rows = 0
     for decoded in decode_stored(connection, replace(stored, table=before), mapping, registry, own_names(mapping)):
-        columns = columns_select(sheet, decoded.layout.media.cells)
+        columns = columns_select(schema, decoded.layout.media.cells)
         ((written,),) = (
-            duck(connection)
+            raw_connection(connection)
             .execute(
                 f"""
 INSERT INTO {table.fullname} BY NAME
-SELECT {kept}, c.* EXCLUDE (_place)
-FROM (SELECT place AS _place, overflow{columns} FROM media_cells) AS c
-JOIN {before} AS m ON m.rowid = c._place JOIN stored_hashes AS h ON h.place = c._place
-ORDER BY c._place
-"""  # noqa: S608 - made of the sheet, quoted
+SELECT {kept}, c.* EXCLUDE (_order_key)
+FROM (SELECT order_key AS _order_key, overflow{columns} FROM media_cells) AS c
+JOIN {before} AS m ON m.rowid = c._order_key JOIN stored_hashes AS h ON h.order_key = c._order_key
+ORDER BY c._order_key
+"""  # noqa: S608 - made of the schema, quoted
             )
             .fetchall()
         )
@@ -119,12 +119,12 @@ def _keep_rest(connection: Connection, table: Table, before: str) -> int:
     """Keep the rows whose bytes are not kept, with what their columns say as far as the new ones can hold it."""
     types = "SELECT column_name, data_type FROM duckdb_columns() WHERE schema_name || '.' || table_name = ?"
     old, new = (
-        dict(duck(connection).execute(f"{types} AND database_name = current_database()", [name]).fetchall())
+        dict(raw_connection(connection).execute(f"{types} AND database_name = current_database()", [name]).fetchall())
         for name in (before, table.fullname)
     )
     columns = ", ".join(f"TRY_CAST({quoted(name)} AS {new[name]}) AS {quoted(name)}" for name in new if name in old)
     kept = f"SELECT {columns} FROM {before} WHERE raw_landed IS NULL ORDER BY rowid"  # noqa: S608 - quoted
-    ((rows,),) = duck(connection).execute(f"INSERT INTO {table.fullname} BY NAME {kept}").fetchall()
+    ((rows,),) = raw_connection(connection).execute(f"INSERT INTO {table.fullname} BY NAME {kept}").fetchall()
     return int(rows)
 
 
@@ -134,7 +134,7 @@ def _metrics(connection: Connection, metrics: tuple[Metric, ...]) -> None:
     names = "[" + ", ".join(literal(metric.name) for metric in metrics) + "]"
     run = connection.exec_driver_sql
     run("CREATE OR REPLACE TEMP TABLE recounted AS FROM core.media_metrics LIMIT 0")
-    for some in slices(duck(connection), "FROM core.media", _JOINED_AT_ONCE):
+    for some in slices(raw_connection(connection), "FROM core.media", _JOINED_AT_ONCE):
         run(
             f"""
 INSERT INTO recounted BY NAME
@@ -156,7 +156,7 @@ ANTI JOIN last AS l
    AND l.value IS NOT DISTINCT FROM p.value
 WHERE p.value IS NOT NULL
    OR (p.account_id, p.surface, p.media_id, p.metric) IN (SELECT (account_id, surface, media_id, metric) FROM last)
-"""  # noqa: S608 - made of the sheet, quoted
+"""  # noqa: S608 - made of the schema, quoted
         )
     run(
         """
@@ -174,21 +174,21 @@ def rebuild_stored(connection: Connection, mapping: Mapping) -> Reread:
     """Read every stored payload by the mapping: columns, versions', too, children, counts; in the open transaction.
 
     Ids stay as they landed, and so do the instants at which versions begin and end, and counts of the past. What is
-    staged must be folded before.
+    staged must be merged before.
     """
-    with on_all_cores(duck(connection)):
+    with on_all_cores(raw_connection(connection)):
         return _rebuild(connection, mapping)
 
 
 def _rebuild(connection: Connection, mapping: Mapping) -> Reread:
     registry = _registry(connection, mapping)
-    media, *children = sheets(mapping, registry)
+    media, *children = table_schemas(mapping, registry)
     for child in children:
         create_children(connection, child)
     items = _decode_again(connection, mapping, registry, PRESENT, media, _LIFE, children)
     _decode_again(connection, mapping, registry, SUPERSEDED, history(media, mapping), _PERIOD)
     declared = {table.name for table in WAREHOUSE.sorted_tables}
-    wanted = {sheet.table for sheet in children}
+    wanted = {schema.table for schema in children}
     present = connection.exec_driver_sql(
         "SELECT table_name FROM duckdb_tables() WHERE schema_name = 'core' AND database_name = current_database()"
     ).scalars()
@@ -215,7 +215,7 @@ def rebuild_outdated(connection: Connection) -> int:
     Returns how many items that were. Such rows have no hash, no overflow, and columns of less exact types: unless they
     are rebuilt, the next sync takes them for changed.
     """
-    if not value(duck(connection), _IS_OUTDATED):
+    if not value(raw_connection(connection), _IS_OUTDATED):
         return 0
     return rebuild_stored(connection, read_mapping(connection)).items
 

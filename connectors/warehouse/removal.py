@@ -6,11 +6,11 @@ only together with another: between two of its pages a post may slip from one to
 
 from sqlalchemy import Connection
 
-from connectors.warehouse.connection import duck, value
+from connectors.warehouse.connection import raw_connection, value
 from connectors.warehouse.ingest.split import POSITION_BITS
-from models.removal import CONFIRM_AFTER_HOURS, POSTS_BRAKE, STORY_LIFE_HOURS
+from models.removal import CONFIRM_AFTER_HOURS, MASS_REMOVAL_THRESHOLD, STORY_LIFE_HOURS
 
-# An item in doubt that any walk saw again, a complete one or not, is in doubt no longer.
+# An item in doubt that any scan saw again, a complete one or not, is in doubt no longer.
 _SEEN_AGAIN = """
 DELETE FROM ops.missing
 WHERE (account_id, surface, media_id) IN (
@@ -31,14 +31,14 @@ _COVERED = "(NOT w.is_recent OR m.published_at > w.covered_from)"
 _WITH_UNSEEN = f"""
 CREATE OR REPLACE TEMP TABLE scans_with_unseen AS
 WITH present AS (FROM media_stored WHERE removed_at IS NULL),
-before AS (FROM ops.seen SEMI JOIN finished USING (walk_id)),
+before AS (FROM ops.seen SEMI JOIN finished USING (scan_id)),
 seen AS (
-    SELECT walk_id, count(DISTINCT stored) AS items FROM (
-        SELECT walk_id, stored FROM media_sightings SEMI JOIN present USING (stored)
+    SELECT scan_id, count(DISTINCT stored) AS items FROM (
+        SELECT scan_id, stored FROM media_sightings SEMI JOIN present USING (stored)
         UNION ALL
-        SELECT b.walk_id, p.stored FROM before AS b JOIN present AS p USING (account_id, surface, media_id)
+        SELECT b.scan_id, p.stored FROM before AS b JOIN present AS p USING (account_id, surface, media_id)
     )
-    GROUP BY walk_id
+    GROUP BY scan_id
 ),
 stored AS (
     SELECT account_id, surface, count(stored) AS items
@@ -47,12 +47,12 @@ stored AS (
 ),
 -- What another scan added or returned in this slice before this one began is in no count.
 others AS (
-    SELECT account_id, surface, min(first_place) >> {POSITION_BITS} AS first_seq FROM media_touched
+    SELECT account_id, surface, min(first_order_key) >> {POSITION_BITS} AS first_seq FROM media_touched
     GROUP BY account_id, surface
 )
 SELECT w.*
 FROM finished AS w
-LEFT JOIN seen USING (walk_id)
+LEFT JOIN seen USING (scan_id)
 LEFT JOIN stored AS s USING (account_id, surface)
 LEFT JOIN others AS o USING (account_id, surface)
 -- What is stored of partitions without an item in this merge was not counted.
@@ -60,19 +60,19 @@ WHERE w.resource = 'media' AND (coalesce(seen.items, 0) IS DISTINCT FROM s.items
 """  # noqa: S608 - our own numbers
 _ALL_WITH_UNSEEN = "CREATE OR REPLACE TEMP TABLE scans_with_unseen AS FROM finished WHERE resource = 'media'"
 
-# What another walk found new, changed or back since this one began may stand on a page that this one had behind it.
+# What another scan found new, changed or back since this one began may stand on a page that this one had behind it.
 _MISSED = f"""
 CREATE OR REPLACE TEMP TABLE missed AS
 WITH seen AS (
-    SELECT s.walk_id, s.account_id, s.surface, s.media_id
-    FROM media_sightings AS s SEMI JOIN scans_with_unseen USING (walk_id) WHERE s.media_id IS NOT NULL
+    SELECT s.scan_id, s.account_id, s.surface, s.media_id
+    FROM media_sightings AS s SEMI JOIN scans_with_unseen USING (scan_id) WHERE s.media_id IS NOT NULL
     UNION
-    SELECT s.walk_id, s.account_id, s.surface, s.media_id
-    FROM ops.seen AS s SEMI JOIN scans_with_unseen USING (walk_id)
+    SELECT s.scan_id, s.account_id, s.surface, s.media_id
+    FROM ops.seen AS s SEMI JOIN scans_with_unseen USING (scan_id)
 ),
 known AS (
     SELECT
-        w.walk_id, w.run_id, w.started_at, w.complete_at, w.has_rejected, m.account_id, m.surface, m.media_id,
+        w.scan_id, w.run_id, w.started_at, w.complete_at, w.has_rejected, m.account_id, m.surface, m.media_id,
         w.is_recent, {_EXPIRED} AS expired
     FROM core.media AS m
     JOIN scans_with_unseen AS w ON w.account_id = m.account_id AND w.surface = m.surface
@@ -82,13 +82,13 @@ SELECT
     k.*, p.since, p.last_seen_at, coalesce(p.needs_full, false) AS needs_full,
     coalesce(k.started_at >= p.since + INTERVAL {CONFIRM_AFTER_HOURS} HOUR, false) AS confirmed
 FROM known AS k
-ANTI JOIN seen AS s USING (walk_id, account_id, surface, media_id)
+ANTI JOIN seen AS s USING (scan_id, account_id, surface, media_id)
 LEFT JOIN ops.missing AS p USING (account_id, surface, media_id)
 """  # noqa: S608
 
-_NOTHING_MISSED = "CREATE OR REPLACE TEMP TABLE missed (walk_id VARCHAR, has_rejected BOOLEAN)"
+_NOTHING_MISSED = "CREATE OR REPLACE TEMP TABLE missed (scan_id VARCHAR, has_rejected BOOLEAN)"
 
-# Of what was known before the walk began: new posts must not make room for a mass disappearance. What it missed was
+# Of what was known before the scan began: new posts must not make room for a mass disappearance. What it missed was
 # known, whatever the clock says.
 _KNOWN_BEFORE = f"""
 CREATE OR REPLACE TEMP TABLE known_before AS
@@ -101,14 +101,14 @@ WHERE m.removed_at IS NULL AND NOT ({_EXPIRED}) AND {_COVERED}
 GROUP BY m.account_id, m.surface
 """  # noqa: S608
 
-_BRAKED = f"""
+_MASS_REMOVAL = f"""
 CREATE OR REPLACE TEMP TABLE braked AS
 SELECT x.account_id, x.surface
 FROM missed AS x
 JOIN known_before AS k USING (account_id, surface)
 WHERE NOT x.expired
 GROUP BY x.account_id, x.surface, k.items
-HAVING count(*) FILTER (NOT x.needs_full) > {POSTS_BRAKE} * k.items
+HAVING count(*) FILTER (NOT x.needs_full) > {MASS_REMOVAL_THRESHOLD} * k.items
 """  # noqa: S608
 
 # A story past its day is gone whether or not most others are. A scan that rejected a record may have listed the item as
@@ -140,7 +140,7 @@ SELECT m.* REPLACE (
 )
 FROM core.media AS m
 JOIN gone AS g USING (account_id, surface, media_id)
-LEFT JOIN core.walks AS w ON w.resource = 'media' AND w.account_id = m.account_id AND w.surface = m.surface
+LEFT JOIN core.completed_scans AS w ON w.resource = 'media' AND w.account_id = m.account_id AND w.surface = m.surface
 LEFT JOIN ops.missing AS p USING (account_id, surface, media_id)
 """,  # noqa: S608
     """
@@ -169,7 +169,7 @@ FROM missed AS x
 LEFT JOIN braked AS b USING (account_id, surface)
 JOIN core.media AS m USING (account_id, surface, media_id)
 ANTI JOIN gone AS g USING (account_id, surface, media_id)
-LEFT JOIN core.walks AS w ON w.resource = 'media' AND w.account_id = x.account_id AND w.surface = x.surface
+LEFT JOIN core.completed_scans AS w ON w.resource = 'media' AND w.account_id = x.account_id AND w.surface = x.surface
 """,  # noqa: S608
     _SETTLE,
     """
@@ -183,13 +183,13 @@ _NOTHING_GONE = "CREATE OR REPLACE TEMP TABLE gone (run_id VARCHAR, removal VARC
 
 
 def mark_gone(connection: Connection, *, is_first: bool) -> None:
-    """Mark what the scans in `finished` did not see; `gone` then holds it, with the run that completed the walk.
+    """Mark what the scans in `finished` did not see; `gone` then holds it, with the run that completed the scan.
 
     `is_first` says whether this is the first slice of a merge.
 
-    Needs the temporary tables of `fold_media`, and runs after it, in the same transaction.
+    Needs the temporary tables of `merge_media`, and runs after it, in the same transaction.
     """
-    db = duck(connection)
+    db = raw_connection(connection)
     for statement in (_SEEN_AGAIN, _WITH_UNSEEN if is_first else _ALL_WITH_UNSEEN):
         db.execute(statement)
     db.execute(_MISSED if value(db, "SELECT EXISTS (FROM scans_with_unseen)") else _NOTHING_MISSED)
@@ -197,5 +197,5 @@ def mark_gone(connection: Connection, *, is_first: bool) -> None:
         db.execute(_NOTHING_GONE)
         db.execute(_SETTLE)
         return
-    for statement in (_KNOWN_BEFORE, _BRAKED, _GONE, *_REWRITE, *_DOUBT):
+    for statement in (_KNOWN_BEFORE, _MASS_REMOVAL, _GONE, *_REWRITE, *_DOUBT):
         db.execute(statement)

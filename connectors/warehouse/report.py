@@ -5,12 +5,12 @@ from datetime import datetime
 
 from sqlalchemy import Connection, func, select
 
-from models.ledger import DONE, OutcomeKind
+from models.runs import DONE, OutcomeKind
 from models.tables import core_accounts, core_outcomes
 
 
 @dataclass(frozen=True, slots=True)
-class Concern:
+class FailureGroup:
     """Partitions of a run with the same outcome and error code, with one of them as an example."""
 
     outcome: OutcomeKind
@@ -23,7 +23,7 @@ class Concern:
     resume_after: datetime | None
 
 
-def concerns(connection: Connection, run_id: str) -> tuple[Concern, ...]:
+def failure_groups(connection: Connection, run_id: str) -> tuple[FailureGroup, ...]:
     """Return what went otherwise than complete or skipped in a run, most partitions first."""
     table = core_outcomes.c
     example = table.surface + " of account " + table.account_id
@@ -34,7 +34,7 @@ def concerns(connection: Connection, run_id: str) -> tuple[Concern, ...]:
             func.count().label("partitions"),
             func.count(table.account_id.distinct()).label("accounts"),
             func.min(example).label("example"),
-            # Of the same walk as the example: support is asked about one of them, not about a mixture.
+            # Of the same scan as the example: support is asked about one of them, not about a mixture.
             func.arg_min_null(table.correlation_id, example).label("correlation_id"),
             func.arg_min_null(table.detail, example).label("detail"),
             func.max(table.resume_after).label("resume_after"),
@@ -47,7 +47,7 @@ def concerns(connection: Connection, run_id: str) -> tuple[Concern, ...]:
         .order_by(func.count().desc(), table.outcome, table.error_code)
     )
     return tuple(
-        Concern(
+        FailureGroup(
             OutcomeKind(row.outcome),
             row.error_code,
             row.partitions,

@@ -1,6 +1,6 @@
 """Reading quarantined media items again, by the mapping in force: those that have an id by now become rows.
 
-An account set aside is not read again here: every sync lists it anew, and reads it by the reader of that day.
+An account rejected is not read again here: every sync lists it anew, and reads it by the reader of that day.
 """
 
 from collections.abc import Iterable
@@ -10,12 +10,12 @@ from datetime import datetime
 from sqlalchemy import Connection
 
 from connectors.warehouse.field_registry import read_mapping
-from connectors.warehouse.fold import fold
-from connectors.warehouse.landing import last_seq
+from connectors.warehouse.merge import merge
+from connectors.warehouse.page_commit import last_seq
 from connectors.warehouse.quoting import literal
 from models.mapping import Mapping
 
-# As much payload (bytes) as is folded at once.
+# As much payload (bytes) as is merged at once.
 _BATCH_BYTES = 16 * 1024 * 1024
 
 
@@ -46,13 +46,13 @@ class Staying:
     records: int
 
 
-def _id(place: int) -> str:
+def _id(index: int) -> str:
     # An object or a list is no id, and neither is empty text.
-    return f"CASE WHEN left(ids[{place}], 1) NOT IN ('', '{{', '[') THEN ids[{place}] END"
+    return f"CASE WHEN left(ids[{index}], 1) NOT IN ('', '{{', '[') THEN ids[{index}] END"
 
 
 def _media_id(mapping: Mapping) -> str:
-    return f"coalesce({', '.join(_id(place) for place in range(1, len(mapping.media_id) + 1))})"
+    return f"coalesce({', '.join(_id(index) for index in range(1, len(mapping.media_id) + 1))})"
 
 
 def _ids(mapping: Mapping) -> str:
@@ -75,10 +75,10 @@ FROM (
     return find, f"DELETE FROM {table} WHERE media_id IS NULL"  # noqa: S608
 
 
-_OPEN_WALKS = """
-SELECT account_id, surface, walk_id, updated_at FROM ops.checkpoints
+_OPEN_SCANS = """
+SELECT account_id, surface, scan_id, updated_at FROM ops.checkpoints
 WHERE resource = 'media'
-QUALIFY row_number() OVER (PARTITION BY account_id, surface, lane ORDER BY seq DESC) = 1 AND state = 'walking'
+QUALIFY row_number() OVER (PARTITION BY account_id, surface, run_kind ORDER BY seq DESC) = 1 AND state = 'scanning'
 """
 
 
@@ -89,7 +89,7 @@ _PLANNED = f"""
 CREATE TEMP TABLE retry_plan AS
 WITH seen AS (
     SELECT s.account_id, s.surface, s.media_id, max(o.updated_at) AS updated_at
-    FROM ops.seen AS s JOIN ({_OPEN_WALKS}) AS o USING (walk_id)
+    FROM ops.seen AS s JOIN ({_OPEN_SCANS}) AS o USING (scan_id)
     GROUP BY ALL
 ),
 known AS (
@@ -108,7 +108,7 @@ known AS (
             )
         END AS last_seen_at
     FROM core.media AS m
-    LEFT JOIN core.walks AS w ON w.resource = 'media' AND w.account_id = m.account_id AND w.surface = m.surface
+    LEFT JOIN core.completed_scans AS w ON w.resource = 'media' AND w.account_id = m.account_id AND w.surface = m.surface
     LEFT JOIN ops.missing AS p
         ON p.account_id = m.account_id AND p.surface = m.surface AND p.media_id = m.media_id
     LEFT JOIN seen AS s ON s.account_id = m.account_id AND s.surface = m.surface AND s.media_id = m.media_id
@@ -135,17 +135,17 @@ WHERE NOT outdated GROUP BY ALL ORDER BY instant
 _DROP_OUTDATED = "DELETE FROM core.quarantine WHERE rowid IN (SELECT record FROM retry_plan WHERE outdated)"
 
 
-# In the order in which they were met, so that the last version of an item is its last. They count as seen by each walk
+# In the order in which they were met, so that the last version of an item is its last. They count as seen by each scan
 # that is half-way: it passed its first pages by an older mapping, and could not tell that it misses them. Where two
 # are, each gets its own copy.
 _STAGE = f"""
 INSERT INTO ops.staging BY NAME
 SELECT
-    ? + row_number() OVER (ORDER BY r.seen_at, r.page, r.position, r.record, o.walk_id) AS seq,
-    r.resource, r.account_id, r.surface, ? AS run_id, coalesce(o.walk_id, '') AS walk_id, r.page,
+    ? + row_number() OVER (ORDER BY r.seen_at, r.page, r.position, r.record, o.scan_id) AS seq,
+    r.resource, r.account_id, r.surface, ? AS run_id, coalesce(o.scan_id, '') AS scan_id, r.page,
     r.seen_at AS received_at, r.correlation_id, '{{"items":[' || r.payload || ']}}' AS body
 FROM ops.retried AS r
-LEFT JOIN ({_OPEN_WALKS}) AS o USING (account_id, surface)
+LEFT JOIN ({_OPEN_SCANS}) AS o USING (account_id, surface)
 """  # noqa: S608
 
 # Their pages are counted for the runs that landed them.
@@ -153,14 +153,14 @@ _NO_PAGES = "UPDATE core.run_counts SET pages = 0, items = 0 WHERE run_id = ?"
 
 _LEAVE = "DELETE FROM core.quarantine WHERE rowid IN (SELECT record FROM ops.retried)"
 
-# No complete walk since knew these items, so none of them says that they were still there at its end: when they were
-# last seen stays what the quarantine knows, until the next complete walk finds them there or gone.
+# No complete scan since knew these items, so none of them says that they were still there at its end: when they were
+# last seen stays what the quarantine knows, until the next complete scan finds them there or gone.
 _DOUBT = """
 INSERT INTO ops.missing BY NAME
 SELECT
     r.account_id, r.surface, r.media_id, ?::TIMESTAMPTZ AS since, max(r.seen_at) AS last_seen_at, true AS needs_full
 FROM ops.retried AS r
-JOIN core.walks AS w ON w.resource = 'media' AND w.account_id = r.account_id AND w.surface = r.surface
+JOIN core.completed_scans AS w ON w.resource = 'media' AND w.account_id = r.account_id AND w.surface = r.surface
 GROUP BY r.account_id, r.surface, r.media_id, w.complete_at
 HAVING max(r.seen_at) < w.complete_at
 """
@@ -206,22 +206,22 @@ def retry(connection: Connection, batch: Batch, *, run_id: str, now: datetime) -
 
     What that adds and changes is counted for the run `run_id`.
 
-    The batches of a plan must come in their order, and nothing may be folded in between.
+    The batches of a plan must come in their order, and nothing may be merged in between.
 
-    Raises ValueError while something is staged: that must be folded first, for it landed before.
+    Raises ValueError while something is staged: that must be merged first, for it landed before.
     """
     run = connection.exec_driver_sql
     if run("SELECT count(*) FROM ops.staging").scalar_one():
-        message = "fold what is staged before a retry"
+        message = "merge what is staged before a retry"
         raise ValueError(message)
-    # No temporary table: the fold drops every one of them.
+    # No temporary table: the merge drops every one of them.
     met = f"seen_at BETWEEN make_timestamptz({batch.first}) AND make_timestamptz({batch.last})"
     for statement in _identify("TABLE", "ops.retried", read_mapping(connection), "* EXCLUDE (ids)", met):
         run(statement)
     last = last_seq(connection)
     run(_STAGE, (last, run_id))
     run(_LEAVE)
-    fold(connection)
+    merge(connection)
     # Their numbers are given again to what lands next, which must not take them for news of its own time.
     run("UPDATE core.media SET written_seq = NULL WHERE written_seq > ?", (last,))
     run(_NO_PAGES, (run_id,))

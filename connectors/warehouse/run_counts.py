@@ -10,15 +10,15 @@ from datetime import datetime
 
 from sqlalchemy import Connection, RowMapping, func, select
 
-from connectors.warehouse.connection import duck
+from connectors.warehouse.connection import raw_connection
 from connectors.warehouse.ingest.split import POSITION_BITS
-from models.ledger import RunState
+from models.runs import RunState
 from models.tables import core_run_counts, core_runs
 from models.tables.columns import run_counts
 
 
 @dataclass(frozen=True, slots=True)
-class FoldCounts:
+class MergeStats:
     """What was done to the media, and how many records went to quarantine. `changed` counts every change of an item."""
 
     added: int = 0
@@ -28,12 +28,12 @@ class FoldCounts:
     expired: int = 0
     quarantined: int = 0
 
-    def __add__(self, other: "FoldCounts") -> "FoldCounts":
-        return FoldCounts(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
+    def __add__(self, other: "MergeStats") -> "MergeStats":
+        return MergeStats(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
 
     @property
     def untouched(self) -> bool:
-        """Say whether the fold left every media item as it was."""
+        """Say whether the merge left every media item as it was."""
         return not (self.added or self.changed or self.returned or self.removed or self.expired)
 
 
@@ -48,7 +48,7 @@ class RunCounts:
     pages: int
     items: int
     accounts_removed: int
-    media: FoldCounts
+    media: MergeStats
 
 
 NAMES = tuple(column.name for column in run_counts())
@@ -58,36 +58,36 @@ _SUMS = ", ".join(f"sum({name})::BIGINT AS {name}" for name in NAMES)
 # change. A removal belongs to the run whose scan was complete without the item.
 _COUNTED = f"""
 CREATE OR REPLACE TEMP TABLE counted AS
-WITH landed AS (SELECT seq, run_id, walk_id FROM ops.staging WHERE seq <= getvariable('slice_end')),
+WITH landed AS (SELECT seq, run_id, scan_id FROM ops.staging WHERE seq <= getvariable('slice_end')),
 first_sightings AS (
-    SELECT first_place AS place, if(is_new, 'added', 'returned') AS what FROM media_touched
-    WHERE first_place IS NOT NULL
+    SELECT first_order_key AS order_key, if(is_new, 'added', 'returned') AS what FROM media_touched
+    WHERE first_order_key IS NOT NULL
 ),
 happened AS (
     FROM first_sightings
     UNION ALL
-    SELECT _place, 'changed' FROM media_read
+    SELECT _order_key, 'changed' FROM media_read
     WHERE _seq > getvariable('slice_begin') AND _seq <= getvariable('slice_end')
-      AND _place NOT IN (SELECT place FROM first_sightings)
+      AND _order_key NOT IN (SELECT order_key FROM first_sightings)
 ),
 counts AS (
     -- A page that could not be read landed for quarantine alone.
-    SELECT run_id, 'pages' AS what, count(*) AS n FROM landed WHERE walk_id <> '' GROUP BY ALL
+    SELECT run_id, 'pages' AS what, count(*) AS n FROM landed WHERE scan_id <> '' GROUP BY ALL
     UNION ALL
     SELECT run_id, 'items', count(*) FROM media_sightings GROUP BY ALL
     UNION ALL
-    SELECT run_id, 'items', count(*) FROM folding JOIN (
+    SELECT run_id, 'items', count(*) FROM merging JOIN (
         SELECT seq FROM account_items UNION ALL SELECT seq FROM rejected_records WHERE position IS NOT NULL
     ) USING (seq) WHERE resource = 'accounts' GROUP BY ALL
     UNION ALL
-    SELECT run_id, what, count(*) FROM (SELECT place >> {POSITION_BITS} AS seq, what FROM happened)
+    SELECT run_id, what, count(*) FROM (SELECT order_key >> {POSITION_BITS} AS seq, what FROM happened)
     JOIN landed USING (seq) GROUP BY ALL
     UNION ALL
     SELECT run_id, removal, count(*) FROM gone GROUP BY ALL
     UNION ALL
     SELECT run_id, 'accounts_removed', count(*) FROM gone_accounts GROUP BY ALL
     UNION ALL
-    SELECT run_id, 'quarantined', count(*) FROM set_aside GROUP BY ALL
+    SELECT run_id, 'quarantined', count(*) FROM rejected GROUP BY ALL
 )
 SELECT run_id, {", ".join(f"coalesce(sum(n) FILTER (what = '{name}'), 0)::BIGINT AS {name}" for name in NAMES)}
 FROM counts GROUP BY run_id
@@ -104,20 +104,20 @@ GROUP BY run_id
 )
 
 
-def _media(numbers: Mapping[str, int] | RowMapping) -> FoldCounts:
-    return FoldCounts(**{field.name: numbers[field.name] for field in fields(FoldCounts)})
+def _media(numbers: Mapping[str, int] | RowMapping) -> MergeStats:
+    return MergeStats(**{field.name: numbers[field.name] for field in fields(MergeStats)})
 
 
-def count_slice(connection: Connection) -> FoldCounts:
+def count_slice(connection: Connection) -> MergeStats:
     """Add what a slice of a merge did to the counts of its runs; return what it did for all of them together.
 
     Needs the temporary tables of the slice, before its pages are cleared; in the open transaction.
     """
-    db = duck(connection)
+    db = raw_connection(connection)
     for statement in (_COUNTED, *_ADD):
         db.execute(statement)
     row = db.execute(f"SELECT {_SUMS} FROM counted").fetchall()[0]  # noqa: S608 - made of our own names
-    # A slice may hold no page: only the end of a walk that was abandoned.
+    # A slice may hold no page: only the end of a scan that was abandoned.
     return _media({name: number or 0 for name, number in zip(NAMES, row, strict=True)})
 
 

@@ -1,4 +1,4 @@
-"""Segments: files beside the warehouse in which pages land with their checkpoints, until a fold takes them in.
+"""Segments: files beside the warehouse in which pages land with their checkpoints, until a merge takes them in.
 
 A segment is a line that names the session which wrote it, and a frame for each landing: its checksum, its number, the
 lengths of its parts, and the parts. What had landed is what can be read from the beginning: a landing is whole or not
@@ -18,7 +18,7 @@ from sqlalchemy import Connection, delete, insert, select
 from connectors.warehouse.connection import explain
 from connectors.warehouse.durable import no_link, sync, write
 from connectors.warehouse.errors import WarehouseError, WarehouseUnusable
-from connectors.warehouse.landing import Record, load
+from connectors.warehouse.page_commit import Record, load
 from models.tables import ops_segments
 
 _MARK = ".segment-"
@@ -50,7 +50,7 @@ def _framed(record: Record) -> bytes:
         record.body,
         record.checkpoint.encode(),
         record.outcomes.encode(),
-        record.holds.encode(),
+        record.cooldowns.encode(),
     ]
     rest = b"".join((_HEAD.pack(record.seq, *map(len, parts)), *parts))
     return _SUM.pack(zlib.crc32(rest)) + rest
@@ -61,16 +61,16 @@ def _frames(data: bytes, begin: int, *, summed: bool) -> Iterator[tuple[Record, 
 
     `summed`: its checksum is looked at, too; what this process wrote and read back needs none.
     """
-    while (place := begin + _SUM.size + _HEAD.size) <= len(data):
+    while (offset := begin + _SUM.size + _HEAD.size) <= len(data):
         (checksum,) = _SUM.unpack_from(data, begin)
         seq, *lengths = _HEAD.unpack_from(data, begin + _SUM.size)
-        end = place + sum(lengths)
+        end = offset + sum(lengths)
         if end > len(data) or (summed and zlib.crc32(memoryview(data)[begin + _SUM.size : end]) != checksum):
             return
         parts = []
         for length in lengths:
-            parts.append(data[place : place + length])
-            place += length
+            parts.append(data[offset : offset + length])
+            offset += length
         page, body, *others = parts
         yield Record(seq, page.decode(), body, *map(bytes.decode, others)), end
         begin = end
@@ -145,7 +145,7 @@ def _segment(warehouse: Path, number: int) -> Segment:
 
 
 def recover(connection: Connection, warehouse: Path) -> None:
-    """Take in what a process landed and died before it was folded; it then waits in the tables. In no transaction.
+    """Take in what a process landed and died before it was merged; it then waits in the tables. In no transaction.
 
     Raises WarehouseUnusable when a segment is damaged, or another warehouse's.
     """
@@ -240,7 +240,7 @@ class Segments:
             self._full.append(self._segment)
             os.close(handle)
 
-    def cut(self) -> tuple[Segment, ...]:
+    def batch(self) -> tuple[Segment, ...]:
         """Begin another segment; return those that hold what has landed, in its order.
 
         They are to be taken in, and once that is committed, dropped; put back when it is not.

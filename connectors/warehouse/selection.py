@@ -1,4 +1,4 @@
-"""Choosing whom a backfill walks: the same questions to the warehouse and to the snapshot."""
+"""Choosing whom a backfill scans: the same questions to the warehouse and to the snapshot."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -7,9 +7,9 @@ from typing import Any
 from sqlalchemy import Connection
 
 from connectors.warehouse.quoting import quoted
+from models.api import one_line
 from models.partition import SURFACES
 from models.selection import ChosenAccount, Selection, SelectionError
-from models.wire import one_line
 
 # Runs DuckDB's SQL with the values of $1, $2 ...
 Ask = Callable[[str, Sequence[object]], list[tuple[Any, ...]]]
@@ -23,7 +23,7 @@ WITH typed AS (
     SELECT DISTINCT unnest(from_json($1, '["VARCHAR"]')) AS name
 ),
 found AS (
-    SELECT t.name, 1 AS place, a.account_id, a.removed_at
+    SELECT t.name, 1 AS rank, a.account_id, a.removed_at
     FROM typed AS t JOIN {schema}.accounts AS a ON a.account_id = t.name
     UNION ALL
     SELECT t.name, 2, a.account_id, a.removed_at
@@ -33,22 +33,22 @@ found AS (
     FROM typed AS t JOIN {schema}.accounts AS a ON lower(a.ig_username) = lower(regexp_replace(t.name, '^@', ''))
 ),
 best AS (
-    SELECT name, account_id, removed_at FROM found QUALIFY place = min(place) OVER (PARTITION BY name)
+    SELECT name, account_id, removed_at FROM found QUALIFY rank = min(rank) OVER (PARTITION BY name)
 )
 SELECT name, list(account_id) FILTER (removed_at IS NULL) AS listed FROM best GROUP BY name
 """
 
 # What became of a partition when a run last turned to it: a backfill of one account must not hide what the night left.
-_UNDONE = """
+_INCOMPLETE = """
 SELECT o.resource, o.account_id, o.surface
 FROM {schema}.run_outcomes AS o JOIN {schema}.runs AS r USING (run_id)
 GROUP BY o.resource, o.account_id, o.surface
 HAVING arg_max(o.outcome, r.seq) IN ('deferred', 'denied', 'not_found', 'failed')
 """
 
-_LEFT_UNDONE = f"""
+_LEFT_INCOMPLETE = f"""
 SELECT count(*) FILTER (resource = 'accounts') AS catalogue, count(*) FILTER (resource = 'media') AS media
-FROM ({_UNDONE})
+FROM ({_INCOMPLETE})
 """  # noqa: S608 - our own names
 
 _CHOOSE = """
@@ -71,7 +71,7 @@ whole AS (
 wanted AS (
     SELECT account_id, surface FROM whole CROSS JOIN surfaces
     UNION
-    SELECT account_id, surface FROM ({undone}) SEMI JOIN surfaces USING (surface)
+    SELECT account_id, surface FROM ({incomplete}) SEMI JOIN surfaces USING (surface)
     WHERE $5::BOOLEAN AND resource = 'media'
 ),
 known AS (
@@ -93,22 +93,22 @@ ORDER BY p.ig_username, p.account_id
 
 
 def choose(
-    ask: Ask, schema: str, selection: Selection, page_size: int, *, walk_expired: bool = False
+    ask: Ask, schema: str, selection: Selection, page_size: int, *, scan_expired: bool = False
 ) -> tuple[ChosenAccount, ...]:
     """Return the accounts of a selection, by name, each once; none when nothing fits it.
 
     `schema` is "core" where `ask` asks the warehouse and "main" where it asks the snapshot. Media of expired accounts
-    are skipped, so they take no request unless `walk_expired`.
+    are skipped, so they take no request unless `scan_expired`.
 
-    Raises SelectionError when an account that is named is not there, and when all that the last run left undone is
+    Raises SelectionError when an account that is named is not there, and when all that the last run left incomplete is
     the list of accounts.
     """
-    home = quoted(schema)
-    named = _named(ask, home, selection.accounts)
+    database = quoted(schema)
+    named = _named(ask, database, selection.accounts)
     if selection.failed:
-        _refuse_catalogue(ask, home)
+        _refuse_catalogue(ask, database)
     rows = ask(
-        _CHOOSE.format(schema=home, undone=_UNDONE.format(schema=home)),
+        _CHOOSE.format(schema=database, incomplete=_INCOMPLETE.format(schema=database)),
         (
             json.dumps(selection.surfaces),
             json.dumps(named),
@@ -116,7 +116,7 @@ def choose(
             selection.expired_since,
             selection.failed,
             page_size,
-            walk_expired,
+            scan_expired,
         ),
     )
     return tuple(
@@ -126,14 +126,14 @@ def choose(
 
 
 def chosen(
-    connection: Connection, selection: Selection, page_size: int, *, walk_expired: bool = False
+    connection: Connection, selection: Selection, page_size: int, *, scan_expired: bool = False
 ) -> tuple[ChosenAccount, ...]:
     """Return the accounts of a selection that the warehouse holds; raises as `choose` does."""
 
     def ask(query: str, values: Sequence[object]) -> list[tuple[Any, ...]]:
         return [tuple(row) for row in connection.exec_driver_sql(query, tuple(values))]
 
-    return choose(ask, "core", selection, page_size, walk_expired=walk_expired)
+    return choose(ask, "core", selection, page_size, scan_expired=scan_expired)
 
 
 def _named(ask: Ask, schema: str, accounts: Sequence[str]) -> list[str]:
@@ -142,11 +142,11 @@ def _named(ask: Ask, schema: str, accounts: Sequence[str]) -> list[str]:
         return []
     found: Mapping[str, list[str] | None] = dict(ask(_FIND.format(schema=schema), (json.dumps(names),)))
     if wrong := [name for name in names if len(found.get(name) or ()) != 1]:
-        raise SelectionError(_told(wrong, found))
+        raise SelectionError(_message(wrong, found))
     return [account_id for listed in found.values() for account_id in listed or ()]
 
 
-def _told(wrong: Sequence[str], found: Mapping[str, list[str] | None]) -> str:
+def _message(wrong: Sequence[str], found: Mapping[str, list[str] | None]) -> str:
     absent: list[str] = []
     several: list[str] = []
     gone: list[str] = []
@@ -164,7 +164,7 @@ def _told(wrong: Sequence[str], found: Mapping[str, list[str] | None]) -> str:
 
 
 def _refuse_catalogue(ask: Ask, schema: str) -> None:
-    ((catalogue, media),) = ask(_LEFT_UNDONE.format(schema=schema), ())
+    ((catalogue, media),) = ask(_LEFT_INCOMPLETE.format(schema=schema), ())
     if catalogue and not media:
         message = "When it was last asked for, the list of accounts could not be had: run `gramhouse sync`."
         raise SelectionError(message)

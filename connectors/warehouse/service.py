@@ -5,12 +5,12 @@ from sqlalchemy import Connection, delete, insert, select, update
 
 from connectors.warehouse.connection import value
 from connectors.warehouse.errors import OtherService
-from models.tables import ops_checkpoints, ops_holds, ops_service
+from models.tables import ops_checkpoints, ops_cooldowns, ops_service
 
 # A warehouse is new until its first pages are merged; one that an older version filled is bound by a complete sync.
 _IS_NEW = """
 SELECT NOT EXISTS (FROM ops.service) AND NOT EXISTS (FROM core.accounts) AND NOT EXISTS (FROM core.media)
-   AND NOT EXISTS (FROM core.walks)
+   AND NOT EXISTS (FROM core.completed_scans)
 """
 
 _BIND_NEW = """
@@ -28,7 +28,7 @@ def bound_to(connection: Connection) -> str | None:
 def check_service(connection: Connection, base_url: str) -> None:
     """Raise OtherService, which names both addresses, if the warehouse was filled from another one.
 
-    `base_url` and what it is compared with are in the one spelling of `connectors.source.address.normalized`.
+    `base_url` and what it is compared with are in the one spelling of `connectors.source.base_url.normalized`.
     """
     bound = bound_to(connection)
     if bound not in {None, base_url}:
@@ -47,9 +47,9 @@ def bind_service(connection: Connection, base_url: str) -> None:
     connection.execute(delete(ops_service))
     connection.execute(insert(ops_service).values(base_url=base_url))
     if bound is not None:
-        unfinished = ops_checkpoints.c.state == "walking"
+        unfinished = ops_checkpoints.c.state == "scanning"
         connection.execute(update(ops_checkpoints).where(unfinished).values(state="abandoned", cursor=None))
-        connection.execute(delete(ops_holds))
+        connection.execute(delete(ops_cooldowns))
 
 
 def bind_new_warehouse(db: DuckDBPyConnection) -> None:

@@ -75,7 +75,7 @@ class Snapshot:
         if why:
             raise QueryError(why)
         stream = self.stream(asked)
-        zoned = [place for place, kind in enumerate(stream.kinds) if kind == "TIMESTAMP WITH TIME ZONE"]
+        zoned = [index for index, kind in enumerate(stream.kinds) if kind == "TIMESTAMP WITH TIME ZONE"]
         return replace(stream, batches=_endless_times(stream.batches, zoned)) if zoned else stream
 
     def stream(self, query: str, parameters: Sequence[object] = ()) -> Stream:
@@ -91,13 +91,13 @@ class Snapshot:
         return Stream(names, kinds, _batches(cursor))
 
 
-def _endless_times(batches: Iterator[list[tuple[Any, ...]]], places: Sequence[int]) -> Iterator[list[tuple[Any, ...]]]:
+def _endless_times(batches: Iterator[list[tuple[Any, ...]]], indexes: Sequence[int]) -> Iterator[list[tuple[Any, ...]]]:
     """Name the infinite times at these places, for which DuckDB gives Python's last and first, without a zone."""
     for batch in batches:
         yield [
             tuple(
-                _ENDLESS.get(value, value) if place in places and isinstance(value, datetime) else value
-                for place, value in enumerate(row)
+                _ENDLESS.get(value, value) if index in indexes and isinstance(value, datetime) else value
+                for index, value in enumerate(row)
             )
             for row in batch
         ]

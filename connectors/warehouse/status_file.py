@@ -14,7 +14,7 @@ from typing import Any
 from connectors.warehouse.durable import no_link, sync, write
 from connectors.warehouse.errors import StatusUnreadable
 from connectors.warehouse.holder import look
-from models.ledger import RunState
+from models.runs import RunState
 
 _LIMIT = 64 * 1024
 

@@ -8,16 +8,16 @@ import pyarrow as pa
 import xxhash
 from sqlalchemy import Connection
 
-from connectors.warehouse.connection import duck
+from connectors.warehouse.connection import raw_connection
 from connectors.warehouse.ingest.arrays import array_of, instants_of
-from connectors.warehouse.ingest.cells import register_cells, sightings
+from connectors.warehouse.ingest.cells import observations, register_cells
 from connectors.warehouse.ingest.decode import Decoded, Decoder
 from connectors.warehouse.ingest.registered import ArrowTables
 from connectors.warehouse.raw.reading import stored_payloads
 from models.fields import OwnNames, Registry
 from models.mapping import Mapping
 
-_RECEIVED = "SELECT place, received_at FROM stored_payloads"
+_RECEIVED = "SELECT order_key, received_at FROM stored_payloads"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,34 +37,34 @@ def _batches(
 ) -> Iterator[tuple[list[int], list[bytes], list[datetime]]]:
     for rows in stored_payloads(connection, stored.table, stored.at):
         tables.put("stored_payloads", rows)
-        places, payloads, times = (rows.column(name) for name in ("place", "payload", "received_at"))
-        yield places.to_pylist(), payloads.cast(pa.binary()).to_pylist(), instants_of(times)
+        order_keys, payloads, times = (rows.column(name) for name in ("order_key", "payload", "received_at"))
+        yield order_keys.to_pylist(), payloads.cast(pa.binary()).to_pylist(), instants_of(times)
 
 
 def decode_stored(
     connection: Connection, stored: StoredItems, mapping: Mapping, registry: Registry, own: OwnNames
 ) -> Iterator[Decoded]:
-    """Decode the payloads of a table; each time its cells are at hand, by `rowid` as place.
+    """Decode the payloads of a table; each time its cells are at hand, by `rowid` as order key.
 
     Rows without `raw_landed` have none. What a batch teaches is known to the next ones.
-    `stored_hashes` has the hash of each payload by place.
+    `stored_hashes` has the hash of each payload by order key.
     """
-    db = duck(connection)
+    db = raw_connection(connection)
     tables = ArrowTables(db)
-    for places, payloads, times in _batches(connection, stored, tables):
-        received = dict(zip(places, times, strict=True))
+    for order_keys, payloads, times in _batches(connection, stored, tables):
+        received = dict(zip(order_keys, times, strict=True))
         decoder = Decoder(mapping, registry, own, received.__getitem__)
-        decoder.add(places, payloads)
+        decoder.add(order_keys, payloads)
         while True:
             decoded = decoder.finish()
             register_cells(tables, decoded)
             before = decoder.registry
-            decoder.learn(list(sightings(db, decoded.layout, mapping, _RECEIVED)))
+            decoder.learn(list(observations(db, decoded.layout, mapping, _RECEIVED)))
             if decoder.registry == before:
                 break
         registry = decoded.registry
         hashes = array_of(list(map(xxhash.xxh3_128_digest, payloads)), pa.binary())
-        tables.put("stored_hashes", pa.table({"place": array_of(places, pa.int64()), "payload_hash": hashes}))
+        tables.put("stored_hashes", pa.table({"order_key": array_of(order_keys, pa.int64()), "payload_hash": hashes}))
         yield decoded
 
 

@@ -1,4 +1,4 @@
-"""The one writer: it makes durable whatever has arrived together, and folds beside it."""
+"""The one writer: it makes durable whatever has arrived together, and merges beside it."""
 
 import asyncio
 import logging
@@ -13,50 +13,50 @@ from uuid import uuid4
 
 from sqlalchemy import Connection
 
+from connectors.warehouse.backlog import Backlog
+from connectors.warehouse.checkpoint_cache import CheckpointCache
 from connectors.warehouse.compact import remove_left_over
-from connectors.warehouse.connection import beside, duck, writer
-from connectors.warehouse.desk import Desk, Desks
+from connectors.warehouse.connection import open_sibling, raw_connection, writer
+from connectors.warehouse.connection_worker import ConnectionWorker, ConnectionWorkers
 from connectors.warehouse.errors import WarehouseUnusable
-from connectors.warehouse.fold import fold
-from connectors.warehouse.landed import Landed
-from connectors.warehouse.landing import last_seq
 from connectors.warehouse.ledger import mark_published
 from connectors.warehouse.limits import give_back, in_enough_memory, on_all_cores
+from connectors.warehouse.merge import merge
 from connectors.warehouse.opening import make_ready
 from connectors.warehouse.ownership import refusal
+from connectors.warehouse.page_commit import last_seq
+from connectors.warehouse.pending_pages import PendingPages
 from connectors.warehouse.progress import checkpoints
 from connectors.warehouse.publish import draft_of, publish
 from connectors.warehouse.raw.parts import mark_unlisted
-from connectors.warehouse.reached import Reached
-from connectors.warehouse.run_counts import FoldCounts
+from connectors.warehouse.run_counts import MergeStats
 from connectors.warehouse.segments import Segment, Segments
-from connectors.warehouse.staged import Staged
+from models.checkpoint import Checkpoint, RunKind
 from models.freshness import STALE_AFTER
 from models.incremental import FULL_REFRESH_EVERY
-from models.landing import Landing
-from models.ledger import RunWarning
+from models.page_commit import PageCommit
 from models.partition import Partition
-from models.walk import Checkpoint, Lane
+from models.runs import RunWarning
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 
-# As many landings as are made durable together, and as much text of pages (bytes) as is folded at once.
+# As many landings as are made durable together, and as much text of pages (bytes) as is merged at once.
 _BATCH = 256
-_FOLD_BYTES = 16 * 1024 * 1024
+_MERGE_BYTES = 16 * 1024 * 1024
 
 # As much as DuckDB's log may hold (bytes): what is only there, it keeps in memory besides.
 _LOG_BYTES = 96 * 1024 * 1024
 
 
 def _checkpoint(connection: Connection) -> None:
-    with on_all_cores(duck(connection)):
-        duck(connection).execute("CHECKPOINT")
+    with on_all_cores(raw_connection(connection)):
+        raw_connection(connection).execute("CHECKPOINT")
 
 
-def _note_published(connection: Connection, *, at: datetime) -> None:
+def _save_published(connection: Connection, *, at: datetime) -> None:
     mark_published(connection, now=at)
     mark_unlisted(connection, at=at)
 
@@ -68,19 +68,19 @@ class Warehouse:
     WarehouseUnusable when the disk or DuckDB fails; what was committed stays.
     """
 
-    def __init__(self, path: Path, desks: Desks, landed: Landed, *, fold_bytes: int) -> None:
+    def __init__(self, path: Path, workers: ConnectionWorkers, pending: PendingPages, *, merge_bytes: int) -> None:
         self._path = path
-        self._landing = desks.landing
-        self._folding = desks.folding
-        self._landed = landed
-        self._staged = Staged(fold_bytes)
-        self._reached = Reached()
-        self._folded = FoldCounts()
-        self._arrived: list[tuple[Landing, asyncio.Future[None]]] = []
+        self._landing = workers.landing
+        self._merging = workers.merging
+        self._pending = pending
+        self._backlog = Backlog(merge_bytes)
+        self._cache = CheckpointCache()
+        self._merged = MergeStats()
+        self._arrived: list[tuple[PageCommit, asyncio.Future[None]]] = []
         self._committing: asyncio.Task[None] | None = None
-        self._fold_under_way: asyncio.Task[None] | None = None
+        self._merge_under_way: asyncio.Task[None] | None = None
 
-    async def land(self, landing: Landing) -> None:
+    async def land(self, landing: PageCommit) -> None:
         """Return once the landing is durable; landings that arrive meanwhile become so together."""
         durable = asyncio.get_running_loop().create_future()
         self._arrived.append((landing, durable))
@@ -101,11 +101,11 @@ class Warehouse:
                 except Exception as error:  # noqa: BLE001 - it is handed to those who wait, below
                     failure = error
                 else:
-                    self._reached.add(landings, after=after)
+                    self._cache.add(landings, after=after)
                     size = sum(len(landing.page.body) for landing in landings if landing.page is not None)
-                    self._staged.add(self._landed.last, size)
-                    if self._staged.is_worth_a_fold and self._fold_under_way is None:
-                        self._fold_under_way = asyncio.create_task(self._fold_staged())
+                    self._backlog.add(self._pending.last, size)
+                    if self._backlog.is_worth_a_merge and self._merge_under_way is None:
+                        self._merge_under_way = asyncio.create_task(self._merge_staged())
                 for _, durable in batch:
                     if durable.cancelled():
                         continue
@@ -116,44 +116,44 @@ class Warehouse:
         finally:
             self._committing = None
 
-    async def _make_durable(self, landings: Sequence[Landing]) -> int:
-        return await self._landing.do(lambda _: self._landed.add(landings))
+    async def _make_durable(self, landings: Sequence[PageCommit]) -> int:
+        return await self._landing.do(lambda _: self._pending.add(landings))
 
     async def _make_room(self) -> None:
-        """Wait for the fold under way once as much again has landed beside it: a slow disk slows the fetch."""
-        under_way = self._fold_under_way
-        if under_way is not None and (under_way.done() or self._staged.is_plenty):
-            await self._fold_has_ended()
+        """Wait for the merge under way once as much again has landed beside it: a slow disk slows the fetch."""
+        under_way = self._merge_under_way
+        if under_way is not None and (under_way.done() or self._backlog.is_plenty):
+            await self._merge_has_ended()
 
-    async def _fold_staged(self) -> None:
-        last, counts = await self._folding.do(self._fold)
-        self._folded += counts
-        self._reached.forget(last)
-        self._staged.forget(last)
+    async def _merge_staged(self) -> None:
+        last, counts = await self._merging.do(self._merge)
+        self._merged += counts
+        self._cache.forget(last)
+        self._backlog.forget(last)
         if self._log_bytes() >= _LOG_BYTES:
-            # On the thread that lands, and between two folds: DuckDB checkpoints only while nobody else writes.
+            # On the thread that lands, and between two merges: DuckDB checkpoints only while nobody else writes.
             await self._landing.do(_checkpoint)
 
     def _log_bytes(self) -> int:
         log = self._path.with_name(self._path.name + ".wal")
         return log.stat().st_size if log.exists() else 0
 
-    def _fold(self, connection: Connection) -> tuple[int, FoldCounts]:
+    def _merge(self, connection: Connection) -> tuple[int, MergeStats]:
         # What is merged in the transaction that takes it in need not be written to a table for it.
         bodies: dict[int, bytes] = {}
 
-        def work() -> tuple[int, FoldCounts]:
+        def work() -> tuple[int, MergeStats]:
             last = last_seq(connection)
-            return last, fold(connection, bodies)
+            return last, merge(connection, bodies)
 
-        folded = self._having_staged(connection, self._landed.cut(), work, bodies)
-        give_back(duck(connection))
-        return folded
+        merged = self._having_staged(connection, self._pending.batch(), work, bodies)
+        give_back(raw_connection(connection))
+        return merged
 
     def _having_staged(
         self,
         connection: Connection,
-        cut: Sequence[Segment],
+        batch: Sequence[Segment],
         work: Callable[[], T],
         bodies: dict[int, bytes] | None = None,
     ) -> T:
@@ -161,34 +161,34 @@ class Warehouse:
 
         def transaction() -> T:
             with connection.begin():
-                self._landed.stage(connection, cut, bodies)
+                self._pending.stage(connection, batch, bodies)
                 return work()
 
-        with self._landed.taken(cut):
-            return in_enough_memory(duck(connection), transaction)
+        with self._pending.taken(batch):
+            return in_enough_memory(raw_connection(connection), transaction)
 
-    async def _fold_has_ended(self) -> None:
-        """Wait for the fold under way, if any; raises what it ended with."""
-        task = self._fold_under_way
+    async def _merge_has_ended(self) -> None:
+        """Wait for the merge under way, if any; raises what it ended with."""
+        task = self._merge_under_way
         if task is None:
             return
         try:
             # Whoever is cancelled here leaves it going, and the next one waits for it.
             await asyncio.shield(task)
         finally:
-            if task.done() and self._fold_under_way is task:
-                self._fold_under_way = None
+            if task.done() and self._merge_under_way is task:
+                self._merge_under_way = None
 
     async def transact(self, work: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run `work(connection, ...)` in a transaction of its own, after a fold that is under way.
+        """Run `work(connection, ...)` in a transaction of its own, after a merge that is under way.
 
-        It finds in the tables all that has landed; whoever only wants to know how far walks are asks for `checkpoints`.
+        It finds in the tables all that has landed; whoever only wants to know how far scans are asks for `checkpoints`.
         """
-        if (under_way := self._fold_under_way) is not None:
+        if (under_way := self._merge_under_way) is not None:
             await asyncio.wait([under_way])
 
         def run(connection: Connection) -> T:
-            return self._having_staged(connection, self._landed.cut(), lambda: work(connection, *args, **kwargs))
+            return self._having_staged(connection, self._pending.batch(), lambda: work(connection, *args, **kwargs))
 
         return await self._landing.do(run)
 
@@ -202,19 +202,19 @@ class Warehouse:
         return await self._landing.do(run)
 
     async def checkpoints(
-        self, resource: str, account_ids: Collection[str], lane: Lane = "sync"
+        self, resource: str, account_ids: Collection[str], run_kind: RunKind = "sync"
     ) -> Mapping[Partition, Checkpoint]:
-        """Return the last checkpoint in this lane of each partition of these accounts that has one."""
-        # First what no table holds: by the time they are read, some of it may have been folded into them.
-        reached = self._reached.of(resource, account_ids, lane)
-        return {**await self.read(checkpoints, resource, account_ids, lane), **reached}
+        """Return the last checkpoint by this kind of run of each partition of these accounts that has one."""
+        # First what no table holds: by the time they are read, some of it may have been merged into them.
+        cached = self._cache.of(resource, account_ids, run_kind)
+        return {**await self.read(checkpoints, resource, account_ids, run_kind), **cached}
 
-    async def fold(self) -> FoldCounts:
-        """Fold all that is staged; return what was folded since the last call, on arrival too."""
-        await self._fold_has_ended()
-        self._fold_under_way = asyncio.create_task(self._fold_staged())
-        await self._fold_has_ended()
-        counts, self._folded = self._folded, FoldCounts()
+    async def merge(self) -> MergeStats:
+        """Merge all that is staged; return what was merged since the last call, on arrival too."""
+        await self._merge_has_ended()
+        self._merge_under_way = asyncio.create_task(self._merge_staged())
+        await self._merge_has_ended()
+        counts, self._merged = self._merged, MergeStats()
         return counts
 
     async def publish(
@@ -226,8 +226,8 @@ class Warehouse:
         stale_after: timedelta = STALE_AFTER,
         full_refresh_every: timedelta = FULL_REFRESH_EVERY,
     ) -> int:
-        """Write what is folded into the file, then publish a snapshot of it; return its size in bytes."""
-        await self._fold_has_ended()
+        """Write what is merged into the file, then publish a snapshot of it; return its size in bytes."""
+        await self._merge_has_ended()
 
         def run(connection: Connection) -> int:
             if snapshot.resolve() == self._path.resolve():
@@ -243,12 +243,12 @@ class Warehouse:
             )
 
         size = await self._landing.do(run)
-        await self.transact(_note_published, at=at)
+        await self.transact(_save_published, at=at)
         return size
 
     async def publish_refusal(self, snapshot: Path) -> RunWarning | None:
         """Return why `publish` would not replace this snapshot: it is of another warehouse. None if it would."""
-        await self._fold_has_ended()
+        await self._merge_has_ended()
 
         def run(connection: Connection) -> RunWarning | None:
             return refusal(connection, snapshot, draft_of(snapshot))
@@ -258,14 +258,14 @@ class Warehouse:
     async def settle(self) -> None:
         """Wait until nothing that arrived is left to commit, and nothing else is under way."""
 
-        # Again and again: whatever is committed last may begin a fold.
+        # Again and again: whatever is committed last may begin a merge.
         def pending() -> list[asyncio.Task[None]]:
-            tasks = self._committing, self._fold_under_way
+            tasks = self._committing, self._merge_under_way
             return [task for task in tasks if task is not None and not task.done()]
 
         while tasks := pending():
             await asyncio.wait(tasks)
-        ended = self._fold_under_way
+        ended = self._merge_under_way
         if ended is not None and not ended.cancelled() and (failure := ended.exception()) is not None:
             # Nobody was there any more to hear it; what is staged waits for the next run.
             _log.warning("%s", failure)
@@ -277,7 +277,7 @@ async def open_warehouse(
     activity: str,
     *,
     now: datetime,
-    fold_bytes: int = _FOLD_BYTES,
+    merge_bytes: int = _MERGE_BYTES,
     pause: Callable[[float], None] = time.sleep,
     raw: Path | None = None,
     new_id: Callable[[], str] = lambda: uuid4().hex,
@@ -292,7 +292,7 @@ async def open_warehouse(
     stack = ExitStack()
     with ExitStack() as threads:
         landing, *others = (
-            threads.enter_context(ThreadPoolExecutor(1, thread_name_prefix=name)) for name in Desks._fields
+            threads.enter_context(ThreadPoolExecutor(1, thread_name_prefix=name)) for name in ConnectionWorkers._fields
         )
 
         def enter() -> Warehouse:
@@ -301,12 +301,15 @@ async def open_warehouse(
             connection = stack.enter_context(opening)
             make_ready(connection, path, now=now)
             remove_left_over(path)
-            desks = Desks(Desk(path, connection, landing), *(Desk(path, beside(connection), one) for one in others))
+            workers = ConnectionWorkers(
+                ConnectionWorker(path, connection, landing),
+                *(ConnectionWorker(path, open_sibling(connection), one) for one in others),
+            )
             with connection.begin():
                 segments = Segments(connection, path, session=uuid4().hex)
                 stack.callback(segments.close)
-                landed = Landed(connection, segments)
-                return Warehouse(path, desks, landed, fold_bytes=fold_bytes)
+                pending = PendingPages(connection, segments)
+                return Warehouse(path, workers, pending, merge_bytes=merge_bytes)
 
         try:
             warehouse = await loop.run_in_executor(landing, enter)

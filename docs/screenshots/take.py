@@ -23,7 +23,7 @@ from typing import Any
 import httpx
 from websockets.asyncio.client import ClientConnection, connect
 
-from flows.cli.neighbours import free_port, sandbox
+from flows.cli.processes import free_port, sandbox
 
 HERE = Path(__file__).parent
 KEY = "sandbox-demo-key"
@@ -197,8 +197,8 @@ class Browser:
 
     async def evaluate(self, expression: str) -> Any:  # noqa: ANN401 - any JSON
         """Return what an expression is worth in the page."""
-        told = await self.tell("Runtime.evaluate", expression=expression, returnByValue=True)
-        return told["result"].get("value")
+        output = await self.tell("Runtime.evaluate", expression=expression, returnByValue=True)
+        return output["result"].get("value")
 
     async def until(self, expression: str) -> None:
         """Wait until an expression is true in the page; TimeoutError when it takes too long."""
@@ -281,7 +281,7 @@ async def photograph(at: House, trouble: str, folder: Path) -> None:
         await page.open(f"{ui}/runs/flow-run/{trouble}", "Partial", "Beginning flow run")
         await asyncio.sleep(TIMELINE)
         await page.shoot("run")
-        await page.open(f"{ui}/artifacts/artifact/{at.page_of(trouble)}", "Needs a person")
+        await page.open(f"{ui}/artifacts/artifact/{at.page_of(trouble)}", "Action required")
         await page.shoot("summary")
         await page.scroll("This run")
         await page.shoot("summary-below")

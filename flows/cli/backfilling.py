@@ -1,4 +1,4 @@
-"""`gramhouse backfill`: chosen accounts walked again from the first page."""
+"""`gramhouse backfill`: chosen accounts scanned again from the first page."""
 
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -78,7 +78,9 @@ def backfill(
             show_default=False,
         ),
     ] = None,
-    failed: Annotated[bool, typer.Option("--failed", help="The walks that were left undone when last tried.")] = False,
+    failed: Annotated[
+        bool, typer.Option("--failed", help="The scans that were not completed when last tried.")
+    ] = False,
     reason: Annotated[str | None, typer.Option(help="Why; it is kept with the run.", show_default=False)] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only show what would be scanned, and about how many requests.")
@@ -95,10 +97,10 @@ def backfill(
     verbose: Verbose = False,
     _: LogFormat = "text",
 ) -> None:
-    """Walk chosen accounts again from the first page, and publish a snapshot.
+    """Scan chosen accounts again from the first page, and publish a snapshot.
 
     History and first_seen_at are kept, and a sync that was cut short goes on from where it was. Exit codes as
-    those of `gramhouse sync`; 0 also when there is nothing to walk.
+    those of `gramhouse sync`; 0 also when there is nothing to scan.
     """
     chosen = {
         "warehouse": warehouse,
@@ -113,9 +115,9 @@ def backfill(
     with importing():
         from flows.choosing import forecast
         from flows.cli.running import carry_out, speak_up
-        from flows.means import order
         from flows.options import BackfillOptions, asked
         from flows.pipeline import NothingChosen
+        from flows.resources import build_request
 
     options = asked(
         BackfillOptions,
@@ -138,7 +140,7 @@ def backfill(
         carry_out(
             options,
             settings,
-            order(settings, selection=selection, reason=reason),
+            build_request(settings, selection=selection, reason=reason),
             what="backfill",
             base_url=base_url,
             retries=retries,

@@ -34,8 +34,8 @@ COMMANDS: Mapping[str, Command] = {
     "sync": Command(
         "syncing", "Bring the warehouse into step with everything the API key can see, and publish a snapshot."
     ),
-    "backfill": Command("backfilling", "Walk chosen accounts again from the first page, and publish a snapshot."),
-    "publish": Command("syncing", "Fold what has landed and publish a new snapshot, without asking the API."),
+    "backfill": Command("backfilling", "Scan chosen accounts again from the first page, and publish a snapshot."),
+    "publish": Command("syncing", "Merge what has landed and publish a new snapshot, without asking the API."),
     "compact": Command("compacting", "Rewrite the warehouse file, compact and sorted, in place of the old one."),
     "rebuild": Command(
         "rebuilding",

@@ -7,7 +7,7 @@ from connectors.warehouse.errors import StatusUnreadable
 from connectors.warehouse.snapshot import Snapshot
 from connectors.warehouse.status_file import Status, read_status, settled, status_path
 from flows.settings import Settings
-from models.ledger import RunState
+from models.runs import RunState
 
 _KNOWN = "SELECT count(*) FROM runs WHERE run_id = ?"
 
@@ -32,8 +32,8 @@ class Current:
         """Return the status as a row with these columns of `runs`; what it does not say is None."""
         if self.status is None:
             return None
-        said = asdict(self.status) | {"state": self.status.state.value}
-        return {name: said.get(name) for name in columns or tuple(said)}
+        message = asdict(self.status) | {"state": self.status.state.value}
+        return {name: message.get(name) for name in columns or tuple(message)}
 
     def other(self) -> Status | None:
         """Return what a command that makes no run, such as publish, is doing or failed to do."""

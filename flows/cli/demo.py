@@ -14,9 +14,9 @@ from rich.panel import Panel
 from rich.table import Table
 
 from connectors.warehouse.errors import SnapshotMissing
-from connectors.warehouse.places import database
+from connectors.warehouse.paths import database
 from connectors.warehouse.snapshot import Snapshot, open_snapshot
-from flows.cli.neighbours import PREFECT_QUIET, NeighbourError, free_port, prefect, sandbox
+from flows.cli.processes import PREFECT_QUIET, ProcessError, free_port, prefect, sandbox
 from flows.cli.querying import print_answer
 from flows.cli.terminal import DONE, FAIL, WARN, clean, err, moment, out
 from flows.clock import SystemClock
@@ -108,9 +108,9 @@ def _first_look(snapshot: Snapshot) -> None:
     from rich.syntax import Syntax
 
     accounts, posts, stories, gone, runs = snapshot.ask(_TOTALS).rows[0]
-    told = f"{count(accounts, 'account')}, {count(posts, 'post')}, {count(stories, 'story', 'stories')}"
+    contents = f"{count(accounts, 'account')}, {count(posts, 'post')}, {count(stories, 'story', 'stories')}"
     kept = f", and {count(gone, 'item')} that are gone but kept" if gone else ""
-    out.print(f"\n{DONE} The snapshot holds {told}{kept}, after {count(runs, 'night')}.")
+    out.print(f"\n{DONE} The snapshot holds {contents}{kept}, after {count(runs, 'night')}.")
     expired = snapshot.ask(_EXPIRED).rows
     if expired:
         names = ", ".join(f"[bold]{clean(name)}[/] (since {moment(since)} UTC)" for name, since in expired)
@@ -168,7 +168,7 @@ def demo(
             synced = subprocess.run(
                 [sys.executable, "-m", "flows.cli", "sync", "--rebind"], env=environment(**env), check=False
             )
-    except NeighbourError as error:
+    except ProcessError as error:
         err.print(f"{FAIL} {clean(error)}")
         raise typer.Exit(ExitCode.FAILED) from None
     if synced.returncode not in (ExitCode.COMPLETE, ExitCode.PARTIAL):

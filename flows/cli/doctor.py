@@ -1,4 +1,4 @@
-"""`gramhouse doctor`: what a run needs, checked one by one, each with its mend."""
+"""`gramhouse doctor`: what a run needs, checked one by one, each with its hint."""
 
 import asyncio
 import os
@@ -26,18 +26,18 @@ from flows.schedules import fires, gap_warning
 from flows.setting_sources import PREFIX
 from flows.settings import Settings, exposed, load, prefect_api_url, set_by, without_effect
 from flows.words import count, span
-from models.wire import AccountPage
+from models.api import AccountPage
 
 _MARKS = {"ok": DONE, "note": WARN, "bad": FAIL}
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What one check found: `verdict` is ok, note or bad; a bad one names its mend in `said`."""
+    """What one check found: `verdict` is ok, note or bad; a bad one names its fix in `message`."""
 
     check: str
     verdict: str
-    said: str
+    message: str
 
 
 def _configuration(settings: Settings) -> Iterator[Finding]:
@@ -97,7 +97,7 @@ async def _asked(address: str, key: SecretStr, cooldowns: Cooldowns) -> list[Fin
             return Finding(check, "note", f"{error}. Limited{wait}: not asked again.")
         # An account that is gone says nothing of the key.
         verdict = "note" if error.outcome == "not_found" else "bad"
-        return Finding(check, verdict, f"{error}. Fix: {error.mend}.")
+        return Finding(check, verdict, f"{error}. Fix: {error.hint}.")
 
     try:
         client = ApiClient(address, key, clock=SystemClock())
@@ -136,8 +136,8 @@ def _folder(settings: Settings) -> Iterator[Finding]:
     for name, wanted in folders:
         folder = next(there for there in (wanted, *wanted.parents) if there.exists())
         if not os.access(folder, os.W_OK):
-            mend = f"{folder} cannot be written: mend its rights, or set {PREFIX}{name.upper()} elsewhere."
-            yield Finding(name, "bad", mend)
+            hint = f"{folder} cannot be written: change its permissions, or set {PREFIX}{name.upper()} elsewhere."
+            yield Finding(name, "bad", hint)
 
 
 def _warehouse(settings: Settings) -> Finding:
@@ -187,8 +187,10 @@ def _snapshot(settings: Settings) -> Finding:
     age = (datetime.now(UTC) - at).total_seconds()
     if age < 0:
         when = f"{at.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
-        said = f"{settings.snapshot} was published in the future, {when}: the clock was ahead then, or is behind now."
-        return Finding("snapshot", "note", said)
+        message = (
+            f"{settings.snapshot} was published in the future, {when}: the clock was ahead then, or is behind now."
+        )
+        return Finding("snapshot", "note", message)
     return Finding("snapshot", "ok", f"{settings.snapshot} was published {span(age)} ago")
 
 
@@ -231,7 +233,7 @@ def _repair(settings: Settings) -> Iterator[Finding]:
     done = asyncio.run(repair_now(settings, now=datetime.now(UTC)))
     for one in done.found:
         what = f"{one.column}: {count(one.count, 'time')} in the future, up to {one.last:%Y-%m-%d %H:%M} UTC"
-        held = one.column.startswith("ops.holds.")
+        held = one.column.startswith("ops.cooldowns.")
         yield Finding("repair", "ok", f"{what}: {'these cooldowns begin now' if held else 'moved back'}")
     if not done.found:
         yield Finding("repair", "ok", "no stored time lies in the future: nothing to repair")
@@ -259,7 +261,7 @@ def doctor(
     for finding in chain(_repair(settings) if repair else (), _findings(settings)):
         found.append(finding)
         if not as_json:
-            out.print(f"{_MARKS[finding.verdict]} [bold]{finding.check}[/] {clean(finding.said)}")
+            out.print(f"{_MARKS[finding.verdict]} [bold]{finding.check}[/] {clean(finding.message)}")
     bad = {finding.check for finding in found if finding.verdict == "bad"}
     wrong = bad & {"configuration", "address", "key"}
     exit_code = ExitCode.WRONG_USAGE if wrong else ExitCode.FAILED if bad else ExitCode.COMPLETE

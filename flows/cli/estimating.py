@@ -44,7 +44,7 @@ def show_estimate(
 
 
 def _sentence(found: Estimate, most: int | None) -> str:
-    told = f"About {count(found.total, 'request')} would be made; a full run would make {found.full_requests:,}."
+    message = f"About {count(found.total, 'request')} would be made; a full run would make {found.full_requests:,}."
     if most is not None and most < found.total:
-        told += f" --max-requests would defer about {found.total - most:,} of them."
-    return told
+        message += f" --max-requests would defer about {found.total - most:,} of them."
+    return message

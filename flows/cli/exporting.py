@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from connectors.warehouse.export import export as write_export
-from connectors.warehouse.places import local
+from connectors.warehouse.paths import local
 from flows.cli.listing import plain_table
 from flows.cli.options import AsJson, LogFormat, SnapshotFile
 from flows.cli.terminal import DONE, clean, err, moment, out, print_json

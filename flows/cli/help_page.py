@@ -46,8 +46,8 @@ def _panel(title: str, rows: Sequence[Row], *, width: int, names: int) -> Iterat
     room = width - names - 6
     yield dim(f"{left}{edge} {title} ".ljust(width - 1, edge) + right)
     for name, text in rows:
-        for place, line in enumerate(_wrapped(text, room)):
-            shown = typer.style(f"{'' if place else name:<{names}}", fg="cyan", bold=True)
+        for index, line in enumerate(_wrapped(text, room)):
+            shown = typer.style(f"{'' if index else name:<{names}}", fg="cyan", bold=True)
             yield f"{dim(side)} {shown}  {line:<{room}} {dim(side)}"
     yield dim(f"{low_left}{edge * (width - 2)}{low_right}")
 

@@ -19,7 +19,7 @@ SELECT
     a.ig_username, a.status, a.token_expired_since, {missing_since},
     count(*) FILTER (m.surface = 'posts') AS posts,
     count(*) FILTER (m.surface = 'stories') AS stories,
-    (SELECT min({closed_at}) FROM walks AS w WHERE w.resource = 'media' AND w.account_id = a.account_id)
+    (SELECT min({closed_at}) FROM completed_scans AS w WHERE w.resource = 'media' AND w.account_id = a.account_id)
         AS media_as_of,
     a.account_id
 FROM accounts AS a
@@ -69,7 +69,7 @@ def accounts(
         known = "missing_since" in opened.ask("FROM accounts LIMIT 0").columns
         missing_since = "a.missing_since" if known else "NULL::TIMESTAMPTZ AS missing_since"
         # Nor of recent scans.
-        has_recent = "recent_at" in opened.ask("FROM walks LIMIT 0").columns
+        has_recent = "recent_at" in opened.ask("FROM completed_scans LIMIT 0").columns
         closed_at = "greatest(w.complete_at, w.recent_at)" if has_recent else "w.complete_at"
         query = _ACCOUNTS.format(missing_since=missing_since, closed_at=closed_at)
         rows = opened.ask(query, [expired]).records()

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from flows.cli.terminal import steerless
-from models.ledger import RunState
+from models.runs import RunState
 
 # Labels and a value; None is left out.
 Sample = tuple[Mapping[str, str], float | None]
@@ -72,9 +72,9 @@ def _snapshot(found: Mapping[str, Any]) -> Iterator[str]:
 
     published = _seconds(totals["published_at"])
     items = (({"surface": surface}, totals[surface]) for surface in ("posts", "stories"))
-    undone = [
-        ({"outcome": each["outcome"], "code": each["error_code"]}, each["walks"], _seconds(each["resume_after"]))
-        for each in found["trouble"]
+    incomplete = [
+        ({"outcome": each["outcome"], "code": each["error_code"]}, each["scans"], _seconds(each["resume_after"]))
+        for each in found["failures"]
     ]
     yield from _family("snapshot_published_timestamp_seconds", "When the snapshot was published.", _plain(published))
     yield from _family("accounts", "Accounts that the catalogue lists.", _plain(totals["accounts"]))
@@ -86,9 +86,9 @@ def _snapshot(found: Mapping[str, Any]) -> Iterator[str]:
     yield from _family("stale_accounts", "Those of them that are stale.", by_surface("stale"))
     yield from _family("never_complete_accounts", "Those without a complete scan.", by_surface("never"))
     yield from _family("oldest_age_seconds", "Age of the oldest that should be fresh.", by_surface("age_seconds"))
-    counts = ((labels, scans) for labels, scans, _ in undone)
+    counts = ((labels, scans) for labels, scans, _ in incomplete)
     yield from _family("undone_scans", "Scans that are not complete, by outcome and error code.", counts)
-    waits = ((labels, until) for labels, _, until in undone)
+    waits = ((labels, until) for labels, _, until in incomplete)
     yield from _family("cooldown_until_timestamp_seconds", "When the last cooldown of such scans ends.", waits)
 
 

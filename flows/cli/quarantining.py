@@ -1,4 +1,4 @@
-"""`gramhouse quarantine`: what was set aside, with its request; and reading it again."""
+"""`gramhouse quarantine`: what was rejected, with its request; and reading it again."""
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,7 +11,7 @@ from flows.cli.terminal import DONE, WARN, clean, moment, out, print_json, repor
 from flows.exit_code import ExitCode
 from flows.settings import Settings, load
 from flows.words import count, megabytes
-from models.wire import one_line
+from models.api import one_line
 
 if TYPE_CHECKING:
     from connectors.warehouse.retry import Plan, Staying
@@ -45,7 +45,7 @@ def _headline(reasons: Sequence[dict[str, Any]]) -> str:
     named = [f"{_sentence(reason['reason'])} ({reason['records']:,})" for reason in reasons[:_NAMED]]
     if others := reasons[_NAMED:]:
         named.append(f"{count(len(others), 'other reason')} ({sum(reason['records'] for reason in others):,})")
-    return f"{WARN} {count(total, 'record')} set aside: {'; '.join(named)}."
+    return f"{WARN} {count(total, 'record')} rejected: {'; '.join(named)}."
 
 
 def _place(row: dict[str, Any]) -> str:
@@ -74,12 +74,12 @@ def _what_next(resources: Sequence[str]) -> Iterator[str]:
             " type `gramhouse rebuild` and `gramhouse quarantine --retry`."
         )
     if "accounts" in resources:
-        yield "Accounts come right by themselves: every sync reads them anew, and takes them once the API mends them."
+        yield "Accounts come right by themselves: every sync reads them anew, and takes them once the API corrects them."
 
 
 def _show(reasons: Sequence[dict[str, Any]], rows: Sequence[dict[str, Any]]) -> Iterator[str]:
     if not reasons:
-        yield f"{DONE} Nothing is set aside: every record that came is in the tables."
+        yield f"{DONE} Nothing is rejected: every record that came is in the tables."
         return
     yield _headline(reasons)
     for row in rows:
@@ -105,13 +105,13 @@ def _list(settings: Settings, limit: int | None, *, as_json: bool) -> None:
         out.print(line, soft_wrap=True)
 
 
-def _told(done: "Plan", stay: Sequence["Staying"]) -> Iterator[str]:
+def _message(done: "Plan", stay: Sequence["Staying"]) -> Iterator[str]:
     if done.records:
         yield f"{DONE} {count(done.records, 'record')} became rows: {count(done.items, 'media item')}."
     if done.outdated:
         yield f"{DONE} {count(done.outdated, 'record')} left, because the item is known as it was seen since."
     if not stay:
-        yield f"{DONE} Nothing is set aside now."
+        yield f"{DONE} Nothing is rejected now."
         return
     staying = sum(some.records for some in stay)
     yield f"{WARN} {count(staying, 'record')} {'stays' if staying == 1 else 'stay'} in quarantine:"
@@ -137,7 +137,7 @@ def _retry(settings: Settings, *, as_json: bool) -> None:
             }
         )
         return
-    for line in _told(done, stay):
+    for line in _message(done, stay):
         out.print(line, soft_wrap=True)
     out.print(f"Published {clean(settings.snapshot)} ({megabytes(size)}).")
 

@@ -35,8 +35,8 @@ class Format(StrEnum):
 
 def _print_table(columns: Sequence[str], shown: Sequence[tuple[Any, ...]], rows: int) -> None:
     table = Table(box=SIMPLE_HEAD, header_style="bold", pad_edge=False, show_edge=False)
-    for place, name in enumerate(columns):
-        numeric = any(isinstance(row[place], int | float) for row in shown)
+    for index, name in enumerate(columns):
+        numeric = any(isinstance(row[index], int | float) for row in shown)
         table.add_column(clean(name), justify="right" if numeric else "left", overflow="ellipsis")
     for row in shown:
         table.add_row(*("[dim]NULL[/]" if value is None else clean(value) for value in row))

@@ -27,8 +27,8 @@ def rebuild(
     reread, size = run_until_signalled(rebuild_now(settings))
     with reporting():
         if as_json:
-            told = {"items": reread.items, "columns": reread.columns, "child_tables": reread.child_tables}
-            print_json({**told, "snapshot": str(settings.snapshot), "snapshot_bytes": size})
+            counts = {"items": reread.items, "columns": reread.columns, "child_tables": reread.child_tables}
+            print_json({**counts, "snapshot": str(settings.snapshot), "snapshot_bytes": size})
         else:
             what = f"Read {count(reread.items, 'item')} anew into {count(reread.columns, 'column')}"
             out.print(f"{what}, and published {clean(settings.snapshot)} ({megabytes(size)}).")

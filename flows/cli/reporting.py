@@ -5,13 +5,13 @@ from typing import Annotated
 
 import typer
 
-from connectors.warehouse.places import local
+from connectors.warehouse.paths import local
 from flows.cli.options import AsJson, SnapshotFile, SurfaceNames
 from flows.cli.surfaces import to_surfaces
 from flows.cli.terminal import DONE, WARN, clean, err, moment, out, print_json
 from flows.errors import SettingsError
 from flows.report_page.reader import SURFACES, WEEKS, Audience, Scope
-from flows.report_page.write import beside, write
+from flows.report_page.write import default_path, write
 from flows.settings import load
 from flows.words import count, megabytes
 
@@ -48,7 +48,7 @@ def report(
     """
     chosen = to_surfaces(surface)
     settings = load(snapshot=snapshot)
-    path = settings.report or beside(settings.snapshot)
+    path = settings.report or default_path(settings.snapshot)
     if file is not None:
         try:
             path = local(Path(file))

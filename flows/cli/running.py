@@ -14,13 +14,13 @@ from flows.cli.terminal import WARN, clean, err, out, reporting
 from flows.clock import SystemClock
 from flows.exit_code import EXIT_OF
 from flows.settings import Settings, exposed, prefect_api_url, without_effect
-from models.ledger import RunState
+from models.runs import RunState
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
     from flows.options import BackfillOptions, SyncOptions
-    from flows.pipeline import RunOrder, RunReport
+    from flows.pipeline import RunReport, RunRequest
     from flows.retrying import Retry
     from flows.run import Counters
 
@@ -48,15 +48,15 @@ def _log_end(lines: json_log.JsonLines, report: "RunReport") -> None:
     lines.say(sentence(report), level=level, facts=facts)
 
 
-async def _direct(settings: Settings, order: "RunOrder", activity: str) -> "RunReport":
+async def _direct(settings: Settings, request: "RunRequest", activity: str) -> "RunReport":
     from flows.cli.progress import watch
-    from flows.means import means
-    from flows.pipeline import run_once
+    from flows.pipeline import run_sync
+    from flows.resources import open_resources
 
     counters = _counters()
-    async with means(settings, activity, say=_say) as at_hand:
+    async with open_resources(settings, activity, say=_say) as resources:
         with watch(counters):
-            return await run_once(order, at_hand, counters=counters, say=_say)
+            return await run_sync(request, resources, counters=counters, say=_say)
 
 
 async def _tracked(options: "SyncOptions | BackfillOptions", base_url: str | None) -> "RunReport":
@@ -83,7 +83,7 @@ def speak_up(*, verbose: bool) -> None:
         return
     if not verbose:
         # The report has them, counted by cause.
-        logging.getLogger("flows.walking").setLevel(logging.ERROR)
+        logging.getLogger("flows.partition_scan").setLevel(logging.ERROR)
         return
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter("%(message)s"))
@@ -105,7 +105,7 @@ def _address(settings: Settings, *, tracked: bool) -> str:
 def carry_out(
     options: "SyncOptions | BackfillOptions",
     settings: Settings,
-    order: "RunOrder",
+    request: "RunRequest",
     *,
     what: str,
     base_url: str | None,
@@ -128,7 +128,7 @@ def carry_out(
         _say(warning)
 
     def attempt() -> "Coroutine[Any, Any, RunReport]":
-        return _tracked(options, base_url) if api else _direct(settings, order, f"gramhouse {what}")
+        return _tracked(options, base_url) if api else _direct(settings, request, f"gramhouse {what}")
 
     clock = SystemClock()
 

@@ -22,7 +22,7 @@ from flows.headline import LOST
 from flows.settings import Settings, load
 from flows.summary_queries import WARNINGS
 from flows.words import count, span
-from models.ledger import RunState
+from models.runs import RunState
 
 _MARKS = {"complete": DONE, "failed": FAIL, "interrupted": FAIL}
 
@@ -70,8 +70,8 @@ SELECT f.account_id, f.ig_username, f.surface, f.removals_undecided_since
 FROM freshness AS f WHERE f.removals_undecided_since < $1 ORDER BY f.removals_undecided_since, f.ig_username, f.surface
 """
 
-# What became of each walk when it was last tried, by whichever run.
-_TROUBLE = """
+# What became of each scan when it was last tried, by whichever run.
+_FAILURES = """
 WITH last_tried AS (
     SELECT o.account_id, o.surface, unnest(arg_max({
         'outcome': o.outcome, 'error_code': o.error_code, 'detail': o.detail,
@@ -79,13 +79,13 @@ WITH last_tried AS (
     }, r.seq))
     FROM run_outcomes AS o JOIN runs AS r USING (run_id) GROUP BY o.resource, o.account_id, o.surface
 )
-SELECT o.outcome, coalesce(o.error_code, '') AS error_code, count(*) AS walks,
+SELECT o.outcome, coalesce(o.error_code, '') AS error_code, count(*) AS scans,
        count(DISTINCT o.account_id) AS accounts, max(o.resume_after) AS resume_after,
        arg_min_null(o.detail, (o.account_id, o.surface)) AS detail,
        arg_min_null(o.correlation_id, (o.account_id, o.surface)) AS correlation_id
 FROM last_tried AS o LEFT JOIN accounts AS a USING (account_id)
 WHERE a.removed_at IS NULL AND o.outcome NOT IN ('complete', 'recent', 'skipped')
-GROUP BY ALL ORDER BY walks DESC
+GROUP BY ALL ORDER BY scans DESC
 """
 
 _TOTALS = """
@@ -123,7 +123,7 @@ def _gather(snapshot: Snapshot, now: datetime, state: Current, stale_after: floa
         "oldest_age_seconds": max((fact["age_seconds"] for fact in freshness), default=None),
         "stale": snapshot.ask(_STALE, [stale_at]).records(),
         "undecided": _undecided(snapshot, now - timedelta(seconds=limit)),
-        "trouble": snapshot.ask(_TROUBLE).records(),
+        "failures": snapshot.ask(_FAILURES).records(),
         **incremental(snapshot, now),
     }
 
@@ -142,7 +142,7 @@ def attention(found: Mapping[str, Any], state: Current) -> list[str]:
     reasons = {
         "interrupted": "interrupted" in ends or (other is not None and other.state is RunState.INTERRUPTED),
         "failed": "failed" in ends
-        or any(each["outcome"] in LOST for each in found["trouble"])
+        or any(each["outcome"] in LOST for each in found["failures"])
         or (other is not None and other.state is RunState.FAILED),
         "warning": any(each["makes_partial"] for each in found["warnings"]),
         "stale": bool(found["stale"]),
@@ -198,18 +198,18 @@ def _undecided_line(undecided: list[dict[str, Any]]) -> str:
     )
 
 
-def _trouble(trouble: dict[str, Any]) -> str:
-    mark = FAIL if trouble["outcome"] in LOST else WARN
-    walks = count(trouble["walks"], "scan")
+def _failure_group(failure: dict[str, Any]) -> str:
+    mark = FAIL if failure["outcome"] in LOST else WARN
+    scans = count(failure["scans"], "scan")
     after = (
-        f", to be asked again after {moment(trouble['resume_after'], seconds=True)} UTC"
-        if trouble["resume_after"]
+        f", to be asked again after {moment(failure['resume_after'], seconds=True)} UTC"
+        if failure["resume_after"]
         else ""
     )
-    trace = f" (correlation id {clean(trouble['correlation_id'])})" if trouble["correlation_id"] else ""
-    what = trouble["outcome"].replace("_", " ")
-    said = clean((trouble["detail"] or "").rstrip("."))
-    return f"{mark} {what}: {walks}, {clean(trouble['error_code'])}{after}: {said}{trace}"
+    trace = f" (correlation id {clean(failure['correlation_id'])})" if failure["correlation_id"] else ""
+    what = failure["outcome"].replace("_", " ")
+    detail = clean((failure["detail"] or "").rstrip("."))
+    return f"{mark} {what}: {scans}, {clean(failure['error_code'])}{after}: {detail}{trace}"
 
 
 def _lines(found: Mapping[str, Any]) -> Iterator[str]:
@@ -227,7 +227,7 @@ def _lines(found: Mapping[str, Any]) -> Iterator[str]:
         yield _undecided_line(found["undecided"])
     if totals["expired"]:
         yield f"{WARN} {count(totals['expired'], 'account')} with an expired token: see `gramhouse accounts --expired`"
-    yield from map(_trouble, found["trouble"])
+    yield from map(_failure_group, found["failures"])
     if totals["quarantined"]:
         yield f"{WARN} {count(totals['quarantined'], 'record')} in quarantine: see `gramhouse quarantine`"
     numbers = (
@@ -240,7 +240,7 @@ def _lines(found: Mapping[str, Any]) -> Iterator[str]:
 
 def _unpublished(state: Current) -> dict[str, Any]:
     empty: dict[str, Any] = dict.fromkeys(("totals", "oldest_age_seconds"))
-    names = ("unresolved", "warnings", "freshness", "stale", "undecided", "trouble", "recent", "full_overdue", "gaps")
+    names = ("unresolved", "warnings", "freshness", "stale", "undecided", "failures", "recent", "full_overdue", "gaps")
     empty |= {name: [] for name in names}
     return empty | {"last_run": state.as_run()}
 

@@ -67,7 +67,7 @@ def sync(
 ) -> None:
     """Bring the warehouse into step with everything the API key can see, and publish a snapshot.
 
-    A run that was killed is carried on: pages that had landed are not asked for again.
+    A run that was killed is resumed: pages that had landed are not asked for again.
 
     Exit codes: 0 complete, 1 failed, 2 wrong usage or configuration, 3 partial, 4 the warehouse is held by
     another process.
@@ -85,8 +85,8 @@ def sync(
     settings = load(**chosen, base_url=base_url)
     with importing():
         from flows.cli.running import carry_out, speak_up
-        from flows.means import order
         from flows.options import SyncOptions, asked, in_order
+        from flows.resources import build_request
 
     if dry_run:
         from flows.cli.estimating import show_estimate
@@ -96,7 +96,7 @@ def sync(
     speak_up(verbose=verbose)
     of_sync = {"accept_removals": accept_removals, "rebind": rebind, "mode": mode, "max_requests": max_requests}
     options = asked(SyncOptions, {**chosen, **of_sync, "surfaces": surfaces})
-    ordered = order(
+    request = build_request(
         settings,
         surfaces=in_order(surfaces),
         accept_removals=accept_removals,
@@ -104,7 +104,7 @@ def sync(
         mode=mode,
         max_requests=max_requests,
     )
-    carry_out(options, settings, ordered, what="sync", base_url=base_url, retries=retries, as_json=as_json)
+    carry_out(options, settings, request, what="sync", base_url=base_url, retries=retries, as_json=as_json)
 
 
 def publish(
@@ -115,7 +115,7 @@ def publish(
     as_json: AsJson = False,
     _: LogFormat = "text",
 ) -> None:
-    """Fold what has landed and publish a new snapshot, without asking the API."""
+    """Merge what has landed and publish a new snapshot, without asking the API."""
     from flows.upkeep import publish_now
 
     settings = load(warehouse=warehouse, snapshot=snapshot, busy_wait=busy_wait)

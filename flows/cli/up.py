@@ -12,23 +12,23 @@ from typing import Annotated
 import typer
 
 from connectors.warehouse.holder import Held, lock
-from flows.cli.neighbours import (
+from flows.cli.options import LogFormat
+from flows.cli.processes import (
     PREFECT_QUIET,
+    ChildProcess,
     GivenUp,
-    Neighbour,
-    NeighbourError,
+    ProcessError,
     answers,
-    neighbour,
     port_is_free,
     prefect_arguments,
     prefect_environment,
     private,
+    process,
 )
-from flows.cli.options import LogFormat
 from flows.cli.terminal import DONE, FAIL, WARN, clean, err, out
 from flows.errors import SettingsError
 from flows.exit_code import ExitCode
-from flows.report_page.write import beside
+from flows.report_page.write import default_path
 from flows.schedules import NOTE, PLANS, READY, REPORT_PATH, fires, gap_warning
 from flows.settings import Settings, load, prefect_api_url
 
@@ -80,27 +80,27 @@ def _signals() -> Iterator[threading.Event]:
             signal.signal(number, handler)
 
 
-def _said(log: Path, line: bytes) -> Callable[[], bool]:
+def _message(log: Path, line: bytes) -> Callable[[], bool]:
     return lambda: log.exists() and line in log.read_bytes()
 
 
-def _watch(neighbours: list[Neighbour], ended: threading.Event) -> None:
+def _watch(processes: list[ChildProcess], ended: threading.Event) -> None:
     while not ended.wait(_LOOK_EVERY):
-        for each in neighbours:
+        for each in processes:
             if each.process.poll() is not None:
                 raise each.fell()
 
 
-def _bring_up(settings: Settings, api: str | None, stack: ExitStack, ended: threading.Event) -> list[Neighbour]:
+def _bring_up(settings: Settings, api: str | None, stack: ExitStack, ended: threading.Event) -> list[ChildProcess]:
     home, port = settings.prefect_home, settings.prefect_port
-    neighbours, holds = [], []
-    report = settings.report or beside(settings.snapshot)
+    processes, holds = [], []
+    report = settings.report or default_path(settings.snapshot)
     # Each run renews it, also where no setting names it.
     env: Mapping[str, str] = {**PREFECT_QUIET, "GRAMHOUSE_REPORT": str(report)}
     options = []
     if api is None:
-        server, leash = stack.enter_context(
-            neighbour(
+        server, parent_watch = stack.enter_context(
+            process(
                 "Prefect's server",
                 prefect_arguments(port, report),
                 is_up=lambda: answers(port, "/api/health"),
@@ -109,9 +109,9 @@ def _bring_up(settings: Settings, api: str | None, stack: ExitStack, ended: thre
             )
         )
         server.wait(ended.is_set)
-        neighbours.append(server)
-        # The server's leash is held by the serving process, too: flow runs that are ended can still say so.
-        holds.append(leash)
+        processes.append(server)
+        # The server's pipe is held by the serving process, too: flow runs that are ended can still say so.
+        holds.append(parent_watch)
         home_env = prefect_environment(home, port)
         address = settings.report_url or f"http://127.0.0.1:{port}{REPORT_PATH}"
         env = {
@@ -123,10 +123,10 @@ def _bring_up(settings: Settings, api: str | None, stack: ExitStack, ended: thre
         options.append("--alone")
     log = home / "serving.log"
     serving, _ = stack.enter_context(
-        neighbour(
+        process(
             "The serving process",
             ["flows.serving", *options],
-            is_up=_said(log, READY.encode()),
+            is_up=_message(log, READY.encode()),
             log=log,
             env=env,
             grace=_SERVING_GRACE,
@@ -134,7 +134,7 @@ def _bring_up(settings: Settings, api: str | None, stack: ExitStack, ended: thre
         )
     )
     serving.wait(ended.is_set)
-    return [*neighbours, serving]
+    return [*processes, serving]
 
 
 def _notes(log: Path) -> Iterator[str]:
@@ -151,7 +151,7 @@ def _greet(settings: Settings, api: str | None, now: datetime, notes: Iterable[s
         out.print(f"{DONE} Serving to {clean(api)}: PREFECT_API_URL is set, so no server is started here.")
     for line in _schedule(settings, now):
         out.print(clean(line))
-    report = settings.report or beside(settings.snapshot)
+    report = settings.report or default_path(settings.snapshot)
     shown = "" if api else f", shown at http://127.0.0.1:{settings.prefect_port}{REPORT_PATH}"
     out.print(f"Each run renews the report {clean(report)}{shown}.", soft_wrap=True)
     warning = gap_warning(settings.nightly, settings.stories, settings.time_zone, now)
@@ -163,10 +163,10 @@ def _greet(settings: Settings, api: str | None, now: datetime, notes: Iterable[s
 def _run(settings: Settings, api: str | None, ended: threading.Event) -> None:
     with ExitStack() as stack:
         with err.status("[dim]bringing up Prefect …[/]"):
-            neighbours = _bring_up(settings, api, stack, ended)
-        _greet(settings, api, datetime.now(UTC), _notes(neighbours[-1].log))
+            processes = _bring_up(settings, api, stack, ended)
+        _greet(settings, api, datetime.now(UTC), _notes(processes[-1].log))
         try:
-            _watch(neighbours, ended)
+            _watch(processes, ended)
         finally:
             err.print("Ending: flow runs first, then the rest.")
     err.print("Ended.")
@@ -205,10 +205,10 @@ def up(
                 raise SettingsError(message)
             _run(settings, api, ended)
         except Held as other:
-            mend = f"kill {other.who.pid}" if other.who else "end that one"
-            err.print(f"{FAIL} It is up already: {clean(other)}. To begin anew, first {mend}.")
+            hint = f"kill {other.who.pid}" if other.who else "end that one"
+            err.print(f"{FAIL} It is up already: {clean(other)}. To begin anew, first {hint}.")
             raise typer.Exit(ExitCode.BUSY) from None
-        except NeighbourError as error:
+        except ProcessError as error:
             err.print(f"{FAIL} {clean(error)}")
             raise typer.Exit(ExitCode.FAILED) from None
         except GivenUp:

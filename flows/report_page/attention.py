@@ -13,7 +13,7 @@ WHERE {only} ORDER BY token_expired_since, ig_username LIMIT 20
 """
 
 # The outcome that a partition's last scan had, with the request to name to the API's support.
-_UNDONE = """
+_INCOMPLETE = """
 SELECT f.ig_username, f.surface, f.outcome, f.error_code, f.last_tried_at, f.complete_at, f.resume_after,
     o.correlation_id, count(*) OVER () AS total
 FROM fresh AS f
@@ -92,13 +92,13 @@ def _expired(reader: Reader) -> tuple[Html | None, int]:
     ]
     heads = ("account", "expired since (UTC)", "media as of (UTC)")
     table = Table("Accounts whose token expired", heads, rows, more=rest(total, len(rows), "FROM expired_accounts"))
-    told = "The owners must connect these accounts again; their media then catch up by themselves."
-    return join([element("h3", f"{count(total, 'access token')} to renew"), element("p", told), table.html()]), total
+    message = "The owners must connect these accounts again; their media then catch up by themselves."
+    return join([element("h3", f"{count(total, 'access token')} to renew"), element("p", message), table.html()]), total
 
 
-def _undone(reader: Reader, *, deferred: bool) -> tuple[Html | None, int]:
+def _incomplete(reader: Reader, *, deferred: bool) -> tuple[Html | None, int]:
     which = f"f.outcome {'=' if deferred else '<>'} 'deferred'"
-    found = reader.records(_UNDONE.replace("{which}", which))
+    found = reader.records(_INCOMPLETE.replace("{which}", which))
     if not found:
         return None, 0
     total = found[0]["total"]
@@ -154,15 +154,15 @@ def _others(reader: Reader) -> Iterator[Html]:
 def attention(reader: Reader) -> tuple[Html, int]:
     """Return the list of what needs a person, and how many things stand on it; what resumes by itself is not one."""
     expired, tokens = _expired(reader)
-    undone, scans = _undone(reader, deferred=False)
+    incomplete, scans = _incomplete(reader, deferred=False)
     others = list(_others(reader))
     things = tokens + scans + len(others)
     parts = [
         element("p", "Nothing needs a person.", class_="good") if not things else None,
         element("ul", others, class_="others") if others else None,
         expired,
-        undone,
-        _undone(reader, deferred=True)[0],
+        incomplete,
+        _incomplete(reader, deferred=True)[0],
     ]
     return join(parts), things
 
@@ -171,8 +171,8 @@ def causes(reader: Reader) -> Html:
     """Return the failures of the last 30 runs by their cause, with correlation ids to name to the API's support."""
     found = reader.records(_CAUSES)
     if not found:
-        told = "No scan of the last 30 runs failed, was denied, was not found or was deferred."
-        return element("p", told, class_="good")
+        message = "No scan of the last 30 runs failed, was denied, was not found or was deferred."
+        return element("p", message, class_="good")
     rows = [
         Row(
             [

@@ -85,15 +85,15 @@ def engagement(reader: Reader) -> Html:
         return [
             Slot(
                 f"{day:%a %Y-%m-%d}",
-                day_label(day, first=not place),
+                day_label(day, first=not index),
                 [float((gained.get(day) or {}).get(column) or 0)] if day in observed or day in gained else None,
             )
-            for place, day in enumerate(days)
+            for index, day in enumerate(days)
         ]
 
     published = [
-        Slot(f"{day:%a %Y-%m-%d}", day_label(day, first=not place), [posts.get(day, 0)])
-        for place, day in enumerate(days)
+        Slot(f"{day:%a %Y-%m-%d}", day_label(day, first=not index), [posts.get(day, 0)])
+        for index, day in enumerate(days)
     ]
     rows = []
     for day in reversed(days):

@@ -53,11 +53,11 @@ def _surface(reader: Reader, surface: str) -> Html:
         if each is None and hours is None:
             continue
         scans, stale, expired = (each["scans"], each["stale"], each["expired"]) if each else (0, 0, 0)
-        said = ", ".join(
+        text = ", ".join(
             filter(None, (f"{stale:,} stale" if stale else "", f"{expired:,} token expired" if expired else ""))
         )
         style = "trouble" if stale else "waiting" if expired and expired == scans else "c2"
-        rows.append(Row([name, scans, join([bar(scans / most if most else 0, style), " ", element("small", said)])]))
+        rows.append(Row([name, scans, join([bar(scans / most if most else 0, style), " ", element("small", text)])]))
     table = Table(f"Last complete scan of {surface}, by age", (f"age: {surface}", "accounts", ""), rows, frozenset({1}))
     return element("div", table.html(), data_s=surface)
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from html import escape
 
-from models.wire import one_line
+from models.api import one_line
 
 _VOID = frozenset({"meta", "br"})
 _LONGEST = 80
@@ -78,7 +78,7 @@ class Table:
 
     def html(self) -> Html:
         """Return the table, in a box that scrolls by itself where a screen is narrow."""
-        sides = ["n" if place in self.numbers else None for place in range(len(self.heads))]
+        sides = ["n" if index in self.numbers else None for index in range(len(self.heads))]
         heads = [element("th", head, scope="col", class_=side) for head, side in zip(self.heads, sides, strict=True)]
         table = element(
             "table",

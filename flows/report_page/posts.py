@@ -7,7 +7,7 @@ from flows.report_page.html import Html, Row, Table, element, figure, foreign, j
 from flows.report_page.reader import Reader, Record, account, stamp
 from flows.report_page.svg import Cell, Curve, Kind, heat, legend, lines
 from flows.words import count
-from models.wire import one_line
+from models.api import one_line
 
 _DAYS = 28
 _CURVES = ("c1", "c3", "c2", "c5", "c4")
@@ -28,16 +28,16 @@ _RECENT = f"""
 WITH usual AS (SELECT account_id, any_value(median_likes) AS usual FROM ripe GROUP BY account_id)
 SELECT m.account_id, m.media_id, m.ig_username, m.caption, m.permalink, m.published_at, m.last_seen_at, m.like_count,
     u.usual, m.like_count / u.usual AS times,
-    row_number() OVER (ORDER BY m.like_count / u.usual DESC, m.account_id, m.media_id) AS place,
+    row_number() OVER (ORDER BY m.like_count / u.usual DESC, m.account_id, m.media_id) AS rank,
     row_number() OVER (ORDER BY hash(m.account_id, m.media_id), m.account_id, m.media_id) <= {_SAMPLE} AS is_sample
 FROM media AS m JOIN usual AS u ON u.account_id = m.account_id
 WHERE m.surface = 'posts' AND m.published_at >= {{at}} - INTERVAL {_DAYS} DAYS AND m.published_at <= {{at}}
   AND m.like_count IS NOT NULL AND u.usual >= {{least}}
-QUALIFY place <= 20 OR is_sample
+QUALIFY rank <= 20 OR is_sample
 """  # noqa: S608 - numbers of ours
 
 _COUNTS = f"""
-SELECT r.account_id, r.media_id, r.place, r.is_sample, r.published_at, r.last_seen_at, c.value,
+SELECT r.account_id, r.media_id, r.rank, r.is_sample, r.published_at, r.last_seen_at, c.value,
     c.value / r.usual AS times, greatest((epoch(c.observed_at) - epoch(r.published_at)) / 86400, 0) AS age
 FROM media_metrics AS c JOIN recent_posts AS r ON r.account_id = c.account_id AND r.media_id = c.media_id
 WHERE c.surface = 'posts' AND c.metric = 'like_count' AND c.value IS NOT NULL
@@ -53,10 +53,10 @@ LEFT JOIN (
         arg_max(value, age) FILTER (age <= 7 AND last_seen_at >= published_at + INTERVAL 168 HOURS) AS gained_7d
     FROM recent_likes GROUP BY account_id, media_id
 ) AS g ON g.account_id = r.account_id AND g.media_id = r.media_id
-WHERE r.place <= 20 ORDER BY r.place
+WHERE r.rank <= 20 ORDER BY r.rank
 """
 
-_POINTS = f"SELECT place, age, times FROM recent_likes WHERE place <= 20 AND age <= {_DAYS} ORDER BY place, age"  # noqa: S608
+_POINTS = f"SELECT rank, age, times FROM recent_likes WHERE rank <= 20 AND age <= {_DAYS} ORDER BY rank, age"  # noqa: S608
 
 # Each post's likes at every whole day of its age, as far as it was seen.
 _BAND = f"""
@@ -105,21 +105,21 @@ def _curves(top: Sequence[Record], points: Sequence[Record]) -> tuple[list[Curve
     """Return the curves, the best last and so on top of the others, and what their styles stand for."""
     known: dict[int, list[tuple[float, float]]] = defaultdict(list)
     for each in points:
-        known[each["place"]].append((each["age"], each["times"]))
+        known[each["rank"]].append((each["age"], each["times"]))
     curves: list[Curve] = []
     kinds: list[Kind] = []
     for post in reversed(top):
-        some = known[post["place"]]
+        some = known[post["rank"]]
         if not some:
             continue
         # The last count holds until the post was last seen.
         seen = (post["last_seen_at"] - post["published_at"]).total_seconds() / 86400
         some.append((min(max(seen, some[-1][0]), _DAYS), some[-1][1]))
-        place = post["place"] - 1
-        style = _CURVES[place] if place < len(_CURVES) else "c0 thin"
-        name = f"{place + 1}. {one_line(post['ig_username'], 30)}: {post['times']:.1f} times the usual"
+        index = post["rank"] - 1
+        style = _CURVES[index] if index < len(_CURVES) else "c0 thin"
+        name = f"{index + 1}. {one_line(post['ig_username'], 30)}: {post['times']:.1f} times the usual"
         curves.append(Curve(name, style, some))
-        if place < len(_CURVES):
+        if index < len(_CURVES):
             kinds.insert(0, Kind(name, style))
     return curves, kinds
 
@@ -147,7 +147,7 @@ def growth(reader: Reader) -> Html:
     rows = [
         Row(
             [
-                f"{post['place']}.",
+                f"{post['rank']}.",
                 account(post["ig_username"]),
                 link(post["permalink"], foreign(post["caption"]) or "(no caption)"),
                 stamp(post["published_at"]),

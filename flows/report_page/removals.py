@@ -33,10 +33,10 @@ def removals(reader: Reader) -> Html:
     slots = [
         Slot(
             f"{day:%a %Y-%m-%d}",
-            day_label(day, first=not place),
+            day_label(day, first=not index),
             [counted.get((day, surface), 0) for surface in reader.scope.surfaces] if day in observed else None,
         )
-        for place, day in enumerate(reader.calendar)
+        for index, day in enumerate(reader.calendar)
     ]
     days = [
         Row([f"{day:%a %Y-%m-%d}", *(counted.get((day, surface), 0) for surface in reader.scope.surfaces)])
@@ -84,10 +84,10 @@ def stories(reader: Reader) -> Html:
     slots = [
         Slot(
             f"{day:%a %Y-%m-%d}",
-            day_label(day, first=not place),
+            day_label(day, first=not index),
             values[day] if day in counted or day in observed else None,
         )
-        for place, day in enumerate(reader.calendar)
+        for index, day in enumerate(reader.calendar)
     ]
     rows = [Row([f"{day:%a %Y-%m-%d}", *values[day]]) for day in reversed(reader.calendar)]
     table = Table("Stories by day of publication, newest first", ("day (UTC)", *_FATES), rows, frozenset(range(1, 5)))

@@ -55,7 +55,7 @@ def _slots(runs: Sequence[Record], values: Callable[[Record], Sequence[float]], 
 
 def _row(run: Record) -> Row:
     outcomes = run["outcomes"] or {}
-    told = ", ".join(f"{outcomes[kind]:,} {kind.replace('_', ' ')}" for kind in _OUTCOMES if outcomes.get(kind))
+    message = ", ".join(f"{outcomes[kind]:,} {kind.replace('_', ' ')}" for kind in _OUTCOMES if outcomes.get(kind))
     cells: list[Child] = [
         stamp(run["started_at"]),
         join([run["kind"], " of " if run["selection"] else None, foreign(run["selection"], 40)]),
@@ -64,7 +64,7 @@ def _row(run: Record) -> Row:
         run["pages"],
         _requests(run),
         *(run[name] for name in _NEWS),
-        told,
+        message,
         element("code", foreign(run["error_code"])) if run["error_code"] else "",
     ]
     return Row(cells)

@@ -49,8 +49,8 @@ class Curve:
 
 def short(value: float) -> str:
     """Return a number for an axis: 950, 1.2k, 3M."""
-    place = min(floor(log10(abs(value)) / 3), len(_UNITS) - 1) if abs(value) >= _THOUSAND else 0
-    return f"{value / _THOUSAND**place:.3g}{_UNITS[place]}"
+    index = min(floor(log10(abs(value)) / 3), len(_UNITS) - 1) if abs(value) >= _THOUSAND else 0
+    return f"{value / _THOUSAND**index:.3g}{_UNITS[index]}"
 
 
 def ticks(low: float, high: float, most: int = 4) -> list[float]:
@@ -63,7 +63,7 @@ def ticks(low: float, high: float, most: int = 4) -> list[float]:
     if max(abs(low), abs(high)) >= 1:
         step = max(step, 1)
     first, last = floor(min(low, 0) / step), -floor(-max(high, 0) / step)
-    return [place * step for place in range(first, max(last, first + 1) + 1)]
+    return [index * step for index in range(first, max(last, first + 1) + 1)]
 
 
 def percent(share: float) -> str:
@@ -95,24 +95,24 @@ class _Scale:
             yield element("text", short(mark), x="-6", y=y + 4, text_anchor="end")
 
 
-def _labels(labels: Sequence[str], places: int, y: float) -> Iterator[Html]:
+def _labels(labels: Sequence[str], indexes: int, y: float) -> Iterator[Html]:
     """Yield the labels that fit; on a narrow screen every second of them is hidden by the style sheet."""
     shown: list[int] = []
-    for place, label in enumerate(labels):
-        if label and (not shown or place - shown[-1] >= places / _LABELS):
-            shown.append(place)
-    for number, place in enumerate(shown):
-        middle = percent((place + 0.5) / places)
-        yield element("text", labels[place], x=middle, y=y, text_anchor="middle", class_="alt" if number % 2 else None)
+    for index, label in enumerate(labels):
+        if label and (not shown or index - shown[-1] >= indexes / _LABELS):
+            shown.append(index)
+    for number, index in enumerate(shown):
+        middle = percent((index + 0.5) / indexes)
+        yield element("text", labels[index], x=middle, y=y, text_anchor="middle", class_="alt" if number % 2 else None)
 
 
 def _tooltip(slot: Slot, kinds: Sequence[Kind]) -> Html:
     if slot.values is None:
-        told = ["no run"]
+        lines = ["no run"]
     else:
         pairs = zip(kinds, slot.values, strict=True)
-        told = [f"{kind.name}: {_number(value)}" for kind, value in pairs if value or len(kinds) == 1]
-    return element("title", "\n".join([slot.name, *told, *filter(None, [slot.note])]))
+        lines = [f"{kind.name}: {_number(value)}" for kind, value in pairs if value or len(kinds) == 1]
+    return element("title", "\n".join([slot.name, *lines, *filter(None, [slot.note])]))
 
 
 def columns(name: str, kinds: Sequence[Kind], slots: Sequence[Slot], *, height: int = _HEIGHT) -> Html:
@@ -124,12 +124,12 @@ def columns(name: str, kinds: Sequence[Kind], slots: Sequence[Slot], *, height: 
     high = max((sum(v for v in values if v > 0) for values in filled), default=0)
     low = min((sum(v for v in values if v < 0) for values in filled), default=0)
     scale = _Scale(ticks(low, high), height)
-    places = max(len(slots), _PLACES)
-    step = 1 / places
+    indexes = max(len(slots), _PLACES)
+    step = 1 / indexes
     drawn = []
-    for place, slot in enumerate(slots):
-        at = {"x": percent((place + (1 - _FULL) / 2) * step), "width": percent(_FULL * step)}
-        whole = {"x": percent(place * step), "width": percent(step), "y": _ROOM_ABOVE, "height": height}
+    for index, slot in enumerate(slots):
+        at = {"x": percent((index + (1 - _FULL) / 2) * step), "width": percent(_FULL * step)}
+        whole = {"x": percent(index * step), "width": percent(step), "y": _ROOM_ABOVE, "height": height}
         parts = [_tooltip(slot, kinds), element("rect", **whole, class_="gap" if slot.values is None else "hit")]
         above = below = 0.0
         for kind, value in zip(kinds, slot.values or (), strict=slot.values is not None):
@@ -142,10 +142,10 @@ def columns(name: str, kinds: Sequence[Kind], slots: Sequence[Slot], *, height: 
             parts.append(element("rect", **at, y=round(bottom - thick, 1), height=thick, class_=kind.style))
             above, below = (above + value, below) if value > 0 else (above, below + value)
         if slot.note:
-            mark = percent((place + 0.5) * step)
+            mark = percent((index + 0.5) * step)
             parts.append(element("text", "!", x=mark, y=scale.y(above) - 2, text_anchor="middle", class_="mark"))
         drawn.append(element("g", parts))
-    labels = _labels([slot.label for slot in slots], places, height + _ROOM_ABOVE + 14)
+    labels = _labels([slot.label for slot in slots], indexes, height + _ROOM_ABOVE + 14)
     return _drawing(name, height + _ROOM_ABOVE + _ROOM_BELOW, list(scale.grid()), drawn, list(labels))
 
 
@@ -189,12 +189,12 @@ def lines(
         element(
             "text",
             label,
-            x=percent(place / (len(x_labels) - 1)),
+            x=percent(index / (len(x_labels) - 1)),
             y=height + _ROOM_ABOVE + 14,
-            text_anchor="start" if not place else "end" if place == len(x_labels) - 1 else "middle",
-            class_="alt" if place % 2 else None,
+            text_anchor="start" if not index else "end" if index == len(x_labels) - 1 else "middle",
+            class_="alt" if index % 2 else None,
         )
-        for place, label in enumerate(x_labels)
+        for index, label in enumerate(x_labels)
     ]
     return _drawing(name, total, list(scale.grid()), stretched, labels)
 
@@ -215,8 +215,8 @@ def heat(name: str, rows: Sequence[str], heads: Sequence[str], cells: Sequence[S
     for line, (row, some) in enumerate(zip(rows, cells, strict=True)):
         y = line * _ROW
         drawn.append(element("text", row, x="-6", y=y + 15, text_anchor="end"))
-        for place, cell in enumerate(some):
-            at = {"x": percent(place * wide), "width": percent(wide), "y": y, "height": _ROW}
+        for index, cell in enumerate(some):
+            at = {"x": percent(index * wide), "width": percent(wide), "y": y, "height": _ROW}
             style = "gap" if cell is None else f"cell {cell.style}" + (" few" if cell.few else "")
             title = element("title", cell.name) if cell else None
             drawn.append(element("rect", title, **at, class_=style))
@@ -228,8 +228,8 @@ def spark(name: str, values: Sequence[float]) -> Html:
     """Return a line small enough to stand in a table's cell."""
     low, high = min([0, *values]), max([0, *values])
     points = [
-        (round(100 * place / max(len(values) - 1, 1), 1), round(22 - 20 * (value - low) / ((high - low) or 1), 1))
-        for place, value in enumerate(values)
+        (round(100 * index / max(len(values) - 1, 1), 1), round(22 - 20 * (value - low) / ((high - low) or 1), 1))
+        for index, value in enumerate(values)
     ]
     path = "M" + "L".join(f"{x} {y}" for x, y in points) if points else None
     line = element("path", d=path, class_="line c1", vector_effect="non-scaling-stroke")

@@ -25,7 +25,7 @@ class Written:
     attention: int
 
 
-def beside(snapshot: Path) -> Path:
+def default_path(snapshot: Path) -> Path:
     """Return where the report of a snapshot lies by default."""
     return snapshot.with_name("report.html")
 

@@ -1,7 +1,7 @@
 """Every table and column gramhouse keeps, declared once, each with a comment.
 
 Two files are declared here. `WAREHOUSE` is the writer's, `SNAPSHOT` the analysts': views over a copy of it. No table
-has a key or an index: DuckDB's cost far more on these loads than they give, so uniqueness is kept by the fold.
+has a key or an index: DuckDB's cost far more on these loads than they give, so uniqueness is kept by the merge.
 """
 
 from models.tables.snapshot import SNAPSHOT
@@ -18,7 +18,7 @@ from models.tables.warehouse import (
     core_superseded,
     core_warnings,
     ops_checkpoints,
-    ops_holds,
+    ops_cooldowns,
     ops_mapping,
     ops_missing_accounts,
     ops_raw_parts,
@@ -42,7 +42,7 @@ __all__ = [
     "core_superseded",
     "core_warnings",
     "ops_checkpoints",
-    "ops_holds",
+    "ops_cooldowns",
     "ops_mapping",
     "ops_missing_accounts",
     "ops_raw_parts",

@@ -66,8 +66,8 @@ def media_id() -> Column[str]:
 
 def partition() -> tuple[Column[str], ...]:
     return (
-        text("resource", "What was walked: accounts (the catalogue) or media.", nullable=False),
-        text("account_id", "The account walked; empty for the catalogue.", nullable=False),
+        text("resource", "What was scanned: accounts (the catalogue) or media.", nullable=False),
+        text("account_id", "The account scanned; empty for the catalogue.", nullable=False),
         text("surface", "posts or stories; empty for the catalogue.", nullable=False),
     )
 
@@ -89,7 +89,7 @@ def account_life() -> tuple[Column[object], ...]:
     return (
         instant("first_seen_at", "When a sync first saw the account.", nullable=False),
         instant("last_seen_at", "When a sync last saw the account.", nullable=False),
-        instant("removed_at", "When a complete walk of the catalogue no longer listed it; NULL while it does."),
+        instant("removed_at", "When a complete scan of the catalogue no longer listed it; NULL while it does."),
     )
 
 
@@ -127,7 +127,7 @@ def overflow() -> Column[str]:
 
 def removal() -> tuple[Column[object] | Column[str], ...]:
     return (
-        instant("removed_at", "When a complete walk first missed it; NULL while it is there."),
+        instant("removed_at", "When a complete scan first missed it; NULL while it is there."),
         text("removal", "Why it is gone: removed, or expired (a story past its 24 hours)."),
     )
 
@@ -138,8 +138,8 @@ def quarantined() -> tuple[Column[object] | Column[str] | Column[int], ...]:
         text("resource", "accounts or media.", nullable=False),
         text("account_id", "The account whose page carried it; empty for the catalogue.", nullable=False),
         text("surface", "posts or stories; empty for the catalogue.", nullable=False),
-        whole("page", "Page of the walk, from 1.", INTEGER),
-        whole("position", "Place in the page, from 0; NULL when the whole page was set aside.", INTEGER),
+        whole("page", "Page of the scan, from 1.", INTEGER),
+        whole("position", "Place in the page, from 0; NULL when the whole page was rejected.", INTEGER),
         text("payload", "The record as the API sent it.", nullable=False),
         text("run_id", "The run that first met it.", nullable=False),
         text("correlation_id", "X-Correlation-ID of the response that carried it."),
@@ -224,7 +224,7 @@ def run(*counts: Column[int]) -> tuple[Column[object] | Column[str] | Column[int
             "sync, backfill or quarantine_retry; totals: not a run, but the counts of all runs no longer listed.",
             nullable=False,
         ),
-        text("selection", "What it was asked to walk; NULL: everything."),
+        text("selection", "What it was asked to scan; NULL: everything."),
         text("reason", "Why, as the person who asked for it said."),
         text(
             "state",
@@ -233,7 +233,7 @@ def run(*counts: Column[int]) -> tuple[Column[object] | Column[str] | Column[int
         ),
         instant("started_at", "When it began.", nullable=False),
         instant("ended_at", "When it ended."),
-        text("carries_on", "The run, cut short, that it took over."),
+        text("resumes", "The run, cut short, that it took over."),
         text("base_url", "Address of the service, without /api/v1; NULL for runs of older versions."),
         Column("accept_removals", BOOLEAN, comment="Whether a person confirmed account removals beforehand."),
         whole("accounts", "Accounts listed."),

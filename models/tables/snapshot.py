@@ -68,7 +68,7 @@ media = Table(
     text("ig_username", "The account's present name on the social network."),
     *media_content(),
     instant("first_seen_at", "When a sync first saw it.", nullable=False),
-    instant("last_seen_at", "When a walk last saw it.", nullable=False),
+    instant("last_seen_at", "When a scan last saw it.", nullable=False),
     instant("changed_at", "When what it says last changed.", nullable=False),
     instant("content_changed_at", "When what it says, counts aside, last changed.", nullable=False),
     *removal(),
@@ -156,8 +156,8 @@ run_warnings = Table(
     comment="What a person should know of a run beyond the outcomes of its partitions.",
 )
 
-walks = Table(
-    "walks",
+completed_scans = Table(
+    "completed_scans",
     SNAPSHOT,
     *partition(),
     instant("complete_at", "When the last full scan received its last page.", nullable=False),

@@ -1,4 +1,4 @@
-"""The writer's file: schema `core` holds what was folded, schema `ops` what a run needs to go on."""
+"""The writer's file: schema `core` holds what was merged, schema `ops` what a run needs to go on."""
 
 from sqlalchemy import BIGINT, BLOB, BOOLEAN, INTEGER, Column, MetaData, Table
 from sqlalchemy.types import JSON
@@ -46,7 +46,7 @@ core_accounts = Table(
     *account(),
     instant("status_since", "When a sync first saw the present status.", nullable=False),
     *account_life(),
-    text("walk_id", "The walk of the catalogue that last listed it.", nullable=False),
+    text("scan_id", "The scan of the catalogue that last listed it.", nullable=False),
     whole("seen_seq", "The landing that last listed it; NULL before 0.2."),
     text("listed_as", "The id as the API last wrote it, for requests; NULL where that is account_id."),
     text("unknown_status", "The status it was last listed with, if gramhouse does not know it; otherwise NULL."),
@@ -119,11 +119,11 @@ core_children = Table(
     comment="Children of media items (the pictures of a carousel), one row each.",
 )
 
-core_walks = Table(
-    "walks",
+core_completed_scans = Table(
+    "completed_scans",
     WAREHOUSE,
     *partition(),
-    text("walk_id", "The last complete walk that was folded.", nullable=False),
+    text("scan_id", "The last complete scan that was merged.", nullable=False),
     instant("complete_at", "When its last page was received.", nullable=False),
     whole("seq", "The landing of the last page of the last closed scan, full or recent; NULL before 0.2."),
     instant("removals_undecided_since", REMOVALS_UNDECIDED_SINCE),
@@ -155,7 +155,7 @@ core_fields = Table(
     whole("ordinal", "Order in which its resource's fields were met, from 0; NULL where that decides nothing."),
     text("name", "The name given to its column, should it need one."),
     text("child_table", "The name given to its child table, should it need one."),
-    text("kinds", "JSON object: each kind of value met there, and when first."),
+    text("json_types", "JSON object: each JSON type met there, and when first."),
     schema="core",
     comment="Fields met that the contract does not know.",
 )
@@ -200,33 +200,33 @@ ops_staging = Table(
     whole("seq", "Order of landing."),
     *partition(),
     text("run_id", "The run that landed it.", nullable=False),
-    text("walk_id", "The walk it belongs to.", nullable=False),
-    whole("page", "Page of the walk, from 1.", INTEGER),
+    text("scan_id", "The scan it belongs to.", nullable=False),
+    whole("page", "Page of the scan, from 1.", INTEGER),
     instant("received_at", "When the response was received.", nullable=False),
     text("correlation_id", "X-Correlation-ID of the response."),
     text("body", "The page as the API sent it.", nullable=False),
-    text("set_aside", "JSON list of {position, reason, payload} that must not become rows."),
+    text("rejected", "JSON list of {position, reason, payload} that must not become rows."),
     text("unknown_fields", "JSON list of field paths that the contract does not know."),
     schema="ops",
-    comment="Landed pages that are not folded yet.",
+    comment="Landed pages that are not merged yet.",
 )
 
 ops_checkpoints = Table(
     "checkpoints",
     WAREHOUSE,
-    whole("seq", "Order of landing; the last row of a partition and lane counts."),
+    whole("seq", "Order of landing; the last row of a partition and run kind counts."),
     *partition(),
-    text("lane", "Whose progress it is: sync or backfill; neither disturbs the other's.", nullable=False),
-    text("walk_id", "The walk.", nullable=False),
+    text("run_kind", "Whose progress it is: sync or backfill; neither disturbs the other's.", nullable=False),
+    text("scan_id", "The scan.", nullable=False),
     text("run_id", "The last run that took part in it.", nullable=False),
     text("cursor", "Cursor of the page to ask for next, unchanged."),
-    whole("pages", "Pages of the walk landed so far."),
-    whole("items", "Records of the walk landed so far."),
-    text("state", "walking, complete, recent or abandoned.", nullable=False),
-    instant("started_at", "When the walk began.", nullable=False),
+    whole("pages", "Pages of the scan landed so far."),
+    whole("items", "Records of the scan landed so far."),
+    text("state", "scanning, complete, recent or abandoned.", nullable=False),
+    instant("started_at", "When the scan began.", nullable=False),
     instant("updated_at", "When its last page was received.", nullable=False),
-    whole("began_seq", "The landing of the first page of a walk that is not complete; filled in by the fold."),
-    whole("repeated_pages", "Pages in a row, up to this one, whose items the walk had seen before.", INTEGER),
+    whole("began_seq", "The landing of the first page of a scan that is not complete; filled in by the merge."),
+    whole("repeated_pages", "Pages in a row, up to this one, whose items the scan had seen before.", INTEGER),
     whole("empty_pages", "Pages without an item since the last one that brought something new.", INTEGER),
     whole("known_seq", "It may stop among posts known when this landing closed a scan; NULL: it is full."),
     whole("known_run", "Posts in a row, up to the last, that are known and older than the lookback window.", INTEGER),
@@ -234,7 +234,7 @@ ops_checkpoints = Table(
     text("order_broken_by", "The first post by which it was not newest first; empty for one without an id."),
     share("full_share", FULL_SHARE),
     schema="ops",
-    comment="Progress of walks, appended with each landed page; the fold keeps the last row of each.",
+    comment="Progress of scans, appended with each landed page; the merge keeps the last row of each.",
 )
 
 ops_segments = Table(
@@ -249,7 +249,7 @@ ops_segments = Table(
 ops_seen = Table(
     "seen",
     WAREHOUSE,
-    text("walk_id", "The walk, not complete yet.", nullable=False),
+    text("scan_id", "The scan, not complete yet.", nullable=False),
     account_id(),
     surface(),
     media_id(),
@@ -264,7 +264,7 @@ ops_missing = Table(
     surface(),
     media_id(),
     instant("since", "When a closed scan without rejected records first missed it; NULL while none has."),
-    instant("last_seen_at", "When a walk last saw it.", nullable=False),
+    instant("last_seen_at", "When a scan last saw it.", nullable=False),
     Column("needs_full", BOOLEAN, comment="Whether only a full scan may confirm that it is gone."),
     schema="ops",
     comment="Items that a closed scan missed and another one has yet to confirm, or to decide on, as removed.",
@@ -312,14 +312,14 @@ ops_service = Table(
     comment="The service that this warehouse belongs to: one row, or none before anything was merged.",
 )
 
-ops_holds = Table(
-    "holds",
+ops_cooldowns = Table(
+    "cooldowns",
     WAREHOUSE,
     text("scope", "Tenant scope that was limited.", nullable=False),
     instant("resume_after", "Not to be asked again before this.", nullable=False),
     instant("asked_at", "When the API asked for the wait."),
     schema="ops",
-    comment="Promises to wait, kept over a restart.",
+    comment="Cooldowns, kept over a restart.",
 )
 
 ops_mapping = Table(

@@ -1,4 +1,4 @@
--- Likes and comments that each account's posts gained, by the day (UTC) on which a walk saw them: a nightly walk sees
+-- Likes and comments that each account's posts gained, by the day (UTC) on which a scan saw them: a nightly scan sees
 -- most of the day before. What was taken back counts against it; what grew while a count was hidden is gained on the
 -- day it is shown again. An item's first count is a gain only within 48 hours of its publication, otherwise it grew
 -- before anyone looked. Removed posts and accounts keep their days. A day has no row when nothing was seen to happen.

@@ -6,6 +6,6 @@ SELECT
     a.token_expired_since,  -- When a sync first saw the token expired.
     min(greatest(w.complete_at, w.recent_at)) AS media_as_of  -- The older of the last scans of posts and stories.
 FROM accounts AS a
-LEFT JOIN walks AS w ON w.resource = 'media' AND w.account_id = a.account_id
+LEFT JOIN completed_scans AS w ON w.resource = 'media' AND w.account_id = a.account_id
 WHERE a.status = 'token_expired' AND a.removed_at IS NULL
 GROUP BY ALL

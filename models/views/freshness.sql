@@ -10,7 +10,7 @@ WITH last_outcome AS (
     QUALIFY row_number() OVER (PARTITION BY o.account_id, o.surface ORDER BY r.seq DESC NULLS LAST, o.ended_at DESC) = 1
 ),
 scanned AS (
-    SELECT surface FROM walks WHERE resource = 'media'
+    SELECT surface FROM completed_scans WHERE resource = 'media'
     UNION
     SELECT surface FROM run_outcomes WHERE resource = 'media'
 )
@@ -46,6 +46,6 @@ CROSS JOIN scanned AS s
 CROSS JOIN published AS p
 LEFT JOIN gaps AS g ON g.account_id = a.account_id AND g.surface = s.surface
 LEFT JOIN last_outcome AS l ON l.account_id = a.account_id AND l.surface = s.surface
-LEFT JOIN walks AS w
+LEFT JOIN completed_scans AS w
     ON w.resource = 'media' AND w.account_id = a.account_id AND w.surface = s.surface
 WHERE a.removed_at IS NULL

@@ -1,5 +1,5 @@
--- How each count of each post grew while it was watched. A count holds from the walk that saw it until one sees
--- another, so it may be as late as the walks lie apart. A count that vanished (hidden likes) is judged by what it said
+-- How each count of each post grew while it was watched. A count holds from the scan that saw it until one sees
+-- another, so it may be as late as the scans lie apart. A count that vanished (hidden likes) is judged by what it said
 -- until then. Removed posts and accounts are in here, too; posts that never said a count are not. Counts are as of the
 -- post's last_seen_at in media: with incremental scans, old posts are seen by full ones alone.
 WITH grown AS (

@@ -1,6 +1,6 @@
 -- How often each account posts: the posts of the days before this snapshot was made, and how many days usually lie
 -- between two. Posts removed since were posted, too, and count; those without a time of publication do not. What was
--- posted after walked_at is not known yet. Accounts that left the catalogue are left out.
+-- posted after scanned_at is not known yet. Accounts that left the catalogue are left out.
 WITH post AS (
     SELECT
         m.account_id,
@@ -24,9 +24,9 @@ SELECT
     median(p.gap) FILTER (p.nth <= 20) AS median_days_between_posts,  -- Of the last 20 gaps; NULL below two posts.
     max(p.published_at) AS last_post_at,  -- When the newest was published; NULL without a post.
     min(p.days_ago) AS days_since_last_post,  -- From then to the snapshot.
-    greatest(w.complete_at, w.recent_at) AS walked_at  -- When a scan of the posts was last closed; NULL when none was.
+    greatest(w.complete_at, w.recent_at) AS scanned_at  -- When a scan of the posts was last closed; NULL when none was.
 FROM accounts AS a
 LEFT JOIN post AS p ON p.account_id = a.account_id
-LEFT JOIN walks AS w ON w.resource = 'media' AND w.account_id = a.account_id AND w.surface = 'posts'
+LEFT JOIN completed_scans AS w ON w.resource = 'media' AND w.account_id = a.account_id AND w.surface = 'posts'
 WHERE a.removed_at IS NULL
 GROUP BY a.account_id, a.ig_username, w.complete_at, w.recent_at

@@ -17,7 +17,7 @@ judged AS (
         END AS fate
     FROM story AS t
     CROSS JOIN published AS s
-    LEFT JOIN walks AS w ON w.resource = 'media' AND w.account_id = t.account_id AND w.surface = 'stories'
+    LEFT JOIN completed_scans AS w ON w.resource = 'media' AND w.account_id = t.account_id AND w.surface = 'stories'
 )
 SELECT
     account_id,  -- The account's id.

@@ -84,7 +84,7 @@ def test_shapes_hold_as_many_items() -> None:
     assert made == {"few large": (800, 2500), "many small": (100_000, 20), "one": (1, 1_000_000)}
 
 
-def test_the_walked_accounts_lie_all_over_the_warehouse() -> None:
+def test_the_scanned_accounts_lie_all_over_the_warehouse() -> None:
     assert large.spread(400, 4) == [0, 100, 200, 300]
 
 
@@ -112,7 +112,7 @@ def test_each_scenario_makes_its_figures() -> None:
     assert upkeep.figures(upkept)["compact_over_copy"] == 1
     asked = {f"{name}: {file}": one for name in ("last posts", "by day", "view") for file in ("snapshot", "by hand")}
     assert queries.figures(asked)["last_posts_ms"] == 1000
-    assert large.figures({"1m": one, "10m": two})["fold_over_smallest"] == 2
+    assert large.figures({"1m": one, "10m": two})["merge_over_smallest"] == 2
     started = startup.figures({"pass": one, "import typer": one, "help": one, "status": two, "sync": two})
     assert (started["help_cpu_seconds"], started["sync_seconds"], started["status_cpu_over_typer"]) == (1, 2, 3)
     assert in_flight.figures({"4: floor": one, "4: gramhouse": two}, [4])["4_wall_over_floor"] == 2
@@ -126,17 +126,17 @@ def test_a_goal_is_reached_not_reached_or_not_decided() -> None:
     least = Goal("work", "large", "figure", 2, at_least=True)
     over = Goal("work", "large", "figure", 1.5, over="small")
 
-    assert judge(most, {}).said == "not measured"
-    assert judge(most, {"small": {"figure": 1}}).said == "only small"
-    assert judge(most, {"large": {"figure": 2}}).said == "reached"
-    assert judge(most, {"large": {"figure": 2.1}}).said == "NOT REACHED"
-    assert judge(least, {"large": {"figure": 1.9}}).said == "NOT REACHED"
-    assert judge(over, {"large": {"figure": 3}}).said == "not measured"
+    assert judge(most, {}).message == "not measured"
+    assert judge(most, {"small": {"figure": 1}}).message == "only small"
+    assert judge(most, {"large": {"figure": 2}}).message == "reached"
+    assert judge(most, {"large": {"figure": 2.1}}).message == "NOT REACHED"
+    assert judge(least, {"large": {"figure": 1.9}}).message == "NOT REACHED"
+    assert judge(over, {"large": {"figure": 3}}).message == "not measured"
     assert judge(over, {"large": {"figure": 3}, "small": {"figure": 2}}).measured == 1.5
 
 
 def test_a_figure_of_none_is_still_measured() -> None:
-    assert judge(Goal("early", "limits", "too_early", 0), {"limits": {"too_early": 0}}).said == "reached"
+    assert judge(Goal("early", "limits", "too_early", 0), {"limits": {"too_early": 0}}).message == "reached"
 
 
 def test_the_table_of_goals_has_a_line_for_each() -> None:

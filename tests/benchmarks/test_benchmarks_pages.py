@@ -9,7 +9,7 @@ import pytest
 from benchmarks.pages import PAGE, Change, Service, Style, account_id
 
 
-def walk(service: Service, account: int) -> Iterator[dict[str, Any]]:
+def scan(service: Service, account: int) -> Iterator[dict[str, Any]]:
     cursor: str | None = None
     while True:
         body = service.media(account, cursor)
@@ -23,12 +23,12 @@ def walk(service: Service, account: int) -> Iterator[dict[str, Any]]:
 
 
 def likes(service: Service) -> dict[str, int]:
-    return {item["id"]: item["like_count"] for n in range(service.accounts) for item in walk(service, n)}
+    return {item["id"]: item["like_count"] for n in range(service.accounts) for item in scan(service, n)}
 
 
 @pytest.mark.parametrize("posts", [0, 1, 49, 50, 51, 120])
-def test_a_walk_shows_every_post_once(posts: int) -> None:
-    ids = [item["id"] for item in walk(Service(3, posts), 2)]
+def test_a_scan_shows_every_post_once(posts: int) -> None:
+    ids = [item["id"] for item in scan(Service(3, posts), 2)]
 
     assert len(ids) == len(set(ids)) == posts
 
@@ -81,7 +81,7 @@ def test_there_is_no_account_that_is_not_listed() -> None:
 
 
 def everything(service: Service) -> list[dict[str, Any]]:
-    return [item for account in range(service.accounts) for item in walk(service, account)]
+    return [item for account in range(service.accounts) for item in scan(service, account)]
 
 
 def test_spaced_items_are_larger_and_a_third_of_them_have_children() -> None:

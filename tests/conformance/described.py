@@ -51,8 +51,8 @@ def shown() -> set[tuple[str, int, str | None]]:
     found: set[tuple[str, int, str | None]] = set()
     for operation, path in PATHS.items():
         for status, response in document["paths"][path]["get"]["responses"].items():
-            told = response["content"]["application/json"]["schema"]
-            codes = [one["$ref"].partition("error_")[2] for one in told.get("oneOf", [])]
+            message = response["content"]["application/json"]["schema"]
+            codes = [one["$ref"].partition("error_")[2] for one in message.get("oneOf", [])]
             found |= {(operation, int(status), code) for code in codes or [None]}
     return found
 
@@ -78,7 +78,7 @@ def _objects(value: object, *where: str | int) -> list[tuple[str | int, ...]]:
     if isinstance(value, dict):
         return [where, *(found for key, inner in value.items() for found in _objects(inner, *where, key))]
     if isinstance(value, list):
-        return [found for place, inner in enumerate(value) for found in _objects(inner, *where, place)]
+        return [found for index, inner in enumerate(value) for found in _objects(inner, *where, index)]
     return []
 
 

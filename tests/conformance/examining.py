@@ -45,7 +45,7 @@ class Found:
 
 
 def _config(url: str, grant: Grant) -> schemathesis.Config:
-    told: dict[str, Any] = {
+    result: dict[str, Any] = {
         "base-url": url,
         "continue-on-failure": True,
         "generation": {"max-examples": LONG or _SHORT, "deterministic": not LONG, "database": "none"},
@@ -56,10 +56,10 @@ def _config(url: str, grant: Grant) -> schemathesis.Config:
         "phases": {"coverage": {"generate-duplicate-query-parameters": True}},
     }
     if not LONG:
-        told["seed"] = 1
+        result["seed"] = 1
     if grant.secret is not None:
-        told["headers"] = {"Authorization": f"Bearer {grant.secret}"}
-    return schemathesis.Config.from_dict(told)
+        result["headers"] = {"Authorization": f"Bearer {grant.secret}"}
+    return schemathesis.Config.from_dict(result)
 
 
 _CURSOR = "$response.body#/next_cursor"
@@ -67,7 +67,7 @@ _SAME_ACCOUNT = {"accountId": "$request.path.accountId"}
 _SAME = {**_SAME_ACCOUNT, "surface": "$request.query.surface"}
 _LISTED = {"accountId": "$response.body#/items/0/id"}
 
-# How a walk goes on (API 8, rule 2), and where its cursor must not be taken (rule 4): operation by operation.
+# How a scan goes on (API 8, rule 2), and where its cursor must not be taken (rule 4): operation by operation.
 _LINKS: dict[str, dict[str, tuple[str, dict[str, str]]]] = {
     ACCOUNTS: {"next": (ACCOUNTS, {}), "of another": (MEDIA, _LISTED)},
     MEDIA: {"next": (MEDIA, _SAME), "of another": (ACCOUNTS, {}), "of another surface": (MEDIA, _SAME_ACCOUNT)},
@@ -95,7 +95,7 @@ def examine(sandbox: Sandbox, grant: Grant) -> Found:
         schema = schemathesis.openapi.from_dict(_linked(description(), grant), config=_config(url, grant))
         for event in engine.from_schema(schema).execute():
             if isinstance(event, events.ScenarioFinished):
-                found.complaints += _told(event.recorder, found)
+                found.complaints += _message(event.recorder, found)
                 for interaction in event.recorder.interactions.values():
                     found.complaints += _judged(interaction, contract, found)
             elif isinstance(event, events.NonFatalError):
@@ -105,7 +105,7 @@ def examine(sandbox: Sandbox, grant: Grant) -> Found:
     return found
 
 
-def _told(recorder: ScenarioRecorder, found: Found) -> Iterator[str]:
+def _message(recorder: ScenarioRecorder, found: Found) -> Iterator[str]:
     for case, checks in recorder.checks.items():
         for check in checks:
             found.checks[check.name] += 1

@@ -15,7 +15,7 @@ _NAMES = {ACCOUNTS: {"cursor", "limit"}, MEDIA: {"cursor", "limit", "surface"}}
 _OF_THE_QUERY = {ACCOUNTS: "api_validation_error", MEDIA: "api_automation_invalid_configuration"}
 
 Allowed = frozenset[str]
-Walk = tuple[str, str]
+Scan = tuple[str, str]
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class Asked:
         return parse_qsl(urlsplit(self.url).query, keep_blank_values=True, errors="strict")
 
     @property
-    def walk(self) -> Walk:
+    def scan(self) -> Scan:
         """What a cursor of this request is bound to."""
         return (self.account or "").lower(), dict(self.pairs).get("surface", "")
 
@@ -70,12 +70,12 @@ class Contract:
     """The one who knows what may come: which cursors were issued is learnt from the pages that came."""
 
     grant: Grant
-    _issued: dict[str, Walk] = field(default_factory=dict)
+    _issued: dict[str, Scan] = field(default_factory=dict)
 
     def issue(self, asked: Asked, cursor: str | None) -> None:
         """Remember the cursor of a page."""
         if cursor is not None:
-            self._issued[cursor] = asked.walk
+            self._issued[cursor] = asked.scan
 
     def allowed(self, asked: Asked) -> Allowed:
         """The codes of which one must answer; PAGE alone when nothing is wrong with the request.
@@ -114,5 +114,5 @@ class Contract:
             yield _OF_THE_QUERY[operation]
         if "limit" in given and not _LIMIT.fullmatch(given["limit"]):
             yield "api_invalid_limit"
-        if "cursor" in given and self._issued.get(given["cursor"]) != asked.walk:
+        if "cursor" in given and self._issued.get(given["cursor"]) != asked.scan:
             yield "api_invalid_cursor"

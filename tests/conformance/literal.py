@@ -51,8 +51,8 @@ class Example:
 
 
 def _read(path: Path) -> Example:
-    told = json.loads(path.read_text(encoding="utf-8"))
-    return Example(path.stem, tuple(told["operations"]), told["status"], told["headers"], told["body"])
+    message = json.loads(path.read_text(encoding="utf-8"))
+    return Example(path.stem, tuple(message["operations"]), message["status"], message["headers"], message["body"])
 
 
 EXAMPLES = tuple(_read(path) for path in sorted((Path(__file__).parents[1] / "contract").glob("*.json")))

@@ -12,7 +12,7 @@ class Then(Enum):
     AGAIN = "asked again, soon"
     HOLD = "asked again once the announced wait is over, by nobody sooner"
     SKIP = "given up, and only it"
-    RESTART = "walked anew"
+    RESTART = "scanned anew"
     STOP = "given up, and the run with it"
     DEFER = "left to a later run"
 

@@ -44,12 +44,12 @@ async def heard() -> None:
 
 @dataclass
 class Server:
-    """Gives `said` to the first who asks, and good pages from then on; `heads` is what was asked.
+    """Gives `sent` to the first who asks, and good pages from then on; `heads` is what was asked.
 
     `closes`: the first answer ends with its connection. `pause`: so many bytes of it arrive before the rest is said.
     """
 
-    said: bytes
+    sent: bytes
     closes: bool = False
     pause: int | None = None
     heads: list[bytes] = field(default_factory=list)
@@ -72,10 +72,10 @@ class Server:
             writer.close()
 
     async def _say(self, writer: asyncio.StreamWriter) -> None:
-        writer.write(self.said[: self.pause])
+        writer.write(self.sent[: self.pause])
         if self.pause is not None:
             await heard()
-            writer.write(self.said[self.pause :])
+            writer.write(self.sent[self.pause :])
         if self.closes:
             await writer.drain()
             writer.close()
@@ -97,25 +97,25 @@ class Server:
             server.close()
 
 
-def head_of(said: bytes) -> int:
+def head_of(sent: bytes) -> int:
     """Count the bytes of an answer's head."""
-    return said.index(b"\r\n\r\n") + 4
+    return sent.index(b"\r\n\r\n") + 4
 
 
-def answer_of(said: bytes) -> int:
+def answer_of(sent: bytes) -> int:
     """Count the bytes of the first answer, by the length it states."""
-    stated = re.search(rb"Content-Length: ([0-9]+)", said)
+    stated = re.search(rb"Content-Length: ([0-9]+)", sent)
     assert stated
-    return head_of(said) + int(stated[1])
+    return head_of(sent) + int(stated[1])
 
 
 @asynccontextmanager
 async def served(
-    said: bytes, *, closes: bool = False, pause: Callable[[bytes], int] | None = None
+    sent: bytes, *, closes: bool = False, pause: Callable[[bytes], int] | None = None
 ) -> AsyncIterator[tuple[Server, Server]]:
     """Serve it, and beside it the other host that its head may name; `pause` says after how much of it."""
     async with Server(good()).open() as elsewhere:
-        at = head_of(said) if b"\r\n\r\n" in said else 0
-        here = said[:at].replace(_ELSEWHERE, elsewhere.url.removeprefix("http://").encode()) + said[at:]
+        at = head_of(sent) if b"\r\n\r\n" in sent else 0
+        here = sent[:at].replace(_ELSEWHERE, elsewhere.url.removeprefix("http://").encode()) + sent[at:]
         async with Server(here, closes, pause(here) if pause else None).open() as server:
             yield server, elsewhere

@@ -27,6 +27,6 @@ SWOLLEN: Mapping[str, bytes] = MappingProxyType(
 )
 
 
-def said(name: str) -> bytes:
+def sent(name: str) -> bytes:
     """Give the bytes of an answer, recorded or blown up."""
     return SWOLLEN.get(name) or recording(name)

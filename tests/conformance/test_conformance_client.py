@@ -9,12 +9,12 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from pydantic import SecretStr
 
-from connectors.source.asking import ask
 from connectors.source.backoff import BackoffPolicy
 from connectors.source.client import ApiClient, Timeouts
 from connectors.source.endpoints import Response, accounts_request
 from connectors.source.errors import ApiError, Deferred, Disposition, Failure
-from connectors.source.scopes import ScopeWait
+from connectors.source.rate_limit import RateLimitBudget
+from connectors.source.retry import fetch_with_retry
 from tests.conformance.outcomes import OUTCOMES, Outcome, Then
 from tests.conformance.recorded import (
     FOLDER,
@@ -27,7 +27,7 @@ from tests.conformance.recorded import (
     names,
     served,
 )
-from tests.conformance.swollen import SWOLLEN, said
+from tests.conformance.swollen import SWOLLEN, sent
 
 pytestmark = pytest.mark.anyio
 KEY = "cnry7Zq4f1e9bXw"
@@ -81,7 +81,7 @@ async def _met(
     """Bring the client and the server together, and beside them the host that must not be asked."""
     key, patience = SecretStr(KEY), patience or (HASTY if one.timed else PATIENT)
     async with (
-        served(said(one.name), closes=one.closes, pause=PAUSES[one.pause]) as (server, elsewhere),
+        served(sent(one.name), closes=one.closes, pause=PAUSES[one.pause]) as (server, elsewhere),
         ApiClient(server.url, key, clock=clock, timeout=patience, certificates=NO_CERTIFICATES) as client,
     ):
         yield client, server, elsewhere
@@ -130,9 +130,9 @@ async def test_what_is_asked_next_is_as_the_table_says(one: Outcome) -> None:
         holds.append((until - clock.now()).total_seconds())
 
     async with _met(one, clock) as (client, server, elsewhere):
-        scope = ScopeWait(REQUEST.scope, BUDGET)
+        scope = RateLimitBudget(REQUEST.scope, BUDGET)
         policy = BackoffPolicy()
-        asking = ask(
+        asking = fetch_with_retry(
             client.send, REQUEST, scope, policy=policy, clock=clock, random=lambda: 0.5, park=park, on_wait=on_wait
         )
         if one.then in (Then.AGAIN, Then.HOLD):
@@ -164,8 +164,8 @@ async def test_what_ends_amid_its_chunks_is_not_waited_for_longer_than_a_piece_m
 
 
 def test_every_recording_is_told_of_and_says_what_it_is() -> None:
-    told = {one.name for one in OUTCOMES}
-    assert told == names() | SWOLLEN.keys()
+    result = {one.name for one in OUTCOMES}
+    assert result == names() | SWOLLEN.keys()
     assert len({str(one) for one in OUTCOMES}) == len(OUTCOMES)
     for name in names():
         first, newline, rest = (FOLDER / f"{name}.http").read_bytes().partition(b"\n")

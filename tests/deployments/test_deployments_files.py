@@ -234,8 +234,8 @@ def test_the_constraints_pin_everything_that_the_image_installs() -> None:
 @pytest.mark.parametrize("path", FILES, ids=_name)
 def test_every_command_that_is_told_exists(path: Path) -> None:
     # In backticks, or after the service's name: elsewhere it is but a word.
-    told = re.findall(r"(?:`|worker )gramhouse ([a-z]+)\b", path.read_text(encoding="utf-8"))
-    assert set(told) <= COMMANDS
+    message = re.findall(r"(?:`|worker )gramhouse ([a-z]+)\b", path.read_text(encoding="utf-8"))
+    assert set(message) <= COMMANDS
 
 
 def test_every_command_of_a_container_exists() -> None:

@@ -1,6 +1,6 @@
 """What a warehouse must hold after each night, told in plain Python: it knows what was served, and none of our code.
 
-Times are moments: which page of which walk of which night brought the news. What the clock said at a moment is for
+Times are moments: which page of which scan of which night brought the news. What the clock said at a moment is for
 the test to find out; here it is only told that the same moment is the same instant.
 """
 
@@ -32,7 +32,7 @@ _COUNT_WORDS = {
 
 
 class Moment(NamedTuple):
-    """When a page of a walk was received, in one night."""
+    """When a page of a scan was received, in one night."""
 
     night: int
     partition: Partition
@@ -64,7 +64,7 @@ class Media:
 
 @dataclass
 class Nights:
-    """All that was ever seen, fed a night at a time. `news` and `told` are the last night's."""
+    """All that was ever seen, fed a night at a time. `news` and `message` are the last night's."""
 
     page_size: int
     accounts: dict[str, Account] = field(default_factory=dict)
@@ -72,9 +72,9 @@ class Nights:
     media: dict[Key, Media] = field(default_factory=dict)
     superseded: list[tuple[Key, Moment, Moment, Item]] = field(default_factory=list)
     metrics: list[tuple[Key, str, int | None, Moment]] = field(default_factory=list)
-    walks: dict[Partition, Moment] = field(default_factory=dict)
+    scans: dict[Partition, Moment] = field(default_factory=dict)
     news: list[Item] = field(default_factory=list)
-    told: Counter[str] = field(default_factory=Counter)
+    message: Counter[str] = field(default_factory=Counter)
     _missing: dict[Key, tuple[Moment, Moment]] = field(default_factory=dict)
     _counts: dict[Key, dict[str, int | None]] = field(default_factory=dict)
 
@@ -82,7 +82,7 @@ class Nights:
         self, night: int, accounts: Sequence[Item], media: Sequence[Item], names: dict[str, str], now: datetime
     ) -> None:
         """Let a night pass: what was served (in its order), what counts are called, and about when it was."""
-        self.told = Counter()
+        self.message = Counter()
         self.news = []
         self._catalogue(night, accounts)
         for account in accounts:
@@ -90,14 +90,14 @@ class Nights:
                 for surface in SURFACES:
                     partition = (account["id"], surface)
                     items = [line["item"] for line in media if (line["account_id"], line["surface"]) == partition]
-                    self._walk(night, partition, items, names, now)
+                    self._scan(night, partition, items, names, now)
 
     def _pages(
         self, night: int, partition: Partition, records: Sequence[Item], size: int
     ) -> Iterator[tuple[Item, Moment]]:
-        for place, record in enumerate(records):
-            yield record, Moment(night, partition, 1 + place // size)
-        self.walks[partition] = Moment(night, partition, max(1, -(-len(records) // size)))
+        for index, record in enumerate(records):
+            yield record, Moment(night, partition, 1 + index // size)
+        self.scans[partition] = Moment(night, partition, max(1, -(-len(records) // size)))
 
     def _catalogue(self, night: int, listed: Sequence[Item]) -> None:
         for record, moment in self._pages(night, CATALOGUE, listed, self.page_size):
@@ -117,12 +117,12 @@ class Nights:
             )
         for account_id, account in self.accounts.items():
             if account_id not in {record["id"] for record in listed} and account.removed_at is None:
-                account.removed_at = gone = self.walks[CATALOGUE]
+                account.removed_at = gone = self.scans[CATALOGUE]
                 periods = self.statuses[account_id]
                 periods[-1] = (*periods[-1][:2], gone)
                 periods.append(("removed", gone, None))
 
-    def _walk(
+    def _scan(
         self, night: int, partition: Partition, items: Sequence[Item], names: dict[str, str], now: datetime
     ) -> None:
         known = {key: media for key, media in self.media.items() if key[:2] == partition and not media.removed_at}
@@ -132,7 +132,7 @@ class Nights:
             seen.add(key)
             self._missing.pop(key, None)
             self._see(key, item, moment, names)
-        end = self.walks[partition]
+        end = self.scans[partition]
         for key in seen:
             self.media[key].last_seen_at = end
         missed = known.keys() - seen
@@ -144,22 +144,22 @@ class Nights:
             media = known[key]
             if key not in old and (doubtful or key in self._missing):
                 self._missing.setdefault(key, (end, media.last_seen_at))
-                self.told[f"{partition[1]} in doubt"] += 1
+                self.message[f"{partition[1]} in doubt"] += 1
                 continue
             media.removed_at, media.last_seen_at = self._missing.pop(key, (end, media.last_seen_at))
             media.removal = _removal(partition[1], media, now)
-            self.told[media.removal] += 1
+            self.message[media.removal] += 1
 
     def _see(self, key: Key, item: Item, moment: Moment, names: dict[str, str]) -> None:
         media = self.media.get(key)
         if media is None:
             self.media[key] = Media(item, moment, moment, moment, moment)
-            self.told["added"] += 1
+            self.message["added"] += 1
         else:
             returned, changed = media.removed_at is not None, lasting(media.payload) != lasting(item)
-            self.told["returned" if returned else "changed"] += returned or changed
+            self.message["returned" if returned else "changed"] += returned or changed
             media.removed_at = media.removal = None
-            self.told["returned as it was"] += returned and not changed
+            self.message["returned as it was"] += returned and not changed
             if not changed:
                 return
             if content(media.payload) != content(item):
@@ -170,10 +170,10 @@ class Nights:
         self._count(key, item, moment, names)
 
     def _count(self, key: Key, item: Item, moment: Moment, names: dict[str, str]) -> None:
-        said = self._counts.setdefault(key, {})
+        output = self._counts.setdefault(key, {})
         now = counts(item, names)
-        for metric in said.keys() | now.keys():
-            if said.get(metric) != now.get(metric):
+        for metric in output.keys() | now.keys():
+            if output.get(metric) != now.get(metric):
                 self.metrics.append((key, metric, now.get(metric), moment))
         self._counts[key] = now
 

@@ -61,9 +61,9 @@ def _list(values: Sequence[object]) -> str:
     if any(isinstance(value, (dict, list)) for value in there):
         return "mixed"
     kinds = {"text" if (kind := _scalar(value)) == "instant" else kind for value in there}
-    for numbers, told in (({"integer", "number"}, "number"), ({"integer", "wide"}, "wide")):
+    for numbers, message in (({"integer", "number"}, "number"), ({"integer", "wide"}, "wide")):
         if kinds == numbers:
-            kinds = {told}
+            kinds = {message}
     return f"{kinds.pop()}[]" if len(kinds) == 1 else "mixed"
 
 
@@ -156,14 +156,14 @@ def _equal(text: str, value: object) -> bool:
         found = json.loads(text)
     except ValueError:
         return False
-    return bool(_said(found) == _said(value)) and isinstance(found, bool) == isinstance(value, bool)
+    return bool(_message(found) == _message(value)) and isinstance(found, bool) == isinstance(value, bool)
 
 
-def _said(value: object) -> object:
+def _message(value: object) -> object:
     """A value without the keys that have none: their absence says the same."""
     if isinstance(value, dict):
-        return {key: there for key, each in value.items() if (there := _said(each)) not in (None, {}, [])}
-    return [_said(each) for each in value] if isinstance(value, list) else value
+        return {key: there for key, each in value.items() if (there := _message(each)) not in (None, {}, [])}
+    return [_message(each) for each in value] if isinstance(value, list) else value
 
 
 def text_of(value: object) -> str | None:

@@ -67,7 +67,7 @@ def _mapped(resource: str) -> dict[str, Any]:
     return {path: column for column in columns for path in column.paths}
 
 
-def kinds_met(resource: str, items: Iterable[Item]) -> dict[str, set[str]]:
+def json_types_met(resource: str, items: Iterable[Item]) -> dict[str, set[str]]:
     """The kinds of value that items carry at each path."""
     kinds: dict[str, set[str]] = defaultdict(set)
     for item in items:

@@ -22,18 +22,18 @@ def elsewhere(service: Service) -> str:
 
 def test_a_key_with_fewer_grants_removes_nothing_until_a_person_says_so(operator: Operator) -> None:
     operator.sync()
-    said = operator.run("sync", code=3, GRAMHOUSE_API_KEY=ONE_ACCOUNT).stdout
-    assert "7 of 8 known accounts are missing from the catalogue: none of them was marked removed." in said
-    assert "--accept-removals" in said
+    text = operator.run("sync", code=3, GRAMHOUSE_API_KEY=ONE_ACCOUNT).stdout
+    assert "7 of 8 known accounts are missing from the catalogue: none of them was marked removed." in text
+    assert "--accept-removals" in text
     assert operator.ask(PRESENT) == [(8,)]
     assert "7 of 8 known accounts are missing" in operator.run("status", code=3).stdout
     assert "7 accounts missing from the catalogue" in operator.run("accounts").stdout
     [last, _] = json.loads(operator.run("runs", "--json").stdout)["runs"]
     assert (last["state"], last["accounts_missing"], last["accounts_removed"]) == ("partial", 7, 0)
-    told = operator.sync(code=3, GRAMHOUSE_API_KEY=NO_ACCOUNT)
-    assert (told["accounts_missing"], told["warnings"][0]["code"]) == (8, "accounts_missing")
-    told = json.loads(operator.run("sync", "--accept-removals", "--json", GRAMHOUSE_API_KEY=ONE_ACCOUNT).stdout)
-    assert (told["state"], told["accounts_missing"], told["accounts_removed"]) == ("complete", 0, 7)
+    result = operator.sync(code=3, GRAMHOUSE_API_KEY=NO_ACCOUNT)
+    assert (result["accounts_missing"], result["warnings"][0]["code"]) == (8, "accounts_missing")
+    result = json.loads(operator.run("sync", "--accept-removals", "--json", GRAMHOUSE_API_KEY=ONE_ACCOUNT).stdout)
+    assert (result["state"], result["accounts_missing"], result["accounts_removed"]) == ("complete", 0, 7)
     assert operator.ask(PRESENT) == [(1,)]
     operator.sync()
     gaps = "SELECT count(*) FROM account_status_history WHERE status = 'removed' AND valid_to IS NOT NULL"
@@ -45,9 +45,9 @@ def test_another_address_is_refused_until_a_person_accepts_it(operator: Operator
     other = elsewhere(service)
     for command in (["sync"], ["backfill", "--all"]):
         service.forget()
-        said = operator.run(*command, code=2, GRAMHOUSE_BASE_URL=other).stderr
-        assert f"This warehouse was filled from {service.url}, and the address is {other}." in said
-        assert "--rebind" in said
+        text = operator.run(*command, code=2, GRAMHOUSE_BASE_URL=other).stderr
+        assert f"This warehouse was filled from {service.url}, and the address is {other}." in text
+        assert "--rebind" in text
         assert service.requests() == []
     operator.run("sync", "--rebind", GRAMHOUSE_BASE_URL=other)
     assert operator.ask("SELECT base_url, state FROM runs ORDER BY seq") == [
@@ -74,7 +74,7 @@ def test_under_prefect_the_states_and_options_are_the_same(
     assert "7 of 8 known accounts are missing" in message
     operator.run("sync", code=2, GRAMHOUSE_BASE_URL=elsewhere(service))
     kind, name, message = newest()
-    assert (kind, name) == ("FAILED", "Refused")
+    assert (kind, name) == ("FAILED", "Invalid parameters")
     assert service.url in message
     operator.run(
         "sync", "--rebind", "--accept-removals", GRAMHOUSE_BASE_URL=elsewhere(service), GRAMHOUSE_API_KEY=ONE_ACCOUNT

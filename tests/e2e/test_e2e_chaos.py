@@ -13,7 +13,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.long]
 
 STORIES = 24
 KILLS = 10
-# Start-up, and the fold and the snapshot after the last request, have no requests to count: there it is time that says.
+# Start-up, and the merge and the snapshot after the last request, have no requests to count: there it is time that says.
 MOST_SECONDS = 1.6
 MOST_REQUESTS = 90
 
@@ -51,7 +51,7 @@ def test_killed_anywhere_it_ends_where_it_would_have(seed: int, operator: Operat
             asked = {(e["account_id"], e["surface"], e["cursor"]) for e in service.requests()}
             assert not known & asked
         assert operator.sync()["state"] == "complete"
-        # What an earlier night's walk has passed is seen by a walk of its own.
+        # What an earlier night's scan has passed is seen by a scan of its own.
         operator.sync()
         assert_in_step(operator, service)
         service.forget()

@@ -25,10 +25,10 @@ def test_errors_resets_and_cut_bodies_end_complete_and_exact(operator: Operator,
 def test_a_wrong_key_is_one_clear_line_and_loses_nothing(operator: Operator) -> None:
     operator.sync()
     before = operator.ask("SELECT * EXCLUDE (last_seen_at) FROM media ORDER BY ALL")
-    said = operator.run("sync", code=1, GRAMHOUSE_API_KEY="wrong")
-    assert len(said.stdout.strip().splitlines()) == 1
-    assert said.stdout.count("api_unauthorized") == 1
-    assert "Check the API key" in said.stdout
+    message = operator.run("sync", code=1, GRAMHOUSE_API_KEY="wrong")
+    assert len(message.stdout.strip().splitlines()) == 1
+    assert message.stdout.count("api_unauthorized") == 1
+    assert "Check the API key" in message.stdout
     assert operator.ask("SELECT * EXCLUDE (last_seen_at) FROM media ORDER BY ALL") == before
     assert operator.ask("SELECT state, error_code FROM runs ORDER BY started_at DESC LIMIT 1") == [
         ("failed", "api_unauthorized")
@@ -41,7 +41,7 @@ def test_a_key_without_the_scope_lands_accounts_and_denies_media(operator: Opera
     assert report["stopped_by"]["code"] == "api_scope_denied"
     assert report["outcomes"]["denied"] == 2 * len(active)
     assert operator.ask("SELECT count(*) FROM accounts") == [(len(service.accounts()),)]
-    # A few walks were under way when the first refusal came; nobody asked for all of them.
+    # A few scans were under way when the first refusal came; nobody asked for all of them.
     media = service.stats()["counts"]["accounts.media.list"]
     assert sum(media.values()) <= len(active)
 
@@ -115,7 +115,7 @@ def test_half_an_emoji_in_a_caption_costs_no_row(operator: Operator, service: Se
 
 def test_a_redirect_is_not_followed(operator: Operator, service: Service) -> None:
     service.faults({"action": {"kind": "redirect", "url": "https://elsewhere.example/login"}})
-    said = operator.run("sync", code=1)
-    assert "redirect" in said.stdout
-    assert "elsewhere.example" in said.stdout
+    message = operator.run("sync", code=1)
+    assert "redirect" in message.stdout
+    assert "elsewhere.example" in message.stdout
     assert service.stats()["total"] == 1

@@ -14,9 +14,9 @@ pytestmark = pytest.mark.e2e
 
 
 def _refused(operator: Operator, *, code: int = 1) -> str:
-    said = operator.run("sync", code=code).stderr
-    lines = [line for line in said.splitlines() if not line.startswith("gramhouse sync of")]
-    assert len(lines) == 1, said
+    message = operator.run("sync", code=code).stderr
+    lines = [line for line in message.splitlines() if not line.startswith("gramhouse sync of")]
+    assert len(lines) == 1, message
     return lines[0]
 
 
@@ -58,7 +58,7 @@ def test_a_clock_set_back_loses_nothing(operator: Operator, service: Service) ->
     change = (
         "import duckdb, sys; db = duckdb.connect(sys.argv[1]);"
         " db.execute('UPDATE core.runs SET started_at = started_at + INTERVAL 1 HOUR');"
-        " db.execute('UPDATE core.walks SET complete_at = complete_at + INTERVAL 1 HOUR')"
+        " db.execute('UPDATE core.completed_scans SET complete_at = complete_at + INTERVAL 1 HOUR')"
     )
     subprocess.run([sys.executable, "-c", change, str(operator.warehouse)], check=True)
     report = operator.sync(code=3)
@@ -85,9 +85,9 @@ def small(tmp_path: Path) -> Iterator[Path]:
 
 def test_a_full_disk_is_one_line_and_what_had_landed_is_kept(operator: Operator, service: Service, small: Path) -> None:
     operator.env |= {"GRAMHOUSE_WAREHOUSE": str(small / "warehouse.duckdb")}
-    said = _refused(operator)
-    assert "The disk is full: make room and try again; what had landed is kept." in said
+    message = _refused(operator)
+    assert "The disk is full: make room and try again; what had landed is kept." in message
     subprocess.run(["mount", "-o", "remount,size=200m", str(small)], check=True)
     report = operator.sync()
-    assert report["carried_on"]
+    assert report["resumed_runs"]
     assert_in_step(operator, service)

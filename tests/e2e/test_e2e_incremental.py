@@ -17,13 +17,13 @@ from connectors.sandbox.app import Sandbox
 from connectors.sandbox.keys import DEMO_KEY
 from connectors.sandbox.settings import FeedSettings, SandboxSettings
 from connectors.source.client import ApiClient
-from flows.pipeline import RunReport, run_once
+from flows.pipeline import RunReport, run_sync
 from models.incremental import SyncMode
-from models.ledger import OutcomeKind
 from models.mapping_built_in import BUILT_IN
+from models.runs import OutcomeKind
 from tests.e2e import reading
 from tests.flows.feeds import NightClock
-from tests.flows.stage import NIGHT, Service, order, staged
+from tests.flows.stage import NIGHT, Service, request, staged
 from tests.simulation.model import id_of
 
 pytestmark = pytest.mark.anyio
@@ -73,9 +73,9 @@ class Nights:
         key = SecretStr(DEMO_KEY)
         async with ApiClient("http://127.0.0.1", key, clock=self.clock, concurrency=4, transport=transport) as client:
             service = Service(clock=self.clock)
-            async with staged(self.folder, service, send=client.send, page_size=10) as means:
-                ordered = replace(order(self.folder), mode=mode, lookback=WINDOW, full_refresh_every=EVERY)
-                return await run_once(ordered, means)
+            async with staged(self.folder, service, send=client.send, page_size=10) as resources:
+                ordered = replace(request(self.folder), mode=mode, lookback=WINDOW, full_refresh_every=EVERY)
+                return await run_sync(ordered, resources)
 
     def tomorrow(self) -> None:
         self.sandbox.night += 1

@@ -50,7 +50,7 @@ def test_a_killed_run_is_carried_on_and_asks_for_no_landed_page(
     assert_in_step(operator, service)
     states = [state for (state,) in operator.ask("SELECT state FROM runs ORDER BY started_at")]
     assert states == ["interrupted", "complete"]
-    assert len(report["carried_on"]) == 1
+    assert len(report["resumed_runs"]) == 1
 
 
 COUNTS = ("added", "changed", "removed", "expired", "returned")
@@ -85,12 +85,12 @@ def test_each_run_counts_what_it_landed(operator: Operator, service: Service, nu
     assert landed == [runs[0][3:1:-1]]
     assert runs[0][4] > 0
     ((resumed,), own) = (report["resumed"], report["media"])
-    told = {name: resumed["media"][name] + own[name] for name in COUNTS}
+    message = {name: resumed["media"][name] + own[name] for name in COUNTS}
     assert (resumed["run_id"], resumed["pages"], resumed["items"]) == (runs[4][0], *runs[4][2:4])
     assert (report["pages"], report["items"]) == runs[5][2:4]
     sums = ", ".join(f"sum({name})" for name in COUNTS)
     ids = (resumed["run_id"], report["run_id"])
-    assert operator.ask(f"SELECT {sums} FROM runs WHERE run_id IN (?, ?)", ids) == [tuple(told.values())]
+    assert operator.ask(f"SELECT {sums} FROM runs WHERE run_id IN (?, ?)", ids) == [tuple(message.values())]
 
 
 def test_publish_counts_what_a_killed_run_landed_for_that_run(operator: Operator, service: Service) -> None:
@@ -109,25 +109,25 @@ def test_killed_again_and_again_it_gets_there(operator: Operator, service: Servi
         service.forget()
     report = operator.sync()
     assert report["state"] == "complete"
-    assert len(report["carried_on"]) == 4
+    assert len(report["resumed_runs"]) == 4
     assert not landed & {_key(entry) for entry in service.requests()}
     assert_in_step(operator, service)
     assert operator.sync()["media"]["added"] == 0
 
 
-def test_a_cursor_no_longer_accepted_restarts_that_walk_alone(operator: Operator, service: Service) -> None:
+def test_a_cursor_no_longer_accepted_restarts_that_scan_alone(operator: Operator, service: Service) -> None:
     _kill_after(operator, service, 30)
     half = operator.inside(
         "SELECT account_id, surface FROM ops.checkpoints QUALIFY row_number() OVER"
-        " (PARTITION BY resource, account_id, surface ORDER BY seq DESC) = 1 AND state = 'walking'"
+        " (PARTITION BY resource, account_id, surface ORDER BY seq DESC) = 1 AND state = 'scanning'"
     )
     assert half
     service.forget()
     service.faults({"action": "forget_cursors", "times": 1})
-    said = operator.run("sync", "--json", "--verbose")
-    report = json.loads(said.stdout)
+    text = operator.run("sync", "--json", "--verbose")
+    report = json.loads(text.stdout)
     assert report["state"] == "complete"
-    assert said.stderr.count("its cursor was refused; scanning from the first page") == len(half)
+    assert text.stderr.count("its cursor was refused; scanning from the first page") == len(half)
     assert_in_step(operator, service)
     restarted = operator.ask("SELECT account_id, surface FROM run_outcomes WHERE detail LIKE 'Its cursor was refused%'")
     assert sorted(restarted) == sorted(half)

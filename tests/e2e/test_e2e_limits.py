@@ -33,9 +33,9 @@ def test_the_catalogue_waits_by_itself(operator: Operator, service: Service) -> 
     operator.sync(GRAMHOUSE_PAGE_SIZE="2")
     assert_in_step(operator, service)
     log = service.requests()
-    refused = next(place for place, entry in enumerate(log) if entry["status"] == 429)
+    refused = next(index for index, entry in enumerate(log) if entry["status"] == 429)
     after = [entry["operation"] for entry in log[refused + 1 :]]
-    # While the catalogue was waiting, the media of the accounts listed so far were walked.
+    # While the catalogue was waiting, the media of the accounts listed so far were scanned.
     assert after.index("accounts.list") > 0
     assert service.stats()["early_requests"] == 0
 
@@ -61,10 +61,10 @@ def test_a_wait_past_the_budget_defers_and_the_next_run_takes_it_from_there(
     service.faults()
     operator.sync(code=3, GRAMHOUSE_PAGE_SIZE="5", GRAMHOUSE_MAX_WAIT="10")
     assert not [entry for entry in service.requests() if entry["account_id"] == one]
-    assert json.loads(operator.run("status", "--json").stdout)["trouble"][0]["outcome"] == "deferred"
+    assert json.loads(operator.run("status", "--json").stdout)["failures"][0]["outcome"] == "deferred"
 
 
-def test_a_deferred_walk_goes_on_where_it_stopped(operator: Operator, service: Service) -> None:
+def test_a_deferred_scan_goes_on_where_it_stopped(operator: Operator, service: Service) -> None:
     one = service.active()[0]
     limited = {"kind": "error", "code": "rate_limited", "retry_after": 2}
     service.faults({"action": limited, "account_id": one, "surface": "posts", "nth": 3})

@@ -16,7 +16,7 @@ from tests.e2e import reading
 from tests.e2e.conftest import KEY, Operator, Service
 from tests.e2e.nights import Account, Media, Moment, Nights
 from tests.e2e.reading import Item
-from tests.e2e.registered import Row, assert_every_value_has_its_column, kinds_met, registry, rows_of
+from tests.e2e.registered import Row, assert_every_value_has_its_column, json_types_met, registry, rows_of
 
 pytestmark = pytest.mark.e2e
 
@@ -31,12 +31,12 @@ FIRST_NIGHT = 1
 class Clock:
     """What the clock said at each moment. It is learnt from the snapshots, and a moment has one instant in all."""
 
-    said: dict[Moment, datetime] = field(default_factory=dict)
+    text: dict[Moment, datetime] = field(default_factory=dict)
 
     def check(self, expected: object, found: object, where: object) -> None:
         if isinstance(expected, Moment):
             assert isinstance(found, datetime), where
-            assert self.said.setdefault(expected, found) == found, (where, expected)
+            assert self.text.setdefault(expected, found) == found, (where, expected)
         else:
             assert found == expected, where
 
@@ -51,10 +51,10 @@ class Clock:
                 self.check(value, rows[key][column], (table, key, column))
 
     def check_order(self, runs: list[tuple[datetime, datetime]]) -> None:
-        """Every page came within its night's run, and the pages of a walk one after the other."""
-        for (night, _, _), instant in self.said.items():
+        """Every page came within its night's run, and the pages of a scan one after the other."""
+        for (night, _, _), instant in self.text.items():
             assert runs[night][0] < instant < runs[night][1]
-        for (one, before), (other, after) in pairwise(sorted(self.said.items())):
+        for (one, before), (other, after) in pairwise(sorted(self.text.items())):
             if one[:2] == other[:2]:
                 assert before < after, (one, other)
 
@@ -79,7 +79,7 @@ class Ever:
     def note(self, model: Nights) -> None:
         children = [child for item in model.news for child in children_of(item)]
         for table, items in (("media", model.news), ("media_children", children)):
-            for path, kinds in kinds_met(table, items).items():
+            for path, kinds in json_types_met(table, items).items():
                 self.of[table].setdefault(path, set()).update(kinds)
 
 
@@ -109,8 +109,8 @@ def check_accounts(model: Nights, clock: Clock, operator: Operator) -> None:
 
 def canonical(model: Nights, media: Media, account_id: str) -> dict[str, Any]:
     read = {column.column: reading.canonical(media.payload, column) for column in BUILT_IN.columns}
-    said = {name: value for name, value in attributes(media).items() if name != "payload"}
-    return {**read, **said, "ig_username": model.accounts[account_id].ig_username}
+    text = {name: value for name, value in attributes(media).items() if name != "payload"}
+    return {**read, **text, "ig_username": model.accounts[account_id].ig_username}
 
 
 def check_media(model: Nights, clock: Clock, operator: Operator, ever: Ever) -> None:
@@ -135,9 +135,9 @@ def children_of(item: Item) -> list[Item]:
 def check_children(model: Nights, clock: Clock, operator: Operator, ever: Ever) -> None:
     rows = keyed(rows_of(operator, "FROM media_children"), *KEYS, "position")
     children = {
-        (*key, place): child
+        (*key, index): child
         for key, media in model.media.items()
-        for place, child in enumerate(children_of(media.payload))
+        for index, child in enumerate(children_of(media.payload))
     }
     wanted = {
         key: {column.column: reading.canonical(child, column) for column in BUILT_IN.child_columns}
@@ -156,18 +156,18 @@ def check_history(model: Nights, clock: Clock, operator: Operator) -> None:
         versions[key].append((media.content_changed_at, None, media.payload))
     number = f"row_number() OVER (PARTITION BY {', '.join(KEYS)} ORDER BY valid_from) - 1 AS version"
     rows = keyed(rows_of(operator, f"SELECT *, {number} FROM media_history"), *KEYS, "version")
-    said = [column for column in BUILT_IN.columns if column.column in core_superseded.c]
+    text = [column for column in BUILT_IN.columns if column.column in core_superseded.c]
     wanted = {
-        (*key, place): {
+        (*key, index): {
             "valid_from": since,
             "valid_to": until,
-            **{column.column: reading.canonical(payload, column) for column in said},
+            **{column.column: reading.canonical(payload, column) for column in text},
         }
         for key, several in versions.items()
-        for place, (since, until, payload) in enumerate(several)
+        for index, (since, until, payload) in enumerate(several)
     }
     found = {field.column for (of, _), field in registry(operator).items() if of == "media" and field.type != "ROWS"}
-    others = next(iter(rows.values())).keys() & found - {column.column for column in said}
+    others = next(iter(rows.values())).keys() & found - {column.column for column in text}
     clock.check_rows(wanted, rows, "media_history", [*KEYS, "version", *others])
     assert operator.ask("SELECT count(*) FROM media_superseded") == [(len(model.superseded),)]
 
@@ -177,34 +177,34 @@ def check_metrics(model: Nights, clock: Clock, operator: Operator) -> None:
     rows = keyed(rows_of(operator, f"SELECT *, {number} FROM media_metrics"), *KEYS, "metric", "place")
     wanted: dict[Any, dict[str, object]] = {}
     for key, metric, value, moment in model.metrics:
-        place = sum((*key, metric, before) in wanted for before in range(NIGHTS))
-        wanted[*key, metric, place] = {"value": value, "observed_at": moment}
+        index = sum((*key, metric, before) in wanted for before in range(NIGHTS))
+        wanted[*key, metric, index] = {"value": value, "observed_at": moment}
     clock.check_rows(wanted, rows, "media_metrics", [*KEYS, "metric", "place"])
 
 
-def check_walks(model: Nights, clock: Clock, operator: Operator) -> None:
+def check_scans(model: Nights, clock: Clock, operator: Operator) -> None:
     columns = "resource, account_id, surface, complete_at, removals_undecided_since"
-    rows = keyed(rows_of(operator, f"SELECT {columns} FROM walks"), "account_id", "surface")
-    wanted = {partition: {"complete_at": moment} for partition, moment in model.walks.items()}
+    rows = keyed(rows_of(operator, f"SELECT {columns} FROM completed_scans"), "account_id", "surface")
+    wanted = {partition: {"complete_at": moment} for partition, moment in model.scans.items()}
     besides = ["resource", "account_id", "surface", "removals_undecided_since"]
-    clock.check_rows(wanted, rows, "walks", besides)
+    clock.check_rows(wanted, rows, "completed_scans", besides)
 
 
-CHECKS = (check_walks, check_accounts, check_history, check_metrics)
+CHECKS = (check_scans, check_accounts, check_history, check_metrics)
 
 
 @dataclass
 class Seen:
     """What came up in the nights: a model that met none of it would prove nothing."""
 
-    told: dict[str, int] = field(default_factory=dict)
+    message: dict[str, int] = field(default_factory=dict)
 
     def note(self, model: Nights) -> None:
         for name in (*COUNTED, *SUBTLER):
-            self.told[name] = self.told.get(name, 0) + model.told[name]
+            self.message[name] = self.message.get(name, 0) + model.message[name]
 
     def check(self, model: Nights, wanted: Iterable[str]) -> None:
-        assert {name for name, count in self.told.items() if count} == set(wanted)
+        assert {name for name, count in self.message.items() if count} == set(wanted)
         stories = [tuple(status for status, _, _ in periods) for periods in model.statuses.values()]
         assert ("active", "token_expired", "active") in stories
         assert any(account.removed_at for account in model.accounts.values())
@@ -246,6 +246,6 @@ def test_the_snapshot_equals_what_was_visible_when(shape: str, serve: Callable[.
         check_children(model, clock, operator, ever)
         clock.check_order(runs)
         counted = operator.ask(f"SELECT {', '.join(COUNTED)} FROM runs ORDER BY started_at DESC LIMIT 1")
-        assert counted == [tuple(model.told[name] for name in COUNTED)]
+        assert counted == [tuple(model.message[name] for name in COUNTED)]
         seen.note(model)
     seen.check(model, MET[shape])

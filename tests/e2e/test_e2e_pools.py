@@ -50,14 +50,14 @@ class Pool:
             start_new_session=True,
         )
         try:
-            said, _ = process.communicate(timeout=2 * PATIENCE)
+            message, _ = process.communicate(timeout=2 * PATIENCE)
         finally:
             # A worker that hangs has children.
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
                 process.communicate()
-        assert process.returncode == 0, said
-        return said
+        assert process.returncode == 0, message
+        return message
 
 
 @pytest.fixture

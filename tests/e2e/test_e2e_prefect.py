@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.cli.neighbours import free_port
+from flows.cli.processes import free_port
 from tests.e2e.conftest import KEY, PATIENCE, Operator, Service, assert_in_step, stopped, until
 from tests.prefect_api import ask
 
@@ -18,10 +18,10 @@ pytestmark = [pytest.mark.e2e, pytest.mark.prefect]
 
 def test_a_tracked_sync_lands_the_same_and_shows_it(operator: Operator, service: Service, api: str, home: Path) -> None:
     operator.env |= {"PREFECT_API_URL": api, "PREFECT_HOME": str(home), "DO_NOT_TRACK": "1"}
-    said = operator.run("sync")
-    assert f"tracked by {api}" in said.stderr
-    assert "complete" in said.stdout
-    assert "prefect" not in said.stderr.replace(api, "").replace("tracked by", "").lower()
+    output = operator.run("sync")
+    assert f"tracked by {api}" in output.stderr
+    assert "complete" in output.stdout
+    assert "prefect" not in output.stderr.replace(api, "").replace("tracked by", "").lower()
     assert_in_step(operator, service)
 
     [run] = ask(api, "flow_runs/filter")
@@ -30,7 +30,7 @@ def test_a_tracked_sync_lands_the_same_and_shows_it(operator: Operator, service:
     assert f"{len(service.accounts())} accounts listed" in run["state"]["message"]
     assert re.fullmatch(r"sync \d{4}-\d\d-\d\d \d\d:\d\d", run["name"])
     batch = f"stories and posts, accounts 1 to {len(service.accounts())}"
-    assert {step["name"] for step in ask(api, "task_runs/filter")} == {"account catalogue", batch, "fold", "publish"}
+    assert {step["name"] for step in ask(api, "task_runs/filter")} == {"account catalogue", batch, "merge", "publish"}
     assert {step["state_type"] for step in ask(api, "task_runs/filter")} == {"COMPLETED"}
 
     service.faults({"action": {"kind": "error", "code": "api_forbidden"}, "account_id": service.active()[0]})
@@ -58,7 +58,7 @@ def test_a_signal_ends_a_tracked_run_politely(operator: Operator, service: Servi
     operator.env |= {"PREFECT_API_URL": api, "PREFECT_HOME": str(home), "DO_NOT_TRACK": "1"}
     service.faults({"action": {"kind": "delay", "seconds": 30}, "operation": "media"})
     with stopped(operator.start("sync")) as process:
-        until(lambda: service.stats()["total"] > 1, "a media walk")
+        until(lambda: service.stats()["total"] > 1, "a media scan")
         process.send_signal(signal.SIGTERM)
         out, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 128 + signal.SIGTERM
@@ -68,16 +68,16 @@ def test_a_signal_ends_a_tracked_run_politely(operator: Operator, service: Servi
     assert (newest["state_type"], newest["state"]["name"]) == ("CRASHED", "Crashed")
     assert "What had landed is kept" in newest["state"]["message"]
     service.faults()
-    said = operator.run("sync")
-    assert "Resuming run" in said.stderr
-    assert "resumed" in said.stdout
+    output = operator.run("sync")
+    assert "Resuming run" in output.stderr
+    assert "resumed" in output.stdout
     assert_in_step(operator, service)
 
 
 def test_a_prefect_api_that_does_not_answer_is_one_line(operator: Operator) -> None:
-    said = operator.run("sync", code=1, PREFECT_API_URL=f"http://127.0.0.1:{free_port()}/api")
-    assert "does not answer: start it (`gramhouse up` does" in said.stderr
-    assert said.stdout == ""
+    output = operator.run("sync", code=1, PREFECT_API_URL=f"http://127.0.0.1:{free_port()}/api")
+    assert "does not answer: start it (`gramhouse up` does" in output.stderr
+    assert output.stdout == ""
 
 
 SAVE_BLOCK = """
@@ -97,11 +97,11 @@ def test_address_and_key_may_be_a_block_of_prefect(operator: Operator, service: 
         text=True,
         check=True,
     )
-    said = operator.run("sync", GRAMHOUSE_CREDENTIALS="production")
-    assert "the service that production names" in said.stderr
+    output = operator.run("sync", GRAMHOUSE_CREDENTIALS="production")
+    assert "the service that production names" in output.stderr
     assert_in_step(operator, service)
     refused = operator.run("sync", code=2, GRAMHOUSE_CREDENTIALS="absent")
     assert "there is no block 'absent' of the type gramhouse-api-credentials" in refused.stderr
     newest = max(ask(api, "flow_runs/filter"), key=lambda run: run["created"])
-    assert (newest["state_type"], newest["state"]["name"]) == ("FAILED", "Refused")
+    assert (newest["state_type"], newest["state"]["name"]) == ("FAILED", "Invalid parameters")
     assert KEY.encode() not in b"".join(path.read_bytes() for path in home.rglob("*") if path.is_file())

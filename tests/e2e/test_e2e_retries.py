@@ -4,7 +4,7 @@ import signal
 
 import pytest
 
-from flows.cli.neighbours import free_port
+from flows.cli.processes import free_port
 from tests.e2e.conftest import PATIENCE, Operator, Service, stopped
 
 pytestmark = pytest.mark.e2e
@@ -14,12 +14,12 @@ def test_an_outage_is_waited_out_and_ctrl_c_ends_the_wait(operator: Operator) ->
     nowhere = f"http://127.0.0.1:{free_port()}"
     with stopped(operator.start("sync", "--retries", "3", GRAMHOUSE_BASE_URL=nowhere)) as process:
         assert process.stderr is not None
-        said = []
+        message = []
         for line in process.stderr:
-            said.append(line)
+            message.append(line)
             if "Retry 1 of 3" in line:
                 break
-        assert "The run ended failed. Retry 1 of 3 in 5 min (connection_failed), at " in said[-1], said
+        assert "The run ended failed. Retry 1 of 3 in 5 min (connection_failed), at " in message[-1], message
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 128 + signal.SIGINT
@@ -31,8 +31,8 @@ def test_an_outage_is_waited_out_and_ctrl_c_ends_the_wait(operator: Operator) ->
 
 def test_a_wrong_key_is_not_retried(operator: Operator, service: Service) -> None:
     service.forget()
-    said = operator.run("sync", "--retries", "3", code=1, GRAMHOUSE_API_KEY="wrong")
-    assert "Retry" not in said.stderr
+    message = operator.run("sync", "--retries", "3", code=1, GRAMHOUSE_API_KEY="wrong")
+    assert "Retry" not in message.stderr
     assert len(service.requests()) == 1
 
 

@@ -12,7 +12,7 @@ from models.mapping_built_in import BUILT_IN
 from tests.e2e import reading
 from tests.e2e.conftest import KEY, Operator, Service, expected_media, media_id
 from tests.e2e.reading import Item
-from tests.e2e.registered import Registry, assert_every_value_has_its_column, kinds_met, registry, rows_of
+from tests.e2e.registered import Registry, assert_every_value_has_its_column, json_types_met, registry, rows_of
 
 pytestmark = pytest.mark.e2e
 
@@ -54,14 +54,14 @@ def assert_children(operator: Operator, truth: dict[Key, Item], path: str, table
         for row in rows_of(operator, f'FROM "{table}"')
     }
     children = {
-        (*key, place): child
+        (*key, index): child
         for key, item in truth.items()
-        for place, child in enumerate(reading.at(item, path) or ())
+        for index, child in enumerate(reading.at(item, path) or ())
         if isinstance(child, dict)
     }
     assert rows.keys() == children.keys()
     pairs = [(child, rows[key]) for key, child in children.items()]
-    assert_every_value_has_its_column(table, pairs, fields, kinds_met(table, children.values()))
+    assert_every_value_has_its_column(table, pairs, fields, json_types_met(table, children.values()))
     if table == "media_children":
         for key, child in children.items():
             for column in BUILT_IN.child_columns:
@@ -84,7 +84,7 @@ def test_no_row_is_lost_and_no_value(shape: str, work: Work) -> None:
         assert column.column not in always or None not in values
         assert column.column not in sometimes or {type(value) for value in values} > {type(None)}
     fields = registry(operator)
-    own = assert_every_value_has_its_column("media", pairs, fields, kinds_met("media", truth.values()))
+    own = assert_every_value_has_its_column("media", pairs, fields, json_types_met("media", truth.values()))
     assert operator.ask("SELECT count(*) FROM quarantine") == [(0,)]
     began, ended = operator.ask("SELECT started_at, ended_at FROM runs")[0]
     outside = "SELECT path FROM fields WHERE NOT first_seen_at BETWEEN $1 AND $2 OR last_type_change_at > $2"
@@ -148,7 +148,7 @@ def test_names_can_be_written_without_quotes_and_paths_lead_to_the_payload(work:
 def drifted(pages: Sequence[Sequence[Item]]) -> dict[str, bool]:
     """Of each path, whether values of another type came with another page than the first."""
     kinds: dict[str, set[str]] = defaultdict(set)
-    told: dict[str, list[tuple[str | None, set[str | None]]]] = defaultdict(list)
+    message: dict[str, list[tuple[str | None, set[str | None]]]] = defaultdict(list)
     for page in pages:
         for item in page:
             for path, _, kind in reading.leaves(item):
@@ -156,11 +156,11 @@ def drifted(pages: Sequence[Sequence[Item]]) -> dict[str, bool]:
         for path, met in kinds.items():
             sorts = {reading.sort(kind) for kind in met} - {None}
             if sorts:
-                told[path].append((reading.column_type(met), sorts))
-    return {path: any(one != other for one, other in pairwise(told[path])) for path in kinds}
+                message[path].append((reading.column_type(met), sorts))
+    return {path: any(one != other for one, other in pairwise(message[path])) for path in kinds}
 
 
-def walked(service: Service, page_size: int) -> list[Sequence[Item]]:
+def scanned(service: Service, page_size: int) -> list[Sequence[Item]]:
     """The pages of an only account, in the order in which they are asked for: stories first."""
     pages: list[Sequence[Item]] = []
     for surface in ("stories", "posts"):
@@ -173,7 +173,7 @@ def test_each_drift_is_recorded(work: Work) -> None:
     operator, service = work("drift", "--accounts", "1", "--posts", "60", "--stories", "3", page_size=2)
     operator.sync()
     fields = registry(operator)
-    expected = drifted(walked(service, 2))
+    expected = drifted(scanned(service, 2))
     candidates = {path for column in BUILT_IN.columns for path in column.paths}
     for path, changed in expected.items():
         if path not in candidates and path not in BUILT_IN.media_id:

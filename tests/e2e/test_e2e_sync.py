@@ -138,8 +138,8 @@ def test_another_program_on_the_file_is_named(operator: Operator, service: Servi
     with stopped(holder):
         assert holder.stdout is not None
         holder.stdout.readline()
-        said = operator.run("sync", code=4).stderr
-        assert f"process {holder.pid}" in said
+        message = operator.run("sync", code=4).stderr
+        assert f"process {holder.pid}" in message
     assert service.stats()["early_requests"] == 0
 
 
@@ -152,8 +152,8 @@ def test_a_question_may_begin_with_a_comment(operator: Operator) -> None:
 def test_the_key_is_nowhere(operator: Operator) -> None:
     canary = "canary-7f3a9c51e2"
     for command in (("sync", "--verbose"), ("doctor",)):
-        said = operator.run(*command, code=1, GRAMHOUSE_API_KEY=canary)
-        assert canary not in said.stdout + said.stderr
+        message = operator.run(*command, code=1, GRAMHOUSE_API_KEY=canary)
+        assert canary not in message.stdout + message.stderr
     operator.sync()
     files = [path for path in operator.folder.rglob("*") if path.is_file()]
     assert any(path.suffix == ".parquet" for path in files)

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from flows.cli.neighbours import free_port, prefect, sandbox
+from flows.cli.processes import free_port, prefect, sandbox
 from tests.e2e import conftest
 from tests.e2e.conftest import KEY, PATIENCE, Operator, Service
 from tests.prefect_api import ask
@@ -45,11 +45,11 @@ class Up:
         """Come up; return the lines it says, until it says how to end it."""
         self.process = self.operator.start("up", "--port", str(self.port))
         assert self.process.stdout is not None
-        said = []
+        output = []
         for line in self.process.stdout:
-            said.append(line.rstrip())
+            output.append(line.rstrip())
             if "Ctrl-C ends it" in line:
-                return said
+                return output
         _, err = self.process.communicate()
         raise AssertionError(err)
 
@@ -90,7 +90,7 @@ class Up:
         """Have a run scan media; return its id."""
         self.service.forget()
         run = self.trigger(deployment, **document)
-        until(lambda: self.service.stats()["total"] > 1, "a media walk")
+        until(lambda: self.service.stats()["total"] > 1, "a media scan")
         return run
 
     def runs_of(self, deployment: str) -> list[Any]:
@@ -134,10 +134,10 @@ def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
 
 
 def test_it_comes_up_with_its_deployments_and_their_schedules(up: Up) -> None:
-    said = up.begin()
-    assert f"http://127.0.0.1:{up.port}" in said[0]
-    assert [line.split()[0] for line in said[1:5]] == ["nightly", "stories", "backfill", "publish"]
-    assert "02:15 Europe/Berlin" in said[1]
+    output = up.begin()
+    assert f"http://127.0.0.1:{up.port}" in output[0]
+    assert [line.split()[0] for line in output[1:5]] == ["nightly", "stories", "backfill", "publish"]
+    assert "02:15 Europe/Berlin" in output[1]
     there = up.deployments()
     assert sorted(there) == ["backfill", "nightly", "publish", "stories"]
     crons = {
@@ -156,9 +156,9 @@ def test_it_comes_up_with_its_deployments_and_their_schedules(up: Up) -> None:
 
 def test_a_second_one_says_who_is_the_first(up: Up) -> None:
     assert up.process is not None
-    said = up.operator.run("up", code=4)
-    assert said.stdout == ""
-    [line] = said.stderr.splitlines()
+    output = up.operator.run("up", code=4)
+    assert output.stdout == ""
+    [line] = output.stderr.splitlines()
     assert f"gramhouse up at http://127.0.0.1:{up.port} (process {up.process.pid}, since " in line
 
 
@@ -197,7 +197,7 @@ def test_a_run_can_be_read(up: Up) -> None:
     assert "4 accounts listed" in run["state"]["message"]
     steps = up.ask("/task_runs/filter", {"flow_runs": {"id": {"any_": [run["id"]]}}})
     batch = "stories and posts, accounts 1 to 4"
-    assert {step["name"] for step in steps} == {"account catalogue", batch, "fold", "publish", "report"}
+    assert {step["name"] for step in steps} == {"account catalogue", batch, "merge", "publish", "report"}
     until(lambda: len(up.ask("/artifacts/filter", {"artifacts": {"key": {"any_": ["gramhouse-run"]}}})) == 1, "a page")
     [page] = up.ask("/artifacts/filter", {"artifacts": {"key": {"any_": ["gramhouse-run"]}}})
     assert page["flow_run_id"] == run["id"]
@@ -206,7 +206,7 @@ def test_a_run_can_be_read(up: Up) -> None:
 
 def test_a_backfill_with_a_bad_account_is_refused_with_a_sentence(up: Up) -> None:
     refused = up.ended(up.trigger("backfill", parameters={"options": {"accounts": ["nobody"]}}))
-    assert (refused["state_type"], refused["state"]["name"]) == ("FAILED", "Refused")
+    assert (refused["state_type"], refused["state"]["name"]) == ("FAILED", "Invalid parameters")
     assert refused["state"]["message"].startswith("There is no account 'nobody' in the warehouse")
     with pytest.raises(urllib.error.HTTPError) as wrong:
         up.trigger("backfill", parameters={"options": {"accounts": ["nobody"], "page_size": 80}})
@@ -219,17 +219,17 @@ def test_a_backfill_of_a_good_account_runs(up: Up) -> None:
     options = {"accounts": [name], "surfaces": ["posts"], "reason": "a test"}
     run = up.ended(up.trigger("backfill", parameters={"options": options}))
     assert (run["state_type"], "1 account chosen" in run["state"]["message"]) == ("COMPLETED", True)
-    said = up.ended(up.trigger("backfill", parameters={"options": {"everything": True, "dry_run": True}}))
-    assert said["state"]["name"] == "Dry run"
+    output = up.ended(up.trigger("backfill", parameters={"options": {"everything": True, "dry_run": True}}))
+    assert output["state"]["name"] == "Dry run"
     active = sum(a["status"] == "active" for a in up.service.accounts())
-    assert f"scans of {active} accounts would be made" in said["state"]["message"]
+    assert f"scans of {active} accounts would be made" in output["state"]["message"]
 
 
 def test_two_do_not_write_at_once_and_one_is_cancelled_in_the_ui(up: Up) -> None:
     up.service.faults(SLOW)
     first = up.under_way("stories")
     second = up.ended(up.trigger("backfill", parameters={"options": {"everything": True, "busy_wait": 0}}))
-    assert (second["state_type"], second["state"]["name"]) == ("CANCELLED", "Busy")
+    assert (second["state_type"], second["state"]["name"]) == ("CANCELLED", "Skipped: locked")
     assert "is held by gramhouse sync (process " in second["state"]["message"]
     up.ask(f"/flow_runs/{first}/set_state", {"state": {"type": "CANCELLING"}})
     assert up.ended(first)["state"]["name"] == "Cancelled"
@@ -252,7 +252,7 @@ def test_a_killed_run_is_noticed_and_started_again(up: Up) -> None:
     assert made["parameters"]["options"] == {**up.run(run)["parameters"]["options"], "restarts": 1}
     assert made["parameters"]["options"]["surfaces"] == ["stories"]
     # Prefect drops log lines while its database is busy, so the warehouse answers whether the run was resumed.
-    last = "SELECT state, carries_on IS NOT NULL FROM core.runs ORDER BY seq DESC LIMIT 1"
+    last = "SELECT state, resumes IS NOT NULL FROM core.runs ORDER BY seq DESC LIMIT 1"
     assert up.operator.inside(last) == [("complete", True)]
 
 
@@ -339,8 +339,8 @@ def test_what_was_missed_or_interrupted_is_made_up_for_once(up: Up) -> None:
         runs = up.runs_of("nightly")
         missed = [each["id"] for each in runs if each["state_type"] == "SCHEDULED"][:4]
         assert [each["state_type"] for each in runs if each["state_name"] == "Interrupted"] == ["CANCELLED"]
-    said = up.begin()
-    assert len([line for line in said if "was interrupted; it is made once more." in line]) == 1
+    output = up.begin()
+    assert len([line for line in output if "was interrupted; it is made once more." in line]) == 1
     assert [up.run(each)["state_name"] for each in missed] == ["Missed"] * 4
     assert [up.deployments()[name]["paused"] for name in ("nightly", "stories")] == [False, True]
     again = max(up.runs_of("nightly"), key=lambda each: each["created"] if not each["auto_scheduled"] else "")

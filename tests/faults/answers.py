@@ -24,13 +24,13 @@ class Wire:
         self._reader = reader
         self._writer = writer
         self._taken = taken
-        self._said = 0
+        self._message = 0
 
     async def say(self, piece: bytes) -> None:
         self._writer.write(piece)
         await self._writer.drain()
-        self._said += len(piece)
-        self._taken.taken = max(self._taken.taken, self._said)
+        self._message += len(piece)
+        self._taken.taken = max(self._taken.taken, self._message)
 
     async def end(self, how: str) -> None:
         """Reset the connection, close it, fall silent until the other end hangs up, or stay for more."""

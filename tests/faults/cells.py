@@ -39,7 +39,7 @@ class Moment:
 def _moments(of: str, where: Where) -> tuple[Moment, ...]:
     return (
         Moment(f"{of}, first page", where, 0),
-        Moment(f"{of}, mid-walk", where, 1),
+        Moment(f"{of}, mid-scan", where, 1),
         Moment(f"{of}, last page", where, PAGES - 1),
         Moment(f"{of}, resumed", where, 1, resumed=True),
     )
@@ -79,7 +79,7 @@ class Cell:
 
     @property
     def passes(self) -> bool:
-        """Whether the walk comes to its end that very night."""
+        """Whether the scan comes to its end that very night."""
         may_pass = self.ends in (Ends.RETRY, Ends.WAIT) or (self.ends is Ends.RESTART and self._has_cursor)
         return self.ends is Ends.LAND or (may_pass and self.once)
 
@@ -125,7 +125,7 @@ def cells(faults: Sequence[Fault] = FAULTS) -> Iterator[Cell]:
 
 
 def pairs(cell: Cell) -> set[tuple[Ends, object]]:
-    """What a cell shows of its way to end: in which list, and whether in a walk taken up again."""
+    """What a cell shows of its way to end: in which list, and whether in a scan resumed again."""
     return {(cell.ends, cell.moment.where), (cell.ends, cell.moment.resumed)}
 
 

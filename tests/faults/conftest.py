@@ -44,7 +44,7 @@ async def _prepared(folder: Path, cut_at: Where | None) -> Ready:
             found = await night(warehouse, folder, ready.clock, Line(player))
             ready.model.night(player.served)
             found.assert_agrees(ready.model)
-    assert ready.model.walks.keys() == ({cut_at} if cut_at is not None else set())
+    assert ready.model.scans.keys() == ({cut_at} if cut_at is not None else set())
     return ready
 
 

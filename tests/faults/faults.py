@@ -18,7 +18,7 @@ Kind = Literal["failed", "denied", "not_found"]
 
 
 class Ends(Enum):
-    """What becomes of a walk that meets a fault."""
+    """What becomes of a scan that meets a fault."""
 
     RETRY = "asked again, six times at most"
     WAIT = "asked again when the wait is over"
@@ -27,7 +27,7 @@ class Ends(Enum):
     RESTART = "begun anew, once"
     STOP = "given up, and the run with it"
     LAND = "none the worse"
-    LOOP = "given up, never to be taken up where it stood"
+    LOOP = "given up, never to be resumed where it stood"
 
 
 @dataclass(frozen=True)

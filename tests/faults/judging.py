@@ -59,7 +59,7 @@ def _assert_untroubled(cell: Cell, where: Where, other: Outcome) -> None:
 def assert_quiet_night(found: Found, player: Player, model: Model, *, late: bool) -> None:
     """Complete and exact: the snapshot shows what the API shows, and no page was asked for twice.
 
-    A walk begun too long ago is the exception: it is ended, and then walked again.
+    A scan begun too long ago is the exception: it is ended, and then scanned again.
     """
     assert (found.exit_code, found.report.state.value) == (0, "complete")
     found.assert_agrees(model)

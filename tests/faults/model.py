@@ -15,8 +15,8 @@ REQUIRED = {"id", "ig_username", "public_id", "status"}
 
 
 @dataclass
-class Walk:
-    """A walk under way: what was there when it began, what it saw, the cursors of this night, where it goes on."""
+class Scan:
+    """A scan under way: what was there when it began, what it saw, the cursors of this night, where it goes on."""
 
     known: set[Key]
     seen: set[Key] = field(default_factory=set)
@@ -34,40 +34,40 @@ class Model:
     accounts: dict[str, Item] = field(default_factory=dict)
     unlisted: set[str] = field(default_factory=set)
     aside: set[tuple[Where, str]] = field(default_factory=set)
-    walks: dict[Where, Walk] = field(default_factory=dict)
+    scans: dict[Where, Scan] = field(default_factory=dict)
     complete: set[Where] = field(default_factory=set)
     listed: set[str] = field(default_factory=set)
     pages: Counter[Where] = field(default_factory=Counter)
     items: Counter[Where] = field(default_factory=Counter)
 
     def night(self, served: Iterable[Served], *, late: bool = False) -> None:
-        """Hear a night's requests in their order; `late`: walks begun before it are too old for their end to count."""
+        """Hear a night's requests in their order; `late`: scans begun before it are too old for their end to count."""
         self.complete, self.pages, self.items = set(), Counter(), Counter()
-        half_way = self.walks.get(CATALOGUE)
+        half_way = self.scans.get(CATALOGUE)
         self.listed = {key[2] for key in half_way.seen} if half_way else set()
-        for walk in self.walks.values():
-            walk.trail.clear()
-            walk.old |= late
+        for scan in self.scans.values():
+            scan.trail.clear()
+            scan.old |= late
         for one in served:
             self._hear(one)
 
     def _hear(self, one: Served) -> None:
-        walk = self.walks.get(one.where)
+        scan = self.scans.get(one.where)
         if one.cursor is None:
-            assert walk is None or walk.goes_on is None, f"{one.where}: landed pages were asked for again"
-            walk = self.walks[one.where] = Walk(self._there(one.where))
-        assert walk is not None, f"{one.where}: a cursor of a walk that had ended"
+            assert scan is None or scan.goes_on is None, f"{one.where}: landed pages were asked for again"
+            scan = self.scans[one.where] = Scan(self._there(one.where))
+        assert scan is not None, f"{one.where}: a cursor of a scan that had ended"
         if one.cursor is not None:
-            assert one.cursor == walk.goes_on, f"{one.where}: another cursor than the page before gave"
-            walk.trail.add(one.cursor)
+            assert one.cursor == scan.goes_on, f"{one.where}: another cursor than the page before gave"
+            scan.trail.add(one.cursor)
         if one.answer.code == "api_invalid_cursor":
-            del self.walks[one.where]
+            del self.scans[one.where]
         elif one.answer.page is not None:
-            self._land(one.where, walk, one.answer.page)
+            self._land(one.where, scan, one.answer.page)
 
-    def _land(self, where: Where, walk: Walk, page: Page) -> None:
-        if page.next_cursor in walk.trail:
-            del self.walks[where]
+    def _land(self, where: Where, scan: Scan, page: Page) -> None:
+        if page.next_cursor in scan.trail:
+            del self.scans[where]
             return
         self.pages[where] += 1
         self.items[where] += len(page.items)
@@ -75,16 +75,16 @@ class Model:
             key = self._account(item) if where == CATALOGUE else self._item(where, item)
             if key is None:
                 self.aside.add((where, json.dumps(item, sort_keys=True)))
-                walk.rejects = True
+                scan.rejects = True
             else:
-                walk.seen.add(key)
-        walk.goes_on = page.next_cursor
+                scan.seen.add(key)
+        scan.goes_on = page.next_cursor
         if page.next_cursor is not None:
             return
-        del self.walks[where]
-        if not walk.old:
+        del self.scans[where]
+        if not scan.old:
             self.complete.add(where)
-            self._end(where, walk)
+            self._end(where, scan)
 
     def _there(self, where: Where) -> set[Key]:
         if where == CATALOGUE:
@@ -110,14 +110,14 @@ class Model:
         self.gone.discard(key)
         return key
 
-    def _end(self, where: Where, walk: Walk) -> None:
-        missed = walk.known - walk.seen
+    def _end(self, where: Where, scan: Scan) -> None:
+        missed = scan.known - scan.seen
         if where == CATALOGUE:
             self.unlisted |= {key[2] for key in missed}
             return
-        if walk.rejects:
+        if scan.rejects:
             # It may have listed what it missed as the record that was rejected.
             return
         # Where most vanish nothing is marked, which no cell here is about.
-        assert len(missed) * 2 <= len(walk.known)
+        assert len(missed) * 2 <= len(scan.known)
         self.gone |= missed

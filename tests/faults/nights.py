@@ -17,13 +17,13 @@ from connectors.source.client import ApiClient, Timeouts
 from connectors.warehouse.snapshot import open_snapshot
 from connectors.warehouse.writer import Warehouse, open_warehouse
 from flows.exit_code import EXIT_OF
-from flows.pipeline import RunReport, run_once
-from flows.run import Means
+from flows.pipeline import RunReport, run_sync
+from flows.run import RunResources
 from flows.slots import Slots
 from tests import raw
 from tests.faults.model import Model
 from tests.faults.world import CATALOGUE, Where
-from tests.flows.stage import NIGHT, VirtualClock, order
+from tests.flows.stage import NIGHT, VirtualClock, request
 
 MAX_BODY = 1 << 20
 MAX_WAIT = 100.0
@@ -104,7 +104,7 @@ async def night(warehouse: Warehouse, folder: Path, clock: VirtualClock, line: L
         timeout=line.timeouts,
         max_body_bytes=MAX_BODY,
     ) as client:
-        means = Means(
+        resources = RunResources(
             send=client.send,
             warehouse=warehouse,
             clock=clock,
@@ -114,7 +114,7 @@ async def night(warehouse: Warehouse, folder: Path, clock: VirtualClock, line: L
             page_size=2,
             max_wait=MAX_WAIT,
         )
-        report = await run_once(order(folder), means)
+        report = await run_sync(request(folder), resources)
     return await asyncio.to_thread(read, folder, report)
 
 

@@ -129,6 +129,6 @@ class _Counting(httpx.AsyncByteStream):
 
 def refusal(status: int, code: str, **headers: str) -> Answer:
     """An error of section 7, as the API would say it."""
-    said = f'{{"error":{{"code":"{code}","message":"No.","correlation_id":"{TRACED["x-correlation-id"]}"}}}}'
+    text = f'{{"error":{{"code":"{code}","message":"No.","correlation_id":"{TRACED["x-correlation-id"]}"}}}}'
     named = {name.replace("_", "-"): value for name, value in headers.items()}
-    return Answer(status, said.encode(), TRACED | named, code=code)
+    return Answer(status, text.encode(), TRACED | named, code=code)

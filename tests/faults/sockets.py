@@ -56,9 +56,9 @@ def _act(act: Act) -> Serve:
     return lambda scene: Answer(play=partial(act, scene=scene))
 
 
-def _says(said: Callable[[Scene], bytes], then: str = "stay") -> Serve:
+def _says(message: Callable[[Scene], bytes], then: str = "stay") -> Serve:
     async def act(wire: Wire, scene: Scene) -> None:
-        await wire.say(said(scene))
+        await wire.say(message(scene))
         await wire.end(then)
 
     return _act(act)
@@ -106,9 +106,9 @@ def _retried(name: str, serve: Serve, code: str, status: int | None = None, *, t
     return Fault(name, serve, Ends.RETRY, code, status, traced=status is not None, asks=6, timed=timed)
 
 
-def _landing(name: str, said: Callable[[Scene], bytes], then: str = "stay") -> Fault:
+def _landing(name: str, message: Callable[[Scene], bytes], then: str = "stay") -> Fault:
     async def act(wire: Wire, scene: Scene) -> None:
-        await wire.say(said(scene))
+        await wire.say(message(scene))
         await wire.end(then)
 
     def serve(scene: Scene) -> Answer:

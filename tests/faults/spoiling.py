@@ -154,7 +154,7 @@ def moved_on(scene: Scene) -> Answer:
 
 
 def moved_back(scene: Scene) -> Answer:
-    """Something above vanished, and this page's first item went where the walk has been: it does not come at all."""
+    """Something above vanished, and this page's first item went where the scan has been: it does not come at all."""
     return scene.page(scene.items[1:])
 
 

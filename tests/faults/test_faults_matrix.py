@@ -52,8 +52,8 @@ def test_a_fault_costs_what_it_must_and_the_next_night_is_exact(cell: Cell, prep
 
 
 def test_the_matrix_is_as_large_as_the_documents_say() -> None:
-    told = (len(FAULTS), len(MOMENTS), len(CELLS), len(COVERING))
-    assert told == (FAULT_COUNT, MOMENT_COUNT, CELL_COUNT, COVERING_COUNT)
+    message = (len(FAULTS), len(MOMENTS), len(CELLS), len(COVERING))
+    assert message == (FAULT_COUNT, MOMENT_COUNT, CELL_COUNT, COVERING_COUNT)
     assert len({str(cell) for cell in cells()}) == CELL_COUNT
 
 

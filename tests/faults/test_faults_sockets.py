@@ -60,5 +60,5 @@ def test_a_fault_on_the_wire_costs_what_it_must_and_the_next_night_is_exact(cell
 
 
 def test_there_are_as_many_as_the_documents_say() -> None:
-    told = (len(SOCKET_FAULTS), len(CELLS), len(COVERING))
-    assert told == (SOCKET_FAULT_COUNT, SOCKET_CELL_COUNT, COVERING_SOCKET_COUNT)
+    message = (len(SOCKET_FAULTS), len(CELLS), len(COVERING))
+    assert message == (SOCKET_FAULT_COUNT, SOCKET_CELL_COUNT, COVERING_SOCKET_COUNT)

@@ -46,7 +46,7 @@ NOW: World = {
 
 
 def is_due(where: Where) -> bool:
-    """Whether a run owes this partition a walk; of an expired token it owes none."""
+    """Whether a run owes this partition a scan; of an expired token it owes none."""
     return where[0] not in (CYD, DAN)
 
 

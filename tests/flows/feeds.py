@@ -24,21 +24,21 @@ class FeedPost:
     is_deleted: bool = False
 
     def item(self, account: int) -> dict[str, Any]:
-        told: dict[str, Any] = {"id": f"{account}-{self.number}", "caption": self.caption, "like_count": self.likes}
-        return told if self.published_at is None else {**told, "timestamp": self.published_at.isoformat()}
+        message: dict[str, Any] = {"id": f"{account}-{self.number}", "caption": self.caption, "like_count": self.likes}
+        return message if self.published_at is None else {**message, "timestamp": self.published_at.isoformat()}
 
 
 @dataclass
 class Feed:
     """The posts of an account. Pins stand first, and a second time at their own places if `pins_twice`."""
 
-    order: Order = "newest_first"
+    request: Order = "newest_first"
     posts: list[FeedPost] = field(default_factory=list)
     pins: list[int] = field(default_factory=list)
     pins_twice: bool = False
 
-    def post(self, published_at: datetime | None, **said: Any) -> FeedPost:  # noqa: ANN401 - fields of a post
-        made = FeedPost(len(self.posts), published_at, **said)
+    def post(self, published_at: datetime | None, **text: Any) -> FeedPost:  # noqa: ANN401 - fields of a post
+        made = FeedPost(len(self.posts), published_at, **text)
         self.posts.append(made)
         return made
 
@@ -52,7 +52,7 @@ class Feed:
             "by_id": lambda post: f"{post.number * 7919 % 1000:04}",
             "by_last_edit": lambda post: -_seconds(post.edited_at or post.published_at),
         }
-        ordered = sorted(there, key=keys[self.order])
+        ordered = sorted(there, key=keys[self.request])
         pinned = [post for number in self.pins for post in there if post.number == number]
         rest = ordered if self.pins_twice else [post for post in ordered if post not in pinned]
         return [*pinned, *rest]
@@ -84,9 +84,9 @@ class FeedService(Service):
         return [cursor_of(request) for request in self.asked if is_posts(request, account)]
 
 
-def daily(posts: int, *, since: datetime = NIGHT, per_day: int = 2, **said: Any) -> Feed:  # noqa: ANN401 - a feed's
+def daily(posts: int, *, since: datetime = NIGHT, per_day: int = 2, **text: Any) -> Feed:  # noqa: ANN401 - a feed's
     """A feed of so many posts, the newest an hour before `since`."""
-    feed = Feed(**said)
+    feed = Feed(**text)
     for place in range(posts):
         feed.post(since - timedelta(hours=1) - (posts - 1 - place) * timedelta(hours=24 / per_day))
     return feed

@@ -12,8 +12,8 @@ from typing import Any
 
 from connectors.source.endpoints import ApiRequest, Response, read_response
 from connectors.warehouse.writer import Warehouse, open_warehouse
-from flows.pipeline import RunOrder
-from flows.run import Means
+from flows.pipeline import RunRequest
+from flows.run import RunResources
 from flows.slots import Slots
 
 NIGHT = datetime(2026, 3, 1, 2, 15, tzinfo=UTC)
@@ -63,28 +63,28 @@ class Refusal:
 
 @dataclass
 class Service:
-    """Accounts 1 to n with so many posts each, and no stories; `trouble` says which requests go wrong."""
+    """Accounts 1 to n with so many posts each, and no stories; `failure` says which requests go wrong."""
 
     accounts: int = 3
     posts: int = 3
     expired: frozenset[int] = frozenset()
-    trouble: Callable[[ApiRequest], Refusal | BaseException | None] = lambda _: None
+    failure: Callable[[ApiRequest], Refusal | BaseException | None] = lambda _: None
     asked: list[ApiRequest] = field(default_factory=list)
     clock: VirtualClock = field(default_factory=VirtualClock)
 
     async def send(self, request: ApiRequest) -> Response:
         self.asked.append(request)
         await asyncio.sleep(0)
-        trouble = self.trouble(request)
-        if isinstance(trouble, BaseException):
-            raise trouble
+        failure = self.failure(request)
+        if isinstance(failure, BaseException):
+            raise failure
         headers = {"x-correlation-id": TRACE}
-        if trouble is None:
+        if failure is None:
             return read_response(request, 200, headers, self._page(request), now=self.clock.now())
-        if trouble.retry_after is not None:
-            headers["retry-after"] = str(trouble.retry_after)
-        body = json.dumps({"error": {"code": trouble.code, "message": "No."}}).encode()
-        return read_response(request, trouble.status, headers, body, now=self.clock.now())
+        if failure.retry_after is not None:
+            headers["retry-after"] = str(failure.retry_after)
+        body = json.dumps({"error": {"code": failure.code, "message": "No."}}).encode()
+        return read_response(request, failure.status, headers, body, now=self.clock.now())
 
     def _page(self, request: ApiRequest) -> bytes:
         params = dict(request.params)
@@ -122,13 +122,13 @@ def is_posts(request: ApiRequest, account: int) -> bool:
     return account_of(request) == account and dict(request.params)["surface"] == "posts"
 
 
-def order(folder: Path) -> RunOrder:
-    return RunOrder(folder / "analytics.duckdb", timedelta(hours=12), "test")
+def request(folder: Path) -> RunRequest:
+    return RunRequest(folder / "analytics.duckdb", timedelta(hours=12), "test")
 
 
-def means_with(service: Service, warehouse: Warehouse, **changes: Any) -> Means:  # noqa: ANN401 - fields of Means
+def resources_with(service: Service, warehouse: Warehouse, **changes: Any) -> RunResources:  # noqa: ANN401 - fields of Means
     ids = count(1)
-    at_hand: dict[str, Any] = {
+    resources: dict[str, Any] = {
         "send": service.send,
         "warehouse": warehouse,
         "clock": service.clock,
@@ -138,15 +138,15 @@ def means_with(service: Service, warehouse: Warehouse, **changes: Any) -> Means:
         "page_size": 2,
         "max_wait": 100.0,
     }
-    return Means(**(at_hand | changes))
+    return RunResources(**(resources | changes))
 
 
 @asynccontextmanager
-async def staged(folder: Path, service: Service, **changes: Any) -> AsyncIterator[Means]:  # noqa: ANN401
+async def staged(folder: Path, service: Service, **changes: Any) -> AsyncIterator[RunResources]:  # noqa: ANN401
     """Open a real warehouse in a folder, and all else that a run works with."""
     async with open_warehouse(folder / "warehouse.duckdb", "a test", now=NIGHT) as warehouse:
-        yield means_with(service, warehouse, **changes)
+        yield resources_with(service, warehouse, **changes)
 
 
-async def rows(means: Means, sql: str) -> list[tuple[Any, ...]]:
-    return await means.warehouse.transact(lambda c: [tuple(row) for row in c.exec_driver_sql(sql)])
+async def rows(resources: RunResources, sql: str) -> list[tuple[Any, ...]]:
+    return await resources.warehouse.transact(lambda c: [tuple(row) for row in c.exec_driver_sql(sql)])

@@ -15,12 +15,12 @@ from flows.artifact import markdown
 from flows.events import events
 from flows.exit_code import EXIT_OF, ExitCode
 from flows.headline import verdict
-from flows.pipeline import RunReport, run_once
+from flows.pipeline import RunReport, run_sync
 from flows.report import to_json
 from flows.summary import Summary, summarize
-from models.ledger import RunState
+from models.runs import RunState
 from models.selection import Selection
-from tests.flows.stage import Refusal, Service, account_of, order, rows, staged, uuid
+from tests.flows.stage import Refusal, Service, account_of, request, rows, staged, uuid
 
 pytestmark = pytest.mark.anyio
 
@@ -58,17 +58,17 @@ def hexed(number: int) -> int:
 
 async def synced(folder: Path, service: Service, *, day: float, url: str = HERE, **asked: Any) -> RunReport:  # noqa: ANN401
     service.clock.passed = max(service.clock.passed, day * DAY)
-    async with staged(folder, service, page_size=50, base_url=url) as means:
-        return await run_once(replace(order(folder), **asked), means)
+    async with staged(folder, service, page_size=50, base_url=url) as resources:
+        return await run_sync(replace(request(folder), **asked), resources)
 
 
 async def stored(folder: Path, service: Service, query: str) -> list[tuple[Any, ...]]:
-    async with staged(folder, service) as means:
-        return await rows(means, query)
+    async with staged(folder, service) as resources:
+        return await rows(resources, query)
 
 
 def summary(report: RunReport) -> Summary:
-    return summarize(report.snapshot, report.run_id, carried_on=(), now=report.started_at)
+    return summarize(report.snapshot, report.run_id, resumed_runs=(), now=report.started_at)
 
 
 async def test_a_key_with_fewer_grants_removes_nothing_and_the_run_says_so(tmp_path: Path) -> None:
@@ -80,8 +80,8 @@ async def test_a_key_with_fewer_grants_removes_nothing_and_the_run_says_so(tmp_p
     assert (report.accounts_missing, report.accounts_removed) == (6, 0)
     (warning,) = report.warnings
     assert warning.detail.startswith("6 of 12 known accounts are missing from the catalogue")
-    told = json.loads(to_json(report))
-    assert (told["accounts_missing"], told["accounts_removed"], told["warnings"][0]["code"]) == (
+    message = json.loads(to_json(report))
+    assert (message["accounts_missing"], message["accounts_removed"], message["warnings"][0]["code"]) == (
         6,
         0,
         "accounts_missing",
@@ -153,18 +153,18 @@ async def test_accepting_asks_for_the_catalogue_that_an_interrupted_run_had_comp
     service = Catalogue(posts=1, listed=range(12))
     await synced(tmp_path, service, day=0)
     service.listed = range(6)
-    service.trouble = lambda request: RuntimeError("cut short") if account_of(request) else None
+    service.failure = lambda request: RuntimeError("cut short") if account_of(request) else None
     with pytest.raises(RuntimeError):
         await synced(tmp_path, service, day=1)
-    service.trouble = lambda _: None
+    service.failure = lambda _: None
     asked = len(service.asked)
     resumed = await synced(tmp_path, service, day=1.01)
     assert resumed.accounts_missing == 6
     assert all(request.operation != "accounts.list" for request in service.asked[asked:])
-    service.trouble = lambda request: RuntimeError("cut short") if account_of(request) else None
+    service.failure = lambda request: RuntimeError("cut short") if account_of(request) else None
     with pytest.raises(RuntimeError):
         await synced(tmp_path, service, day=1.1)
-    service.trouble = lambda _: None
+    service.failure = lambda _: None
     report = await synced(tmp_path, service, day=1.11, accept_removals=True)
     assert (report.state, report.accounts_removed) == (RunState.COMPLETE, 6)
 
@@ -189,14 +189,14 @@ async def test_a_resumed_catalogue_still_knows_of_an_unknown_status(tmp_path: Pa
     service = Catalogue(posts=1, listed=range(1, 4))
     await synced(tmp_path, service, day=0)
     service.statuses = {2: "paused"}
-    service.trouble = lambda request: RuntimeError("cut short") if account_of(request) else None
+    service.failure = lambda request: RuntimeError("cut short") if account_of(request) else None
     with pytest.raises(RuntimeError):
         await synced(tmp_path, service, day=1)
-    service.trouble = lambda _: None
+    service.failure = lambda _: None
     report = await synced(tmp_path, service, day=1.01)
-    assert report.carried_on
+    assert report.resumed_runs
     assert (report.state, report.accounts) == (RunState.PARTIAL, 3)
-    assert report.concerns[0].error_code == "unknown_status"
+    assert report.failure_groups[0].error_code == "unknown_status"
 
 
 async def test_ids_in_another_case_are_the_same_accounts(tmp_path: Path) -> None:
@@ -250,12 +250,12 @@ async def test_another_address_is_refused_before_anything_is_asked(tmp_path: Pat
 
 async def test_rebinding_accepts_the_address_and_resumes_nothing_of_the_old_service(tmp_path: Path) -> None:
     service = Catalogue(posts=5, listed=range(1, 4))
-    service.trouble = lambda request: RuntimeError("cut short") if account_of(request) == 2 else None
+    service.failure = lambda request: RuntimeError("cut short") if account_of(request) == 2 else None
     with pytest.raises(RuntimeError):
         await synced(tmp_path, service, day=0)
-    service.trouble = lambda _: None
+    service.failure = lambda _: None
     report = await synced(tmp_path, service, day=0.01, url=THERE, rebind=True)
-    assert (report.state, report.carried_on) == (RunState.COMPLETE, ())
+    assert (report.state, report.resumed_runs) == (RunState.COMPLETE, ())
     assert await stored(tmp_path, service, "FROM ops.service") == [(THERE,)]
     assert (await synced(tmp_path, service, day=1, url=THERE)).state is RunState.COMPLETE
     with pytest.raises(OtherService):
@@ -264,18 +264,18 @@ async def test_rebinding_accepts_the_address_and_resumes_nothing_of_the_old_serv
 
 async def test_a_first_run_that_landed_nothing_binds_to_nothing(tmp_path: Path) -> None:
     service = Catalogue(posts=1, listed=range(1, 4))
-    service.trouble = lambda _: Refusal(401, "api_unauthorized")
+    service.failure = lambda _: Refusal(401, "api_unauthorized")
     assert (await synced(tmp_path, service, day=0, url=THERE)).state is RunState.FAILED
-    service.trouble = lambda _: None
+    service.failure = lambda _: None
     assert (await synced(tmp_path, service, day=0.01, url=HERE)).state is RunState.COMPLETE
 
 
 async def test_what_an_interrupted_first_run_landed_binds(tmp_path: Path) -> None:
     service = Catalogue(posts=1, listed=range(1, 4))
-    service.trouble = lambda request: RuntimeError("cut short") if account_of(request) else None
+    service.failure = lambda request: RuntimeError("cut short") if account_of(request) else None
     with pytest.raises(RuntimeError):
         await synced(tmp_path, service, day=0, url=THERE)
-    service.trouble = lambda _: None
+    service.failure = lambda _: None
     with pytest.raises(OtherService):
         await synced(tmp_path, service, day=0.01, url=HERE)
 
@@ -283,15 +283,15 @@ async def test_what_an_interrupted_first_run_landed_binds(tmp_path: Path) -> Non
 async def test_a_warehouse_of_an_older_version_is_bound_by_its_next_complete_sync(tmp_path: Path) -> None:
     service = Catalogue(posts=1, listed=range(1, 4))
     await synced(tmp_path, service, day=0)
-    async with staged(tmp_path, service) as means:
-        await means.warehouse.transact(lambda c: c.exec_driver_sql("DELETE FROM ops.service"))
-        await means.warehouse.transact(lambda c: c.exec_driver_sql("UPDATE core.runs SET base_url = NULL"))
-    service.trouble = lambda request: (
+    async with staged(tmp_path, service) as resources:
+        await resources.warehouse.transact(lambda c: c.exec_driver_sql("DELETE FROM ops.service"))
+        await resources.warehouse.transact(lambda c: c.exec_driver_sql("UPDATE core.runs SET base_url = NULL"))
+    service.failure = lambda request: (
         Refusal(404, "api_automation_media_not_found") if account_of(request) == 1 else None
     )
     assert (await synced(tmp_path, service, day=1, url=THERE)).state is RunState.PARTIAL
     assert await stored(tmp_path, service, "FROM ops.service") == []
-    service.trouble = lambda _: None
+    service.failure = lambda _: None
     assert (await synced(tmp_path, service, day=2, url=HERE)).state is RunState.COMPLETE
     with pytest.raises(OtherService):
         await synced(tmp_path, service, day=3, url=THERE)

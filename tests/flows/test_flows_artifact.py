@@ -7,11 +7,11 @@ import pytest
 from markdown_it import MarkdownIt
 from markdown_it.token import Token as Part
 
-from flows.artifact import bar, markdown, mend
+from flows.artifact import bar, hint, markdown
 from flows.headline import headline, numbers, run_title, verdict
 from flows.summary import Drift, Field, OutcomeCount, Some, Tokens
-from models.ledger import OutcomeKind, RunState, RunWarning
-from tests.flows.told import NIGHT, RUN, fresh, hostile, run, summary, tokens, trouble
+from models.runs import OutcomeKind, RunState, RunWarning
+from tests.flows.summaries import NIGHT, RUN, failure, fresh, hostile, run, summary, tokens
 
 
 def _parts(text: str) -> list[Part]:
@@ -30,9 +30,9 @@ def test_a_quiet_night_says_so_first_and_has_no_list_of_things_to_do() -> None:
     assert _sections(page) == ["Complete: nothing needs attention", "This run", "The last 1 run"]
 
 
-def test_a_run_without_a_single_walk_has_no_table_of_them() -> None:
-    assert "| walks |" not in markdown(summary(outcomes=()))
-    assert "| walks |" in markdown(summary())
+def test_a_run_without_a_single_scan_has_no_table_of_them() -> None:
+    assert "| scans |" not in markdown(summary(outcomes=()))
+    assert "| scans |" in markdown(summary())
 
 
 def test_what_needs_a_person_comes_before_what_mends_itself_with_the_mend_in_words() -> None:
@@ -45,11 +45,11 @@ def test_what_needs_a_person_comes_before_what_mends_itself_with_the_mend_in_wor
                 OutcomeCount("posts", OutcomeKind.DEFERRED, 1),
             ),
             tokens=Tokens(tokens("anna"), tokens("ben"), tokens("carl")),
-            troubles=Some(
+            failure_groups=Some(
                 22,
                 (
-                    trouble(OutcomeKind.DENIED, walks=5),
-                    trouble(OutcomeKind.DEFERRED, "rate_limited", resume_after=NIGHT),
+                    failure(OutcomeKind.DENIED, scans=5),
+                    failure(OutcomeKind.DEFERRED, "rate_limited", resume_after=NIGHT),
                 ),
             ),
             freshness=(fresh(overdue=4), fresh("stories")),
@@ -59,17 +59,17 @@ def test_what_needs_a_person_comes_before_what_mends_itself_with_the_mend_in_wor
         "## Partial: 3 scans denied, 1 scan deferred. Needs attention: 1 token newly expired,"
         " posts of 4 accounts stale, 2 records in quarantine\n"
     )
-    needs, rest = page.split("### Waits, or mends itself")
+    needs, rest = page.split("### Will recover by itself")
     waits, _ = rest.split("### This run")
-    assert "| `anna` | 2026-03-01 02:15 | never walked |" in needs
-    assert "**5 walks denied**, `api_forbidden`: `No.`" in needs
+    assert "| `anna` | 2026-03-01 02:15 | never scanned |" in needs
+    assert "**5 scans denied**, `api_forbidden`: `No.`" in needs
     assert "**Grant this account to the key" in needs
     assert "posts of `anna`, correlation id `TRACE`; and 4 more" in needs
     assert "and 20 more kinds of trouble" in needs
-    assert "**2 records set aside**: see `gramhouse quarantine`." in needs
-    assert "**4 accounts: posts stale**, not walked to the end within 1 d 12 h." in needs
+    assert "**2 records rejected**: see `gramhouse quarantine`." in needs
+    assert "**4 accounts: posts stale**, not scanned to the end within 1 d 12 h." in needs
     assert "stories stale" not in page
-    assert "**1 walk put off**, `rate_limited`: `No.` To be taken up after 2026-03-01 02:15 UTC." in waits
+    assert "**1 scan deferred**, `rate_limited`: `No.` Deferred until 2026-03-01 02:15 UTC." in waits
     assert "The wait is kept" not in waits
     assert waits.index("`ben`") < waits.index("`carl`")
     assert "| account catalogue | 1 | 0 | 0 |" in page
@@ -77,16 +77,16 @@ def test_what_needs_a_person_comes_before_what_mends_itself_with_the_mend_in_wor
 
 
 def test_warnings_stand_among_what_needs_a_person_with_the_fix() -> None:
-    told = summary(
+    message = summary(
         warnings=(
             RunWarning("accounts_missing", 30, "30 accounts are missing.", "Check the key.", makes_partial=True),
             RunWarning("accounts_removed", 1, "1 account removed."),
         )
     )
-    page = markdown(told)
+    page = markdown(message)
     assert "`30 accounts are missing.` **Fix:** `Check the key.`\n\n`1 account removed.`" in page
-    assert page.index("Needs a person") < page.index("30 accounts are missing") < page.index("The last")
-    assert verdict(told) == "Complete: 30 accounts missing"
+    assert page.index("Action required") < page.index("30 accounts are missing") < page.index("The last")
+    assert verdict(message) == "Complete: 30 accounts missing"
 
 
 def test_a_long_list_is_cut_and_says_by_how_much() -> None:
@@ -108,7 +108,7 @@ def test_new_fields_and_resumed_runs_and_why_a_backfill_was_made() -> None:
     assert "| media children | `/w` | `?` |" in page
     counted = "- sync 2026-03-01 02:15 UTC (interrupted): 30 pages, 1,200 records; media: 1,000 new, 3 changed"
     assert f"Counted for the earlier runs that landed them, and not for this one:\n\n{counted}" in page
-    assert "Walked: `anna: posts`, because `they asked`" in page
+    assert "Scanned: `anna: posts`, because `they asked`" in page
 
 
 def test_the_last_runs_are_drawn_to_one_scale() -> None:
@@ -146,16 +146,16 @@ def test_bars(value: float, most: float, drawn: str) -> None:
     ],
 )
 def test_mends(code: str, begins: str) -> None:
-    assert mend(code).startswith(begins)
-    assert bool(mend(code)) == bool(begins)
+    assert hint(code).startswith(begins)
+    assert bool(hint(code)) == bool(begins)
 
 
 def test_a_headline_names_why_a_run_is_partial_and_nothing_else_as_the_reason() -> None:
     outcomes = (OutcomeCount("posts", OutcomeKind.COMPLETE, 19), OutcomeCount("posts", OutcomeKind.DEFERRED, 102))
     partial = summary(run=run(state=RunState.PARTIAL), outcomes=outcomes)
     assert verdict(partial) == "Partial: 102 scans deferred"
-    told = verdict(replace(partial, tokens=Tokens(newly=tokens("anna")), freshness=(fresh(overdue=4),)))
-    assert told == "Partial: 102 scans deferred. Needs attention: 1 token newly expired, posts of 4 accounts stale"
+    message = verdict(replace(partial, tokens=Tokens(newly=tokens("anna")), freshness=(fresh(overdue=4),)))
+    assert message == "Partial: 102 scans deferred. Needs attention: 1 token newly expired, posts of 4 accounts stale"
     light = RunWarning("values_lost", 2, "Two.", "Look.")
     serious = RunWarning("accounts_missing", 30, "Thirty.", "Look.", makes_partial=True)
     missing = summary(run=run(state=RunState.PARTIAL), warnings=(light, serious))
@@ -199,8 +199,8 @@ def test_nothing_from_outside_breaks_a_table() -> None:
     heads = _sections(markdown(hostile()))
     assert heads == [
         "Partial: 40 scans failed, 30 accounts missing. Needs attention: 16 tokens newly expired",
-        "Needs a person",
-        "Waits, or mends itself",
+        "Action required",
+        "Will recover by itself",
         "This run",
         "What the API sends that is new",
         "The last 16 runs",

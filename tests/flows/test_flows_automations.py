@@ -17,7 +17,7 @@ from prefect.utilities.schema_tools.hydration import HydrationContext, hydrate
 from pydantic import ValidationError
 
 from flows import automations
-from flows.automations import WATCH_BEGAN, addressed, apply, described, patient, tells
+from flows.automations import WATCH_BEGAN, addressed, apply, described, notifies, patient
 from flows.errors import SettingsError
 from flows.events import DRIFT, FAILED, STALE, TOKENS, events, failure_event
 from flows.flow_run import LEFT
@@ -25,8 +25,8 @@ from flows.options import BackfillOptions, SyncOptions
 from flows.schedules import PLANS
 from flows.settings import load
 from flows.summary import Drift, Field, Some, Tokens
-from models.ledger import RunState
-from tests.flows.told import fresh, run, summary, tokens
+from models.runs import RunState
+from tests.flows.summaries import fresh, run, summary, tokens
 
 PARTIAL = "gramhouse.run.partial"
 BLOCKS = (UUID(int=1), UUID(int=2))
@@ -128,7 +128,7 @@ def test_every_block_is_told_and_nobody_tells_without_one() -> None:
     for automation in described():
         built = addressed(automation, BLOCKS)
         assert built is not None
-        if tells(automation):
+        if notifies(automation):
             assert [action.block_document_id for action in built.actions if isinstance(action, SendNotification)] == [
                 *BLOCKS
             ]
@@ -137,7 +137,7 @@ def test_every_block_is_told_and_nobody_tells_without_one() -> None:
             [action] = built.actions
             assert isinstance(action, ChangeFlowRunState | RunDeployment)
             assert addressed(automation, ()) == built
-    unattended = [automation["name"] for automation in described() if not tells(automation)]
+    unattended = [automation["name"] for automation in described() if not notifies(automation)]
     assert unattended == [RESTART, ALONE]
 
 
@@ -252,7 +252,7 @@ async def test_what_a_person_switched_off_stays_off_and_what_they_rewrote_is_as_
     server.change(FAILED_RUN, description="mine")
     assert await apply(settings) == [f"{FAILED_RUN}: updated"]
     [kept] = await server.read_automations_by_name(FAILED_RUN)
-    assert (kept.enabled, kept.description) == (False, "Nothing could be walked, or a run ended without a report.")
+    assert (kept.enabled, kept.description) == (False, "Nothing could be scanned, or a run ended without a report.")
 
 
 @pytest.mark.anyio
@@ -276,7 +276,7 @@ async def test_of_doubles_the_one_that_is_as_written_stays(server: Server) -> No
 
 @pytest.mark.anyio
 @pytest.mark.parametrize(
-    ("block", "said"),
+    ("block", "text"),
     [
         ("on-call", "'on-call' names no block: write its type and its name, as in slack-webhook/on-call."),
         ("slack-webhook/", "'slack-webhook/' names no block: write its type"),
@@ -288,10 +288,10 @@ async def test_of_doubles_the_one_that_is_as_written_stays(server: Server) -> No
     ],
 )
 async def test_a_block_that_cannot_be_told_is_a_line_and_takes_nothing_away(
-    server: Server, block: str, said: str
+    server: Server, block: str, text: str
 ) -> None:
     await apply(load(notify=("slack-webhook/on-call",)))
     with pytest.raises(SettingsError) as refused:
         await apply(load(notify=("slack-webhook/on-call", block)))
-    assert str(refused.value).startswith(f"GRAMHOUSE_NOTIFY: {said}")
+    assert str(refused.value).startswith(f"GRAMHOUSE_NOTIFY: {text}")
     assert server.names == ALL

@@ -1,4 +1,4 @@
-"""Backfills: chosen walks from the first page, beside a nightly whose progress stays its own."""
+"""Backfills: chosen scans from the first page, beside a nightly whose progress stays its own."""
 
 import json
 from collections.abc import Callable
@@ -14,13 +14,13 @@ from connectors.warehouse.snapshot import open_snapshot
 from flows.choosing import Forecast, described, forecast
 from flows.errors import SettingsError
 from flows.options import BackfillOptions, SyncOptions, asked, in_order
-from flows.pipeline import NothingChosen, RunReport, run_once
-from flows.run import Means
+from flows.pipeline import NothingChosen, RunReport, run_sync
+from flows.run import RunResources
 from flows.settings import load
-from models.ledger import OutcomeKind, RunState
 from models.partition import Surface
+from models.runs import OutcomeKind, RunState
 from models.selection import ChosenAccount, Selection, SelectionError
-from tests.flows.stage import Refusal, Service, account_of, cursor_of, is_posts, order, rows, staged, uuid
+from tests.flows.stage import Refusal, Service, account_of, cursor_of, is_posts, request, rows, staged, uuid
 from tests.typed import Typed
 
 pytestmark = pytest.mark.anyio
@@ -37,14 +37,14 @@ class Killed(Exception):  # noqa: N818
     """The process, so to speak, died."""
 
 
-async def sync(folder: Path, means: Means) -> RunReport:
-    await means.clock.sleep(600)
-    return await run_once(order(folder), means)
+async def sync(folder: Path, resources: RunResources) -> RunReport:
+    await resources.clock.sleep(600)
+    return await run_sync(request(folder), resources)
 
 
-async def backfill(folder: Path, means: Means, selection: Selection, reason: str | None = None) -> RunReport:
-    await means.clock.sleep(600)
-    return await run_once(replace(order(folder), selection=selection, reason=reason), means)
+async def backfill(folder: Path, resources: RunResources, selection: Selection, reason: str | None = None) -> RunReport:
+    await resources.clock.sleep(600)
+    return await run_sync(replace(request(folder), selection=selection, reason=reason), resources)
 
 
 def pages_asked(service: Service, since: int) -> list[tuple[int | None, str, str | None]]:
@@ -60,19 +60,20 @@ def dies_at(account: int, cursor: str) -> Callable[[ApiRequest], BaseException |
 
 async def test_only_what_was_chosen_is_asked_for_from_the_first_page(tmp_path: Path) -> None:
     service = Service()
-    async with staged(tmp_path, service) as means:
-        await sync(tmp_path, means)
+    async with staged(tmp_path, service) as resources:
+        await sync(tmp_path, resources)
         items = "SELECT * EXCLUDE (written_at) FROM core.media ORDER BY account_id, media_id"
-        before = await rows(means, items)
+        before = await rows(resources, items)
         since = len(service.asked)
-        report = await backfill(tmp_path, means, Selection((uuid(2),), surfaces=POSTS), "an edited post")
+        report = await backfill(tmp_path, resources, Selection((uuid(2),), surfaces=POSTS), "an edited post")
         assert pages_asked(service, since) == [(2, "posts", None), (2, "posts", "c2")]
         assert (
-            await rows(means, "SELECT * EXCLUDE (written_at) FROM core.media ORDER BY account_id, media_id") == before
+            await rows(resources, "SELECT * EXCLUDE (written_at) FROM core.media ORDER BY account_id, media_id")
+            == before
         )
         assert (report.kind, report.selected, report.reason) == ("backfill", f"{uuid(2)}: posts", "an edited post")
         assert (report.accounts, report.outcomes.kinds) == (1, {OutcomeKind.COMPLETE: 1})
-        entered = await rows(means, "SELECT kind, selection, reason, state FROM core.runs ORDER BY started_at")
+        entered = await rows(resources, "SELECT kind, selection, reason, state FROM core.runs ORDER BY started_at")
         assert entered == [
             ("sync", None, None, "complete"),
             ("backfill", f"{uuid(2)}: posts", "an edited post", "complete"),
@@ -81,130 +82,130 @@ async def test_only_what_was_chosen_is_asked_for_from_the_first_page(tmp_path: P
 
 async def test_it_begins_anew_each_time(tmp_path: Path) -> None:
     service = Service()
-    async with staged(tmp_path, service) as means:
-        await sync(tmp_path, means)
+    async with staged(tmp_path, service) as resources:
+        await sync(tmp_path, resources)
         for _ in range(2):
             since = len(service.asked)
-            await backfill(tmp_path, means, Selection(("user_1",), surfaces=POSTS))
+            await backfill(tmp_path, resources, Selection(("user_1",), surfaces=POSTS))
             assert pages_asked(service, since) == [(1, "posts", None), (1, "posts", "c2")]
 
 
 async def test_a_nightly_cut_short_goes_on_from_where_it_was(tmp_path: Path) -> None:
     service = Service(posts=6)
-    async with staged(tmp_path, service) as means:
-        await sync(tmp_path, means)
-        service.trouble = dies_at(1, "c4")
+    async with staged(tmp_path, service) as resources:
+        await sync(tmp_path, resources)
+        service.failure = dies_at(1, "c4")
         with pytest.raises(Killed):
-            await sync(tmp_path, means)
-        service.trouble = lambda _: None
+            await sync(tmp_path, resources)
+        service.failure = lambda _: None
         since = len(service.asked)
-        await backfill(tmp_path, means, Selection((uuid(1),), surfaces=POSTS))
+        await backfill(tmp_path, resources, Selection((uuid(1),), surfaces=POSTS))
         assert [cursor for *_, cursor in pages_asked(service, since)] == [None, "c2", "c4"]
         since = len(service.asked)
-        report = await sync(tmp_path, means)
+        report = await sync(tmp_path, resources)
         assert report.state is RunState.COMPLETE
-        assert len(report.carried_on) == 1
+        assert len(report.resumed_runs) == 1
         assert [page for page in pages_asked(service, since) if page[:2] == (1, "posts")] == [(1, "posts", "c4")]
-        assert await rows(means, "SELECT count(*), count(removed_at) FROM core.media") == [(18, 0)]
+        assert await rows(resources, "SELECT count(*), count(removed_at) FROM core.media") == [(18, 0)]
 
 
-async def test_what_a_backfill_saw_last_is_not_gone_when_an_older_walk_ends(tmp_path: Path) -> None:
+async def test_what_a_backfill_saw_last_is_not_gone_when_an_older_scan_ends(tmp_path: Path) -> None:
     service = Service(accounts=1, posts=6)
-    async with staged(tmp_path, service) as means:
-        service.trouble = dies_at(1, "c4")
+    async with staged(tmp_path, service) as resources:
+        service.failure = dies_at(1, "c4")
         with pytest.raises(Killed):
-            await sync(tmp_path, means)
-        service.trouble, service.posts = lambda _: None, 9
-        await backfill(tmp_path, means, Selection(everything=True))
+            await sync(tmp_path, resources)
+        service.failure, service.posts = lambda _: None, 9
+        await backfill(tmp_path, resources, Selection(everything=True))
         service.posts = 6
-        assert (await sync(tmp_path, means)).media.removed == 0
-        assert await rows(means, "SELECT count(*), count(removed_at) FROM core.media") == [(9, 0)]
-        assert (await sync(tmp_path, means)).media.removed == 3
+        assert (await sync(tmp_path, resources)).media.removed == 0
+        assert await rows(resources, "SELECT count(*), count(removed_at) FROM core.media") == [(9, 0)]
+        assert (await sync(tmp_path, resources)).media.removed == 3
 
 
 async def test_only_the_same_selection_carries_a_backfill_on(tmp_path: Path) -> None:
     service = Service(posts=6)
-    async with staged(tmp_path, service) as means:
-        await sync(tmp_path, means)
-        service.trouble = dies_at(2, "c4")
+    async with staged(tmp_path, service) as resources:
+        await sync(tmp_path, resources)
+        service.failure = dies_at(2, "c4")
         with pytest.raises(Killed):
-            await backfill(tmp_path, means, Selection(everything=True, surfaces=POSTS))
-        service.trouble = lambda _: None
+            await backfill(tmp_path, resources, Selection(everything=True, surfaces=POSTS))
+        service.failure = lambda _: None
         since = len(service.asked)
-        other = await backfill(tmp_path, means, Selection((uuid(2),), surfaces=POSTS))
-        assert other.carried_on == ()
+        other = await backfill(tmp_path, resources, Selection((uuid(2),), surfaces=POSTS))
+        assert other.resumed_runs == ()
         assert [cursor for *_, cursor in pages_asked(service, since)] == [None, "c2", "c4"]
 
 
 async def test_a_backfill_cut_short_is_carried_on_by_the_next_of_its_kind(tmp_path: Path) -> None:
     service = Service(posts=6)
-    async with staged(tmp_path, service) as means:
-        await sync(tmp_path, means)
-        service.trouble = dies_at(2, "c4")
+    async with staged(tmp_path, service) as resources:
+        await sync(tmp_path, resources)
+        service.failure = dies_at(2, "c4")
         with pytest.raises(Killed):
-            await backfill(tmp_path, means, Selection(everything=True, surfaces=POSTS))
-        service.trouble = lambda _: None
-        said: list[str] = []
+            await backfill(tmp_path, resources, Selection(everything=True, surfaces=POSTS))
+        service.failure = lambda _: None
+        text: list[str] = []
         since = len(service.asked)
-        asked_for = replace(order(tmp_path), selection=Selection(everything=True, surfaces=POSTS))
-        report = await run_once(asked_for, means, say=said.append)
-        assert len(report.carried_on) == 1
-        assert "Resuming run" in said[0]
+        asked_for = replace(request(tmp_path), selection=Selection(everything=True, surfaces=POSTS))
+        report = await run_sync(asked_for, resources, say=text.append)
+        assert len(report.resumed_runs) == 1
+        assert "Resuming run" in text[0]
         assert (2, "posts", None) not in pages_asked(service, since)
         assert (2, "posts", "c4") in pages_asked(service, since)
 
 
 async def test_what_is_not_there_is_refused_before_anything_is_asked_or_entered(tmp_path: Path) -> None:
     service = Service()
-    async with staged(tmp_path, service) as means:
-        await sync(tmp_path, means)
+    async with staged(tmp_path, service) as resources:
+        await sync(tmp_path, resources)
         since = len(service.asked)
         with pytest.raises(SelectionError, match="no account 'nobody'"):
-            await backfill(tmp_path, means, Selection((uuid(1), "nobody")))
+            await backfill(tmp_path, resources, Selection((uuid(1), "nobody")))
         assert len(service.asked) == since
-        assert await rows(means, "SELECT count(*) FROM core.runs") == [(1,)]
+        assert await rows(resources, "SELECT count(*) FROM core.runs") == [(1,)]
 
 
-async def test_what_the_last_run_left_is_walked_and_nothing_else(tmp_path: Path) -> None:
+async def test_what_the_last_run_left_is_scanned_and_nothing_else(tmp_path: Path) -> None:
     service = Service()
     failed = Selection(failed=True)
-    async with staged(tmp_path, service) as means:
-        service.trouble = lambda request: Refusal(403, "api_account_not_granted") if is_posts(request, 3) else None
-        assert (await sync(tmp_path, means)).state is RunState.PARTIAL
-        service.trouble = lambda _: None
+    async with staged(tmp_path, service) as resources:
+        service.failure = lambda request: Refusal(403, "api_account_not_granted") if is_posts(request, 3) else None
+        assert (await sync(tmp_path, resources)).state is RunState.PARTIAL
+        service.failure = lambda _: None
         since = len(service.asked)
-        report = await backfill(tmp_path, means, failed)
+        report = await backfill(tmp_path, resources, failed)
         assert report.state is RunState.COMPLETE
         assert {page[:2] for page in pages_asked(service, since)} == {(3, "posts")}
-        with pytest.raises(NothingChosen, match="what was left undone"):
-            await backfill(tmp_path, means, failed)
-        assert await rows(means, "SELECT count(*) FROM core.runs") == [(2,)]
+        with pytest.raises(NothingChosen, match="incomplete scans"):
+            await backfill(tmp_path, resources, failed)
+        assert await rows(resources, "SELECT count(*) FROM core.runs") == [(2,)]
 
 
 async def test_an_expired_account_is_skipped_and_said_so(tmp_path: Path) -> None:
     service = Service(expired=frozenset({2}))
-    async with staged(tmp_path, service) as means:
-        await sync(tmp_path, means)
-        report = await backfill(tmp_path, means, Selection((uuid(2),)))
+    async with staged(tmp_path, service) as resources:
+        await sync(tmp_path, resources)
+        report = await backfill(tmp_path, resources, Selection((uuid(2),)))
         assert report.outcomes.kinds == {OutcomeKind.SKIPPED: 2}
         assert report.state is RunState.COMPLETE
 
 
 async def test_a_sync_of_stories_asks_for_no_posts_and_is_no_full_run(tmp_path: Path) -> None:
     service = Service()
-    stories = replace(order(tmp_path), surfaces=("stories",))
-    async with staged(tmp_path, service) as means:
-        service.trouble = lambda request: Killed() if account_of(request) == 3 else None
+    stories = replace(request(tmp_path), surfaces=("stories",))
+    async with staged(tmp_path, service) as resources:
+        service.failure = lambda request: Killed() if account_of(request) == 3 else None
         with pytest.raises(Killed):
-            await run_once(stories, means)
-        service.trouble = lambda _: None
-        full = await sync(tmp_path, means)
-        assert full.carried_on == ()
+            await run_sync(stories, resources)
+        service.failure = lambda _: None
+        full = await sync(tmp_path, resources)
+        assert full.resumed_runs == ()
         since = len(service.asked)
-        report = await run_once(stories, means)
+        report = await run_sync(stories, resources)
         assert (report.selected, report.outcomes.total) == ("stories", 4)
         assert {surface for _, surface, _ in pages_asked(service, since)} == {"", "stories"}
-        assert await rows(means, "SELECT count(*) FROM core.media WHERE removed_at IS NOT NULL") == [(0,)]
+        assert await rows(resources, "SELECT count(*) FROM core.media WHERE removed_at IS NOT NULL") == [(0,)]
         with open_snapshot(report.snapshot) as snapshot:
             outcomes = snapshot.ask("SELECT surface, outcome, count(*) FROM freshness GROUP BY ALL ORDER BY ALL").rows
         assert outcomes == [("posts", "complete", 3), ("stories", "complete", 3)]
@@ -214,11 +215,11 @@ async def test_a_dry_run_counts_what_would_be_done(tmp_path: Path, monkeypatch: 
     monkeypatch.chdir(tmp_path)
     limited = Refusal(429, "rate_limited", retry_after=7200)
     service = Service(accounts=4, posts=120, expired=frozenset({3}))
-    service.trouble = lambda request: limited if is_posts(request, 4) else None
-    async with staged(tmp_path, service, page_size=50) as means:
-        report = await sync(tmp_path, means)
+    service.failure = lambda request: limited if is_posts(request, 4) else None
+    async with staged(tmp_path, service, page_size=50) as resources:
+        report = await sync(tmp_path, resources)
         assert (report.outcomes[OutcomeKind.SKIPPED], report.outcomes[OutcomeKind.DEFERRED] > 0) == (2, True)
-        now = means.clock.now()
+        now = resources.clock.now()
         settings = load(snapshot=tmp_path / "analytics.duckdb")
         # The warehouse is held meanwhile.
         found = forecast(settings, Selection(everything=True), now=now)
@@ -237,21 +238,21 @@ async def test_a_dry_run_counts_what_would_be_done(tmp_path: Path, monkeypatch: 
         settings = later.model_copy(update={"snapshot": tmp_path / "analytics.duckdb"})
         found = forecast(settings, Selection(everything=True), now=at)
         assert (len(found.scanned), found.cooling) == (3, ())
-    expired_too = settings.model_copy(update={"walk_expired": True})
+    expired_too = settings.model_copy(update={"scan_expired": True})
     assert forecast(expired_too, Selection(everything=True), now=until).expired == ()
 
 
 async def test_an_account_that_was_scanned_since_is_in_no_cooldown(tmp_path: Path) -> None:
     limited = Refusal(429, "rate_limited", retry_after=7200)
-    service = Service(accounts=1, trouble=lambda request: limited if is_posts(request, 1) else None)
-    async with staged(tmp_path, service) as means:
-        await sync(tmp_path, means)
-        service.trouble = lambda _: None
-        await means.clock.sleep(8000)
-        await sync(tmp_path, means)
+    service = Service(accounts=1, failure=lambda request: limited if is_posts(request, 1) else None)
+    async with staged(tmp_path, service) as resources:
+        await sync(tmp_path, resources)
+        service.failure = lambda _: None
+        await resources.clock.sleep(8000)
+        await sync(tmp_path, resources)
         settings = load(snapshot=tmp_path / "analytics.duckdb")
         # As a clock that was set back would have it.
-        earlier = means.clock.now() - timedelta(days=1)
+        earlier = resources.clock.now() - timedelta(days=1)
         assert forecast(settings, Selection(everything=True), now=earlier).cooling == ()
 
 
@@ -266,22 +267,22 @@ def test_nothing_to_do_is_one_line() -> None:
 async def test_the_dry_run_as_it_is_typed(tmp_path: Path, typed: Typed) -> None:
     limited = Refusal(429, "rate_limited", retry_after=7200)
     service = Service(accounts=3, expired=frozenset({2}))
-    service.trouble = lambda request: limited if is_posts(request, 3) else None
-    async with staged(tmp_path, service) as means:
-        await sync(tmp_path, means)
+    service.failure = lambda request: limited if is_posts(request, 3) else None
+    async with staged(tmp_path, service) as resources:
+        await sync(tmp_path, resources)
     snapshot = str(tmp_path / "analytics.duckdb")
     # The clock of the stage stands in the past, so the cooldown has ended by the clock on the wall.
     code, out, _ = typed("backfill", "--all", "--dry-run", "--json", "--snapshot", snapshot)
-    told = json.loads(out)
-    assert (code, len(told["accounts"]), told["requests"]) == (0, 2, 4)
-    assert [(one["account_id"], one["reason"]) for one in told["skipped"]] == [(uuid(2), "token_expired")]
+    message = json.loads(out)
+    assert (code, len(message["accounts"]), message["requests"]) == (0, 2, 4)
+    assert [(one["account_id"], one["reason"]) for one in message["skipped"]] == [(uuid(2), "token_expired")]
     shown = typed("backfill", "--all", "--dry-run", "--snapshot", snapshot)[1]
     assert "token expired: skipped" in shown
     assert "4 scans of 2 accounts would be made, about 4 requests; 1 account with an expired token" in shown
 
 
 @pytest.mark.parametrize(
-    ("said", "walked"),
+    ("text", "scanned"),
     [
         ({"accounts": [" a ", ""]}, Selection(("a",))),
         ({"everything": True, "surfaces": ["posts", "stories"]}, Selection(everything=True)),
@@ -290,14 +291,14 @@ async def test_the_dry_run_as_it_is_typed(tmp_path: Path, typed: Typed) -> None:
         ({"expired_since": "2026-03-01T00:00:00Z"}, Selection(expired_since=datetime(2026, 3, 1, tzinfo=UTC))),
     ],
 )
-def test_a_selection_as_it_is_asked_for(said: dict[str, Any], walked: Selection) -> None:
-    assert asked(BackfillOptions, said).selection() == walked
+def test_a_selection_as_it_is_asked_for(text: dict[str, Any], scanned: Selection) -> None:
+    assert asked(BackfillOptions, text).selection() == scanned
 
 
-@pytest.mark.parametrize("said", [{}, {"accounts": [" "]}, {"surfaces": ["posts"]}])
-def test_who_chooses_nothing_is_told_how(said: dict[str, Any]) -> None:
+@pytest.mark.parametrize("text", [{}, {"accounts": [" "]}, {"surfaces": ["posts"]}])
+def test_who_chooses_nothing_is_told_how(text: dict[str, Any]) -> None:
     with pytest.raises(SelectionError, match="--account"):
-        asked(BackfillOptions, said).selection()
+        asked(BackfillOptions, text).selection()
 
 
 def test_options_that_cannot_be_are_a_line_each() -> None:
@@ -313,6 +314,6 @@ def test_the_form_begins_with_what_is_asked() -> None:
     assert next(iter(SyncOptions.model_json_schema()["properties"])) == "surfaces"
 
 
-def test_surfaces_are_walked_in_their_order() -> None:
+def test_surfaces_are_scanned_in_their_order() -> None:
     assert in_order([]) == in_order(["posts", "stories"]) == ("stories", "posts")
     assert asked(SyncOptions, {"surfaces": ["posts"]}).surfaces == ["posts"]

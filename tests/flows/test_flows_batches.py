@@ -2,20 +2,20 @@
 
 import pytest
 
-from flows.batches import Gathering, ListedAccount
+from flows.batches import AccountBatcher, ListedAccount
 
 
 def _gather(accounts: int, page: int) -> list[int]:
-    gathering, sizes, expected = Gathering(), [], 1
+    batcher, sizes, expected = AccountBatcher(), [], 1
     for begin in range(0, accounts, page):
-        gathering.add([ListedAccount(str(n), expired=False) for n in range(begin, min(begin + page, accounts))])
-        batch = gathering.take(all_of_them=begin + page >= accounts)
+        batcher.add([ListedAccount(str(n), expired=False) for n in range(begin, min(begin + page, accounts))])
+        batch = batcher.take(all_of_them=begin + page >= accounts)
         if batch is not None:
             assert batch.first == expected
             expected = batch.last + 1
             sizes.append(len(batch.accounts))
     assert expected == accounts + 1
-    assert gathering.take(all_of_them=True) is None
+    assert batcher.take(all_of_them=True) is None
     return sizes
 
 
@@ -31,14 +31,14 @@ def test_the_first_page_is_a_batch_at_once() -> None:
     assert _gather(120, 50) == [50, 50, 20]
 
 
-def test_an_account_listed_twice_is_walked_once() -> None:
-    gathering = Gathering()
+def test_an_account_listed_twice_is_scanned_once() -> None:
+    batcher = AccountBatcher()
     one, two = ListedAccount("a", expired=False), ListedAccount("b", expired=True)
-    gathering.add([one, two, one])
-    first = gathering.take()
-    gathering.add([two, one])
+    batcher.add([one, two, one])
+    first = batcher.take()
+    batcher.add([two, one])
     assert first is not None
     assert first.accounts == (one, two)
     assert str(first) == "stories and posts, accounts 1 to 2"
-    assert gathering.take(all_of_them=True) is None
-    assert gathering.listed == 2
+    assert batcher.take(all_of_them=True) is None
+    assert batcher.listed == 2

@@ -1,4 +1,4 @@
-"""What a person types, and what they read: never a traceback for what they can mend."""
+"""What a person types, and what they read: never a traceback for what they can fix."""
 
 import errno
 import json
@@ -44,9 +44,9 @@ def typed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_explains_itself(command: str) -> None:
-    said = CliRunner().invoke(app, [command, "--help"])
-    assert said.exit_code == 0
-    assert "Usage" in said.output
+    text = CliRunner().invoke(app, [command, "--help"])
+    assert text.exit_code == 0
+    assert "Usage" in text.output
 
 
 def test_the_promised_commands_are_there() -> None:
@@ -71,13 +71,13 @@ def test_the_version_and_the_help() -> None:
     ],
 )
 def test_bad_usage_exits_with_2(arguments: list[str]) -> None:
-    said = CliRunner().invoke(app, arguments)
-    assert said.exit_code == 2
-    assert "Traceback" not in said.output
+    text = CliRunner().invoke(app, arguments)
+    assert text.exit_code == 2
+    assert "Traceback" not in text.output
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (["sync"], "GRAMHOUSE_BASE_URL"),
         (
@@ -99,10 +99,10 @@ def test_bad_usage_exits_with_2(arguments: list[str]) -> None:
         (["sandbox", "--key", "a", "--key", "a/none"], "issued before"),
     ],
 )
-def test_wrong_settings_are_one_line_and_exit_with_2(typed: Typed, arguments: list[str], told: str) -> None:
+def test_wrong_settings_are_one_line_and_exit_with_2(typed: Typed, arguments: list[str], message: str) -> None:
     code, out, err = typed(*arguments)
     assert (code, out, len(err.splitlines())) == (2, "", 1)
-    assert told in err
+    assert message in err
 
 
 REQUIRED = {"query": ["SELECT 1"], "export": ["out"], "backfill": ["--all"]}
@@ -127,8 +127,8 @@ def test_a_key_in_a_file_that_others_can_read_is_warned_of(typed: Typed, monkeyp
     code, _, err = typed("sync")
     assert (code, warning in err) == (0, True)
     findings = json.loads(typed("doctor", "--json")[1])["findings"]
-    told = [(found["verdict"], found["said"]) for found in findings if found["check"] in {"key", "configuration"}]
-    assert told == [("ok", "from gramhouse.toml, line 1: api_key"), ("note", warning)]
+    message = [(found["verdict"], found["message"]) for found in findings if found["check"] in {"key", "configuration"}]
+    assert message == [("ok", "from gramhouse.toml, line 1: api_key"), ("note", warning)]
     file.chmod(0o600)
     assert warning not in typed("sync")[2]
 
@@ -189,20 +189,22 @@ def test_a_sync_and_all_that_asks_about_it(typed: Typed) -> None:
 def test_the_doctor_finds_times_of_the_future_and_moves_them_back(typed: Typed) -> None:
     assert typed("sync")[0] == 0
     with duckdb.connect("data/warehouse.duckdb") as db:
-        db.execute("UPDATE core.walks SET complete_at = complete_at + INTERVAL 400 DAYS WHERE surface = 'posts'")
-        db.execute("INSERT INTO ops.holds SELECT 'x', now() + INTERVAL 401 DAYS, now() + INTERVAL 400 DAYS")
+        db.execute(
+            "UPDATE core.completed_scans SET complete_at = complete_at + INTERVAL 400 DAYS WHERE surface = 'posts'"
+        )
+        db.execute("INSERT INTO ops.cooldowns SELECT 'x', now() + INTERVAL 401 DAYS, now() + INTERVAL 400 DAYS")
     code, out, _ = typed("doctor")
     assert code == 1
     assert "5 times stored in data/warehouse.duckdb lie in the future" in " ".join(out.split())
     assert "the next sync moves them back" in " ".join(out.split())
     code, out, _ = typed("doctor", "--repair")
     assert code == 0
-    assert "core.walks.complete_at: 4 times in the future" in out
+    assert "core.completed_scans.complete_at: 4 times in the future" in out
     assert "these cooldowns begin now" in " ".join(out.split())
     with duckdb.connect("data/warehouse.duckdb") as db:
-        assert db.execute("SELECT resume_after - now() < INTERVAL 24 HOURS FROM ops.holds").fetchall() == [(True,)]
+        assert db.execute("SELECT resume_after - now() < INTERVAL 24 HOURS FROM ops.cooldowns").fetchall() == [(True,)]
     with duckdb.connect("data/analytics.duckdb", read_only=True) as db:
-        assert db.execute("SELECT max(complete_at) <= now() FROM walks").fetchall() == [(True,)]
+        assert db.execute("SELECT max(complete_at) <= now() FROM completed_scans").fetchall() == [(True,)]
     assert "nothing to repair" in typed("doctor", "--repair")[1]
     assert typed("doctor")[0] == 0
 
@@ -234,8 +236,8 @@ def test_on_a_terminal_raw_rows_steer_nothing(typed: Typed, monkeypatch: pytest.
     typed("sync")
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     for style in ("csv", "json"):
-        said = typed("query", "SELECT chr(27) || chr(155) || chr(8238) || 'x' AS x", "-f", style)[1]
-        assert re.search("[\x1b\x9b\u202e]", said) is None
+        text = typed("query", "SELECT chr(27) || chr(155) || chr(8238) || 'x' AS x", "-f", style)[1]
+        assert re.search("[\x1b\x9b\u202e]", text) is None
 
 
 @pytest.mark.usefixtures("environment")

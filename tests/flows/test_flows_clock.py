@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from connectors.source.endpoints import ApiRequest
-from flows.keeping import Keeping, tidy
-from flows.pipeline import RunReport, run_once
-from models.ledger import RunState, RunWarning
-from tests.flows.stage import NIGHT, Refusal, Service, VirtualClock, cursor_of, is_posts, order, rows, staged, uuid
+from flows.pipeline import RunReport, run_sync
+from flows.retention import Keeping, tidy
+from models.runs import RunState, RunWarning
+from tests.flows.stage import NIGHT, Refusal, Service, VirtualClock, cursor_of, is_posts, request, rows, staged, uuid
 
 pytestmark = pytest.mark.anyio
 
@@ -35,20 +35,20 @@ def service(clock: WrongClock, **changes: Any) -> Service:  # noqa: ANN401 - fie
 
 
 async def ran(folder: Path, served: Service) -> RunReport:
-    async with staged(folder, served) as means:
-        return await run_once(order(folder), means)
+    async with staged(folder, served) as resources:
+        return await run_sync(request(folder), resources)
 
 
 async def cut_short(folder: Path, served: Service, after: int) -> None:
-    served.trouble = lambda _: RuntimeError("killed") if len(served.asked) > after else None
-    async with staged(folder, served) as means:
+    served.failure = lambda _: RuntimeError("killed") if len(served.asked) > after else None
+    async with staged(folder, served) as resources:
         with pytest.raises(RuntimeError, match="killed"):
-            await run_once(order(folder), means)
+            await run_sync(request(folder), resources)
 
 
 async def asked(folder: Path, served: Service, query: str) -> list[tuple[Any, ...]]:
-    async with staged(folder, served) as means:
-        return await rows(means, query)
+    async with staged(folder, served) as resources:
+        return await rows(resources, query)
 
 
 def codes(report: RunReport) -> list[str]:
@@ -62,7 +62,7 @@ async def test_a_run_cut_short_days_ahead_is_not_resumed_until_that_date(tmp_pat
     clock.passed += 60
     whole = service(clock)
     report = await ran(tmp_path, whole)
-    assert report.carried_on == ()
+    assert report.resumed_runs == ()
     # The catalogue's two pages, and of each account the stories and three pages of posts; what was half-way was resumed
     # and then asked for again from its first page.
     first_pages = [request for request in whole.asked if cursor_of(request) is None]
@@ -71,7 +71,7 @@ async def test_a_run_cut_short_days_ahead_is_not_resumed_until_that_date(tmp_pat
     clock.passed += 86_400
     following = service(clock)
     report = await ran(tmp_path, following)
-    assert (report.state, codes(report), report.carried_on) == (RunState.COMPLETE, [], ())
+    assert (report.state, codes(report), report.resumed_runs) == (RunState.COMPLETE, [], ())
     assert len(following.asked) == 2 + 4 * 4
 
 
@@ -90,7 +90,7 @@ async def test_after_a_complete_run_ahead_the_next_one_removes_and_says_once_tha
     assert isinstance(warning, RunWarning)
     assert "The clock was ahead" in warning.detail
     now = clock.now().isoformat()
-    for column in ("core.runs.started_at", "core.walks.complete_at", "core.media.first_seen_at"):
+    for column in ("core.runs.started_at", "core.completed_scans.complete_at", "core.media.first_seen_at"):
         table, _, name = column.rpartition(".")
         assert await asked(tmp_path, fewer, f"SELECT max({name}) <= '{now}' FROM {table}") == [(True,)]
     clock.passed += 86_400
@@ -107,24 +107,24 @@ async def test_a_clock_that_is_put_right_amid_a_run_is_noticed_by_that_run(tmp_p
             clock.off = timedelta(0)
             clock.passed += 1
 
-    served.trouble = put_right
+    served.failure = put_right
     report = await ran(tmp_path, served)
     assert (report.state, codes(report)) == (RunState.PARTIAL, ["times_in_future"])
     now = clock.now().isoformat()
-    ahead = "SELECT count(*) FROM core.runs, core.walks WHERE started_at > '{0}' OR complete_at > '{0}'"
+    ahead = "SELECT count(*) FROM core.runs, core.completed_scans WHERE started_at > '{0}' OR complete_at > '{0}'"
     assert await asked(tmp_path, served, ahead.format(now)) == [(0,)]
 
 
 async def test_a_cooldown_of_two_hours_does_not_last_a_year(tmp_path: Path) -> None:
     limited = Refusal(429, "rate_limited", 7200)
     clock = WrongClock(off=YEAR)
-    await ran(tmp_path, service(clock, trouble=lambda r: limited if is_posts(r, 1) else None))
+    await ran(tmp_path, service(clock, failure=lambda r: limited if is_posts(r, 1) else None))
     clock.off = timedelta(0)
     clock.passed += 60
     waiting, began = service(clock), clock.now()
     await ran(tmp_path, waiting)
     assert not [request for request in waiting.asked if uuid(1)[-12:] in request.scope]
-    until = "SELECT resume_after FROM ops.holds UNION ALL SELECT max(resume_after) FROM core.run_outcomes"
+    until = "SELECT resume_after FROM ops.cooldowns UNION ALL SELECT max(resume_after) FROM core.run_outcomes"
     # A little more than was asked for, so that not all who wait ask at once.
     (after,) = {row[0] for row in await asked(tmp_path, waiting, until)}
     assert timedelta(hours=2) <= after - began < timedelta(hours=2, seconds=10)
@@ -140,16 +140,16 @@ async def test_runs_made_while_the_clock_is_a_year_ahead_forget_no_run_of_before
         await ran(tmp_path, service(clock))
         clock.passed += 86_400
     clock.off = YEAR
-    said: list[str] = []
+    message: list[str] = []
     for number in range(2):
         served = service(clock)
-        async with staged(tmp_path, served) as means:
-            await run_once(order(tmp_path), means)
-            await tidy(Keeping(runs=timedelta(days=90)), means.warehouse, now=clock.now(), say=said.append)
-            assert await rows(means, "SELECT count(*) FROM core.runs") == [(5 + number,)]
+        async with staged(tmp_path, served) as resources:
+            await run_sync(request(tmp_path), resources)
+            await tidy(Keeping(runs=timedelta(days=90)), resources.warehouse, now=clock.now(), say=message.append)
+            assert await rows(resources, "SELECT count(*) FROM core.runs") == [(5 + number,)]
         clock.passed += 86_400
     # The first counted from the run before it. To the second that one was a year ahead, too.
-    (line,) = said
+    (line,) = message
     assert line.startswith("GRAMHOUSE_KEEP_RUNS would delete 4 of 6 runs")
     assert "Fix: check this machine's clock" in line
 
@@ -163,7 +163,7 @@ async def test_what_an_interrupted_run_completed_counts_for_twelve_hours_whateve
     clock.passed += hours * 3600
     later = service(clock)
     report = await ran(tmp_path, later)
-    assert bool(report.carried_on) is counts
+    assert bool(report.resumed_runs) is counts
     first_pages = [request for request in later.asked if cursor_of(request) is None]
     assert (len(first_pages) < 1 + 4 * 2) is counts
     assert report.state is RunState.COMPLETE

@@ -37,8 +37,8 @@ def test_it_says_the_size_before_and_after(
     assert typed(monkeypatch) == 0
     after = warehouse.stat().st_size
     assert after < before
-    said = capsys.readouterr().out
-    assert said == f"Compacted {warehouse}: {before / 1e6:.1f} MB before, {after / 1e6:.1f} MB now.\n"
+    message = capsys.readouterr().out
+    assert message == f"Compacted {warehouse}: {before / 1e6:.1f} MB before, {after / 1e6:.1f} MB now.\n"
 
 
 def test_programs_read_one_json_document(
@@ -46,8 +46,8 @@ def test_programs_read_one_json_document(
 ) -> None:
     before = warehouse.stat().st_size
     assert typed(monkeypatch, "--json") == 0
-    said = json.loads(capsys.readouterr().out)
-    assert said == {
+    message = json.loads(capsys.readouterr().out)
+    assert message == {
         "warehouse": str(warehouse),
         "bytes_before": before,
         "bytes_after": warehouse.stat().st_size,
@@ -60,9 +60,9 @@ def test_a_warehouse_that_is_held_is_left_alone(
 ) -> None:
     with writer(warehouse, "gramhouse sync", since="then", pause=lambda _: None):
         assert typed(monkeypatch) == 4
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert "is held by gramhouse sync" in said.err
+    message = capsys.readouterr()
+    assert message.out == ""
+    assert "is held by gramhouse sync" in message.err
 
 
 def test_where_there_is_no_warehouse_it_says_how_to_make_one(

@@ -47,5 +47,5 @@ def test_completion_is_installed_for_the_shell_that_asks(tmp_path: Path) -> None
         'source "$HOME/.bashrc"; COMP_WORDS=(gramhouse ex); COMP_CWORD=1; _gramhouse_completion gramhouse;'
         ' echo "${COMPREPLY[@]}"'
     )
-    said = subprocess.run(["bash", "-c", asking], env=environment, capture_output=True, text=True, check=True)
-    assert said.stdout.split() == ["export"]
+    message = subprocess.run(["bash", "-c", asking], env=environment, capture_output=True, text=True, check=True)
+    assert message.stdout.split() == ["export"]

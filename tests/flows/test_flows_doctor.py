@@ -36,7 +36,7 @@ def served(monkeypatch: pytest.MonkeyPatch, key: str, **settings: Any) -> Iterat
 def _found(typed: Typed, code: int) -> dict[str, tuple[str, str]]:
     exit_code, out, _ = typed("doctor", "--json")
     assert exit_code == code
-    return {finding["check"]: (finding["verdict"], finding["said"]) for finding in json.loads(out)["findings"]}
+    return {finding["check"]: (finding["verdict"], finding["message"]) for finding in json.loads(out)["findings"]}
 
 
 def test_a_key_without_the_scope_is_found_before_the_nightly_run(typed: Typed, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -61,15 +61,15 @@ def test_a_key_that_may_do_all_is_asked_one_page_of_each(typed: Typed, monkeypat
 def test_a_limit_is_a_note_and_is_not_asked_twice(typed: Typed, monkeypatch: pytest.MonkeyPatch) -> None:
     with served(monkeypatch, "sandbox-demo-key", selected_account=RateLimit(1, 3600)):
         assert _found(typed, 0)["media"][0] == "ok"
-        verdict, said = _found(typed, 0)["media"]
+        verdict, message = _found(typed, 0)["media"]
     assert verdict == "note"
-    assert "rate_limited" in said
-    assert "not asked again" in said
+    assert "rate_limited" in message
+    assert "not asked again" in message
 
 
 def _hold(scope: str, until: datetime) -> None:
     with duckdb.connect("data/warehouse.duckdb") as db:
-        db.execute("INSERT INTO ops.holds (scope, resume_after) VALUES (?, ?)", [scope, until])
+        db.execute("INSERT INTO ops.cooldowns (scope, resume_after) VALUES (?, ?)", [scope, until])
 
 
 def test_cooldowns_are_read_from_the_warehouse_that_no_run_writes(
@@ -80,8 +80,8 @@ def test_cooldowns_are_read_from_the_warehouse_that_no_run_writes(
         later = datetime.now(UTC) + timedelta(hours=2)
         for row in json.loads(typed("accounts", "--json")[1])["accounts"]:
             _hold(f"selected_account:{row['account_id']}", later)
-        verdict, said = _found(typed, 0)["media"]
-        assert (verdict, said.startswith("not asked"), "as of" in said) == ("note", True, False)
+        verdict, message = _found(typed, 0)["media"]
+        assert (verdict, message.startswith("not asked"), "as of" in message) == ("note", True, False)
         forecast = json.loads(typed("backfill", "--all", "--dry-run", "--json")[1])
         assert (forecast["accounts"], forecast["cooldowns_as_of"]) == ([], None)
         assert {one["reason"] for one in forecast["skipped"]} <= {"cooldown", "token_expired"}

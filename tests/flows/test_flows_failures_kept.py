@@ -14,10 +14,10 @@ from pydantic import SecretStr
 from connectors.source.client import ApiClient
 from connectors.source.endpoints import ApiRequest, Response
 from connectors.source.errors import ApiError
-from flows.pipeline import run_once
+from flows.pipeline import run_sync
 from flows.steps import T
-from models.ledger import OutcomeKind
-from tests.flows.stage import Service, order, staged, uuid
+from models.runs import OutcomeKind
+from tests.flows.stage import Service, request, staged, uuid
 
 pytestmark = pytest.mark.anyio
 ACCOUNTS = 40
@@ -70,15 +70,15 @@ async def test_no_exception_of_a_failed_partition_is_kept_until_the_end(tmp_path
     watched = Watched(client)
 
     async def step(name: str, work: Callable[[], Awaitable[T]], _: Callable[[T], str]) -> T:
-        if name == "fold":
+        if name == "merge":
             kept.append(watched.kept)
         return await work()
 
-    async with staged(tmp_path, service, send=watched.send, page_size=50) as means:
+    async with staged(tmp_path, service, send=watched.send, page_size=50) as resources:
         gc.collect()
         gc.disable()
         try:
-            report = await run_once(order(tmp_path), means, run_step=step)
+            report = await run_sync(request(tmp_path), resources, run_step=step)
         finally:
             gc.enable()
     assert report.outcomes[OutcomeKind.DEFERRED] == ACCOUNTS

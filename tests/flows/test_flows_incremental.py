@@ -10,15 +10,15 @@ import duckdb
 import pytest
 
 from flows.estimate import estimate
-from flows.pipeline import RunReport, run_once
+from flows.pipeline import RunReport, run_sync
 from flows.report import recommendation, sentence
 from flows.settings import load
 from flows.slots import Slots
-from models.ledger import OutcomeKind, RunState
 from models.partition import SURFACES
+from models.runs import OutcomeKind, RunState
 from models.selection import Selection
 from tests.flows.feeds import Feed, FeedService, NightClock, daily
-from tests.flows.stage import NIGHT, Refusal, account_of, order, rows, staged, uuid
+from tests.flows.stage import NIGHT, Refusal, account_of, request, rows, staged, uuid
 
 pytestmark = pytest.mark.anyio
 
@@ -41,30 +41,30 @@ class Stage:
     def now(self) -> datetime:
         return self.clock.now()
 
-    async def night(self, *, days: float = 1, **changes: Any) -> RunReport:  # noqa: ANN401 - fields of RunOrder
+    async def night(self, *, days: float = 1, **changes: Any) -> RunReport:  # noqa: ANN401 - fields of RunRequest
         """Make a run; `asked` are the cursors of the pages of account 1 that it asked for."""
         before = len(self.service.asked_posts())
-        ordered = replace(order(self.folder), **{"mode": "incremental", **changes})
-        async with staged(self.folder, self.service, page_size=PAGE, slots=Slots(1)) as means:
-            report = await run_once(ordered, means)
+        ordered = replace(request(self.folder), **{"mode": "incremental", **changes})
+        async with staged(self.folder, self.service, page_size=PAGE, slots=Slots(1)) as resources:
+            report = await run_sync(ordered, resources)
         self.asked = self.service.asked_posts()[before:]
         self.clock.days(days)
         return report
 
-    async def cut_short(self, *, after: int, **changes: Any) -> None:  # noqa: ANN401 - fields of RunOrder
+    async def cut_short(self, *, after: int, **changes: Any) -> None:  # noqa: ANN401 - fields of RunRequest
         """Make a run that is stopped after so many pages of posts."""
         run = asyncio.create_task(self.night(**changes))
         left = [after]
 
-        def trouble(request: Any) -> None:  # noqa: ANN401 - a request
+        def failure(request: Any) -> None:  # noqa: ANN401 - a request
             left[0] -= dict(request.params).get("surface") == "posts"
             if left[0] < 0:
                 run.cancel()
 
-        self.service.trouble = trouble
+        self.service.failure = failure
         with pytest.raises(asyncio.CancelledError):
             await run
-        self.service.trouble = lambda _: None
+        self.service.failure = lambda _: None
         self.clock.days(0.1)
 
     def grow(self, posts: int = 2, account: int = 1) -> None:
@@ -137,12 +137,14 @@ async def test_counts_inside_of_the_window_and_all_after_the_next_full_scan(tmp_
 
 @pytest.mark.parametrize("unordered", ["oldest_first", "random", "by_id"])
 async def test_a_feed_in_another_order_is_always_read_to_its_end(tmp_path: Path, unordered: Any) -> None:  # noqa: ANN401
-    stage = Stage(tmp_path, daily(80, order=unordered))
+    stage = Stage(tmp_path, daily(80, request=unordered))
     for _ in range(3):
         stage.grow()
         assert OutcomeKind.RECENT not in kinds(await stage.night())
         assert stage.likes() == stage.truth()
-    [(item_order, broken_by)] = stage.ask("SELECT item_order, order_broken_by FROM walks WHERE surface = 'posts'")
+    [(item_order, broken_by)] = stage.ask(
+        "SELECT item_order, order_broken_by FROM completed_scans WHERE surface = 'posts'"
+    )
     assert item_order is None
     assert broken_by is not None
 
@@ -162,16 +164,16 @@ async def test_an_order_that_breaks_costs_requests_and_no_row_and_is_proved_twic
     assert kinds(await stage.night())[OutcomeKind.RECENT] == 1
 
 
-@pytest.mark.parametrize("said", [None, NIGHT + timedelta(days=400)])
+@pytest.mark.parametrize("text", [None, NIGHT + timedelta(days=400)])
 async def test_a_post_without_a_time_or_with_one_in_the_future_breaks_the_order(
-    tmp_path: Path, said: datetime | None
+    tmp_path: Path, text: datetime | None
 ) -> None:
     stage = Stage(tmp_path, daily(100))
-    stage.service.feeds[1].posts[40].published_at = said
-    if said is not None:
+    stage.service.feeds[1].posts[40].published_at = text
+    if text is not None:
         # The first three positions are not looked at.
         for number in (50, 51, 52):
-            stage.service.feeds[1].posts[number].published_at = said + timedelta(days=1)
+            stage.service.feeds[1].posts[number].published_at = text + timedelta(days=1)
     await stage.night()
     assert kinds(await stage.night()) == {OutcomeKind.COMPLETE: 3}
 
@@ -269,7 +271,7 @@ async def test_a_scan_cut_short_leaves_a_gap_which_the_next_one_reads(tmp_path: 
     await stage.cut_short(after=8, **window)
     # Its cursor is refused, so that nothing goes on from it.
     refused = [Refusal(422, "api_invalid_cursor")]
-    stage.service.trouble = lambda request: refused.pop() if "cursor" in dict(request.params) and refused else None
+    stage.service.failure = lambda request: refused.pop() if "cursor" in dict(request.params) and refused else None
     report = await stage.night(**window)
     assert kinds(report)[OutcomeKind.RECENT] == 1
     assert stage.likes() == stage.truth()
@@ -280,7 +282,7 @@ async def test_an_open_gap_is_listed_until_a_scan_closes_it(tmp_path: Path) -> N
     stage = Stage(tmp_path, daily(200))
     await stage.night()
     stage.grow()
-    stage.service.trouble = lambda request: (
+    stage.service.failure = lambda request: (
         Refusal(403, "api_forbidden") if dict(request.params).get("cursor") == "c30" else None
     )
     began = stage.now
@@ -291,7 +293,7 @@ async def test_an_open_gap_is_listed_until_a_scan_closes_it(tmp_path: Path) -> N
     assert read_down_to == stage.service.feeds[1].listed()[29].published_at
     assert known_from == NIGHT - timedelta(hours=1)
     assert stage.ask("SELECT gap_since, recent_at FROM freshness WHERE surface = 'posts'") == [(began, None)]
-    stage.service.trouble = lambda _: None
+    stage.service.failure = lambda _: None
     await stage.night()
     assert stage.ask("FROM gaps") == []
     assert stage.likes() == stage.truth()
@@ -384,13 +386,13 @@ async def test_posts_that_move_while_the_pages_are_read_are_no_contradiction(tmp
     stage = Stage(tmp_path, daily(200))
     await stage.night()
 
-    def trouble(request: Any) -> None:  # noqa: ANN401 - a request
+    def failure(request: Any) -> None:  # noqa: ANN401 - a request
         if dict(request.params).get("cursor") in {"c20", "c40"}:
             stage.grow(3)
 
-    stage.service.trouble = trouble
+    stage.service.failure = failure
     assert kinds(await stage.night())[OutcomeKind.RECENT] == 1
-    stage.service.trouble = lambda _: None
+    stage.service.failure = lambda _: None
     await stage.night()
     assert stage.likes() == stage.truth()
 
@@ -399,9 +401,9 @@ async def test_what_the_ledger_and_the_checkpoints_say(tmp_path: Path) -> None:
     stage = Stage(tmp_path, daily(200))
     await stage.night()
     await stage.night()
-    async with staged(tmp_path, stage.service) as means:
+    async with staged(tmp_path, stage.service) as resources:
         query = "SELECT state, cursor, known_seq IS NOT NULL FROM ops.checkpoints WHERE surface = 'posts'"
-        assert await rows(means, query) == [("recent", None, True)]
+        assert await rows(resources, query) == [("recent", None, True)]
 
 
 async def test_requests_are_counted_and_an_incremental_sync_is_recommended(tmp_path: Path) -> None:
@@ -416,8 +418,8 @@ async def test_requests_are_counted_and_an_incremental_sync_is_recommended(tmp_p
     assert str(recommendation(second)) in sentence(second)
     third = await stage.night()
     assert (third.requests, third.full_requests, third.recommends_incremental) == (2 + RECENT_PAGES, 42, False)
-    told = stage.ask("SELECT requests, full_requests FROM runs WHERE kind = 'sync' ORDER BY seq")
-    assert told == [(42, 42), (42, 42), (2 + RECENT_PAGES, 42)]
+    message = stage.ask("SELECT requests, full_requests FROM runs WHERE kind = 'sync' ORDER BY seq")
+    assert message == [(42, 42), (42, 42), (2 + RECENT_PAGES, 42)]
     assert "requests: 10; a full run would have made 42" in sentence(third)
 
 
@@ -432,8 +434,8 @@ async def test_a_run_of_so_many_requests_defers_what_is_left_and_the_longest_wai
         assert report.requests <= 9
         assert report.state is RunState.PARTIAL
         assert report.outcomes.total == 13
-        [concern] = report.concerns
-        assert (concern.outcome, concern.error_code) == (OutcomeKind.DEFERRED, "request_budget")
+        [failure_group] = report.failure_groups
+        assert (failure_group.outcome, failure_group.error_code) == (OutcomeKind.DEFERRED, "request_budget")
         asked.append({account_of(request) or 0 for request in stage.service.asked[before:]} - {0})
     # Four requests an account: two a run, and those that were never scanned first.
     assert asked[0] | asked[1] | asked[2] == {1, 2, 3, 4, 5, 6}
@@ -455,7 +457,7 @@ async def test_full_scans_that_a_budget_defers_too_long_are_a_concern(tmp_path: 
 
 
 async def test_a_dry_run_says_what_a_sync_would_ask_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    stage = Stage(tmp_path, daily(200), daily(20), daily(150, order="random"))
+    stage = Stage(tmp_path, daily(200), daily(20), daily(150, request="random"))
     await stage.night()
     monkeypatch.chdir(tmp_path)
     settings = load(snapshot=Path("analytics.duckdb"), page_size=PAGE, full_refresh_every=300)

@@ -11,10 +11,10 @@ import pytest
 
 from flows.cli.incremental_status import incremental_lines
 from flows.cli.status import report
-from flows.pipeline import run_once
+from flows.pipeline import run_sync
 from flows.settings import load
 from tests.flows.feeds import FeedService, NightClock, daily
-from tests.flows.stage import NIGHT, Refusal, cursor_of, is_posts, order, staged
+from tests.flows.stage import NIGHT, Refusal, cursor_of, is_posts, request, staged
 from tests.typed import Typed
 
 pytestmark = pytest.mark.anyio
@@ -51,8 +51,8 @@ def test_a_limit_of_requests_is_a_number_of_at_least_one(typed: Typed, wrong: st
 async def test_a_dry_run_shows_requests_by_reason(typed: Typed, tmp_path: Path) -> None:
     clock = NightClock()
     service = FeedService(2, clock=clock, feeds={1: daily(300), 2: daily(10)})
-    async with staged(tmp_path, service, page_size=50) as means:
-        await run_once(replace(order(tmp_path), mode="incremental"), means)
+    async with staged(tmp_path, service, page_size=50) as resources:
+        await run_sync(replace(request(tmp_path), mode="incremental"), resources)
     asked = len(service.asked)
     here = ("--snapshot", "analytics.duckdb", "--page-size", "50")
     code, out, _ = typed("sync", "--full-refresh", "--dry-run", "--max-requests", "5", *here)
@@ -60,9 +60,9 @@ async def test_a_dry_run_shows_requests_by_reason(typed: Typed, tmp_path: Path) 
     assert "posts: full, as the mode says" in out
     assert "About 10 requests would be made; a full run would make 10." in out
     assert "--max-requests would defer about 5 of them." in out
-    told = json.loads(typed("sync", "--incremental", "--dry-run", "--json", *here)[1])
-    assert (told["mode"], told["full_requests"]) == ("incremental", 10)
-    assert set(told["reasons"]) == {"catalogue", "stories", "few_pages", "full_due"}
+    message = json.loads(typed("sync", "--incremental", "--dry-run", "--json", *here)[1])
+    assert (message["mode"], message["full_requests"]) == ("incremental", 10)
+    assert set(message["reasons"]) == {"catalogue", "stories", "few_pages", "full_due"}
     assert len(service.asked) == asked
 
 
@@ -75,20 +75,20 @@ async def test_the_status_says_how_old_recent_and_full_scans_are_and_lists_gaps(
     seldom = timedelta(days=300)
 
     async def night() -> None:
-        async with staged(tmp_path, service, page_size=10) as means:
-            await run_once(replace(order(tmp_path), mode="incremental", full_refresh_every=seldom), means)
+        async with staged(tmp_path, service, page_size=10) as resources:
+            await run_sync(replace(request(tmp_path), mode="incremental", full_refresh_every=seldom), resources)
         clock.days(1)
 
     await night()
-    service.trouble = lambda request: (
+    service.failure = lambda request: (
         Refusal(403, "api_forbidden") if is_posts(request, 2) and cursor_of(request) == "c20" else None
     )
     await night()
     settings = load(snapshot=Path("analytics.duckdb"), warehouse=Path("warehouse.duckdb"))
-    said = StringIO()
-    with redirect_stdout(said):
+    text = StringIO()
+    with redirect_stdout(text):
         report(settings, NIGHT + timedelta(days=1, hours=4), as_json=True)
-    found = json.loads(said.getvalue())
+    found = json.loads(text.getvalue())
     [recent] = found["recent"]
     assert (recent["surface"], recent["accounts"]) == ("posts", 1)
     assert (recent["recent"], recent["complete"]) == (4 * 3600, 28 * 3600)

@@ -83,19 +83,19 @@ def test_what_is_missing_is_one_object(typed: Typed, command: str) -> None:
 def test_every_report_is_one_object(typed: Typed, monkeypatch: pytest.MonkeyPatch, address: str) -> None:
     for name, value in environment(address).items():
         monkeypatch.setenv(name, value)
-    told = {
+    result = {
         command: json.loads(typed(command, "--json", *REQUIRED.get(command, ()))[1])
         for command in ["sync", *(each for each in OBJECTS if each != "sync")]
     }
-    assert {command: type(document) for command, document in told.items()} == dict.fromkeys(told, dict)
-    assert len(told["accounts"]["accounts"]) == 3
-    assert len(told["runs"]["runs"]) == 1 + (1 if OBJECTS.index("backfill") < OBJECTS.index("runs") else 0)
-    assert told["quarantine"]["records"] == []
-    assert {"accounts", "media"} <= {table["name"] for table in told["describe"]["tables"]}
-    assert (told["doctor"]["exit_code"], told["sync"]["exit_code"]) == (0, 0)
+    assert {command: type(document) for command, document in result.items()} == dict.fromkeys(result, dict)
+    assert len(result["accounts"]["accounts"]) == 3
+    assert len(result["runs"]["runs"]) == 1 + (1 if OBJECTS.index("backfill") < OBJECTS.index("runs") else 0)
+    assert result["quarantine"]["records"] == []
+    assert {"accounts", "media"} <= {table["name"] for table in result["describe"]["tables"]}
+    assert (result["doctor"]["exit_code"], result["sync"]["exit_code"]) == (0, 0)
     media = json.loads(typed("describe", "media", "--json")[1])
     assert (media["table"], media["columns"][0]["name"]) == ("media", "account_id")
-    assert told["query"] == {"columns": ["a"], "rows": [{"a": 1}], "exit_code": 0}
+    assert result["query"] == {"columns": ["a"], "rows": [{"a": 1}], "exit_code": 0}
     assert json.loads(typed("query", "SELECT 1 AS a LIMIT 0", "--json")[1])["rows"] == []
     for style in (["--json"], ["-f", "json"]):
         code, out, _ = typed("query", "SELECT nope", *style)

@@ -64,9 +64,9 @@ def test_a_sync_logs_its_run_and_each_trouble_with_account_partition_code_and_co
     begun, *_, ended = lines
     assert "gramhouse sync of http://127.0.0.1" in begun["message"]
     assert (ended["level"], ended["run"] is not None) == ("warning", True)
-    troubles = [line for line in lines if line["account"] is not None]
-    assert {line["run"] for line in troubles} == {ended["run"]}
-    found = {line["code"]: line for line in troubles}
+    failure_groups = [line for line in lines if line["account"] is not None]
+    assert {line["run"] for line in failure_groups} == {ended["run"]}
+    found = {line["code"]: line for line in failure_groups}
     assert found.keys() == {"api_internal_error", "api_forbidden", "rate_limited"}
     for code, line in found.items():
         assert line["username"]
@@ -103,11 +103,11 @@ def test_what_anything_writes_becomes_lines_with_the_level_of_their_mark() -> No
     lines.counters = Counters(run_id="r1")
     lines.write("✖ broken\n! look")
     lines.write(" here\n\nplain \x1b[0m\n✔ done\nnot ended")
-    said = [json.loads(line) for line in stream.getvalue().splitlines()]
-    assert [(line["level"], line["message"]) for line in said] == [
+    result = [json.loads(line) for line in stream.getvalue().splitlines()]
+    assert [(line["level"], line["message"]) for line in result] == [
         ("error", "broken"),
         ("warning", "look here"),
         ("info", "plain \x1b[0m"),
         ("info", "done"),
     ]
-    assert {(line["time"], line["run"]) for line in said} == {("2026-03-01T02:15:00.000Z", "r1")}
+    assert {(line["time"], line["run"]) for line in result} == {("2026-03-01T02:15:00.000Z", "r1")}

@@ -54,7 +54,7 @@ def test_a_path_named_twice_is_tried_once_at_its_first_place() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "told"),
+    ("output", "message"),
     [
         ('[mapping]\nmedia_id = ["uuid"]', "mapping.media_id.0: 'uuid' is no path"),
         ('[mapping]\nids = ["$.uuid"]', "mapping.ids: there is no such setting; there are media_id, "),
@@ -74,10 +74,10 @@ def test_a_path_named_twice_is_tried_once_at_its_first_place() -> None:
         ("mapping = 5", "mapping: "),
     ],
 )
-def test_what_cannot_be_meant_is_refused_by_a_line_for_each(said: str, told: str) -> None:
-    say(said)
+def test_what_cannot_be_meant_is_refused_by_a_line_for_each(output: str, message: str) -> None:
+    say(output)
     with pytest.raises(SettingsError) as raised:
         load()
     lines = str(raised.value).splitlines()
     assert all(re.match(r"gramhouse.toml, line [123]: mapping", line) and line.endswith((".", "?")) for line in lines)
-    assert any(told in line for line in lines)
+    assert any(message in line for line in lines)

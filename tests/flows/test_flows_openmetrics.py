@@ -10,9 +10,9 @@ from prometheus_client.parser import text_string_to_metric_families as text_form
 from connectors.source.endpoints import ApiRequest
 from flows.cli.openmetrics import REASONS, metrics
 from flows.cli.status import report
-from flows.pipeline import run_once
+from flows.pipeline import run_sync
 from flows.settings import load
-from tests.flows.stage import NIGHT, Refusal, Service, account_of, is_posts, order, staged
+from tests.flows.stage import NIGHT, Refusal, Service, account_of, is_posts, request, staged
 from tests.typed import Typed
 
 pytestmark = pytest.mark.anyio
@@ -32,14 +32,14 @@ def parsed(text: str) -> Samples:
 
 
 async def test_the_status_of_a_partial_run_as_metrics(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    def trouble(request: ApiRequest) -> Refusal | None:
+    def failure(request: ApiRequest) -> Refusal | None:
         if is_posts(request, 2):
             return Refusal(403, "api_forbidden")
         return Refusal(429, "rate_limited", 9000) if account_of(request) == 3 else None
 
-    service = Service(accounts=9, expired=frozenset({9}), trouble=trouble)
-    async with staged(tmp_path, service) as means:
-        await run_once(order(tmp_path), means)
+    service = Service(accounts=9, expired=frozenset({9}), failure=failure)
+    async with staged(tmp_path, service) as resources:
+        await run_sync(request(tmp_path), resources)
     settings = load(snapshot=tmp_path / "analytics.duckdb", warehouse=tmp_path / "warehouse.duckdb")
     assert report(settings, NIGHT + timedelta(hours=48), as_metrics=True) == 3
     found = parsed(capsys.readouterr().out)
@@ -71,15 +71,15 @@ async def test_the_status_of_a_partial_run_as_metrics(tmp_path: Path, capsys: py
 def test_without_a_snapshot_a_file_says_so_and_the_command_fails(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code, said, err = Typed(monkeypatch, capsys)("status", "--format", "openmetrics")
+    code, message, err = Typed(monkeypatch, capsys)("status", "--format", "openmetrics")
     assert code == 1
-    assert parsed(said) == {("gramhouse_snapshot_readable", ()): 0}
+    assert parsed(message) == {("gramhouse_snapshot_readable", ()): 0}
     assert "There is no snapshot" in err
 
 
 def test_an_error_code_is_data_whatever_it_is() -> None:
-    trouble = {"outcome": "failed", "error_code": 'a\\"b\n# EOF\x1b[31m', "walks": 2, "resume_after": None}
-    found = {"totals": None, "unresolved": [], "last_run": None, "freshness": [], "trouble": [trouble]}
+    failure = {"outcome": "failed", "error_code": 'a\\"b\n# EOF\x1b[31m', "scans": 2, "resume_after": None}
+    found = {"totals": None, "unresolved": [], "last_run": None, "freshness": [], "failures": [failure]}
     totals = dict.fromkeys(("published_at", "accounts", "expired", "posts", "stories", "quarantined", "stale_after"))
     text = metrics({**found, "totals": totals}, [], writing=False)
     assert "\x1b" not in text

@@ -10,14 +10,14 @@ import pytest
 
 from connectors.warehouse.ownership import CODE
 from connectors.warehouse.snapshot import open_snapshot
-from flows import telling
+from flows import notify as telling
 from flows.cli.sync_report import show
 from flows.exit_code import EXIT_OF
-from flows.pipeline import RunReport, run_once
+from flows.pipeline import RunReport, run_sync
 from flows.report import to_json
-from models.ledger import RunState
+from models.runs import RunState
 from models.selection import Selection
-from tests.flows.stage import Refusal, Service, cursor_of, order, staged
+from tests.flows.stage import Refusal, Service, cursor_of, request, staged
 from tests.typed import Typed
 
 pytestmark = pytest.mark.anyio
@@ -30,8 +30,8 @@ async def _run(
     selection: Selection | None = None,
     say: Callable[[str], None] = lambda _: None,
 ) -> RunReport:
-    async with staged(folder, service) as means:
-        return await run_once(replace(order(folder), snapshot=snapshot, selection=selection), means, say=say)
+    async with staged(folder, service) as resources:
+        return await run_sync(replace(request(folder), snapshot=snapshot, selection=selection), resources, say=say)
 
 
 def _media(snapshot: Path) -> int:
@@ -45,7 +45,7 @@ async def test_a_failed_run_of_an_empty_warehouse_leaves_the_snapshot(
     snapshot = tmp_path / "analytics.duckdb"
     await _run(tmp_path / "good", snapshot, Service())
     assert _media(snapshot) == 9
-    failing = Service(trouble=lambda _: Refusal(401, "api_unauthorized"))
+    failing = Service(failure=lambda _: Refusal(401, "api_unauthorized"))
     report = await _run(tmp_path / "other", snapshot, failing)
     assert (report.state, report.snapshot_bytes) == (RunState.FAILED, None)
     assert [warning.code for warning in report.warnings] == [CODE]
@@ -56,14 +56,14 @@ async def test_a_failed_run_of_an_empty_warehouse_leaves_the_snapshot(
     assert len(lines) == 2
     assert "is the snapshot of another warehouse and stays as it was" in lines[1]
 
-    told: list[str] = []
+    result: list[str] = []
 
-    async def tell_failure(message: str) -> None:
-        told.append(message)
+    async def notify_failure(message: str) -> None:
+        result.append(message)
 
-    monkeypatch.setattr(telling, "tell_failure", tell_failure)
-    await telling.tell(report)
-    assert "another warehouse" in told[0]
+    monkeypatch.setattr(telling, "notify_failure", notify_failure)
+    await telling.notify(report)
+    assert "another warehouse" in result[0]
 
     resuming: list[str] = []
     report = await _run(tmp_path / "other", snapshot, Service(accounts=1), say=resuming.append)
@@ -76,7 +76,7 @@ async def test_a_failed_run_of_an_empty_warehouse_leaves_the_snapshot(
 async def test_a_run_that_would_be_complete_is_partial(tmp_path: Path) -> None:
     snapshot = tmp_path / "analytics.duckdb"
     await _run(tmp_path / "good", snapshot, Service())
-    cut = Service(trouble=lambda r: Refusal(401, "api_unauthorized") if cursor_of(r) else None)
+    cut = Service(failure=lambda r: Refusal(401, "api_unauthorized") if cursor_of(r) else None)
     assert (await _run(tmp_path / "other", snapshot, cut)).state is RunState.FAILED
     report = await _run(tmp_path / "other", snapshot, Service(), Selection(everything=True))
     assert (report.state, EXIT_OF[report.state]) == (RunState.PARTIAL, 3)

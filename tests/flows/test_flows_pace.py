@@ -9,9 +9,9 @@ import pytest
 from connectors.source.endpoints import ApiRequest, Response
 from flows.cli.progress import line
 from flows.pace import Pace, items_left, outlook
-from flows.pipeline import run_once
+from flows.pipeline import run_sync
 from flows.run import Counters
-from tests.flows.stage import NIGHT, Refusal, Service, account_of, order, staged
+from tests.flows.stage import NIGHT, Refusal, Service, account_of, request, staged
 
 pytestmark = pytest.mark.anyio
 
@@ -66,8 +66,8 @@ async def _watched(folder: Path, service: Service, look: Callable[[Counters], No
             look(counters)
             return await service.send(request)
 
-    async with staged(folder, Watched()) as means:
-        await run_once(order(folder), means, counters=counters)
+    async with staged(folder, Watched()) as resources:
+        await run_sync(request(folder), resources, counters=counters)
     return counters
 
 
@@ -84,10 +84,10 @@ async def test_a_second_run_expects_what_the_first_one_found(tmp_path: Path) -> 
 async def test_an_account_that_has_fewer_pages_or_fails_or_waits_leaves_nothing_to_expect(tmp_path: Path) -> None:
     await _watched(tmp_path, Service(accounts=3, posts=7), lambda _: None)
 
-    def trouble(request: ApiRequest) -> Refusal | None:
+    def failure(request: ApiRequest) -> Refusal | None:
         return {1: Refusal(403, "api_forbidden"), 2: Refusal(429, "rate_limited", 9000)}.get(account_of(request) or 0)
 
-    counters = await _watched(tmp_path, Service(accounts=4, posts=3, trouble=trouble), lambda _: None)
+    counters = await _watched(tmp_path, Service(accounts=4, posts=3, failure=failure), lambda _: None)
     assert (counters.items_left, counters.unknown) == (0, 0)
     [cooldown] = outlook(counters, NIGHT, None)
     assert cooldown.startswith("1 cooldown until 04:45:")

@@ -17,22 +17,22 @@ from connectors.sandbox.keys import DEMO_KEY
 from connectors.sandbox.settings import SandboxSettings
 from connectors.source.client import ApiClient
 from connectors.source.endpoints import ApiRequest
-from connectors.source.errors import trouble
+from connectors.source.errors import client_error
 from connectors.warehouse import ledger
 from connectors.warehouse.errors import WarehouseUnusable
 from connectors.warehouse.snapshot import open_snapshot
 from connectors.warehouse.writer import open_warehouse
 from flows.exit_code import EXIT_OF, ExitCode
 from flows.headline import verdict
-from flows.pipeline import RunReport, run_once
+from flows.pipeline import RunReport, run_sync
 from flows.report import outcomes, sentence, state_name, to_json
-from flows.run import Means
+from flows.run import RunResources
 from flows.slots import Slots
 from flows.steps import run_directly
 from flows.summary import summarize
 from flows.words import changes
-from models.ledger import RunState, RunWarning
-from tests.flows.stage import NIGHT, Service, VirtualClock, order, rows, staged
+from models.runs import RunState, RunWarning
+from tests.flows.stage import NIGHT, Service, VirtualClock, request, rows, staged
 
 pytestmark = pytest.mark.anyio
 
@@ -48,7 +48,7 @@ async def _night(folder: Path, sandbox: Sandbox, clock: VirtualClock, key: str =
     )
     ids = count(int(clock.passed))
     async with open_warehouse(folder / "warehouse.duckdb", "a test", now=NIGHT) as warehouse, client:
-        means = Means(
+        resources = RunResources(
             send=client.send,
             warehouse=warehouse,
             clock=clock,
@@ -57,7 +57,7 @@ async def _night(folder: Path, sandbox: Sandbox, clock: VirtualClock, key: str =
             slots=Slots(4),
             page_size=9,
         )
-        return await run_once(order(folder), means)
+        return await run_sync(request(folder), resources)
 
 
 async def test_nights_in_step_with_the_service(tmp_path: Path) -> None:
@@ -97,8 +97,8 @@ async def test_a_wrong_key_is_in_nothing_that_is_written_or_said(tmp_path: Path)
 
 @pytest.fixture
 async def report(tmp_path: Path) -> RunReport:
-    async with staged(tmp_path, Service(accounts=2, posts=3, expired=frozenset({2}))) as means:
-        return await run_once(order(tmp_path), means)
+    async with staged(tmp_path, Service(accounts=2, posts=3, expired=frozenset({2}))) as resources:
+        return await run_sync(request(tmp_path), resources)
 
 
 async def test_a_report_in_words(report: RunReport) -> None:
@@ -112,9 +112,14 @@ async def test_a_report_in_words(report: RunReport) -> None:
 
 
 async def test_a_report_for_programs(report: RunReport) -> None:
-    told = json.loads(to_json(report))
-    assert (told["state"], told["exit_code"], told["accounts"], told["expired_accounts"]) == ("complete", 0, 2, 1)
-    assert told["outcomes"] == {
+    result = json.loads(to_json(report))
+    assert (result["state"], result["exit_code"], result["accounts"], result["expired_accounts"]) == (
+        "complete",
+        0,
+        2,
+        1,
+    )
+    assert result["outcomes"] == {
         "complete": 3,
         "recent": 0,
         "skipped": 2,
@@ -123,11 +128,11 @@ async def test_a_report_for_programs(report: RunReport) -> None:
         "not_found": 0,
         "failed": 0,
     }
-    assert told["stopped_by"] is None
-    stopped = trouble("accounts.list", "certificate_refused", "no").failure
-    told = json.loads(to_json(replace(report, state=RunState.FAILED, stopped_by=stopped)))
-    assert (told["exit_code"], told["stopped_by"]["code"]) == (1, "certificate_refused")
-    assert set(told["stopped_by"]) == {"code", "status", "correlation_id", "message", "hint"}
+    assert result["stopped_by"] is None
+    stopped = client_error("accounts.list", "certificate_refused", "no").failure
+    result = json.loads(to_json(replace(report, state=RunState.FAILED, stopped_by=stopped)))
+    assert (result["exit_code"], result["stopped_by"]["code"]) == (1, "certificate_refused")
+    assert set(result["stopped_by"]) == {"code", "status", "correlation_id", "message", "hint"}
 
 
 def test_exit_codes_are_the_promised_ones() -> None:
@@ -145,41 +150,41 @@ async def test_a_run_that_could_not_publish_is_carried_on_and_asks_for_nothing(t
     service = Service()
     in_the_way = tmp_path / "analytics.duckdb"
     in_the_way.mkdir()
-    async with staged(tmp_path, service) as means:
+    async with staged(tmp_path, service) as resources:
         with pytest.raises(WarehouseUnusable):
-            await run_once(order(tmp_path), means)
+            await run_sync(request(tmp_path), resources)
         asked = len(service.asked)
         in_the_way.rmdir()
-        report = await run_once(order(tmp_path), means)
-        assert len(report.carried_on) == 1
+        report = await run_sync(request(tmp_path), resources)
+        assert len(report.resumed_runs) == 1
         assert report.state is RunState.COMPLETE
         assert len(service.asked) == asked
         assert in_the_way.exists()
-        again = await run_once(order(tmp_path), means)
-        assert again.carried_on == ()
+        again = await run_sync(request(tmp_path), resources)
+        assert again.resumed_runs == ()
         assert len(service.asked) == 2 * asked
 
 
 async def test_a_warning_makes_a_run_partial_and_is_in_its_report_its_row_and_the_snapshot(tmp_path: Path) -> None:
-    async with staged(tmp_path, Service()) as means:
+    async with staged(tmp_path, Service()) as resources:
         missing = RunWarning("accounts_missing", 30, "30 accounts are missing.", "Check the key.", makes_partial=True)
         noted = RunWarning("values_not_cast", 2, "2 values could not be cast.")
 
-        async def run_step(name: str, work: Callable[[], Awaitable[T]], told: Callable[[T], str], /) -> T:
-            if name == "fold":
-                (run_id,) = (await rows(means, "SELECT run_id FROM core.runs"))[0]
+        async def run_step(name: str, work: Callable[[], Awaitable[T]], result: Callable[[T], str], /) -> T:
+            if name == "merge":
+                (run_id,) = (await rows(resources, "SELECT run_id FROM core.runs"))[0]
                 for warning in (missing, noted):
-                    await means.warehouse.transact(ledger.warn, run_id, warning)
-            return await run_directly(name, work, told)
+                    await resources.warehouse.transact(ledger.warn, run_id, warning)
+            return await run_directly(name, work, result)
 
-        report = await run_once(order(tmp_path), means, run_step=run_step)
+        report = await run_sync(request(tmp_path), resources, run_step=run_step)
         assert (report.state, report.warnings) == (RunState.PARTIAL, (missing, noted))
-        assert await rows(means, "SELECT state, error_code, detail FROM core.runs") == [
+        assert await rows(resources, "SELECT state, error_code, detail FROM core.runs") == [
             ("partial", "accounts_missing", "30 accounts are missing.")
         ]
     assert json.loads(to_json(report))["warnings"] == [asdict(missing), asdict(noted)]
     assert sentence(report).endswith("30 accounts are missing. 2 values could not be cast.")
-    found = summarize(report.snapshot, report.run_id, carried_on=(), now=report.started_at)
+    found = summarize(report.snapshot, report.run_id, resumed_runs=(), now=report.started_at)
     assert found.warnings == (missing, noted)
     assert verdict(found) == "Partial: 30 accounts missing"
 
@@ -193,9 +198,9 @@ class _WithoutTimes(Service):
 
 
 async def test_values_that_were_lost_are_told_at_every_runs_end(tmp_path: Path) -> None:
-    async with staged(tmp_path, _WithoutTimes(accounts=2, posts=3)) as means:
+    async with staged(tmp_path, _WithoutTimes(accounts=2, posts=3)) as resources:
         for _ in range(2):
-            report = await run_once(order(tmp_path), means)
+            report = await run_sync(request(tmp_path), resources)
             (warning,) = report.warnings
             assert (warning.code, warning.count, report.state) == ("values_not_cast", 6, RunState.COMPLETE)
             assert "published_at (6)" in sentence(report)

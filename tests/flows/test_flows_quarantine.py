@@ -13,9 +13,9 @@ import pytest
 from connectors.warehouse.connection import connect, writer
 from connectors.warehouse.field_registry import write_mapping
 from flows.cli.app import main
-from models.landing import SetAside
+from models.page_commit import RejectedRecord
 from models.partition import CATALOGUE
-from tests.warehouse.house import ANNA, POSTS, House, Walk, account, at
+from tests.warehouse.house import ANNA, POSTS, House, Scan, account, at
 from tests.warehouse.test_warehouse_retry import NO_ID, WITH_UUID, post
 
 REASON = "status: Input should be 'active' or 'token_expired'"
@@ -31,8 +31,8 @@ class Typed:
         self._monkeypatch.setattr(sys, "argv", ["gramhouse", command, *arguments])
         with pytest.raises(SystemExit) as ended:
             main()
-        said = self._capsys.readouterr()
-        return int(ended.value.code or 0), said.out, said.err
+        message = self._capsys.readouterr()
+        return int(ended.value.code or 0), message.out, message.err
 
 
 @pytest.fixture
@@ -52,15 +52,15 @@ def warehouse(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def set_aside(warehouse: Path, typed: Typed) -> Path:
-    """A warehouse with an account and three media items set aside, published."""
+def rejected(warehouse: Path, typed: Typed) -> Path:
+    """A warehouse with an account and three media items rejected, published."""
     with connect(warehouse) as connection:
         house = House(connection)
         broken = account("x", status="odd")
-        walk = Walk(CATALOGUE, "c", at(0))
-        aside = (SetAside(1, REASON, json.dumps(broken)),)
-        house.land(walk.page([account(), broken], at(0), set_aside=aside, last=True))
-        house.walk(POSTS, "p", 1, [{"id": "1"}], [post("a", EVIL + "y" * 1000), post("b"), {"caption": "no id"}])
+        scan = Scan(CATALOGUE, "c", at(0))
+        aside = (RejectedRecord(1, REASON, json.dumps(broken)),)
+        house.land(scan.page([account(), broken], at(0), rejected=aside, last=True))
+        house.scan(POSTS, "p", 1, [{"id": "1"}], [post("a", EVIL + "y" * 1000), post("b"), {"caption": "no id"}])
     assert typed(command="publish")[0] == 0
     return warehouse
 
@@ -75,13 +75,13 @@ def published(query: str) -> list[tuple[object, ...]]:
         return db.execute(query).fetchall()
 
 
-@pytest.mark.usefixtures("set_aside")
-def test_it_lists_what_was_set_aside_with_its_request(typed: Typed) -> None:
+@pytest.mark.usefixtures("rejected")
+def test_it_lists_what_was_rejected_with_its_request(typed: Typed) -> None:
     code, out, err = typed()
     assert (code, err) == (0, "")
     lines = out.splitlines()
     reason = NO_ID.rstrip(".")
-    assert lines[0] == f"! 4 records set aside: {reason} (3); {REASON} (1)."
+    assert lines[0] == f"! 4 records rejected: {reason} (3); {REASON} (1)."
     assert lines[2:6] == [
         "2026-03-01 03:02:00 UTC  media, posts of anna, page 2, position 0",
         f"  {NO_ID}",
@@ -98,7 +98,7 @@ def test_it_lists_what_was_set_aside_with_its_request(typed: Typed) -> None:
     assert "\u202e" not in out
 
 
-@pytest.mark.usefixtures("set_aside")
+@pytest.mark.usefixtures("rejected")
 def test_it_lists_no_more_than_asked_for_and_says_so(typed: Typed) -> None:
     out = typed("--limit", "1")[1]
     assert out.count("correlation id c-1") + out.count("correlation id p-2") == 1
@@ -108,7 +108,7 @@ def test_it_lists_no_more_than_asked_for_and_says_so(typed: Typed) -> None:
     assert typed("--limit", "0")[0] == 2
 
 
-@pytest.mark.usefixtures("set_aside")
+@pytest.mark.usefixtures("rejected")
 def test_programs_get_the_whole_rows(typed: Typed) -> None:
     rows = json.loads(typed("--json")[1])["records"]
     assert len(rows) == 4
@@ -123,21 +123,21 @@ def test_programs_get_the_whole_rows(typed: Typed) -> None:
 def test_many_reasons_are_summed_up(warehouse: Path, typed: Typed) -> None:
     with connect(warehouse) as connection:
         house = House(connection)
-        aside = tuple(SetAside(n, f"reason [bold]{n}", "{}") for n in range(5))
-        house.land(Walk(CATALOGUE, "c", at(0)).page([{}] * 5, at(0), set_aside=aside, last=True))
-        house.land(Walk(POSTS, "p", at(1)).page([], at(1), text="<html>", last=True))
-        house.fold()
+        aside = tuple(RejectedRecord(n, f"reason [bold]{n}", "{}") for n in range(5))
+        house.land(Scan(CATALOGUE, "c", at(0)).page([{}] * 5, at(0), rejected=aside, last=True))
+        house.land(Scan(POSTS, "p", at(1)).page([], at(1), text="<html>", last=True))
+        house.merge()
     typed(command="publish")
     lines = typed()[1].splitlines()
     assert lines[0] == (
-        "! 6 records set aside: reason [bold]0 (1); reason [bold]1 (1); reason [bold]2 (1); 3 other reasons (3)."
+        "! 6 records rejected: reason [bold]0 (1); reason [bold]1 (1); reason [bold]2 (1); 3 other reasons (3)."
     )
     assert f"2026-03-01 03:00:00 UTC  media, posts of account {ANNA}, page 1, the whole page" in lines
 
 
 def test_more_than_a_person_reads_is_not_listed_unasked(warehouse: Path, typed: Typed) -> None:
     with connect(warehouse) as connection:
-        House(connection).walk(POSTS, "p", 0, [post(n) for n in range(25)])
+        House(connection).scan(POSTS, "p", 0, [post(n) for n in range(25)])
     typed(command="publish")
     assert typed()[1].count("correlation id p-1") == 20
     assert len(json.loads(typed("--json")[1])["records"]) == 25
@@ -147,15 +147,15 @@ def test_an_empty_quarantine_is_one_friendly_line(warehouse: Path, typed: Typed)
     with connect(warehouse):
         pass
     typed(command="publish")
-    assert typed() == (0, "✔ Nothing is set aside: every record that came is in the tables.\n", "")
+    assert typed() == (0, "✔ Nothing is rejected: every record that came is in the tables.\n", "")
     assert typed("--json")[1] == '{"records": []}\n'
     code, out, _ = typed("--retry")
     assert code == 0
-    assert out.startswith("✔ Nothing is set aside now.\nPublished ")
+    assert out.startswith("✔ Nothing is rejected now.\nPublished ")
 
 
-def test_listing_works_while_another_process_writes(set_aside: Path, typed: Typed) -> None:
-    with writer(set_aside, "gramhouse sync", since="then", pause=lambda _: None):
+def test_listing_works_while_another_process_writes(rejected: Path, typed: Typed) -> None:
+    with writer(rejected, "gramhouse sync", since="then", pause=lambda _: None):
         code, out, err = typed()
         assert (code, out[:3], err) == (0, "! 4", "")
         code, out, err = typed("--retry")
@@ -175,8 +175,8 @@ def test_before_the_first_sync_it_says_what_to_do(typed: Typed, arguments: list[
     assert not Path("data").exists()
 
 
-def test_a_retry_after_a_changed_mapping(set_aside: Path, typed: Typed) -> None:
-    map_uuid(set_aside)
+def test_a_retry_after_a_changed_mapping(rejected: Path, typed: Typed) -> None:
+    map_uuid(rejected)
     code, out, err = typed("--retry")
     assert (code, err) == (0, "")
     lines = out.splitlines()
@@ -190,28 +190,28 @@ def test_a_retry_after_a_changed_mapping(set_aside: Path, typed: Typed) -> None:
     assert published("SELECT media_id, ig_username FROM media ORDER BY 1") == [
         ("1", "anna"), ("a", "anna"), ("b", "anna"),
     ]  # fmt: skip
-    assert typed()[1].startswith("! 2 records set aside")
+    assert typed()[1].startswith("! 2 records rejected")
 
 
-def test_a_retry_with_the_same_mapping_publishes_the_same(set_aside: Path, typed: Typed) -> None:
+def test_a_retry_with_the_same_mapping_publishes_the_same(rejected: Path, typed: Typed) -> None:
     before = published("FROM quarantine")
     Path(os.environ["GRAMHOUSE_SNAPSHOT"]).unlink()
     code, out, _ = typed("--retry")
     assert code == 0
     assert out.splitlines()[0] == "! 4 records stay in quarantine:"
     assert published("FROM quarantine") == before
-    assert set_aside.exists()
+    assert rejected.exists()
 
 
-def test_a_retry_for_programs(set_aside: Path, typed: Typed) -> None:
-    with connect(set_aside) as connection:
+def test_a_retry_for_programs(rejected: Path, typed: Typed) -> None:
+    with connect(rejected) as connection:
         house = House(connection)
         house.seq = 10
-        house.walk(POSTS, "q", 24, [{"id": "1"}, {"id": "a"}])
-    map_uuid(set_aside)
-    said = json.loads(typed("--retry", "--json")[1])
-    assert said.pop("snapshot_bytes") > 0
-    assert said == {
+        house.scan(POSTS, "q", 24, [{"id": "1"}, {"id": "a"}])
+    map_uuid(rejected)
+    message = json.loads(typed("--retry", "--json")[1])
+    assert message.pop("snapshot_bytes") > 0
+    assert message == {
         "became_rows": 1, "items": 1, "outdated": 1, "snapshot": os.environ["GRAMHOUSE_SNAPSHOT"],
         "stay": [
             {"resource": "accounts", "reason": REASON, "records": 1},
@@ -223,13 +223,13 @@ def test_a_retry_for_programs(set_aside: Path, typed: Typed) -> None:
 def test_a_retry_says_what_was_outdated(warehouse: Path, typed: Typed) -> None:
     with connect(warehouse) as connection:
         house = House(connection)
-        house.walk(POSTS, "p", 0, [post("a")])
-        house.walk(POSTS, "q", 24, [{"id": "a"}])
+        house.scan(POSTS, "p", 0, [post("a")])
+        house.scan(POSTS, "q", 24, [{"id": "a"}])
     map_uuid(warehouse)
     lines = typed("--retry")[1].splitlines()
     assert lines[:2] == [
         "✔ 1 record left, because the item is known as it was seen since.",
-        "✔ Nothing is set aside now.",
+        "✔ Nothing is rejected now.",
     ]
     assert published("SELECT count(*) FROM media_superseded") == [(0,)]
 
@@ -239,7 +239,7 @@ def test_what_is_still_staged_is_merged_first(warehouse: Path, typed: Typed) -> 
         pass
     typed(command="publish")
     with connect(warehouse) as connection:
-        House(connection).land(Walk(POSTS, "p", at(0)).page([post("a")], at(0), last=True))
+        House(connection).land(Scan(POSTS, "p", at(0)).page([post("a")], at(0), last=True))
     assert "1 record stays in quarantine" in typed("--retry")[1]
     Path("gramhouse.toml").write_text('[mapping]\nmedia_id = ["/uuid"]\n')
     assert typed(command="rebuild")[0] == 0
@@ -249,10 +249,10 @@ def test_what_is_still_staged_is_merged_first(warehouse: Path, typed: Typed) -> 
     assert published("FROM quarantine") == []
 
 
-def test_the_process_itself_answers(set_aside: Path) -> None:
+def test_the_process_itself_answers(rejected: Path) -> None:
     asked = [sys.executable, "-m", "flows.cli", "quarantine", "--limit", "1"]
     environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
     done = subprocess.run(asked, env=environment, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.startswith("! 4 records set aside")
-    assert set_aside.exists()
+    assert done.stdout.startswith("! 4 records rejected")
+    assert rejected.exists()

@@ -28,9 +28,9 @@ class Typed:
         self._monkeypatch.setattr(sys, "argv", ["gramhouse", *arguments])
         with pytest.raises(SystemExit) as ended:
             main()
-        said = self._capsys.readouterr()
-        assert int(ended.value.code or 0) == code, said
-        return said.out, said.err
+        message = self._capsys.readouterr()
+        assert int(ended.value.code or 0) == code, message
+        return message.out, message.err
 
 
 @pytest.fixture
@@ -69,7 +69,7 @@ def test_a_rebuild_by_the_same_mapping_changes_nothing(typed: Typed, sandbox: Sa
     assert json.loads(typed("rebuild", "--json")[0])["items"] == len(before["media"]) - columns("media")
     after = snapshot()
     assert after == before
-    assert before.keys() >= {"accounts", "media", "media_history", "runs", "run_outcomes", "walks"}
+    assert before.keys() >= {"accounts", "media", "media_history", "runs", "run_outcomes", "completed_scans"}
     assert len(before["media"]) > 100
     assert sandbox.log.counts.total() == asked > 0
     sandbox.night = 2
@@ -126,9 +126,9 @@ def test_a_raw_store_that_lacks_a_part_is_refused_in_one_line(typed: Typed) -> N
     part.unlink()
     before = WAREHOUSE.read_bytes()
     for command in ("rebuild", "sync", "compact"):
-        said = refused(command)
-        assert f"lacks {part.name}" in said
-        assert "GRAMHOUSE_RAW" in said
+        message = refused(command)
+        assert f"lacks {part.name}" in message
+        assert "GRAMHOUSE_RAW" in message
     assert WAREHOUSE.read_bytes() == before
     part.write_bytes(whole)
     typed("rebuild")

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from prefect.client.schemas.objects import StateType
 
-from connectors.source.errors import RULES, TROUBLES, Disposition, Failure, is_transient
-from connectors.warehouse.report import Concern
-from connectors.warehouse.run_counts import FoldCounts
+from connectors.source.errors import CLIENT_ERRORS, RULES, Disposition, Failure, is_transient
+from connectors.warehouse.report import FailureGroup
+from connectors.warehouse.run_counts import MergeStats
 from flows.conclusion import awaiting_retry, final_state
 from flows.pipeline import RunReport
 from flows.retrying import DELAYS, Retry, next_retry, retried
-from models.ledger import OutcomeKind, RunState, RunWarning, Tally
+from models.runs import OutcomeKind, RunState, RunWarning, Tally
 
 NOW = datetime(2026, 3, 1, 2, 15, tzinfo=UTC)
 STOP = Failure(
@@ -25,7 +25,7 @@ STOP = Failure(
     disposition=Disposition.STOP,
     outcome="failed",
     message="No.",
-    mend="check the API key",
+    hint="check the API key",
 )
 REPORT = RunReport(
     run_id="run-1",
@@ -33,16 +33,16 @@ REPORT = RunReport(
     selected=None,
     reason=None,
     state=RunState.FAILED,
-    carried_on=(),
+    resumed_runs=(),
     accounts=0,
     accounts_removed=0,
     accounts_missing=0,
     outcomes=Tally({OutcomeKind.FAILED: 1}),
     pages=0,
     items=0,
-    media=FoldCounts(),
+    media=MergeStats(),
     resumed=(),
-    concerns=(),
+    failure_groups=(),
     warnings=(),
     expired=0,
     stopped_by=None,
@@ -58,41 +58,45 @@ REPORT = RunReport(
 )
 
 
-def concern(code: str, partitions: int = 1, kind: OutcomeKind = OutcomeKind.FAILED, example: str = "posts") -> Concern:
-    return Concern(kind, code, partitions, partitions, example, None, "No.", None)
+def failure_group(
+    code: str, partitions: int = 1, kind: OutcomeKind = OutcomeKind.FAILED, example: str = "posts"
+) -> FailureGroup:
+    return FailureGroup(kind, code, partitions, partitions, example, None, "No.", None)
 
 
-def ended(*concerns: Concern, complete: int = 0, skipped: int = 0, stopped_by: Failure | None = None) -> RunReport:
+def ended(
+    *failure_groups: FailureGroup, complete: int = 0, skipped: int = 0, stopped_by: Failure | None = None
+) -> RunReport:
     """Return the report of a run with these concerns and so many scans that were complete or skipped."""
     tally = {OutcomeKind.COMPLETE: complete, OutcomeKind.SKIPPED: skipped}
-    for each in concerns:
+    for each in failure_groups:
         tally[each.outcome] = tally.get(each.outcome, 0) + each.partitions
     state = RunState.PARTIAL if complete else RunState.FAILED
-    return replace(REPORT, concerns=concerns, outcomes=Tally(tally), state=state, stopped_by=stopped_by)
+    return replace(REPORT, failure_groups=failure_groups, outcomes=Tally(tally), state=state, stopped_by=stopped_by)
 
 
-CATALOGUE = concern("connection_failed", example="the account catalogue")
+CATALOGUE = failure_group("connection_failed", example="the account catalogue")
 
 
 @pytest.mark.parametrize(
     ("report", "retryable"),
     [
         (ended(CATALOGUE), True),
-        (ended(concern("api_account_resolution_unavailable", example="the account catalogue")), True),
-        (ended(concern("http_502", example="the account catalogue")), True),
+        (ended(failure_group("api_account_resolution_unavailable", example="the account catalogue")), True),
+        (ended(failure_group("http_502", example="the account catalogue")), True),
         # The catalogue is what a run is about: without it, the accounts that it did not list were never asked for.
         (ended(CATALOGUE, complete=9), True),
-        (ended(concern("timeout", 51), complete=49), True),
-        (ended(concern("timeout", 51), complete=49, skipped=1000), True),
-        (ended(concern("timeout", 49), complete=51), False),
-        (ended(concern("timeout", 26), concern("http_503", 26), complete=48), True),
-        (ended(concern("api_forbidden", 100, OutcomeKind.DENIED)), False),
-        (ended(concern("cursor_loop", 100)), False),
-        (ended(concern("unheard_of", 100)), False),
+        (ended(failure_group("timeout", 51), complete=49), True),
+        (ended(failure_group("timeout", 51), complete=49, skipped=1000), True),
+        (ended(failure_group("timeout", 49), complete=51), False),
+        (ended(failure_group("timeout", 26), failure_group("http_503", 26), complete=48), True),
+        (ended(failure_group("api_forbidden", 100, OutcomeKind.DENIED)), False),
+        (ended(failure_group("cursor_loop", 100)), False),
+        (ended(failure_group("unheard_of", 100)), False),
         # The wait is longer than the delays, and the next run keeps it.
-        (ended(concern("rate_limited", 100, OutcomeKind.DEFERRED)), False),
-        (ended(concern("api_unauthorized", example="the account catalogue"), stopped_by=STOP), False),
-        (ended(concern("timeout", 51), complete=49, stopped_by=STOP), False),
+        (ended(failure_group("rate_limited", 100, OutcomeKind.DEFERRED)), False),
+        (ended(failure_group("api_unauthorized", example="the account catalogue"), stopped_by=STOP), False),
+        (ended(failure_group("timeout", 51), complete=49, stopped_by=STOP), False),
         (replace(REPORT, state=RunState.COMPLETE, outcomes=Tally({OutcomeKind.COMPLETE: 9})), False),
     ],
 )
@@ -103,7 +107,7 @@ def test_a_run_is_retried_when_it_failed_as_a_whole_of_what_passes_by_itself(
 
 
 def test_the_table_of_error_codes_decides() -> None:
-    transient = {code for code in {**RULES, **TROUBLES} if is_transient(code)}
+    transient = {code for code in {**RULES, **CLIENT_ERRORS} if is_transient(code)}
     assert transient == {
         "api_invalid_cursor", "rate_limited", "api_internal_error", "api_invalid_projection",
         "api_projection_too_large", "api_account_resolution_unavailable", "rate_limiter_unavailable",
@@ -165,7 +169,7 @@ async def test_the_last_attempt_is_what_counts() -> None:
 
 @pytest.mark.anyio
 async def test_after_the_last_retry_the_failure_stands() -> None:
-    last = ended(concern("timeout", example="the account catalogue"))
+    last = ended(failure_group("timeout", example="the account catalogue"))
     attempts = Attempts(ended(CATALOGUE), last)
     assert await attempts.run(1) is last
     assert attempts.slept == [300]
@@ -217,11 +221,11 @@ def test_the_state_of_a_run_to_be_retried_says_when_and_why() -> None:
     ("report", "shown"),
     [
         (
-            ended(concern("rate_limited", 102, OutcomeKind.DEFERRED), complete=20),
+            ended(failure_group("rate_limited", 102, OutcomeKind.DEFERRED), complete=20),
             ("FAILED", "Partial", "102 scans deferred"),
         ),
-        (ended(concern("timeout", 51), complete=49), ("FAILED", "Partial", "51 scans failed")),
-        (ended(concern("timeout", 50), complete=50, skipped=100), ("COMPLETED", "Partial", "50 scans failed")),
+        (ended(failure_group("timeout", 51), complete=49), ("FAILED", "Partial", "51 scans failed")),
+        (ended(failure_group("timeout", 50), complete=50, skipped=100), ("COMPLETED", "Partial", "50 scans failed")),
         (
             replace(
                 REPORT,

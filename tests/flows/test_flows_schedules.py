@@ -115,15 +115,15 @@ def test_the_plans_name_their_settings_and_what_they_cover() -> None:
         assert plan.when is None or check_cron(getattr(settings, plan.when))
 
 
-def due(*said: str) -> list[Due]:
+def due(*message: str) -> list[Due]:
     return [
         Due(plan, UUID(int=number), NOW + timedelta(hours=int(hour)), Fate[fate])
-        for number, (plan, hour, fate) in enumerate(line.split() for line in said)
+        for number, (plan, hour, fate) in enumerate(line.split() for line in message)
     ]
 
 
 @pytest.mark.parametrize(
-    ("said", "verdicts"),
+    ("message", "verdicts"),
     [
         ((), ""),
         (("nightly 1 OVER",), ""),
@@ -142,7 +142,7 @@ def due(*said: str) -> list[Due]:
         (("nightly 1 OVER", "stories 2 MISSED"), "1 RUN"),
     ],
 )
-def test_after_a_time_without_runs_one_of_each_plan_is_made_up_for(said: Sequence[str], verdicts: str) -> None:
-    decided = catch_up(due(*said), PLANS)
+def test_after_a_time_without_runs_one_of_each_plan_is_made_up_for(message: Sequence[str], verdicts: str) -> None:
+    decided = catch_up(due(*message), PLANS)
     assert ", ".join(f"{run.int} {decided[run].name}" for run in sorted(decided)) == verdicts
     assert set(decided.values()) <= set(Verdict)

@@ -25,7 +25,7 @@ RIGHT = [
     ("page_size", 9, 9),
     ("max_wait", 1.5, 1.5),
     ("resume_within", 60, 60.0),
-    ("walk_expired", True, True),
+    ("scan_expired", True, True),
     ("busy_wait", 90, 90.0),
     ("stale_after", 3600, 3600.0),
     ("keep_runs", 30, 30),
@@ -69,7 +69,7 @@ WRONG = [
     ("resume_within", "-1"),
     ("resume_within", "1e300"),
     ("resume_within", "inf"),
-    ("walk_expired", "maybe"),
+    ("scan_expired", "maybe"),
     ("busy_wait", "-1"),
     ("busy_wait", "inf"),
     ("stale_after", "0"),
@@ -134,11 +134,11 @@ def test_each_wrong_value_is_one_line_that_names_it(monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("GRAMHOUSE_API_KEY", SECRET)
     with pytest.raises(SettingsError) as raised:
         load()
-    said = str(raised.value)
-    assert len(said.splitlines()) == 1
-    assert said.startswith(f"GRAMHOUSE_{name.upper()}: ")
-    assert SECRET not in said
-    assert "pass@" not in said
+    output = str(raised.value)
+    assert len(output.splitlines()) == 1
+    assert output.startswith(f"GRAMHOUSE_{name.upper()}: ")
+    assert SECRET not in output
+    assert "pass@" not in output
 
 
 def test_two_wrong_values_are_two_lines(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,7 +150,7 @@ def test_two_wrong_values_are_two_lines(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "output"),
     [
         (b"page_size = ", "gramhouse.toml is not TOML: invalid value"),
         (b"\xff\xfe", "gramhouse.toml is not TOML"),
@@ -159,9 +159,9 @@ def test_two_wrong_values_are_two_lines(monkeypatch: pytest.MonkeyPatch) -> None
         (b"api_key = 123456", "gramhouse.toml, line 1: api_key: "),
     ],
 )
-def test_a_wrong_file_is_one_line(content: bytes, said: str) -> None:
+def test_a_wrong_file_is_one_line(content: bytes, output: str) -> None:
     Path("gramhouse.toml").write_bytes(content)
-    with pytest.raises(SettingsError, match=said) as raised:
+    with pytest.raises(SettingsError, match=output) as raised:
         load()
     assert len(str(raised.value).splitlines()) == 1
     assert "123456" not in str(raised.value)
@@ -290,7 +290,7 @@ def test_a_wrong_value_names_what_set_it(monkeypatch: pytest.MonkeyPatch) -> Non
         ("MAX_WAIT", "inf", "a number of at least 0", "; the default is 3600"),
         ("STALE_AFTER", "0", "a number above 0, at most 31622400", "; the default is 129600"),
         ("KEEP_ARCHIVE", "soon", "a whole number of at least 1", ", or leave it out"),
-        ("WALK_EXPIRED", "maybe", "true or false", "; the default is false"),
+        ("SCAN_EXPIRED", "maybe", "true or false", "; the default is false"),
     ],
 )
 def test_a_wrong_value_is_refused_in_plain_words(
@@ -376,7 +376,7 @@ def test_what_set_a_value_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "mode", "told"),
+    ("content", "mode", "message"),
     [
         (f'api_key = "{SECRET}"', 0o644, "gramhouse.toml holds api_key, and others can read it."),
         (f'api_key = "{SECRET}"', 0o640, "gramhouse.toml holds api_key, and others can read it."),
@@ -385,12 +385,12 @@ def test_what_set_a_value_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         (f'prefect_database = "postgresql+asyncpg://p:{SECRET}@h/d"', 0o604, "holds prefect_database"),
     ],
 )
-def test_a_secret_in_a_file_that_others_can_read_is_warned_of(content: str, mode: int, told: str | None) -> None:
+def test_a_secret_in_a_file_that_others_can_read_is_warned_of(content: str, mode: int, message: str | None) -> None:
     file = Path("gramhouse.toml")
     file.write_text(content, encoding="utf-8")
     file.chmod(mode)
     warning = exposed()
-    assert told in warning if told and warning else warning is told
+    assert message in warning if message and warning else warning is message
     assert SECRET not in (warning or "")
 
 

@@ -1,4 +1,4 @@
-"""Places for walks, the brake, and tasks that fail together."""
+"""Slots for scans, the stop signal, and tasks that fail together."""
 
 import asyncio
 from contextlib import suppress
@@ -9,13 +9,13 @@ from random import Random
 import pytest
 
 from connectors.source.endpoints import ApiRequest, Response
-from connectors.source.errors import trouble
+from connectors.source.errors import client_error
 from connectors.warehouse.errors import WarehouseUnusable
-from flows.pipeline import run_once
-from flows.run import Brake, Halted
+from flows.pipeline import run_sync
+from flows.run import RunStopped, StopSignal
 from flows.slots import RequestSlots, Slots
-from flows.together import together
-from tests.flows.stage import Service, StillClock, VirtualClock, order, staged
+from flows.task_group import fail_fast_group
+from tests.flows.stage import Service, StillClock, VirtualClock, request, staged
 from tests.simulation.loop import VirtualLoop, bury, live
 
 pytestmark = pytest.mark.anyio
@@ -137,15 +137,15 @@ def _fetch(folder: Path, service: Far, in_flight: int, *, landing: float = 0.0) 
     """Run a sync of the posts on a virtual loop; return the seconds from the first request to the last answer."""
 
     async def body() -> None:
-        async with staged(folder, service, slots=Slots.for_requests(in_flight), page_size=50) as means:
-            land = means.warehouse.land
+        async with staged(folder, service, slots=Slots.for_requests(in_flight), page_size=50) as resources:
+            land = resources.warehouse.land
 
             async def slow(landed: object) -> None:
                 await asyncio.sleep(landing)
                 await land(landed)  # type: ignore[arg-type]
 
-            means.warehouse.land = slow  # type: ignore[method-assign,assignment]
-            await run_once(replace(order(folder), surfaces=("posts",)), means)
+            resources.warehouse.land = slow  # type: ignore[method-assign,assignment]
+            await run_sync(replace(request(folder), surfaces=("posts",)), resources)
 
     loop = VirtualLoop(0.0, NoTime())
     asyncio.set_event_loop(loop)
@@ -210,24 +210,24 @@ async def test_a_cancelled_request_keeps_no_slot(*, handed_over: bool) -> None:
 
 
 async def test_the_brake_wakes_sleepers_and_the_first_error_counts() -> None:
-    brake = Brake()
-    sleeping = asyncio.create_task(brake.sleep(StillClock(), 3600))
+    stop_signal = StopSignal()
+    sleeping = asyncio.create_task(stop_signal.sleep(StillClock(), 3600))
     await _settle()
-    first, second = trouble("x", "timeout", "first").failure, trouble("x", "timeout", "second").failure
-    brake.check()
-    brake.pull(first)
-    brake.pull(second)
+    first, second = client_error("x", "timeout", "first").failure, client_error("x", "timeout", "second").failure
+    stop_signal.check()
+    stop_signal.set(first)
+    stop_signal.set(second)
     await sleeping
-    with pytest.raises(Halted) as halted:
-        brake.check()
-    assert halted.value.error is first
+    with pytest.raises(RunStopped) as stopped:
+        stop_signal.check()
+    assert stopped.value.error is first
 
 
 async def test_the_brake_lets_a_sleep_end_by_itself_and_be_cancelled() -> None:
     clock, before = VirtualClock(), asyncio.all_tasks()
-    await Brake().sleep(clock, 5)
+    await StopSignal().sleep(clock, 5)
     assert clock.passed == 5
-    sleeping = asyncio.create_task(Brake().sleep(StillClock(), 5))
+    sleeping = asyncio.create_task(StopSignal().sleep(StillClock(), 5))
     await _settle()
     sleeping.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -247,11 +247,11 @@ async def test_together_raises_the_error_and_not_a_group() -> None:
     full.__cause__ = root
 
     async def inner() -> None:
-        async with together() as group:
+        async with fail_fast_group() as group:
             group.create_task(_fail(full))
 
     async def outer() -> None:
-        async with together() as group:
+        async with fail_fast_group() as group:
             group.create_task(inner())
             group.create_task(asyncio.Event().wait())
 
@@ -262,7 +262,7 @@ async def test_together_raises_the_error_and_not_a_group() -> None:
 
 async def test_together_prefers_what_a_person_can_mend() -> None:
     async def work() -> None:
-        async with together() as group:
+        async with fail_fast_group() as group:
             group.create_task(_fail(ValueError("a bug")))
             group.create_task(_fail(WarehouseUnusable("full")))
 
@@ -272,7 +272,7 @@ async def test_together_prefers_what_a_person_can_mend() -> None:
 
 async def test_together_passes_a_cancellation_on() -> None:
     async def work() -> None:
-        async with together() as group:
+        async with fail_fast_group() as group:
             group.create_task(asyncio.Event().wait())
 
     task = asyncio.create_task(work())

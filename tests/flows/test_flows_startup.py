@@ -92,9 +92,9 @@ def test_the_help_of_a_command_is_the_first_paragraph_of_its_docstring(command: 
 
 @pytest.mark.parametrize("width", [40, 80, 120])
 def test_the_help_names_every_command_and_fits_the_terminal(width: int) -> None:
-    said = CliRunner().invoke(app, ["--help"], env={"COLUMNS": str(width)})
-    assert said.exit_code == 0
-    lines = said.output.splitlines()
+    message = CliRunner().invoke(app, ["--help"], env={"COLUMNS": str(width)})
+    assert message.exit_code == 0
+    lines = message.output.splitlines()
     assert max(map(len, lines)) == width
     for word in [*COMMANDS, "--version", "--help", "Usage:", "Options", "Commands"]:
         assert any(word in line.split() for line in lines), word
@@ -114,8 +114,8 @@ def test_the_help_says_what_every_command_does() -> None:
     [({}, False), ({"FORCE_COLOR": "1"}, True), ({"FORCE_COLOR": "1", "NO_COLOR": "1"}, False)],
 )
 def test_the_help_is_coloured_where_it_is_wanted(environment: dict[str, str], *, coloured: bool) -> None:
-    said = CliRunner().invoke(app, ["--help"], env={"FORCE_COLOR": None, "NO_COLOR": None, **environment})
-    assert ("\x1b[" in said.output) is coloured
+    message = CliRunner().invoke(app, ["--help"], env={"FORCE_COLOR": None, "NO_COLOR": None, **environment})
+    assert ("\x1b[" in message.output) is coloured
 
 
 def test_the_help_is_plain_ascii_where_nothing_else_can_be_written(tmp_path: Path) -> None:
@@ -130,6 +130,6 @@ def test_the_help_is_plain_ascii_where_nothing_else_can_be_written(tmp_path: Pat
 
 
 def test_a_mistyped_command_is_answered_with_the_nearest() -> None:
-    said = CliRunner().invoke(app, ["stauts"])
-    assert said.exit_code == 2
-    assert "status" in said.output
+    message = CliRunner().invoke(app, ["stauts"])
+    assert message.exit_code == 2
+    assert "status" in message.output

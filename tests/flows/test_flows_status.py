@@ -17,12 +17,12 @@ from connectors.warehouse.errors import WarehouseUnusable
 from connectors.warehouse.status_file import Status, read_status, status_path, write_status
 from flows.cli.status import report
 from flows.exit_code import ExitCode
-from flows.pipeline import RunOrder, RunReport, run_once
+from flows.pipeline import RunReport, RunRequest, run_sync
 from flows.settings import Settings, load
 from flows.upkeep import publish_now
-from models.ledger import RunState
+from models.runs import RunState
 from models.selection import Selection
-from tests.flows.stage import NIGHT, Refusal, Service, VirtualClock, is_posts, order, staged
+from tests.flows.stage import NIGHT, Refusal, Service, VirtualClock, is_posts, request, staged
 from tests.typed import Typed
 
 pytestmark = pytest.mark.anyio
@@ -41,10 +41,10 @@ def _settings() -> Settings:
     return load(snapshot=SNAPSHOT, warehouse=Path("warehouse.duckdb"))
 
 
-async def _run(service: Service, folder: Path, **changes: Any) -> RunReport:  # noqa: ANN401 - fields of RunOrder
-    asked = order(folder)
-    async with staged(folder, service, page_size=50) as means:
-        return await run_once(RunOrder(asked.snapshot, asked.within, "test", **changes), means)
+async def _run(service: Service, folder: Path, **changes: Any) -> RunReport:  # noqa: ANN401 - fields of RunRequest
+    asked = request(folder)
+    async with staged(folder, service, page_size=50) as resources:
+        return await run_sync(RunRequest(asked.snapshot, asked.within, "test", **changes), resources)
 
 
 def _looked(capsys: pytest.CaptureFixture[str], after: timedelta = timedelta()) -> tuple[ExitCode, dict[str, Any]]:
@@ -53,7 +53,7 @@ def _looked(capsys: pytest.CaptureFixture[str], after: timedelta = timedelta()) 
     return code, found
 
 
-def _said(capsys: pytest.CaptureFixture[str], after: timedelta = timedelta()) -> str:
+def _message(capsys: pytest.CaptureFixture[str], after: timedelta = timedelta()) -> str:
     report(_settings(), NIGHT + after)
     return capsys.readouterr().out
 
@@ -64,14 +64,14 @@ async def test_a_run_that_is_complete_is_healthy_until_it_is_stale(
     await _run(Service(accounts=9, expired=frozenset({9})), tmp_path)
     code, found = _looked(capsys, timedelta(hours=36))
     assert (code, found["attention"], found["stale"], found["oldest_age_seconds"]) == (0, [], [], 36 * 3600)
-    assert "are fresh" in _said(capsys)
+    assert "are fresh" in _message(capsys)
 
     code, found = _looked(capsys, timedelta(days=7))
     assert (code, found["attention"], found["oldest_age_seconds"]) == (3, ["stale"], 7 * 86_400)
     # The account whose token is expired is not among them: nothing can be done here.
     names = {f"user_{number}" for number in range(1, 9)}
     assert {each["ig_username"] for each in found["stale"] if each["surface"] == "posts"} == names
-    text = _said(capsys, timedelta(days=7))
+    text = _message(capsys, timedelta(days=7))
     assert "8 of 8 accounts are stale" in text
     assert "user_1, user_2, user_3, user_4, user_5 and 3 more" in text
 
@@ -91,7 +91,7 @@ async def test_the_readers_own_setting_wins_over_that_of_the_snapshot(
     code, found = _looked(capsys, timedelta(hours=2))
     assert (code, found["attention"], found["oldest_age_seconds"]) == (3, ["stale"], 7200)
     assert (len(found["stale"]), found["totals"]["stale_after"]) == (6, 3600)
-    assert "3 of 3 accounts are stale (no scan was closed within 1 h)" in _said(capsys, timedelta(hours=2))
+    assert "3 of 3 accounts are stale (no scan was closed within 1 h)" in _message(capsys, timedelta(hours=2))
     monkeypatch.setenv("GRAMHOUSE_STALE_AFTER", "36000")
     assert _looked(capsys, timedelta(hours=4))[0] == 0
 
@@ -101,7 +101,7 @@ async def test_removals_that_no_scan_could_decide_for_too_long_are_not_healthy(
 ) -> None:
     await _run(Service(), tmp_path)
     with duckdb.connect(tmp_path / "warehouse.duckdb") as db:
-        db.execute("UPDATE core.walks SET removals_undecided_since = complete_at WHERE surface = 'stories'")
+        db.execute("UPDATE core.completed_scans SET removals_undecided_since = complete_at WHERE surface = 'stories'")
     await publish_now(_settings())
     code, found = _looked(capsys, timedelta(hours=35))
     assert (code, found["attention"], found["undecided"]) == (0, [], [])
@@ -109,7 +109,7 @@ async def test_removals_that_no_scan_could_decide_for_too_long_are_not_healthy(
     assert (code, found["attention"]) == (3, ["stale", "removals_undecided"])
     assert [each["ig_username"] for each in found["undecided"]] == ["user_1", "user_2", "user_3"]
     assert {each["surface"] for each in found["undecided"]} == {"stories"}
-    text = " ".join(_said(capsys, timedelta(hours=37)).split())
+    text = " ".join(_message(capsys, timedelta(hours=37)).split())
     assert "no item of user_1, user_2, user_3 was marked removed or expired since" in text
     assert "Fix: see `gramhouse quarantine`" in text
 
@@ -130,9 +130,9 @@ async def test_a_log_of_another_program_is_reported_and_not_read(
     (tmp_path / "analytics.duckdb.wal").write_bytes(b"of another program")
     code, found = _looked(capsys)
     assert (code, found["attention"], found["totals"]) == (3, ["snapshot_log"], None)
-    said = _said(capsys)
-    assert found["snapshot_problem"] in said
-    assert ("! last sync complete" in said, "\u2714" in said) == (True, False)
+    output = _message(capsys)
+    assert found["snapshot_problem"] in output
+    assert ("! last sync complete" in output, "\u2714" in output) == (True, False)
     assert "left analytics.duckdb.wal. Fix: `gramhouse publish`" in found["snapshot_problem"]
     for command in (("query", "SELECT 1"), ("accounts",), ("export", "out")):
         failed, out, err = typed(*command, *HERE[:2])
@@ -143,17 +143,17 @@ async def test_a_log_of_another_program_is_reported_and_not_read(
 
 
 async def test_what_waits_is_no_alarm_but_what_failed_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    service = Service(trouble=lambda request: Refusal(429, "rate_limited", 9000) if is_posts(request, 1) else None)
+    service = Service(failure=lambda request: Refusal(429, "rate_limited", 9000) if is_posts(request, 1) else None)
     await _run(service, tmp_path)
     assert _looked(capsys)[0] == 0
-    service.trouble = lambda request: Refusal(404, "api_automation_media_not_found") if is_posts(request, 1) else None
+    service.failure = lambda request: Refusal(404, "api_automation_media_not_found") if is_posts(request, 1) else None
     service.clock.passed = 86_400
     await _run(service, tmp_path)
     assert (_looked(capsys)[0], _looked(capsys)[1]["attention"]) == (3, ["failed"])
 
 
 async def test_a_failed_run_is_recorded_and_seen(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    await _run(Service(trouble=lambda _: Refusal(401, "api_unauthorized")), tmp_path)
+    await _run(Service(failure=lambda _: Refusal(401, "api_unauthorized")), tmp_path)
     status = read_status(tmp_path / SNAPSHOT)
     assert status is not None
     assert (status.state, status.kind) == (RunState.FAILED, "sync")
@@ -171,7 +171,7 @@ class Stopping(Service):
     def __init__(self, clock: VirtualClock) -> None:
         super().__init__(clock=clock)
         self.waits = asyncio.Event()
-        self.trouble = self._trouble
+        self.failure = self._trouble
 
     def _trouble(self, request: ApiRequest) -> None:
         if is_posts(request, 2):
@@ -189,7 +189,7 @@ async def test_a_run_that_is_cancelled_is_shown_although_the_snapshot_is_older(
 ) -> None:
     first = Service()
     # What publishes has the service's clock: this machine's is ahead of it, and a time in the future is a warning.
-    for module in ("flows.upkeep", "flows.means"):
+    for module in ("flows.upkeep", "flows.resources"):
         monkeypatch.setattr(f"{module}.SystemClock", lambda: first.clock)
     await _run(first, tmp_path)
     first.clock.passed = 86_400
@@ -253,7 +253,7 @@ asyncio.run(story._run(service, pathlib.Path({str(tmp_path)!r})))
     assert status.state is RunState.RUNNING
     code, found = _looked(capsys, timedelta(days=1))
     assert (code, found["attention"], found["last_run"]["run_id"]) == (3, ["interrupted"], status.run_id)
-    text = _said(capsys, timedelta(days=1))
+    text = _message(capsys, timedelta(days=1))
     assert f"Process {status.pid} ended before the run did" in text
     assert "Fix: run the same command again" in text
     await publish_now(_settings())
@@ -268,10 +268,10 @@ async def test_a_missing_or_damaged_file_is_one_line(
     path = status_path(tmp_path / SNAPSHOT)
     path.write_text("{")
     assert (_looked(capsys)[0], _looked(capsys)[1]["attention"]) == (3, ["status_file"])
-    assert _said(capsys).count("cannot be read") == 1
+    assert _message(capsys).count("cannot be read") == 1
     path.unlink()
     assert _looked(capsys)[0] == 0
-    assert _said(capsys).count("is missing") == 1
+    assert _message(capsys).count("is missing") == 1
     code, _, err = typed("runs", *HERE)
     assert (code, len(err.splitlines())) == (0, 1)
 
@@ -287,7 +287,7 @@ async def test_an_analyst_with_the_two_files_sees_what_is_known(
     monkeypatch.chdir(elsewhere)
     code, found = _looked(capsys)
     assert (code, found["last_run"]["state"]) == (0, "running")
-    assert "Whether process 7 still runs cannot be checked" in _said(capsys)
+    assert "Whether process 7 still runs cannot be checked" in _message(capsys)
 
 
 async def test_a_backfill_and_a_publish_are_recorded(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -314,7 +314,7 @@ async def test_a_warehouse_that_does_not_open_is_a_failure_that_is_seen(
         await publish_now(_settings())
     code, found = _looked(capsys)
     assert (code, found["attention"]) == (3, ["failed"])
-    assert "last publish failed" in _said(capsys)
+    assert "last publish failed" in _message(capsys)
 
 
 async def test_before_anything_is_published_an_interrupted_run_is_shown(
@@ -323,15 +323,15 @@ async def test_before_anything_is_published_an_interrupted_run_is_shown(
     status = Status("sync", RunState.INTERRUPTED, 1, datetime.now(UTC), run_id="r1", detail="Stopped.")
     write_status(tmp_path / SNAPSHOT, status)
     assert (_looked(capsys)[0], _looked(capsys)[1]["totals"]) == (3, None)
-    assert "last sync interrupted (Stopped)" in _said(capsys)
+    assert "last sync interrupted (Stopped)" in _message(capsys)
     assert "interrupted" in typed("runs", *HERE)[1]
 
 
 async def test_a_status_file_that_cannot_be_written_stops_no_run(tmp_path: Path) -> None:
-    told: list[str] = []
+    message: list[str] = []
     status_path(tmp_path / SNAPSHOT).mkdir()
-    async with staged(tmp_path, Service(), page_size=50) as means:
-        found = await run_once(order(tmp_path), means, say=told.append)
+    async with staged(tmp_path, Service(), page_size=50) as resources:
+        found = await run_sync(request(tmp_path), resources, say=message.append)
     assert found.state is RunState.COMPLETE
-    assert all("status.json: Is a directory" in line for line in told)
-    assert len(told) == 2
+    assert all("status.json: Is a directory" in line for line in message)
+    assert len(message) == 2

@@ -12,11 +12,11 @@ from connectors.source.endpoints import ApiRequest
 from connectors.warehouse.errors import SnapshotMissing
 from flows.artifact import markdown
 from flows.events import events
-from flows.pipeline import RunReport, run_once
-from flows.summary import Example, Field, OutcomeCount, RunUnknown, Some, Summary, Token, Trouble, summarize
-from models.ledger import OutcomeKind, RunState
-from tests.flows.stage import NIGHT, TRACE, Refusal, Service, is_posts, order, staged, uuid
-from tests.flows.told import HOSTILE
+from flows.pipeline import RunReport, run_sync
+from flows.summary import Example, FailureGroup, Field, OutcomeCount, RunUnknown, Some, Summary, Token, summarize
+from models.runs import OutcomeKind, RunState
+from tests.flows.stage import NIGHT, TRACE, Refusal, Service, is_posts, request, staged, uuid
+from tests.flows.summaries import HOSTILE
 
 pytestmark = pytest.mark.anyio
 
@@ -42,18 +42,18 @@ class Named(Service):
 async def _nights(folder: Path, service: Service, *changes: Callable[[], None]) -> list[RunReport]:
     """Run a night after each change, 24 hours apart."""
     reports = []
-    async with staged(folder, service, page_size=50) as means:
+    async with staged(folder, service, page_size=50) as resources:
         for night, change in enumerate(changes):
             service.clock.passed = max(service.clock.passed, night * DAY)
             change()
-            reports.append(await run_once(order(folder), means))
+            reports.append(await run_sync(request(folder), resources))
     return reports
 
 
 def _summed(report: RunReport, *, hours: float = 0.0, **changes: Any) -> Summary:  # noqa: ANN401
-    told: dict[str, Any] = {"carried_on": report.carried_on}
+    message: dict[str, Any] = {"resumed_runs": report.resumed_runs}
     now = report.started_at + timedelta(hours=hours)
-    return summarize(report.snapshot, report.run_id, now=now, **(told | changes))
+    return summarize(report.snapshot, report.run_id, now=now, **(message | changes))
 
 
 def _names(some: Some[Token]) -> list[str]:
@@ -79,11 +79,11 @@ async def test_a_first_run(tmp_path: Path) -> None:
     )
     assert found.tally[OutcomeKind.SKIPPED] == 2
     assert found.tokens.newly == Some(1, (Token(uuid(2), "user_2", NIGHT, None),))
-    assert (found.tokens.recovered, found.tokens.still, found.troubles) == (Some(), Some(), Some())
+    assert (found.tokens.recovered, found.tokens.still, found.failure_groups) == (Some(), Some(), Some())
     # Every field is new, which is no news.
     assert found.drift.new == found.drift.retyped == Some()
-    told = [(f.surface, f.accounts, f.fresh, f.stale, f.never, f.overdue, f.expired) for f in found.freshness]
-    assert told == [("posts", 2, 2, 0, 0, 0, 1), ("stories", 2, 2, 0, 0, 0, 1)]
+    message = [(f.surface, f.accounts, f.fresh, f.stale, f.never, f.overdue, f.expired) for f in found.freshness]
+    assert message == [("posts", 2, 2, 0, 0, 0, 1), ("stories", 2, 2, 0, 0, 0, 1)]
     assert found.freshness[0].oldest == NIGHT
     assert found.last == (found.run,)
 
@@ -109,8 +109,8 @@ async def test_tokens_expire_stay_so_and_recover(tmp_path: Path) -> None:
     assert recovered.since == NIGHT + timedelta(days=2)
     assert found.tokens.newly.shown[0].media_as_of == NIGHT + timedelta(days=1)
 
-    # A run that was cut short told nobody: the one that carries it on does.
-    found = _summed(reports[2], carried_on=(reports[1].run_id, reports[0].run_id))
+    # A run that was cut short told nobody: the one that resumes it does.
+    found = _summed(reports[2], resumed_runs=(reports[1].run_id, reports[0].run_id))
     assert _names(found.tokens.newly) == ["user_1", "user_4"]
     assert found.tokens.still.total == 0
 
@@ -125,13 +125,13 @@ def _trouble(request: ApiRequest) -> Refusal | None:
 
 async def test_what_went_wrong_is_grouped_with_examples_and_makes_media_stale(tmp_path: Path) -> None:
     service = Service(accounts=3)
-    reports = await _nights(tmp_path, service, _nothing, lambda: setattr(service, "trouble", _trouble))
+    reports = await _nights(tmp_path, service, _nothing, lambda: setattr(service, "failure", _trouble))
     found = _summed(reports[1], hours=13)
     assert found.run.state is RunState.PARTIAL
-    assert found.troubles == Some(
+    assert found.failure_groups == Some(
         2,
         (
-            Trouble(
+            FailureGroup(
                 OutcomeKind.DENIED,
                 "api_forbidden",
                 2,
@@ -140,28 +140,28 @@ async def test_what_went_wrong_is_grouped_with_examples_and_makes_media_stale(tm
                 "No.",
                 (Example("user_1", "posts", TRACE), Example("user_2", "posts", TRACE)),
             ),
-            Trouble(
+            FailureGroup(
                 OutcomeKind.DEFERRED,
                 "rate_limited",
                 1,
                 1,
-                found.troubles.shown[1].resume_after,
-                found.troubles.shown[1].detail,
+                found.failure_groups.shown[1].resume_after,
+                found.failure_groups.shown[1].detail,
                 (Example("user_3", "posts", TRACE),),
             ),
         ),
     )
-    after = found.troubles.shown[1].resume_after
+    after = found.failure_groups.shown[1].resume_after
     assert after is not None
     assert timedelta(hours=2) <= after - NIGHT - timedelta(days=1) < timedelta(hours=3)
-    told = [(f.surface, f.fresh, f.stale, f.never, f.overdue) for f in found.freshness]
-    assert told == [("posts", 0, 3, 0, 3), ("stories", 3, 0, 0, 0)]
+    message = [(f.surface, f.fresh, f.stale, f.never, f.overdue) for f in found.freshness]
+    assert message == [("posts", 0, 3, 0, 3), ("stories", 3, 0, 0, 0)]
     assert [event.name for event in events(found)] == ["gramhouse.run.partial", "gramhouse.stale"]
     assert [f.overdue for f in _summed(reports[1], hours=11).freshness] == [0, 0]
 
 
-async def test_who_was_never_walked_is_overdue_only_when_known_for_long(tmp_path: Path) -> None:
-    service = Service(accounts=2, trouble=_trouble)
+async def test_who_was_never_scanned_is_overdue_only_when_known_for_long(tmp_path: Path) -> None:
+    service = Service(accounts=2, failure=_trouble)
     [report] = await _nights(tmp_path, service, _nothing)
     posts = _summed(report, hours=1).freshness[0]
     assert (posts.accounts, posts.fresh, posts.stale, posts.never, posts.overdue, posts.oldest) == (2, 0, 0, 2, 0, None)
@@ -169,11 +169,11 @@ async def test_who_was_never_walked_is_overdue_only_when_known_for_long(tmp_path
 
 
 async def test_a_catalogue_that_fails_is_named_as_that(tmp_path: Path) -> None:
-    service = Service(trouble=lambda _: Refusal(401, "api_unauthorized"))
+    service = Service(failure=lambda _: Refusal(401, "api_unauthorized"))
     [report] = await _nights(tmp_path, service, _nothing)
     found = _summed(report)
     assert found.run.state is RunState.FAILED
-    assert found.troubles.shown[0].examples == (Example("", "", TRACE),)
+    assert found.failure_groups.shown[0].examples == (Example("", "", TRACE),)
     assert "the account catalogue, correlation id" in markdown(found)
     assert "Check the API key" in markdown(found)
     assert found.freshness == ()
@@ -203,7 +203,7 @@ async def test_many_are_counted_and_few_are_shown(tmp_path: Path) -> None:
     assert len(markdown(found)) < 5_000
 
 
-async def test_names_that_mean_harm_are_set_aside_and_fields_that_do_are_shown_as_text(tmp_path: Path) -> None:
+async def test_names_that_mean_harm_are_rejected_and_fields_that_do_are_shown_as_text(tmp_path: Path) -> None:
     service = Named(accounts=len(HOSTILE) + 1, posts=1)
 
     def turn() -> None:
@@ -216,7 +216,7 @@ async def test_names_that_mean_harm_are_set_aside_and_fields_that_do_are_shown_a
     assert found.drift.new.total == len(HOSTILE)
     page = markdown(found)
     assert "`/[click](https:~1~1evil.example)`" in page
-    # Needs a person, this run, how fresh, what is new, the last runs: no line of theirs begins with a mark of ours.
+    # Action required, this run, how fresh, what is new, the last runs: no line of theirs begins with a mark of ours.
     assert page.count("\n### ") == page.count("\n#") == 5
     [drift] = [event for event in events(found) if event.name == "gramhouse.drift"]
     assert "«!channel»" in drift.payload["sentence"]
@@ -226,6 +226,6 @@ async def test_names_that_mean_harm_are_set_aside_and_fields_that_do_are_shown_a
 async def test_a_run_that_the_snapshot_does_not_know(tmp_path: Path) -> None:
     [report] = await _nights(tmp_path, Service(), _nothing)
     with pytest.raises(RunUnknown, match="knows nothing of run another"):
-        summarize(report.snapshot, "another", carried_on=(), now=NIGHT)
+        summarize(report.snapshot, "another", resumed_runs=(), now=NIGHT)
     with pytest.raises(SnapshotMissing):
-        summarize(tmp_path / "none", "another", carried_on=(), now=NIGHT)
+        summarize(tmp_path / "none", "another", resumed_runs=(), now=NIGHT)

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from flows.cli.sync_report import show
-from flows.pipeline import run_once
+from flows.pipeline import run_sync
 from flows.report import to_json
-from tests.flows.stage import Refusal, Service, is_posts, order, staged
+from tests.flows.stage import Refusal, Service, is_posts, request, staged
 
 
 @pytest.mark.anyio
@@ -16,13 +16,13 @@ async def test_lines_in_a_pipe_end_without_blanks_and_concerns_have_hints(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     service = Service(
-        trouble=lambda request: Refusal(404, "api_automation_media_not_found") if is_posts(request, 1) else None
+        failure=lambda request: Refusal(404, "api_automation_media_not_found") if is_posts(request, 1) else None
     )
-    async with staged(tmp_path, service) as means:
-        report = await run_once(order(tmp_path), means)
+    async with staged(tmp_path, service) as resources:
+        report = await run_sync(request(tmp_path), resources)
     show(report)
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) > 5
     assert lines == [line.rstrip() for line in lines]
-    (concern,) = json.loads(to_json(report))["concerns"]
-    assert concern["hint"]
+    (failure_group,) = json.loads(to_json(report))["failure_groups"]
+    assert failure_group["hint"]

@@ -35,9 +35,9 @@ def typed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_nothing_of_it_reaches_the_terminal(text: str) -> None:
-    said = clean(text)
-    assert said.isprintable()
-    assert said.isascii()
+    message = clean(text)
+    assert message.isprintable()
+    assert message.isascii()
     assert steerless(text).isprintable()
 
 

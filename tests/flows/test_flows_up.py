@@ -1,4 +1,4 @@
-"""`gramhouse up` where no server is needed: what it refuses, what it tells Prefect, and the leash of its children."""
+"""`gramhouse up` where no server is needed: what it refuses, what it tells Prefect, and how its children watch it."""
 
 import os
 import signal
@@ -17,7 +17,7 @@ from prefect.settings import Settings
 from connectors.warehouse.holder import Held, lock
 from flows.cli import up
 from flows.cli.app import main
-from flows.cli.neighbours import GivenUp, NeighbourError, free_port, neighbour, port_is_free, telling
+from flows.cli.processes import GivenUp, ProcessError, free_port, port_is_free, process, telling
 from flows.settings import load
 
 SECRET = "canary-pg-77"
@@ -33,28 +33,28 @@ def typed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *
     monkeypatch.setattr(sys, "argv", ["gramhouse", "up", *arguments])
     with pytest.raises(SystemExit) as ended:
         main()
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert len(said.err.splitlines()) == 1, said.err
-    return int(ended.value.code or 0), said.err
+    message = capsys.readouterr()
+    assert message.out == ""
+    assert len(message.err.splitlines()) == 1, message.err
+    return int(ended.value.code or 0), message.err
 
 
 def test_without_address_or_key_nothing_comes_up(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code, said = typed(monkeypatch, capsys)
-    assert (code, "GRAMHOUSE_BASE_URL" in said) == (2, True)
+    code, message = typed(monkeypatch, capsys)
+    assert (code, "GRAMHOUSE_BASE_URL" in message) == (2, True)
     monkeypatch.setenv("GRAMHOUSE_BASE_URL", "http://127.0.0.1:9")
-    code, said = typed(monkeypatch, capsys)
-    assert (code, "GRAMHOUSE_API_KEY" in said) == (2, True)
+    code, message = typed(monkeypatch, capsys)
+    assert (code, "GRAMHOUSE_API_KEY" in message) == (2, True)
 
 
 @pytest.mark.usefixtures("_ready")
 def test_a_bad_schedule_is_refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setenv("GRAMHOUSE_STORIES", "often")
-    code, said = typed(monkeypatch, capsys)
+    code, message = typed(monkeypatch, capsys)
     assert code == 2
-    assert "GRAMHOUSE_STORIES: it is not a cron expression" in said
+    assert "GRAMHOUSE_STORIES: it is not a cron expression" in message
 
 
 @pytest.mark.usefixtures("_ready")
@@ -64,9 +64,9 @@ def test_a_port_in_use_is_told_with_the_mend(
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         assert not port_is_free(port)
-        code, said = typed(monkeypatch, capsys, "--port", str(port))
+        code, message = typed(monkeypatch, capsys, "--port", str(port))
     assert code == 2
-    assert f"Port {port} is in use by something else; choose another with --port" in said
+    assert f"Port {port} is in use by something else; choose another with --port" in message
     assert port_is_free(free_port())
 
 
@@ -77,10 +77,10 @@ def test_a_second_up_is_told_who_is_the_first(
     held = load().prefect_home / "up.lock"
     since = "2026-03-01T02:00:00+00:00"
     with lock(held, "gramhouse up at http://127.0.0.1:4200", since=since, pause=lambda _: None):
-        code, said = typed(monkeypatch, capsys)
+        code, message = typed(monkeypatch, capsys)
     assert code == 4
-    assert f"gramhouse up at http://127.0.0.1:4200 (process {os.getpid()}, since {since})" in said
-    assert f"kill {os.getpid()}" in said
+    assert f"gramhouse up at http://127.0.0.1:4200 (process {os.getpid()}, since {since})" in message
+    assert f"kill {os.getpid()}" in message
 
 
 def test_the_lock_names_nobody_who_cannot_be_read(tmp_path: Path) -> None:
@@ -140,7 +140,7 @@ def until_gone(*pids: int) -> None:
 @pytest.fixture
 def module(tmp_path: Path) -> Path:
     (tmp_path / "a_neighbour.py").write_text(MODULE)
-    return tmp_path / "logs" / "neighbour.log"
+    return tmp_path / "logs" / "process.log"
 
 
 @contextmanager
@@ -150,7 +150,7 @@ def started(log: Path, *arguments: str, grace: float = 5) -> Iterator[tuple[subp
     def is_up() -> bool:
         return b"up" in log.read_bytes()
 
-    with neighbour("It", ["a_neighbour", *arguments], is_up=is_up, log=log, env=env, grace=grace) as (it, _):
+    with process("It", ["a_neighbour", *arguments], is_up=is_up, log=log, env=env, grace=grace) as (it, _):
         it.wait()
         yield it.process, int(log.read_text().split()[1])
 
@@ -165,15 +165,15 @@ def test_a_neighbour_ends_with_all_it_started(module: Path, how: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("log", "said"),
+    ("log", "message"),
     [
         ("", []),
         ("a\n\nb\nc\nd\n", ["b", "c", "d"]),
         ("Traceback\nx.RefusedError: no\nx.OtherError: never\n(Background)\nstopped", ["x.OtherError: never"]),
     ],
 )
-def test_of_a_log_is_told_what_says_most(log: str, said: list[str]) -> None:
-    assert telling(log.splitlines()) == said
+def test_of_a_log_is_told_what_says_most(log: str, message: list[str]) -> None:
+    assert telling(log.splitlines()) == message
 
 
 def test_the_log_of_the_last_time_is_kept(module: Path) -> None:
@@ -181,14 +181,14 @@ def test_the_log_of_the_last_time_is_kept(module: Path) -> None:
         pass
     with started(module) as (_, second):
         pass
-    assert str(first) in module.with_name("neighbour.log.old").read_text()
+    assert str(first) in module.with_name("process.log.old").read_text()
     assert str(second) in module.read_text()
 
 
 def test_a_neighbour_that_falls_is_told_with_the_end_of_its_log(tmp_path: Path) -> None:
     log = tmp_path / "it.log"
-    with neighbour("It", ["no_such_module"], is_up=lambda: False, log=log, env={}) as (it, _):
-        with pytest.raises(NeighbourError) as raised:
+    with process("It", ["no_such_module"], is_up=lambda: False, log=log, env={}) as (it, _):
+        with pytest.raises(ProcessError) as raised:
             it.wait()
         assert str(raised.value).startswith(f"It did not come up; {log} says: ")
         assert "no_such_module" in str(raised.value)

@@ -6,7 +6,7 @@ from flows.words import count, megabytes, span
 
 
 @pytest.mark.parametrize(
-    ("seconds", "said"),
+    ("seconds", "message"),
     [
         (0, "0.0 s"),
         (9.94, "9.9 s"),
@@ -18,8 +18,8 @@ from flows.words import count, megabytes, span
         (273600, "3 d 4 h"),
     ],
 )
-def test_a_span(seconds: float, said: str) -> None:
-    assert span(seconds) == said
+def test_a_span(seconds: float, message: str) -> None:
+    assert span(seconds) == message
 
 
 def test_a_count() -> None:

@@ -21,7 +21,7 @@ TEXTS = (
 KEYS = (
     "x", "X", "y", "", " ", "0", "*", "$", "$.x", "/", "/x", "~", "~1", "#", "[0]", "a.b", "a/b", '"', "'", "\\", "k\0", "\0",
     "'; DROP TABLE core.media; --", 'x" VARCHAR, "y', "select", "order", "position", "payload", "digest", "account_id",
-    "surface", "media_id", "removed_at", "first_seen_at", "_seq", "_counts", "seq", "ids", "found", "walk_id", "rowid",
+    "surface", "media_id", "removed_at", "first_seen_at", "_seq", "_counts", "seq", "ids", "found", "scan_id", "rowid",
     "caption", "Caption", "CAPTION", "\u0441aption", "like_count", "likes", "timestamp", "children", "carousel_media",
     "data", "\u00e9", "e\u0301", "\u0130", "i\u0307", "\u00df", "ss", "\u017f", "s", "k" * 300, "\ufffd", "\U0001f600",
 )  # fmt: skip

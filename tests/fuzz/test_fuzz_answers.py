@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from connectors.source.endpoints import ApiRequest, Response, accounts_request, media_request, read_response
 from connectors.source.errors import ApiError
-from models.wire import AccountPage
+from models.api import AccountPage
 from tests.fuzz.foreign import KEYS, keys, page, records, texts, values
 from tests.fuzz.profiles import looking
 
@@ -142,20 +142,20 @@ def test_an_account_with_unknown_fields_lands_and_they_are_recorded(more: dict[s
 def test_an_envelope_means_the_same_in_any_order(
     status: int, headers: dict[str, str], code: str, message: str, details: str, order: list[str]
 ) -> None:
-    said = {
+    output = {
         "code": json.dumps(code),
         "message": json.dumps(message),
         "correlation_id": json.dumps(message),
         "details": details,
     }
-    told = []
+    result = []
     for names in (sorted(order), order):
-        body = '{"error":{' + ",".join(f'"{name}":{said[name]}' for name in names) + "}}"
+        body = '{"error":{' + ",".join(f'"{name}":{output[name]}' for name in names) + "}}"
         got = verdict(REQUESTS[1], status, headers, body.encode())
         assert isinstance(got, ApiError)
         assert_kept(got, REQUESTS[1], status, body.encode())
-        told.append((got.code, got.message, got.retry_after, got.disposition, got.outcome, got.correlation_id))
-    assert told[0] == told[1]
+        result.append((got.code, got.message, got.retry_after, got.disposition, got.outcome, got.correlation_id))
+    assert result[0] == result[1]
 
 
 # What failed once, or would be missed.

@@ -1,5 +1,5 @@
 # ruff: noqa: E501 - JSON on one line
-"""Whatever an item carries, it becomes a row or is set aside, says what it said, and stops no fold."""
+"""Whatever an item carries, it becomes a row or is rejected, says what it said, and stops no merge."""
 
 import json
 from collections import Counter
@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import Connection
 
-from models.wire import MalformedPage, read_media_page
+from models.api import MalformedPage, read_media_page
 from tests.fuzz.foreign import item, page, records
 from tests.fuzz.profiles import looking
-from tests.warehouse.house import POSTS, House, Walk, at, emptied
+from tests.warehouse.house import POSTS, House, Scan, at, emptied
 
 Said = Counter[str]
 
@@ -40,24 +40,24 @@ def meaning(text: str) -> str:
     return json.dumps(read).replace("\\ud83d", "\\ufffd")
 
 
-def told(house: House) -> tuple[Said, Said]:
-    """What the rows say, and what was set aside."""
+def message(house: House) -> tuple[Said, Said]:
+    """What the rows say, and what was rejected."""
     rows = Counter(meaning(text) for (text,) in house.rows(f"SELECT gh_payload FROM {house.kept()}"))
     aside = Counter(meaning(text) for (text,) in house.rows("SELECT payload::VARCHAR FROM core.quarantine"))
     return rows, aside
 
 
-def fold(connection: Connection, pages: list[list[str]], *, at_once: bool) -> House:
-    """Land pages as the client reads them, each with ids of its own, and fold them."""
+def merge(connection: Connection, pages: list[list[str]], *, at_once: bool) -> House:
+    """Land pages as the client reads them, each with ids of its own, and merge them."""
     house = emptied(connection)
-    walk = Walk(POSTS, "walk", at(0))
+    scan = Scan(POSTS, "scan", at(0))
     for number, held in enumerate(pages, 1):
         body = read_media_page(page(held).encode("utf-8", "surrogatepass"))
         assert body.items == len(held)
-        house.land(walk.page([None] * body.items, at(number), last=number == len(pages), text=body.body))
+        house.land(scan.page([None] * body.items, at(number), last=number == len(pages), text=body.body))
         if not at_once:
-            house.fold()
-    house.fold()
+            house.merge()
+    house.merge()
     return house
 
 
@@ -84,21 +84,21 @@ def check(connection: Connection, pages: list[list[str]]) -> None:
     pages = renumbered(pages)
     sent = [record for held in pages for record in held]
     expected = Counter(meaning(read_media_page(page([record]).encode()).body[10:-21]) for record in sent)
-    first = fold(connection, pages, at_once=True)
-    rows, aside = told(first)
-    # Nothing is lost, and nothing is there that was not sent. What is set aside twice is set aside once.
+    first = merge(connection, pages, at_once=True)
+    rows, aside = message(first)
+    # Nothing is lost, and nothing is there that was not sent. What is rejected twice is rejected once.
     assert set(rows) | set(aside) == set(expected)
-    assert rows == Counter({said: number for said, number in expected.items() if said in rows})
+    assert rows == Counter({output: number for output, number in expected.items() if output in rows})
     found = kinds(first)
     for turned, at_once in ((pages, False), (pages[::-1], True)):
-        again = fold(connection, turned, at_once=at_once)
-        assert told(again) == (rows, aside)
+        again = merge(connection, turned, at_once=at_once)
+        assert message(again) == (rows, aside)
         assert kinds(again) == found
 
 
 @looking(25, share=0.2)
 @given(st.lists(st.lists(records, max_size=6), min_size=1, max_size=3))
-def test_no_payload_is_lost_or_changed_however_it_is_folded(open_house: Connection, pages: list[list[str]]) -> None:
+def test_no_payload_is_lost_or_changed_however_it_is_merged(open_house: Connection, pages: list[list[str]]) -> None:
     check(open_house, pages)
 
 
@@ -125,8 +125,8 @@ def test_these_are_kept(open_house: Connection, held: list[str]) -> None:
     check(open_house, [held, ['{"id":"9","x":"another"}']])
 
 
-def test_ten_thousand_keys_stop_no_fold(open_house: Connection) -> None:
-    house = fold(open_house, [[f'{{"id":"1",{MANY}}}']], at_once=True)
+def test_ten_thousand_keys_stop_no_merge(open_house: Connection) -> None:
+    house = merge(open_house, [[f'{{"id":"1",{MANY}}}']], at_once=True)
     assert house.value("SELECT count(*) FROM core.media") == 1
 
 
@@ -137,8 +137,8 @@ def test_items_given_twice_are_not_lost_unseen(open_house: Connection) -> None:
         read = read_media_page(text.encode())
     except MalformedPage:
         return
-    house.land(Walk(POSTS, "walk", at(0)).page([None] * read.items, at(1), last=True, text=read.body))
-    house.fold()
+    house.land(Scan(POSTS, "scan", at(0)).page([None] * read.items, at(1), last=True, text=read.body))
+    house.merge()
     kept = house.value("SELECT count(*) FROM core.media") + house.value("SELECT count(*) FROM core.quarantine")
     assert kept == read.items
 

@@ -14,8 +14,8 @@ from connectors.sandbox.nights import FIRST_NIGHT
 from connectors.sandbox.serve import in_thread
 from connectors.sandbox.settings import SandboxSettings
 from flows.cli.signalled import run_until_signalled
-from flows.means import means, order
-from flows.pipeline import run_once
+from flows.pipeline import run_sync
+from flows.resources import build_request, open_resources
 from flows.settings import load
 
 
@@ -42,8 +42,8 @@ def snapshot_of(folder: Path, sandbox: Sandbox, days: Iterable[int]) -> Path:
     async def sync(url: str) -> None:
         files = {"warehouse": folder / "warehouse.duckdb", "snapshot": folder / "analytics.duckdb"}
         settings = load(base_url=url, api_key="sandbox-demo-key", **files)
-        async with means(settings, "test") as at_hand:
-            await run_once(order(settings), replace(at_hand, clock=clock))
+        async with open_resources(settings, "test") as resources:
+            await run_sync(build_request(settings), replace(resources, clock=clock))
 
     with in_thread(sandbox) as url:
         for day in days:

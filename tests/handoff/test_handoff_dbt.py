@@ -24,9 +24,9 @@ DBT = Path(sys.prefix) / "dbt" / "bin" / "dbt"
 
 @pytest.fixture
 def described(snapshot: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> str:
-    code, said, err = Typed(monkeypatch, capsys)("describe", "--format", "dbt", "--snapshot", str(snapshot))
+    code, message, err = Typed(monkeypatch, capsys)("describe", "--format", "dbt", "--snapshot", str(snapshot))
     assert (code, err) == (0, "")
-    return said
+    return message
 
 
 def test_every_table_column_comment_type_key_and_join_is_in_the_sources(described: str, snapshot: Path) -> None:
@@ -44,10 +44,10 @@ def test_every_table_column_comment_type_key_and_join_is_in_the_sources(describe
                 " UNION ALL SELECT table_name, comment FROM duckdb_tables() WHERE schema_name = 'main'"
             ).fetchall()
         )
-    said = [
+    message = [
         (name, c["name"], c["data_type"], c["description"]) for name in sorted(tables) for c in tables[name]["columns"]
     ]
-    assert said == found
+    assert message == found
     assert {name: table["description"] for name, table in tables.items()} == comments
     assert tables.keys() >= RELATIONS.keys()
     for name, table in tables.items():

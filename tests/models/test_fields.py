@@ -3,8 +3,18 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.fields import AND_MORE, MEDIA, MOST_COLUMNS, MOST_FIELDS, Field, OwnNames, Registry, Sighting, register
-from models.kinds import Kind
+from models.fields import (
+    AND_MORE,
+    MEDIA,
+    MOST_COLUMNS,
+    MOST_FIELDS,
+    Field,
+    FieldObservation,
+    OwnNames,
+    Registry,
+    register,
+)
+from models.json_types import JsonType
 
 T0 = datetime(2026, 3, 1, tzinfo=UTC)
 TAGS = "media_tags"
@@ -15,12 +25,12 @@ def at(hour: int) -> datetime:
     return T0 + timedelta(hours=hour)
 
 
-def met(path: str, kind: Kind = Kind.TEXT, hour: int = 0, *, resource: str = MEDIA) -> Sighting:
-    return Sighting(resource, path, kind, at(hour))
+def met(path: str, json_type: JsonType = JsonType.TEXT, hour: int = 0, *, resource: str = MEDIA) -> FieldObservation:
+    return FieldObservation(resource, path, json_type, at(hour))
 
 
-def only(*sightings: Sighting) -> Field:
-    (field,) = register({}, sightings, OWN).values()
+def only(*observations: FieldObservation) -> Field:
+    (field,) = register({}, observations, OWN).values()
     return field
 
 
@@ -28,21 +38,21 @@ def names(registry: Registry, resource: str = MEDIA) -> dict[str, str]:
     return {path: field.name for (where, path), field in registry.items() if where == resource}
 
 
-sightings = st.lists(
+observations = st.lists(
     st.builds(
-        Sighting,
+        FieldObservation,
         st.sampled_from([MEDIA, "media_children", TAGS]),
         st.sampled_from(["/a", "/A", "/a_2", "/order", "/caption", "/tags", "/tags/data", "/children", "/position"]),
-        st.sampled_from(Kind),
+        st.sampled_from(JsonType),
         st.integers(0, 4).map(at),
     ),
     max_size=30,
 )
 
 
-@given(sightings, st.lists(st.integers(1, 8)))
+@given(observations, st.lists(st.integers(1, 8)))
 def test_the_registry_is_the_same_however_sightings_are_cut_into_calls(
-    seen: list[Sighting], lengths: list[int]
+    seen: list[FieldObservation], lengths: list[int]
 ) -> None:
     registry: Registry = {}
     rest = seen
@@ -51,8 +61,8 @@ def test_the_registry_is_the_same_however_sightings_are_cut_into_calls(
     assert register(registry, rest, OWN) == register({}, seen, OWN)
 
 
-@given(sightings)
-def test_names_and_tables_are_unique_and_not_those_of_others(seen: list[Sighting]) -> None:
+@given(observations)
+def test_names_and_tables_are_unique_and_not_those_of_others(seen: list[FieldObservation]) -> None:
     registry = register({}, seen, OWN)
     for resource, own in ((MEDIA, {"media_id", "caption"}), (TAGS, {"account_id", "media_id", "position"})):
         found = list(names(registry, resource).values())
@@ -64,31 +74,31 @@ def test_names_and_tables_are_unique_and_not_those_of_others(seen: list[Sighting
     assert len({*tables, *OWN.tables}) == len(tables) + len(OWN.tables)
 
 
-@given(sightings)
-def test_meeting_the_same_again_changes_nothing(seen: list[Sighting]) -> None:
+@given(observations)
+def test_meeting_the_same_again_changes_nothing(seen: list[FieldObservation]) -> None:
     registry = register({}, seen, OWN)
     assert register(registry, seen, OWN) == registry
 
 
 def test_what_is_known_is_not_changed_in_place() -> None:
     known = register({}, [met("/a")], OWN)
-    register(known, [met("/a", Kind.INTEGER), met("/b")], OWN)
+    register(known, [met("/a", JsonType.INTEGER), met("/b")], OWN)
     assert known == register({}, [met("/a")], OWN)
 
 
 def test_a_kind_is_known_since_its_first_meeting() -> None:
-    field = only(met("/a", Kind.INTEGER, 2), met("/a", Kind.NUMBER, 3), met("/a", Kind.INTEGER, 1))
-    assert field.kinds == {Kind.INTEGER: at(1), Kind.NUMBER: at(3)}
+    field = only(met("/a", JsonType.INTEGER, 2), met("/a", JsonType.NUMBER, 3), met("/a", JsonType.INTEGER, 1))
+    assert field.json_types == {JsonType.INTEGER: at(1), JsonType.NUMBER: at(3)}
     assert (field.type, field.first_seen_at, field.last_type_change_at) == ("DOUBLE", at(1), at(3))
 
 
 def test_an_instant_after_other_text_tells_nothing() -> None:
-    text, instant = (Kind.TEXT, 1), (Kind.INSTANT, 2)
+    text, instant = (JsonType.TEXT, 1), (JsonType.INSTANT, 2)
     for some in ([text, instant], [instant, text]):
-        assert only(*(met("/a", *one) for one in some)).kinds == {Kind.TEXT: at(1)}
-    before = only(met("/a", Kind.INSTANT, 1), met("/a", Kind.TEXT, 2))
-    assert before.kinds == {Kind.INSTANT: at(1), Kind.TEXT: at(2)}
-    assert only(met("/a", Kind.INSTANT), met("/a", Kind.TEXT)).kinds == {Kind.TEXT: at(0)}
+        assert only(*(met("/a", *one) for one in some)).json_types == {JsonType.TEXT: at(1)}
+    before = only(met("/a", JsonType.INSTANT, 1), met("/a", JsonType.TEXT, 2))
+    assert before.json_types == {JsonType.INSTANT: at(1), JsonType.TEXT: at(2)}
+    assert only(met("/a", JsonType.INSTANT), met("/a", JsonType.TEXT)).json_types == {JsonType.TEXT: at(0)}
 
 
 def test_names_give_way_to_those_that_came_before() -> None:
@@ -105,19 +115,21 @@ def test_a_child_tables_own_columns_are_not_given_away() -> None:
 
 
 def test_a_list_of_objects_gets_a_table_once_and_its_name_is_not_taken() -> None:
-    registry = register({}, [met("/tags", Kind.TEXT), met("/tags", Kind.ROWS), met("/tags/data", Kind.ROWS)], OWN)
-    assert [field.table for field in registry.values()] == ["media_tags_2", "media_tags_3"]
-    assert register(registry, [met("/tags", Kind.ROWS, 5), met("/tags", Kind.NULL)], OWN)[MEDIA, "/tags"].table == (
-        "media_tags_2"
+    registry = register(
+        {}, [met("/tags", JsonType.TEXT), met("/tags", JsonType.ROWS), met("/tags/data", JsonType.ROWS)], OWN
     )
+    assert [field.table for field in registry.values()] == ["media_tags_2", "media_tags_3"]
+    assert register(registry, [met("/tags", JsonType.ROWS, 5), met("/tags", JsonType.NULL)], OWN)[
+        MEDIA, "/tags"
+    ].table == ("media_tags_2")
 
 
 def test_a_list_that_has_a_table_needs_no_other() -> None:
-    assert only(met("/children", Kind.ROWS)).table is None
+    assert only(met("/children", JsonType.ROWS)).table is None
 
 
-def many(count: int, kind: Kind = Kind.INTEGER, *, resource: str = MEDIA) -> list[Sighting]:
-    return [met(f"/f{number}", kind, number, resource=resource) for number in range(count)]
+def many(count: int, json_type: JsonType = JsonType.INTEGER, *, resource: str = MEDIA) -> list[FieldObservation]:
+    return [met(f"/f{number}", json_type, number, resource=resource) for number in range(count)]
 
 
 def test_so_many_fields_get_columns_and_as_many_more_are_registered() -> None:
@@ -129,9 +141,9 @@ def test_so_many_fields_get_columns_and_as_many_more_are_registered() -> None:
 
 
 def test_what_comes_too_late_for_a_column_gets_no_table() -> None:
-    registry = register({}, [*many(MOST_COLUMNS), met("/tags", Kind.ROWS)], OWN)
+    registry = register({}, [*many(MOST_COLUMNS), met("/tags", JsonType.ROWS)], OWN)
     assert registry[MEDIA, "/tags"].table is None
-    registry = register({}, [*many(MOST_COLUMNS - 1), met("/tags", Kind.ROWS)], OWN)
+    registry = register({}, [*many(MOST_COLUMNS - 1), met("/tags", JsonType.ROWS)], OWN)
     assert registry[MEDIA, "/tags"].table == "media_tags_2"
 
 
@@ -141,7 +153,7 @@ def test_one_row_says_that_there_are_more() -> None:
     assert len(registry) == MOST_FIELDS + 1
     more = registry[MEDIA, AND_MORE]
     assert (more.ordinal, more.type, more.table, more.first_seen_at) == (MOST_FIELDS, None, None, at(MOST_FIELDS))
-    again = register(registry, [met("/g", Kind.TEXT, 9000), met("/f3", Kind.TEXT, 9000)], OWN)
+    again = register(registry, [met("/g", JsonType.TEXT, 9000), met("/f3", JsonType.TEXT, 9000)], OWN)
     assert again[MEDIA, AND_MORE] == more
     assert len(again) == len(registry)
     assert again[MEDIA, "/f3"].type == "VARCHAR"

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.kinds import Keys
+from models.json_types import Keys
 from models.naming import RESERVED, TOUCHY, safe_name, table_name, unique
 
 LONGEST = 63
@@ -55,7 +55,7 @@ def words(db: duckdb.DuckDBPyConnection) -> dict[str, str]:
 
 def test_the_words_are_those_of_this_duckdb(db: duckdb.DuckDBPyConnection) -> None:
     keywords = words(db)
-    assert {word for word, kind in keywords.items() if kind == "reserved"} == RESERVED
+    assert {word for word, json_type in keywords.items() if json_type == "reserved"} == RESERVED
     assert {word for word in keywords if word not in RESERVED and refused(db, word)} == TOUCHY - {"rowid"}
 
 

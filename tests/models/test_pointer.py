@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.kinds import Keys
+from models.json_types import Keys
 from models.pointer import through_objects, to_keys, to_pointer
 
 HOSTILE = (

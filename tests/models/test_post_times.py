@@ -21,7 +21,7 @@ def page(*items: object) -> str:
 
 
 @pytest.mark.parametrize(
-    ("said", "read"),
+    ("message", "read"),
     [
         ("2025-03-01T12:00:00Z", NOON),
         ("2025-03-01T12:00:00+0000", NOON),
@@ -41,8 +41,8 @@ def page(*items: object) -> str:
         (12345678901, None),
     ],
 )
-def test_times_are_read_or_left_in_doubt(said: object, read: datetime | None) -> None:
-    assert time_of(said) == read
+def test_times_are_read_or_left_in_doubt(message: object, read: datetime | None) -> None:
+    assert time_of(message) == read
 
 
 _INSTANTS = st.datetimes(datetime(1, 1, 3), datetime(9999, 12, 29))  # noqa: DTZ001 - the text has the zone
@@ -62,18 +62,18 @@ _TEXTS = st.one_of(
 
 
 @pytest.fixture(scope="module")
-def duck() -> duckdb.DuckDBPyConnection:
+def raw_connection() -> duckdb.DuckDBPyConnection:
     db = duckdb.connect()
     db.execute("SET TimeZone = 'UTC'")
     return db
 
 
-@given(said=_TEXTS)
-def test_what_is_read_is_what_the_merge_reads(duck: duckdb.DuckDBPyConnection, said: str) -> None:
-    found = time_of(said)
+@given(message=_TEXTS)
+def test_what_is_read_is_what_the_merge_reads(raw_connection: duckdb.DuckDBPyConnection, message: str) -> None:
+    found = time_of(message)
     if found is not None:
-        [(merged,)] = duck.execute(
-            f"SELECT {READINGS[Reading.TIMESTAMP].format('x')} FROM (SELECT ? AS x)", [said]
+        [(merged,)] = raw_connection.execute(
+            f"SELECT {READINGS[Reading.TIMESTAMP].format('x')} FROM (SELECT ? AS x)", [message]
         ).fetchall()
         assert merged == found
 

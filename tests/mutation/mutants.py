@@ -1,11 +1,11 @@
-"""The code broken on purpose, place by place, each with the tests that must notice."""
+"""The code broken on purpose, order_key by order key, each with the tests that must notice."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class Mutant:
-    """What `path` says once as `old`, said as `new`; the tests of `caught_by` must fail on it."""
+    """What `path` says once as `old`, output as `new`; the tests of `caught_by` must fail on it."""
 
     name: str
     path: str
@@ -17,62 +17,62 @@ class Mutant:
 MUTANTS = (
     Mutant(
         "a checkpoint without its rows",
-        "connectors/warehouse/landing.py",
+        "connectors/warehouse/page_commit.py",
         '        page=as_json(_staged(seq, landing.page)) if landing.page else "",\n',
         '        page=as_json(_staged(seq, landing.page)) if landing.page and landing.outcomes else "",\n',
-        ("tests/warehouse/test_warehouse_landing.py", "tests/flows/test_flows_walking.py"),
+        ("tests/warehouse/test_warehouse_page_commit.py", "tests/flows/test_flows_partition_scan.py"),
     ),
     Mutant(
         "rows without their checkpoint",
-        "connectors/warehouse/landing.py",
+        "connectors/warehouse/page_commit.py",
         '        checkpoint=as_json(_checkpoint(seq, landing.checkpoint)) if landing.checkpoint else "",\n',
         "        checkpoint=as_json(_checkpoint(seq, landing.checkpoint))"
         ' if landing.outcomes and landing.checkpoint else "",\n',
-        ("tests/warehouse/test_warehouse_landing.py", "tests/flows/test_flows_walking.py"),
+        ("tests/warehouse/test_warehouse_page_commit.py", "tests/flows/test_flows_partition_scan.py"),
     ),
     Mutant(
         "an item given twice is kept twice",
-        "connectors/warehouse/fold_media.py",
+        "connectors/warehouse/merge_media.py",
         "    FROM media_read WHERE _seq > getvariable('slice_begin') AND _seq <= getvariable('slice_end')\n"
         "    GROUP BY account_id, surface, media_id\n",
         "    FROM media_read WHERE _seq > getvariable('slice_begin') AND _seq <= getvariable('slice_end')\n"
-        "    GROUP BY account_id, surface, media_id, _place\n",
-        ("tests/warehouse/test_warehouse_fold_media.py",),
+        "    GROUP BY account_id, surface, media_id, _order_key\n",
+        ("tests/warehouse/test_warehouse_merge_media.py",),
     ),
     Mutant(
         "a widened column loses what earlier versions held",
-        "connectors/warehouse/alterations.py",
+        "connectors/warehouse/schema_evolution.py",
         "    _fill(connection, mapping, registry, SUPERSEDED, of_versions)\n",
         "",
         ("tests/warehouse/test_warehouse_typed_history.py",),
     ),
     Mutant(
         "a version has the columns of the one after it",
-        "connectors/warehouse/fold_history.py",
-        "account_id, surface, media_id, version, arg_min(seen_at, place) AS valid_from, max(place) AS place,",
-        "account_id, surface, media_id, version, arg_min(seen_at, place) AS valid_from, max(place) + 1 AS place,",
+        "connectors/warehouse/merge_history.py",
+        "account_id, surface, media_id, version, arg_min(seen_at, order_key) AS valid_from, max(order_key) AS order_key,",
+        "account_id, surface, media_id, version, arg_min(seen_at, order_key) AS valid_from, max(order_key) + 1 AS order_key,",
         ("tests/warehouse/test_warehouse_typed_history.py",),
     ),
     Mutant(
         "an account listed twice is kept twice",
-        "connectors/warehouse/fold_accounts.py",
+        "connectors/warehouse/merge_accounts.py",
         "    QUALIFY row_number() OVER (PARTITION BY s.account_id ORDER BY s.seq DESC, s.position DESC) = 1\n",
         "",
-        ("tests/warehouse/test_warehouse_fold_accounts.py",),
+        ("tests/warehouse/test_warehouse_merge_accounts.py",),
     ),
     Mutant(
-        "tombstones after a partial walk",
-        "connectors/warehouse/fold.py",
+        "tombstones after a partial scan",
+        "connectors/warehouse/merge.py",
         "WHERE (c.state = 'complete' OR (c.state = 'recent' AND w.complete_at IS NOT NULL))\n",
         "WHERE true\n",
         ("tests/warehouse/test_warehouse_removal.py",),
     ),
     Mutant(
-        "an old walk overrules a newer one",
-        "connectors/warehouse/fold.py",
+        "an old scan overrules a newer one",
+        "connectors/warehouse/merge.py",
         "  AND coalesce(w.seq <= b.began_seq, true)",
         "",
-        ("tests/warehouse/test_warehouse_lanes.py",),
+        ("tests/warehouse/test_warehouse_run_kinds.py",),
     ),
     Mutant(
         "a second scan confirms at once",
@@ -114,18 +114,18 @@ MUTANTS = (
         "connectors/warehouse/account_ids.py",
         "SELECT lower(account_id) AS uuid,",
         "SELECT account_id AS uuid,",
-        ("tests/warehouse/test_warehouse_fold_accounts.py",),
+        ("tests/warehouse/test_warehouse_merge_accounts.py",),
     ),
     Mutant(
         "an account with an unknown status gets no outcome",
-        "flows/rounds.py",
-        "    batches.send_off([account for account in unknown.values() if account.account_id in known])\n",
+        "flows/accounts.py",
+        "    batches.dispatch([account for account in unknown.values() if account.account_id in known])\n",
         "",
         ("tests/flows/test_flows_accounts.py",),
     ),
     Mutant(
         "a run from the future is resumed",
-        "models/ledger.py",
+        "models/runs.py",
         "    return timedelta(0) <= now - began <= within\n",
         "    return now - began <= within\n",
         ("tests/flows/test_flows_clock.py",),
@@ -138,18 +138,18 @@ MUTANTS = (
         ("tests/source/test_source_pagination.py",),
     ),
     Mutant(
-        "no brake against mass disappearance",
+        "no stop_signal against mass disappearance",
         "models/removal.py",
-        "POSTS_BRAKE = 0.5",
-        "POSTS_BRAKE = 2.0",
+        "MASS_REMOVAL_THRESHOLD = 0.5",
+        "MASS_REMOVAL_THRESHOLD = 2.0",
         ("tests/warehouse/test_warehouse_removal.py",),
     ),
     Mutant(
-        "an empty page ends a walk",
-        "models/walk.py",
-        "state=WalkState.COMPLETE if next_cursor is None else before_the_end",
-        "state=WalkState.COMPLETE if next_cursor is None or not items else before_the_end",
-        ("tests/models/test_walk.py", "tests/flows/test_flows_walking.py"),
+        "an empty page ends a scan",
+        "models/checkpoint.py",
+        "state=ScanState.COMPLETE if next_cursor is None else before_the_end",
+        "state=ScanState.COMPLETE if next_cursor is None or not items else before_the_end",
+        ("tests/models/test_checkpoint.py", "tests/flows/test_flows_partition_scan.py"),
     ),
     Mutant(
         "recent scans of feeds whose order was not proved",
@@ -231,8 +231,8 @@ MUTANTS = (
     Mutant(
         "full scans of one night are due in one night",
         "connectors/warehouse/closed_scans.py",
-        "coalesce(told.full_share, {_SPREAD})) AS full_share",
-        "coalesce(told.full_share, 1.0)) AS full_share",
+        "coalesce(message.full_share, {_SPREAD})) AS full_share",
+        "coalesce(message.full_share, 1.0)) AS full_share",
         ("tests/flows/test_flows_incremental.py",),
     ),
     Mutant(
@@ -308,8 +308,8 @@ MUTANTS = (
     Mutant(
         "media of expired accounts are asked for",
         "flows/batches.py",
-        "(means.walk_expired or not account.expired)",
-        "(not means.walk_expired or not account.expired)",
+        "(resources.scan_expired or not account.expired)",
+        "(not resources.scan_expired or not account.expired)",
         ("tests/flows/test_flows_pipeline.py",),
     ),
     Mutant(
@@ -335,7 +335,7 @@ MUTANTS = (
     ),
     Mutant(
         "the log forgets which account was retried",
-        "flows/walking.py",
+        "flows/partition_scan.py",
         'return {"partition": str(self.partition), "account": account, "username": self.username}',
         'return {"partition": str(self.partition), "account": account, "username": None}',
         ("tests/flows/test_flows_json_log.py",),
@@ -405,9 +405,9 @@ MUTANTS = (
     ),
     Mutant(
         "a changed item leaves no bytes",
-        "connectors/warehouse/fold_media.py",
-        "FROM media_read AS r JOIN media_items AS i ON i.place = r._place JOIN",
-        "FROM (FROM media_read LIMIT 1) AS r JOIN media_items AS i ON i.place = r._place JOIN",
+        "connectors/warehouse/merge_media.py",
+        "FROM media_read AS r JOIN media_items AS i ON i.order_key = r._order_key JOIN",
+        "FROM (FROM media_read LIMIT 1) AS r JOIN media_items AS i ON i.order_key = r._order_key JOIN",
         ("tests/warehouse/test_raw_media.py",),
     ),
     Mutant(

@@ -12,8 +12,8 @@ from connectors.sandbox.rules import rule_from_json
 from connectors.sandbox.serve import in_thread
 from connectors.sandbox.settings import SandboxSettings
 from flows.cli.signalled import run_until_signalled
-from flows.means import means, order
-from flows.pipeline import run_once
+from flows.pipeline import run_sync
+from flows.resources import build_request, open_resources
 from flows.settings import load
 from models.views import views
 
@@ -53,8 +53,8 @@ def three_days(folder: Path) -> Path:
     async def sync(url: str) -> None:
         files = {"warehouse": folder / "warehouse.duckdb", "snapshot": folder / "analytics.duckdb"}
         settings = load(base_url=url, api_key="sandbox-demo-key", **files)
-        async with means(settings, "test") as at_hand:
-            await run_once(order(settings), replace(at_hand, clock=clock))
+        async with open_resources(settings, "test") as resources:
+            await run_sync(build_request(settings), replace(resources, clock=clock))
 
     with in_thread(sandbox) as url:
         for sandbox.night in range(DAYS):

@@ -22,22 +22,22 @@ def run(*arguments: str) -> tuple[int, str, str]:
 
 
 def test_a_report_lies_beside_the_snapshot_when_nothing_else_is_said(snapshot: Path) -> None:
-    code, said, errors = run("report", "--snapshot", str(snapshot))
-    place = snapshot.with_name("report.html")
+    code, message, errors = run("report", "--snapshot", str(snapshot))
+    index = snapshot.with_name("report.html")
     assert (code, errors) == (0, "")
-    assert said.startswith(f"✔ {place} (0.")
-    assert "the snapshot of 2026-03-03 02:15 UTC" in said
-    assert place.read_text(encoding="utf-8").startswith(MARK)
-    assert list(place.parent.glob(".report*")) == []
+    assert message.startswith(f"✔ {index} (0.")
+    assert "the snapshot of 2026-03-03 02:15 UTC" in message
+    assert index.read_text(encoding="utf-8").startswith(MARK)
+    assert list(index.parent.glob(".report*")) == []
 
 
 def test_a_named_file_in_a_new_folder_and_json(snapshot: Path, tmp_path: Path) -> None:
     target = tmp_path / "new" / "folder" / "page.html"
     for _ in range(2):
         # An earlier report is replaced.
-        code, said, errors = run("report", str(target), "--snapshot", str(snapshot), "--json", "--for", "operator")
+        code, message, errors = run("report", str(target), "--snapshot", str(snapshot), "--json", "--for", "operator")
         assert (code, errors) == (0, "")
-        document = json.loads(said)
+        document = json.loads(message)
         assert document["report"] == str(target)
         assert document["report_bytes"] == target.stat().st_size
         assert document["published_at"].startswith(f"{FIRST:%Y-%m}-03")
@@ -46,7 +46,7 @@ def test_a_named_file_in_a_new_folder_and_json(snapshot: Path, tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "said"),
+    ("arguments", "code", "message"),
     [
         (["folder"], 2, "folder is a folder. Fix: name another file."),
         (["notes.txt"], 2, "notes.txt holds something else than a report of gramhouse, so it is not replaced. Fix:"),
@@ -66,7 +66,7 @@ def test_a_named_file_in_a_new_folder_and_json(snapshot: Path, tmp_path: Path) -
     ],
 )
 def test_bad_input_gets_one_line(
-    snapshot: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], code: int, said: str
+    snapshot: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], code: int, message: str
 ) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "notes.txt").write_text("mine")
@@ -75,22 +75,22 @@ def test_bad_input_gets_one_line(
     found, printed, errors = run("report", *arguments)
     assert (found, printed) == (code, "")
     assert len(errors.splitlines()) == 1
-    assert said in errors
+    assert message in errors
     assert (tmp_path / "notes.txt").read_text() == "mine"
     assert not (tmp_path / "page.html").exists()
 
 
 @pytest.mark.parametrize("arguments", [["--weeks", "0"], ["--weeks", "58"], ["--for", "all"]])
 def test_options_out_of_range_are_wrong_usage(arguments: list[str]) -> None:
-    code, said, errors = run("report", *arguments)
-    assert (code, said) == (2, "")
+    code, message, errors = run("report", *arguments)
+    assert (code, message) == (2, "")
     assert arguments[0] in errors
 
 
 def test_json_is_one_object_for_what_goes_wrong_too() -> None:
-    code, said, _ = run("report", "--json", "--snapshot", "none.duckdb")
+    code, message, _ = run("report", "--json", "--snapshot", "none.duckdb")
     assert code == 1
-    assert json.loads(said)["state"] == "failed"
+    assert json.loads(message)["state"] == "failed"
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")

@@ -61,8 +61,8 @@ def hostile(db: duckdb.DuckDBPyConnection) -> None:
     ).fetchall()
     for table, column in columns:
         if column not in _KEPT:
-            place = f"rowid % {len(HOSTILE)} + 1"
-            db.execute(f'UPDATE "{table}" SET "{column}" = (SELECT texts[{place}] FROM hostile)')
+            index = f"rowid % {len(HOSTILE)} + 1"
+            db.execute(f'UPDATE "{table}" SET "{column}" = (SELECT texts[{index}] FROM hostile)')
     db.execute("INSERT INTO run_warnings SELECT run_id, t.text, 1, t.text, t.text, false FROM runs, texts AS t")
     db.execute(
         "INSERT INTO quarantine BY NAME SELECT t.text AS reason, 'media' AS resource, '' AS account_id,"

@@ -93,16 +93,16 @@ def test_the_page_asks_nothing_of_anyone_and_runs_nothing(snapshot: Path) -> Non
 def test_it_names_what_needs_a_person(snapshot: Path) -> None:
     report = page(snapshot)
     [(tokens,)] = answer(snapshot, "SELECT count(*) FROM expired_accounts")
-    undone = answer(
+    incomplete = answer(
         snapshot,
         "SELECT ig_username, correlation_id FROM run_outcomes JOIN accounts USING (account_id)"
         " WHERE outcome = 'denied' ORDER BY ALL",
     )
     assert tokens > 0
-    assert len(undone) == 2
+    assert len(incomplete) == 2
     assert len(table(report.html, "Accounts whose token expired")) == tokens
     rows = table(report.html, "2 scans not complete")
-    assert sorted((row[0], row[-1]) for row in rows) == undone
+    assert sorted((row[0], row[-1]) for row in rows) == incomplete
     assert {row[2] for row in rows} == {"denied api_forbidden"}
     others = re.search(r'<ul class="others">(.*?)</ul>', report.html)
     assert report.attention == tokens + 2 + (others[1].count("<li>") if others else 0)
@@ -110,7 +110,7 @@ def test_it_names_what_needs_a_person(snapshot: Path) -> None:
     assert cause[0].startswith("denied api_forbidden")
     assert "Fix:" in cause[0]
     assert cause[1:3] == ["2", "2"]
-    for _, trace in undone:
+    for _, trace in incomplete:
         assert trace in cause[-1]
 
 
@@ -118,11 +118,11 @@ def test_nothing_to_do_is_said(snapshot: Path, tmp_path: Path) -> None:
     def calm(db: duckdb.DuckDBPyConnection) -> None:
         db.execute("UPDATE accounts SET status = 'active', token_expired_since = NULL")
         db.execute("UPDATE run_outcomes SET outcome = 'complete', error_code = NULL")
-        db.execute("UPDATE walks SET complete_at = (SELECT published_at FROM published)")
+        db.execute("UPDATE completed_scans SET complete_at = (SELECT published_at FROM published)")
         db.execute(
-            "INSERT INTO walks BY NAME SELECT 'media' AS resource, account_id, s AS surface,"
+            "INSERT INTO completed_scans BY NAME SELECT 'media' AS resource, account_id, s AS surface,"
             " (SELECT published_at FROM published) AS complete_at FROM accounts,"
-            " (VALUES ('posts'), ('stories')) AS t(s) WHERE NOT EXISTS (FROM walks AS w"
+            " (VALUES ('posts'), ('stories')) AS t(s) WHERE NOT EXISTS (FROM completed_scans AS w"
             " WHERE w.account_id = accounts.account_id AND w.surface = s)"
         )
         db.execute("DELETE FROM run_warnings")
@@ -204,13 +204,13 @@ def test_removed_posts_and_stories_are_listed(snapshot: Path) -> None:
     [(removed,)] = answer(snapshot, "SELECT count(*) FROM media WHERE removal = 'removed'")
     assert removed
     assert len(table(html, "The last items that were removed")) == min(removed, 20)
-    told = {row[0][4:]: [int(cell) for cell in row[1:]] for row in table(html, "Stories by day of publication")}
+    message = {row[0][4:]: [int(cell) for cell in row[1:]] for row in table(html, "Stories by day of publication")}
     for day, *fates in answer(
         snapshot,
         "SELECT day, sum(live)::INT, sum(expired)::INT, sum(unconfirmed)::INT, sum(removed)::INT"
         " FROM stories_by_day GROUP BY day",
     ):
-        assert told[str(day)] == fates
+        assert message[str(day)] == fates
 
 
 def test_every_chart_has_its_numbers_as_a_table(snapshot: Path) -> None:
@@ -286,7 +286,7 @@ def test_values_that_were_never_there_do_not_break_the_page(snapshot: Path, tmp_
         db.execute("UPDATE media SET caption = NULL, permalink = NULL, like_count = NULL, published_at = NULL")
         db.execute("UPDATE runs SET ended_at = NULL, pages = NULL, items = NULL, added = NULL, changed = NULL")
         db.execute("UPDATE run_outcomes SET error_code = NULL, correlation_id = NULL, pages = NULL, items = NULL")
-        db.execute("DELETE FROM walks")
+        db.execute("DELETE FROM completed_scans")
 
     report = page(rewritten(snapshot, tmp_path / "hollow.duckdb", hollow))
     assert sections(report.html) == [*SECTIONS, *ANALYSIS]

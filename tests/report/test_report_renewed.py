@@ -14,17 +14,17 @@ from flows import prefect_server
 from flows.artifact import markdown
 from flows.cli.sync_report import show
 from flows.errors import SettingsError
-from flows.means import check_report, order
-from flows.pipeline import RunReport, run_once
+from flows.pipeline import RunReport, run_sync
 from flows.report import to_json
 from flows.report_page.page import MARK
+from flows.resources import build_request, check_report
 from flows.settings import load
 from flows.steps import run_directly
 from flows.upkeep import publish_now
-from models.ledger import RunState
+from models.runs import RunState
 from tests.flows import stage
 from tests.flows.stage import Service, staged
-from tests.flows.told import summary
+from tests.flows.summaries import summary
 
 pytestmark = pytest.mark.anyio
 
@@ -37,12 +37,12 @@ def anyio_backend() -> str:
 async def run(folder: Path, report: Path | None, say: Callable[[str], None] = lambda _: None) -> RunReport:
     steps: list[str] = []
 
-    async def run_step(name: str, work: Callable[[], Awaitable[Any]], told: Callable[[Any], str], /) -> Any:  # noqa: ANN401
+    async def run_step(name: str, work: Callable[[], Awaitable[Any]], message: Callable[[Any], str], /) -> Any:  # noqa: ANN401
         steps.append(name)
-        return await run_directly(name, work, told)
+        return await run_directly(name, work, message)
 
-    async with staged(folder, Service()) as means:
-        found = await run_once(replace(stage.order(folder), report=report), means, run_step=run_step, say=say)
+    async with staged(folder, Service()) as resources:
+        found = await run_sync(replace(stage.request(folder), report=report), resources, run_step=run_step, say=say)
     assert ("report" in steps) == (report is not None)
     return found
 
@@ -71,11 +71,11 @@ async def test_no_report_is_made_unless_one_is_named(tmp_path: Path) -> None:
 async def test_a_report_that_cannot_be_made_is_one_line_and_the_run_is_complete(tmp_path: Path, name: str) -> None:
     (tmp_path / "folder").mkdir()
     (tmp_path / "notes.txt").write_text("mine")
-    said: list[str] = []
-    found = await run(tmp_path, tmp_path / name, said.append)
+    text: list[str] = []
+    found = await run(tmp_path, tmp_path / name, text.append)
     assert (found.state, found.report) == (RunState.COMPLETE, None)
     assert found.snapshot_bytes
-    [line] = said
+    [line] = text
     assert line.startswith("The report was not renewed: ")
     assert "Fix:" in line
     assert (tmp_path / "notes.txt").read_text() == "mine"
@@ -86,9 +86,9 @@ async def test_a_bug_in_the_page_is_one_line_too(tmp_path: Path, monkeypatch: py
         raise ZeroDivisionError
 
     monkeypatch.setattr("flows.report_page.write.make", broken)
-    said: list[str] = []
-    assert (await run(tmp_path, tmp_path / "page.html", said.append)).state is RunState.COMPLETE
-    assert said == ["The report was not renewed: ZeroDivisionError"]
+    text: list[str] = []
+    assert (await run(tmp_path, tmp_path / "page.html", text.append)).state is RunState.COMPLETE
+    assert text == ["The report was not renewed: ZeroDivisionError"]
 
 
 async def test_publish_renews_it_by_the_setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,10 +100,10 @@ async def test_publish_renews_it_by_the_setting(tmp_path: Path, monkeypatch: pyt
     }.items():
         monkeypatch.setenv(f"GRAMHOUSE_{name.upper()}", str(tmp_path / value))
     settings = load()
-    assert order(settings).report == tmp_path / "new" / "page.html"
-    said: list[str] = []
-    await publish_now(settings, say=said.append)
-    assert said == []
+    assert build_request(settings).report == tmp_path / "new" / "page.html"
+    text: list[str] = []
+    await publish_now(settings, say=text.append)
+    assert text == []
     assert (tmp_path / "new" / "page.html").read_text(encoding="utf-8").startswith(MARK)
 
 

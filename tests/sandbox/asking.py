@@ -102,14 +102,16 @@ class Asker:
             if cursor is None:
                 return
 
-    def walk(self, path: str = ACCOUNTS, *, key: str = DEMO_KEY, **query: object) -> list[Any]:
+    def scan(self, path: str = ACCOUNTS, *, key: str = DEMO_KEY, **query: object) -> list[Any]:
         return [item for page in self.pages(path, key=key, **query) for item in page["items"]]
 
-    def walk_media(self, account_id: str, surface: str = "posts", *, limit: int | None = None) -> list[Any]:
-        return self.walk(f"{ACCOUNTS}/{account_id}/media", surface=surface, limit=limit)
+    def scan_media(self, account_id: str, surface: str = "posts", *, limit: int | None = None) -> list[Any]:
+        return self.scan(f"{ACCOUNTS}/{account_id}/media", surface=surface, limit=limit)
 
-    def account_id(self, place: int = 0) -> str:
-        return next(a.id for a in self.sandbox.catalogue.accounts(self.sandbox.night, (place,)) if a.place == place)
+    def account_id(self, position: int = 0) -> str:
+        return next(
+            a.id for a in self.sandbox.catalogue.accounts(self.sandbox.night, (position,)) if a.position == position
+        )
 
     def control(self, method: str, path: str, document: object = None) -> Answer:
         body = b"" if document is None else json.dumps(document).encode()

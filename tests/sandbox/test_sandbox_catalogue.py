@@ -48,7 +48,7 @@ def test_accounts_match_the_contract() -> None:
 
 
 def test_usernames_never_repeat_nor_outgrow_the_contract() -> None:
-    names = {username(place) for place in range(0, 1 << 21, 7)}
+    names = {username(position) for position in range(0, 1 << 21, 7)}
     assert len(names) == len(range(0, 1 << 21, 7))
     assert all(re.fullmatch(r"[A-Za-z0-9._]{1,30}", name) for name in names)
 

@@ -44,9 +44,9 @@ def _limited(asker: Asker) -> Answer:
 
 def _left(asker: Asker) -> Answer:
     """Ask for an account that was listed, and is no more on a later night."""
-    listed = {account["id"] for account in asker.walk()}
+    listed = {account["id"] for account in asker.scan()}
     asker.sandbox.night = 5
-    return asker.media(next(iter(sorted(listed - {account["id"] for account in asker.walk()}))))
+    return asker.media(next(iter(sorted(listed - {account["id"] for account in asker.scan()}))))
 
 
 REQUESTS: dict[str, Callable[[Asker], Answer]] = {
@@ -187,10 +187,10 @@ def test_an_unknown_account_looks_like_one_that_is_not_granted(asker: Asker) -> 
 
 def test_only_a_key_that_was_granted_it_learns_that_an_account_left(build: Build) -> None:
     asker = build(night=5)
-    left = set(range(40)) - {account.place for account in asker.sandbox.catalogue.accounts(5)}
-    place = min(left)
-    left_id, listed_id = asker.sandbox.catalogue.account_id(place), asker.account_id(0)
-    asker.sandbox.keyring.add(Key("granted", accounts=frozenset({place}), name="granted"))
+    left = set(range(40)) - {account.position for account in asker.sandbox.catalogue.accounts(5)}
+    position = min(left)
+    left_id, listed_id = asker.sandbox.catalogue.account_id(position), asker.account_id(0)
+    asker.sandbox.keyring.add(Key("granted", accounts=frozenset({position}), name="granted"))
     answers = [asker.media(one, key=key) for one in (left_id, listed_id) for key in ("granted", NO_ACCOUNT_KEY)]
     assert [answer.code if answer.status != 200 else "" for answer in answers] == [
         "api_automation_media_not_found",
@@ -201,9 +201,9 @@ def test_only_a_key_that_was_granted_it_learns_that_an_account_left(build: Build
 
 
 def test_the_account_list_shows_what_is_granted_and_needs_no_scope(asker: Asker) -> None:
-    assert len(asker.walk(key=NO_SCOPE_KEY, limit=7)) == 40
-    assert [a["id"] for a in asker.walk(key="sandbox-one-account-key")] == [asker.account_id(0)]
-    assert asker.walk(key=NO_ACCOUNT_KEY) == []
+    assert len(asker.scan(key=NO_SCOPE_KEY, limit=7)) == 40
+    assert [a["id"] for a in asker.scan(key="sandbox-one-account-key")] == [asker.account_id(0)]
+    assert asker.scan(key=NO_ACCOUNT_KEY) == []
 
 
 def test_correlation_ids_are_unique(asker: Asker) -> None:

@@ -70,18 +70,18 @@ def test_requests_and_stats(asker: Asker) -> None:
     assert asker.control("GET", "requests").json() == {"requests": []}
 
 
-def test_truth_is_what_walks_find(asker: Asker) -> None:
+def test_truth_is_what_scans_find(asker: Asker) -> None:
     asker.control("POST", "night", {"night": 3})
     accounts = [json.loads(line) for line in asker.control("GET", "truth").body.splitlines()]
-    assert accounts == asker.walk(limit=50)
+    assert accounts == asker.scan(limit=50)
     media = [json.loads(line) for line in asker.control("GET", "truth?media=1").body.splitlines()]
-    walked = [
+    scanned = [
         {"account_id": account["id"], "surface": surface, "item": item}
         for account in accounts
         for surface in ("posts", "stories")
-        for item in asker.walk_media(account["id"], surface, limit=50)
+        for item in asker.scan_media(account["id"], surface, limit=50)
     ]
-    assert media == walked
+    assert media == scanned
 
 
 def test_truth_of_another_key(asker: Asker) -> None:

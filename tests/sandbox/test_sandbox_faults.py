@@ -133,25 +133,25 @@ def test_delays_sleep_as_told_and_add_up() -> None:
 
 @pytest.mark.parametrize("variant", sorted(MALFORMED))
 def test_a_malformed_account_stands_beside_the_sound_ones(asker: Asker, variant: str) -> None:
-    truth = asker.walk(limit=50)
+    truth = asker.scan(limit=50)
     script(asker, "malformed_account", variant=variant, times=1)
     pages = list(asker.pages(limit=10))
     assert len(pages[0]["items"]) == 10
-    walked = [item for page in pages for item in page["items"]]
-    strangers = [item for item in walked if item not in truth]
+    scanned = [item for page in pages for item in page["items"]]
+    strangers = [item for item in scanned if item not in truth]
     assert strangers == [pages[0]["items"][4]]
     assert strangers != [GHOST]
-    assert [item for item in walked if item in truth] == truth
+    assert [item for item in scanned if item in truth] == truth
 
 
 @pytest.mark.parametrize(("kind", "extra"), [("item_without_id", 1), ("item_twice", 1)])
-def test_additions_leave_the_walk_whole(asker: Asker, kind: str, extra: int) -> None:
+def test_additions_leave_the_scan_whole(asker: Asker, kind: str, extra: int) -> None:
     account_id = asker.account_id()
-    truth = asker.walk_media(account_id, limit=50)
+    truth = asker.scan_media(account_id, limit=50)
     script(asker, kind, times=extra)
-    walked = asker.walk_media(account_id, limit=10)
-    assert len(walked) == len(truth) + extra
-    assert [item for n, item in enumerate(walked) if "id" in item and item not in walked[:n]] == truth
+    scanned = asker.scan_media(account_id, limit=10)
+    assert len(scanned) == len(truth) + extra
+    assert [item for n, item in enumerate(scanned) if "id" in item and item not in scanned[:n]] == truth
 
 
 def test_extra_fields(asker: Asker) -> None:
@@ -168,7 +168,7 @@ def test_51_items(asker: Asker) -> None:
 
 
 def test_an_empty_page_in_the_middle_loses_nothing(asker: Asker) -> None:
-    truth = asker.walk(limit=50)
+    truth = asker.scan(limit=50)
     for match in ({"first_page": True}, {"nth": 2}, {"nth": 3}):
         script(asker, "empty_page", times=1, **match)
         pages = list(asker.pages(limit=10))
@@ -239,7 +239,7 @@ def test_all_cursors_until_now_are_refused(asker: Asker) -> None:
     assert asker.get(cursor=catalogue).code == "api_invalid_cursor"
     assert asker.get(cursor=catalogue).code == "api_invalid_cursor"
     assert asker.media(account_id, cursor=posts).code == "api_invalid_cursor"
-    assert len(asker.walk(limit=5)) == 40
+    assert len(asker.scan(limit=5)) == 40
 
 
 def test_faults_follow_one_another(asker: Asker) -> None:

@@ -54,8 +54,8 @@ def test_each_refusal_of_a_key_is_met_without_faults(asker: Asker) -> None:
         (200, ""),
         (403, "api_account_not_granted"),
     ]
-    assert len(asker.walk(key=narrow)) == 2
-    assert (len(asker.walk(key=unscoped)), seen(asker.media(first, key=unscoped))) == (40, (403, "api_scope_denied"))
+    assert len(asker.scan(key=narrow)) == 2
+    assert (len(asker.scan(key=unscoped)), seen(asker.media(first, key=unscoped))) == (40, (403, "api_scope_denied"))
     gone = json.loads(asker.control("DELETE", "keys/narrow").body)
     assert (gone["name"], gone["revoked"]) == ("narrow", True)
     refused = asker.get(key=narrow)
@@ -77,20 +77,20 @@ def test_a_revoked_key_stays_listed_and_its_name_taken(asker: Asker) -> None:
 
 
 def test_accounts_are_chosen_by_id_or_username_whatever_the_case_of_an_id(asker: Asker) -> None:
-    accounts = asker.walk(limit=50)
+    accounts = asker.scan(limit=50)
     wanted = [accounts[3]["id"].upper(), accounts[7]["ig_username"]]
     secret = made(asker, name="chosen", accounts=wanted)
-    assert [account["id"] for account in asker.walk(key=secret)] == [accounts[3]["id"], accounts[7]["id"]]
+    assert [account["id"] for account in asker.scan(key=secret)] == [accounts[3]["id"], accounts[7]["id"]]
     assert listed(asker)["chosen"]["scopes"] == list(KEY_SCOPES)
-    assert asker.walk(key=made(asker, name="none", accounts=[])) == []
+    assert asker.scan(key=made(asker, name="none", accounts=[])) == []
 
 
 def test_an_account_that_left_can_be_granted(build: Build) -> None:
     asker = build(night=5)
     catalogue = asker.sandbox.catalogue
-    (left, *_) = set(range(40)) - {account.place for account in catalogue.accounts(5)}
+    (left, *_) = set(range(40)) - {account.position for account in catalogue.accounts(5)}
     secret = made(asker, name="late", accounts=[catalogue.account_id(left)])
-    assert asker.walk(key=secret) == []
+    assert asker.scan(key=secret) == []
     assert seen(asker.media(catalogue.account_id(left), key=secret)) == (404, "api_automation_media_not_found")
 
 
@@ -98,7 +98,7 @@ def test_a_grant_of_all_accounts_grows_with_the_catalogue_and_a_number_does_not(
     asker = build(accounts=80)
     every, first = made(asker, name="every"), made(asker, name="first", accounts=80)
     asker.sandbox.night = 1
-    assert {account["id"] for account in asker.walk(key=every)} - {account["id"] for account in asker.walk(key=first)}
+    assert {account["id"] for account in asker.scan(key=every)} - {account["id"] for account in asker.scan(key=first)}
 
 
 @pytest.mark.parametrize(

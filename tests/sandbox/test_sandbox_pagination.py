@@ -18,19 +18,19 @@ def media_truth(asker: Asker, account_id: str, surface: str) -> list[object]:
 
 @pytest.mark.parametrize("limit", [1, 7, 50])
 def test_every_account_once(asker: Asker, limit: int) -> None:
-    walked = asker.walk(limit=limit)
-    assert len({a["id"] for a in walked}) == len(walked) == 40
-    assert walked == [json.loads(a.json()) for a in asker.sandbox.catalogue.accounts(0)]
+    scanned = asker.scan(limit=limit)
+    assert len({a["id"] for a in scanned}) == len(scanned) == 40
+    assert scanned == [json.loads(a.json()) for a in asker.sandbox.catalogue.accounts(0)]
 
 
 @pytest.mark.parametrize("limit", [1, 7, 50])
 @pytest.mark.parametrize("surface", ["posts", "stories"])
 def test_every_item_once_newest_first(asker: Asker, surface: str, limit: int) -> None:
-    for place in range(3):
-        account_id = asker.account_id(place)
-        walked = asker.walk_media(account_id, surface, limit=limit)
-        assert walked == media_truth(asker, account_id, surface)
-        assert len({item["id"] for item in walked}) == len(walked)
+    for position in range(3):
+        account_id = asker.account_id(position)
+        scanned = asker.scan_media(account_id, surface, limit=limit)
+        assert scanned == media_truth(asker, account_id, surface)
+        assert len({item["id"] for item in scanned}) == len(scanned)
 
 
 @pytest.mark.parametrize(("accounts", "pages"), [(0, 1), (1, 1), (10, 1), (11, 2), (20, 2)])
@@ -42,33 +42,33 @@ def test_the_default_limit_is_25(asker: Asker) -> None:
     assert len(asker.get().json()["items"]) == 25
 
 
-def test_a_night_in_the_middle_of_a_walk_neither_skips_nor_repeats(build: Build) -> None:
+def test_a_night_in_the_middle_of_a_scan_neither_skips_nor_repeats(build: Build) -> None:
     asker = build(accounts=1, posts=300)
     account_id = asker.account_id()
     path = f"{ACCOUNTS}/{account_id}/media"
-    before = {item["id"] for item in asker.walk_media(account_id, limit=50)}
-    walked: list[str] = []
+    before = {item["id"] for item in asker.scan_media(account_id, limit=50)}
+    scanned: list[str] = []
     for page in asker.pages(path, surface="posts", limit=7):
-        walked += [item["id"] for item in page["items"]]
+        scanned += [item["id"] for item in page["items"]]
         asker.sandbox.night += 1
-    after = {item["id"] for item in asker.walk_media(account_id, limit=50)}
+    after = {item["id"] for item in asker.scan_media(account_id, limit=50)}
     assert asker.sandbox.night > 30
-    assert len(set(walked)) == len(walked)
-    assert before & after <= set(walked) <= before
+    assert len(set(scanned)) == len(scanned)
+    assert before & after <= set(scanned) <= before
     assert after - before, "posts were made meanwhile"
     assert before - after, "posts were deleted meanwhile"
 
 
-def test_accounts_survive_a_night_in_the_middle_of_a_walk(build: Build) -> None:
+def test_accounts_survive_a_night_in_the_middle_of_a_scan(build: Build) -> None:
     asker = build(accounts=200)
-    before = {a["id"] for a in asker.walk(limit=50)}
-    walked: list[str] = []
+    before = {a["id"] for a in asker.scan(limit=50)}
+    scanned: list[str] = []
     for page in asker.pages(limit=20):
-        walked += [a["id"] for a in page["items"]]
+        scanned += [a["id"] for a in page["items"]]
         asker.sandbox.night += 1
-    after = {a["id"] for a in asker.walk(limit=50)}
-    assert len(set(walked)) == len(walked)
-    assert before & after <= set(walked)
+    after = {a["id"] for a in asker.scan(limit=50)}
+    assert len(set(scanned)) == len(scanned)
+    assert before & after <= set(scanned)
     assert before - after
     assert after - before
 
@@ -122,8 +122,8 @@ def test_cached_pages_are_the_same_and_bounded(build: Build) -> None:
     asker = build(cache_bytes=40_000)
     cold = build(cache_bytes=0)
     for _ in range(2):
-        for place in range(20):
-            account_id = asker.account_id(place)
+        for position in range(20):
+            account_id = asker.account_id(position)
             assert asker.media(account_id).body == cold.media(account_id).body
             assert 0 < asker.sandbox.pages.cache.held <= 40_000
     assert cold.sandbox.pages.cache.held == 0

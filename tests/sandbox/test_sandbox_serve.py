@@ -63,7 +63,7 @@ def raw(url: str, request: bytes) -> bytes:
     return answer
 
 
-def test_a_walk_over_one_connection(sandbox: Sandbox, client: httpx.Client) -> None:
+def test_a_scan_over_one_connection(sandbox: Sandbox, client: httpx.Client) -> None:
     cursor, ids = None, []
     while True:
         page = client.get(ACCOUNTS, params={"limit": 7, **({"cursor": cursor} if cursor else {})})

@@ -44,8 +44,8 @@ def test_equal_seeds_serve_equal_bytes_and_others_do_not(shape: str) -> None:
 @pytest.mark.parametrize("shape", ["nested", "drift"])
 @pytest.mark.parametrize("night", [0, 3])
 def test_it_is_the_graph_catalogue_told_otherwise(shape: str, night: int) -> None:
-    told = [item.get("id") or item["mediaId"] for item in items(shape, night)]
-    assert told == [item["id"] for item in items("graph", night)]
+    message = [item.get("id") or item["mediaId"] for item in items(shape, night)]
+    assert message == [item["id"] for item in items("graph", night)]
 
 
 @pytest.mark.parametrize("shape", ["nested", "drift"])
@@ -63,12 +63,12 @@ def test_no_key_is_said_twice_and_all_of_it_travels(shape: str) -> None:
 
 def test_nested_says_everything_in_an_object_of_its_own() -> None:
     assert len({tuple(item) for item in items("nested")}) == 1
-    for told, plain in zip(items("nested"), items("graph"), strict=True):
-        assert told["content"]["captionText"] == plain.get("caption")
-        assert told["statistics"] == {"likes": plain["like_count"], "comments": plain["comments_count"]}
-        assert told["media"]["url"] == plain["media_url"]
-        assert told["when"]["publishedAt"] == plain["timestamp"].replace("+0000", "Z")
-        assert len(told["children"]) == len(plain.get("children", {"data": []})["data"])
+    for message, plain in zip(items("nested"), items("graph"), strict=True):
+        assert message["content"]["captionText"] == plain.get("caption")
+        assert message["statistics"] == {"likes": plain["like_count"], "comments": plain["comments_count"]}
+        assert message["media"]["url"] == plain["media_url"]
+        assert message["when"]["publishedAt"] == plain["timestamp"].replace("+0000", "Z")
+        assert len(message["children"]) == len(plain.get("children", {"data": []})["data"])
     assert {len(tags) for tags in values("nested", "hashtags")} == {0, 1, 2, 3}
     assert {len(tags) for tags in values("nested", "productTags")} == {0, 1, 2}
     assert kinds("nested", "location", "geo", "lat") == {"float"}
@@ -76,12 +76,14 @@ def test_nested_says_everything_in_an_object_of_its_own() -> None:
 
 
 def test_drift_begins_like_the_graph_api() -> None:
-    first = [(told, plain) for told, plain in zip(items("drift"), items("graph"), strict=True) if "Mood" not in told]
-    assert any(plain.items() <= told.items() for told, plain in first)
-    assert not all(plain.items() <= told.items() for told, plain in first)
+    first = [
+        (message, plain) for message, plain in zip(items("drift"), items("graph"), strict=True) if "Mood" not in message
+    ]
+    assert any(plain.items() <= message.items() for message, plain in first)
+    assert not all(plain.items() <= message.items() for message, plain in first)
 
 
-def test_drift_changes_types_within_one_walk() -> None:
+def test_drift_changes_types_within_one_scan() -> None:
     assert kinds("drift", "like_count") == {"int", "str", "dict"}
     assert "many" in values("drift", "like_count")
     assert kinds("drift", "location") == {"str", "dict", "list"}
@@ -113,14 +115,14 @@ def test_drift_changes_the_type_of_what_was_served_before() -> None:
     assert kinds("drift", "boost", "level", night=1) == {"int", "str"}
 
 
-def test_a_walk_of_an_average_account_meets_every_stage() -> None:
+def test_a_scan_of_an_average_account_meets_every_stage() -> None:
     (account, *_) = Catalogue(SandboxSettings(shape="drift", posts=30)).accounts(0)
-    walked = [
+    scanned = [
         json.loads(text) for text in Catalogue(SandboxSettings(shape="drift", posts=30)).items(account, "posts", 0)
     ]
-    assert {type(item["location"]).__name__ for item in walked} == {"str", "dict", "list"}
-    assert any("wide" in item for item in walked)
-    assert any("Mood" in item for item in walked)
+    assert {type(item["location"]).__name__ for item in scanned} == {"str", "dict", "list"}
+    assert any("wide" in item for item in scanned)
+    assert any("Mood" in item for item in scanned)
 
 
 def test_some_deleted_posts_come_back() -> None:

@@ -18,7 +18,7 @@ def reading(folder: Path) -> Path:
             "CREATE VIEW published AS SELECT now() AS published_at, content AS version"
             f" FROM read_text('{other}')"
         )  # fmt: skip
-        for name in ("accounts", "media", "runs", "run_outcomes", "freshness", "quarantine", "walks"):
+        for name in ("accounts", "media", "runs", "run_outcomes", "freshness", "quarantine", "completed_scans"):
             db.execute(f"CREATE VIEW {name} AS SELECT * FROM read_text('{other}')")
     return snapshot
 

@@ -8,7 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pydantic import SecretStr
 
-from connectors.source.address import check_base_url
+from connectors.source.base_url import check_base_url
 from connectors.source.client import ApiClient
 from connectors.source.endpoints import accounts_request
 from connectors.source.errors import ApiError

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.cli.neighbours import free_port, prefect
+from flows.cli.processes import free_port, prefect
 from tests.e2e.conftest import PATIENCE
 from tests.prefect_api import ask
 from tests.security.canary import holding, tells
@@ -54,7 +54,7 @@ class House:
     folder: Path
     url: str
     tracker: dict[str, str] = field(default_factory=dict)
-    said: list[str] = field(default_factory=list)
+    output: list[str] = field(default_factory=list)
     seen: set[str] = field(default_factory=set)
 
     def start(self, name: str, *arguments: str, code: str = "", **env: str) -> subprocess.Popen[str]:
@@ -83,7 +83,7 @@ class House:
             with suppress(subprocess.TimeoutExpired):
                 process.wait(0.5)
         out, err = process.communicate(timeout=1)
-        self.said.append(out + err)
+        self.output.append(out + err)
         assert process.returncode == expected, out + err
         return out + err
 
@@ -95,20 +95,20 @@ def _titles() -> Iterator[str]:
     """Command lines and titles of all processes, as anybody on the machine may read them."""
     for process in Path("/proc").glob("[0-9]*"):
         try:
-            told = b" ".join((process / name).read_bytes() for name in ("cmdline", "comm", "status"))
-            yield told.decode(errors="replace")
+            message = b" ".join((process / name).read_bytes() for name in ("cmdline", "comm", "status"))
+            yield message.decode(errors="replace")
         except OSError:
             continue
 
 
 def _records(api: str) -> dict[str, str]:
     """All that Prefect's API tells of everything it knows, but for secrets that are asked for by name."""
-    told = {}
+    message = {}
     for kind in (*KINDS, "events"):
-        told[kind] = json.dumps(
+        message[kind] = json.dumps(
             ask(api, f"{kind}/filter", {"filter": {}} if kind == "events" else {}), ensure_ascii=False
         )
-    return told
+    return message
 
 
 @pytest.fixture(scope="module")
@@ -126,7 +126,7 @@ def test_the_key_is_written_nowhere_though_everything_fails(
     key_file = tmp_path / "key"
     key_file.write_text(f"{CANARY}-all\n")
     with prefect(home, port) as server:
-        # The many ways in which a walk can fail, at once; slow ones are retried for seconds.
+        # The many ways in which a scan can fail, at once; slow ones are retried for seconds.
         slow = [house.start("direct", "sync", "-v", GRAMHOUSE_API_KEY_FILE=str(key_file))]
         _direct(house)
         server.wait()
@@ -135,9 +135,9 @@ def test_the_key_is_written_nowhere_though_everything_fails(
         slow.append(house.start("tracked", "sync", "-v", GRAMHOUSE_API_KEY=f"{CANARY}-all", **tracker))
         _tracked(house, tracker)
         for process in slow:
-            said = house.end(process, 3)
-            assert "api_forbidden" in said
-            assert "***" in said
+            output = house.end(process, 3)
+            assert "api_forbidden" in output
+            assert "***" in output
         _crash_tracked(house, tracker)
         for name, code in (("status", 3), ("quarantine", 0)):
             house.run("tracked", name, expected=code)
@@ -154,10 +154,10 @@ def _direct(house: House) -> None:
     house.run("direct-401", "doctor", expected=1, GRAMHOUSE_API_KEY=f"{CANARY}-401")
     # The snapshot cannot be written when all is done.
     (house.folder / "unwritable" / ".analytics.duckdb.next").mkdir(parents=True)
-    said = house.run("unwritable", "sync", "-v", expected=1, GRAMHOUSE_API_KEY=f"{CANARY}-403")
-    assert "cannot publish" in said
-    said = house.run("crash", "sync", "-v", expected=1, code=CRASH, GRAMHOUSE_API_KEY=f"{CANARY}-all")
-    assert "planted" in said
+    output = house.run("unwritable", "sync", "-v", expected=1, GRAMHOUSE_API_KEY=f"{CANARY}-403")
+    assert "cannot publish" in output
+    output = house.run("crash", "sync", "-v", expected=1, code=CRASH, GRAMHOUSE_API_KEY=f"{CANARY}-all")
+    assert "planted" in output
 
 
 def _tracked(house: House, tracker: dict[str, str]) -> None:
@@ -170,24 +170,24 @@ def _tracked(house: House, tracker: dict[str, str]) -> None:
         text=True,
         check=True,
     )
-    said = house.run("tracked-block", "sync", "-v", expected=1, GRAMHOUSE_CREDENTIALS="production", **tracker)
-    assert "***" in said
+    output = house.run("tracked-block", "sync", "-v", expected=1, GRAMHOUSE_CREDENTIALS="production", **tracker)
+    assert "***" in output
 
 
 def _crash_tracked(house: House, tracker: dict[str, str]) -> None:
     """Crash until Prefect has stored what the crash logged: it drops lines while its database is busy."""
     for _ in range(10):
-        said = house.run(
+        output = house.run(
             "tracked-crash", "sync", "-v", code=CRASH, expected=1, GRAMHOUSE_API_KEY=f"{CANARY}-all", **tracker
         )
-        assert "planted" in said
+        assert "planted" in output
         if "planted" in _records(tracker["PREFECT_API_URL"])["logs"]:
             return
     pytest.fail("Prefect stored no log of ten crashes")
 
 
 def _check(house: House, home: Path, records: dict[str, str]) -> None:
-    assert not [text for text in house.said if tells(text, CANARY)]
+    assert not [text for text in house.output if tells(text, CANARY)]
     assert any("flows.cli" in title for title in house.seen)
     assert not [title for title in house.seen if tells(title, CANARY)]
     assert all(
@@ -204,12 +204,12 @@ def _check(house: House, home: Path, records: dict[str, str]) -> None:
 
 def test_what_the_service_writes_into_its_data_is_data_and_goes_no_further(tmp_path: Path, service: Service) -> None:
     house = House(tmp_path / "house", service.url)
-    said = house.run("data", "sync", "-v", expected=0, GRAMHOUSE_API_KEY=f"{CANARY}-data")
+    output = house.run("data", "sync", "-v", expected=0, GRAMHOUSE_API_KEY=f"{CANARY}-data")
     house.run("data", "status", expected=0)
     house.run("data", "runs", "--json", expected=0)
-    assert "1 record" in said
+    assert "1 record" in output
     assert service.done["data"]
-    assert not [text for text in house.said if tells(text, CANARY)]
+    assert not [text for text in house.output if tells(text, CANARY)]
     # As it came, for those who may read the data; a marked copy of it would be another's data.
     assert {name.split(",")[0].split("/")[1] for name in holding(house.folder, CANARY)} == {
         "warehouse.duckdb",
@@ -227,5 +227,5 @@ def test_a_signal_amid_a_request_tells_no_key(tmp_path: Path, service: Service) 
         time.sleep(0.05)
     process.send_signal(signal.SIGTERM)
     house.end(process, 128 + signal.SIGTERM)
-    assert not tells(house.said[0], CANARY)
+    assert not tells(house.output[0], CANARY)
     assert holding(house.folder, CANARY) == set()

@@ -15,7 +15,7 @@ from connectors.warehouse.export import export
 from connectors.warehouse.holder import Held, hold, lock, lock_path
 from connectors.warehouse.publish import publish
 from flows.cli import doctor
-from flows.cli.neighbours import free_port, prefect, prefect_arguments, prefect_environment
+from flows.cli.processes import free_port, prefect, prefect_arguments, prefect_environment
 from flows.settings import Settings
 from tests.warehouse.house import POSTS, House, account, at
 
@@ -43,7 +43,7 @@ def _made(folder: Path) -> None:
     with hold(warehouse, "a test", since="now", pause=_no_pause), connect(warehouse) as connection:
         house = House(connection)
         house.catalogue("c", 0, [account()])
-        house.walk(POSTS, "p", 0, [{"id": "1"}])
+        house.scan(POSTS, "p", 0, [{"id": "1"}])
         publish(connection, folder / "analytics.duckdb", at=at(1), version="1")
     export(folder / "analytics.duckdb", folder / "out", at=NOW)
 
@@ -89,7 +89,7 @@ def test_a_link_in_the_raw_stores_draft_overwrites_no_other_file(tmp_path: Path)
         parts = tmp_path / "raw" / "w" / "media"
         parts.mkdir(parents=True)
         (parts / ".part-0000001.parquet.next").symlink_to(victim)
-        House(connection).walk(POSTS, "p", 0, [{"id": "1"}])
+        House(connection).scan(POSTS, "p", 0, [{"id": "1"}])
         assert [path.name for path in parts.iterdir()] == ["part-0000001.parquet"]
     assert victim.read_text() == "precious"
 
@@ -133,10 +133,10 @@ def test_the_key_file_is_seen_to_be_open_to_others(tmp_path: Path, monkeypatch: 
     key.write_text("k" * 20)
     monkeypatch.chdir(tmp_path)
     settings = Settings(api_key_file=key, base_url="https://api.example")
-    for mode, told in ((0o644, True), (0o640, True), (0o600, False), (0o400, False)):
+    for mode, message in ((0o644, True), (0o640, True), (0o600, False), (0o400, False)):
         key.chmod(mode)
-        said = [finding.said for finding in doctor._configuration(settings)]  # noqa: SLF001
-        assert any("others on this machine can read" in line for line in said) is told
+        text = [finding.message for finding in doctor._configuration(settings)]  # noqa: SLF001
+        assert any("others on this machine can read" in line for line in text) is message
 
 
 def test_no_web_page_of_others_may_ask_prefects_server(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from pydantic import SecretStr
 from connectors.source.client import ApiClient
 from connectors.source.endpoints import Response, accounts_request, media_request
 from connectors.source.errors import ApiError, Disposition
-from connectors.source.pagination import Progress, walk
+from connectors.source.pagination import Progress, scan
 from tests.security.wire import PAGE, Answer, Clock, Recorder
 from tests.source.test_source_client import Stage, http
 
@@ -99,7 +99,7 @@ async def test_a_cursor_is_one_parameter_of_the_next_request_and_nothing_else(st
     assert f"host: {stage.url.removeprefix('http://')}" in headers
 
 
-async def test_a_walk_over_hostile_cursors_stays_with_its_host() -> None:
+async def test_a_scan_over_hostile_cursors_stays_with_its_host() -> None:
     recorder = Recorder()
     left = list(CURSORS)
 
@@ -111,7 +111,7 @@ async def test_a_walk_over_hostile_cursors_stays_with_its_host() -> None:
             )
             return await client.send(accounts_request(cursor, 50))
 
-        async for _ in walk(ask, None, Progress(lambda _: ())):
+        async for _ in scan(ask, None, Progress(lambda _: ())):
             pass
     assert len(recorder.asked) == len(CURSORS) + 1
     assert {str(request.url.copy_with(query=None)) for request in recorder.asked} == {f"{HOST}/api/v1/accounts"}

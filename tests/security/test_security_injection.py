@@ -16,10 +16,10 @@ from connectors.warehouse.export import export
 from connectors.warehouse.writer import open_warehouse
 from flows.artifact import markdown
 from flows.events import events
-from flows.pipeline import run_once
+from flows.pipeline import run_sync
 from flows.summary import summarize
 from tests import raw
-from tests.flows.stage import NIGHT, Refusal, Service, means_with, order, uuid
+from tests.flows.stage import NIGHT, Refusal, Service, request, resources_with, uuid
 from tests.typed import Typed
 
 ODD = (
@@ -97,11 +97,11 @@ async def _two_nights(folder: Path) -> None:
 
     service = Hostile(accounts=1)
     async with open_warehouse(folder / "warehouse.duckdb", "a test", now=NIGHT, new_id=lambda: "w") as warehouse:
-        means = means_with(service, warehouse, page_size=50)
-        await run_once(order(folder), means)
-        service.trouble = refuse
+        resources = resources_with(service, warehouse, page_size=50)
+        await run_sync(request(folder), resources)
+        service.failure = refuse
         service.clock.passed += 3600
-        await run_once(order(folder), means)
+        await run_sync(request(folder), resources)
 
 
 @pytest.fixture
@@ -203,12 +203,12 @@ def test_what_prefect_is_told_is_only_text(folder: Path) -> None:
             "SELECT arg_min(run_id, started_at), arg_max(run_id, started_at) FROM runs"
         ).fetchall()
     for run in (run_id, refused):
-        found = summarize(folder / "analytics.duckdb", run, carried_on=(), now=NIGHT)
+        found = summarize(folder / "analytics.duckdb", run, resumed_runs=(), now=NIGHT)
         page = markdown(found)
         assert not STEERING & set(page)
         outside = "".join(page.split("`")[::2])
         for harm in ("<script", "<img", "javascript:", "evil.example", "mermaid"):
             assert harm not in outside
-        told = json.dumps([[dict(each.labels), each.payload] for each in events(found)])
-        assert not {"<", "`", "@", "://"} & set(told)
-        assert "evil.example)" not in told
+        message = json.dumps([[dict(each.labels), each.payload] for each in events(found)])
+        assert not {"<", "`", "@", "://"} & set(message)
+        assert "evil.example)" not in message

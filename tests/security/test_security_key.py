@@ -80,7 +80,7 @@ STILL_LEAKING = {
 }
 
 
-async def _said(client: ApiClient, caplog: pytest.LogCaptureFixture) -> str:
+async def _message(client: ApiClient, caplog: pytest.LogCaptureFixture) -> str:
     """All that an error, its chain and the logs at their most talkative could show to anybody."""
     with caplog.at_level(logging.DEBUG), pytest.raises(ApiError) as caught:
         async with client:
@@ -93,15 +93,15 @@ async def _said(client: ApiClient, caplog: pytest.LogCaptureFixture) -> str:
 
 @pytest.mark.parametrize("name", ECHOES)
 async def test_an_error_never_repeats_the_key(name: str, caplog: pytest.LogCaptureFixture) -> None:
-    said = await _said(_client(ECHOES[name]), caplog)
-    assert "ApiError" in said
-    assert not tells(said, KEY)
-    assert KEY[:12] not in said
+    output = await _message(_client(ECHOES[name]), caplog)
+    assert "ApiError" in output
+    assert not tells(output, KEY)
+    assert KEY[:12] not in output
 
 
 @pytest.mark.parametrize("name", STILL_LEAKING)
 async def test_an_error_repeats_the_key_in_no_other_spelling(name: str, caplog: pytest.LogCaptureFixture) -> None:
-    assert not tells(await _said(_client(STILL_LEAKING[name]), caplog), KEY)
+    assert not tells(await _message(_client(STILL_LEAKING[name]), caplog), KEY)
 
 
 # What a proxy makes of what it was sent: `Bearer <key>`, `<user>:<key>`, a whole header.
@@ -137,10 +137,10 @@ async def test_an_encoded_key_is_as_little_repeated(way: str, sent: str, caplog:
         Answer(302, {"location": f"https://x.example/?key={header}"}, b""),
         httpx.ReadError(f"while sending {header}"),
     ):
-        said = await _said(_client(answer), caplog)
-        assert not tells(said, KEY)
+        output = await _message(_client(answer), caplog)
+        assert not tells(output, KEY)
         # Nor enough of it to try the rest.
-        assert all(echo[at : at + 16] not in said for at in range(len(echo) - 16) if echo[at : at + 16] not in plain)
+        assert all(echo[at : at + 16] not in output for at in range(len(echo) - 16) if echo[at : at + 16] not in plain)
         caplog.clear()
 
 

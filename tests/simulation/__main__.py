@@ -18,13 +18,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--first", type=int, default=0)
     parser.add_argument("--nights", type=int, default=8)
     parser.add_argument("--jobs", type=int, default=2)
-    said = parser.parse_args(arguments)
-    seeds = range(said.first, said.first + said.seeds)
+    message = parser.parse_args(arguments)
+    seeds = range(message.first, message.first + message.seeds)
     began = time.perf_counter()
     nights = ended = 0
     wrong: list[int] = []
-    with ProcessPoolExecutor(said.jobs, mp_context=get_context("spawn")) as pool:
-        results = pool.map(partial(try_seed, nights=said.nights), seeds)
+    with ProcessPoolExecutor(message.jobs, mp_context=get_context("spawn")) as pool:
+        results = pool.map(partial(try_seed, nights=message.nights), seeds)
         for seed, (played, to_the_end, story) in zip(seeds, results, strict=True):
             nights, ended = nights + played, ended + to_the_end
             if story is not None:

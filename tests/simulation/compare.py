@@ -65,12 +65,14 @@ def _canonical(text: str) -> str:
 def compare(model: Model, snapshot: Snapshot) -> None:
     """Raise Foul at the first table that differs."""
     _same(
-        "walks",
+        "completed_scans",
         [
             ("accounts" if where == CATALOGUE else "media", *where, at, model.undecided.get(where))
             for where, at in model.ended.items()
         ],
-        snapshot.rows("SELECT resource, account_id, surface, complete_at, removals_undecided_since FROM walks"),
+        snapshot.rows(
+            "SELECT resource, account_id, surface, complete_at, removals_undecided_since FROM completed_scans"
+        ),
     )
     names = ("ig_username", "public_id", "status", "token_expired_since", "first_seen_at", "last_seen_at", "removed_at")
     _same(
@@ -119,10 +121,10 @@ def _compare_media(model: Model, snapshot: Snapshot) -> None:
     expected: list[Row] = []
     for key, row in model.media.items():
         item = row["payload"]
-        said = (row["first_seen_at"], model.last_seen(key), row["changed_at"], row["content_changed_at"])
+        output = (row["first_seen_at"], model.last_seen(key), row["changed_at"], row["content_changed_at"])
         canonical = (reading.canonical(item, column) for column in _COLUMNS)
         payload = json.dumps(item, sort_keys=True)
-        expected.append((*key, payload, *said, row["removed_at"], row["removal"], *canonical))
+        expected.append((*key, payload, *output, row["removed_at"], row["removal"], *canonical))
     found = [
         (*row[:3], _canonical(row[3]), *row[4:])
         for row in snapshot.rows(f"SELECT {_MEDIA} FROM {raw.media(snapshot.rows)}")
@@ -138,10 +140,10 @@ def _compare_media(model: Model, snapshot: Snapshot) -> None:
 
 def _metrics(model: Model, key: Key, names: dict[str, str]) -> list[Row]:
     rows: list[Row] = []
-    said: dict[str, int | None] = {}
+    output: dict[str, int | None] = {}
     for item, at in model.sightings[key]:
         now: dict[str, int | None] = dict(counts(item, names))
-        differ = (metric for metric in sorted(said.keys() | now.keys()) if said.get(metric) != now.get(metric))
+        differ = (metric for metric in sorted(output.keys() | now.keys()) if output.get(metric) != now.get(metric))
         rows += [(metric, now.get(metric), at) for metric in differ]
-        said = now
+        output = now
     return rows

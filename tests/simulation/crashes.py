@@ -17,8 +17,8 @@ from sqlalchemy.engine import Engine
 
 from connectors.warehouse import connection as connecting
 from connectors.warehouse import segments
-from connectors.warehouse.connection import duck
-from connectors.warehouse.landing import Record
+from connectors.warehouse.connection import raw_connection
+from connectors.warehouse.page_commit import Record
 from connectors.warehouse.segments import Segments
 from tests.simulation.disk import torn_by
 from tests.simulation.loop import Killed
@@ -104,8 +104,12 @@ def watched(dice: Dice, landed: Callable[[], None]) -> Iterator[None]:
         inner.setattr(segments, "write", torn_by(lambda: dice.pass_("before commit")))
         inner.setattr(Segments, "append", append)
         for name, module in list(sys.modules.items()):
-            if name.startswith("connectors.warehouse.") and module is not connecting and hasattr(module, "duck"):
-                inner.setattr(module, "duck", lambda connection: _Watched(duck(connection), dice))
+            if (
+                name.startswith("connectors.warehouse.")
+                and module is not connecting
+                and hasattr(module, "raw_connection")
+            ):
+                inner.setattr(module, "raw_connection", lambda connection: _Watched(raw_connection(connection), dice))
         event.listen(Engine, "before_cursor_execute", before)
         try:
             yield

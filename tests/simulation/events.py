@@ -51,7 +51,7 @@ class Lost:
 
 
 @dataclass(frozen=True, slots=True)
-class Landed:
+class PendingPages:
     """A page is durable."""
 
     at: float
@@ -69,7 +69,7 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class GivenUp:
-    """A walk that must not be taken up is durably marked so."""
+    """A scan that must not be resumed is durably marked so."""
 
     at: float
     partition: Partition
@@ -83,7 +83,7 @@ class Held:
     scope: str
 
 
-Event = Sent | Got | Lost | Landed | Kept | GivenUp | Held
+Event = Sent | Got | Lost | PendingPages | Kept | GivenUp | Held
 
 
 def scope_of(partition: Partition) -> str:

@@ -16,7 +16,7 @@ import pytest
 
 from connectors.sandbox.rules import Action, Rule
 from connectors.sandbox.settings import ORDERS, FeedSettings
-from flows.pipeline import RunOrder, RunReport
+from flows.pipeline import RunReport, RunRequest
 from models import incremental
 from models.mapping_built_in import BUILT_IN
 from tests import raw
@@ -25,7 +25,7 @@ from tests.e2e.nights import lasting
 from tests.simulation.compare import Snapshot
 from tests.simulation.crashes import Crash
 from tests.simulation.disk import Disk
-from tests.simulation.events import Event, Got, Landed, Partition, Sent, instant
+from tests.simulation.events import Event, Got, Partition, PendingPages, Sent, instant
 from tests.simulation.model import id_of, parsed
 from tests.simulation.play import Played, Player
 from tests.simulation.referee import Foul, Session, require
@@ -98,9 +98,9 @@ class Onlooker(Player):
         self._removed: set[tuple[str, str]] = set()
         self.recent = 0
 
-    def order(self, night: Night) -> RunOrder:
+    def request(self, night: Night) -> RunRequest:
         mode: incremental.SyncMode = "full_refresh" if night.full_refresh else "incremental"
-        return replace(super().order(night), mode=mode, lookback=LOOKBACK, full_refresh_every=EVERY)
+        return replace(super().request(night), mode=mode, lookback=LOOKBACK, full_refresh_every=EVERY)
 
     def play(self) -> None:
         """Play all nights, then quiet ones: the last of them reads everything."""
@@ -155,7 +155,7 @@ class Onlooker(Player):
                         began.add(event.partition[0])
                 case Got():
                     self._answers[event.correlation_id or ""] = event
-                case Landed():
+                case PendingPages():
                     got = self._answers[event.correlation_id or ""]
                     if got.partition[1] == "posts":
                         landed.add(got.partition[0])
@@ -184,7 +184,9 @@ class Onlooker(Player):
         outcomes: dict[str, str] = dict(rows)
         depths: dict[str, Any] = {
             row[0]: row[1:]
-            for row in snapshot.rows("SELECT account_id, complete_at, covered_from FROM walks WHERE surface = 'posts'")
+            for row in snapshot.rows(
+                "SELECT account_id, complete_at, covered_from FROM completed_scans WHERE surface = 'posts'"
+            )
         }
         closed = {one for one, outcome in outcomes.items() if outcome in ("complete", "recent")}
         self.recent += sum(outcome == "recent" for outcome in outcomes.values())

@@ -43,8 +43,8 @@ def id_of(item: object) -> str | None:
 
 
 @dataclass
-class Walk:
-    """One walk of a partition, as the service saw it: `following` is the cursor of the page that is next."""
+class Scan:
+    """One scan of a partition, as the service saw it: `following` is the cursor of the page that is next."""
 
     started: datetime
     begun_in: int
@@ -80,28 +80,28 @@ class Model:
     counts: dict[int, Counter[str]] = field(default_factory=dict)
     count: Counter[str] = field(default_factory=Counter)
 
-    def land(self, night: int, walk: Walk, partition: Partition, body: bytes, at: datetime) -> None:
+    def land(self, night: int, scan: Scan, partition: Partition, body: bytes, at: datetime) -> None:
         """A page has landed in a process, which was received `at`."""
         self.landed += 1
-        walk.began = walk.began or self.landed
+        scan.began = scan.began or self.landed
         page = parsed(body)
         self.count = self.counts.setdefault(night, Counter())
         self.count.update(pages=1, items=len(page["items"]))
         for item in page["items"]:
             if partition == CATALOGUE:
-                self._account(walk, item, at)
+                self._account(scan, item, at)
             else:
-                self._item(walk, partition, item, at)
+                self._item(scan, partition, item, at)
         if page["next_cursor"] is None:
-            self._end(walk, partition, at)
+            self._end(scan, partition, at)
 
-    def _account(self, walk: Walk, item: Any, at: datetime) -> None:  # noqa: ANN401 - any JSON
+    def _account(self, scan: Scan, item: Any, at: datetime) -> None:  # noqa: ANN401 - any JSON
         if not is_account(item):
             self._quarantine(CATALOGUE, item)
             known = self.accounts.get(str(item.get("id"))) if isinstance(item, dict) else None
             if known is not None:
                 # It was listed all the same.
-                known.update(walk=walk, landed=self.landed, last_seen_at=at, removed_at=None)
+                known.update(scan=scan, landed=self.landed, last_seen_at=at, removed_at=None)
                 self._listed(str(item["id"]), known["status"], at)
                 self._since(str(item["id"]))
             return
@@ -115,7 +115,7 @@ class Model:
             "first_seen_at": known["first_seen_at"] if known else at,
             "last_seen_at": at,
             "removed_at": None,
-            "walk": walk,
+            "scan": scan,
             "landed": self.landed,
         }
         self._since(item["id"])
@@ -132,24 +132,24 @@ class Model:
         account, period = self.accounts[account_id], self.periods[account_id][-1]
         account["token_expired_since"] = period[1] if account["status"] == "token_expired" else None
 
-    def _unlist(self, walk: Walk, at: datetime) -> None:
+    def _unlist(self, scan: Scan, at: datetime) -> None:
         there = {one: row for one, row in self.accounts.items() if row["removed_at"] is None}
-        listed = {one for one, row in self.accounts.items() if row["walk"] is walk}
-        missed = [one for one in there if there[one]["landed"] < walk.began]
+        listed = {one for one, row in self.accounts.items() if row["scan"] is scan}
+        missed = [one for one in there if there[one]["landed"] < scan.began]
         waited = {one: self.missing_accounts.pop(one, (at, None)) for one in missed}
         sure = [
             one
             for one, (since, begun) in waited.items()
-            if listed and begun is not None and begun + timedelta(hours=12) <= walk.started
-            if since + timedelta(hours=1) <= walk.started
+            if listed and begun is not None and begun + timedelta(hours=12) <= scan.started
+            if since + timedelta(hours=1) <= scan.started
         ]
-        known = [one for one, row in there.items() if row["first_seen_at"] < walk.started or one in missed]
+        known = [one for one, row in there.items() if row["first_seen_at"] < scan.started or one in missed]
         known = [one for one in known if one not in sure]
         unsure = [one for one in missed if one not in sure]
         if unsure and (len(unsure) == len(known) or (len(unsure) >= 2 and len(unsure) / len(known) > 0.1)):
             for one in unsure:
                 since, begun = waited[one]
-                self.missing_accounts[one] = (since, begun or (walk.started if listed else None))
+                self.missing_accounts[one] = (since, begun or (scan.started if listed else None))
         else:
             sure = missed
         self.count["accounts_removed"] += len(sure)
@@ -157,14 +157,14 @@ class Model:
             there[one]["removed_at"] = self.periods[one][-1][2] = waited[one][0]
             self.periods[one].append(["removed", waited[one][0], None])
 
-    def _item(self, walk: Walk, partition: Partition, item: Item, at: datetime) -> None:
+    def _item(self, scan: Scan, partition: Partition, item: Item, at: datetime) -> None:
         media_id = id_of(item)
         if media_id is None:
             self._quarantine(partition, item)
-            walk.rejects = True
+            scan.rejects = True
             return
         key = (*partition, media_id)
-        walk.seen.add(key)
+        scan.seen.add(key)
         self.missing.pop(key, None)
         known = self.media.get(key)
         gone = known is not None and known["removed_at"] is not None
@@ -196,38 +196,38 @@ class Model:
         text = json.dumps(item, sort_keys=True)
         self.quarantine.setdefault((partition, content(item) if isinstance(item, dict) else text), text)
 
-    def _end(self, walk: Walk, partition: Partition, at: datetime) -> None:
+    def _end(self, scan: Scan, partition: Partition, at: datetime) -> None:
         before = self.ended.get(partition)
-        if self.end_landed.get(partition, 0) > walk.began:
+        if self.end_landed.get(partition, 0) > scan.began:
             return
         self.end_landed[partition] = self.landed
         if partition == CATALOGUE:
-            self._unlist(walk, at)
+            self._unlist(scan, at)
         else:
-            self._miss(walk, partition, at, before)
+            self._miss(scan, partition, at, before)
         self.ended[partition] = at
 
-    def _miss(self, walk: Walk, partition: Partition, at: datetime, before: datetime | None) -> None:
+    def _miss(self, scan: Scan, partition: Partition, at: datetime, before: datetime | None) -> None:
         there = {key: row for key, row in self.media.items() if key[:2] == partition and row["removed_at"] is None}
-        missed = [key for key, row in there.items() if row["landed"] < walk.began and key not in walk.seen]
+        missed = [key for key, row in there.items() if row["landed"] < scan.began and key not in scan.seen]
         old = {key for key, row in there.items() if partition[1] == "stories" and at - _born(row) >= _DAY}
         known = sum(
-            (row["first_seen_at"] < walk.started or key in missed) and key not in old for key, row in there.items()
+            (row["first_seen_at"] < scan.started or key in missed) and key not in old for key, row in there.items()
         )
-        if not (missed and walk.rejects):
+        if not (missed and scan.rejects):
             self.undecided.pop(partition, None)
         newly = [key for key in missed if self.missing.get(key, (None,))[0] is None and key not in old]
         for key in missed:
             row = there[key]
             last_known = max(row["written_at"], before or row["written_at"])
             missing_since, last_seen = self.missing.pop(key, (None, last_known))
-            if walk.rejects:
+            if scan.rejects:
                 self.undecided.setdefault(partition, at)
                 self.missing[key] = (missing_since, last_seen)
                 continue
             believed = 2 * len(newly) <= known
             if missing_since is not None:
-                believed = walk.started - missing_since >= timedelta(hours=1)
+                believed = scan.started - missing_since >= timedelta(hours=1)
             since = missing_since or at
             if key in old or believed:
                 gone = "expired" if key in old else "removed"
@@ -237,7 +237,7 @@ class Model:
                 self.missing[key] = (since, last_seen)
 
     def last_seen(self, key: Key) -> datetime:
-        """When a walk last saw an item, as far as is known."""
+        """When a scan last saw an item, as far as is known."""
         row = self.media[key]
         written: datetime = row["written_at"]
         if row["removed_at"] is not None:

@@ -8,26 +8,27 @@ import pytest
 from sqlalchemy import Connection
 
 from connectors.source import backoff
-from connectors.warehouse import fold, progress, run_counts
-from connectors.warehouse.landing import Record
-from connectors.warehouse.landing import numbered as real_numbered
-from flows import rounds, walking
-from models.landing import Landing
-from models.walk import plan_walk
+from connectors.warehouse import merge, progress, run_counts
+from connectors.warehouse.page_commit import Record
+from connectors.warehouse.page_commit import numbered as real_numbered
+from flows import accounts as rounds
+from flows import partition_scan as scanning
+from models.checkpoint import plan_scan
+from models.page_commit import PageCommit
 from tests.simulation import play
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 
 
 def _checkpoint_before_rows(patch: pytest.MonkeyPatch) -> None:
-    """A page lands one commit after its checkpoint, save at the end of a walk."""
-    late: list[Landing] = []
+    """A page lands one commit after its checkpoint, save at the end of a scan."""
+    late: list[PageCommit] = []
 
-    def numbered(landings: Sequence[Landing], *, after: int) -> list[Record]:
+    def numbered(landings: Sequence[PageCommit], *, after: int) -> list[Record]:
         ready, late[:] = [*late], []
         for landing in landings:
             if landing.page is not None and not landing.outcomes:
-                late.append(Landing(page=landing.page))
+                late.append(PageCommit(page=landing.page))
                 ready.append(replace(landing, page=None))
             else:
                 ready.append(landing)
@@ -39,15 +40,15 @@ def _checkpoint_before_rows(patch: pytest.MonkeyPatch) -> None:
 def _dropped_page(patch: pytest.MonkeyPatch) -> None:
     """Of two pages that arrive for one commit, the second is forgotten."""
 
-    def numbered(landings: Sequence[Landing], *, after: int) -> list[Record]:
+    def numbered(landings: Sequence[PageCommit], *, after: int) -> list[Record]:
         kept = [replace(one, page=None) if place == 1 else one for place, one in enumerate(landings)]
         return real_numbered(kept, after=after)
 
     patch.setattr(play, "real_numbered", numbered)
 
 
-def _tombstones_after_a_partial_walk(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(fold, "_FINISHED", fold._FINISHED.replace("c.state = 'complete'", "c.state = c.state"))  # noqa: SLF001
+def _tombstones_after_a_partial_scan(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(merge, "_FINISHED", merge._FINISHED.replace("c.state = 'complete'", "c.state = c.state"))  # noqa: SLF001
 
 
 def _comes_too_early(patch: pytest.MonkeyPatch) -> None:
@@ -55,19 +56,19 @@ def _comes_too_early(patch: pytest.MonkeyPatch) -> None:
 
 
 def _forgets_promises(patch: pytest.MonkeyPatch) -> None:
-    def holds(_: Connection, *, now: datetime) -> Mapping[str, datetime]:  # noqa: ARG001 - as it is called
+    def cooldowns(_: Connection, *, now: datetime) -> Mapping[str, datetime]:  # noqa: ARG001 - as it is called
         return {}
 
-    patch.setattr(progress, "holds", holds)
+    patch.setattr(progress, "cooldowns", cooldowns)
 
 
-def _walks_expired(patch: pytest.MonkeyPatch) -> None:
+def _scans_expired(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(rounds, "EXPIRED", "expired")
 
 
-def _walks_again(patch: pytest.MonkeyPatch) -> None:
+def _scans_again(patch: pytest.MonkeyPatch) -> None:
     """What the interrupted run had completed is not believed."""
-    patch.setattr(walking, "plan_walk", lambda *where, **said: plan_walk(*where, **{**said, "carried_on": ()}))
+    patch.setattr(scanning, "plan_scan", lambda *where, **message: plan_scan(*where, **{**message, "resumed_runs": ()}))
 
 
 def _counts_for_the_run_that_merges(patch: pytest.MonkeyPatch) -> None:
@@ -82,9 +83,9 @@ def _counts_for_the_run_that_merges(patch: pytest.MonkeyPatch) -> None:
 PLANTED: Mapping[str, tuple[Plant, int]] = {
     "checkpoint before rows": (_checkpoint_before_rows, 1),
     "dropped page": (_dropped_page, 0),
-    "tombstones after a partial walk": (_tombstones_after_a_partial_walk, 1),
+    "tombstones after a partial scan": (_tombstones_after_a_partial_scan, 1),
     "comes too early": (_comes_too_early, 2),
     "forgets promises": (_forgets_promises, 2),
-    "walks expired accounts": (_walks_expired, 1),
-    "walks again what was complete": (_walks_again, 2),
+    "scans expired accounts": (_scans_expired, 1),
+    "scans again what was complete": (_scans_again, 2),
 }

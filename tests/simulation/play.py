@@ -23,21 +23,21 @@ from connectors.sandbox.contract import ACCOUNT_SCOPE, CATALOG_SCOPE
 from connectors.sandbox.keys import DEMO_KEY
 from connectors.sandbox.settings import SandboxSettings
 from connectors.source.client import ApiClient
-from connectors.warehouse import landed
+from connectors.warehouse import pending_pages as landed
 from connectors.warehouse import writer as writing
-from connectors.warehouse.landing import Record
-from connectors.warehouse.landing import numbered as real_numbered
+from connectors.warehouse.page_commit import Record
+from connectors.warehouse.page_commit import numbered as real_numbered
 from connectors.warehouse.writer import open_warehouse
-from flows.pipeline import NothingChosen, RunOrder, RunReport, run_once
-from flows.run import Means
+from flows.pipeline import NothingChosen, RunReport, RunRequest, run_sync
+from flows.run import RunResources
 from flows.slots import Slots
-from models.landing import Landing
+from models.checkpoint import ScanState
+from models.page_commit import PageCommit
 from models.selection import Selection
-from models.walk import WalkState
 from tests.simulation.compare import Snapshot, compare
 from tests.simulation.crashes import Dice, watched
 from tests.simulation.disk import Disk
-from tests.simulation.events import Event, GivenUp, Held, Kept, Landed, instant
+from tests.simulation.events import Event, GivenUp, Held, Kept, PendingPages, instant
 from tests.simulation.loop import VirtualLoop, bury, live
 from tests.simulation.model import id_of
 from tests.simulation.referee import WITHIN, Foul, Referee, Session, require
@@ -78,7 +78,7 @@ class Run:
     selection: str | None
     state: str
     started_at: datetime
-    carries_on: str | None
+    resumes: str | None
     published: bool
 
 
@@ -178,7 +178,7 @@ class Player:
 
     def _look(self, connection: Connection) -> None:
         rows = connection.exec_driver_sql(
-            "SELECT run_id, kind, selection, state, started_at, carries_on, published_at IS NOT NULL FROM core.runs"
+            "SELECT run_id, kind, selection, state, started_at, resumes, published_at IS NOT NULL FROM core.runs"
             " ORDER BY started_at DESC"
         ).all()
         # Which of two threads is first would be chance.
@@ -186,22 +186,22 @@ class Player:
         connection.rollback()
         self.runs = [Run(*row) for row in rows]
 
-    def _landing(self, landings: Sequence[Landing], *, after: int) -> list[Record]:
+    def _landing(self, landings: Sequence[PageCommit], *, after: int) -> list[Record]:
         self._pending = [event for landing in landings for event in self._events(landing)]
         return real_numbered(landings, after=after)
 
-    def _events(self, landing: Landing) -> Iterator[Event]:
+    def _events(self, landing: PageCommit) -> Iterator[Event]:
         now = self._time()
-        if landing.page is not None and landing.page.walk_id:
-            yield Landed(now, landing.page.correlation_id)
+        if landing.page is not None and landing.page.scan_id:
+            yield PendingPages(now, landing.page.correlation_id)
         elif landing.page is not None:
-            [record], where = landing.page.set_aside, landing.page.partition
+            [record], where = landing.page.rejected, landing.page.partition
             yield Kept(now, (where.account_id, where.surface), record.payload)
-        if landing.checkpoint is not None and landing.checkpoint.state is WalkState.ABANDONED:
+        if landing.checkpoint is not None and landing.checkpoint.state is ScanState.ABANDONED:
             where = landing.checkpoint.partition
             yield GivenUp(now, (where.account_id, where.surface))
-        if landing.hold is not None:
-            yield Held(now, landing.hold.scope)
+        if landing.cooldown is not None:
+            yield Held(now, landing.cooldown.scope)
 
     def _committed(self) -> None:
         self._log += self._pending
@@ -222,8 +222,8 @@ class Player:
             outcomes = {(account, surface): (kind, code, trace) for account, surface, kind, code, trace in rows}
             require(len(rows) == len(outcomes), "a partition has two outcomes")
             self.referee.judge(session, outcomes, report.state)
-            carried_on = [night_of(run_id) for run_id in report.carried_on]
-            require(carried_on == session.chain, f"the run carries on {carried_on}, and should {session.chain}")
+            resumed_runs = [night_of(run_id) for run_id in report.resumed_runs]
+            require(resumed_runs == session.chain, f"the run resumes {resumed_runs}, and should {session.chain}")
             compare(self.referee.model, snapshot)
         finally:
             snapshot.close()
@@ -231,13 +231,13 @@ class Player:
 
     def _chain(self, session: Session) -> list[int]:
         """The nights that a run takes over, newest first, by what the ledger said when it began."""
-        selection = None if session.lane == "sync" else str(_EVERYTHING)
-        runs = {run.run_id: run for run in self.runs if (run.kind, run.selection) == (session.lane, selection)}
+        selection = None if session.run_kind == "sync" else str(_EVERYTHING)
+        runs = {run.run_id: run for run in self.runs if (run.kind, run.selection) == (session.run_kind, selection)}
         run = next(iter(runs.values()), None)
         chain: list[Run] = []
         while run is not None and (run.state in ("running", "interrupted") or not run.published):
             chain.append(run)
-            run = runs.get(run.carries_on or "")
+            run = runs.get(run.resumes or "")
         if not chain or session.begun - chain[-1].started_at > WITHIN:
             return []
         return [night_of(run.run_id) for run in chain]
@@ -256,9 +256,9 @@ class Player:
         held = {key for key, row in model.media.items() if row["removed_at"] is None and shown.get(key[0]) == "active"}
         require(held - model.missing.keys() == truth, "the media are not those of the service")
 
-    def order(self, night: Night) -> RunOrder:
+    def request(self, night: Night) -> RunRequest:
         """What the process of a night is asked to do."""
-        return RunOrder(self.disk.snapshot, WITHIN, "simulated", selection=_EVERYTHING if night.backfill else None)
+        return RunRequest(self.disk.snapshot, WITHIN, "simulated", selection=_EVERYTHING if night.backfill else None)
 
     async def _process(self, loop: VirtualLoop, number: int, night: Night, random: Random) -> RunReport:
         clock = ProcessClock(loop)
@@ -267,10 +267,10 @@ class Player:
         client = ApiClient(
             "http://127.0.0.1", SecretStr(DEMO_KEY), clock=clock, transport=wire, max_body_bytes=_MOST_BYTES
         )
-        warehouse = open_warehouse(self.disk.warehouse, "a simulation", now=clock.now(), fold_bytes=night.fold_bytes)
-        order = self.order(night)
+        warehouse = open_warehouse(self.disk.warehouse, "a simulation", now=clock.now(), merge_bytes=night.merge_bytes)
+        request = self.request(night)
         async with warehouse as opened, client:
-            means = Means(
+            resources = RunResources(
                 send=client.send,
                 warehouse=opened,
                 clock=clock,
@@ -280,7 +280,7 @@ class Player:
                 page_size=night.page_size,
                 max_wait=night.max_wait,
             )
-            return await run_once(order, means)
+            return await run_sync(request, resources)
 
 
 @dataclass(frozen=True, slots=True)

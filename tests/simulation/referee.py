@@ -13,14 +13,14 @@ from tests.simulation.events import (
     Got,
     Held,
     Kept,
-    Landed,
     Lost,
     Partition,
+    PendingPages,
     Sent,
     instant,
     scope_of,
 )
-from tests.simulation.model import Model, Walk, is_account, parsed
+from tests.simulation.model import Model, Scan, is_account, parsed
 
 WITHIN = timedelta(hours=12)
 _JUST = 1e-5
@@ -30,18 +30,18 @@ class Foul(AssertionError):  # noqa: N818 - what it is called in a game
     """A rule was broken."""
 
 
-def require(holds: object, message: str) -> None:
+def require(cooldowns: object, message: str) -> None:
     """Raise Foul unless something holds."""
-    if not holds:
+    if not cooldowns:
         raise Foul(message)
 
 
 @dataclass
 class Session:
-    """What the referee knows of one process: `chain` are the nights it carries on."""
+    """What the referee knows of one process: `chain` are the nights it resumes."""
 
     number: int
-    lane: str
+    run_kind: str
     begun: datetime
     chain: Sequence[int] = ()
     listed: dict[str, str] = field(default_factory=dict)
@@ -57,7 +57,7 @@ class Referee:
     """Follows every event of every night, and tells the model what landed."""
 
     model: Model = field(default_factory=Model)
-    walks: dict[tuple[Partition, str], Walk] = field(default_factory=dict)
+    scans: dict[tuple[Partition, str], Scan] = field(default_factory=dict)
     promises: dict[str, float] = field(default_factory=dict)
 
     def present(self) -> dict[str, str]:
@@ -66,16 +66,16 @@ class Referee:
         return {account_id: row["status"] for account_id, row in accounts if row["removed_at"] is None}
 
     def begin(self, session: Session) -> None:
-        """A process begins. What a walk of the catalogue that goes on has listed is this run's, too."""
-        if session.lane == "backfill":
+        """A process begins. What a scan of the catalogue that goes on has listed is this run's, too."""
+        if session.run_kind == "backfill":
             session.listed = self.present()
             return
-        walk = self.walks.get((CATALOGUE, session.lane))
-        if walk is None or session.begun - walk.started > WITHIN:
+        scan = self.scans.get((CATALOGUE, session.run_kind))
+        if scan is None or session.begun - scan.started > WITHIN:
             return
-        if not walk.given_up and (not walk.over or walk.ended_in in session.chain):
+        if not scan.given_up and (not scan.over or scan.ended_in in session.chain):
             for account_id, row in self.model.accounts.items():
-                if row["walk"] is walk:
+                if row["scan"] is scan:
                     session.listed[account_id] = row["status"]
 
     def follow(self, session: Session, log: Collection[Event]) -> None:
@@ -88,17 +88,17 @@ class Referee:
                     self._got(session, event)
                 case Lost():
                     session.in_flight.pop(scope_of(event.partition), None)
-                case Landed():
+                case PendingPages():
                     self._landed(session, event)
                 case Kept():
                     self.model.keep(event.partition, event.text)
                 case GivenUp():
-                    # A walk whose first page was refused is given up before it has landed anything.
-                    if walk := self.walks.get((event.partition, session.lane)):
-                        walk.given_up = True
+                    # A scan whose first page was refused is given up before it has landed anything.
+                    if scan := self.scans.get((event.partition, session.run_kind)):
+                        scan.given_up = True
                 case Held():
-                    told = session.promised.get(event.scope, 0.0)
-                    self.promises[event.scope] = max(self.promises.get(event.scope, 0.0), told)
+                    result = session.promised.get(event.scope, 0.0)
+                    self.promises[event.scope] = max(self.promises.get(event.scope, 0.0), result)
 
     def _sent(self, session: Session, sent: Sent) -> None:
         scope = scope_of(sent.partition)
@@ -110,21 +110,21 @@ class Referee:
             status = session.listed.get(sent.partition[0])
             require(status is not None, f"{sent.partition} was asked for and is not listed")
             require(status == "active", f"{sent.partition} was asked for though its token has expired")
-        walk = self.walks.get((sent.partition, session.lane))
+        scan = self.scans.get((sent.partition, session.run_kind))
         if sent.cursor is None:
-            if walk is not None:
-                require(self._may_begin(session, walk, sent), f"{sent.partition} is walked anew, and need not be")
+            if scan is not None:
+                require(self._may_begin(session, scan, sent), f"{sent.partition} is scanned anew, and need not be")
             session.first_asked.setdefault(sent.partition, sent.at)
         else:
-            require(walk is not None and walk.following == sent.cursor, f"{sent} is not what comes next")
+            require(scan is not None and scan.following == sent.cursor, f"{sent} is not what comes next")
 
-    def _may_begin(self, session: Session, walk: Walk, sent: Sent) -> bool:
-        if walk.dead or walk.given_up:
+    def _may_begin(self, session: Session, scan: Scan, sent: Sent) -> bool:
+        if scan.dead or scan.given_up:
             return True
-        if not walk.over:
-            return session.lane == "backfill" and walk.night not in {session.number, *session.chain}
-        dated = instant(sent.at) - walk.started > WITHIN and walk.begun_in < session.number
-        return dated or walk.ended_in not in {session.number, *session.chain}
+        if not scan.over:
+            return session.run_kind == "backfill" and scan.night not in {session.number, *session.chain}
+        dated = instant(sent.at) - scan.started > WITHIN and scan.begun_in < session.number
+        return dated or scan.ended_in not in {session.number, *session.chain}
 
     def _got(self, session: Session, got: Got) -> None:
         scope = scope_of(got.partition)
@@ -134,52 +134,52 @@ class Referee:
             session.answers[got.correlation_id] = got
         if got.status == 429 and (seconds := _retry_after(got)) is not None:
             session.promised[scope] = max(session.promised.get(scope, 0.0), got.at + seconds)
-        walk = self.walks.get((got.partition, session.lane))
-        if walk is None or got.cursor is None:
+        scan = self.scans.get((got.partition, session.run_kind))
+        if scan is None or got.cursor is None:
             return
         refused = got.status == 422 and b"api_invalid_cursor" in got.body
-        round_ = got.status == 200 and got.whole and _following(got.body) in {*walk.cursors, got.cursor}
-        walk.dead = walk.dead or refused or round_
+        round_ = got.status == 200 and got.whole and _following(got.body) in {*scan.cursors, got.cursor}
+        scan.dead = scan.dead or refused or round_
 
-    def _landed(self, session: Session, landed: Landed) -> None:
+    def _landed(self, session: Session, landed: PendingPages) -> None:
         got = session.answers.get(landed.correlation_id or "")
         require(got is not None, f"a page landed that never arrived: {landed}")
         assert got is not None
         require(got.status == 200 and got.whole, f"no page landed as one: {got}")
-        walk = self.walks.get((got.partition, session.lane))
+        scan = self.scans.get((got.partition, session.run_kind))
         if got.cursor is None:
             first = instant(session.first_asked.pop(got.partition))
-            walk = self.walks[got.partition, session.lane] = Walk(first, session.number, session.number)
-        assert walk is not None
+            scan = self.scans[got.partition, session.run_kind] = Scan(first, session.number, session.number)
+        assert scan is not None
         require(
-            walk.following == got.cursor and not walk.over, f"{got.partition}: a page is missing before {got.cursor}"
+            scan.following == got.cursor and not scan.over, f"{got.partition}: a page is missing before {got.cursor}"
         )
         page = parsed(got.body)
-        # What began too long ago lists who was there then; it is walked anew at once.
-        if got.partition == CATALOGUE and session.begun - walk.started <= WITHIN:
+        # What began too long ago lists who was there then; it is scanned anew at once.
+        if got.partition == CATALOGUE and session.begun - scan.started <= WITHIN:
             for item in page["items"]:
                 if is_account(item):
                     session.listed.setdefault(item["id"], item["status"])
-        walk.pages += 1
-        walk.night = session.number
-        walk.following = page["next_cursor"]
-        walk.cursors.add(str(walk.following))
-        self.model.land(session.number, walk, got.partition, got.body, instant(got.at))
-        if walk.following is None:
-            walk.over, walk.ended_in = True, session.number
+        scan.pages += 1
+        scan.night = session.number
+        scan.following = page["next_cursor"]
+        scan.cursors.add(str(scan.following))
+        self.model.land(session.number, scan, got.partition, got.body, instant(got.at))
+        if scan.following is None:
+            scan.over, scan.ended_in = True, session.number
 
     def owed(self, session: Session) -> dict[Partition, str]:
         """What became of each partition of a run: complete, skipped, or left."""
         surfaces = {(one, surface) for one in session.listed for surface in SURFACES}
-        partitions = surfaces if session.lane == "backfill" else {CATALOGUE, *surfaces}
+        partitions = surfaces if session.run_kind == "backfill" else {CATALOGUE, *surfaces}
         return {partition: self._became(session, partition) for partition in partitions}
 
     def _became(self, session: Session, partition: Partition) -> str:
         if partition != CATALOGUE and session.listed[partition[0]] != "active":
             return "skipped"
-        walk = self.walks.get((partition, session.lane))
-        done = walk is not None and walk.over and walk.ended_in in {session.number, *session.chain}
-        dated = walk is not None and session.begun - walk.started > WITHIN and walk.ended_in == session.number
+        scan = self.scans.get((partition, session.run_kind))
+        done = scan is not None and scan.over and scan.ended_in in {session.number, *session.chain}
+        dated = scan is not None and session.begun - scan.started > WITHIN and scan.ended_in == session.number
         return "complete" if done and not dated else "left"
 
     def judge(
@@ -192,7 +192,7 @@ class Referee:
         for partition, (kind, code, trace) in outcomes.items():
             if owed[partition] == "left":
                 require(
-                    kind in ("deferred", "denied", "not_found", "failed"), f"{partition} is {kind}, and was not walked"
+                    kind in ("deferred", "denied", "not_found", "failed"), f"{partition} is {kind}, and was not scanned"
                 )
                 require(code, f"{partition} is {kind}, and nobody knows why")
                 known = trace is None or trace in session.answers
@@ -203,7 +203,7 @@ class Referee:
         if stops:
             expected = "failed"
         elif kinds <= {"complete", "skipped"}:
-            expected = "partial" if self.model.missing_accounts and session.lane == "sync" else "complete"
+            expected = "partial" if self.model.missing_accounts and session.run_kind == "sync" else "complete"
         else:
             expected = "partial" if kinds & {"complete", "deferred"} else "failed"
         require(state == expected, f"the run is {state}, and should be {expected} with {sorted(kinds)}")

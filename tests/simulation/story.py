@@ -57,7 +57,7 @@ class Night:
     places: int = 4
     max_wait: float = 3600.0
     latency: float = 0.2
-    fold_bytes: int = 16 * 1024 * 1024
+    merge_bytes: int = 16 * 1024 * 1024
     backfill: bool = False
     full_refresh: bool = False
 
@@ -70,21 +70,25 @@ class Story:
     world: World
     nights: tuple[Night, ...]
 
-    def told(self) -> str:
+    def message(self) -> str:
         """Return the story for a person."""
-        lines = [f"seed {self.seed}: {_said(self.world)}"]
-        lines += [f"  night {number}: {_said(night)}" for number, night in enumerate(self.nights)]
+        lines = [f"seed {self.seed}: {_message(self.world)}"]
+        lines += [f"  night {number}: {_message(night)}" for number, night in enumerate(self.nights)]
         return "\n".join(lines)
 
 
-def _said(told: object) -> str:
+def _message(message: object) -> str:
     """What is said in a frozen value, but for what is as ever."""
-    if isinstance(told, tuple):
-        return f"[{', '.join(_said(one) for one in told)}]"
-    if not is_dataclass(told):
-        return repr(str(told) if isinstance(told, str) else told)
-    parts = [f"{one.name}={_said(value)}" for one in fields(told) if (value := getattr(told, one.name)) != one.default]
-    return f"{type(told).__name__}({', '.join(parts)})"
+    if isinstance(message, tuple):
+        return f"[{', '.join(_message(one) for one in message)}]"
+    if not is_dataclass(message):
+        return repr(str(message) if isinstance(message, str) else message)
+    parts = [
+        f"{one.name}={_message(value)}"
+        for one in fields(message)
+        if (value := getattr(message, one.name)) != one.default
+    ]
+    return f"{type(message).__name__}({', '.join(parts)})"
 
 
 def _error(draw: Random) -> Action:
@@ -127,7 +131,7 @@ def _rule(draw: Random) -> Rule:
         times=draw.choice((1, 1, 1, 2, 3, 7, None)),
     )
     if rule.action.kind == "empty_page":
-        # Each leads to another: without a bound the walk would go on until the cursors have gone round.
+        # Each leads to another: without a bound the scan would go on until the cursors have gone round.
         rule = replace(rule, times=3)
     if rule.operation == "media" and draw.random() < 0.4:
         rule = replace(rule, surface=draw.choice(("posts", "stories")))
@@ -170,7 +174,7 @@ def _night(draw: Random) -> Night:
         places=draw.choice((1, 2, 4)),
         max_wait=draw.choice((0.0, 20.0, 3600.0, 3600.0, 200_000.0)),
         latency=draw.choice((0.0, 0.05, 1.0, 20.0)),
-        fold_bytes=2_000 if draw.random() < 0.1 else 16 << 20,
+        merge_bytes=2_000 if draw.random() < 0.1 else 16 << 20,
         backfill=draw.random() < 0.12,
     )
 

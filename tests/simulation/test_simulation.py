@@ -13,7 +13,7 @@ from tests.simulation.story import Night, Story, World, tell
 @pytest.mark.parametrize("seed", range(2))
 def test_whatever_befalls_the_nights_the_snapshot_is_what_was_visible(seed: int) -> None:
     played = play(tell(seed, 3))
-    assert played.foul is None, f"{played.story.told()}\n{played.foul}"
+    assert played.foul is None, f"{played.story.message()}\n{played.foul}"
     assert played.nights == 5
     assert played.ended >= 2
 
@@ -44,7 +44,7 @@ def test_the_shortest_story_is_told() -> None:
     assert fails(shortest)
     assert shortest.nights == (Night(page_size=50),)
     assert shortest.world == World(seed=story.world.seed, accounts=2, posts=0, stories=0, change_every=0, shape="graph")
-    assert shortest.told() == (
+    assert shortest.message() == (
         f"seed 5: World(seed={story.world.seed}, accounts=2, posts=0, stories=0, change_every=0, shape='graph')\n"
         "  night 0: Night(page_size=50)"
     )

@@ -41,7 +41,7 @@ PLANTED: Mapping[str, tuple[Callable[[pytest.MonkeyPatch], None], int]] = {
 @pytest.mark.parametrize("seed", [2, 17])
 def test_no_row_above_the_depth_is_lost_whatever_befalls_the_nights(seed: int) -> None:
     played, recent = play(tell(seed, 5))
-    assert played.foul is None, f"{played.story.told()}\n{played.foul}"
+    assert played.foul is None, f"{played.story.message()}\n{played.foul}"
     assert recent
 
 

@@ -27,10 +27,10 @@ class _Stream(httpx.AsyncByteStream):
 def asked(request: httpx.Request) -> tuple[Partition, str | None]:
     """What a request asks for: partition and cursor."""
     path, _, query = request.url.raw_path.decode().partition("?")
-    said = {name: values[0] for name, values in parse_qs(query).items()}
+    text = {name: values[0] for name, values in parse_qs(query).items()}
     parts = path.split("/")
-    partition = CATALOGUE if len(parts) == 4 else (unquote(parts[4]), said.get("surface", ""))
-    return partition, said.get("cursor")
+    partition = CATALOGUE if len(parts) == 4 else (unquote(parts[4]), text.get("surface", ""))
+    return partition, text.get("cursor")
 
 
 class Wire(httpx.AsyncBaseTransport):

@@ -17,4 +17,4 @@ def try_seed(seed: int, nights: int) -> tuple[int, int, str | None]:
     sys.stderr.write(f"seed {seed} went wrong: {played.foul.splitlines()[0]} ... looking for the shortest story\n")
     shortest = shrink(played.story, lambda story: play(story).foul is not None)
     foul = play(shortest).foul
-    return played.nights, played.ended, f"{shortest.told()}\n{foul}\n(as first met: {played.foul})"
+    return played.nights, played.ended, f"{shortest.message()}\n{foul}\n(as first met: {played.foul})"

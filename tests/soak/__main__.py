@@ -38,12 +38,12 @@ def _watch(samples: list[Sample]) -> Watch:
 
 
 def _judge(samples: Sequence[Sample], limits: Limits) -> bool:
-    told = list(complaints(samples, limits))
+    message = list(complaints(samples, limits))
     looked_at = warm(samples, limits)
     per_run = slope([(one.run, one.vitals.resident) for one in looked_at])
     _say(f"After run {limits.warm_up}: memory {per_run:+.2f} KB per run.\n")
-    _say("".join(f"GREW: {one}\n" for one in told) or "Nothing grew that should not.\n")
-    return not told
+    _say("".join(f"GREW: {one}\n" for one in message) or "Nothing grew that should not.\n")
+    return not message
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -52,17 +52,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--runs", type=int, default=1000, help="in this process")
     parser.add_argument("--fresh", type=int, default=200, help="each in a process of its own")
     parser.add_argument("--every", type=int, default=0, help="look after so many runs; by default fifty times")
-    said = parser.parse_args(arguments)
+    output = parser.parse_args(arguments)
     sound = True
     # DuckDB's client would import it, and its memory is not ours.
     sys.modules.setdefault("pandas", None)  # type: ignore[arg-type]
     with served(*WORLD) as service, tempfile.TemporaryDirectory() as home:
-        for name, runs in (("in one process", said.runs), ("each in its own", said.fresh)):
+        for name, runs in (("in one process", output.runs), ("each in its own", output.fresh)):
             if not runs:
                 continue
             _say(f"{runs} runs, {name}:\n{_HEAD}")
             folder, samples = Path(home, name.replace(" ", "-")), list[Sample]()
-            every = said.every or max(1, runs // 50)
+            every = output.every or max(1, runs // 50)
             if name == "in one process":
                 asyncio.run(soak(folder, service, runs=runs, every=every, watch=_watch(samples)))
             else:

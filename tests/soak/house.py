@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from flows.means import means, order
-from flows.pipeline import run_once
+from flows.pipeline import run_sync
+from flows.resources import build_request, open_resources
 from flows.settings import Settings, load
-from models.ledger import RunState
+from models.runs import RunState
 from tests.e2e.conftest import KEY, PATIENCE, Operator, Service
 from tests.soak.looking import files, rows, vitals
 from tests.soak.samples import Sample, Vitals
@@ -64,26 +64,26 @@ def nights(runs: int) -> Iterator[tuple[int, int]]:
         yield run, run // 2
 
 
-async def _sync(told: Settings) -> None:
-    async with means(told, "a soak") as at_hand:
-        report = await run_once(order(told), at_hand)
+async def _sync(result: Settings) -> None:
+    async with open_resources(result, "a soak") as resources:
+        report = await run_sync(build_request(result), resources)
     if report.state is not RunState.COMPLETE:
-        message = f"a run ended {report.state}: {report.concerns}"
+        message = f"a run ended {report.state}: {report.failure_groups}"
         raise BadRun(message)
 
 
 async def soak(folder: Path, service: Service, *, runs: int, every: int, watch: Watch) -> None:
     """Sync so many times in this process, in one loop, and look after each `every` of them. Raises BadRun."""
-    told = settings(folder, service)
+    result = settings(folder, service)
     for run, night in nights(runs):
         service.night(night)
         service.forget()
         began = time.perf_counter()
-        await _sync(told)
+        await _sync(result)
         seconds = time.perf_counter() - began
         if run % every == 0:
-            there = rows(told.snapshot)
-            watch(Sample(run, vitals(), files(told.warehouse, told.snapshot), there, seconds))
+            there = rows(result.snapshot)
+            watch(Sample(run, vitals(), files(result.warehouse, result.snapshot), there, seconds))
 
 
 def soak_fresh(folder: Path, service: Service, *, runs: int, every: int, watch: Watch) -> None:

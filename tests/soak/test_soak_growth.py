@@ -18,7 +18,7 @@ def quiet(run: int) -> Sample:
     return Sample(run, Vitals(100_000 + noise, 10, 3, 1), Files(5000, 0, 3000, NAMES), 1000, 0.5)
 
 
-def told(change: Change) -> list[str]:
+def message(change: Change) -> list[str]:
     return list(complaints([change(quiet(run)) for run in range(1, 101)], LIMITS))
 
 
@@ -41,21 +41,21 @@ def leaking(kilobytes: float) -> Change:
 
 
 def test_what_only_trembles_does_not_grow() -> None:
-    assert told(lambda one: one) == []
-    assert told(leaking(4)) == []
+    assert message(lambda one: one) == []
+    assert message(leaking(4)) == []
 
 
 def test_memory_that_is_lost_run_by_run_is_noticed() -> None:
-    (said,) = told(leaking(6))
-    assert said.startswith("resident memory grows by 6.")
+    (text,) = message(leaking(6))
+    assert text.startswith("resident memory grows by 6.")
 
 
 def test_memory_that_a_few_runs_took_for_a_while_is_no_growth() -> None:
-    assert told(lambda one: leaking(500)(one) if one.run % 10 == 9 else one) == []
+    assert message(lambda one: leaking(500)(one) if one.run % 10 == 9 else one) == []
 
 
 def test_what_the_first_runs_take_is_not_counted() -> None:
-    assert told(lambda one: leaking(-10_000)(one) if one.run <= 10 else one) == []
+    assert message(lambda one: leaking(-10_000)(one) if one.run <= 10 else one) == []
     assert [one.run for one in warm([quiet(10), quiet(11)], LIMITS)] == [11]
 
 
@@ -63,26 +63,26 @@ def test_what_the_first_runs_take_is_not_counted() -> None:
     ("name", "words"), [("descriptors", "file descriptors"), ("threads", "threads"), ("tasks", "tasks")]
 )
 def test_a_count_that_rises_at_all_is_noticed(name: str, words: str) -> None:
-    assert [said.split(" grew")[0] for said in told(vitals(**{name: 20}))] == [words]
-    assert told(vitals(**{name: 0})) == []
+    assert [text.split(" grew")[0] for text in message(vitals(**{name: 20}))] == [words]
+    assert message(vitals(**{name: 0})) == []
 
 
 def test_what_is_left_in_the_folder_is_named() -> None:
-    assert told(kept(names=NAMES | {".analytics.duckdb.next"})) == ["files were left over: .analytics.duckdb.next"]
-    assert told(kept(log=1)) == ["a log was left beside the warehouse"]
+    assert message(kept(names=NAMES | {".analytics.duckdb.next"})) == ["files were left over: .analytics.duckdb.next"]
+    assert message(kept(log=1)) == ["a log was left beside the warehouse"]
 
 
 @pytest.mark.parametrize("name", ["warehouse", "snapshot"])
 def test_a_file_grows_with_its_rows_and_no_faster(name: str) -> None:
     before = getattr(quiet(1).files, name)
-    assert told(kept(**{name: before + 100})) == []
-    (said,) = told(kept(**{name: before + 101}))
-    assert said == f"the {name} grew by 101 KB, and 100 KB are explained by its rows"
-    assert told(lambda one: replace(kept(**{name: before + 300})(one), rows=1000 + one.run * 2)) == []
+    assert message(kept(**{name: before + 100})) == []
+    (text,) = message(kept(**{name: before + 101}))
+    assert text == f"the {name} grew by 101 KB, and 100 KB are explained by its rows"
+    assert message(lambda one: replace(kept(**{name: before + 300})(one), rows=1000 + one.run * 2)) == []
 
 
 def test_rows_that_went_explain_nothing() -> None:
-    assert len(told(lambda one: replace(kept(warehouse=5101)(one), rows=1000 - one.run))) == 1
+    assert len(message(lambda one: replace(kept(warehouse=5101)(one), rows=1000 - one.run))) == 1
 
 
 def test_a_line_needs_two_points() -> None:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connectors.source.backoff import Again, BackoffPolicy, GiveUp, decide
+from connectors.source.backoff import BackoffPolicy, GiveUp, Retry, decide
 from connectors.source.errors import ApiError, Disposition
 
 POLICY = BackoffPolicy()
@@ -19,7 +19,7 @@ def error(disposition: Disposition, retry_after: float | None = None) -> ApiErro
         disposition=disposition,
         outcome="failed",
         message="",
-        mend="",
+        hint="",
         retry_after=retry_after,
     )
 
@@ -32,12 +32,12 @@ def test_what_asking_again_cannot_heal_is_given_up_at_once(disposition: Disposit
 def test_a_retry_waits_a_growing_capped_share() -> None:
     patient = replace(POLICY, tries=12)
     delays = [decide(error(Disposition.RETRY), attempt, patient, lambda: 1.0) for attempt in range(1, 12)]
-    assert delays == [Again(s, scope_wait=False) for s in (0.5, 1, 2, 4, 8, 16, 32, 60, 60, 60, 60)]
-    assert decide(error(Disposition.RETRY), 3, POLICY, lambda: 0.0) == Again(0.0, scope_wait=False)
+    assert delays == [Retry(s, whole_scope=False) for s in (0.5, 1, 2, 4, 8, 16, 32, 60, 60, 60, 60)]
+    assert decide(error(Disposition.RETRY), 3, POLICY, lambda: 0.0) == Retry(0.0, whole_scope=False)
 
 
 def test_tries_are_all_attempts_the_first_included() -> None:
-    assert isinstance(decide(error(Disposition.RETRY), 5, POLICY, lambda: 0.5), Again)
+    assert isinstance(decide(error(Disposition.RETRY), 5, POLICY, lambda: 0.5), Retry)
     assert decide(error(Disposition.RETRY), 6, POLICY, lambda: 0.5) == GiveUp()
     assert decide(error(Disposition.RETRY, 1), 6, POLICY, lambda: 0.5) == GiveUp()
 
@@ -49,17 +49,19 @@ def test_an_announced_wait_is_never_shortened_and_holds_the_scope(
     disposition: Disposition, announced: float, share: float
 ) -> None:
     verdict = decide(error(disposition, announced), 1, POLICY, lambda: share)
-    assert isinstance(verdict, Again)
-    assert verdict.scope_wait
+    assert isinstance(verdict, Retry)
+    assert verdict.whole_scope
     least = max(1.0, announced)
     assert least <= verdict.delay <= least + min(least / 10, 5) + 1e-6
 
 
 def test_a_rate_limit_without_a_number_waits_longer_each_time() -> None:
     delays = [decide(error(Disposition.WAIT), attempt, POLICY, lambda: 0.0) for attempt in (1, 2, 3, 7, 9999)]
-    assert delays == [Again(s, scope_wait=True) for s in (1, 2, 4, 60, 60)]
+    assert delays == [Retry(s, whole_scope=True) for s in (1, 2, 4, 60, 60)]
 
 
 def test_waits_are_not_counted_and_an_endless_one_stays_endless() -> None:
-    assert isinstance(decide(error(Disposition.WAIT, 3), 10**6, POLICY, lambda: 0.5), Again)
-    assert decide(error(Disposition.WAIT, float("inf")), 1, POLICY, lambda: 0.0) == Again(float("inf"), scope_wait=True)
+    assert isinstance(decide(error(Disposition.WAIT, 3), 10**6, POLICY, lambda: 0.5), Retry)
+    assert decide(error(Disposition.WAIT, float("inf")), 1, POLICY, lambda: 0.0) == Retry(
+        float("inf"), whole_scope=True
+    )

@@ -20,7 +20,7 @@ from connectors.source import client as client_module
 from connectors.source.client import ApiClient, Timeouts
 from connectors.source.endpoints import ApiRequest, Response, accounts_request, media_request
 from connectors.source.errors import ApiError
-from models.wire import MediaPage
+from models.api import MediaPage
 
 pytestmark = pytest.mark.anyio
 KEY = "canary-4f1e9b"
@@ -195,7 +195,7 @@ async def test_an_id_stays_one_part_of_the_path(account_id: str) -> None:
 
 
 HALF = http()[:-10]
-TROUBLE: dict[str, tuple[Play, str, int | None]] = {
+CLIENT_ERROR: dict[str, tuple[Play, str, int | None]] = {
     "reset at once": (saying(then="reset"), "connection_reset", None),
     "closed at once": (saying(then="close"), "connection_reset", None),
     "closed in the head": (saying(b"HTTP/1.1 200 OK\r\nx-", then="close"), "connection_reset", None),
@@ -233,7 +233,7 @@ TROUBLE: dict[str, tuple[Play, str, int | None]] = {
 }
 
 
-@pytest.mark.parametrize(("play", "code", "status"), TROUBLE.values(), ids=TROUBLE)
+@pytest.mark.parametrize(("play", "code", "status"), CLIENT_ERROR.values(), ids=CLIENT_ERROR)
 async def test_every_trouble_on_the_wire_becomes_its_error(play: Play, code: str, status: int | None) -> None:
     error = await failing(play, QUICK if code == "timeout" else None)
     assert (error.code, error.status) == (code, status)
@@ -268,8 +268,8 @@ async def test_a_redirect_is_not_followed() -> None:
 
 
 async def test_a_key_that_the_service_repeats_is_not_repeated_by_us() -> None:
-    said = {"error": {"code": f"bad_{KEY}", "message": f"no such key: {KEY}"}}
-    error = await failing(saying(http("418 Teapot", json.dumps(said).encode())))
+    output = {"error": {"code": f"bad_{KEY}", "message": f"no such key: {KEY}"}}
+    error = await failing(saying(http("418 Teapot", json.dumps(output).encode())))
     assert (error.code, error.message) == ("bad_***", "no such key: ***")
     error = await failing(saying(http("302 Found", b"", location=f"https://{KEY}.example/")))
     assert error.message == "the answer points to ***.example and is not followed"

@@ -106,8 +106,8 @@ def self_signed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("scheme", ["http", "https"])
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
 async def test_a_port_on_which_no_program_listens(scheme: str, host: str, free_port: int) -> None:
-    told = await failure(f"{scheme}://{host}:{free_port}")
-    assert told == ("connection_failed", f"cannot connect to {host}:PORT: connection refused")
+    result = await failure(f"{scheme}://{host}:{free_port}")
+    assert result == ("connection_failed", f"cannot connect to {host}:PORT: connection refused")
 
 
 async def test_a_host_that_does_not_exist() -> None:
@@ -156,8 +156,8 @@ def full() -> Iterator[int]:
 
 
 async def test_a_server_that_accepts_no_connection(full: int) -> None:
-    told = await failure(f"http://127.0.0.1:{full}")
-    assert told == ("timeout", "127.0.0.1:PORT did not accept the connection in time")
+    result = await failure(f"http://127.0.0.1:{full}")
+    assert result == ("timeout", "127.0.0.1:PORT did not accept the connection in time")
 
 
 async def test_https_where_http_is_spoken() -> None:
@@ -172,8 +172,11 @@ async def test_a_certificate_says_why_it_is_refused(self_signed: Path) -> None:
     context.load_cert_chain(self_signed)
     trusting = ssl.create_default_context(cafile=str(self_signed))
     async with serving(silent, context) as port:
-        told = await failure(f"https://127.0.0.1:{port}")
-        assert told == ("certificate_refused", "the certificate of 127.0.0.1:PORT is refused: self-signed certificate")
+        result = await failure(f"https://127.0.0.1:{port}")
+        assert result == (
+            "certificate_refused",
+            "the certificate of 127.0.0.1:PORT is refused: self-signed certificate",
+        )
         code, message = await failure(f"https://localhost:{port}", trusting)
     assert code == "certificate_refused"
     assert message.endswith("Hostname mismatch, certificate is not valid for 'localhost'")

@@ -17,7 +17,7 @@ from connectors.source.endpoints import (
     read_retry_after,
 )
 from connectors.source.errors import ApiError
-from models.wire import AccountPage, MediaPage
+from models.api import AccountPage, MediaPage
 
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 TRACE = "01J9ZK4TQ8M3V5X7B2C6D0FGHN"
@@ -34,8 +34,8 @@ def refused(status: int, body: bytes = b"", **headers: str) -> ApiError:
     return caught.value
 
 
-def envelope(**said: object) -> bytes:
-    return json.dumps({"error": {"code": "api_x", "message": "M.", **said}}).encode()
+def envelope(**output: object) -> bytes:
+    return json.dumps({"error": {"code": "api_x", "message": "M.", **output}}).encode()
 
 
 def test_requests_hold_only_documented_parameters() -> None:
@@ -148,7 +148,7 @@ def test_a_redirect_names_the_host_and_nothing_else(location: str, host: str) ->
     error = refused(302, location=location)
     assert error.code == "redirect"
     assert error.message == f"the answer points to {host} and is not followed"
-    assert error.mend == "set GRAMHOUSE_BASE_URL to the address that answers"
+    assert error.hint == "set GRAMHOUSE_BASE_URL to the address that answers"
 
 
 @pytest.mark.parametrize(

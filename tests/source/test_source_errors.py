@@ -7,7 +7,16 @@ from typing import Any
 import pytest
 
 from connectors.source.endpoints import ACCOUNTS, accounts_request, media_request, read_response
-from connectors.source.errors import RULES, TROUBLES, ApiError, Deferred, Disposition, hint_for, rule_for, trouble
+from connectors.source.errors import (
+    CLIENT_ERRORS,
+    RULES,
+    ApiError,
+    Deferred,
+    Disposition,
+    client_error,
+    hint_for,
+    rule_for,
+)
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 EXAMPLES = sorted((Path(__file__).parents[1] / "contract").glob("[45]*.json"))
@@ -53,18 +62,18 @@ def test_the_table_the_contract_and_the_decisions_speak_of_the_same_codes() -> N
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_every_published_refusal_is_read_and_ruled(path: Path) -> None:
     sent = example(path)
-    said = sent["body"]["error"]
+    text = sent["body"]["error"]
     headers = {name.lower(): value for name, value in sent["headers"].items()}
     for operation in sent["operations"]:
         with pytest.raises(ApiError) as caught:
             read_response(REQUESTS[operation], sent["status"], headers, json.dumps(sent["body"]).encode(), now=NOW)
         error = caught.value
-        assert (error.operation, error.status, error.code) == (operation, sent["status"], said["code"])
+        assert (error.operation, error.status, error.code) == (operation, sent["status"], text["code"])
         assert error.correlation_id == headers["x-correlation-id"]
-        assert error.message.startswith(said["message"])
-        assert (error.disposition.value, error.outcome) == DECISIONS[said["code"]]
+        assert error.message.startswith(text["message"])
+        assert (error.disposition.value, error.outcome) == DECISIONS[text["code"]]
         assert error.retry_after == (float(headers["retry-after"]) if "retry-after" in headers else None)
-        assert error.mend.isprintable()
+        assert error.hint.isprintable()
         assert RULES[error.code].statuses == {sent["status"]}
 
 
@@ -106,7 +115,7 @@ def test_only_an_error_envelope_of_the_service_is_a_bug_of_ours(status: int) -> 
 
 
 def test_every_code_has_a_hint_but_an_unknown_one() -> None:
-    assert all(map(hint_for, [*RULES, *TROUBLES, "http_400", "http_502"]))
+    assert all(map(hint_for, [*RULES, *CLIENT_ERRORS, "http_400", "http_502"]))
     assert {hint_for(code) for code in ("api_brand_new", "http_", "http_x")} == {""}
 
 
@@ -116,12 +125,12 @@ def test_a_code_with_a_status_not_its_own_is_ruled_by_the_status() -> None:
     assert rule_for("api_invalid_cursor", 400).disposition is Disposition.STOP
 
 
-@pytest.mark.parametrize("code", sorted(TROUBLES))
+@pytest.mark.parametrize("code", sorted(CLIENT_ERRORS))
 def test_our_own_codes_make_one_line_errors(code: str) -> None:
-    error = trouble(ACCOUNTS, code, "first\nsecond \x1b[31m", status=200, correlation_id="C")
+    error = client_error(ACCOUNTS, code, "first\nsecond \x1b[31m", status=200, correlation_id="C")
     assert (error.message, error.retry_after) == ("first second [31m", None)
     assert str(error) == f"accounts.list: 200 {code}: first second [31m (correlation id C)"
-    assert error.mend.isprintable()
+    assert error.hint.isprintable()
     healed_by_asking_again = {
         "timeout",
         "connection_failed",
@@ -136,7 +145,7 @@ def test_our_own_codes_make_one_line_errors(code: str) -> None:
 
 
 def test_errors_travel_between_processes() -> None:
-    error = trouble(ACCOUNTS, "timeout", "late")
+    error = client_error(ACCOUNTS, "timeout", "late")
     copy = pickle.loads(pickle.dumps(Deferred("account_catalog", NOW, error.failure)))
     assert (copy.scope, copy.resume_after) == ("account_catalog", NOW)
     assert copy.error == error.failure

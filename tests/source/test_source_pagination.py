@@ -5,8 +5,8 @@ import pytest
 
 from connectors.source.endpoints import ACCOUNTS, Response
 from connectors.source.errors import ApiError, Disposition
-from connectors.source.pagination import MOST_EMPTY, MOST_REPEATED, CursorTrail, Progress, walk
-from models.wire import MediaPage
+from connectors.source.pagination import MOST_EMPTY, MOST_REPEATED, CursorTrail, Progress, scan
+from models.api import MediaPage
 
 pytestmark = pytest.mark.anyio
 
@@ -34,10 +34,10 @@ class Endless:
         cursor = None if self.asked == self.last else f"c{self.asked}"
         return Response(ACCOUNTS, MediaPage(len(ids), cursor, frozenset(), "", ids), "C")
 
-    async def walked(self, progress: Progress | None = None) -> int:
+    async def scanned(self, progress: Progress | None = None) -> int:
         """How many pages were handed on."""
         found = progress or Progress(lambda response: getattr(response.page, "ids", ()))
-        return len([page async for page in walk(self.ask, None, found)])
+        return len([page async for page in scan(self.ask, None, found)])
 
 
 class Listing:
@@ -51,20 +51,20 @@ class Listing:
         return answer(self.pages[cursor], self.items)
 
 
-async def test_a_walk_ends_at_null_and_not_at_an_empty_page() -> None:
+async def test_a_scan_ends_at_null_and_not_at_an_empty_page() -> None:
     listing = Listing({None: "a", "a": "b", "b": None}, items=0)
-    assert [page.page.next_cursor async for page in walk(listing.ask, None, always_new())] == ["a", "b", None]
+    assert [page.page.next_cursor async for page in scan(listing.ask, None, always_new())] == ["a", "b", None]
     assert listing.asked == [None, "a", "b"]
 
 
-async def test_a_walk_resumes_at_its_cursor() -> None:
+async def test_a_scan_resumes_at_its_cursor() -> None:
     listing = Listing({"a": "b", "b": None})
-    assert [page.page.next_cursor async for page in walk(listing.ask, "a", always_new())] == ["b", None]
+    assert [page.page.next_cursor async for page in scan(listing.ask, "a", always_new())] == ["b", None]
 
 
 async def test_no_page_is_asked_for_before_it_is_wanted() -> None:
     listing = Listing({None: "a", "a": None})
-    pages = walk(listing.ask, None, always_new())
+    pages = scan(listing.ask, None, always_new())
     assert listing.asked == []
     await anext(pages)
     assert listing.asked == [None]
@@ -83,11 +83,11 @@ async def test_no_page_is_asked_for_before_it_is_wanted() -> None:
     ],
     ids=["repeats", "two in a circle", "a circle further on", "back to the resumed one", "resumed on itself"],
 )
-async def test_a_walk_in_a_circle_fails_at_once_and_hands_on_nothing_that_leads_back(
+async def test_a_scan_in_a_circle_fails_at_once_and_hands_on_nothing_that_leads_back(
     pages: dict[str | None, str | None], start: str | None, landed: int
 ) -> None:
     listing = Listing(pages)
-    pages_on = walk(listing.ask, start, always_new())
+    pages_on = scan(listing.ask, start, always_new())
     for _ in range(landed):
         await anext(pages_on)
     with pytest.raises(ApiError) as caught:
@@ -103,7 +103,7 @@ async def test_what_the_asker_raises_goes_through() -> None:
         raise ConnectionError(cursor)
 
     with pytest.raises(ConnectionError):
-        await anext(walk(broken, None, always_new()))
+        await anext(scan(broken, None, always_new()))
 
 
 def test_a_trail_remembers_sixteen_bytes_per_cursor_and_compares_them_exactly() -> None:
@@ -130,7 +130,7 @@ async def test_a_listing_without_an_end_fails_and_hands_on_nothing_more(
 ) -> None:
     listing = Endless(pages)
     with pytest.raises(ApiError) as caught:
-        await listing.walked()
+        await listing.scanned()
     error = caught.value
     assert (error.code, error.disposition, error.outcome) == ("cursor_no_progress", Disposition.SKIP, "failed")
     assert (error.operation, error.correlation_id) == (ACCOUNTS, "C")
@@ -146,8 +146,8 @@ async def test_a_listing_without_an_end_fails_and_hands_on_nothing_more(
     ],
     ids=["new in time", "not empty in time", "ends in time"],
 )
-async def test_what_comes_to_something_in_time_is_walked_to_its_end(pages: list[tuple[str, ...]]) -> None:
-    assert await Endless(iter(pages), last=len(pages)).walked() == len(pages)
+async def test_what_comes_to_something_in_time_is_scanned_to_its_end(pages: list[tuple[str, ...]]) -> None:
+    assert await Endless(iter(pages), last=len(pages)).scanned() == len(pages)
 
 
 async def test_pages_that_an_earlier_process_saw_in_vain_count() -> None:
@@ -155,7 +155,7 @@ async def test_pages_that_an_earlier_process_saw_in_vain_count() -> None:
     progress.remember(["1", "2"])
     listing = Endless(repeat(("1", "2")))
     with pytest.raises(ApiError):
-        await listing.walked(progress)
+        await listing.scanned(progress)
     assert listing.asked == MOST_REPEATED - 6
 
 

@@ -16,7 +16,7 @@ from connectors.source import transport as transport_module
 from connectors.source.client import ApiClient
 from connectors.source.errors import ApiError
 from connectors.source.transport import transport
-from models.wire import MediaPage
+from models.api import MediaPage
 from tests.source.test_source_client import KEY, REQUEST, Clock, Stage, http
 
 SOURCE = Path(connectors.source.__path__[0])

@@ -21,7 +21,7 @@ _QUERIES = {
     "media": f"SELECT {_KEY}, {_ITEM} FROM {{media}}",
     "media_history": f"SELECT {_KEY}, valid_from, valid_to, caption FROM {{history}}",
     "media_metrics": f"SELECT {_KEY}, metric, value, observed_at FROM {{core}}media_metrics",
-    "walks": "SELECT resource, account_id, surface, complete_at, removals_undecided_since FROM {core}walks",
+    "completed_scans": "SELECT resource, account_id, surface, complete_at, removals_undecided_since FROM {core}completed_scans",
     "missing_accounts": "SELECT account_id, since, missed_from FROM ops.missing_accounts",
     "missing": f"SELECT {_KEY}, since, last_seen_at FROM ops.missing",
     "run_counts": f"SELECT run_id, {', '.join(COUNTS)} FROM {{runs}}",
@@ -33,25 +33,25 @@ _HISTORY = """(
 )"""
 _PAYLOAD = {"media": 3, "quarantine": 3}
 
-_STAGED = "SELECT walk_id, page, body FROM ops.staging ORDER BY seq"
+_STAGED = "SELECT scan_id, page, body FROM ops.staging ORDER BY seq"
 _PROGRESS = """
-SELECT resource, account_id, surface, lane, walk_id, cursor, pages, items, state FROM ops.checkpoints
-QUALIFY row_number() OVER (PARTITION BY resource, account_id, surface, lane ORDER BY seq DESC) = 1
+SELECT resource, account_id, surface, run_kind, scan_id, cursor, pages, items, state FROM ops.checkpoints
+QUALIFY row_number() OVER (PARTITION BY resource, account_id, surface, run_kind ORDER BY seq DESC) = 1
 """
 
 
 def staged(ask: Ask) -> list[Row]:
-    """The pages that wait for a fold, in the order of landing."""
+    """The pages that wait for a merge, in the order of landing."""
     return ask(_STAGED)
 
 
 def progress(ask: Ask) -> dict[Row, Row]:
-    """The last checkpoint of each partition and lane: walk, cursor, pages, items, state."""
+    """The last checkpoint of each partition and run kind: scan, cursor, pages, items, state."""
     return {row[:4]: row[4:] for row in ask(_PROGRESS)}
 
 
 def outcomes(ask: Ask, *, inside: bool) -> list[Row]:
-    """What became of each walk, by its run."""
+    """What became of each scan, by its run."""
     core = "core." if inside else ""
     return sorted(ask(f"SELECT run_id, resource, account_id, surface, outcome FROM {core}run_outcomes"))
 
@@ -62,11 +62,11 @@ def _plain(row: Row) -> Row:
 
 def _found(ask: Ask, table: str, *, inside: bool) -> list[Row]:
     if inside:
-        said = {"core": "core.", "history": _HISTORY, "seen": "written_at", "runs": "core.run_counts"}
+        text = {"core": "core.", "history": _HISTORY, "seen": "written_at", "runs": "core.run_counts"}
     else:
-        said = {"core": "", "history": "media_history", "seen": "last_seen_at", "runs": "runs"}
+        text = {"core": "", "history": "media_history", "seen": "last_seen_at", "runs": "runs"}
     source = raw.media(ask, inside=inside) if table == "media" else ""
-    rows = ask(_QUERIES[table].format(media=source, **said))
+    rows = ask(_QUERIES[table].format(media=source, **text))
     place = _PAYLOAD.get(table)
     if place is None:
         return rows
@@ -80,8 +80,8 @@ def same(expected: Tables, ask: Ask, *, inside: bool) -> None:
         missing, besides = (
             sorted(map(str, (one - other).elements())) for one, other in ((wanted, there), (there, wanted))
         )
-        told = "\n  ".join((f"{table} should hold:", *missing, "but holds:", *besides))
-        assert wanted == there, told
+        message = "\n  ".join((f"{table} should hold:", *missing, "but holds:", *besides))
+        assert wanted == there, message
 
 
 def column_of_drift(model: Model, ask: Ask, *, inside: bool) -> None:

@@ -17,8 +17,8 @@ from duckdb_sqlalchemy import Dialect
 
 from connectors.warehouse import connection as connecting
 from connectors.warehouse import segments
-from connectors.warehouse.connection import duck
-from connectors.warehouse.landing import Record
+from connectors.warehouse.connection import raw_connection
+from connectors.warehouse.page_commit import Record
 from connectors.warehouse.segments import Segments
 from tests.simulation.disk import torn_by
 from tests.simulation.loop import Killed
@@ -30,7 +30,7 @@ _HARMLESS = ("USE ", "DETACH ")
 
 
 @dataclass(frozen=True)
-class Trouble:
+class FailureGroup:
     """At the nth of these, counted from 1, the process dies, or DuckDB finds the disk full."""
 
     where: Where
@@ -45,7 +45,7 @@ class Fuse:
     writes a checkpoint into them are not what a killed process leaves.
     """
 
-    def __init__(self, trouble: Trouble, on_death: Callable[[], None]) -> None:
+    def __init__(self, trouble: FailureGroup, on_death: Callable[[], None]) -> None:
         self._trouble = trouble
         self._left = trouble.nth
         self._on_death = on_death
@@ -149,6 +149,10 @@ def lit(fuse: Fuse) -> Iterator[None]:
         patch.setattr(segments, "write", _writing(fuse))
         patch.setattr(Segments, "append", _appending(fuse))
         for name, module in list(sys.modules.items()):
-            if name.startswith("connectors.warehouse.") and module is not connecting and hasattr(module, "duck"):
-                patch.setattr(module, "duck", lambda connection: _Watched(duck(connection), fuse))
+            if (
+                name.startswith("connectors.warehouse.")
+                and module is not connecting
+                and hasattr(module, "raw_connection")
+            ):
+                patch.setattr(module, "raw_connection", lambda connection: _Watched(raw_connection(connection), fuse))
         yield

@@ -1,4 +1,4 @@
-"""Land, fold, die, resume, publish, in any order, against a model of dicts."""
+"""Land, merge, die, resume, publish, in any order, against a model of dicts."""
 
 import asyncio
 import shutil
@@ -15,18 +15,18 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from connectors.warehouse.compact import compact
 from connectors.warehouse.errors import WarehouseUnusable
 from connectors.warehouse.rebuild import rebuild_stored
+from models.checkpoint import Checkpoint, ScanState
 from models.mapping_built_in import BUILT_IN
 from models.partition import Partition
-from models.walk import Checkpoint, WalkState
 from tests.simulation.disk import Disk
 from tests.simulation.loop import Killed
 from tests.stateful.analyst import Analyst
 from tests.stateful.compare import column_of_drift, outcomes, progress, same, staged
-from tests.stateful.fuse import Trouble, Where
+from tests.stateful.fuse import FailureGroup, Where
 from tests.stateful.model import Model, Row
 from tests.stateful.pages import Page, batches, nights
 from tests.stateful.process import Process
-from tests.stateful.walks import Told, taken_up, tell
+from tests.stateful.scans import Told, taken_up, tell
 from tests.warehouse.house import T0
 
 _NEVER = 10**9
@@ -34,17 +34,17 @@ _NEVER = 10**9
 _MEMORY = Path("/dev/shm")
 
 
-def troubles(most: int) -> st.SearchStrategy[Trouble | None]:
+def troubles(most: int) -> st.SearchStrategy[FailureGroup | None]:
     """Mostly none; a death or a failure at one of so many statements, or at a commit."""
-    statements = st.builds(Trouble, st.just("statement"), st.integers(1, most), st.booleans())
+    statements = st.builds(FailureGroup, st.just("statement"), st.integers(1, most), st.booleans())
     commits: list[Where] = ["before commit", "after commit"]
-    deaths = st.sampled_from([Trouble(where, nth, dies=True) for where in commits for nth in (1, 2)])
-    failures = st.just(Trouble("before commit", 1, dies=False))
+    deaths = st.sampled_from([FailureGroup(where, nth, dies=True) for where in commits for nth in (1, 2)])
+    failures = st.just(FailureGroup("before commit", 1, dies=False))
     return st.one_of(st.none(), st.none(), statements, deaths, failures)
 
 
 class Warehouses(RuleBasedStateMachine):
-    """The lives of one warehouse. What landed and is not folded is `waiting`, in the order of landing."""
+    """The lives of one warehouse. What landed and is not merged is `waiting`, in the order of landing."""
 
     template: ClassVar[Path]
 
@@ -54,14 +54,14 @@ class Warehouses(RuleBasedStateMachine):
         self.disk = Disk(self.folder)
         shutil.copy(self.template, self.disk.warehouse)
         self.now = T0
-        self.walks = 0
+        self.scans = 0
         self.model = Model()
         self.waiting: list[Told] = []
         self.progress: dict[Row, Row] = {}
         self.outcomes: list[Row] = []
         self.in_mind = dict[tuple[Partition, str], Checkpoint]()
         self.analyst = Analyst()
-        self.fold_bytes = _NEVER
+        self.merge_bytes = _NEVER
         self.may_fail = False
         self.process: Process | None = None
 
@@ -71,47 +71,47 @@ class Warehouses(RuleBasedStateMachine):
         assert self.process is not None
         return self.process
 
-    @initialize(fold_bytes=st.sampled_from((_NEVER, _NEVER, 400)))
-    def begin(self, fold_bytes: int) -> None:
-        self.fold_bytes = fold_bytes
+    @initialize(merge_bytes=st.sampled_from((_NEVER, _NEVER, 400)))
+    def begin(self, merge_bytes: int) -> None:
+        self.merge_bytes = merge_bytes
         self._open()
 
     @rule(hours=st.sampled_from((0, 0, 1, 30)), batch=batches(), trouble=troubles(5))
-    def land(self, hours: int, batch: list[Page], trouble: Trouble | None) -> None:
+    def land(self, hours: int, batch: list[Page], trouble: FailureGroup | None) -> None:
         self.now += timedelta(hours=hours)
-        told = [self._next(page) for page in batch]
-        returned = self._try(self._land(told), trouble)
+        message = [self._next(page) for page in batch]
+        returned = self._try(self._land(message), trouble)
         there = progress(self.alive.ask)
-        landed = [one for one in told if there.get(one.lane) == one.progress]
+        landed = [one for one in message if there.get(one.run_kind) == one.progress]
         # A process that dies while it writes leaves the first of them.
-        assert landed == told[: len(landed)], "a page landed, and one that had arrived before it did not"
-        assert len(landed) == len(told) or not returned, "what was said to be durable is not there"
+        assert landed == message[: len(landed)], "a page landed, and one that had arrived before it did not"
+        assert len(landed) == len(message) or not returned, "what was said to be durable is not there"
         for one in landed:
             self.waiting.append(one)
-            self.progress[one.lane] = one.progress
+            self.progress[one.run_kind] = one.progress
             self.outcomes += one.outcomes
         if returned:
-            self.in_mind |= {(one.checkpoint.partition, one.checkpoint.lane): one.checkpoint for one in told}
-        self._notice_a_fold(may=self.fold_bytes != _NEVER)
+            self.in_mind |= {(one.checkpoint.partition, one.checkpoint.run_kind): one.checkpoint for one in message}
+        self._notice_a_merge(may=self.merge_bytes != _NEVER)
 
-    @rule(hours=st.sampled_from((1, 30)), pages=nights(), folds=st.booleans())
-    def walk(self, hours: int, pages: list[Page], folds: bool) -> None:  # noqa: FBT001 - drawn by name
-        """To its end, page by page, with or without a fold between them."""
+    @rule(hours=st.sampled_from((1, 30)), pages=nights(), merges=st.booleans())
+    def scan(self, hours: int, pages: list[Page], merges: bool) -> None:  # noqa: FBT001 - drawn by name
+        """To its end, page by page, with or without a merge between them."""
         for page in pages:
             self.land(hours, [page], None)
-            if folds:
-                self.fold(None)
+            if merges:
+                self.merge(None)
 
     @rule(trouble=troubles(90))
-    def fold(self, trouble: Trouble | None) -> None:
-        returned = self._try(self.alive.warehouse.fold(), trouble)
-        assert not returned or not staged(self.alive.ask), "what is folded is cleared"
-        self._notice_a_fold(may=True)
+    def merge(self, trouble: FailureGroup | None) -> None:
+        returned = self._try(self.alive.warehouse.merge(), trouble)
+        assert not returned or not staged(self.alive.ask), "what is merged is cleared"
+        self._notice_a_merge(may=True)
 
-    @rule(fold=st.sampled_from((False, False, True)), trouble=troubles(150))
-    def publish(self, fold: bool, trouble: Trouble | None) -> None:  # noqa: FBT001 - drawn by name
-        if fold:
-            self.fold(None)
+    @rule(merge=st.sampled_from((False, False, True)), trouble=troubles(150))
+    def publish(self, merge: bool, trouble: FailureGroup | None) -> None:  # noqa: FBT001 - drawn by name
+        if merge:
+            self.merge(None)
         self.now += timedelta(minutes=1)
         work = self.alive.warehouse.publish(self.disk.snapshot, at=self.now, version="test")
         returned = self._try(work, trouble)
@@ -123,7 +123,7 @@ class Warehouses(RuleBasedStateMachine):
             self.disk.salvage()
             self._live_again()
         elif how == "is read anew":
-            self._fold_all()
+            self._merge_all()
             self.alive.run(self.alive.warehouse.transact(rebuild_stored, BUILT_IN))
         else:
             self._close()
@@ -148,28 +148,28 @@ class Warehouses(RuleBasedStateMachine):
 
     def _next(self, page: Page) -> Told:
         self.now += timedelta(seconds=2)
-        walk = self.in_mind.get((page.partition, page.lane))
-        if walk is None or walk.state is not WalkState.WALKING:
-            self.walks += 1
-            walk = taken_up(self.alive, page, walk_id=f"walk {self.walks}", now=self.now - timedelta(seconds=1))
-        told = tell(walk, page, self.now)
-        if walk.pages:
-            assert self.progress[told.lane] == (walk.walk_id, walk.cursor, walk.pages, walk.items, "walking")
-        return told
+        scan = self.in_mind.get((page.partition, page.run_kind))
+        if scan is None or scan.state is not ScanState.SCANNING:
+            self.scans += 1
+            scan = taken_up(self.alive, page, scan_id=f"scan {self.scans}", now=self.now - timedelta(seconds=1))
+        message = tell(scan, page, self.now)
+        if scan.pages:
+            assert self.progress[message.run_kind] == (scan.scan_id, scan.cursor, scan.pages, scan.items, "scanning")
+        return message
 
-    async def _land(self, told: Sequence[Told]) -> None:
-        await asyncio.gather(*(self.alive.warehouse.land(one.landing) for one in told))
-        # What is folded on arrival may be folded beside the next landing.
+    async def _land(self, message: Sequence[Told]) -> None:
+        await asyncio.gather(*(self.alive.warehouse.land(one.landing) for one in message))
+        # What is merged on arrival may be merged beside the next landing.
         await self.alive.warehouse.settle()
 
-    def _try(self, work: Coroutine[Any, Any, object], trouble: Trouble | None) -> bool:
+    def _try(self, work: Coroutine[Any, Any, object], trouble: FailureGroup | None) -> bool:
         """Do work; whether it returned. After trouble nobody has anything in mind."""
         if trouble is not None and not trouble.dies:
             self.may_fail = True
         try:
             self.alive.run(work, trouble)
         except WarehouseUnusable:
-            # A fold on arrival may fail unheard, and is then told to whoever comes next.
+            # A merge on arrival may fail unheard, and is then told to whoever comes next.
             assert self.may_fail
             self.may_fail = False
             self.in_mind.clear()
@@ -179,19 +179,19 @@ class Warehouses(RuleBasedStateMachine):
             return True
         return False
 
-    def _fold_all(self) -> None:
-        self.fold(None)
+    def _merge_all(self) -> None:
+        self.merge(None)
         if self.waiting:
-            self.fold(None)
+            self.merge(None)
         assert not self.waiting
 
-    def _notice_a_fold(self, *, may: bool) -> None:
-        """A fold folds all that was staged when it began, or nothing."""
-        folded = len(self.waiting) - len(staged(self.alive.ask)) if may else 0
-        assert folded in (0, len(self.waiting)) or self.fold_bytes != _NEVER, "half of it is folded"
-        for one in self.waiting[:folded]:
-            self.model.fold(one.heard)
-        del self.waiting[:folded]
+    def _notice_a_merge(self, *, may: bool) -> None:
+        """A merge merges all that was staged when it began, or nothing."""
+        merged = len(self.waiting) - len(staged(self.alive.ask)) if may else 0
+        assert merged in (0, len(self.waiting)) or self.merge_bytes != _NEVER, "half of it is merged"
+        for one in self.waiting[:merged]:
+            self.model.merge(one.heard)
+        del self.waiting[:merged]
         self._look_around()
 
     def _look_around(self) -> None:
@@ -199,7 +199,7 @@ class Warehouses(RuleBasedStateMachine):
         column_of_drift(self.model, self.alive.ask, inside=True)
 
     def _open(self) -> None:
-        self.process = Process(self.disk.warehouse, self.disk.salvage, now=self.now, fold_bytes=self.fold_bytes)
+        self.process = Process(self.disk.warehouse, self.disk.salvage, now=self.now, merge_bytes=self.merge_bytes)
 
     def _close(self) -> None:
         self.in_mind.clear()

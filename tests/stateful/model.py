@@ -19,10 +19,10 @@ COUNTS = ("pages", "items", "accounts_removed", "added", "changed", "removed", "
 
 @dataclass(frozen=True)
 class Heard:
-    """A page that landed `at`: the last one of its walk, or not."""
+    """A page that landed `at`: the last one of its scan, or not."""
 
     where: Where
-    walk_id: str
+    scan_id: str
     started_at: datetime
     at: datetime
     items: tuple[Any, ...]
@@ -54,8 +54,8 @@ def content(item: dict[str, Any]) -> str:
 
 def likes(item: dict[str, Any] | None) -> int | None:
     """How many likes an item says it has."""
-    said = item.get("like_count") if item else None
-    return None if said is None else int(said)
+    output = item.get("like_count") if item else None
+    return None if output is None else int(output)
 
 
 def _born(row: dict[str, Any]) -> datetime:
@@ -64,14 +64,14 @@ def _born(row: dict[str, Any]) -> datetime:
 
 @dataclass
 class Model:
-    """All that was folded, by key. `walks` are the last complete ones, `doubt` what only one of them has missed."""
+    """All that was merged, by key. `scans` are the last complete ones, `doubt` what only one of them has missed."""
 
     accounts: dict[str, dict[str, Any]] = field(default_factory=dict)
     periods: list[list[Any]] = field(default_factory=list)
     media: dict[Key, dict[str, Any]] = field(default_factory=dict)
     versions: list[Row] = field(default_factory=list)
     metrics: list[Row] = field(default_factory=list)
-    walks: dict[Where, Row] = field(default_factory=dict)
+    scans: dict[Where, Row] = field(default_factory=dict)
     landed: int = 0
     began: dict[str, int] = field(default_factory=dict)
     ended: dict[Where, int] = field(default_factory=dict)
@@ -84,26 +84,26 @@ class Model:
     kinds: set[str] = field(default_factory=set)
     counts: dict[str, Counter[str]] = field(default_factory=dict)
 
-    def fold(self, page: Heard) -> None:
+    def merge(self, page: Heard) -> None:
         """Take a page's items in, and what its end says."""
         self.landed += 1
-        self.began.setdefault(page.walk_id, self.landed)
-        count = self.counts.setdefault(page.walk_id, Counter())
+        self.began.setdefault(page.scan_id, self.landed)
+        count = self.counts.setdefault(page.scan_id, Counter())
         count.update(pages=1, items=len(page.items))
         for item in page.items:
             if page.where[0] == "accounts":
                 self._list(page, item)
             elif id_of(item) is None:
                 record = (*page.where, record_text(item) if isinstance(item, dict) else text_of(item))
-                self.rejecting.add(page.walk_id)
+                self.rejecting.add(page.scan_id)
                 count["quarantined"] += record not in self.quarantine
                 self.quarantine.setdefault(record, (*page.where, text_of(item)))
             else:
                 self._see(page, item)
-        # A walk that another one of its partition overtook says nothing of what is gone.
-        if page.last and self.ended.get(page.where, 0) < self.began[page.walk_id]:
+        # A scan that another one of its partition overtook says nothing of what is gone.
+        if page.last and self.ended.get(page.where, 0) < self.began[page.scan_id]:
             (self._unlist if page.where[0] == "accounts" else self._miss)(page)
-            self.walks[page.where] = (page.walk_id, page.at)
+            self.scans[page.where] = (page.scan_id, page.at)
             self.ended[page.where] = self.landed
 
     def _list(self, page: Heard, item: dict[str, str]) -> None:
@@ -123,14 +123,14 @@ class Model:
             "first": known["first"],
             "last": page.at,
             "removed": None,
-            "walk": page.walk_id,
+            "scan": page.scan_id,
             "landed": self.landed,
         }
 
     def _unlist(self, page: Heard) -> None:
         there = {one: row for one, row in self.accounts.items() if row["removed"] is None}
-        empty = all(row["walk"] != page.walk_id for row in self.accounts.values())
-        missed = [one for one, row in there.items() if row["landed"] < self.began[page.walk_id]]
+        empty = all(row["scan"] != page.scan_id for row in self.accounts.values())
+        missed = [one for one, row in there.items() if row["landed"] < self.began[page.scan_id]]
         doubts = {one: self.absent.get(one, (page.at, None)) for one in missed}
         twice = (
             set()
@@ -151,7 +151,7 @@ class Model:
                 self.absent[one] = (since, begun if begun or empty else page.started_at)
             else:
                 there[one]["removed"] = since
-                self.counts[page.walk_id]["accounts_removed"] += 1
+                self.counts[page.scan_id]["accounts_removed"] += 1
                 for period in self.periods:
                     if period[0] == one and period[3] is None:
                         period[3] = since
@@ -159,36 +159,36 @@ class Model:
 
     def _see(self, page: Heard, item: dict[str, Any]) -> None:
         key = (page.where[1], page.where[2], str(id_of(item)))
-        self.seen.setdefault(page.walk_id, set()).add(key)
+        self.seen.setdefault(page.scan_id, set()).add(key)
         self.doubt.pop(key, None)
         row = self.media.get(key)
         gone = row is not None and row["removed"] is not None
         is_same = row is not None and (content(row["item"]), likes(row["item"])) == (content(item), likes(item))
         if gone or not is_same:
-            self.counts[page.walk_id]["added" if row is None else "returned" if gone else "changed"] += 1
+            self.counts[page.scan_id]["added" if row is None else "returned" if gone else "changed"] += 1
         if row is None:
             row = self.media[key] = {"first": page.at, "item": None, "removed": None}
         elif is_same:
             if row["removed"] is not None:
                 row.update(removed=None, removal=None, written=page.at, landed=self.landed)
             return
-        said = row["item"]
-        if said is None or content(said) != content(item):
-            if said is not None:
-                self.versions.append((*key, row["content"], page.at, said["caption"]))
+        output = row["item"]
+        if output is None or content(output) != content(item):
+            if output is not None:
+                self.versions.append((*key, row["content"], page.at, output["caption"]))
             row["content"] = page.at
-        if likes(said) != likes(item):
+        if likes(output) != likes(item):
             self.metrics.append((*key, "like_count", likes(item), page.at))
         self.kinds |= {kind for path, _, kind in reading.leaves(item) if path == "/extra"}
         row.update(item=item, written=page.at, changed=page.at, removed=None, removal=None, landed=self.landed)
 
     def _miss(self, page: Heard) -> None:
         there = {key: row for key, row in self.media.items() if key[:2] == page.where[1:] and not row["removed"]}
-        seen = self.seen.get(page.walk_id, set())
-        missed = [key for key, row in there.items() if key not in seen and row["landed"] < self.began[page.walk_id]]
+        seen = self.seen.get(page.scan_id, set())
+        missed = [key for key, row in there.items() if key not in seen and row["landed"] < self.began[page.scan_id]]
         old = {key for key, row in there.items() if page.where[2] == "stories" and page.at - _born(row) >= _DAY}
         newly = [key for key in missed if self.doubt.get(key, (None,))[0] is None and key not in old]
-        rejects = page.walk_id in self.rejecting
+        rejects = page.scan_id in self.rejecting
         if not (missed and rejects):
             self.undecided.pop(page.where, None)
         known = sum((row["first"] < page.started_at or key in missed) and key not in old for key, row in there.items())
@@ -205,7 +205,7 @@ class Model:
             since = doubted or page.at
             if key in old or believed:
                 row.update(removed=since, removal="expired" if key in old else "removed", written=last)
-                self.counts[page.walk_id][row["removal"]] += 1
+                self.counts[page.scan_id][row["removal"]] += 1
             else:
                 self.doubt[key] = (since, last)
 
@@ -214,12 +214,12 @@ class Model:
         written: datetime = self.media[key]["written"]
         if key in self.doubt:
             return self.doubt[key][1]
-        walk = self.walks.get(("media", *key[:2]))
-        return written if walk is None or self.media[key]["removed"] else max(written, walk[1])
+        scan = self.scans.get(("media", *key[:2]))
+        return written if scan is None or self.media[key]["removed"] else max(written, scan[1])
 
     def tables(self, *, inside: bool) -> Tables:
         """Every table, as a snapshot must show it; `inside` the warehouse an item has the time of its last writing."""
-        by_run = {f"run of {walk}": [count[name] for name in COUNTS] for walk, count in self.counts.items()}
+        by_run = {f"run of {scan}": [count[name] for name in COUNTS] for scan, count in self.counts.items()}
         if not inside and by_run:
             # No run is in the ledger.
             by_run = {"totals": [sum(numbers) for numbers in zip(*by_run.values(), strict=True)]}
@@ -243,7 +243,7 @@ class Model:
             ],
             "media_history": [*self.versions, *present],
             "media_metrics": [*self.metrics],
-            "walks": [(*where, walk[1], self.undecided.get(where)) for where, walk in self.walks.items()],
+            "completed_scans": [(*where, scan[1], self.undecided.get(where)) for where, scan in self.scans.items()],
             "quarantine": [*self.quarantine.values()],
             "run_counts": [(run_id, *numbers) for run_id, numbers in by_run.items()],
             **({"missing_accounts": [(one, *doubt) for one, doubt in self.absent.items()]} if inside else {}),

@@ -5,8 +5,8 @@ from typing import Any, Literal
 
 from hypothesis import strategies as st
 
+from models.checkpoint import RunKind
 from models.partition import CATALOGUE, Partition, media
-from models.walk import Lane
 
 Item = dict[str, Any]
 After = Literal["goes on", "ends", "is given up"]
@@ -14,7 +14,7 @@ After = Literal["goes on", "ends", "is given up"]
 IDS = ("a", "b", "c")
 POSTS = media("a", "posts")
 PARTITIONS = (POSTS, media("a", "stories"), media("b", "posts"), CATALOGUE)
-LANES: tuple[Lane, ...] = ("sync", "sync", "sync", "sync", "sync", "backfill")
+RUN_KINDS: tuple[RunKind, ...] = ("sync", "sync", "sync", "sync", "sync", "backfill")
 
 # Of every family of types, for a column that meets one after the other.
 DRIFTING: tuple[object, ...] = (
@@ -28,10 +28,10 @@ NAMELESS: tuple[object, ...] = ({"caption": "no id"}, {"id": ""}, {"id": None}, 
 
 @dataclass(frozen=True)
 class Page:
-    """A page to be landed, and what becomes of its walk after it."""
+    """A page to be landed, and what becomes of its scan after it."""
 
     partition: Partition
-    lane: Lane
+    run_kind: RunKind
     items: tuple[Any, ...]
     after: After
 
@@ -67,17 +67,17 @@ _AFTER: tuple[After, ...] = ("goes on", "goes on", "goes on", "ends", "ends", "e
 def _pages(draw: st.DrawFn) -> Page:
     where = draw(st.sampled_from(PARTITIONS))
     items = draw(st.lists(_ACCOUNTS if where == CATALOGUE else _MEDIA, max_size=5))
-    return Page(where, draw(st.sampled_from(LANES)), tuple(items), draw(st.sampled_from(_AFTER)))
+    return Page(where, draw(st.sampled_from(RUN_KINDS)), tuple(items), draw(st.sampled_from(_AFTER)))
 
 
 def batches() -> st.SearchStrategy[list[Page]]:
-    """Pages of several walks, which arrive together; every other one is its walk's last."""
-    return st.lists(_pages(), min_size=1, max_size=4, unique_by=lambda page: (page.partition, page.lane))
+    """Pages of several scans, which arrive together; every other one is its scan's last."""
+    return st.lists(_pages(), min_size=1, max_size=4, unique_by=lambda page: (page.partition, page.run_kind))
 
 
 @st.composite
 def nights(draw: st.DrawFn) -> list[Page]:
-    """The pages that are left of one walk, or all of it: always of the same, so that it meets what it saw before."""
+    """The pages that are left of one scan, or all of it: always of the same, so that it meets what it saw before."""
     bodies = draw(st.lists(st.lists(_MEDIA, max_size=4), min_size=1, max_size=3))
     pages = [Page(POSTS, "sync", tuple(items), "goes on") for items in bodies]
     return [*pages[:-1], replace(pages[-1], after="ends")]

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection
 
-from connectors.warehouse import fold
+from connectors.warehouse import merge
 from connectors.warehouse import writer as writing
-from connectors.warehouse.connection import duck
-from connectors.warehouse.landing import Record
+from connectors.warehouse.connection import raw_connection
+from connectors.warehouse.page_commit import Record
 from connectors.warehouse.publish import publish
-from connectors.warehouse.run_counts import FoldCounts
+from connectors.warehouse.run_counts import MergeStats
 from connectors.warehouse.segments import Segments
 
 Plant = Callable[[pytest.MonkeyPatch], None]
@@ -36,8 +36,8 @@ def _otherwise(patch: pytest.MonkeyPatch, module: object, name: str, old: str, n
 
 
 def _commit(connection: Connection) -> None:
-    duck(connection).commit()
-    duck(connection).begin()
+    raw_connection(connection).commit()
+    raw_connection(connection).begin()
 
 
 def _into_the_table(connection: Connection, bodies: dict[int, bytes]) -> None:
@@ -49,24 +49,24 @@ def _into_the_table(connection: Connection, bodies: dict[int, bytes]) -> None:
 def _doubles(patch: pytest.MonkeyPatch) -> None:
     """What was given twice is kept twice."""
 
-    def keep_both(connection: Connection, bodies: dict[int, bytes]) -> FoldCounts:
+    def keep_both(connection: Connection, bodies: dict[int, bytes]) -> MergeStats:
         _into_the_table(connection, bodies)
         twice = connection.exec_driver_sql(_TWICE).all()
-        counts = fold.fold(connection)
+        counts = merge.merge(connection)
         for key in twice:
             connection.exec_driver_sql(_AGAIN, tuple(key))
         return counts
 
-    patch.setattr(writing, "fold", keep_both)
+    patch.setattr(writing, "merge", keep_both)
 
 
-def _removal_after_a_partial_walk(patch: pytest.MonkeyPatch) -> None:
-    _otherwise(patch, fold, "_FINISHED", "c.state = 'complete'", "c.state <> 'abandoned'")
+def _removal_after_a_partial_scan(patch: pytest.MonkeyPatch) -> None:
+    _otherwise(patch, merge, "_FINISHED", "c.state = 'complete'", "c.state <> 'abandoned'")
 
 
-def _forgotten_when_folded(patch: pytest.MonkeyPatch) -> None:
-    """What an unfinished walk has seen is not remembered."""
-    patch.setattr(fold, "_REMEMBER", fold._REMEMBER[:1])  # noqa: SLF001
+def _forgotten_when_merged(patch: pytest.MonkeyPatch) -> None:
+    """What an unfinished scan has seen is not remembered."""
+    patch.setattr(merge, "_REMEMBER", merge._REMEMBER[:1])  # noqa: SLF001
 
 
 def _checkpoint_before_rows(patch: pytest.MonkeyPatch) -> None:
@@ -80,19 +80,19 @@ def _checkpoint_before_rows(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Segments, "append", append_twice)
 
 
-def _cleared_before_it_is_folded(patch: pytest.MonkeyPatch) -> None:
-    """Staged pages are taken, and folded in a transaction of its own."""
+def _cleared_before_it_is_merged(patch: pytest.MonkeyPatch) -> None:
+    """Staged pages are taken, and merged in a transaction of its own."""
 
-    def fold_twice(connection: Connection, bodies: dict[int, bytes]) -> FoldCounts:
+    def merge_twice(connection: Connection, bodies: dict[int, bytes]) -> MergeStats:
         _into_the_table(connection, bodies)
         for table in ("staging", "checkpoints"):
             connection.exec_driver_sql(f"CREATE OR REPLACE TEMP TABLE taken_{table} AS FROM ops.{table}")
         connection.exec_driver_sql("DELETE FROM ops.staging")
         _commit(connection)
         connection.exec_driver_sql("INSERT INTO ops.staging FROM taken_staging")
-        return fold.fold(connection)
+        return merge.merge(connection)
 
-    patch.setattr(writing, "fold", fold_twice)
+    patch.setattr(writing, "merge", merge_twice)
 
 
 def _old_snapshot_away_first(patch: pytest.MonkeyPatch) -> None:
@@ -103,12 +103,12 @@ def _old_snapshot_away_first(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(writing, "publish", in_its_place)
 
 
-def _unfolded_is_published(patch: pytest.MonkeyPatch) -> None:
-    """Publishing shows more than was folded when it was asked to."""
+def _unmerged_is_published(patch: pytest.MonkeyPatch) -> None:
+    """Publishing shows more than was merged when it was asked to."""
 
     def eager(connection: Connection, snapshot: Path, *, at: datetime, version: str, **more: Any) -> int:  # noqa: ANN401
         with connection.begin():
-            fold.fold(connection)
+            merge.merge(connection)
         return publish(connection, snapshot, at=at, version=version, **more)
 
     patch.setattr(writing, "publish", eager)
@@ -116,10 +116,10 @@ def _unfolded_is_published(patch: pytest.MonkeyPatch) -> None:
 
 PLANTED: Mapping[str, Plant] = {
     "doubles": _doubles,
-    "removal after a partial walk": _removal_after_a_partial_walk,
-    "forgotten when folded": _forgotten_when_folded,
+    "removal after a partial scan": _removal_after_a_partial_scan,
+    "forgotten when merged": _forgotten_when_merged,
     "checkpoint before rows": _checkpoint_before_rows,
-    "cleared before it is folded": _cleared_before_it_is_folded,
+    "cleared before it is merged": _cleared_before_it_is_merged,
     "the old snapshot away first": _old_snapshot_away_first,
-    "the unfolded is published": _unfolded_is_published,
+    "the unmerged is published": _unmerged_is_published,
 }

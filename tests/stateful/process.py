@@ -10,7 +10,7 @@ from sqlalchemy import Connection
 
 from connectors.warehouse.writer import open_warehouse
 from tests.simulation.loop import Killed
-from tests.stateful.fuse import Fuse, Trouble, lit
+from tests.stateful.fuse import FailureGroup, Fuse, lit
 from tests.stateful.model import Row
 
 T = TypeVar("T")
@@ -26,14 +26,14 @@ def _rows(connection: Connection, query: str) -> list[Row]:
 
 
 class Process:
-    """The writer's process. `on_death` keeps its files as they are; `fold_bytes` of pages are folded at once."""
+    """The writer's process. `on_death` keeps its files as they are; `merge_bytes` of pages are merged at once."""
 
-    def __init__(self, path: Path, on_death: Callable[[], None], *, now: datetime, fold_bytes: int) -> None:
+    def __init__(self, path: Path, on_death: Callable[[], None], *, now: datetime, merge_bytes: int) -> None:
         self._on_death = on_death
         self._loop = asyncio.new_event_loop()
         self._loop.set_exception_handler(_but_deaths)
         self._dead: asyncio.Future[None] = self._loop.create_future()
-        self._opening = open_warehouse(path, "a test", now=now, fold_bytes=fold_bytes, pause=lambda _: None)
+        self._opening = open_warehouse(path, "a test", now=now, merge_bytes=merge_bytes, pause=lambda _: None)
         try:
             self.warehouse = self._loop.run_until_complete(self._opening.__aenter__())
         except BaseException:
@@ -44,7 +44,7 @@ class Process:
     def ask(self, query: str) -> list[Row]:
         return self.run(self.warehouse.transact(_rows, query))
 
-    def run(self, work: Coroutine[Any, Any, T], trouble: Trouble | None = None) -> T:
+    def run(self, work: Coroutine[Any, Any, T], trouble: FailureGroup | None = None) -> T:
         """Do work to its end, or to the process's: then its files are kept as they were, and Killed is raised."""
         if trouble is None:
             return self._loop.run_until_complete(work)

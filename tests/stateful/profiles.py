@@ -6,7 +6,7 @@ from hypothesis import HealthCheck, Phase, Verbosity, settings
 
 _EXAMPLES = int(os.environ.get("STATEFUL_EXAMPLES", "0"))
 
-# A fold takes a tenth of a second, whatever it folds: a story is told in seconds, and no deadline fits it.
+# A merge takes a tenth of a second, whatever it merges: a story is told in seconds, and no deadline fits it.
 LOOKING = settings(
     max_examples=_EXAMPLES or 6,
     stateful_step_count=40 if _EXAMPLES else 20,

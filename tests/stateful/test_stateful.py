@@ -1,4 +1,4 @@
-"""Land, fold, die, resume and publish in any order: the warehouse and the snapshot are what landed."""
+"""Land, merge, die, resume and publish in any order: the warehouse and the snapshot are what landed."""
 
 from collections.abc import Iterator
 

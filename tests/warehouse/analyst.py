@@ -32,13 +32,15 @@ def _items(world: World, surface: str, account_id: str | None = None) -> list[Ro
     return [row for row in world["media"] if row["surface"] == surface and account_id in (None, row["account_id"])]
 
 
-def _walk(world: World, account_id: str, surface: str) -> Row:
+def _scan(world: World, account_id: str, surface: str) -> Row:
     where = ("media", account_id, surface)
-    return next((row for row in world["walks"] if (row["resource"], row["account_id"], row["surface"]) == where), {})
+    return next(
+        (row for row in world["completed_scans"] if (row["resource"], row["account_id"], row["surface"]) == where), {}
+    )
 
 
-def _walked_at(world: World, account_id: str, surface: str) -> datetime | None:
-    found = _walk(world, account_id, surface)
+def _scanned_at(world: World, account_id: str, surface: str) -> datetime | None:
+    found = _scan(world, account_id, surface)
     return max((found[name] for name in ("complete_at", "recent_at") if found.get(name)), default=None)
 
 
@@ -59,12 +61,17 @@ def stale_at(world: World, account: Row, surface: str) -> datetime | None:
     (published,) = world["published"]
     if account["status"] == "token_expired":
         return None
-    since: datetime = _walked_at(world, account["account_id"], surface) or account["first_seen_at"]
+    since: datetime = _scanned_at(world, account["account_id"], surface) or account["first_seen_at"]
     return since + timedelta(seconds=published["stale_after"])
 
 
 def _surfaces(world: World) -> set[str]:
-    return {row["surface"] for table in ("walks", "run_outcomes") for row in world[table] if row["resource"] == "media"}
+    return {
+        row["surface"]
+        for table in ("completed_scans", "run_outcomes")
+        for row in world[table]
+        if row["resource"] == "media"
+    }
 
 
 _OF_SCANS = ("complete_at", "recent_at", "covered_from", "item_order")
@@ -94,12 +101,12 @@ def freshness(world: World) -> Answer:
             account["account_id"],
             account["ig_username"],
             surface,
-            *(_walk(world, account["account_id"], surface).get(name) for name in _OF_SCANS),
-            _full_due_at(world, _walk(world, account["account_id"], surface)),
+            *(_scan(world, account["account_id"], surface).get(name) for name in _OF_SCANS),
+            _full_due_at(world, _scan(world, account["account_id"], surface)),
             next((gap["since"] for gap in world["gaps"] if _is_of(gap, account["account_id"], surface)), None),
             *(last.get((account["account_id"], surface), {}).get(name) for name in tried),
             stale_at(world, account, surface),
-            _walk(world, account["account_id"], surface).get("removals_undecided_since"),
+            _scan(world, account["account_id"], surface).get("removals_undecided_since"),
         )
         for account in _listed(world)
         for surface in _surfaces(world)
@@ -110,8 +117,8 @@ def expired_accounts(world: World) -> Answer:
     answer: Answer = []
     for account in _listed(world):
         if account["status"] == "token_expired":
-            walks = [_walked_at(world, account["account_id"], surface) for surface in ("posts", "stories")]
-            oldest = min((moment for moment in walks if moment), default=None)
+            scans = [_scanned_at(world, account["account_id"], surface) for surface in ("posts", "stories")]
+            oldest = min((moment for moment in scans if moment), default=None)
             answer.append((account["account_id"], account["ig_username"], account["token_expired_since"], oldest))
     return answer
 
@@ -134,7 +141,7 @@ def posting_cadence(world: World) -> Answer:
                 median(gaps[-20:]) if gaps else None,
                 times[-1] if times else None,
                 ages[-1] / DAY if ages else None,
-                _walked_at(world, account["account_id"], "posts"),
+                _scanned_at(world, account["account_id"], "posts"),
             )
         )
     return answer
@@ -145,19 +152,19 @@ def stale_accounts(world: World) -> Answer:
     accounts = {row["account_id"]: row for row in _listed(world)} if "posts" in _surfaces(world) else {}
     (published,) = world["published"]
     limit = timedelta(seconds=published["stale_after"])
-    for account_id, name, posts, *_, gap, last_post_at, silent, walked_at in posting_cadence(world):
+    for account_id, name, posts, *_, gap, last_post_at, silent, scanned_at in posting_cadence(world):
         if account_id not in accounts:
             continue
         at = stale_at(world, accounts[account_id], "posts")
         reason = None
         if at is not None and at < _now(world):
-            reason = "never_walked" if walked_at is None else "not_walked"
-        elif at is None and (walked_at is None or _now(world) - walked_at > limit):
+            reason = "never_scanned" if scanned_at is None else "not_scanned"
+        elif at is None and (scanned_at is None or _now(world) - scanned_at > limit):
             reason = "token_expired"
         elif posts >= 5 and silent > 7 and silent > 3 * gap:
             reason = "stopped_posting"
         if reason:
-            answer.append((account_id, name, reason, walked_at, last_post_at, silent, gap))
+            answer.append((account_id, name, reason, scanned_at, last_post_at, silent, gap))
     return answer
 
 
@@ -210,10 +217,10 @@ def post_growth(world: World) -> Answer:
     for post in _items(world, "posts"):
         for metric in _metrics(world):
             counts = _counts(world, post, metric)
-            said = [(moment, value) for moment, value in counts if value is not None]
-            if not said:
+            message = [(moment, value) for moment, value in counts if value is not None]
+            if not message:
                 continue
-            (first_at, first), (latest_at, latest) = said[0], said[-1]
+            (first_at, first), (latest_at, latest) = message[0], message[-1]
             vanished_at = counts[-1][0] if counts[-1][1] is None else None
             days = ((vanished_at or post["last_seen_at"]) - first_at) / DAY
             answer.append(
@@ -240,7 +247,7 @@ def post_growth(world: World) -> Answer:
 def _fate(world: World, story: Row) -> str:
     if story["removal"]:
         return str(story["removal"])
-    scanned_at = _walked_at(world, story["account_id"], "stories")
+    scanned_at = _scanned_at(world, story["account_id"], "stories")
     is_young = _now(world) < (story["published_at"] or story["first_seen_at"]) + DAY
     return "live" if is_young and scanned_at is not None and story["last_seen_at"] >= scanned_at else "unconfirmed"
 

@@ -12,7 +12,7 @@ from tests.warehouse.exported import AGES, make_snapshot, plain, relations, snap
 from tests.warehouse.house import at, in_memory
 
 
-def _told(rows: object) -> object:
+def _message(rows: object) -> object:
     return json.loads(json.dumps(rows, default=str))
 
 
@@ -38,7 +38,7 @@ def check(folder: Path) -> str:
     with duckdb.connect() as db:
         db.execute("SET TimeZone = 'UTC'")
         for table in truth:
-            assert _told(snapshot_rows(snapshot, table)) == truth[table], table
+            assert _message(snapshot_rows(snapshot, table)) == truth[table], table
             files = [str(path) for path in (folder / "export").rglob("*.parquet")]
             found = [
                 path
@@ -51,7 +51,7 @@ def check(folder: Path) -> str:
             for row in rows:
                 for name in AGES:
                     row.pop(name, None)
-            assert _told(plain(rows)) == truth[table], table
+            assert _message(plain(rows)) == truth[table], table
     return f"read alike under DuckDB {duckdb.__version__}: the snapshot and its export, made under {written['duckdb']}"
 
 

@@ -71,9 +71,9 @@ def make_snapshot(connection: Connection, snapshot: Path) -> None:
         {"id": str(n), "caption": caption, "timestamp": f"2026-01-0{n + 1}T12:00:00.5+02:00", "like_count": n or None}
         for n, caption in enumerate(CAPTIONS)
     ]
-    house.walk(POSTS, "p", 1, posts)
-    house.walk(STORIES, "s", 1, [{"id": "9", "media_type": "IMAGE", "like_count": 2**62}])
-    house.walk(media(BEN, "posts"), "b", 2, [{"id": "1"}, {"caption": "no id"}])
+    house.scan(POSTS, "p", 1, posts)
+    house.scan(STORIES, "s", 1, [{"id": "9", "media_type": "IMAGE", "like_count": 2**62}])
+    house.scan(media(BEN, "posts"), "b", 2, [{"id": "1"}, {"caption": "no id"}])
     publish(connection, snapshot, at=at(3), version="1.2.3")
     snapshot.chmod(0o644)
     with duckdb.connect(str(snapshot)) as db:

@@ -1,4 +1,4 @@
-"""A warehouse under test, and the walks that fill it, as the flows would land them."""
+"""A warehouse under test, and the scans that fill it, as the flows would land them."""
 
 import json
 import tempfile
@@ -13,16 +13,16 @@ from typing import Any
 from sqlalchemy import Connection, Dialect
 from sqlalchemy.schema import CreateTable, DropTable, ExecutableDDLElement, SetColumnComment, SetTableComment
 
-from connectors.warehouse.connection import connect, duck
-from connectors.warehouse.fold import fold
-from connectors.warehouse.landing import load, numbered
+from connectors.warehouse.connection import connect, raw_connection
+from connectors.warehouse.merge import merge
+from connectors.warehouse.page_commit import load, numbered
 from connectors.warehouse.raw.parts import live_parts, store_of
 from connectors.warehouse.raw.store import parquet
-from connectors.warehouse.run_counts import FoldCounts
-from models.landing import Landing, SetAside, StagedPage
+from connectors.warehouse.run_counts import MergeStats
+from models.checkpoint import Checkpoint, RunKind, ScanState
+from models.page_commit import PageCommit, RejectedRecord, StagedPage
 from models.partition import CATALOGUE, Partition, media
 from models.tables import WAREHOUSE, core_children, core_media, core_superseded, ops_warehouse
-from models.walk import Checkpoint, Lane, WalkState
 
 T0 = datetime(2026, 3, 1, 2, 0, tzinfo=UTC)
 ANNA = "0b6f7c1e-52a4-4d1b-9a53-2f1d3f0c8e11"
@@ -47,24 +47,24 @@ def account(account_id: str = ANNA, *, name: str = "anna", status: str = "active
 
 
 @dataclass
-class Walk:
-    """A walk in the making: each `page` is the landing of its next page."""
+class Scan:
+    """A scan in the making: each `page` is the landing of its next page."""
 
     partition: Partition
-    walk_id: str
+    scan_id: str
     started_at: datetime
     run_id: str = "run-1"
-    lane: Lane = "sync"
+    run_kind: RunKind = "sync"
     checkpoint: Checkpoint = field(init=False)
 
     def __post_init__(self) -> None:
         self.checkpoint = Checkpoint(
-            self.partition, self.walk_id, self.run_id, self.started_at, self.started_at, lane=self.lane
+            self.partition, self.scan_id, self.run_id, self.started_at, self.started_at, run_kind=self.run_kind
         )
 
     @property
     def over(self) -> bool:
-        return self.checkpoint.state is not WalkState.WALKING
+        return self.checkpoint.state is not ScanState.SCANNING
 
     def page(
         self,
@@ -73,27 +73,27 @@ class Walk:
         *,
         last: bool = False,
         text: str | None = None,
-        set_aside: tuple[SetAside, ...] = (),
+        rejected: tuple[RejectedRecord, ...] = (),
         unknown_fields: tuple[str, ...] = (),
-    ) -> Landing:
-        cursor = None if last else f"{self.walk_id}/{self.checkpoint.pages + 1}"
+    ) -> PageCommit:
+        cursor = None if last else f"{self.scan_id}/{self.checkpoint.pages + 1}"
         self.checkpoint = self.checkpoint.advance(run_id=self.run_id, next_cursor=cursor, items=len(items), at=when)
         page = StagedPage(
             partition=self.partition,
             run_id=self.run_id,
-            walk_id=self.walk_id,
+            scan_id=self.scan_id,
             page=self.checkpoint.pages,
             received_at=when,
-            correlation_id=f"{self.walk_id}-{self.checkpoint.pages}",
+            correlation_id=f"{self.scan_id}-{self.checkpoint.pages}",
             body=body(items, cursor) if text is None else text,
-            set_aside=set_aside,
+            rejected=rejected,
             unknown_fields=unknown_fields,
         )
-        return Landing(page, self.checkpoint)
+        return PageCommit(page, self.checkpoint)
 
-    def abandon(self, when: datetime) -> Landing:
+    def abandon(self, when: datetime) -> PageCommit:
         self.checkpoint = self.checkpoint.abandon(run_id=self.run_id, at=when)
-        return Landing(checkpoint=self.checkpoint)
+        return PageCommit(checkpoint=self.checkpoint)
 
 
 class House:
@@ -103,27 +103,27 @@ class House:
         self.connection = connection
         self.seq = 0
 
-    def land(self, *landings: Landing) -> None:
+    def land(self, *landings: PageCommit) -> None:
         with self.connection.begin():
             load(self.connection, numbered(landings, after=self.seq))
         self.seq += len(landings)
 
-    def fold(self) -> FoldCounts:
+    def merge(self) -> MergeStats:
         with self.connection.begin():
-            return fold(self.connection)
+            return merge(self.connection)
 
-    def walk(
-        self, partition: Partition, walk_id: str, hour: float, *pages: Sequence[object], last: bool = True
-    ) -> FoldCounts:
-        """Land a whole walk, a page a minute from `hour` on, and fold it; it is complete unless `last` is false."""
-        walk = Walk(partition, walk_id, at(hour))
+    def scan(
+        self, partition: Partition, scan_id: str, hour: float, *pages: Sequence[object], last: bool = True
+    ) -> MergeStats:
+        """Land a whole scan, a page a minute from `hour` on, and merge it; it is complete unless `last` is false."""
+        scan = Scan(partition, scan_id, at(hour))
         for number, items in enumerate(pages, 1):
             when = at(hour) + timedelta(minutes=number)
-            self.land(walk.page(items, when, last=last and number == len(pages)))
-        return self.fold()
+            self.land(scan.page(items, when, last=last and number == len(pages)))
+        return self.merge()
 
-    def catalogue(self, walk_id: str, hour: float, *pages: Sequence[object], last: bool = True) -> FoldCounts:
-        return self.walk(CATALOGUE, walk_id, hour, *pages, last=last)
+    def catalogue(self, scan_id: str, hour: float, *pages: Sequence[object], last: bool = True) -> MergeStats:
+        return self.scan(CATALOGUE, scan_id, hour, *pages, last=last)
 
     def rows(self, query: str) -> list[Row]:
         with self.connection.begin():
@@ -161,7 +161,7 @@ def in_memory() -> Iterator[Connection]:
 def emptied(connection: Connection) -> House:
     """The warehouse as new: without rows, and without what discovery added to its tables."""
     with connection.begin():
-        db = duck(connection)
+        db = raw_connection(connection)
         found = {
             name
             for (name,) in db.execute("SELECT table_name FROM duckdb_tables() WHERE schema_name = 'core'").fetchall()

@@ -1,11 +1,11 @@
-"""A process to be killed: it lands a story from where it was left and folds now and then, telling each commit."""
+"""A process to be killed: it lands a story from where it was left and merges now and then, telling each commit."""
 
 import random
 import sys
 from pathlib import Path
 
 from connectors.warehouse.connection import writer
-from connectors.warehouse.landing import last_seq
+from connectors.warehouse.page_commit import last_seq
 from tests.warehouse.house import T0, House
 from tests.warehouse.story import CODES, PARTITIONS, Story, tell
 
@@ -26,7 +26,7 @@ def main(path: Path) -> None:
             sys.stdout.write(f"{house.seq}\n")
             sys.stdout.flush()
             if house.seq % 4 == 0:
-                house.fold()
+                house.merge()
 
 
 if __name__ == "__main__":

@@ -12,10 +12,10 @@ Key = tuple[str, str, str]
 
 @dataclass(frozen=True)
 class Event:
-    """A page received, or (without items) a walk given up. `aside` are places that must become no row."""
+    """A page received, or (without items) a scan given up. `aside` are places that must become no row."""
 
     where: Where
-    walk_id: str
+    scan_id: str
     started_at: datetime
     at: datetime
     page: int
@@ -30,7 +30,7 @@ class Oracle:
     accounts: dict[str, dict[str, Any]] = field(default_factory=dict)
     history: list[list[Any]] = field(default_factory=list)
     media: dict[Key, dict[str, Any]] = field(default_factory=dict)
-    walks: dict[Where, tuple[str, datetime]] = field(default_factory=dict)
+    scans: dict[Where, tuple[str, datetime]] = field(default_factory=dict)
     heard: int = 0
     began: dict[str, int] = field(default_factory=dict)
     ended: dict[Where, int] = field(default_factory=dict)
@@ -50,7 +50,7 @@ class Oracle:
 
     def hear(self, event: Event) -> None:
         self.heard += 1
-        self.began.setdefault(event.walk_id, self.heard)
+        self.began.setdefault(event.scan_id, self.heard)
         if event.items is None:
             return
         self.counts[event.run_id, "pages"] += 1
@@ -60,12 +60,12 @@ class Oracle:
                 self._account(event, place, item)
             else:
                 self._item(event, place, item)
-        if event.last and self.ended.get(event.where, 0) < self.began[event.walk_id]:
+        if event.last and self.ended.get(event.where, 0) < self.began[event.scan_id]:
             (self._end_catalogue if event.where[0] == "accounts" else self._end_media)(event)
-            self.walks[event.where] = (event.walk_id, event.at)
+            self.scans[event.where] = (event.scan_id, event.at)
             self.ended[event.where] = self.heard
 
-    def _set_aside(self, reason: str, event: Event, place: int, item: object) -> None:
+    def _rejected(self, reason: str, event: Event, place: int, item: object) -> None:
         text = json.dumps(item, separators=(",", ":"))
         if (reason, event.where, text) not in self.quarantine:
             self.quarantine[reason, event.where, text] = (event.page, place, event.at)
@@ -73,7 +73,7 @@ class Oracle:
 
     def _account(self, event: Event, place: int, item: dict[str, str]) -> None:
         if place in event.aside:
-            self._set_aside("broken", event, place, item)
+            self._rejected("broken", event, place, item)
             return
         known = self.accounts.get(item["id"])
         self.missing_accounts.pop(item["id"], None)
@@ -91,16 +91,16 @@ class Oracle:
             "first_seen_at": known["first_seen_at"] if known else event.at,
             "last_seen_at": event.at,
             "removed_at": None,
-            "walk_id": event.walk_id,
+            "scan_id": event.scan_id,
         }
 
     def _end_catalogue(self, event: Event) -> None:
-        lists_any = any(row["walk_id"] == event.walk_id for row in self.accounts.values())
+        lists_any = any(row["scan_id"] == event.scan_id for row in self.accounts.values())
         there = {one: row for one, row in self.accounts.items() if row["removed_at"] is None}
         missed = {
             one: self.missing_accounts.get(one, (event.at, None))
             for one in there
-            if self.listed[one] < self.began[event.walk_id]
+            if self.listed[one] < self.began[event.scan_id]
         }
         half_a_day = timedelta(hours=12)
         confirmed = {
@@ -127,11 +127,11 @@ class Oracle:
 
     def _item(self, event: Event, place: int, item: dict[str, Any]) -> None:
         if "id" not in item:
-            self._set_aside("The item has no id that gramhouse knows.", event, place, item)
-            self.rejecting.add(event.walk_id)
+            self._rejected("The item has no id that gramhouse knows.", event, place, item)
+            self.rejecting.add(event.scan_id)
             return
         key = (event.where[1], event.where[2], str(item["id"]))
-        self.seen.setdefault(event.walk_id, set()).add(key)
+        self.seen.setdefault(event.scan_id, set()).add(key)
         self.missing.pop(key, None)
         known = self.media.get(key)
         gone = known is not None and known["removed_at"] is not None
@@ -172,8 +172,8 @@ class Oracle:
         there = {
             key: row for key, row in self.media.items() if key[:2] == (account_id, surface) and not row["removed_at"]
         }
-        known = {key for key in there if self.written[key] < self.began[event.walk_id]}
-        missed = known - self.seen.get(event.walk_id, set())
+        known = {key for key in there if self.written[key] < self.began[event.scan_id]}
+        missed = known - self.seen.get(event.scan_id, set())
         expired = {key for key, row in there.items() if surface == "stories" and story_age(row, event.at) >= DAY}
         known_before = sum(
             (row["first_seen_at"] < event.started_at or key in missed) and key not in expired
@@ -181,8 +181,8 @@ class Oracle:
         )
         newly = [key for key in missed - expired if self.missing.get(key, (None,))[0] is None]
         guarded = len(newly) > known_before / 2
-        before = self.walks.get(event.where)
-        rejects = event.walk_id in self.rejecting
+        before = self.scans.get(event.where)
+        rejects = event.scan_id in self.rejecting
         if not (missed and rejects):
             self.undecided.pop(event.where, None)
         for key in missed:

@@ -4,25 +4,25 @@ import json
 from collections.abc import Iterator
 from datetime import timedelta
 
-from models.landing import Landing, SetAside
+from models.checkpoint import RunKind
+from models.page_commit import PageCommit, RejectedRecord
 from models.partition import CATALOGUE, SURFACES, Partition, media
-from models.walk import Lane
-from tests.warehouse.house import T0, House, Item, Row, Walk, account
+from tests.warehouse.house import T0, House, Item, Row, Scan, account
 from tests.warehouse.oracle import Event, Oracle, children, extra_type
 
 TABLES = (
-    "core.accounts", "core.account_status_history", "core.media", "core.walks", "core.quarantine", "core.fields",
+    "core.accounts", "core.account_status_history", "core.media", "core.completed_scans", "core.quarantine", "core.fields",
     "core.media_superseded", "core.media_metrics", "core.media_children", "core.run_counts", "ops.missing",
     "ops.missing_accounts", "ops.seen", "ops.checkpoints", "ops.staging",
 )  # fmt: skip
 IDS = ("a", "b", "c")
 PARTITIONS = (CATALOGUE, *(media(one, surface) for one in IDS for surface in SURFACES))
 
-LANES: tuple[Lane, ...] = ("backfill", "sync", "sync")
+RUN_KINDS: tuple[RunKind, ...] = ("backfill", "sync", "sync")
 
 # More than 24 bits hypothesis would not draw evenly.
 CODES = 2**24
-Story = list[tuple[Landing, Event]]
+Story = list[tuple[PageCommit, Event]]
 
 
 def bits(code: int, first: int, count: int = 1) -> int:
@@ -63,12 +63,12 @@ def page_of(partition: Partition, code: int) -> tuple[list[Item], tuple[int, ...
     return items, ()
 
 
-def tell(rounds: list[tuple[int, list[int]]]) -> Iterator[tuple[Landing, Event]]:
-    """Each round some hours pass, then each partition may land a page, which may end its walk or be its last word.
+def tell(rounds: list[tuple[int, list[int]]]) -> Iterator[tuple[PageCommit, Event]]:
+    """Each round some hours pass, then each partition may land a page, which may end its scan or be its last word.
 
-    Now and then the page is a backfill's, in whose walk the sync's stands still.
+    Now and then the page is a backfill's, in whose scan the sync's stands still.
     """
-    walks: dict[tuple[Partition, Lane], Walk] = {}
+    scans: dict[tuple[Partition, RunKind], Scan] = {}
     now = T0
     for number, (hours, codes) in enumerate(rounds):
         now += timedelta(hours=hours)
@@ -76,22 +76,22 @@ def tell(rounds: list[tuple[int, list[int]]]) -> Iterator[tuple[Landing, Event]]
             if bits(code, 14, 2) == 3:
                 continue
             now += timedelta(seconds=1)
-            lane = LANES[code % len(LANES)]
-            if (partition, lane) not in walks or walks[partition, lane].over:
-                name = f"{lane} of {partition}#{number}"
-                walks[partition, lane] = Walk(partition, name, now, run_id=f"run-{number}", lane=lane)
-            walk = walks[partition, lane]
+            run_kind = RUN_KINDS[code % len(RUN_KINDS)]
+            if (partition, run_kind) not in scans or scans[partition, run_kind].over:
+                name = f"{run_kind} of {partition}#{number}"
+                scans[partition, run_kind] = Scan(partition, name, now, run_id=f"run-{number}", run_kind=run_kind)
+            scan = scans[partition, run_kind]
             items, broken = page_of(partition, code)
             now += timedelta(seconds=1)
             last = bits(code, 12, 2) in (1, 2)
-            aside = tuple(SetAside(place, "broken", compact(items[place])) for place in broken)
+            aside = tuple(RejectedRecord(place, "broken", compact(items[place])) for place in broken)
             where = (partition.resource, partition.account_id, partition.surface)
-            page = walk.checkpoint.pages + 1
-            event = Event(where, walk.walk_id, walk.started_at, now, page, tuple(items), last, walk.run_id, broken)
+            page = scan.checkpoint.pages + 1
+            event = Event(where, scan.scan_id, scan.started_at, now, page, tuple(items), last, scan.run_id, broken)
             unknown = ("total",) if bits(code, 16) else ()
-            yield walk.page(items, now, last=last, set_aside=aside, unknown_fields=unknown), event
+            yield scan.page(items, now, last=last, rejected=aside, unknown_fields=unknown), event
             if bits(code, 12, 2) == 3:
-                yield walk.abandon(now), Event(where, walk.walk_id, walk.started_at, now, page, None)
+                yield scan.abandon(now), Event(where, scan.scan_id, scan.started_at, now, page, None)
 
 
 def compact(item: object) -> str:
@@ -103,12 +103,12 @@ def contents(house: House) -> dict[str, list[Row]]:
     return {table: rows_of(house, table) for table in TABLES}
 
 
-# A walk that is abandoned without a page leaves a fold nothing to do: what it leaves behind goes with the next one.
+# A scan that is abandoned without a page leaves a merge nothing to do: what it leaves behind goes with the next one.
 LAST = """(FROM ops.checkpoints
-    QUALIFY row_number() OVER (PARTITION BY resource, account_id, surface, lane ORDER BY seq DESC) = 1)"""
+    QUALIFY row_number() OVER (PARTITION BY resource, account_id, surface, run_kind ORDER BY seq DESC) = 1)"""
 IN_FORCE = {
     "ops.checkpoints": LAST,
-    "ops.seen": f"ops.seen WHERE walk_id IN (SELECT walk_id FROM {LAST} WHERE state = 'walking')",
+    "ops.seen": f"ops.seen WHERE scan_id IN (SELECT scan_id FROM {LAST} WHERE state = 'scanning')",
 }
 
 
@@ -120,14 +120,14 @@ def rows_of(house: House, table: str) -> list[Row]:
         f" AND schema_name = '{schema}' AND table_name = '{name}' ORDER BY 1"
     )
     columns = [column for (column,) in named]
-    # What a walk that is half-way saw may be told once for each fold; anywhere else a double would be one too many.
+    # What a scan that is half-way saw may be told once for each merge; anywhere else a double would be one too many.
     distinct = "DISTINCT" if table == "ops.seen" else ""
     listed = ", ".join(f'"{column}"::VARCHAR AS "{column}"' for column in columns)
     return [tuple(columns), *house.rows(f"SELECT {distinct} {listed} FROM {IN_FORCE.get(table, table)} ORDER BY ALL")]
 
 
 def check_against_the_oracle(house: House, oracle: Oracle, *, fields: bool = True) -> None:
-    columns = "ig_username, status, status_since, first_seen_at, last_seen_at, removed_at, walk_id"
+    columns = "ig_username, status, status_since, first_seen_at, last_seen_at, removed_at, scan_id"
     assert house.rows(f"SELECT account_id, {columns} FROM core.accounts ORDER BY 1") == sorted(
         (account_id, *row.values()) for account_id, row in oracle.accounts.items()
     )
@@ -142,9 +142,9 @@ def check_against_the_oracle(house: House, oracle: Oracle, *, fields: bool = Tru
     }
     assert found == {key: tuple(row.values()) for key, row in oracle.media.items()}
     assert house.value("SELECT count(*) FROM core.media") == len(found)
-    columns = "resource, account_id, surface, walk_id, complete_at, removals_undecided_since"
-    assert house.rows(f"SELECT {columns} FROM core.walks ORDER BY ALL") == sorted(
-        (*where, *walk, oracle.undecided.get(where)) for where, walk in oracle.walks.items()
+    columns = "resource, account_id, surface, scan_id, complete_at, removals_undecided_since"
+    assert house.rows(f"SELECT {columns} FROM core.completed_scans ORDER BY ALL") == sorted(
+        (*where, *scan, oracle.undecided.get(where)) for where, scan in oracle.scans.items()
     )
     # Without recent scans, what awaits a second one was missed together with most others.
     assert house.rows("FROM ops.missing ORDER BY ALL") == sorted(
@@ -165,8 +165,8 @@ def check_against_the_oracle(house: House, oracle: Oracle, *, fields: bool = Tru
 
 def check_counts(house: House, oracle: Oracle) -> None:
     """Each run's counts are what its pages did, and their sums are what the tables show."""
-    told = documents(house, "core.run_counts")
-    found = {(row["run_id"], name): number for row in told for name, number in row.items() if name != "run_id"}
+    message = documents(house, "core.run_counts")
+    found = {(row["run_id"], name): number for row in message for name, number in row.items() if name != "run_id"}
     assert {key: number for key, number in found.items() if number} == dict(oracle.counts)
     shown = house.row(
         "SELECT (SELECT count(*) FROM core.media), (SELECT count(*) FROM core.media WHERE removed_at IS NOT NULL)"
@@ -180,8 +180,8 @@ def check_history(house: House, oracle: Oracle) -> None:
         "SELECT account_id, surface, media_id, valid_from, valid_to, gh_payload"
         f" FROM {house.kept('core.media_superseded')}"
     )
-    told = [(*row[:-1], json.loads(row[-1])) for row in versions]
-    assert sorted(told, key=repr) == sorted(oracle.superseded, key=repr)
+    message = [(*row[:-1], json.loads(row[-1])) for row in versions]
+    assert sorted(message, key=repr) == sorted(oracle.superseded, key=repr)
     metrics = house.rows("SELECT account_id, surface, media_id, metric, value, observed_at FROM core.media_metrics")
     assert sorted(metrics, key=repr) == sorted(oracle.metrics, key=repr)
 

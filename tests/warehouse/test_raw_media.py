@@ -17,8 +17,8 @@ from connectors.warehouse.export import export
 from connectors.warehouse.publish import publish
 from connectors.warehouse.raw.listed import mentions_raw_media
 from connectors.warehouse.snapshot import open_snapshot
-from models.landing import Landing
-from tests.warehouse.house import POSTS, T0, House, Row, Walk, at
+from models.page_commit import PageCommit
+from tests.warehouse.house import POSTS, T0, House, Row, Scan, at
 
 FIRST = '{ "id":"1", "caption" : "\\u00e9 é", "likes":1.0 }'
 SECOND = '{"caption":"b","id":"1","likes":1}'
@@ -26,9 +26,9 @@ COUNTED = '{"caption":"b","id":"1","likes":2}'
 OTHER = '{"id":"2"}'
 
 
-def page(walk_id: str, hour: float, *items: str) -> Landing:
+def page(scan_id: str, hour: float, *items: str) -> PageCommit:
     text = f'{{"items":[{", ".join(items)}],"next_cursor":null}}'
-    return Walk(POSTS, walk_id, at(hour)).page([{}] * len(items), at(hour), last=True, text=text)
+    return Scan(POSTS, scan_id, at(hour)).page([{}] * len(items), at(hour), last=True, text=text)
 
 
 @contextmanager
@@ -38,7 +38,7 @@ def filled(path: Path) -> Iterator[House]:
         house = House(connection)
         for number, items in enumerate(((FIRST, OTHER), (SECOND, OTHER), (COUNTED, OTHER))):
             house.land(page(f"w{number}", 24 * number, *items))
-            house.fold()
+            house.merge()
         yield house
 
 
@@ -71,7 +71,7 @@ def all_rows(files: list[Path]) -> list[Row]:
 def test_each_merge_keeps_what_is_new_or_changed_and_nothing_else(house: House, path: Path) -> None:
     assert all_rows(parts(path)) == [(FIRST,), (OTHER,), (SECOND,), (COUNTED,)]
     house.land(page("w9", 90, '{"id":"1","likes":2, "caption":"b"}', OTHER))
-    house.fold()
+    house.merge()
     assert len(parts(path)) == 3
     kept = "SELECT caption, gh_payload FROM {}"
     assert house.rows(kept.format(house.kept("core.media_superseded"))) == [("é é", FIRST)]
@@ -134,7 +134,7 @@ def test_a_compacted_store_is_read_by_the_old_snapshot_and_the_new_one(path: Pat
 def test_retention_counts_from_the_run_before_and_a_rebuild_lacks_nothing(path: Path) -> None:
     with filled(path) as house:
         house.land(page("w3", 72, COUNTED.replace("2", "3"), OTHER))
-        house.fold()
+        house.merge()
     done = compact(path, now=at(24 * 400), pause=lambda _: None, keep_raw=timedelta(days=30))
     # The counts of 1 and 2 were superseded within their version.
     assert done.raw.rows_deleted == 2
@@ -150,8 +150,8 @@ def test_an_export_hands_over_the_parts(snapshot: Path, path: Path, tmp_path: Pa
     assert [file.read_bytes() for file in files] == [part.read_bytes() for part in parts(path)]
     (raw,) = [table for table in exported.tables if table.kind == "raw"]
     assert (raw.rows, len(raw.files)) == (4, 3)
-    told = json.loads((tmp_path / "out" / "manifest.json").read_text())
-    assert told["tables"][-1]["name"] == "raw-store"
+    result = json.loads((tmp_path / "out" / "manifest.json").read_text())
+    assert result["tables"][-1]["name"] == "raw-store"
     assert not (tmp_path / "out" / "raw_media").exists()
     shutil.rmtree(tmp_path / "out")
     assert all(table.kind != "raw" for table in export(snapshot, tmp_path / "out", at=at(100)).tables)

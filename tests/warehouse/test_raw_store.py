@@ -8,7 +8,7 @@ import duckdb
 import pytest
 from sqlalchemy import Connection
 
-from connectors.warehouse.connection import connect, duck
+from connectors.warehouse.connection import connect, raw_connection
 from connectors.warehouse.errors import WarehouseUnusable
 from connectors.warehouse.quoting import literal
 from connectors.warehouse.raw import store
@@ -70,7 +70,7 @@ def write_and_die(connection: Connection, query: str) -> None:
 def kept(connection: Connection) -> list[tuple[int, str]]:
     with connection.begin():
         source = parquet(store_of(connection).path(part.number) for part in live_parts(connection))
-        return duck(connection).execute(f"SELECT landed, payload FROM {source} ORDER BY landed").fetchall()
+        return raw_connection(connection).execute(f"SELECT landed, payload FROM {source} ORDER BY landed").fetchall()
 
 
 def names(folder: Path) -> list[str]:
@@ -308,7 +308,7 @@ def test_stored_rows_are_given_their_bytes(connection: Connection, monkeypatch: 
     found: dict[int, str] = {}
     with connection.begin():
         for batch in stored_payloads(connection, "core.media", "changed_at"):
-            found |= dict(zip(batch["place"].to_pylist(), batch["payload"].to_pylist(), strict=True))
+            found |= dict(zip(batch["order_key"].to_pylist(), batch["payload"].to_pylist(), strict=True))
     assert found == {0: "[]", 1: BYTES[3], 2: BYTES[0], 3: BYTES[2]}
 
 

@@ -7,9 +7,9 @@ import pytest
 
 from connectors.warehouse import ledger
 from connectors.warehouse.account_removal import missing_accounts
-from models.ledger import RunWarning
 from models.partition import CATALOGUE
-from tests.warehouse.house import House, Item, Row, Walk, account, at
+from models.runs import RunWarning
+from tests.warehouse.house import House, Item, Row, Scan, account, at
 
 HISTORY = (
     "SELECT status, valid_from, valid_to FROM core.account_status_history WHERE account_id = '{}' ORDER BY valid_from"
@@ -33,13 +33,13 @@ def merged(house: House) -> int:
     """Merge what landed; return how many accounts that marked removed, by the counts of runs."""
     counted = "SELECT coalesce(sum(accounts_removed), 0) FROM core.run_counts"
     before = int(house.value(counted))
-    house.fold()
+    house.merge()
     return int(house.value(counted)) - before
 
 
 def listed(house: House, hour: float, numbers: Sequence[int], *, run_id: str = "run-1") -> int:
-    walk = Walk(CATALOGUE, f"c{hour}", at(hour), run_id)
-    house.land(walk.page(accounts(*numbers), at(hour) + timedelta(minutes=1), last=True))
+    scan = Scan(CATALOGUE, f"c{hour}", at(hour), run_id)
+    house.land(scan.page(accounts(*numbers), at(hour) + timedelta(minutes=1), last=True))
     return merged(house)
 
 
@@ -92,15 +92,15 @@ def test_a_catalogue_twelve_hours_later_confirms_what_is_missing_in_both(house: 
     assert missing(house) == 29
     assert listed(house, 36, range(31), run_id="late") == 29
     assert house.rows("SELECT DISTINCT removed_at FROM core.accounts WHERE removed_at IS NOT NULL") == [(end(24),)]
-    (told,) = warnings(house, "late")
-    assert (told.code, told.count, told.makes_partial) == ("accounts_removed", 29, False)
-    assert "at least 12 hours apart, the first of 2026-03-02 02:01 UTC" in told.detail
+    (message,) = warnings(house, "late")
+    assert (message.code, message.count, message.makes_partial) == ("accounts_removed", 29, False)
+    assert "at least 12 hours apart, the first of 2026-03-02 02:01 UTC" in message.detail
     assert warnings(house) == ()
 
 
 def test_a_catalogue_right_behind_one_that_was_resumed_after_days_confirms_nothing(house: House) -> None:
     listed(house, 0, range(60))
-    resumed = Walk(CATALOGUE, "resumed", at(24))
+    resumed = Scan(CATALOGUE, "resumed", at(24))
     house.land(resumed.page(accounts(*range(30)), at(24)))
     merged(house)
     house.land(resumed.page([], at(96), last=True))
@@ -147,9 +147,9 @@ def test_a_person_confirms_with_the_run_that_ends_the_catalogue(house: House) ->
         )
     assert listed(house, 25, range(20), run_id="by hand") == 40
     assert (removed(house), missing(house)) == (40, 0)
-    (told,) = warnings(house, "by hand")
-    assert (told.code, told.count, told.makes_partial) == ("accounts_removed", 40, False)
-    assert "--accept-removals confirmed" in told.detail
+    (message,) = warnings(house, "by hand")
+    assert (message.code, message.count, message.makes_partial) == ("accounts_removed", 40, False)
+    assert "--accept-removals confirmed" in message.detail
 
 
 def test_a_time_in_the_future_delays_a_confirmation_by_twelve_hours_at_most(house: House) -> None:
@@ -165,19 +165,19 @@ def test_a_time_in_the_future_delays_a_confirmation_by_twelve_hours_at_most(hous
 def test_several_catalogues_in_one_merge_are_judged_one_after_the_other(house: House) -> None:
     listed(house, 0, range(60))
     for hour, numbers in ((24, range(30)), (36, range(30)), (48, range(29))):
-        walk = Walk(CATALOGUE, f"c{hour}", at(hour))
-        house.land(walk.page(accounts(*numbers), at(hour) + timedelta(minutes=1), last=True))
+        scan = Scan(CATALOGUE, f"c{hour}", at(hour))
+        house.land(scan.page(accounts(*numbers), at(hour) + timedelta(minutes=1), last=True))
     assert merged(house) == 31
     assert missing(house) == 0
 
 
 def test_a_scan_that_was_interrupted_is_judged_at_its_end_alone(house: House) -> None:
     listed(house, 0, range(60))
-    walk = Walk(CATALOGUE, "c", at(24))
-    house.land(walk.page(accounts(*range(20)), at(24)))
+    scan = Scan(CATALOGUE, "c", at(24))
+    house.land(scan.page(accounts(*range(20)), at(24)))
     assert merged(house) == 0
-    walk.run_id = "second"
-    house.land(walk.page(accounts(*range(20, 59)), at(30), last=True))
+    scan.run_id = "second"
+    house.land(scan.page(accounts(*range(20, 59)), at(30), last=True))
     assert merged(house) == 1
 
 
@@ -187,23 +187,23 @@ def test_the_warning_says_how_many_of_how_many_and_what_to_do(house: House) -> N
     listed(house, 0, range(60))
     listed(house, 24, range(30))
     with house.connection.begin():
-        told = missing_accounts(house.connection)
-    assert told is not None
-    assert (told.code, told.count, told.makes_partial) == ("accounts_missing", 30, True)
-    assert told.detail == "30 of 60 known accounts are missing from the catalogue: none of them was marked removed."
-    assert told.hint is not None
-    assert "--accept-removals" in told.hint
-    assert "12 hours later" in told.hint
+        message = missing_accounts(house.connection)
+    assert message is not None
+    assert (message.code, message.count, message.makes_partial) == ("accounts_missing", 30, True)
+    assert message.detail == "30 of 60 known accounts are missing from the catalogue: none of them was marked removed."
+    assert message.hint is not None
+    assert "--accept-removals" in message.hint
+    assert "12 hours later" in message.hint
 
 
 def test_of_an_empty_catalogue_the_warning_promises_no_confirmation(house: House) -> None:
     listed(house, 0, range(2))
     listed(house, 24, [])
     with house.connection.begin():
-        told = missing_accounts(house.connection)
-    assert told is not None
-    assert "2 of 2 known accounts are missing from the catalogue, which was empty" in told.detail
-    assert "12 hours" not in str(told.hint)
+        message = missing_accounts(house.connection)
+    assert message is not None
+    assert "2 of 2 known accounts are missing from the catalogue, which was empty" in message.detail
+    assert "12 hours" not in str(message.hint)
 
 
 def history(house: House, number: int) -> list[Row]:
@@ -223,8 +223,8 @@ def test_an_account_that_leaves_and_returns_keeps_the_gap_in_its_history(house: 
 
 def test_gaps_are_the_same_however_catalogues_are_merged(house: House) -> None:
     for hour, count in ((0, 20), (24, 19), (48, 20), (72, 19), (96, 20)):
-        walk = Walk(CATALOGUE, f"c{hour}", at(hour))
-        house.land(walk.page(accounts(*range(count)), at(hour) + timedelta(minutes=1), last=True))
+        scan = Scan(CATALOGUE, f"c{hour}", at(hour))
+        house.land(scan.page(accounts(*range(count)), at(hour) + timedelta(minutes=1), last=True))
     assert merged(house) == 2
     assert [status for status, *_ in history(house, 19)] == ["active", "removed", "active", "removed", "active"]
     assert [until for *_, until in history(house, 19)] == [end(24), end(48), end(72), end(96), None]

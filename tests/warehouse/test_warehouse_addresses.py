@@ -30,9 +30,9 @@ def hashes(house: House) -> Sequence[object]:
 
 
 def test_the_newest_address_is_kept_and_is_no_version(house: House) -> None:
-    house.walk(POSTS, "first", 0, [item("a")])
+    house.scan(POSTS, "first", 0, [item("a")])
     before = hashes(house)
-    counts = house.walk(POSTS, "second", 24, [item("b")])
+    counts = house.scan(POSTS, "second", 24, [item("b")])
     assert counts.untouched
     assert house.row(SHOWN) == (*urls("b"), "Brot")
     assert child_urls(house) == ["https://cdn/2.jpg?sig=b"]
@@ -42,8 +42,8 @@ def test_the_newest_address_is_kept_and_is_no_version(house: House) -> None:
 
 
 def test_an_item_that_came_as_the_last_time_is_not_decoded(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    house.walk(POSTS, "first", 0, [item("a")])
-    house.walk(POSTS, "second", 24, [item("b")])
+    house.scan(POSTS, "first", 0, [item("a")])
+    house.scan(POSTS, "second", 24, [item("b")])
     decoded: list[bytes] = []
     read = fast.read
 
@@ -52,33 +52,33 @@ def test_an_item_that_came_as_the_last_time_is_not_decoded(house: House, monkeyp
         return read(raw, layout)
 
     monkeypatch.setattr(fast, "read", noted)
-    house.walk(POSTS, "third", 48, [item("b")])
+    house.scan(POSTS, "third", 48, [item("b")])
     assert decoded == []
     assert house.row(SHOWN) == (*urls("b"), "Brot")
-    house.walk(POSTS, "fourth", 72, [item("a")])
+    house.scan(POSTS, "fourth", 72, [item("a")])
     assert len(decoded) == 1
     assert house.row(SHOWN) == (*urls("a"), "Brot")
 
 
 def test_of_several_sightings_in_one_merge_the_last_address_counts(house: House) -> None:
-    house.walk(POSTS, "first", 0, [item("a")], [item("b", "Kuchen")], [item("c", "Kuchen")])
+    house.scan(POSTS, "first", 0, [item("a")], [item("b", "Kuchen")], [item("c", "Kuchen")])
     assert house.row(SHOWN) == (*urls("c"), "Kuchen")
     assert child_urls(house) == ["https://cdn/2.jpg?sig=c"]
 
 
 def test_an_item_that_returns_has_its_newest_address(house: House) -> None:
-    house.walk(POSTS, "first", 0, [item("a"), {"id": "2"}, {"id": "3"}])
-    house.walk(POSTS, "second", 24, [{"id": "2"}, {"id": "3"}])
+    house.scan(POSTS, "first", 0, [item("a"), {"id": "2"}, {"id": "3"}])
+    house.scan(POSTS, "second", 24, [{"id": "2"}, {"id": "3"}])
     assert house.value("SELECT removed_at IS NOT NULL FROM core.media WHERE media_id = '1'")
-    counts = house.walk(POSTS, "third", 48, [item("b"), {"id": "2"}, {"id": "3"}])
+    counts = house.scan(POSTS, "third", 48, [item("b"), {"id": "2"}, {"id": "3"}])
     assert counts.returned == 1
     assert house.row(f"{SHOWN} WHERE media_id = '1'") == (*urls("b"), "Brot")
 
 
 def test_after_a_rebuild_the_next_scan_brings_the_newest_address_again(house: House) -> None:
-    house.walk(POSTS, "first", 0, [item("a")])
-    house.walk(POSTS, "second", 24, [item("b")])
+    house.scan(POSTS, "first", 0, [item("a")])
+    house.scan(POSTS, "second", 24, [item("b")])
     with house.connection.begin():
         rebuild_stored(house.connection, BUILT_IN)
-    assert house.walk(POSTS, "third", 48, [item("b")]).untouched
+    assert house.scan(POSTS, "third", 48, [item("b")]).untouched
     assert house.row(SHOWN) == (*urls("b"), "Brot")

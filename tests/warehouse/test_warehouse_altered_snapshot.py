@@ -33,7 +33,7 @@ WRITE = "UPDATE core.media SET caption = 'mine'"
 def house(path: Path) -> Iterator[House]:
     with connect(path) as connection:
         house = House(connection)
-        house.walk(POSTS, "p", 0, [{"id": str(number), "caption": "theirs"} for number in range(3)])
+        house.scan(POSTS, "p", 0, [{"id": str(number), "caption": "theirs"} for number in range(3)])
         yield house
 
 

@@ -1,4 +1,4 @@
-"""Folding after every page, now and then, or once at the end leaves the same rows: those of the oracle."""
+"""Merging after every page, now and then, or once at the end leaves the same rows: those of the oracle."""
 
 import random
 
@@ -12,18 +12,18 @@ from tests.warehouse.oracle import Oracle
 from tests.warehouse.story import CODES, PARTITIONS, Story, check_against_the_oracle, contents, tell
 
 
-def folded(connection: Connection, story: Story, cuts: set[int]) -> House:
-    """A warehouse into which the story is landed, folded after the landings numbered in `cuts` and at the end."""
+def merged(connection: Connection, story: Story, cuts: set[int]) -> House:
+    """A warehouse into which the story is landed, merged after the landings numbered in `cuts` and at the end."""
     house = emptied(connection)
     done = 0
     for cut in (*sorted(cuts), len(story)):
         house.land(*(landing for landing, _ in story[done:cut]))
-        house.fold()
+        house.merge()
         done = max(done, cut)
     return house
 
 
-# Walks that overtake one another are rare; in this story they do.
+# Scans that overtake one another are rare; in this story they do.
 SEEDS = (17,)
 
 CODE = st.integers(0, CODES - 1)
@@ -47,7 +47,7 @@ ABANDONED_AT_THE_END = [(9, [0, 0, 0, 0, 0, 3 << 12, 0])]
 )
 @example(rounds=ABANDONED_AT_THE_END, now_and_then={39})
 @given(rounds=ROUNDS, now_and_then=st.sets(st.integers(1, 60), max_size=8))
-def test_any_story_folds_to_the_same_rows_however_it_is_cut(
+def test_any_story_merges_to_the_same_rows_however_it_is_cut(
     open_house: Connection, rounds: list[tuple[int, list[int]]], now_and_then: set[int]
 ) -> None:
     check(open_house, list(tell(rounds)), now_and_then)
@@ -65,7 +65,7 @@ def test_so_does_one_in_which_backfills_overtake_syncs_and_syncs_backfills(open_
 def test_and_one_whose_clock_jumps_by_days_in_both_directions(open_house: Connection, seed: int) -> None:
     draw = random.Random(seed)
     story = list(tell([(draw.randint(-60, 60), [draw.randrange(CODES) for _ in PARTITIONS]) for _ in range(8)]))
-    # When a field was first seen is the earliest time of a fold: of no consequence, and another one by another cut.
+    # When a field was first seen is the earliest time of a merge: of no consequence, and another one by another cut.
     check(open_house, story, {draw.randrange(len(story)) for _ in range(6)}, fields=False)
 
 
@@ -76,15 +76,15 @@ def check(connection: Connection, story: Story, now_and_then: set[int], *, field
     oracle = Oracle()
     for _, event in story:
         oracle.hear(event)
-    once = folded(connection, story, set())
+    once = merged(connection, story, set())
     check_against_the_oracle(once, oracle, fields=fields)
     expected = compared(once)
-    assert compared(folded(connection, story, now_and_then)) == expected
-    assert compared(folded(connection, story, each_page(story))) == expected
+    assert compared(merged(connection, story, now_and_then)) == expected
+    assert compared(merged(connection, story, each_page(story))) == expected
 
 
 def overtaken(story: Story) -> int:
-    """How many walks came to an end after another of their partition that had begun, or gone on, amid them."""
+    """How many scans came to an end after another of their partition that had begun, or gone on, amid them."""
     ends: dict[object, float] = {}
     found = 0
     for _, event in story:
@@ -95,7 +95,7 @@ def overtaken(story: Story) -> int:
 
 
 def each_page(story: Story) -> set[int]:
-    """Cut before a partition lands its second page since the last cut, so that no fold holds two pages of one walk."""
+    """Cut before a partition lands its second page since the last cut, so that no merge holds two pages of one scan."""
     cuts: set[int] = set()
     held: set[object] = set()
     for number, (_, event) in enumerate(story):

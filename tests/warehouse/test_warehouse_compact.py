@@ -92,7 +92,7 @@ def full(path: Path) -> Path:
             METRICS,
             SONGS,
             "DELETE FROM core.media WHERE media_id >= '000900'",
-            "INSERT INTO ops.holds (scope, resume_after) VALUES ('b', now()), ('a', now())",
+            "INSERT INTO ops.cooldowns (scope, resume_after) VALUES ('b', now()), ('a', now())",
         ):
             connection.exec_driver_sql(statement)
         connection.commit()
@@ -164,7 +164,7 @@ def test_media_lie_as_they_are_asked_for(full: Path, table: str, keys: str) -> N
 
 def test_other_tables_keep_their_order(full: Path) -> None:
     run(full)
-    assert ask(full, "SELECT scope FROM ops.holds") == [("b",), ("a",)]
+    assert ask(full, "SELECT scope FROM ops.cooldowns") == [("b",), ("a",)]
     assert ask(full, "FROM core.media_notes") == [(3,), (1,), (2,)]
 
 
@@ -279,17 +279,17 @@ def test_what_is_not_a_copy_of_ours_stays(full: Path, tmp_path: Path) -> None:
 
 
 def test_no_other_program_can_write_meanwhile(full: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    said: list[str] = []
+    output: list[str] = []
 
     def other(*_: object) -> None:
         assert holder(full) is not None
         command = [sys.executable, "-c", OPENS, str(full)]
-        said.append(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+        output.append(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
 
     meanwhile(monkeypatch, "_write", other)
     meanwhile(monkeypatch, "_verify", other)
     run(full)
-    assert said == ["refused\n", "refused\n"]
+    assert output == ["refused\n", "refused\n"]
 
 
 def test_what_another_gramhouse_holds_is_busy(full: Path) -> None:

@@ -48,8 +48,8 @@ def items_of(snapshot: Path, resource: str = "media") -> dict[str, int | None]:
     return {str(path): items for path, items in rows}
 
 
-def walk(house: House, items: Sequence[Item], *, hour: float = 0) -> None:
-    house.walk(POSTS, f"walk {hour}", hour, [{"id": str(number), **item} for number, item in enumerate(items)])
+def scan(house: House, items: Sequence[Item], *, hour: float = 0) -> None:
+    house.scan(POSTS, f"scan {hour}", hour, [{"id": str(number), **item} for number, item in enumerate(items)])
 
 
 HOSTILE = {
@@ -65,8 +65,8 @@ HOSTILE = {
 def test_discovered_columns_follow_the_declared_ones_in_the_order_of_their_meeting(
     house: House, snapshot: Path
 ) -> None:
-    walk(house, [{"z": 1, "n": None, "likes": 1}, {"y": "x", "z": 2.5}])
-    walk(house, [{"n": True, "a": [1], "o": {"p": "2026-01-01T00:00:00Z"}}], hour=24)
+    scan(house, [{"z": 1, "n": None, "likes": 1}, {"y": "x", "z": 2.5}])
+    scan(house, [{"n": True, "a": [1], "o": {"p": "2026-01-01T00:00:00Z"}}], hour=24)
     put(house, snapshot)
     there = columns(snapshot, "media")
     assert [name for name, _ in there[: -len(("z", "n", "y", "a", "o__p"))]] == declared("media")
@@ -79,7 +79,7 @@ def test_discovered_columns_follow_the_declared_ones_in_the_order_of_their_meeti
 
 
 def test_every_table_view_and_column_has_a_comment(house: House, snapshot: Path) -> None:
-    walk(house, [{**HOSTILE, "children": [{"id": "c", **HOSTILE}], "it's tags": [HOSTILE]}])
+    scan(house, [{**HOSTILE, "children": [{"id": "c", **HOSTILE}], "it's tags": [HOSTILE]}])
     put(house, snapshot)
     for what in ("tables", "views", "columns"):
         without = f"FROM duckdb_{what}() WHERE schema_name = 'main' AND coalesce(comment, '') = '' AND NOT internal"
@@ -94,7 +94,7 @@ def test_every_table_view_and_column_has_a_comment(house: House, snapshot: Path)
 
 
 def test_the_tables_are_the_declared_ones_and_one_for_each_list_of_objects(house: House, snapshot: Path) -> None:
-    walk(house, [{"tags": [{"a": 1}], "children": [{"id": "c"}], "stats": {"days": [{"n": 1}]}}])
+    scan(house, [{"tags": [{"a": 1}], "children": [{"id": "c"}], "stats": {"days": [{"n": 1}]}}])
     put(house, snapshot)
     query = "SELECT view_name FROM duckdb_views() WHERE schema_name = 'main' AND NOT internal"
     names = {str(name) for (name,) in ask(snapshot, query)} - {view.name for view in views()}
@@ -103,7 +103,7 @@ def test_the_tables_are_the_declared_ones_and_one_for_each_list_of_objects(house
 
 
 def test_fields_are_counted_only_when_their_items_are_asked_for(house: House, snapshot: Path) -> None:
-    walk(house, [{"x": n, "tags": [{"a": n}]} for n in range(100)])
+    scan(house, [{"x": n, "tags": [{"a": n}]} for n in range(100)])
     put(house, snapshot)
     for columns_asked, reads in (("path, column_name, type", False), ("path, items", True)):
         plan = str(ask(snapshot, f"EXPLAIN ANALYZE SELECT {columns_asked} FROM fields"))
@@ -112,7 +112,7 @@ def test_fields_are_counted_only_when_their_items_are_asked_for(house: House, sn
 
 
 def test_fields_say_how_many_items_carry_them(house: House, snapshot: Path) -> None:
-    walk(
+    scan(
         house,
         [
             {"like_count": 5, "x": 1, "caption": {"text": "a"}, "o": {"p": 1}, "n": None, "tags": [{"a": 1}, {"a": 2}]},
@@ -130,14 +130,14 @@ def test_fields_say_how_many_items_carry_them(house: House, snapshot: Path) -> N
 
 
 def test_of_a_path_that_cannot_always_be_read_every_item_counts(house: House, snapshot: Path) -> None:
-    walk(house, [{"like_count": 5}, {"like_count": "many"}])
+    scan(house, [{"like_count": 5}, {"like_count": "many"}])
     put(house, snapshot)
     assert items_of(snapshot)["/like_count"] == 2
 
 
 def test_the_items_of_a_field_are_unknown_without_a_column_of_its_own(house: House, snapshot: Path) -> None:
     many = {f"f{number}": number for number in range(MOST_FIELDS + 1)}
-    walk(house, [many, {"f599": None, "f598": 1}])
+    scan(house, [many, {"f599": None, "f598": 1}])
     put(house, snapshot)
     counted = items_of(snapshot)
     assert (counted["/f0"], counted["/f400"], counted[""]) == (1, None, None)
@@ -145,13 +145,13 @@ def test_the_items_of_a_field_are_unknown_without_a_column_of_its_own(house: Hou
 
 
 def test_of_several_ids_only_one_with_a_column_of_its_own_is_counted(house: House, snapshot: Path) -> None:
-    walk(house, [{"pk": 1}, {"pk": 2, "caption": "a"}])
+    scan(house, [{"pk": 1}, {"pk": 2, "caption": "a"}])
     put(house, snapshot)
     assert items_of(snapshot) == {"/id": None, "/pk": 2, "/caption": 1}
 
 
 def test_fields_tell_where_they_are_found(house: House, snapshot: Path) -> None:
-    walk(house, [{"caption": "a", "x": 1, "o": {}, "tags": [{"a": 1}], "children": [{"pk": 1}]}])
+    scan(house, [{"caption": "a", "x": 1, "o": {}, "tags": [{"a": 1}], "children": [{"pk": 1}]}])
     put(house, snapshot)
     rows = ask(snapshot, "SELECT resource, path, column_name, type FROM fields ORDER BY ALL")
     assert rows == [
@@ -167,7 +167,7 @@ def test_fields_tell_where_they_are_found(house: House, snapshot: Path) -> None:
 
 
 def test_what_fields_name_is_there(house: House, snapshot: Path) -> None:
-    walk(house, [{**HOSTILE, "like_count": 1, "likes": 2, "children": [HOSTILE], "tags": [{"id": "1", **HOSTILE}]}])
+    scan(house, [{**HOSTILE, "like_count": 1, "likes": 2, "children": [HOSTILE], "tags": [{"id": "1", **HOSTILE}]}])
     put(house, snapshot)
     query = """
 SELECT f.resource, f.column_name, f.type FROM fields AS f
@@ -186,7 +186,7 @@ def test_mapped_columns_stand_before_discovered_ones(house: House, snapshot: Pat
     mapping = replace(BUILT_IN, columns=(*BUILT_IN.columns, extra), child_columns=(*BUILT_IN.child_columns, child))
     with house.connection.begin():
         rebuild_stored(house.connection, mapping)
-    walk(house, [{"x": 1, "rating": "4.5", "children": [{"alt": "a", "w": 1}]}, {"stars": 3}])
+    scan(house, [{"x": 1, "rating": "4.5", "children": [{"alt": "a", "w": 1}]}, {"stars": 3}])
     put(house, snapshot)
     assert columns(snapshot, "media")[len(declared("media")) :] == [("rating", "DOUBLE"), ("x", "BIGINT")]
     assert columns(snapshot, "media_children")[-2:] == [("alt_text", "VARCHAR"), ("w", "BIGINT")]

@@ -19,7 +19,7 @@ from connectors.warehouse.ingest.decode import Decoded, Decoder
 from connectors.warehouse.ingest.layout import Layout
 from connectors.warehouse.ingest.split import NotAPage, raw_items, split
 from models.fields import Registry
-from models.kinds import EXACT, Json, Kind
+from models.json_types import EXACT, Json, JsonType
 from models.mapping_built_in import BUILT_IN
 
 T0 = datetime(2026, 3, 1, tzinfo=UTC)
@@ -72,11 +72,11 @@ def decoded(items: Sequence[bytes], registry: Registry | None = None) -> Decoded
 
 def plain(table: Any) -> list[dict[str, Any]]:  # noqa: ANN401 - pyarrow has no types
     rows = table.to_pylist()
-    return sorted(rows, key=lambda row: (row["place"], row.get("position", 0)))
+    return sorted(rows, key=lambda row: (row["order_key"], row.get("position", 0)))
 
 
 def read_carefully(items: Sequence[bytes], layout: Layout) -> dict[str, list[dict[str, Any]]]:
-    found = [item for place, one in enumerate(items) if (item := careful.read(place, one)) is not None]
+    found = [item for order_key, one in enumerate(items) if (item := careful.read(order_key, one)) is not None]
     tables = {name: plain(careful.element_cells_of(found, table)) for name, table in layout.children.items()}
     return {"media": plain(careful.cells_of(found, layout)), **tables}
 
@@ -100,8 +100,8 @@ def test_items_decoded_together_or_one_by_one_are_the_same(
     lines = raw([*before, *now])
     first = decoded(raw(before))
     decoder = Decoder(BUILT_IN, first.registry, OWN, lambda _: T0)
-    for place, line in enumerate(lines):
-        decoder.add([place], [line])
+    for order_key, line in enumerate(lines):
+        decoder.add([order_key], [line])
     apart = decoder.finish()
     assert plain(apart.media) == read_carefully(lines, apart.layout)["media"]
 
@@ -153,9 +153,9 @@ def test_one_strange_item_costs_its_batch_little(monkeypatch: pytest.MonkeyPatch
     read: list[int] = []
     slow = careful.read
 
-    def watched(place: int, one: bytes) -> careful.CarefulItem | None:
-        read.append(place)
-        return slow(place, one)
+    def watched(order_key: int, one: bytes) -> careful.CarefulItem | None:
+        read.append(order_key)
+        return slow(order_key, one)
 
     monkeypatch.setattr(careful, "read", watched)
     found = decoded(lines, registry)
@@ -185,7 +185,7 @@ def test_pages_are_split_into_the_bytes_that_came() -> None:
     body = b'{"x":{"items":[9]}, "items" : [ {"a" : 1.50 } ,{"b":"\\u00e9"}, null,5],"next_cursor":null}'
     assert raw_items(body) == [b'{"a" : 1.50 }', b'{"b":"\\u00e9"}', b"null", b"5"]
     items, unreadable = split([(1, body), (2, b"[]"), (3, b'{"items":[{}]}')])
-    assert items.places == [*range(1 << 26, (1 << 26) + 4), 3 << 26]
+    assert items.order_keys == [*range(1 << 26, (1 << 26) + 4), 3 << 26]
     assert unreadable == [(2, b"[]")]
     assert items.hashes[0] != items.hashes[1]
 
@@ -218,15 +218,15 @@ def test_kinds_are_those_of_values() -> None:
     item: dict[str, Json] = {"n": None, "t": "x", "i": "2026-01-01T00:00Z", "w": 2**63}
     item |= {"l": [1, None, 2.5], "m": [1, "x"], "e": [{}]}
     registry = decoded(raw([item])).registry
-    kinds = {path: set(field.kinds) for (_, path), field in registry.items()}
+    kinds = {path: set(field.json_types) for (_, path), field in registry.items()}
     assert kinds == {
-        "/n": {Kind.NULL},
-        "/t": {Kind.TEXT},
-        "/i": {Kind.INSTANT},
-        "/w": {Kind.WIDE},
-        "/l": {Kind.NUMBERS},
-        "/m": {Kind.MIXED},
-        "/e": {Kind.ROWS},
+        "/n": {JsonType.NULL},
+        "/t": {JsonType.TEXT},
+        "/i": {JsonType.INSTANT},
+        "/w": {JsonType.WIDE},
+        "/l": {JsonType.NUMBERS},
+        "/m": {JsonType.MIXED},
+        "/e": {JsonType.ROWS},
     }
 
 

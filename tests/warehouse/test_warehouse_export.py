@@ -27,7 +27,7 @@ from flows.cli.app import app
 from models.tables import SNAPSHOT
 from models.views import views
 from tests.warehouse.exported import make_snapshot, relations, snapshot_rows
-from tests.warehouse.house import POSTS, House, Walk, at
+from tests.warehouse.house import POSTS, House, Scan, at
 
 
 @pytest.fixture(scope="module")
@@ -60,13 +60,13 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def check_refused(snapshot: Path, folder: Path, told: str) -> None:
+def check_refused(snapshot: Path, folder: Path, message: str) -> None:
     """See that an export is refused in one line, and leaves everything around it as it was."""
     around = folder.parent.parent
     before = contents(around)
     with pytest.raises(WarehouseUnusable) as raised:
         put(snapshot, folder)
-    assert told in str(raised.value)
+    assert message in str(raised.value)
     assert str(folder) in str(raised.value)
     assert "\n" not in str(raised.value)
     assert contents(around) == before
@@ -110,7 +110,7 @@ def test_the_manifest_tells_columns_with_type_and_comment(snapshot: Path, folder
 def test_the_types_in_the_manifest_are_those_of_the_files(snapshot: Path, folder: Path) -> None:
     put(snapshot, folder)
     for table in manifest(folder)["tables"]:
-        told = {
+        message = {
             column["name"]: column["type"]
             for column in table["columns"]
             if column["name"] not in table["partitioned_by"]
@@ -119,7 +119,7 @@ def test_the_types_in_the_manifest_are_those_of_the_files(snapshot: Path, folder
             with duckdb.connect() as db:
                 query = "DESCRIBE SELECT * FROM read_parquet(?, hive_partitioning = false)"
                 rows = db.execute(query, [str(folder / file["path"])]).fetchall()
-            assert {row[0]: row[1] for row in rows} == told
+            assert {row[0]: row[1] for row in rows} == message
 
 
 def test_files_are_zstd_and_a_surface_without_items_has_its_file(snapshot: Path, folder: Path) -> None:
@@ -153,7 +153,7 @@ FROM range(150000) AS r(i)
 def test_it_works_while_the_warehouse_is_written(tmp_path: Path, folder: Path) -> None:
     with connect(tmp_path / "warehouse.duckdb") as connection:
         make_snapshot(connection, tmp_path / "analytics.duckdb")
-        House(connection).land(Walk(POSTS, "q", at(5)).page([{"id": "77"}], at(5)))
+        House(connection).land(Scan(POSTS, "q", at(5)).page([{"id": "77"}], at(5)))
         put(tmp_path / "analytics.duckdb", folder)
     assert manifest(folder)["gramhouse"] == "1.2.3"
 
@@ -274,8 +274,8 @@ def test_a_disk_that_takes_no_more_is_told_and_the_old_export_stays(snapshot: Pa
 def test_a_table_that_cannot_be_read_leaves_nothing_half_done(snapshot: Path, folder: Path) -> None:
     put(snapshot, folder)
     with duckdb.connect(str(snapshot)) as db:
-        db.execute("DROP TABLE core.walks")
-    check_refused(snapshot, folder, "walks")
+        db.execute("DROP TABLE core.completed_scans")
+    check_refused(snapshot, folder, "completed_scans")
 
 
 def test_a_view_that_reaches_for_other_files_gets_none(snapshot: Path, folder: Path, tmp_path: Path) -> None:
@@ -335,9 +335,9 @@ def test_a_snapshot_that_is_not_there_or_none_is_told(tmp_path: Path, folder: Pa
 
 def test_the_command_says_what_it_wrote(snapshot: Path, folder: Path) -> None:
     options = [str(folder), "--snapshot", str(snapshot)]
-    said = CliRunner().invoke(app, ["export", *options])
-    assert said.exit_code == 0
-    lines = {words[0]: words[1] for line in said.stdout.splitlines() if (words := line.split())}
+    output = CliRunner().invoke(app, ["export", *options])
+    assert output.exit_code == 0
+    lines = {words[0]: words[1] for line in output.stdout.splitlines() if (words := line.split())}
     assert lines["media"] == "8"
     assert lines.keys() >= set(relations(snapshot))
     document = json.loads(CliRunner().invoke(app, ["export", *options, "--json"]).stdout)
@@ -348,6 +348,6 @@ def test_the_command_says_what_it_wrote(snapshot: Path, folder: Path) -> None:
 
 def test_the_command_refuses_in_one_line_with_code_1(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "flows.cli", "export", str(tmp_path), "--snapshot", str(tmp_path / "none.duckdb")]
-    said = subprocess.run(command, check=False, capture_output=True, text=True)
-    assert (said.returncode, said.stdout, said.stderr.count("\n")) == (1, "", 1)
-    assert "There is no snapshot at" in said.stderr
+    output = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert (output.returncode, output.stdout, output.stderr.count("\n")) == (1, "", 1)
+    assert "There is no snapshot at" in output.stderr

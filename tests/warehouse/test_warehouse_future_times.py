@@ -4,11 +4,11 @@ import json
 from datetime import datetime, timedelta
 
 from connectors.warehouse import ledger, progress
-from connectors.warehouse.connection import duck
+from connectors.warehouse.connection import raw_connection
 from connectors.warehouse.future_times import Repair, find, repair
-from models.landing import Landing, ScopeHold
-from models.ledger import Outcome, OutcomeKind, RunState
-from tests.warehouse.house import ANNA, POSTS, T0, House, Walk, account, at
+from models.page_commit import PageCommit, ScopeCooldown
+from models.runs import Outcome, OutcomeKind, RunState
+from tests.warehouse.house import ANNA, POSTS, T0, House, Scan, account, at
 
 YEAR = 365 * 24.0
 DAY = timedelta(days=1)
@@ -22,7 +22,7 @@ def repaired(house: House, hour: float, *, insist: bool = False) -> Repair:
 
 def ahead(house: House, hour: float) -> list[str]:
     with house.connection.begin():
-        return [one.column for one in find(duck(house.connection), at(hour))]
+        return [one.column for one in find(raw_connection(house.connection), at(hour))]
 
 
 def ran(house: House, run_id: str, hour: float, state: RunState = RunState.COMPLETE) -> None:
@@ -39,15 +39,15 @@ def warned(house: House, run_id: str) -> list[tuple[str, bool]]:
 
 
 def test_nothing_happens_to_times_of_the_past(house: House) -> None:
-    house.walk(POSTS, "a", 0, [{"id": "1"}])
+    house.scan(POSTS, "a", 0, [{"id": "1"}])
     assert repaired(house, 1) == Repair()
     assert house.value("SELECT first_seen_at FROM core.media") == at(0) + timedelta(minutes=1)
 
 
 def test_what_was_stored_ahead_follows_what_is_trusted_in_its_order_and_distances(house: House) -> None:
-    house.walk(POSTS, "a", 0, [{"id": "1", "like_count": 1}])
-    house.walk(POSTS, "b", YEAR, [{"id": "1", "like_count": 2}])
-    house.walk(POSTS, "c", YEAR + 5, [{"id": "1", "like_count": 3}])
+    house.scan(POSTS, "a", 0, [{"id": "1", "like_count": 1}])
+    house.scan(POSTS, "b", YEAR, [{"id": "1", "like_count": 2}])
+    house.scan(POSTS, "c", YEAR + 5, [{"id": "1", "like_count": 3}])
     trusted = at(0) + timedelta(minutes=1)
     assert repaired(house, 24).last() == at(YEAR + 5) + timedelta(minutes=1)
     after = trusted + timedelta(microseconds=1)
@@ -61,9 +61,9 @@ def test_what_was_stored_ahead_follows_what_is_trusted_in_its_order_and_distance
 
 
 def test_what_does_not_fit_keeps_its_order(house: House) -> None:
-    house.walk(POSTS, "a", 0, [{"id": "1", "like_count": 1}])
+    house.scan(POSTS, "a", 0, [{"id": "1", "like_count": 1}])
     for number in range(2, 6):
-        house.walk(POSTS, f"w{number}", number * YEAR, [{"id": "1", "like_count": number}])
+        house.scan(POSTS, f"w{number}", number * YEAR, [{"id": "1", "like_count": number}])
     repaired(house, 24)
     values = house.rows("SELECT value, observed_at FROM core.media_metrics ORDER BY observed_at")
     assert [value for value, _ in values] == [1, 2, 3, 4, 5]
@@ -72,11 +72,11 @@ def test_what_does_not_fit_keeps_its_order(house: House) -> None:
 
 
 def test_a_cooldown_begins_now_in_its_full_length_and_not_in_a_year(house: House) -> None:
-    house.land(Landing(hold=ScopeHold("selected_account:a", at(YEAR + 2), at(YEAR))))
-    house.land(Landing(hold=ScopeHold("selected_account:b", at(YEAR), at(0))))
+    house.land(PageCommit(cooldown=ScopeCooldown("selected_account:a", at(YEAR + 2), at(YEAR))))
+    house.land(PageCommit(cooldown=ScopeCooldown("selected_account:b", at(YEAR), at(0))))
     repaired(house, 24)
     with house.connection.begin():
-        held = progress.holds(house.connection, now=at(24))
+        held = progress.cooldowns(house.connection, now=at(24))
     # The other was asked for while the clock was right, and is kept however long it is.
     assert held == {"selected_account:a": at(26), "selected_account:b": at(YEAR)}
 
@@ -84,39 +84,39 @@ def test_a_cooldown_begins_now_in_its_full_length_and_not_in_a_year(house: House
 def test_a_deferral_that_people_read_is_no_earlier_than_its_cooldown(house: House) -> None:
     late = at(YEAR + 3)
     outcome = Outcome(POSTS, "r", OutcomeKind.DEFERRED, at(YEAR), at(YEAR), resume_after=late)
-    house.land(Landing(outcomes=(outcome,)))
+    house.land(PageCommit(outcomes=(outcome,)))
     repaired(house, 24)
     assert house.value("SELECT resume_after FROM core.run_outcomes") == at(27)
 
 
 def test_a_mass_disappearance_missed_ahead_is_confirmed_an_hour_from_now_at_the_earliest(house: House) -> None:
-    house.walk(POSTS, "a", 0, [{"id": "1"}, {"id": "2"}])
-    house.walk(POSTS, "b", YEAR, [])
+    house.scan(POSTS, "a", 0, [{"id": "1"}, {"id": "2"}])
+    house.scan(POSTS, "b", YEAR, [])
     repaired(house, 24)
     assert house.rows("SELECT DISTINCT since FROM ops.missing") == [(at(24),)]
-    assert house.walk(POSTS, "c", 24.5, []).untouched
-    assert house.walk(POSTS, "d", 25.1, []).removed == 2
+    assert house.scan(POSTS, "c", 24.5, []).untouched
+    assert house.scan(POSTS, "d", 25.1, []).removed == 2
 
 
-def test_nobody_knows_when_an_unfinished_walk_began(house: House) -> None:
-    house.walk(POSTS, "a", 0, [{"id": "1"}])
-    house.land(Walk(POSTS, "b", at(YEAR)).page([{"id": "1"}], at(YEAR)))
-    house.fold()
+def test_nobody_knows_when_an_unfinished_scan_began(house: House) -> None:
+    house.scan(POSTS, "a", 0, [{"id": "1"}])
+    house.land(Scan(POSTS, "b", at(YEAR)).page([{"id": "1"}], at(YEAR)))
+    house.merge()
     repaired(house, 1)
-    assert house.value("SELECT started_at FROM ops.checkpoints WHERE walk_id = 'b'") == UNKNOWN
+    assert house.value("SELECT started_at FROM ops.checkpoints WHERE scan_id = 'b'") == UNKNOWN
 
 
 def test_what_the_service_says_of_its_posts_stays(house: House) -> None:
-    house.walk(POSTS, "a", 0, [{"id": "1", "timestamp": at(YEAR).isoformat()}])
+    house.scan(POSTS, "a", 0, [{"id": "1", "timestamp": at(YEAR).isoformat()}])
     assert repaired(house, 24) == Repair()
     assert house.value("SELECT published_at FROM core.media") == at(YEAR)
 
 
 def test_the_registry_of_fields_stays_in_step_with_its_kinds(house: House) -> None:
-    house.walk(POSTS, "a", 0, [{"id": "1"}])
-    house.walk(POSTS, "b", YEAR, [{"id": "1", "odd": 1}])
+    house.scan(POSTS, "a", 0, [{"id": "1"}])
+    house.scan(POSTS, "b", YEAR, [{"id": "1", "odd": 1}])
     repaired(house, 24)
-    first, kinds = house.row("SELECT first_seen_at, kinds FROM core.fields WHERE path = '/odd'")
+    first, kinds = house.row("SELECT first_seen_at, json_types FROM core.fields WHERE path = '/odd'")
     assert first <= at(24)
     assert [datetime.fromisoformat(when) for when in json.loads(kinds).values()] == [first]
 
@@ -143,7 +143,7 @@ def test_a_clock_that_is_behind_changes_nothing_unless_a_person_insists(house: H
 
 
 def test_posts_from_after_now_say_that_it_is_now_that_is_wrong(house: House) -> None:
-    house.walk(POSTS, "a", 0, [{"id": str(n), "timestamp": T0.isoformat()} for n in range(3)])
+    house.scan(POSTS, "a", 0, [{"id": str(n), "timestamp": T0.isoformat()} for n in range(3)])
     ran(house, "r", 0)
     ran(house, "behind", -YEAR)
     assert warned(house, "behind") == [("clock_behind", True)]

@@ -9,20 +9,20 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import Connection
 
-from tests.warehouse.house import POSTS, STORIES, House, Item, Row, Walk, at, emptied
+from tests.warehouse.house import POSTS, STORIES, House, Item, Row, Scan, at, emptied
 
 COUNTS = "SELECT metric, value, observed_at FROM core.media_metrics ORDER BY observed_at, metric"
 
 
 def seen(hour: float, page: int = 1) -> datetime:
-    """The instant of a page of a walk that `House.walk` begins at this hour."""
+    """The instant of a page of a scan that `House.scan` begins at this hour."""
     return at(hour) + timedelta(minutes=page)
 
 
 def nights(house: House, *items: Item) -> None:
-    """Walk the posts every night, and find this one item."""
+    """Scan the posts every night, and find this one item."""
     for night, item in enumerate(items):
-        house.walk(POSTS, f"night {night}", 24 * night, [{"id": "1", **item}])
+        house.scan(POSTS, f"night {night}", 24 * night, [{"id": "1", **item}])
 
 
 def stored_versions(house: House) -> list[Row]:
@@ -153,11 +153,11 @@ def test_a_count_found_later_begins_when_it_is_met(house: House) -> None:
 @pytest.mark.parametrize("written", [[3, 2.5, 3], [2.5, 3, 3.0], [12345678901234567, 1.5, 12345678901234567]])
 def test_a_count_among_fractions_is_still_read_whole(house: House, written: list[object]) -> None:
     nights(house, *({"caption": str(night), "saves": value} for night, value in enumerate(written)))
-    walk = Walk(POSTS, "again", at(96))
+    scan = Scan(POSTS, "again", at(96))
     house.land(
-        *(walk.page([{"id": "2", "caption": str(n), "saves": value}], at(96 + n)) for n, value in enumerate(written))
+        *(scan.page([{"id": "2", "caption": str(n), "saves": value}], at(96 + n)) for n, value in enumerate(written))
     )
-    house.fold()
+    house.merge()
     one, other = (
         house.rows(f"SELECT value FROM core.media_metrics WHERE media_id = '{number}' ORDER BY observed_at")
         for number in (1, 2)
@@ -166,18 +166,18 @@ def test_a_count_among_fractions_is_still_read_whole(house: House, written: list
 
 
 def test_counts_of_other_items_are_their_own(house: House) -> None:
-    house.walk(POSTS, "p", 0, [{"id": "1", "likes": 1}, {"id": "2", "likes": 2}])
-    house.walk(STORIES, "s", 1, [{"id": "1", "likes": 3}])
-    house.walk(POSTS, "q", 24, [{"id": "1", "likes": 1}, {"id": "2", "likes": 4}])
+    house.scan(POSTS, "p", 0, [{"id": "1", "likes": 1}, {"id": "2", "likes": 2}])
+    house.scan(STORIES, "s", 1, [{"id": "1", "likes": 3}])
+    house.scan(POSTS, "q", 24, [{"id": "1", "likes": 1}, {"id": "2", "likes": 4}])
     query = "SELECT surface, media_id, value FROM core.media_metrics ORDER BY observed_at, media_id"
     assert house.rows(query) == [("posts", "1", 1), ("posts", "2", 2), ("stories", "1", 3), ("posts", "2", 4)]
 
 
 def test_an_item_that_was_gone_and_comes_back_unchanged_has_one_history(house: House) -> None:
-    house.walk(POSTS, "p", 0, [{"id": "1", "likes": 1}, {"id": "2"}, {"id": "3"}])
-    house.walk(POSTS, "q", 24, [{"id": "2"}, {"id": "3"}])
+    house.scan(POSTS, "p", 0, [{"id": "1", "likes": 1}, {"id": "2"}, {"id": "3"}])
+    house.scan(POSTS, "q", 24, [{"id": "2"}, {"id": "3"}])
     assert house.value("SELECT removed_at FROM core.media WHERE media_id = '1'") == seen(24)
-    house.walk(POSTS, "r", 48, [{"id": "1", "likes": 1}, {"id": "2"}, {"id": "3"}])
+    house.scan(POSTS, "r", 48, [{"id": "1", "likes": 1}, {"id": "2"}, {"id": "3"}])
     assert house.row("SELECT removed_at, changed_at, content_changed_at FROM core.media WHERE media_id = '1'") == (
         None, seen(0), seen(0),
     )  # fmt: skip
@@ -185,24 +185,24 @@ def test_an_item_that_was_gone_and_comes_back_unchanged_has_one_history(house: H
 
 
 def test_an_item_that_comes_back_changed_has_a_version_that_lasted_until_then(house: House) -> None:
-    house.walk(POSTS, "p", 0, [{"id": "1", "caption": "a"}, {"id": "2"}, {"id": "3"}])
-    house.walk(POSTS, "q", 24, [{"id": "2"}, {"id": "3"}])
-    house.walk(POSTS, "r", 48, [{"id": "1", "caption": "b"}, {"id": "2"}, {"id": "3"}])
+    house.scan(POSTS, "p", 0, [{"id": "1", "caption": "a"}, {"id": "2"}, {"id": "3"}])
+    house.scan(POSTS, "q", 24, [{"id": "2"}, {"id": "3"}])
+    house.scan(POSTS, "r", 48, [{"id": "1", "caption": "b"}, {"id": "2"}, {"id": "3"}])
     assert versions(house) == [(seen(0), seen(48), {"id": "1", "caption": "a"})]
 
 
 def test_an_item_listed_twice_in_a_page_says_both(house: House) -> None:
-    house.walk(POSTS, "p", 0, [{"id": "1", "caption": "a", "likes": 1}, {"id": "1", "caption": "b", "likes": 2}])
+    house.scan(POSTS, "p", 0, [{"id": "1", "caption": "a", "likes": 1}, {"id": "1", "caption": "b", "likes": 2}])
     assert versions(house) == [(seen(0), seen(0), {"id": "1", "caption": "a", "likes": 1})]
     assert sorted(house.rows(COUNTS), key=repr) == [("like_count", 1, seen(0)), ("like_count", 2, seen(0))]
 
 
-def test_several_changes_in_one_fold_are_all_kept(house: House) -> None:
-    house.walk(POSTS, "p", 0, [{"id": "1", "caption": "a", "likes": 1}])
-    walk = Walk(POSTS, "q", at(24))
+def test_several_changes_in_one_merge_are_all_kept(house: House) -> None:
+    house.scan(POSTS, "p", 0, [{"id": "1", "caption": "a", "likes": 1}])
+    scan = Scan(POSTS, "q", at(24))
     for hour, (caption, likes) in enumerate([("a", 2), ("b", 2), ("b", 3), ("b", 3), ("a", 4)], 24):
-        house.land(walk.page([{"id": "1", "caption": caption, "likes": likes}], at(hour)))
-    house.fold()
+        house.land(scan.page([{"id": "1", "caption": caption, "likes": likes}], at(hour)))
+    house.merge()
     assert [(since, until, item["caption"], item["likes"]) for since, until, item in versions(house)] == [
         (seen(0), at(25), "a", 2),
         (at(25), at(28), "b", 3),
@@ -215,7 +215,7 @@ def test_several_changes_in_one_fold_are_all_kept(house: House) -> None:
 def test_a_row_from_before_there_was_history_is_compared_by_its_payload(house: House, after: Item) -> None:
     nights(house, {"caption": "a", "likes": 1})
     house.do("UPDATE core.media SET payload_hash = NULL")
-    house.walk(POSTS, "next", 24, [{"id": "1", **after}])
+    house.scan(POSTS, "next", 24, [{"id": "1", **after}])
     changed = after["caption"] != "a"
     assert [item for *_, item in versions(house)] == [{"id": "1", "caption": "a", "likes": 1}] * changed
     assert house.value("SELECT content_changed_at FROM core.media") == (seen(24) if changed else seen(0))
@@ -236,8 +236,8 @@ COUNT_KEYS = ("likes", "saves")
 
 def stable(item: Item) -> Item:
     """What an item says: null says nothing, nor does the address of its picture, and a count is a number."""
-    said = {key: value for key, value in item.items() if value is not None and key != "url"}
-    return {key: int(value) if key in COUNT_KEYS else value for key, value in said.items()}
+    text = {key: value for key, value in item.items() if value is not None and key != "url"}
+    return {key: int(value) if key in COUNT_KEYS else value for key, value in text.items()}
 
 
 def content(item: Item) -> Item:
@@ -305,26 +305,26 @@ def history(house: House) -> dict[str, Any]:
     }
 
 
-@given(pages=st.lists(st.lists(items, max_size=3), min_size=1, max_size=8), folds=st.lists(st.booleans(), min_size=8))
+@given(pages=st.lists(st.lists(items, max_size=3), min_size=1, max_size=8), merges=st.lists(st.booleans(), min_size=8))
 @settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck))
-def test_history_is_that_of_the_sightings_however_they_are_cut_into_folds(
-    open_house: Connection, pages: list[list[Item]], folds: Sequence[bool]
+def test_history_is_that_of_the_sightings_however_they_are_cut_into_merges(
+    open_house: Connection, pages: list[list[Item]], merges: Sequence[bool]
 ) -> None:
     chronicle = Chronicle()
     for number, page in enumerate(pages):
         for item in page:
             chronicle.hear(item, at(number))
-    told = {
+    message = {
         "versions": sorted(chronicle.versions, key=repr),
         "counts": sorted(chronicle.counts, key=repr),
         "present": {media_id: (known.item, known.since) for media_id, known in chronicle.known.items()},
     }
-    for cuts in ([False] * 8, [True] * 8, folds):
+    for cuts in ([False] * 8, [True] * 8, merges):
         house = emptied(open_house)
-        walk = Walk(POSTS, "p", at(0))
+        scan = Scan(POSTS, "p", at(0))
         for number, page in enumerate(pages):
-            house.land(walk.page(page, at(number)))
+            house.land(scan.page(page, at(number)))
             if cuts[number]:
-                house.fold()
-        house.fold()
-        assert history(house) == told
+                house.merge()
+        house.merge()
+        assert history(house) == message

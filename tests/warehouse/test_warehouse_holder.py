@@ -10,7 +10,7 @@ import pytest
 from connectors.warehouse.connection import connect, explain, writer
 from connectors.warehouse.errors import WarehouseBusy, WarehouseUnusable
 from connectors.warehouse.holder import Holder, hold, holder, lock_path
-from tests.warehouse.house import POSTS, T0, House, Walk, at
+from tests.warehouse.house import POSTS, T0, House, Scan, at
 
 ROOT = Path(__file__).parents[2]
 
@@ -107,7 +107,7 @@ def test_a_look_at_the_holder_disturbs_neither_the_holder_nor_the_next(path: Pat
     with writing(path) as house:
         for number in range(20):
             assert holder(path) is not None
-            house.land(Walk(POSTS, f"w{number}", T0).page([], at(1)))
+            house.land(Scan(POSTS, f"w{number}", T0).page([], at(1)))
     for _ in range(20):
         assert holder(path) is None
     with writing(path):
@@ -157,7 +157,7 @@ def test_a_folder_is_no_warehouse(path: Path) -> None:
     assert str(path) in refused(path, WarehouseUnusable)
 
 
-def test_a_folder_that_cannot_be_made_is_told_with_its_mend(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_made_is_told_with_its_hint(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     message = refused(tmp_path / "file" / "w.duckdb", WarehouseUnusable)
     assert message.startswith(f"cannot write in {tmp_path / 'file'}: ")
@@ -165,7 +165,7 @@ def test_a_folder_that_cannot_be_made_is_told_with_its_mend(tmp_path: Path) -> N
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
-def test_a_folder_that_must_not_be_written_is_told_with_its_mend(tmp_path: Path) -> None:
+def test_a_folder_that_must_not_be_written_is_told_with_its_hint(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
     assert "GRAMHOUSE_WAREHOUSE" in refused(tmp_path / "w.duckdb", WarehouseUnusable)
 
@@ -182,11 +182,11 @@ def test_a_file_that_duckdb_would_take_for_a_schema_is_refused_with_the_reason(t
 
 def test_opening_again_keeps_what_is_there_and_makes_what_is_missing(path: Path) -> None:
     with writing(path) as house:
-        house.walk(POSTS, "p", 0, [{"id": "1"}])
-        house.do("DROP TABLE ops.holds")
+        house.scan(POSTS, "p", 0, [{"id": "1"}])
+        house.do("DROP TABLE ops.cooldowns")
     with connect(path) as connection:
         assert House(connection).value("SELECT count(*) FROM core.media") == 1
-        assert House(connection).value("SELECT count(*) FROM ops.holds") == 0
+        assert House(connection).value("SELECT count(*) FROM ops.cooldowns") == 0
 
 
 def test_instants_are_read_back_in_utc_whatever_the_machines_zone(path: Path) -> None:
@@ -195,7 +195,7 @@ def test_instants_are_read_back_in_utc_whatever_the_machines_zone(path: Path) ->
 
 
 @pytest.mark.parametrize(
-    ("said", "told"),
+    ("output", "result"),
     [
         (
             'IO Error: Could not set lock on file "x": Conflicting lock is held in /usr/bin/duckdb (PID 7). See',
@@ -204,14 +204,14 @@ def test_instants_are_read_back_in_utc_whatever_the_machines_zone(path: Path) ->
         ("IO Error: Could not set lock on file: Resource temporarily unavailable", "another process"),
     ],
 )
-def test_duckdbs_words_for_a_lock_are_understood(path: Path, said: str, told: str) -> None:
-    error = explain(path, OSError(said))
+def test_duckdbs_words_for_a_lock_are_understood(path: Path, output: str, result: str) -> None:
+    error = explain(path, OSError(output))
     assert isinstance(error, WarehouseBusy)
-    assert told in str(error)
+    assert result in str(error)
 
 
 @pytest.mark.parametrize(
-    ("said", "told"),
+    ("output", "result"),
     [
         ("(duckdb.IOException) Odd\n[SQL: x]", "Odd."),
         ("Odd!", "Odd!"),
@@ -223,5 +223,5 @@ def test_duckdbs_words_for_a_lock_are_understood(path: Path, said: str, told: st
         ),
     ],
 )
-def test_any_other_word_of_duckdb_is_one_line(path: Path, said: str, told: str) -> None:
-    assert str(explain(path, OSError(said))) == f"{path} cannot be used: {told}"
+def test_any_other_word_of_duckdb_is_one_line(path: Path, output: str, result: str) -> None:
+    assert str(explain(path, OSError(output))) == f"{path} cannot be used: {result}"

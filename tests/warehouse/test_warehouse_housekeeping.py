@@ -7,9 +7,9 @@ from connectors.warehouse import ledger
 from connectors.warehouse.housekeeping import forget_runs, thin_outcomes
 from connectors.warehouse.publish import publish
 from connectors.warehouse.snapshot import open_snapshot
-from models.landing import Landing
-from models.ledger import Outcome, OutcomeKind, RunState, RunWarning
+from models.page_commit import PageCommit
 from models.partition import CATALOGUE, Partition, media
+from models.runs import Outcome, OutcomeKind, RunState, RunWarning
 from tests.warehouse.house import ANNA, BEN, POSTS, STORIES, House, Row, account, at
 
 ENDED = RunState.COMPLETE
@@ -28,10 +28,10 @@ def run(
 ) -> None:
     """A run that lasts an hour and leaves an outcome of these partitions; one without a state is under way."""
     with house.connection.begin():
-        told = {"within": timedelta(hours=12), "version": "1", "selection": selection}
-        ledger.begin(house.connection, run_id, kind, now=at(hour), **told)  # type: ignore[arg-type]
+        message = {"within": timedelta(hours=12), "version": "1", "selection": selection}
+        ledger.begin(house.connection, run_id, kind, now=at(hour), **message)  # type: ignore[arg-type]
     house.land(
-        Landing(outcomes=tuple(Outcome(p, run_id, OutcomeKind.COMPLETE, at(hour), at(hour + 1)) for p in partitions))
+        PageCommit(outcomes=tuple(Outcome(p, run_id, OutcomeKind.COMPLETE, at(hour), at(hour + 1)) for p in partitions))
     )
     with house.connection.begin():
         if state is not None:
@@ -70,8 +70,8 @@ def test_runs_that_began_before_an_instant_go_with_their_outcomes_and_warnings(h
 def test_what_went_well_goes_before_its_run_and_what_went_wrong_stays(house: House) -> None:
     for night in range(3):
         run(house, f"night-{night}", 24 * night, POSTS)
-    house.land(Landing(outcomes=(Outcome(STORIES, "night-0", OutcomeKind.DENIED, at(0), at(1)),)))
-    house.land(Landing(outcomes=(Outcome(CATALOGUE, "night-0", OutcomeKind.COMPLETE, at(0), at(1)),)))
+    house.land(PageCommit(outcomes=(Outcome(STORIES, "night-0", OutcomeKind.DENIED, at(0), at(1)),)))
+    house.land(PageCommit(outcomes=(Outcome(CATALOGUE, "night-0", OutcomeKind.COMPLETE, at(0), at(1)),)))
     with house.connection.begin():
         thin_outcomes(house.connection, before=at(30))
     assert runs(house) == ["night-0", "night-1", "night-2"]
@@ -98,7 +98,7 @@ def test_a_run_under_way_and_what_may_be_carried_on_stay(house: House) -> None:
     run(house, "well", 1, POSTS)
     run(house, "cut", 2, POSTS, state=CUT, published=False)
     run(house, "cut again", 3, POSTS, state=CUT, published=False)
-    assert house.value("SELECT carries_on FROM core.runs WHERE run_id = 'cut again'") == "cut"
+    assert house.value("SELECT resumes FROM core.runs WHERE run_id = 'cut again'") == "cut"
     assert forget(house, 9999) == 1
     assert runs(house) == ["well", "cut", "cut again"]
     run(house, "under way", 4, POSTS, state=None, published=False)
@@ -120,13 +120,13 @@ def test_analysts_are_told_the_same_of_each_partition_as_before(house: House, tm
     run(house, "first", 1, POSTS, STORIES, ben)
     run(house, "second", 24, POSTS, ben)
     run(house, "third", 48, POSTS)
-    told = freshness(house, tmp_path)
-    assert [outcome for outcome, *_ in told].count(None) == 1
-    assert len(told) == 4
+    message = freshness(house, tmp_path)
+    assert [outcome for outcome, *_ in message].count(None) == 1
+    assert len(message) == 4
     assert forget(house, 9999) == 0
     assert runs(house) == ["first", "second", "third"]
     assert outcomes(house) == [("first", "stories"), ("second", "posts"), ("third", "posts")]
-    assert freshness(house, tmp_path) == told
+    assert freshness(house, tmp_path) == message
     run(house, "fourth", 72, POSTS, STORIES)
     assert forget(house, 9999) == 2
     assert runs(house) == ["second", "fourth"]

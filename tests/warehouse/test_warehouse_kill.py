@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 from connectors.warehouse.connection import connect
-from connectors.warehouse.landing import last_seq
+from connectors.warehouse.page_commit import last_seq
 from tests.warehouse.house import House, emptied
 from tests.warehouse.killed import the_story
 from tests.warehouse.oracle import Oracle
@@ -17,16 +17,16 @@ ROOT = Path(__file__).parents[2]
 def run(path: Path, *, kill_after: int | None) -> int:
     """Let a child land until it has told so many commits, then kill it; return the last one told."""
     command = [sys.executable, "-m", "tests.warehouse.killed", str(path)]
-    told = 0
+    message = 0
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as child:
         assert child.stdout is not None
         for number, line in enumerate(child.stdout, 1):
-            told = int(line)
+            message = int(line)
             if number == kill_after:
                 child.kill()
                 break
     assert child.returncode == (0 if kill_after is None else -9)
-    return told
+    return message
 
 
 def oracle_of(story: Story) -> Oracle:
@@ -37,42 +37,52 @@ def oracle_of(story: Story) -> Oracle:
 
 
 def check_progress(house: House, story: Story) -> None:
-    """Every checkpoint is the last one landed, and every page it counts is staged or folded: never ahead."""
+    """Every checkpoint is the last one landed, and every page it counts is staged or merged: never ahead."""
     checkpoints = [landing.checkpoint for landing, _ in story if landing.checkpoint]
-    last = {(checkpoint.partition, checkpoint.lane): checkpoint for checkpoint in checkpoints}
+    last = {(checkpoint.partition, checkpoint.run_kind): checkpoint for checkpoint in checkpoints}
     query = """
-SELECT resource, account_id, surface, lane, walk_id, cursor, pages, items, state FROM ops.checkpoints
-QUALIFY row_number() OVER (PARTITION BY resource, account_id, surface, lane ORDER BY seq DESC) = 1 ORDER BY ALL
+SELECT resource, account_id, surface, run_kind, scan_id, cursor, pages, items, state FROM ops.checkpoints
+QUALIFY row_number() OVER (PARTITION BY resource, account_id, surface, run_kind ORDER BY seq DESC) = 1 ORDER BY ALL
 """
     assert house.rows(query) == sorted(
-        (where.resource, where.account_id, where.surface, lane, c.walk_id, c.cursor, c.pages, c.items, c.state.value)
-        for (where, lane), c in last.items()
+        (
+            where.resource,
+            where.account_id,
+            where.surface,
+            run_kind,
+            c.scan_id,
+            c.cursor,
+            c.pages,
+            c.items,
+            c.state.value,
+        )
+        for (where, run_kind), c in last.items()
     )
     staged = [seq for (seq,) in house.rows("SELECT seq FROM ops.staging ORDER BY seq")]
-    unfolded = [n for n, (landing, _) in enumerate(story, 1) if landing.page and staged and n >= staged[0]]
-    assert staged == unfolded
+    unmerged = [n for n, (landing, _) in enumerate(story, 1) if landing.page and staged and n >= staged[0]]
+    assert staged == unmerged
 
 
 def test_a_warehouse_survives_kill_9_at_any_instant(path: Path) -> None:
     story = the_story()
     for kill_after in (1, 4, 7, 8):
-        told = run(path, kill_after=kill_after)
+        message = run(path, kill_after=kill_after)
         with connect(path) as connection:
             house = House(connection)
             with connection.begin():
                 landed = last_seq(connection)
-            assert told <= landed < len(story)
+            assert message <= landed < len(story)
             check_progress(house, story[:landed])
             if kill_after % 2 == 0:
-                house.fold()
+                house.merge()
                 check_against_the_oracle(house, oracle_of(story[:landed]))
     assert run(path, kill_after=None) == len(story)
     with connect(path) as connection:
         house = House(connection)
-        house.fold()
+        house.merge()
         check_against_the_oracle(house, oracle_of(story))
         left = contents(house)
         undisturbed = emptied(connection)
         undisturbed.land(*(landing for landing, _ in story))
-        undisturbed.fold()
+        undisturbed.merge()
         assert contents(undisturbed) == left

@@ -4,10 +4,10 @@ from typing import Any
 import pytest
 
 from connectors.warehouse import ledger
-from connectors.warehouse.report import Concern, concerns, expired_accounts
-from models.landing import Landing
-from models.ledger import Outcome, OutcomeKind, RunState, RunWarning
+from connectors.warehouse.report import FailureGroup, expired_accounts, failure_groups
+from models.page_commit import PageCommit
 from models.partition import CATALOGUE, Partition
+from models.runs import Outcome, OutcomeKind, RunState, RunWarning
 from tests.warehouse.house import ANNA, BEN, POSTS, STORIES, T0, House, account, at
 
 DAY = timedelta(hours=24)
@@ -28,13 +28,13 @@ def publish(house: House, hour: float) -> None:
         ledger.mark_published(house.connection, now=at(hour))
 
 
-def outcome(kind: OutcomeKind, partition: Partition = POSTS, run_id: str = "r", **told: Any) -> Landing:  # noqa: ANN401
-    return Landing(outcomes=(Outcome(partition, run_id, kind, T0, at(1), **told),))
+def outcome(kind: OutcomeKind, partition: Partition = POSTS, run_id: str = "r", **message: Any) -> PageCommit:  # noqa: ANN401
+    return PageCommit(outcomes=(Outcome(partition, run_id, kind, T0, at(1), **message),))
 
 
 def test_a_run_is_entered_and_closed_with_what_it_did(house: House) -> None:
     assert begin(house, "r", 0) == ()
-    assert house.row("SELECT state, started_at, ended_at, carries_on, version FROM core.runs") == (
+    assert house.row("SELECT state, started_at, ended_at, resumes, version FROM core.runs") == (
         "running", T0, None, None, "1.2",
     )  # fmt: skip
     finish(house, "r", 2, RunState.PARTIAL, accounts=3, partitions=5, error_code="e", detail="It's so.")
@@ -47,7 +47,7 @@ def test_a_run_that_died_is_marked_and_carried_on_with_those_before_it(house: Ho
     assert begin(house, "a", 0) == ()
     assert begin(house, "b", 1) == ("a",)
     assert begin(house, "c", 2) == ("b", "a")
-    assert house.rows("SELECT run_id, state, carries_on FROM core.runs ORDER BY started_at") == [
+    assert house.rows("SELECT run_id, state, resumes FROM core.runs ORDER BY started_at") == [
         ("a", "interrupted", None),
         ("b", "interrupted", "a"),
         ("c", "running", "b"),
@@ -95,18 +95,20 @@ def test_a_backfill_carries_on_no_sync_but_marks_it_dead(house: House) -> None:
     assert begin(house, "c", 2) == ("a",)
 
 
-def test_only_a_run_asked_to_walk_the_same_is_carried_on(house: House) -> None:
+def test_only_a_run_asked_to_scan_the_same_is_carried_on(house: House) -> None:
     def enter(run_id: str, hour: float, selection: str | None) -> tuple[str, ...]:
         with house.connection.begin():
-            told: dict[str, Any] = {"selection": selection, "reason": f"why {run_id}"}
-            return ledger.begin(house.connection, run_id, "backfill", now=at(hour), within=DAY, version="1.2", **told)
+            message: dict[str, Any] = {"selection": selection, "reason": f"why {run_id}"}
+            return ledger.begin(
+                house.connection, run_id, "backfill", now=at(hour), within=DAY, version="1.2", **message
+            )
 
     assert enter("a", 0, "anna: posts") == ()
     assert enter("b", 1, "ben: posts") == ()
     assert enter("c", 2, None) == ()
     assert enter("d", 3, "anna: posts") == ("a",)
     assert enter("e", 4, None) == ("c",)
-    assert house.rows("SELECT run_id, kind, selection, reason, carries_on FROM core.runs ORDER BY started_at") == [
+    assert house.rows("SELECT run_id, kind, selection, reason, resumes FROM core.runs ORDER BY started_at") == [
         ("a", "backfill", "anna: posts", "why a", None),
         ("b", "backfill", "ben: posts", "why b", None),
         ("c", "backfill", None, "why c", None),
@@ -135,7 +137,7 @@ def test_two_outcomes_of_one_partition_are_refused(house: House) -> None:
 
 
 def test_concerns_group_what_went_wrong_with_the_most_first(house: House) -> None:
-    told: dict[str, Any] = {
+    message: dict[str, Any] = {
         "error_code": "rate_limited",
         "resume_after": at(5),
         "correlation_id": "c1",
@@ -144,14 +146,14 @@ def test_concerns_group_what_went_wrong_with_the_most_first(house: House) -> Non
     house.land(
         outcome(OutcomeKind.COMPLETE, STORIES),
         outcome(OutcomeKind.FAILED, CATALOGUE, error_code="timeout"),
-        outcome(OutcomeKind.DEFERRED, POSTS, **told),
-        outcome(OutcomeKind.DEFERRED, Partition("media", BEN, "posts"), **told | {"resume_after": at(6)}),
+        outcome(OutcomeKind.DEFERRED, POSTS, **message),
+        outcome(OutcomeKind.DEFERRED, Partition("media", BEN, "posts"), **message | {"resume_after": at(6)}),
         outcome(OutcomeKind.SKIPPED, Partition("media", BEN, "stories")),
     )
     with house.connection.begin():
-        assert concerns(house.connection, "r") == (
-            Concern(OutcomeKind.DEFERRED, "rate_limited", 2, 2, f"posts of account {ANNA}", "c1", "Wait.", at(6)),
-            Concern(OutcomeKind.FAILED, "timeout", 1, 1, "the account catalogue", None, None, None),
+        assert failure_groups(house.connection, "r") == (
+            FailureGroup(OutcomeKind.DEFERRED, "rate_limited", 2, 2, f"posts of account {ANNA}", "c1", "Wait.", at(6)),
+            FailureGroup(OutcomeKind.FAILED, "timeout", 1, 1, "the account catalogue", None, None, None),
         )
 
 

@@ -21,9 +21,9 @@ from connectors.warehouse import opening
 from connectors.warehouse.connection import check, connect
 from connectors.warehouse.errors import WarehouseUnusable
 from connectors.warehouse.field_registry import read_mapping
-from connectors.warehouse.landing import last_seq
 from connectors.warehouse.migrations import revisions, upgrade
 from connectors.warehouse.opening import make_ready
+from connectors.warehouse.page_commit import last_seq
 from connectors.warehouse.publish import publish
 from connectors.warehouse.raw.store import RawStore
 from connectors.warehouse.rebuild import rebuild_stored
@@ -285,9 +285,11 @@ def test_what_the_first_release_left_half_way_is_the_syncs(oldest: Path) -> None
     assert before
     with connect(oldest):
         pass
-    since = "lane, began_seq, repeated_pages, empty_pages, known_seq, known_run, read_to, order_broken_by, full_share"
+    since = (
+        "run_kind, began_seq, repeated_pages, empty_pages, known_seq, known_run, read_to, order_broken_by, full_share"
+    )
     assert ask(oldest, f"SELECT * EXCLUDE ({since}) FROM ops.checkpoints ORDER BY seq") == before
-    assert ask(oldest, "SELECT DISTINCT lane FROM ops.checkpoints") == [("sync",)]
+    assert ask(oldest, "SELECT DISTINCT run_kind FROM ops.checkpoints") == [("sync",)]
     assert ask(oldest, "SELECT count(*) FROM core.runs WHERE selection IS NOT NULL OR reason IS NOT NULL") == [(0,)]
     assert ask(oldest, "SELECT count(*) > 0 FROM core.runs") == [(True,)]
 
@@ -299,11 +301,11 @@ def test_an_upgraded_warehouse_is_told_of_a_next_night_and_publishes_it(released
         with connection.begin():
             house.seq = last_seq(connection)
         assert staged != [(0,)]
-        house.fold()
+        house.merge()
         assert house.value(f"SELECT caption FROM core.media WHERE account_id = '{ANNA}' AND media_id = '2'") == (
             "two, anew"
         )
-        house.walk(POSTS, "next", 72, [{"id": "1", "caption": "one, too"}, {"id": "4"}])
+        house.scan(POSTS, "next", 72, [{"id": "1", "caption": "one, too"}, {"id": "4"}])
         publish(connection, tmp_path / "s.duckdb", at=at(80), version="next")
     found = ask(
         tmp_path / "s.duckdb",
@@ -334,7 +336,7 @@ async def test_rows_of_an_older_version_are_rebuilt_once_and_change_by_nothing(r
         house = House(connection)
         with connection.begin():
             house.seq = last_seq(connection)
-        house.fold()
+        house.merge()
         changed = "SELECT (SELECT count(*) FROM core.media_superseded), (SELECT max(changed_at) FROM core.media)"
         before = house.row(changed)
         items: dict[Partition, list[Item]] = {}
@@ -342,7 +344,7 @@ async def test_rows_of_an_older_version_are_rebuilt_once_and_change_by_nothing(r
         for account_id, surface, payload in stored:
             items.setdefault(media(account_id, surface), []).append(json.loads(payload))
         for partition, some in items.items():
-            house.walk(partition, f"again {partition}", 100, some)
+            house.scan(partition, f"again {partition}", 100, some)
         assert house.row(changed) == before
 
 
@@ -352,11 +354,11 @@ async def test_versions_of_an_older_warehouse_get_their_typed_columns_when_it_is
         pass
     with connect(released) as connection:
         house = House(connection)
-        house.fold()
+        house.merge()
         listed = "SELECT COLUMNS(*)::VARCHAR FROM core.media_superseded ORDER BY ALL"
         found = house.rows(f"SELECT caption, gh_payload->>'$.caption' FROM {house.kept('core.media_superseded')}")
         assert found
-        assert [caption for caption, _ in found] == [said for _, said in found]
+        assert [caption for caption, _ in found] == [output for _, output in found]
         there = house.rows(listed)
         with connection.begin():
             rebuild_stored(connection, read_mapping(connection))

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from sqlalchemy import Connection, create_engine
 
-from connectors.warehouse.connection import connect, duck
+from connectors.warehouse.connection import connect, raw_connection
 from models.tables import WAREHOUSE
 
 MADE = {
@@ -21,7 +21,7 @@ MADE = {
 
 
 def _made(connection: Connection) -> dict[str, list[tuple[object, ...]]]:
-    found = {name: duck(connection).execute(query).fetchall() for name, query in MADE.items()}
+    found = {name: raw_connection(connection).execute(query).fetchall() for name, query in MADE.items()}
     return {name: [row for row in rows if "alembic" not in str(row[1])] for name, rows in found.items()}
 
 
@@ -39,6 +39,6 @@ def test_a_new_file_holds_what_the_dialect_would_make(path: Path) -> None:
 def test_what_is_missing_is_made_and_the_rest_left_alone(path: Path) -> None:
     with connect(path) as connection:
         whole = _made(connection)
-        duck(connection).execute("DROP TABLE core.account_status_history")
+        raw_connection(connection).execute("DROP TABLE core.account_status_history")
     with connect(path) as connection:
         assert _made(connection) == whole

@@ -30,7 +30,7 @@ def opened(folder: Path, name: str) -> Iterator[House]:
 
 def fill(house: House) -> None:
     house.catalogue("c", 0, [account()])
-    house.walk(POSTS, "p", 1, [{"id": "1"}, {"id": "2"}])
+    house.scan(POSTS, "p", 1, [{"id": "1"}, {"id": "2"}])
 
 
 def put(house: House, snapshot: Path, hour: float = 60) -> None:

@@ -13,16 +13,16 @@ import pytest
 from sqlalchemy import Connection
 
 from connectors.warehouse import ledger
-from connectors.warehouse.connection import connect, duck
+from connectors.warehouse.connection import connect, raw_connection
 from connectors.warehouse.errors import WarehouseUnusable
 from connectors.warehouse.publish import publish
 from connectors.warehouse.snapshot import open_snapshot
-from models.landing import Landing
-from models.ledger import Outcome, OutcomeKind, RunState
+from models.page_commit import PageCommit
 from models.partition import CATALOGUE, Partition, media
+from models.runs import Outcome, OutcomeKind, RunState
 from models.tables import SNAPSHOT, WAREHOUSE
 from models.views import views
-from tests.warehouse.house import ANNA, BEN, POSTS, STORIES, T0, House, Row, Walk, account, at
+from tests.warehouse.house import ANNA, BEN, POSTS, STORIES, T0, House, Row, Scan, account, at
 
 
 @pytest.fixture
@@ -37,20 +37,20 @@ def snapshot(tmp_path: Path) -> Path:
     return tmp_path / "out" / "analytics.duckdb"
 
 
-def outcome(partition: Partition, run_id: str, kind: OutcomeKind, hour: float) -> Landing:
-    return Landing(outcomes=(Outcome(partition, run_id, kind, at(hour), at(hour)),))
+def outcome(partition: Partition, run_id: str, kind: OutcomeKind, hour: float) -> PageCommit:
+    return PageCommit(outcomes=(Outcome(partition, run_id, kind, at(hour), at(hour)),))
 
 
 def fill(house: House) -> None:
     """Two nights: Ben's token expires on the second, his posts are skipped, and Carl is gone."""
     everyone = [account(), account(BEN, name="ben"), account("carl", name="carl")]
     house.catalogue("c1", 0, everyone)
-    house.walk(POSTS, "p1", 1, [{"id": str(n), "timestamp": f"2026-01-0{n + 1}T00:00:00Z"} for n in range(5)])
-    house.walk(STORIES, "s1", 2, [{"id": "9"}])
-    house.walk(media(BEN, "posts"), "b1", 3, [{"id": "1"}, {"caption": "no id"}])
+    house.scan(POSTS, "p1", 1, [{"id": str(n), "timestamp": f"2026-01-0{n + 1}T00:00:00Z"} for n in range(5)])
+    house.scan(STORIES, "s1", 2, [{"id": "9"}])
+    house.scan(media(BEN, "posts"), "b1", 3, [{"id": "1"}, {"caption": "no id"}])
     house.catalogue("c2", 24, [account(), account(BEN, name="ben", status="token_expired")])
-    house.walk(POSTS, "p2", 25, [{"id": str(n), "timestamp": f"2026-01-0{n + 1}T00:00:00Z"} for n in range(4)])
-    house.walk(STORIES, "s2", 50, [])
+    house.scan(POSTS, "p2", 25, [{"id": str(n), "timestamp": f"2026-01-0{n + 1}T00:00:00Z"} for n in range(4)])
+    house.scan(STORIES, "s2", 50, [])
     for night, kind in enumerate((OutcomeKind.COMPLETE, OutcomeKind.SKIPPED)):
         run_id, hour = f"run-{night}", 24 * night + 4
         with house.connection.begin():
@@ -198,15 +198,15 @@ def test_it_can_be_attached_beside_others_under_another_name(house: House, snaps
             db.execute(f"FROM theirs.{view.name}").fetchall()
 
 
-def test_freshness_tells_the_last_complete_walk_and_the_last_outcome(house: House, snapshot: Path) -> None:
+def test_freshness_tells_the_last_complete_scan_and_the_last_outcome(house: House, snapshot: Path) -> None:
     fill(house)
     put(house, snapshot)
     found = ask(
         snapshot, "SELECT account_id, surface, complete_at, outcome, last_tried_at FROM freshness ORDER BY 1, 2"
     )
-    walks = {
+    scans = {
         (a, s): t
-        for r, a, s, t in ask(snapshot, "SELECT resource, account_id, surface, complete_at FROM walks")
+        for r, a, s, t in ask(snapshot, "SELECT resource, account_id, surface, complete_at FROM completed_scans")
         if r == "media"
     }
     outcomes = ask(snapshot, "SELECT account_id, surface, outcome, ended_at FROM run_outcomes WHERE resource = 'media'")
@@ -216,7 +216,7 @@ def test_freshness_tells_the_last_complete_walk_and_the_last_outcome(house: Hous
         last[account_id, surface] = max((ended_at, kind), known) if known else (ended_at, kind)
     listed = {row[0] for row in ask(snapshot, "SELECT account_id FROM accounts WHERE removed_at IS NULL")}
     assert found == sorted(
-        (account_id, surface, walks.get((account_id, surface)), kind, ended_at)
+        (account_id, surface, scans.get((account_id, surface)), kind, ended_at)
         for account_id in listed
         for surface in ("posts", "stories")
         for ended_at, kind in [last.get((account_id, surface), (None, None))]
@@ -225,7 +225,7 @@ def test_freshness_tells_the_last_complete_walk_and_the_last_outcome(house: Hous
     assert ask(snapshot, "SELECT bool_and(stale_for = now() - complete_at) FROM freshness") == [(True,)]
 
 
-def test_freshness_tells_the_last_outcome_of_whichever_run_walked_it_last(house: House, snapshot: Path) -> None:
+def test_freshness_tells_the_last_outcome_of_whichever_run_scanned_it_last(house: House, snapshot: Path) -> None:
     def run(run_id: str, kind: str, selection: str | None, hour: float, **outcomes: OutcomeKind) -> None:
         with house.connection.begin():
             ledger.begin(
@@ -234,12 +234,12 @@ def test_freshness_tells_the_last_outcome_of_whichever_run_walked_it_last(house:
         for name, outcome in outcomes.items():
             account_id, surface = name.split("_")
             where = Partition("media", {"anna": ANNA, "ben": BEN}[account_id], "posts" if surface == "p" else "stories")
-            house.land(Landing(outcomes=(Outcome(where, run_id, outcome, at(hour), at(hour + 1)),)))
+            house.land(PageCommit(outcomes=(Outcome(where, run_id, outcome, at(hour), at(hour + 1)),)))
         with house.connection.begin():
             ledger.end(house.connection, run_id, RunState.PARTIAL, now=at(hour + 1))
 
     house.catalogue("c", 0, [account(ANNA, name="anna"), account(BEN, name="ben")])
-    house.walk(POSTS, "w", 1, [])
+    house.scan(POSTS, "w", 1, [])
     done, failed, skipped = OutcomeKind.COMPLETE, OutcomeKind.FAILED, OutcomeKind.SKIPPED
     run("nightly", "sync", None, 1, anna_p=done, anna_s=done, ben_p=skipped, ben_s=skipped)
     query = "SELECT ig_username, surface, outcome, last_tried_at, complete_at FROM freshness ORDER BY ALL"
@@ -264,18 +264,18 @@ def test_expired_accounts_are_named_with_the_age_of_their_media(house: House, sn
 
 
 def test_it_opens_elsewhere_while_the_warehouse_is_open(kept: House, snapshot: Path) -> None:
-    kept.walk(POSTS, "p", 0, [{"id": "1"}])
+    kept.scan(POSTS, "p", 0, [{"id": "1"}])
     put(kept, snapshot)
-    kept.land(Walk(POSTS, "q", T0).page([{"id": "2"}], at(1)))
+    kept.land(Scan(POSTS, "q", T0).page([{"id": "2"}], at(1)))
     assert ask_elsewhere(snapshot, "SELECT media_id FROM media") == "[('1',)]"
 
 
 def test_an_open_reader_keeps_the_old_snapshot_and_a_new_one_sees_the_new(kept: House, snapshot: Path) -> None:
-    kept.walk(POSTS, "p", 0, [{"id": "1"}])
+    kept.scan(POSTS, "p", 0, [{"id": "1"}])
     put(kept, snapshot)
     with open_snapshot(snapshot) as reader:
         for night in range(2, 5):
-            kept.walk(POSTS, f"p{night}", night, [{"id": str(number)} for number in range(night)])
+            kept.scan(POSTS, f"p{night}", night, [{"id": str(number)} for number in range(night)])
             put(kept, snapshot)
             assert reader.ask("SELECT count(*) FROM media").rows == [(1,)]
             assert ask_elsewhere(snapshot, "SELECT count(*) FROM media") == f"[({night},)]"
@@ -306,7 +306,7 @@ def test_names_of_files_with_quotes_are_no_trouble(tmp_path: Path) -> None:
     with connect(tmp_path / "ware\"house's.duckdb") as connection:
         for _ in range(2):
             put(connection, snapshot)
-            House(connection).walk(POSTS, "p", 0, [])
+            House(connection).scan(POSTS, "p", 0, [])
     assert ask(snapshot, "SELECT count(*) FROM published") == [(1,)]
 
 
@@ -335,7 +335,7 @@ def test_a_folder_where_the_snapshot_belongs_is_told(kept: House, snapshot: Path
     (snapshot / "precious").touch()
     check_refused(kept, snapshot)
     assert names_in(snapshot) == ["precious"]
-    kept.walk(POSTS, "p", 0, [{"id": "1"}])
+    kept.scan(POSTS, "p", 0, [{"id": "1"}])
 
 
 def test_a_file_where_the_folder_belongs_is_told(kept: House, snapshot: Path) -> None:
@@ -351,7 +351,7 @@ def test_a_folder_that_must_not_be_written_is_told(kept: House, snapshot: Path) 
     assert ask(snapshot, "SELECT version FROM published") == [("1.2.3",)]
 
 
-@pytest.mark.parametrize("broken", ["core.accounts", "core.media", "core.walks"])
+@pytest.mark.parametrize("broken", ["core.accounts", "core.media", "core.completed_scans"])
 def test_a_draft_that_fails_half_way_leaves_the_writer_and_the_old_snapshot_sound(
     kept: House, snapshot: Path, broken: str
 ) -> None:
@@ -360,7 +360,7 @@ def test_a_draft_that_fails_half_way_leaves_the_writer_and_the_old_snapshot_soun
     check_refused(kept, snapshot)
     assert ask(snapshot, "SELECT version FROM published") == [("1.2.3",)]
     kept.do(f"ALTER TABLE core.hidden RENAME TO {broken.removeprefix('core.')}")
-    kept.walk(POSTS, "p", 0, [{"id": "1"}])
+    kept.scan(POSTS, "p", 0, [{"id": "1"}])
     put(kept, snapshot)
     assert ask(snapshot, "SELECT media_id FROM media") == [("1",)]
     assert names_in(snapshot.parent) == ["analytics.duckdb"]
@@ -375,7 +375,7 @@ def test_the_published_file_is_not_written_again(kept: House, snapshot: Path) ->
 
 
 def test_long_texts_are_packed_and_duckdb_reads_the_file_since_1_2(kept: House, snapshot: Path) -> None:
-    kept.walk(POSTS, "p", 0, [{"id": str(n), "permalink": f"https://example/{n}"} for n in range(3000)])
+    kept.scan(POSTS, "p", 0, [{"id": str(n), "permalink": f"https://example/{n}"} for n in range(3000)])
     put(kept, snapshot)
     packed = "SELECT column_name FROM pragma_storage_info('core.media') WHERE compression = 'ZSTD'"
     assert {"permalink"} <= {name for (name,) in ask(snapshot, packed)}
@@ -436,7 +436,7 @@ def test_a_kill_at_any_moment_leaves_the_old_snapshot_or_the_new_one(
         """DuckDB's connection, in a process that ends before the statement after so many."""
 
         def __init__(self, left: int) -> None:
-            self._db, self.left = duck(kept.connection), left
+            self._db, self.left = raw_connection(kept.connection), left
 
         def execute(self, query: str) -> duckdb.DuckDBPyConnection:
             self.left -= 1
@@ -451,7 +451,7 @@ def test_a_kill_at_any_moment_leaves_the_old_snapshot_or_the_new_one(
         frail = Frail(left)
         with monkeypatch.context() as patch:
             for module in ("publish", "draft", "ownership"):
-                patch.setattr(f"connectors.warehouse.{module}.duck", lambda _, frail=frail: frail)
+                patch.setattr(f"connectors.warehouse.{module}.raw_connection", lambda _, frail=frail: frail)
             try:
                 put(kept, snapshot, 61)
             except Killed:
@@ -461,7 +461,7 @@ def test_a_kill_at_any_moment_leaves_the_old_snapshot_or_the_new_one(
                 # The process that was killed would have taken its connection along.
                 for statement in ("ROLLBACK", "USE warehouse", "DETACH next_snapshot", "DETACH published_snapshot"):
                     with suppress(duckdb.Error):
-                        duck(kept.connection).execute(statement)
+                        raw_connection(kept.connection).execute(statement)
             else:
                 break
     else:

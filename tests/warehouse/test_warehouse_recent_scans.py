@@ -7,12 +7,12 @@ from datetime import timedelta
 import pytest
 
 from connectors.warehouse.closed_scans import closed_scans, forget_order, full_scans_due, known_posts
+from models.checkpoint import ScanState
 from models.incremental import Feed
-from models.walk import WalkState
-from tests.warehouse.house import ANNA, POSTS, House, Item, Row, Walk, account, at
+from tests.warehouse.house import ANNA, POSTS, House, Item, Row, Scan, account, at
 
 GONE = "SELECT media_id, removed_at FROM core.media WHERE removed_at IS NOT NULL ORDER BY media_id"
-WALK = "SELECT complete_at, recent_at, covered_from, item_order, order_proofs, removals_undecided_since FROM core.walks"
+SCAN = "SELECT complete_at, recent_at, covered_from, item_order, order_proofs, removals_undecided_since FROM core.completed_scans"
 NAMELESS: Item = {"id": None, "timestamp": at(-1).isoformat()}
 
 
@@ -31,18 +31,18 @@ def scan(
     broken_by: str | None = None,
 ) -> None:
     """A scan of one page: recent where `down_to` says how old the last post was that it received."""
-    walk = Walk(POSTS, name, at(hour))
+    open_scan = Scan(POSTS, name, at(hour))
     read_to = at(-down_to) if down_to is not None else at(-1000)
-    landing = walk.page(items, at(hour), last=down_to is None)
+    landing = open_scan.page(items, at(hour), last=down_to is None)
     assert landing.checkpoint is not None
-    state = WalkState.COMPLETE if down_to is None else WalkState.RECENT
-    told = replace(landing.checkpoint, state=state, read_to=read_to, order_broken_by=broken_by, cursor=None)
-    house.land(replace(landing, checkpoint=told))
-    house.fold()
+    state = ScanState.COMPLETE if down_to is None else ScanState.RECENT
+    message = replace(landing.checkpoint, state=state, read_to=read_to, order_broken_by=broken_by, cursor=None)
+    house.land(replace(landing, checkpoint=message))
+    house.merge()
 
 
-def walk_of(house: House) -> Row:
-    return house.row(WALK)
+def scan_of(house: House) -> Row:
+    return house.row(SCAN)
 
 
 def test_a_recent_scan_decides_on_its_depth_alone_and_with_a_second_look(house: House) -> None:
@@ -52,10 +52,10 @@ def test_a_recent_scan_decides_on_its_depth_alone_and_with_a_second_look(house: 
     assert house.rows("SELECT media_id, since, needs_full FROM ops.missing") == [("20", at(24), False)]
     scan(house, "c", 48, posts(10, 30), down_to=30)
     assert house.rows(GONE) == [("20", at(24))]
-    assert walk_of(house)[:3] == (at(0), at(48), at(-30))
+    assert scan_of(house)[:3] == (at(0), at(48), at(-30))
     scan(house, "d", 72, posts(10, 30, 40))
     assert house.rows(GONE) == [("20", at(24)), ("50", at(72))]
-    assert walk_of(house)[:3] == (at(72), None, None)
+    assert scan_of(house)[:3] == (at(72), None, None)
 
 
 def test_what_is_seen_again_is_in_doubt_no_longer(house: House) -> None:
@@ -91,13 +91,13 @@ def test_most_of_the_depth_missing_waits_for_a_full_scan_an_hour_later(house: Ho
 def test_a_recent_scan_that_rejected_a_record_decides_on_nothing(house: House) -> None:
     scan(house, "a", 0, posts(10, 20, 30, 40))
     scan(house, "b", 24, [*posts(10, 30), NAMELESS], down_to=30)
-    assert walk_of(house)[5] == at(24)
+    assert scan_of(house)[5] == at(24)
     scan(house, "c", 48, [*posts(10, 30), NAMELESS], down_to=30)
     assert house.rows(GONE) == []
     # The first look of a scan that rejects nothing.
     scan(house, "d", 72, posts(10, 30), down_to=30)
     assert house.rows(GONE) == []
-    assert walk_of(house)[5] is None
+    assert scan_of(house)[5] is None
     scan(house, "e", 96, posts(10, 30), down_to=30)
     assert house.rows(GONE) == [("20", at(72))]
 
@@ -105,9 +105,9 @@ def test_a_recent_scan_that_rejected_a_record_decides_on_nothing(house: House) -
 def test_what_a_full_scan_left_undecided_below_the_depth_stays_so(house: House) -> None:
     scan(house, "a", 0, posts(10, 20, 30, 40))
     scan(house, "b", 24, [*posts(10, 20, 30), NAMELESS])
-    assert walk_of(house)[5] == at(24)
+    assert scan_of(house)[5] == at(24)
     scan(house, "c", 48, posts(10, 20), down_to=20)
-    assert walk_of(house)[5] == at(24)
+    assert scan_of(house)[5] == at(24)
 
 
 @pytest.mark.parametrize(
@@ -117,14 +117,14 @@ def test_what_a_full_scan_left_undecided_below_the_depth_stays_so(house: House) 
 def test_full_scans_prove_an_order(house: House, story: str, order: str | None, proofs: int) -> None:
     for number, kept in enumerate(story):
         scan(house, f"{number}", 24 * number, posts(10, 20), broken_by=None if kept == "+" else "10")
-    assert walk_of(house)[3:5] == (order, proofs)
+    assert scan_of(house)[3:5] == (order, proofs)
 
 
 def test_rows_of_an_open_scan_are_no_known_territory(house: House) -> None:
     scan(house, "a", 0, posts(40, 50))
-    walk = Walk(POSTS, "b", at(24))
-    house.land(walk.page(posts(10, 20), at(24)))
-    house.fold()
+    open_scan = Scan(POSTS, "b", at(24))
+    house.land(open_scan.page(posts(10, 20), at(24)))
+    house.merge()
     with house.connection.begin():
         closed = closed_scans(house.connection, [ANNA])
         assert known_posts(house.connection, closed, older_than=at(0)) == {ANNA: frozenset({"40", "50"})}
@@ -136,14 +136,14 @@ def test_another_mapping_has_the_next_scan_be_full(house: House) -> None:
     scan(house, "b", 24, posts(10), down_to=10)
     with house.connection.begin():
         forget_order(house.connection)
-    assert walk_of(house)[:5] == (at(0), None, None, None, 1)
+    assert scan_of(house)[:5] == (at(0), None, None, None, 1)
     assert house.rows("SELECT DISTINCT order_broken_by FROM ops.checkpoints") == [("",)]
 
 
 def test_full_scans_are_due_by_their_share_of_the_interval(house: House) -> None:
     house.catalogue("c", 0, [account()])
     scan(house, "a", 0, posts(10))
-    house.do("UPDATE core.walks SET pages = 12, full_share = 0.5 WHERE surface = 'posts'")
+    house.do("UPDATE core.completed_scans SET pages = 12, full_share = 0.5 WHERE surface = 'posts'")
     every = timedelta(hours=100)
     with house.connection.begin():
         assert full_scans_due(house.connection, now=at(49.9), every=every) == []
@@ -152,14 +152,14 @@ def test_full_scans_are_due_by_their_share_of_the_interval(house: House) -> None
 
 def test_a_checkpoint_is_recent_only_where_the_scan_may_stop() -> None:
     reached = Feed(positions=30, known_run=20, read_to=at(0))
-    checkpoint = replace(Walk(POSTS, "a", at(0)).checkpoint, known_seq=7)
+    checkpoint = replace(Scan(POSTS, "a", at(0)).checkpoint, known_seq=7)
 
-    def state(*, cursor: str | None = "next", known_seq: int | None = 7, feed: Feed = reached) -> WalkState:
+    def state(*, cursor: str | None = "next", known_seq: int | None = 7, feed: Feed = reached) -> ScanState:
         begun = replace(checkpoint, known_seq=known_seq)
         return begun.advance(run_id="r", next_cursor=cursor, items=10, at=at(0), feed=feed).state
 
-    assert state() is WalkState.RECENT
-    assert state(cursor=None) is WalkState.COMPLETE
-    assert state(known_seq=None) is WalkState.WALKING
-    assert state(feed=replace(reached, known_run=19)) is WalkState.WALKING
-    assert state(feed=replace(reached, order_broken_by="x")) is WalkState.WALKING
+    assert state() is ScanState.RECENT
+    assert state(cursor=None) is ScanState.COMPLETE
+    assert state(known_seq=None) is ScanState.SCANNING
+    assert state(feed=replace(reached, known_run=19)) is ScanState.SCANNING
+    assert state(feed=replace(reached, order_broken_by="x")) is ScanState.SCANNING

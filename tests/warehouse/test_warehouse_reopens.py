@@ -65,22 +65,22 @@ def test_after_fields_show_any_other_kind(path: Path) -> None:
     pairs = list(permutations(VALUES, 2))
     with connect(path) as connection:
         house = House(connection)
-        house.walk(POSTS, "one", 0, [_item("1", {f"{a} then {b}": a for a, b in pairs})])
+        house.scan(POSTS, "one", 0, [_item("1", {f"{a} then {b}": a for a, b in pairs})])
         seq = house.seq
 
     def second(connection: Connection) -> None:
         house = House(connection)
         house.seq = seq
-        house.walk(POSTS, "two", 1, [_item("2", {f"{a} then {b}": b for a, b in pairs})])
+        house.scan(POSTS, "two", 1, [_item("2", {f"{a} then {b}": b for a, b in pairs})])
 
     _opens_again(path, second)
 
 
 def test_after_a_rebuild(path: Path) -> None:
     with connect(path) as connection:
-        House(connection).walk(POSTS, "one", 0, [{"id": "1", "x": 1, "who": {"name": "a"}, "r": [{"x": 1}]}])
-    said = json.loads(BUILT_IN.to_json())
-    mapping = Mapping.from_json(json.dumps(said).replace('"/caption"', '"/who/name", "/caption"'))
+        House(connection).scan(POSTS, "one", 0, [{"id": "1", "x": 1, "who": {"name": "a"}, "r": [{"x": 1}]}])
+    message = json.loads(BUILT_IN.to_json())
+    mapping = Mapping.from_json(json.dumps(message).replace('"/caption"', '"/who/name", "/caption"'))
 
     def rebuild(connection: Connection) -> None:
         with connection.begin():

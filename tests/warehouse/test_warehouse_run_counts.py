@@ -7,10 +7,10 @@ import pytest
 
 from connectors.warehouse import ledger
 from connectors.warehouse.housekeeping import forget_runs
-from connectors.warehouse.run_counts import LISTED, NAMES, FoldCounts, RunCounts, of_runs
-from models.ledger import RunState
+from connectors.warehouse.run_counts import LISTED, NAMES, MergeStats, RunCounts, of_runs
 from models.partition import CATALOGUE
-from tests.warehouse.house import POSTS, STORIES, House, Walk, account, at
+from models.runs import RunState
+from tests.warehouse.house import POSTS, STORIES, House, Scan, account, at
 
 _NAMED = ", ".join(NAMES)
 
@@ -37,11 +37,11 @@ def items(*ids: object, **more: object) -> list[dict[str, object]]:
 
 
 def test_pages_of_two_runs_merged_at_once_are_counted_apart(house: House) -> None:
-    walk = Walk(POSTS, "w", at(0), run_id="a")
-    house.land(walk.page([*items(1, 2), {"caption": "no id"}], at(0)))
-    walk.run_id = "b"
-    house.land(walk.page([*items(2, caption="changed"), *items(3)], at(1), last=True))
-    assert house.fold() == FoldCounts(added=3, changed=1, quarantined=1)
+    scan = Scan(POSTS, "w", at(0), run_id="a")
+    house.land(scan.page([*items(1, 2), {"caption": "no id"}], at(0)))
+    scan.run_id = "b"
+    house.land(scan.page([*items(2, caption="changed"), *items(3)], at(1), last=True))
+    assert house.merge() == MergeStats(added=3, changed=1, quarantined=1)
     assert counted(house) == {
         "a": {"pages": 1, "items": 3, "added": 2, "quarantined": 1},
         "b": {"pages": 1, "items": 2, "added": 1, "changed": 1},
@@ -54,43 +54,43 @@ def test_the_catalogue_counts_pages_and_records(house: House) -> None:
 
 
 def test_a_removal_belongs_to_the_run_that_completed_the_scan(house: House) -> None:
-    house.walk(POSTS, "w", 0, items(1, 2, 3))
-    walk = Walk(POSTS, "x", at(24), run_id="cut short")
-    house.land(walk.page(items(1), at(24)))
-    walk.run_id = "completes"
-    house.land(walk.page(items(2), at(25), last=True))
-    house.fold()
+    house.scan(POSTS, "w", 0, items(1, 2, 3))
+    scan = Scan(POSTS, "x", at(24), run_id="cut short")
+    house.land(scan.page(items(1), at(24)))
+    scan.run_id = "completes"
+    house.land(scan.page(items(2), at(25), last=True))
+    house.merge()
     assert counted(house)["cut short"] == {"pages": 1, "items": 1}
     assert counted(house)["completes"] == {"pages": 1, "items": 1, "removed": 1}
 
 
 def test_an_expired_story_and_one_that_returns(house: House) -> None:
-    house.walk(STORIES, "w", 0, items(1))
+    house.scan(STORIES, "w", 0, items(1))
     for number, run_id in enumerate(("misses", "sees"), 1):
-        walk = Walk(STORIES, run_id, at(30 * number), run_id=run_id)
-        house.land(walk.page(items(*[1] * (number - 1), caption="other"), at(30 * number), last=True))
-        house.fold()
+        scan = Scan(STORIES, run_id, at(30 * number), run_id=run_id)
+        house.land(scan.page(items(*[1] * (number - 1), caption="other"), at(30 * number), last=True))
+        house.merge()
     assert counted(house)["misses"] == {"pages": 1, "expired": 1}
     assert counted(house)["sees"] == {"pages": 1, "items": 1, "returned": 1}
 
 
-@pytest.mark.parametrize("fold_each", [True, False])
-def test_how_pages_are_cut_into_merges_changes_no_count(house: House, *, fold_each: bool) -> None:
-    walk = Walk(POSTS, "w", at(0))
+@pytest.mark.parametrize("merge_each", [True, False])
+def test_how_pages_are_cut_into_merges_changes_no_count(house: House, *, merge_each: bool) -> None:
+    scan = Scan(POSTS, "w", at(0))
     for number, caption in enumerate("abba"):
-        house.land(walk.page(items(1, caption=caption), at(number), last=number == 3))
-        if fold_each:
-            house.fold()
-    house.fold()
+        house.land(scan.page(items(1, caption=caption), at(number), last=number == 3))
+        if merge_each:
+            house.merge()
+    house.merge()
     assert counted(house) == {"run-1": {"pages": 4, "items": 4, "added": 1, "changed": 2}}
 
 
 def test_runs_removed_by_retention_leave_their_totals(house: House) -> None:
     for number in range(3):
         begin(house, f"run-{number}", 24 * number)
-        walk = Walk(POSTS, f"w{number}", at(24 * number), run_id=f"run-{number}")
-        house.land(walk.page(items(*range(number + 1)), at(24 * number), last=True))
-        house.fold()
+        scan = Scan(POSTS, f"w{number}", at(24 * number), run_id=f"run-{number}")
+        house.land(scan.page(items(*range(number + 1)), at(24 * number), last=True))
+        house.merge()
     before = house.row(f"SELECT {', '.join(f'sum({name})' for name in NAMES)} FROM ({LISTED})")
     with house.connection.begin():
         assert forget_runs(house.connection, before=at(100)) == 2
@@ -107,14 +107,14 @@ def test_a_run_that_landed_nothing_counts_nothing(house: House) -> None:
     assert listed(house) == {"none": ("sync", "failed", 0, 0)}
     with house.connection.begin():
         assert of_runs(house.connection, ["none", "unknown"]) == (
-            RunCounts("none", "sync", RunState.FAILED, at(0), 0, 0, 0, FoldCounts()),
+            RunCounts("none", "sync", RunState.FAILED, at(0), 0, 0, 0, MergeStats()),
         )
 
 
 def test_runs_whose_pages_wait_are_named(house: House) -> None:
-    house.land(Walk(CATALOGUE, "c", at(0), run_id="dead").page([account()], at(0)))
+    house.land(Scan(CATALOGUE, "c", at(0), run_id="dead").page([account()], at(0)))
     with house.connection.begin():
         assert ledger.unmerged(house.connection) == ("dead",)
-    house.fold()
+    house.merge()
     with house.connection.begin():
         assert ledger.unmerged(house.connection) == ()

@@ -14,17 +14,17 @@ from connectors.warehouse import segments as module
 from connectors.warehouse.connection import connect
 from connectors.warehouse.durable import write
 from connectors.warehouse.errors import WarehouseUnusable
-from connectors.warehouse.landing import Record, last_seq, numbered
+from connectors.warehouse.page_commit import Record, last_seq, numbered
 from connectors.warehouse.segments import Segments, recover
-from models.landing import Landing, ScopeHold
-from models.ledger import Outcome, OutcomeKind
-from tests.warehouse.house import POSTS, T0, House, Walk, at
+from models.page_commit import PageCommit, ScopeCooldown
+from models.runs import Outcome, OutcomeKind
+from tests.warehouse.house import POSTS, T0, House, Scan, at
 
 STAGED = "SELECT seq, page, body FROM ops.staging ORDER BY seq"
 EVERYTHING = (
     "FROM ops.staging ORDER BY seq",
     "FROM ops.checkpoints ORDER BY seq",
-    "FROM ops.holds",
+    "FROM ops.cooldowns",
     "FROM core.run_outcomes",
 )
 
@@ -40,8 +40,8 @@ def session(path: Path, name: str = "s1") -> Iterator[tuple[House, Segments]]:
 
 
 def pages(many: int, after: int = 0) -> list[Record]:
-    walk = Walk(POSTS, "w", T0)
-    landings = [walk.page([{"id": f"{n} é 🍲", "text": 'a "b"\\n'}], at(1)) for n in range(many)]
+    scan = Scan(POSTS, "w", T0)
+    landings = [scan.page([{"id": f"{n} é 🍲", "text": 'a "b"\\n'}], at(1)) for n in range(many)]
     return numbered(landings, after=after)
 
 
@@ -60,14 +60,14 @@ def rows(records: list[Record]) -> list[tuple[object, ...]]:
 
 
 def test_what_a_dead_process_landed_is_taken_in_by_the_next(path: Path, house: House) -> None:
-    walk = Walk(POSTS, "w", T0)
+    scan = Scan(POSTS, "w", T0)
     ended = Outcome(POSTS, "run-1", OutcomeKind.FAILED, T0, at(1), detail='It\'s "so"\nand so.')
     landings = [
-        walk.page([{"id": "1"}], at(1)),
-        Landing(hold=ScopeHold("catalogue", at(5))),
-        Landing(outcomes=(ended, ended)),
-        walk.page([], at(2), text='{"items":[],\n"next_cursor":null}', unknown_fields=("a'b",)),
-        walk.abandon(at(3)),
+        scan.page([{"id": "1"}], at(1)),
+        PageCommit(cooldown=ScopeCooldown("catalogue", at(5))),
+        PageCommit(outcomes=(ended, ended)),
+        scan.page([], at(2), text='{"items":[],\n"next_cursor":null}', unknown_fields=("a'b",)),
+        scan.abandon(at(3)),
     ]
     house.land(*landings)
     expected = [house.rows(query) for query in EVERYTHING]
@@ -87,7 +87,7 @@ def test_it_is_taken_in_once_however_often_a_process_dies_of_it(path: Path) -> N
     with session(path) as (house, segments):
         segments.append(pages(3))
         with house.connection.begin():
-            taken = segments.cut()
+            taken = segments.batch()
             segments.take_in(house.connection, taken)
         copy = path.with_name("copy")
         shutil.copy(taken[0].path, copy)
@@ -103,13 +103,13 @@ def test_what_was_not_committed_is_taken_in_again(path: Path) -> None:
     with session(path) as (house, segments):
         segments.append(pages(2))
         with house.connection.begin() as transaction:
-            taken = segments.cut()
+            taken = segments.batch()
             segments.take_in(house.connection, taken)
             transaction.rollback()
         segments.put_back(taken)
         segments.append(pages(1, after=2))
         with house.connection.begin():
-            taken = segments.cut()
+            taken = segments.batch()
             segments.take_in(house.connection, taken)
         segments.drop(taken)
         assert [seq for seq, *_ in house.rows(STAGED)] == [1, 2, 3]
@@ -153,7 +153,7 @@ def test_a_hole_in_the_midst_of_segments_is_said_and_nothing_is_taken_in(path: P
     with session(path) as (house, segments):
         segments.append(pages(1))
         with house.connection.begin() as transaction:
-            taken = segments.cut()
+            taken = segments.batch()
             segments.take_in(house.connection, taken)
             segments.put_back(taken)
             transaction.rollback()
@@ -163,9 +163,9 @@ def test_a_hole_in_the_midst_of_segments_is_said_and_nothing_is_taken_in(path: P
     first.write_bytes(whole[:-1])
     with pytest.raises(
         WarehouseUnusable, match=r"segment-000001 is damaged after \d+ bytes: look after the disk"
-    ) as told:
+    ) as message:
         staged(path)
-    assert len(str(told.value).splitlines()) == 1
+    assert len(str(message.value).splitlines()) == 1
     assert files(path) == [first, second]
     first.write_bytes(whole)
     assert [seq for seq, *_ in staged(path)] == [1, 2]

@@ -1,4 +1,4 @@
-"""Whom a backfill walks: the same answer from the warehouse and from its snapshot."""
+"""Whom a backfill scans: the same answer from the warehouse and from its snapshot."""
 
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
@@ -11,9 +11,9 @@ from connectors.warehouse import ledger
 from connectors.warehouse.publish import publish
 from connectors.warehouse.selection import choose, chosen
 from connectors.warehouse.snapshot import open_snapshot
-from models.landing import Landing
-from models.ledger import Outcome, OutcomeKind, RunState
+from models.page_commit import PageCommit
 from models.partition import CATALOGUE, Partition, Surface, media
+from models.runs import Outcome, OutcomeKind, RunState
 from models.selection import ChosenAccount, Selection, SelectionError
 from tests.warehouse.house import ANNA, BEN, House, account, at
 
@@ -68,7 +68,7 @@ def run(
 ) -> None:
     with house.connection.begin():
         ledger.begin(house.connection, run_id, "sync", now=at(hour), within=timedelta(0), version="1")
-    house.land(Landing(outcomes=tuple(Outcome(p, run_id, k, at(hour), at(hour)) for p, k in outcomes.items())))
+    house.land(PageCommit(outcomes=tuple(Outcome(p, run_id, k, at(hour), at(hour)) for p, k in outcomes.items())))
     if ended:
         with house.connection.begin():
             ledger.end(house.connection, run_id, state, now=at(hour + 1))
@@ -77,8 +77,8 @@ def run(
 def test_an_account_is_told_with_its_surfaces_and_about_how_many_requests_it_takes(
     peopled: House, ask_for: Chooser
 ) -> None:
-    peopled.walk(media(ANNA, "posts"), "p", 25, [{"id": str(n)} for n in range(21)])
-    peopled.walk(media(ANNA, "posts"), "q", 26, [{"id": str(n)} for n in range(20)])
+    peopled.scan(media(ANNA, "posts"), "p", 25, [{"id": str(n)} for n in range(21)])
+    peopled.scan(media(ANNA, "posts"), "q", 26, [{"id": str(n)} for n in range(20)])
     assert ask_for(Selection((ANNA,))) == (ChosenAccount(ANNA, "anna", False, BOTH, 2 + 1),)  # noqa: FBT003
     assert ask_for(Selection((ANNA,)), 9)[0].pages == 3 + 1
     assert ask_for(Selection((ANNA,), surfaces=("posts",)))[0] == ChosenAccount(
@@ -87,9 +87,9 @@ def test_an_account_is_told_with_its_surfaces_and_about_how_many_requests_it_tak
     assert ask_for(Selection((ANNA,), surfaces=("posts", "stories", "posts")))[0].surfaces == BOTH
 
 
-def test_an_expired_account_takes_no_request_unless_it_is_walked(ask_for: Chooser) -> None:
+def test_an_expired_account_takes_no_request_unless_it_is_scanned(ask_for: Chooser) -> None:
     assert ask_for(Selection((BEN,))) == (ChosenAccount(BEN, "Ben", expired=True, surfaces=BOTH, pages=0),)
-    assert ask_for(Selection((BEN,)), walk_expired=True)[0].pages == 2
+    assert ask_for(Selection((BEN,)), scan_expired=True)[0].pages == 2
 
 
 @pytest.mark.parametrize(
@@ -122,11 +122,11 @@ def test_a_name_that_another_account_left_behind_is_that_of_who_has_it_now(peopl
     assert [one.account_id for one in ask_for(Selection(("gone",)))] == [ANNA]
 
 
-MEND = ": `gramhouse accounts` lists them with their ids, and a sync finds new ones."
+HINT = ": `gramhouse accounts` lists them with their ids, and a sync finds new ones."
 
 
 @pytest.mark.parametrize(
-    ("typed", "said"),
+    ("typed", "message"),
     [
         (("abc",), "There is no account 'abc' in the warehouse"),
         (
@@ -143,10 +143,10 @@ MEND = ": `gramhouse accounts` lists them with their ids, and a sync finds new o
         (tuple("zyxwv"), "There is no account 'z' or 'y' or 'x' or 'w' or 'v' in the warehouse"),
     ],
 )  # fmt: skip
-def test_whoever_is_not_there_is_named_with_the_mend(ask_for: Chooser, typed: tuple[str, ...], said: str) -> None:
+def test_whoever_is_not_there_is_named_with_the_mend(ask_for: Chooser, typed: tuple[str, ...], message: str) -> None:
     with pytest.raises(SelectionError) as raised:
         ask_for(Selection(typed, everything=True))
-    assert str(raised.value) == said + MEND
+    assert str(raised.value) == message + HINT
 
 
 def test_everything_is_all_that_are_listed_by_name_and_then_id(peopled: House, ask_for: Chooser) -> None:
@@ -229,5 +229,5 @@ def test_nothing_chosen_is_nobody(house: House, ask_for: Chooser) -> None:
 
 def test_a_selection_says_the_same_however_it_was_typed() -> None:
     typed = Selection(("b", "a", "b"), expired_since=at(0), failed=True, surfaces=("posts", "stories"))
-    assert str(typed) == "a, b, expired since 2026-03-01T02:00:00Z, what was left undone: stories and posts"
+    assert str(typed) == "a, b, expired since 2026-03-01T02:00:00Z, incomplete scans: stories and posts"
     assert str(Selection(everything=True, surfaces=("posts",))) == "all accounts: posts"

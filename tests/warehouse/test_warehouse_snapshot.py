@@ -14,7 +14,7 @@ from tests.warehouse.house import POSTS, T0, emptied
 @pytest.fixture(scope="module")
 def published(open_house: Connection, tmp_path_factory: pytest.TempPathFactory) -> Path:
     house = emptied(open_house)
-    house.walk(POSTS, "p", 0, [{"id": "1", "caption": "it's"}])
+    house.scan(POSTS, "p", 0, [{"id": "1", "caption": "it's"}])
     snapshot = tmp_path_factory.mktemp("published") / "analytics.duckdb"
     publish(house.connection, snapshot, at=T0, version="1")
     return snapshot
@@ -91,7 +91,7 @@ def test_bad_sql_is_a_query_error_or_an_empty_answer(snapshot: Snapshot, query: 
     assert snapshot.ask("SELECT 1").rows == [(1,)]
 
 
-def test_a_snapshot_that_is_not_there_is_told_with_its_mend(tmp_path: Path) -> None:
+def test_a_snapshot_that_is_not_there_is_told_with_its_hint(tmp_path: Path) -> None:
     with pytest.raises(SnapshotMissing, match=r"no snapshot at .*none\.duckdb yet: `gramhouse sync`"):
         open_snapshot(tmp_path / "none.duckdb").__enter__()
     assert list(tmp_path.iterdir()) == []

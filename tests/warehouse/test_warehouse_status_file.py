@@ -12,7 +12,7 @@ import pytest
 from connectors.warehouse.errors import StatusUnreadable
 from connectors.warehouse.holder import hold
 from connectors.warehouse.status_file import Status, read_status, settled, status_path, write_status
-from models.ledger import RunState
+from models.runs import RunState
 
 AT = datetime(2026, 3, 1, 2, 15, tzinfo=UTC)
 RUNNING = Status("sync", RunState.RUNNING, os.getpid(), AT, run_id="r1", selection="stories")
@@ -127,7 +127,7 @@ def test_a_killed_process_is_found_out(snapshot: Path, warehouse: Path) -> None:
 import os, sys, pathlib, datetime
 from connectors.warehouse.holder import hold
 from connectors.warehouse.status_file import Status, write_status
-from models.ledger import RunState
+from models.runs import RunState
 with hold(pathlib.Path({str(warehouse)!r}), "gramhouse sync", since="now", pause=lambda _: None):
     write_status(pathlib.Path({str(snapshot)!r}), Status("sync", RunState.RUNNING, os.getpid(),
         datetime.datetime.now(datetime.UTC)))

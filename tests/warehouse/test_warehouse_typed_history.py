@@ -30,7 +30,7 @@ TITLE = replace(
 def nights(house: House, *items: Item) -> None:
     """Scan the posts every night, and find this one item."""
     for item in items:
-        house.walk(POSTS, f"scan {house.seq}", 24 * house.seq, [{"id": "1", **item}])
+        house.scan(POSTS, f"scan {house.seq}", 24 * house.seq, [{"id": "1", **item}])
 
 
 def versions(house: House, *columns: str) -> list[Row]:
@@ -79,7 +79,7 @@ def test_counts_and_addresses_of_media_are_no_columns_of_a_version(house: House)
 
 
 def test_versions_of_one_batch_are_each_as_they_were(house: House) -> None:
-    house.walk(POSTS, "p", 0, *([{"id": "1", "caption": text, "n": place}] for place, text in enumerate("abab")))
+    house.scan(POSTS, "p", 0, *([{"id": "1", "caption": text, "n": place}] for place, text in enumerate("abab")))
     assert versions(house, "caption", "n") == [("a", 0), ("b", 1), ("a", 2)]
 
 
@@ -152,8 +152,8 @@ def test_a_rebuild_reads_versions_by_the_other_mapping_and_keeps_their_time(hous
 
 
 def test_the_snapshot_s_history_has_all_versions_and_says_what_each_column_is(house: House, tmp_path: Path) -> None:
-    house.walk(POSTS, "p", 0, [{"id": "1", "caption": "a", "mood": "good", "likes": 1}, {"id": "2", "likes": 1}])
-    house.walk(POSTS, "q", 24, [{"id": "1", "caption": "b", "likes": 2}, {"id": "2", "likes": 3}])
+    house.scan(POSTS, "p", 0, [{"id": "1", "caption": "a", "mood": "good", "likes": 1}, {"id": "2", "likes": 1}])
+    house.scan(POSTS, "q", 24, [{"id": "1", "caption": "b", "likes": 2}, {"id": "2", "likes": 3}])
     path = tmp_path / "s.duckdb"
     since, until = at(1 / 60), at(24 + 1 / 60)
     asked = "SELECT media_id, valid_from, valid_to, caption, mood FROM media_history ORDER BY 1, 2"

@@ -73,7 +73,7 @@ def count(media_id: str, observed_at: datetime, value: int | None, metric: str =
     }
 
 
-def walk(account_id: str, surface: str, complete_at: datetime, undecided: datetime | None = None) -> dict[str, Any]:
+def scan(account_id: str, surface: str, complete_at: datetime, undecided: datetime | None = None) -> dict[str, Any]:
     return {
         "resource": "media",
         "account_id": account_id,
@@ -92,7 +92,7 @@ def gap(account_id: str, surface: str, since: datetime) -> dict[str, Any]:
 
 
 def world(**rows: list[dict[str, Any]]) -> Rows:
-    names = ("accounts", "media", "media_metrics", "walks", "run_outcomes", "gaps")
+    names = ("accounts", "media", "media_metrics", "completed_scans", "run_outcomes", "gaps")
     signed = {"published_at": NOW, "version": "1", "stale_after": 36 * 3600.0, "full_refresh_every": 7 * 86_400.0}
     return {"published": [signed]} | {name: rows.get(name, []) for name in names}
 
@@ -127,8 +127,8 @@ class Chance:
             for night in range(self.draw.randint(0, 3)):
                 self.outcome(account_id, surface, ago(night, self.draw.randrange(20)))
             if self.draw.random() < 0.8:
-                self.rows["walks"].append(
-                    walk(
+                self.rows["completed_scans"].append(
+                    scan(
                         account_id,
                         surface,
                         self.draw.choice([ago(), ago(0, 36), ago(0, 37), self.moment()]),
@@ -298,8 +298,8 @@ def test_chance_meets_what_the_views_tell_apart() -> None:
             seen[view] += answer(rows)
     assert {row[2] for row in seen["stale_accounts"]} == {
         "token_expired",
-        "never_walked",
-        "not_walked",
+        "never_scanned",
+        "not_scanned",
         "stopped_posting",
     }
     assert all(any(row[place] for row in seen["stories_by_day"]) for place in (4, 5, 6, 7))
@@ -337,7 +337,7 @@ def outcome(account_id: str, surface: str, ended_at: datetime) -> dict[str, Any]
 
 
 def test_freshness_counts_from_now(db: DuckDBPyConnection) -> None:
-    fill(db, world(accounts=[account("anna")], walks=[walk("anna", "posts", ago(1))]))
+    fill(db, world(accounts=[account("anna")], scans=[scan("anna", "posts", ago(1))]))
     assert ask(db, "SELECT stale_for, age_seconds FROM freshness") == [(timedelta(days=1), 86_400)]
     read_at(db, NOW + timedelta(hours=2))
     assert ask(db, "SELECT stale_for, age_seconds FROM freshness") == [(timedelta(hours=26), 26 * 3600)]
@@ -352,9 +352,9 @@ def test_stale_is_what_was_not_scanned_for_longer_than_the_setting(db: DuckDBPyC
         account("expired", status="token_expired"),
         account("removed", removed_at=ago(9)),
     ]
-    walks = [walk("fresh", "posts", ago(0, 36)), walk("old", "posts", ago(0, 37)), walk("removed", "posts", ago(20))]
-    walks.append(walk("expired", "posts", ago(20)))
-    rows = world(accounts=accounts, walks=walks)
+    scans = [scan("fresh", "posts", ago(0, 36)), scan("old", "posts", ago(0, 37)), scan("removed", "posts", ago(20))]
+    scans.append(scan("expired", "posts", ago(20)))
+    rows = world(accounts=accounts, scans=scans)
     fill(db, rows)
     query = "SELECT account_id, is_stale, age_seconds FROM freshness"
     assert ask(db, query) == [
@@ -367,8 +367,8 @@ def test_stale_is_what_was_not_scanned_for_longer_than_the_setting(db: DuckDBPyC
     assert ask(db, "SELECT max(age_seconds) FROM freshness") == [(500 * 86_400,)]
     assert ask(db, "SELECT account_id, reason FROM stale_accounts") == [
         ("expired", "token_expired"),
-        ("never", "never_walked"),
-        ("old", "not_walked"),
+        ("never", "never_scanned"),
+        ("old", "not_scanned"),
     ]
     # The setting decides, and nothing else.
     db.execute("UPDATE published SET stale_after = 40 * 3600")
@@ -377,11 +377,11 @@ def test_stale_is_what_was_not_scanned_for_longer_than_the_setting(db: DuckDBPyC
     # A file that is a week old is stale, however fresh it was when it was made.
     read_at(db, NOW + timedelta(days=7))
     assert ask(db, "SELECT count(*), count(*) FILTER (is_stale) FROM freshness") == [(5, 4)]
-    assert ask(db, "SELECT count(*) FROM stale_accounts WHERE reason = 'not_walked'") == [(2,)]
+    assert ask(db, "SELECT count(*) FROM stale_accounts WHERE reason = 'not_scanned'") == [(2,)]
 
 
 def test_a_surface_that_no_run_scans_is_not_stale(db: DuckDBPyConnection) -> None:
-    rows = world(accounts=[account("anna"), account("ben")], walks=[walk("anna", "stories", NOW)])
+    rows = world(accounts=[account("anna"), account("ben")], scans=[scan("anna", "stories", NOW)])
     fill(db, rows)
     assert ask(db, "SELECT account_id, surface, is_stale FROM freshness") == [
         ("anna", "stories", False),
@@ -412,7 +412,7 @@ def test_cadence_of_one_post_of_none_and_of_several_at_once(db: DuckDBPyConnecti
         post("4", ago(90)),
     ]
     elsewhere = [item("ben", "stories", "1", ago(0)), item("gone", "posts", "1", ago(1))]
-    fill(db, world(accounts=accounts, media=[*ben, *anna, *elsewhere], walks=[walk("anna", "posts", ago(0, 2))]))
+    fill(db, world(accounts=accounts, media=[*ben, *anna, *elsewhere], scans=[scan("anna", "posts", ago(0, 2))]))
     assert ask(db, "FROM posting_cadence") == [
         ("anna", "name of anna", 4, 3, 3, 3, 0.75, 3.0, ago(1), 1.0, ago(0, 2)),
         ("ben", "name of ben", 1, 0, 1, 1, 0.25, None, ago(7), 7.0, None),
@@ -435,11 +435,11 @@ def test_who_posted_and_stopped_is_stale(
     db: DuckDBPyConnection, posts: int, every: int, silent: float, *, stale: bool
 ) -> None:
     media = [post(str(n), ago(silent + every * n)) for n in range(posts)]
-    fill(db, world(accounts=[account("anna")], media=media, walks=[walk("anna", "posts", ago(0, 36))]))
+    fill(db, world(accounts=[account("anna")], media=media, scans=[scan("anna", "posts", ago(0, 36))]))
     assert ask(db, "SELECT reason FROM stale_accounts") == [("stopped_posting",)] * stale
 
 
-def test_who_is_not_walked_is_stale_for_that_and_nothing_else(db: DuckDBPyConnection) -> None:
+def test_who_is_not_scanned_is_stale_for_that_and_nothing_else(db: DuckDBPyConnection) -> None:
     silent = [post(str(n), ago(100 + n)) for n in range(9)]
     accounts = [
         account("anna"),
@@ -447,11 +447,11 @@ def test_who_is_not_walked_is_stale_for_that_and_nothing_else(db: DuckDBPyConnec
         account("carl", status="token_expired"),
         account("dora", status="token_expired"),
     ]
-    walks = [walk("anna", "posts", ago(0, 37)), walk("ben", "stories", NOW), walk("dora", "posts", NOW)]
-    fill(db, world(accounts=accounts, media=silent, walks=walks))
+    scans = [scan("anna", "posts", ago(0, 37)), scan("ben", "stories", NOW), scan("dora", "posts", NOW)]
+    fill(db, world(accounts=accounts, media=silent, scans=scans))
     assert ask(db, "SELECT account_id, reason FROM stale_accounts") == [
-        ("anna", "not_walked"),
-        ("ben", "never_walked"),
+        ("anna", "not_scanned"),
+        ("ben", "never_scanned"),
         ("carl", "token_expired"),
     ]
 
@@ -534,8 +534,8 @@ def test_what_became_of_stories(db: DuckDBPyConnection) -> None:
     stories.append(item("anna", "stories", "undated", None, first_seen_at=ago(0, 10), last_seen_at=scanned_at))
     stories.append(item("ben", "stories", "of an unfinished scan", ago(0, 20), last_seen_at=ago(0, 1)))
     # The last complete scan of another partition confirms nothing.
-    walks = [walk("anna", "stories", scanned_at), walk("anna", "posts", NOW), walk("ben", "posts", ago(0, 2))]
-    fill(db, world(media=stories, walks=walks))
+    scans = [scan("anna", "stories", scanned_at), scan("anna", "posts", NOW), scan("ben", "posts", ago(0, 2))]
+    fill(db, world(media=stories, scans=scans))
     assert ask(db, "FROM stories_by_day") == [
         ("anna", "name of anna", date(2026, 3, 10), 4, 0, 1, 2, 1),
         ("anna", "name of anna", date(2026, 3, 11), 4, 2, 0, 0, 2),

@@ -15,34 +15,34 @@ from connectors.warehouse import segments
 from connectors.warehouse import writer as writing
 from connectors.warehouse.durable import write
 from connectors.warehouse.errors import WarehouseUnusable
-from connectors.warehouse.fold import fold
 from connectors.warehouse.holder import holder
-from connectors.warehouse.landing import Record
-from connectors.warehouse.run_counts import FoldCounts
+from connectors.warehouse.merge import merge
+from connectors.warehouse.page_commit import Record
+from connectors.warehouse.run_counts import MergeStats
 from connectors.warehouse.snapshot import open_snapshot
 from connectors.warehouse.writer import Warehouse, open_warehouse
-from models.landing import Landing
+from models.page_commit import PageCommit
 from models.partition import media
-from tests.warehouse.house import POSTS, T0, Walk, at
+from tests.warehouse.house import POSTS, T0, Scan, at
 
 pytestmark = pytest.mark.anyio
 
 
-def opened(path: Path, fold_bytes: int = 10**9) -> Any:  # noqa: ANN401 - an async context manager
-    return open_warehouse(path, "gramhouse sync", now=T0, fold_bytes=fold_bytes, pause=lambda _: None)
+def opened(path: Path, merge_bytes: int = 10**9) -> Any:  # noqa: ANN401 - an async context manager
+    return open_warehouse(path, "gramhouse sync", now=T0, merge_bytes=merge_bytes, pause=lambda _: None)
 
 
 def ask(query: str) -> Callable[[Connection], Any]:
     return lambda connection: connection.exec_driver_sql(query).scalar()
 
 
-def page(number: int) -> Landing:
-    return Walk(media(f"account-{number}", "posts"), f"w{number}", T0).page([{"id": str(number)}], at(1), last=True)
+def page(number: int) -> PageCommit:
+    return Scan(media(f"account-{number}", "posts"), f"w{number}", T0).page([{"id": str(number)}], at(1), last=True)
 
 
-def spoilt() -> Landing:
+def spoilt() -> PageCommit:
     """For which the disk has no room."""
-    return Walk(media("account-0", "posts"), "w0", T0).page([{"id": "spoilt"}], at(1), last=True)
+    return Scan(media("account-0", "posts"), "w0", T0).page([{"id": "spoilt"}], at(1), last=True)
 
 
 @pytest.fixture
@@ -130,25 +130,27 @@ async def test_work_goes_on_to_its_end_when_its_caller_is_cancelled(path: Path) 
     async with opened(path) as warehouse:
         gate = Gate(warehouse)
         task = asyncio.create_task(
-            warehouse.transact(ask("INSERT INTO ops.holds (scope, resume_after) VALUES ('s', '2026-01-01T00:00:00Z')"))
+            warehouse.transact(
+                ask("INSERT INTO ops.cooldowns (scope, resume_after) VALUES ('s', '2026-01-01T00:00:00Z')")
+            )
         )
         await turn()
         task.cancel()
         await gate.open()
-        assert await warehouse.transact(ask("SELECT count(*) FROM ops.holds")) == 1
+        assert await warehouse.transact(ask("SELECT count(*) FROM ops.cooldowns")) == 1
 
 
-class HeldFold:
-    """Keeps folds from ending until it is opened."""
+class HeldMerge:
+    """Keeps merges from ending until it is opened."""
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self._open = threading.Event()
         self._begun = threading.Event()
-        patch.setattr(writing, "fold", self._fold)
+        patch.setattr(writing, "merge", self._merge)
 
-    def _fold(self, connection: Connection, bodies: dict[int, bytes]) -> FoldCounts:
+    def _merge(self, connection: Connection, bodies: dict[int, bytes]) -> MergeStats:
         self._begun.set()
-        counts = fold(connection, bodies)
+        counts = merge(connection, bodies)
         assert self._open.wait(timeout=30)
         return counts
 
@@ -159,13 +161,13 @@ class HeldFold:
         self._open.set()
 
 
-async def test_what_lands_while_a_fold_is_under_way_is_durable_and_waits_for_the_next(
+async def test_what_lands_while_a_merge_is_under_way_is_durable_and_waits_for_the_next(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with opened(path) as warehouse:
         await warehouse.land(page(1))
-        held = HeldFold(monkeypatch)
-        folding = asyncio.create_task(warehouse.fold())
+        held = HeldMerge(monkeypatch)
+        merging = asyncio.create_task(warehouse.merge())
         await held.has_begun()
         await warehouse.land(page(2))
         assert sorted(segment.name for segment in path.parent.glob("*.segment-*")) == [
@@ -173,69 +175,69 @@ async def test_what_lands_while_a_fold_is_under_way_is_durable_and_waits_for_the
             f"{path.name}.segment-000002",
         ]
         held.open()
-        assert await folding == FoldCounts(added=1)
+        assert await merging == MergeStats(added=1)
         assert await warehouse.transact(ask("SELECT count(*) FROM ops.staging")) == 1
 
 
 async def test_checkpoints_are_known_wherever_they_are_just_then(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    walks = [Walk(media(f"account-{n}", "posts"), f"w{n}", T0) for n in range(3)]
-    names = [walk.partition.account_id for walk in walks]
+    scans = [Scan(media(f"account-{n}", "posts"), f"w{n}", T0) for n in range(3)]
+    names = [scan.partition.account_id for scan in scans]
 
     async def known() -> dict[str, str | None]:
         found = await warehouse.checkpoints("media", names)
         return {partition.account_id: checkpoint.cursor for partition, checkpoint in found.items()}
 
     async with opened(path) as warehouse:
-        await warehouse.land(walks[0].page([], at(1)))
-        await warehouse.fold()
-        await warehouse.land(walks[1].page([], at(1)))
-        held = HeldFold(monkeypatch)
-        folding = asyncio.create_task(warehouse.fold())
+        await warehouse.land(scans[0].page([], at(1)))
+        await warehouse.merge()
+        await warehouse.land(scans[1].page([], at(1)))
+        held = HeldMerge(monkeypatch)
+        merging = asyncio.create_task(warehouse.merge())
         await held.has_begun()
-        await asyncio.gather(*(warehouse.land(walk.page([], at(2))) for walk in walks[1:]))
+        await asyncio.gather(*(warehouse.land(scan.page([], at(2))) for scan in scans[1:]))
         expected = {"account-0": "w0/1", "account-1": "w1/2", "account-2": "w2/1"}
         assert await known() == expected
         held.open()
-        await folding
+        await merging
         assert await known() == expected
-        await warehouse.fold()
+        await warehouse.merge()
         assert await known() == expected
         assert await warehouse.checkpoints("media", names, "backfill") == {}
         assert await warehouse.checkpoints("accounts", [""]) == {}
 
 
-async def test_what_is_staged_is_folded_when_there_is_enough_of_it(path: Path) -> None:
+async def test_what_is_staged_is_merged_when_there_is_enough_of_it(path: Path) -> None:
     size = len(page(1).page.body)  # type: ignore[union-attr]
-    async with opened(path, fold_bytes=2 * size) as warehouse:
+    async with opened(path, merge_bytes=2 * size) as warehouse:
         for number in range(1, 7):
             await warehouse.land(page(number))
         await warehouse.settle()
         assert await warehouse.transact(ask("SELECT count(*) FROM core.media")) >= 2
-        assert await warehouse.fold() == FoldCounts(added=6)
+        assert await warehouse.merge() == MergeStats(added=6)
         assert await warehouse.transact(ask("SELECT count(*) FROM ops.staging")) == 0
 
 
-async def test_a_long_log_is_written_into_the_file_between_two_folds(
+async def test_a_long_log_is_written_into_the_file_between_two_merges(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     log = path.with_name(path.name + ".wal")
     async with opened(path) as warehouse:
         await warehouse.land(page(1))
-        await warehouse.fold()
+        await warehouse.merge()
         assert log.stat().st_size
         monkeypatch.setattr(writing, "_LOG_BYTES", 1)
         await warehouse.land(page(2))
-        await warehouse.fold()
+        await warehouse.merge()
         assert not log.exists()
         assert await warehouse.transact(ask("SELECT count(*) FROM core.media")) == 2
 
 
-async def test_a_slow_fold_slows_the_landing_once_as_much_again_has_landed(
+async def test_a_slow_merge_slows_the_landing_once_as_much_again_has_landed(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     size = len(page(1).page.body)  # type: ignore[union-attr]
-    held = HeldFold(monkeypatch)
-    async with opened(path, fold_bytes=2 * size) as warehouse:
+    held = HeldMerge(monkeypatch)
+    async with opened(path, merge_bytes=2 * size) as warehouse:
         for number in range(1, 5):
             await warehouse.land(page(number))
         late = asyncio.create_task(warehouse.land(page(5)))
@@ -246,62 +248,64 @@ async def test_a_slow_fold_slows_the_landing_once_as_much_again_has_landed(
         await late
 
 
-def on_a_full_disk(_: Connection, __: dict[int, bytes]) -> FoldCounts:
+def on_a_full_disk(_: Connection, __: dict[int, bytes]) -> MergeStats:
     message = "IO Error: No space left on device"
     raise duckdb.IOException(message)
 
 
-async def test_a_fold_that_fails_is_told_to_whoever_lands_next(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writing, "fold", on_a_full_disk)
-    async with opened(path, fold_bytes=1) as warehouse:
+async def test_a_merge_that_fails_is_told_to_whoever_lands_next(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writing, "merge", on_a_full_disk)
+    async with opened(path, merge_bytes=1) as warehouse:
         await warehouse.land(page(1))
         with pytest.raises(WarehouseUnusable, match="The disk is full"):
             await warehouse.land(page(2))
         monkeypatch.undo()
         await warehouse.land(page(3))
-        assert await warehouse.fold() == FoldCounts(added=2)
+        assert await warehouse.merge() == MergeStats(added=2)
 
 
-async def test_a_fold_that_had_too_little_memory_is_done_again_in_more(
+async def test_a_merge_that_had_too_little_memory_is_done_again_in_more(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     limits: list[str] = []
 
-    def starved(connection: Connection, bodies: dict[int, bytes]) -> FoldCounts:
-        counts = fold(connection, bodies)
+    def starved(connection: Connection, bodies: dict[int, bytes]) -> MergeStats:
+        counts = merge(connection, bodies)
         limits.append(ask("SELECT current_setting('memory_limit')")(connection))
         if len(limits) == 1:
             message = "failed to pin block"
             raise duckdb.OutOfMemoryException(message)
         return counts
 
-    monkeypatch.setattr(writing, "fold", starved)
+    monkeypatch.setattr(writing, "merge", starved)
     async with opened(path) as warehouse:
         await warehouse.land(page(1))
-        assert await warehouse.fold() == FoldCounts(added=1)
+        assert await warehouse.merge() == MergeStats(added=1)
         assert len(limits) == len(set(limits)) == 2
         assert await warehouse.transact(ask("SELECT count(*) FROM core.media")) == 1
     assert list(path.parent.glob("*.segment-*")) == []
 
 
-async def test_a_fold_that_nobody_waits_for_any_more_says_why_it_failed(
+async def test_a_merge_that_nobody_waits_for_any_more_says_why_it_failed(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told: list[str] = []
-    monkeypatch.setattr(logging.getLogger(writing.__name__), "warning", lambda text, *args: told.append(text % args))
+    result: list[str] = []
+    monkeypatch.setattr(logging.getLogger(writing.__name__), "warning", lambda text, *args: result.append(text % args))
 
-    monkeypatch.setattr(writing, "fold", on_a_full_disk)
-    async with opened(path, fold_bytes=1) as warehouse:
+    monkeypatch.setattr(writing, "merge", on_a_full_disk)
+    async with opened(path, merge_bytes=1) as warehouse:
         await warehouse.land(page(1))
-    assert len(told) == 1
-    assert "The disk is full" in told[0]
+    assert len(result) == 1
+    assert "The disk is full" in result[0]
 
 
 async def test_a_transaction_that_had_too_little_memory_is_done_again_in_more(path: Path) -> None:
     limits: list[str] = []
 
     def starved(connection: Connection) -> None:
-        connection.exec_driver_sql("INSERT INTO ops.holds (scope, resume_after) VALUES ('s', '2026-01-01T00:00:00Z')")
+        connection.exec_driver_sql(
+            "INSERT INTO ops.cooldowns (scope, resume_after) VALUES ('s', '2026-01-01T00:00:00Z')"
+        )
         limits.append(ask("SELECT current_setting('memory_limit')")(connection))
         if len(limits) == 1:
             message = "failed to pin block"
@@ -311,35 +315,35 @@ async def test_a_transaction_that_had_too_little_memory_is_done_again_in_more(pa
         await warehouse.land(page(1))
         await warehouse.transact(starved)
         assert len(limits) == len(set(limits)) == 2
-        assert await warehouse.transact(ask("SELECT count(*) FROM ops.holds")) == 1
-        assert await warehouse.fold() == FoldCounts(added=1)
+        assert await warehouse.transact(ask("SELECT count(*) FROM ops.cooldowns")) == 1
+        assert await warehouse.merge() == MergeStats(added=1)
 
 
-async def test_pages_land_while_others_are_folded(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folded: list[int] = []
+async def test_pages_land_while_others_are_merged(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    merged: list[int] = []
 
-    def watched(connection: Connection, bodies: dict[int, bytes]) -> FoldCounts:
-        folded.append(int(ask("SELECT count(*) FROM ops.staging")(connection)))
-        return fold(connection, bodies)
+    def watched(connection: Connection, bodies: dict[int, bytes]) -> MergeStats:
+        merged.append(int(ask("SELECT count(*) FROM ops.staging")(connection)))
+        return merge(connection, bodies)
 
-    monkeypatch.setattr(writing, "fold", watched)
-    async with opened(path, fold_bytes=5000) as warehouse:
+    monkeypatch.setattr(writing, "merge", watched)
+    async with opened(path, merge_bytes=5000) as warehouse:
 
-        async def walk(account: int) -> None:
-            walk = Walk(media(f"account-{account}", "posts"), f"w{account}", T0)
+        async def scan(account: int) -> None:
+            scan = Scan(media(f"account-{account}", "posts"), f"w{account}", T0)
             for number in range(20):
-                await warehouse.land(walk.page([{"id": f"{number}-{n}"} for n in range(5)], at(1), last=number == 19))
+                await warehouse.land(scan.page([{"id": f"{number}-{n}"} for n in range(5)], at(1), last=number == 19))
 
-        await asyncio.gather(*map(walk, range(16)))
-        counts = await warehouse.fold()
-        assert counts == FoldCounts(added=1600)
+        await asyncio.gather(*map(scan, range(16)))
+        counts = await warehouse.merge()
+        assert counts == MergeStats(added=1600)
         assert await warehouse.transact(ask("SELECT count(DISTINCT (account_id, media_id)) FROM core.media")) == 1600
-        assert await warehouse.transact(ask("SELECT count(*) FROM core.walks")) == 16
-    assert len([pages for pages in folded if pages]) > 2
-    assert sum(folded) == 320
+        assert await warehouse.transact(ask("SELECT count(*) FROM core.completed_scans")) == 16
+    assert len([pages for pages in merged if pages]) > 2
+    assert sum(merged) == 320
 
 
-async def test_a_fold_that_begins_while_the_warehouse_is_closed_is_waited_for(
+async def test_a_merge_that_begins_while_the_warehouse_is_closed_is_waited_for(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun, go_on = threading.Event(), threading.Event()
@@ -351,7 +355,7 @@ async def test_a_fold_that_begins_while_the_warehouse_is_closed_is_waited_for(
         real(self, records)
 
     monkeypatch.setattr(segments.Segments, "append", held)
-    async with opened(path, fold_bytes=1) as warehouse:
+    async with opened(path, merge_bytes=1) as warehouse:
         landing = asyncio.create_task(warehouse.land(page(1)))
         assert await asyncio.to_thread(begun.wait, 30)
         landing.cancel()
@@ -363,7 +367,7 @@ async def test_a_fold_that_begins_while_the_warehouse_is_closed_is_waited_for(
 
 async def test_a_transaction_that_fails_is_rolled_back_and_told_in_one_line(path: Path) -> None:
     def spoil(connection: Connection) -> None:
-        connection.exec_driver_sql("INSERT INTO ops.holds (scope, resume_after) VALUES ('s', now())")
+        connection.exec_driver_sql("INSERT INTO ops.cooldowns (scope, resume_after) VALUES ('s', now())")
         connection.exec_driver_sql("SELECT nothing\nFROM nowhere")
 
     async with opened(path) as warehouse:
@@ -371,7 +375,7 @@ async def test_a_transaction_that_fails_is_rolled_back_and_told_in_one_line(path
             await warehouse.transact(spoil)
         assert "\n" not in str(raised.value)
         assert "Traceback" not in str(raised.value)
-        assert await warehouse.transact(ask("SELECT count(*) FROM ops.holds")) == 0
+        assert await warehouse.transact(ask("SELECT count(*) FROM ops.cooldowns")) == 0
 
 
 async def test_errors_that_are_not_duckdbs_pass_unchanged(path: Path) -> None:
@@ -437,10 +441,10 @@ async def test_the_warehouse_is_never_overwritten_by_its_snapshot(path: Path) ->
         assert await warehouse.transact(ask("SELECT count(*) FROM ops.staging")) == 1
 
 
-async def test_publishing_shows_what_is_folded_and_nothing_staged(path: Path) -> None:
+async def test_publishing_shows_what_is_merged_and_nothing_staged(path: Path) -> None:
     async with opened(path) as warehouse:
-        await warehouse.land(Walk(POSTS, "p", T0).page([{"id": "1"}], at(1), last=True))
-        await warehouse.fold()
+        await warehouse.land(Scan(POSTS, "p", T0).page([{"id": "1"}], at(1), last=True))
+        await warehouse.merge()
         await warehouse.land(page(2))
         size = await warehouse.publish(path.with_name("s.duckdb"), at=T0, version="1")
         assert size == path.with_name("s.duckdb").stat().st_size

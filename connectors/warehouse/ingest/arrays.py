@@ -34,27 +34,27 @@ def _offsets(lengths: Iterable[int]) -> Any:  # noqa: ANN401 - pyarrow has no ty
     return pa.py_buffer(array("i", accumulate(lengths, initial=0)))
 
 
-def array_of(values: Sequence[Any], kind: Any) -> Any:  # noqa: ANN401 - pyarrow has no types
+def array_of(values: Sequence[Any], json_type: Any) -> Any:  # noqa: ANN401 - pyarrow has no types
     """Return an Arrow array of values of this Arrow type: integers, doubles, booleans, text, bytes, or lists of these.
 
     None is null. Raises OverflowError for an integer that the type does not hold, TypeError for values of another type.
     """
     if not values:
         # An empty `array.array` has a buffer that is not aligned, of which Arrow warns on standard error.
-        return pa.nulls(0, kind)
+        return pa.nulls(0, json_type)
     there = [value is not None for value in values]
     validity = None if all(there) else _bits(there)
     children: list[Any] | None = None
-    if kind in _NUMBERS:
+    if json_type in _NUMBERS:
         numbers = values if validity is None else [0 if value is None else value for value in values]
-        buffers = [pa.py_buffer(array(_NUMBERS[kind], numbers))]
-    elif pa.types.is_boolean(kind):
+        buffers = [pa.py_buffer(array(_NUMBERS[json_type], numbers))]
+    elif pa.types.is_boolean(json_type):
         buffers = [_bits(bool(value) for value in values)]
-    elif pa.types.is_list(kind):
+    elif pa.types.is_list(json_type):
         lists = [value or () for value in values]
         buffers = [_offsets(map(len, lists))]
-        children = [array_of(list(chain.from_iterable(lists)), kind.value_type)]
+        children = [array_of(list(chain.from_iterable(lists)), json_type.value_type)]
     else:
         texts = [value.encode() if isinstance(value, str) else value or b"" for value in values]
         buffers = [_offsets(map(len, texts)), pa.py_buffer(b"".join(texts))]
-    return pa.Array.from_buffers(kind, len(values), [validity, *buffers], children=children)
+    return pa.Array.from_buffers(json_type, len(values), [validity, *buffers], children=children)

@@ -15,8 +15,8 @@ import pyarrow as pa
 
 from connectors.warehouse.ingest.arrays import array_of
 from connectors.warehouse.ingest.layout import Cell, CellTable, Layout, arrow_type
-from models.fields import MEDIA, Sighting
-from models.kinds import EXACT, Found, Json, Kind, WideNumber, values_of
+from models.fields import MEDIA, FieldObservation
+from models.json_types import EXACT, Found, Json, JsonType, WideNumber, values_of
 from models.pointer import to_pointer
 
 # Python refuses to make an integer of more digits than this.
@@ -26,7 +26,7 @@ _MOST_DIGITS = 4000
 EMPTY = ("{}", "[]")
 
 # Kinds that are no value of the column of cells at their path.
-_NO_VALUE = frozenset({Kind.NULL, Kind.EMPTY_LIST, Kind.OBJECT, Kind.ROWS})
+_NO_VALUE = frozenset({JsonType.NULL, JsonType.EMPTY_LIST, JsonType.OBJECT, JsonType.ROWS})
 
 
 def _first(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
@@ -76,12 +76,12 @@ def text_of(value: Json) -> str | None:
     return _canonical(value)
 
 
-def _cell_value(value: Json, kind: str) -> Any:  # noqa: ANN401 - whatever Arrow takes
-    if kind.endswith("[]"):
-        return [_cell_value(element, kind[:-2]) for element in value] if isinstance(value, list) else None
-    if kind == "DOUBLE":
+def _cell_value(value: Json, json_type: str) -> Any:  # noqa: ANN401 - whatever Arrow takes
+    if json_type.endswith("[]"):
+        return [_cell_value(element, json_type[:-2]) for element in value] if isinstance(value, list) else None
+    if json_type == "DOUBLE":
         return None if value is None else float(value)  # type: ignore[arg-type]
-    return text_of(value) if kind in ("VARCHAR", "TIMESTAMP WITH TIME ZONE") else value
+    return text_of(value) if json_type in ("VARCHAR", "TIMESTAMP WITH TIME ZONE") else value
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,14 +95,14 @@ class Element:
 
 @dataclass(frozen=True, slots=True)
 class CarefulItem:
-    """An item that was read: its place, and what is in it by path; the elements of its lists of objects."""
+    """An item that was read: its order key, and what is in it by path; the elements of its lists of objects."""
 
-    place: int
+    order_key: int
     values: dict[str, Found]
     elements: list[Element] = field(default_factory=list)
 
 
-def read(place: int, raw: bytes) -> CarefulItem | None:
+def read(order_key: int, raw: bytes) -> CarefulItem | None:
     """Read an item; None when it is no object, or nested too deep."""
     try:
         value: Json = _parse(raw.decode())
@@ -110,9 +110,9 @@ def read(place: int, raw: bytes) -> CarefulItem | None:
         return None
     if not isinstance(value, dict):
         return None
-    item = CarefulItem(place, {to_pointer(found.keys): found for found in values_of(value)})
+    item = CarefulItem(order_key, {to_pointer(found.keys): found for found in values_of(value)})
     for path, found in item.values.items():
-        if Kind.ROWS in found.kinds and isinstance(found.value, list):
+        if JsonType.ROWS in found.json_types and isinstance(found.value, list):
             for position, element in enumerate(found.value):
                 if isinstance(element, dict):
                     inner = {to_pointer(each.keys): each for each in values_of(element, in_element=True)}
@@ -120,20 +120,22 @@ def read(place: int, raw: bytes) -> CarefulItem | None:
     return item
 
 
-def sightings(item: CarefulItem, at: datetime) -> Iterable[Sighting]:
+def observations(item: CarefulItem, at: datetime) -> Iterable[FieldObservation]:
     """Yield what is met in an item itself, in the order of its text."""
     for path, found in item.values.items():
-        for kind in found.kinds:
-            yield Sighting(MEDIA, path, kind, at)
+        for json_type in found.json_types:
+            yield FieldObservation(MEDIA, path, json_type, at)
 
 
-def element_sightings(item: CarefulItem, table: str, lists: Sequence[str], at: datetime) -> Iterable[Sighting]:
+def element_observations(
+    item: CarefulItem, table: str, lists: Sequence[str], at: datetime
+) -> Iterable[FieldObservation]:
     """Yield what is met in the elements of those of an item's lists that fill a child table."""
     for element in item.elements:
         if element.path in lists:
             for path, found in element.values.items():
-                for kind in found.kinds:
-                    yield Sighting(table, path, kind, at)
+                for json_type in found.json_types:
+                    yield FieldObservation(table, path, json_type, at)
 
 
 def _array(cell: Cell, rows: Sequence[dict[str, Found]]) -> Any:  # noqa: ANN401 - pyarrow has no types
@@ -143,9 +145,9 @@ def _array(cell: Cell, rows: Sequence[dict[str, Found]]) -> Any:  # noqa: ANN401
 
 def _is_value(found: Found, cell: Cell) -> bool:
     """Say whether a value belongs into its cell: objects and lists of them do so only beside values of other kinds."""
-    if found.kinds & {Kind.OBJECT, Kind.ROWS}:
+    if found.json_types & {JsonType.OBJECT, JsonType.ROWS}:
         return cell.type == "VARCHAR"
-    if Kind.EMPTY_LIST in found.kinds:
+    if JsonType.EMPTY_LIST in found.json_types:
         return cell.type == "VARCHAR" or cell.type.endswith("[]")
     return True
 
@@ -153,15 +155,15 @@ def _is_value(found: Found, cell: Cell) -> bool:
 def _overflow(item: CarefulItem, layout: Layout) -> str | None:
     """Return as JSON, by path, the values of an item that have no cell; None when all have one."""
     left: dict[str, Json] = {}
-    tables = {path: layout.table_of(path) for path, found in item.values.items() if Kind.ROWS in found.kinds}
+    tables = {path: layout.table_of(path) for path, found in item.values.items() if JsonType.ROWS in found.json_types}
     for path, found in item.values.items():
-        has_place = path in layout.media.cells or found.kinds <= _NO_VALUE
+        has_place = path in layout.media.cells or found.json_types <= _NO_VALUE
         if not has_place or (tables.get(path, layout) is None and path not in layout.media.cells):
             left[path] = found.value
     for element in item.elements:
         table = tables[element.path]
         for path, found in element.values.items():
-            if table is not None and path not in table.cells and not found.kinds <= _NO_VALUE:
+            if table is not None and path not in table.cells and not found.json_types <= _NO_VALUE:
                 left[f"{element.path}/{element.position}{path}"] = found.value
     return _canonical(left) if left else None
 
@@ -171,34 +173,34 @@ def _table(cells: CellTable, own: dict[str, Any], rows: Sequence[dict[str, Found
 
 
 def cells_of(items: Sequence[CarefulItem], layout: Layout) -> Any:  # noqa: ANN401 - pyarrow has no types
-    """Return the cells of items: place, overflow, and a column for each cell of the layout."""
+    """Return the cells of items: order key, overflow, and a column for each cell of the layout."""
     own = {
-        "place": array_of([item.place for item in items], pa.int64()),
+        "order_key": array_of([item.order_key for item in items], pa.int64()),
         "overflow": array_of([_overflow(item, layout) for item in items], pa.string()),
     }
     return _table(layout.media, own, [item.values for item in items])
 
 
 def element_cells_of(items: Sequence[CarefulItem], table: CellTable) -> Any:  # noqa: ANN401 - pyarrow has no types
-    """Return the cells of the elements that fill a child table: place of the item, position from 0, cells.
+    """Return the cells of the elements that fill a child table: order key of the item, position from 0, cells.
 
     The lists of one item follow one another.
     """
-    places: list[int] = []
+    order_keys: list[int] = []
     positions: list[int] = []
     rows: list[dict[str, Found]] = []
     for item in items:
         before = 0
         for path in table.lists:
             length = 0
-            if path in item.values and Kind.ROWS in item.values[path].kinds:
+            if path in item.values and JsonType.ROWS in item.values[path].json_types:
                 value = item.values[path].value
                 length = len(value) if isinstance(value, list) else 0
             for element in item.elements:
                 if element.path == path:
-                    places.append(item.place)
+                    order_keys.append(item.order_key)
                     positions.append(before + element.position)
                     rows.append(element.values)
             before += length
-    own = {"place": array_of(places, pa.int64()), "position": array_of(positions, pa.int32())}
+    own = {"order_key": array_of(order_keys, pa.int64()), "position": array_of(positions, pa.int32())}
     return _table(table, own, rows)

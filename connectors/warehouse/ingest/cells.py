@@ -10,10 +10,10 @@ from connectors.warehouse.ingest.decode import Decoded
 from connectors.warehouse.ingest.layout import CellTable, Layout
 from connectors.warehouse.ingest.registered import ArrowTables
 from connectors.warehouse.quoting import quoted
-from models.fields import Sighting
+from models.fields import FieldObservation
 from models.mapping import ColumnMapping
 from models.mapping import Mapping as MediaMapping
-from models.sheets import CHILDREN, Sheet
+from models.table_schemas import CHILDREN, TableSchema
 
 _MEDIA = "media_cells"
 
@@ -22,9 +22,9 @@ def _name(table: str) -> str:
     return _MEDIA if table == "media" else f"cells_of_{table}"
 
 
-def decoded_children(sheet: Sheet) -> str:
-    """Return the name of the temporary table of a child table's rows: place of the item, position, columns."""
-    return quoted(f"decoded_{sheet.table}")
+def decoded_children(schema: TableSchema) -> str:
+    """Return the name of the temporary table of a child table's rows: order key of the item, position, columns."""
+    return quoted(f"decoded_{schema.table}")
 
 
 def register_cells(tables: ArrowTables, decoded: Decoded) -> None:
@@ -36,22 +36,24 @@ def register_cells(tables: ArrowTables, decoded: Decoded) -> None:
 
 def _met(
     db: DuckDBPyConnection, cells: CellTable, mapped: Sequence[ColumnMapping], ids: Sequence[str], received: str
-) -> Iterator[Sighting]:
+) -> Iterator[FieldObservation]:
     wanted = checks(cells, mapped, ids)
     if not wanted:
         return
     tests = ", ".join(f"min(received_at) FILTER ({condition})" for condition in wanted.values())
-    query = f"SELECT {tests} FROM {quoted(_name(cells.resource))} JOIN ({received}) USING (place)"  # noqa: S608
+    query = f"SELECT {tests} FROM {quoted(_name(cells.resource))} JOIN ({received}) USING (order_key)"  # noqa: S608
     (row,) = db.execute(query).fetchall()
-    for (path, kind), at in zip(wanted, row, strict=True):
+    for (path, json_type), at in zip(wanted, row, strict=True):
         if at is not None:
-            yield Sighting(cells.resource, path, kind, at)
+            yield FieldObservation(cells.resource, path, json_type, at)
 
 
-def sightings(db: DuckDBPyConnection, layout: Layout, mapping: MediaMapping, received: str) -> Iterator[Sighting]:
+def observations(
+    db: DuckDBPyConnection, layout: Layout, mapping: MediaMapping, received: str
+) -> Iterator[FieldObservation]:
     """Yield the kinds that the values of the registered cells show and no decoder tells.
 
-    `received` is a query of `received_at` by place.
+    `received` is a query of `received_at` by order key.
     """
     yield from _met(db, layout.media, mapping.columns, mapping.media_id, received)
     for table in layout.children.values():
@@ -59,18 +61,18 @@ def sightings(db: DuckDBPyConnection, layout: Layout, mapping: MediaMapping, rec
 
 
 def identify(db: DuckDBPyConnection, layout: Layout, mapping: MediaMapping) -> None:
-    """Make `decoded_ids`: the id, or NULL, of each item by place."""
+    """Make `decoded_ids`: the id, or NULL, of each item by order key."""
     found = media_id_of(mapping.media_id, layout.media.cells)
-    db.execute(f"CREATE OR REPLACE TEMP TABLE decoded_ids AS SELECT place, {found} AS media_id FROM {_MEDIA}")  # noqa: S608
+    db.execute(f"CREATE OR REPLACE TEMP TABLE decoded_ids AS SELECT order_key, {found} AS media_id FROM {_MEDIA}")  # noqa: S608
 
 
-def children_query(layout: Layout, sheet: Sheet) -> str:
-    """Return the query of a child table's rows, from the registered cells: place of the item, position, columns."""
-    columns = columns_select(sheet, layout.children[sheet.table].cells)
-    return f"SELECT place, position{columns} FROM {quoted(_name(sheet.table))}"  # noqa: S608 - quoted
+def children_query(layout: Layout, schema: TableSchema) -> str:
+    """Return the query of a child table's rows, from the registered cells: order key of the item, position, columns."""
+    columns = columns_select(schema, layout.children[schema.table].cells)
+    return f"SELECT order_key, position{columns} FROM {quoted(_name(schema.table))}"  # noqa: S608 - quoted
 
 
-def read_columns(db: DuckDBPyConnection, layout: Layout, sheets: Sequence[Sheet]) -> None:
+def read_columns(db: DuckDBPyConnection, layout: Layout, table_schemas: Sequence[TableSchema]) -> None:
     """Make the temporary table of each child table's rows."""
-    for sheet in sheets:
-        db.execute(f"CREATE OR REPLACE TEMP TABLE {decoded_children(sheet)} AS {children_query(layout, sheet)}")
+    for schema in table_schemas:
+        db.execute(f"CREATE OR REPLACE TEMP TABLE {decoded_children(schema)} AS {children_query(layout, schema)}")

@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 
 from connectors.warehouse.ingest.layout import Cell, CellTable
 from connectors.warehouse.quoting import literal, quoted
-from models.kinds import EXACT, LISTS, Kind
+from models.json_types import EXACT, LISTS, JsonType
 from models.mapping import ColumnMapping, Reading
-from models.sheets import Metric, Sheet, SheetColumn
+from models.table_schemas import ColumnSchema, Metric, TableSchema
 
 # ISO 8601 without seconds, and without separators: DuckDB casts neither.
 _WITHOUT_SECONDS = "'^(.{{10}}[T ][0-9]{{2}}:[0-9]{{2}})(Z|[+-][0-9:]+)?$', '\\1:00\\2'"
@@ -51,15 +51,15 @@ _AS_IT_IS = {
 }
 
 
-def text_of(value: str, kind: str) -> str:
+def text_of(value: str, json_type: str) -> str:
     """Return the expression of a value's text, given its type; of a list there is none."""
-    if kind.endswith("[]"):
+    if json_type.endswith("[]"):
         return "NULL::VARCHAR"
-    if kind == "DOUBLE":
+    if json_type == "DOUBLE":
         # As whole numbers are written elsewhere.
         whole = f"abs({value}) < {EXACT} AND {value} = trunc({value})"
         return f"CASE WHEN {whole} THEN {value}::BIGINT::VARCHAR ELSE {value}::VARCHAR END"
-    return f"{value}::VARCHAR" if kind in ("BIGINT", "BOOLEAN") else value
+    return f"{value}::VARCHAR" if json_type in ("BIGINT", "BOOLEAN") else value
 
 
 def _no_object(cell: Cell) -> list[str]:
@@ -68,13 +68,13 @@ def _no_object(cell: Cell) -> list[str]:
         return ["false"]
     if cell.type != "VARCHAR":
         return []
-    met = {*cell.kinds}
+    met = {*cell.json_types}
     found = {
-        "NOT LIKE '{\"%}'": met & {Kind.OBJECT, Kind.MIXED},
-        "NOT LIKE '[%]'": met & (LISTS | {Kind.MIXED}),
-        "NOT IN ('{}', '[]')": met & (LISTS | {Kind.MIXED, Kind.OBJECT, Kind.EMPTY_LIST}),
+        "NOT LIKE '{\"%}'": met & {JsonType.OBJECT, JsonType.MIXED},
+        "NOT LIKE '[%]'": met & (LISTS | {JsonType.MIXED}),
+        "NOT IN ('{}', '[]')": met & (LISTS | {JsonType.MIXED, JsonType.OBJECT, JsonType.EMPTY_LIST}),
     }
-    return [f"{cell.name} {condition}" for condition, kinds in found.items() if kinds]
+    return [f"{cell.name} {condition}" for condition, json_types in found.items() if json_types]
 
 
 def _is_there(cell: Cell) -> str:
@@ -92,7 +92,7 @@ def _reading(cell: Cell, how: Reading) -> str:
     return f"CASE WHEN {is_there} THEN {value} END" if is_there else value
 
 
-def column_value(column: SheetColumn, cells: Mapping[str, Cell]) -> str:
+def column_value(column: ColumnSchema, cells: Mapping[str, Cell]) -> str:
     """Return the expression of a column's value, out of a row of cells."""
     found = [cells[path] for path in column.paths if path in cells]
     if not found:
@@ -103,9 +103,9 @@ def column_value(column: SheetColumn, cells: Mapping[str, Cell]) -> str:
     return _INSTANT.format(cell.name) if column.type == "TIMESTAMP WITH TIME ZONE" else cell.name
 
 
-def columns_select(sheet: Sheet, cells: Mapping[str, Cell]) -> str:
-    """Return the select list of a sheet's columns, out of a row of cells; each begins with a comma."""
-    return "".join(f", {column_value(column, cells)} AS {quoted(column.name)}" for column in sheet.columns)
+def columns_select(schema: TableSchema, cells: Mapping[str, Cell]) -> str:
+    """Return the select list of a schema's columns, out of a row of cells; each begins with a comma."""
+    return "".join(f", {column_value(column, cells)} AS {quoted(column.name)}" for column in schema.columns)
 
 
 def media_id_of(paths: Sequence[str], cells: Mapping[str, Cell]) -> str:
@@ -116,15 +116,15 @@ def media_id_of(paths: Sequence[str], cells: Mapping[str, Cell]) -> str:
     return f"coalesce({', '.join([*found, 'NULL::VARCHAR'])})"
 
 
-def count_of(column: str, kind: str) -> str:
+def count_of(column: str, json_type: str) -> str:
     """Return the expression of the count that a column of this type holds, be it beside other values; NULL for none."""
-    if kind == "TIMESTAMP WITH TIME ZONE":
+    if json_type == "TIMESTAMP WITH TIME ZONE":
         return "NULL::BIGINT"
-    return column if kind == "BIGINT" else _COUNT.format(text_of(column, kind))
+    return column if json_type == "BIGINT" else _COUNT.format(text_of(column, json_type))
 
 
 def counts_of(metrics: Sequence[Metric], row: str) -> str:
-    """Return the list of all counts, out of a row that has the sheet's columns."""
+    """Return the list of all counts, out of a row that has the schema's columns."""
     counts = []
     for metric in metrics:
         if metric.column is None:
@@ -134,17 +134,17 @@ def counts_of(metrics: Sequence[Metric], row: str) -> str:
     return f"[{', '.join(counts)}]::BIGINT[]"
 
 
-def _is_open(kind: Kind, cell: Cell) -> bool:
-    return kind not in cell.kinds
+def _is_open(json_type: JsonType, cell: Cell) -> bool:
+    return json_type not in cell.json_types
 
 
-def _instants(cells: CellTable) -> dict[tuple[str, Kind], str]:
+def _instants(cells: CellTable) -> dict[tuple[str, JsonType], str]:
     found = {}
     for cell in cells.cells.values():
         if cell.type == "TIMESTAMP WITH TIME ZONE":
             # LIKE first: of a hundred texts it says no to most, at a tenth of what the pattern costs.
             alike = f"{cell.name} LIKE '____-__-__%' AND regexp_full_match({cell.name}, {literal(_IS_INSTANT)})"
-            found[cell.path, Kind.TEXT] = (
+            found[cell.path, JsonType.TEXT] = (
                 f"{cell.name} IS NOT NULL AND NOT ({alike} AND {_INSTANT.format(cell.name)} IS NOT NULL)"
             )
     return found
@@ -152,36 +152,38 @@ def _instants(cells: CellTable) -> dict[tuple[str, Kind], str]:
 
 def _of_mapping(
     columns: Sequence[Sequence[str]], mapped: Sequence[ColumnMapping], cells: CellTable
-) -> dict[tuple[str, Kind], str]:
+) -> dict[tuple[str, JsonType], str]:
     found = {}
     for paths in columns:
         here = [cells.cells[path] for path in paths if path in cells.cells]
         for number, cell in enumerate(here):
             # What lies in the cell's own object is no other value.
             others = [other for other in here[:number] if not other.path.startswith(f"{cell.path}/")]
-            if others and _is_open(Kind.SHADOWED, cell):
+            if others and _is_open(JsonType.SHADOWED, cell):
                 before = " OR ".join(f"({_is_there(other)})" for other in others)
-                found[cell.path, Kind.SHADOWED] = f"{_is_value(cell)} AND ({before})"
+                found[cell.path, JsonType.SHADOWED] = f"{_is_value(cell)} AND ({before})"
     for column in mapped:
         if column.reading is Reading.TEXT:
             continue
         for cell in (cells.cells[path] for path in column.paths if path in cells.cells):
-            if _is_open(Kind.UNREADABLE, cell) and (column.reading, cell.type) not in _AS_IT_IS:
-                found[cell.path, Kind.UNREADABLE] = f"{_is_value(cell)} AND {_reading(cell, column.reading)} IS NULL"
+            if _is_open(JsonType.UNREADABLE, cell) and (column.reading, cell.type) not in _AS_IT_IS:
+                found[cell.path, JsonType.UNREADABLE] = (
+                    f"{_is_value(cell)} AND {_reading(cell, column.reading)} IS NULL"
+                )
     return found
 
 
-def _long(cells: CellTable) -> dict[tuple[str, Kind], str]:
+def _long(cells: CellTable) -> dict[tuple[str, JsonType], str]:
     found = {}
     for cell in cells.cells.values():
-        if cell.type == "BIGINT" and _is_open(Kind.LONG, cell):
-            found[cell.path, Kind.LONG] = f"{cell.name} NOT BETWEEN -{EXACT} AND {EXACT}"
-        elif cell.type == "BIGINT[]" and _is_open(Kind.LONGS, cell):
-            found[cell.path, Kind.LONGS] = f"list_min({cell.name}) < -{EXACT} OR list_max({cell.name}) > {EXACT}"
+        if cell.type == "BIGINT" and _is_open(JsonType.LONG, cell):
+            found[cell.path, JsonType.LONG] = f"{cell.name} NOT BETWEEN -{EXACT} AND {EXACT}"
+        elif cell.type == "BIGINT[]" and _is_open(JsonType.LONGS, cell):
+            found[cell.path, JsonType.LONGS] = f"list_min({cell.name}) < -{EXACT} OR list_max({cell.name}) > {EXACT}"
     return found
 
 
-def checks(cells: CellTable, mapped: Sequence[ColumnMapping], ids: Sequence[str]) -> Mapping[tuple[str, Kind], str]:
+def checks(cells: CellTable, mapped: Sequence[ColumnMapping], ids: Sequence[str]) -> Mapping[tuple[str, JsonType], str]:
     """Return conditions on a row of cells: where one holds, its path has shown a kind that no decoder tells.
 
     They are: a text that is no instant where all were, a value that its mapped column cannot hold, one beside another

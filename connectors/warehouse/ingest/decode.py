@@ -15,7 +15,7 @@ import pyarrow as pa
 from connectors.warehouse.ingest import careful, fast
 from connectors.warehouse.ingest.arrays import array_of
 from connectors.warehouse.ingest.layout import CellTable, Layout, layout
-from models.fields import OwnNames, Registry, Sighting, register
+from models.fields import FieldObservation, OwnNames, Registry, register
 from models.mapping import Mapping as MediaMapping
 
 # As many items as the fast decoder is given at once, and as few as are not worth another attempt.
@@ -27,7 +27,7 @@ _FEW = 24
 class Decoded:
     """Cells by table, and what was learned: the registry, and the layout that follows from it.
 
-    `rejected` are the places of items that are no objects.
+    `rejected` are the order keys of items that are no objects.
     """
 
     media: Any
@@ -41,7 +41,7 @@ class Decoded:
 class _Chunk:
     """Items that the fast decoder took, by a layout."""
 
-    places: Sequence[int]
+    order_keys: Sequence[int]
     raw: Sequence[bytes]
     layout: Layout
     items: fast.FastItems
@@ -51,7 +51,7 @@ class Decoder:
     """Decodes the items of one batch. Feed it with `add`, in the order of landing; `finish` returns everything."""
 
     def __init__(self, mapping: MediaMapping, registry: Registry, own: OwnNames, at: Callable[[int], datetime]) -> None:
-        """Begin with what is known; `at` says of a place when its page was received."""
+        """Begin with what is known; `at` says of an order key when its page was received."""
         self._mapping = mapping
         self._own = own
         self._at = at
@@ -61,39 +61,42 @@ class Decoder:
         self._careful: list[careful.CarefulItem] = []
         self._rejected: list[int] = []
 
-    def add(self, places: Sequence[int], raw: Sequence[bytes]) -> None:
+    def add(self, order_keys: Sequence[int], raw: Sequence[bytes]) -> None:
         """Decode items; those that are no objects are rejected."""
-        objects = [(place, one) for place, one in zip(places, raw, strict=True) if one.startswith(b"{")]
+        objects = [(order_key, one) for order_key, one in zip(order_keys, raw, strict=True) if one.startswith(b"{")]
         if len(objects) < len(raw):
-            self._rejected += [place for place, one in zip(places, raw, strict=True) if not one.startswith(b"{")]
-            places, raw = [place for place, _ in objects], [one for _, one in objects]
+            self._rejected += [
+                order_key for order_key, one in zip(order_keys, raw, strict=True) if not one.startswith(b"{")
+            ]
+            order_keys, raw = [order_key for order_key, _ in objects], [one for _, one in objects]
         for begin in range(0, len(raw), _AT_ONCE):
-            self._decode(places[begin : begin + _AT_ONCE], raw[begin : begin + _AT_ONCE])
+            self._decode(order_keys[begin : begin + _AT_ONCE], raw[begin : begin + _AT_ONCE])
 
-    def _decode(self, places: Sequence[int], raw: Sequence[bytes]) -> None:
+    def _decode(self, order_keys: Sequence[int], raw: Sequence[bytes]) -> None:
         items = fast.read(raw, self._layout)
         if items is not None:
-            self._chunks.append(_Chunk(places, raw, self._layout, items))
+            self._chunks.append(_Chunk(order_keys, raw, self._layout, items))
         elif len(raw) <= _FEW:
-            self._read_carefully(places, raw)
+            self._read_carefully(order_keys, raw)
         else:
             half = len(raw) // 2
-            self._decode(places[:half], raw[:half])
-            self._decode(places[half:], raw[half:])
+            self._decode(order_keys[:half], raw[:half])
+            self._decode(order_keys[half:], raw[half:])
 
-    def _read_carefully(self, places: Sequence[int], raw: Sequence[bytes]) -> None:
-        items = [careful.read(place, one) for place, one in zip(places, raw, strict=True)]
+    def _read_carefully(self, order_keys: Sequence[int], raw: Sequence[bytes]) -> None:
+        items = [careful.read(order_key, one) for order_key, one in zip(order_keys, raw, strict=True)]
         found = [item for item in items if item is not None]
         self._careful += found
-        self.learn(chain.from_iterable(careful.sightings(item, self._at(item.place)) for item in found))
+        self.learn(chain.from_iterable(careful.observations(item, self._at(item.order_key)) for item in found))
         for table in self._layout.children.values():
             self.learn(
                 chain.from_iterable(
-                    careful.element_sightings(item, table.resource, table.lists, self._at(item.place)) for item in found
+                    careful.element_observations(item, table.resource, table.lists, self._at(item.order_key))
+                    for item in found
                 )
             )
 
-    def learn(self, met: Iterable[Sighting]) -> None:
+    def learn(self, met: Iterable[FieldObservation]) -> None:
         """Add sightings to the registry; the layout follows from it."""
         before = self._registry
         self._registry = register(before, met, self._own)
@@ -109,7 +112,9 @@ class Decoder:
         """Return all cells, by the last layout."""
         self._repeat()
         tables = self._layout.children.values()
-        media = [chunk.items.cells(array_of(chunk.places, pa.int64()), self._layout.media) for chunk in self._chunks]
+        media = [
+            chunk.items.cells(array_of(chunk.order_keys, pa.int64()), self._layout.media) for chunk in self._chunks
+        ]
         media.append(careful.cells_of(self._careful, self._layout))
         return Decoded(
             pa.concat_tables(media),
@@ -123,7 +128,7 @@ class Decoder:
         found = [
             cells
             for chunk in self._chunks
-            for cells in chunk.items.element_cells(array_of(chunk.places, pa.int64()), table)
+            for cells in chunk.items.element_cells(array_of(chunk.order_keys, pa.int64()), table)
         ]
         return pa.concat_tables([*found, careful.element_cells_of(self._careful, table)])
 
@@ -132,7 +137,7 @@ class Decoder:
         while stale := [chunk for chunk in self._chunks if not _holds(chunk.layout, self._layout)]:
             self._chunks = [chunk for chunk in self._chunks if chunk not in stale]
             for chunk in stale:
-                self._decode(chunk.places, chunk.raw)
+                self._decode(chunk.order_keys, chunk.raw)
 
 
 def _holds(earlier: Layout, later: Layout) -> bool:
@@ -144,9 +149,9 @@ def _holds(earlier: Layout, later: Layout) -> bool:
     return all(_fits(before, path, cell.type) for before, after in pairs for path, cell in after.cells.items())
 
 
-def _fits(before: CellTable, path: str, kind: str) -> bool:
+def _fits(before: CellTable, path: str, json_type: str) -> bool:
     if path not in before.cells:
         # What is met for the first time is in nothing that was decoded before. A list that was empty may be.
         return path not in before.known
     was = before.cells[path].type
-    return was == kind or (was in ("BIGINT", "BOOLEAN", "DOUBLE") and kind == "VARCHAR")
+    return was == json_type or (was in ("BIGINT", "BOOLEAN", "DOUBLE") and json_type == "VARCHAR")

@@ -15,7 +15,7 @@ import pyarrow.json as pj
 from connectors.warehouse.ingest.arrays import array_of
 from connectors.warehouse.ingest.careful import number_text
 from connectors.warehouse.ingest.layout import NO_ELEMENT, Cell, CellTable, Layout, arrow_type
-from models.kinds import EXACT
+from models.json_types import EXACT
 from models.pointer import to_keys
 
 
@@ -45,13 +45,13 @@ class FastItems:
     count: int
     nested: Any
 
-    def cells(self, places: Any, table: CellTable) -> Any:  # noqa: ANN401 - pyarrow has no types
-        """Return the cells of the items: place, overflow, and a column for each cell."""
-        own = {"place": places, "overflow": pa.nulls(self.count, pa.string())}
+    def cells(self, order_keys: Any, table: CellTable) -> Any:  # noqa: ANN401 - pyarrow has no types
+        """Return the cells of the items: order key, overflow, and a column for each cell."""
+        own = {"order_key": order_keys, "overflow": pa.nulls(self.count, pa.string())}
         return pa.table({**own, **_cells(self.nested, table, self.count)})
 
-    def element_cells(self, places: Any, table: CellTable) -> Iterator[Any]:  # noqa: ANN401 - pyarrow has no types
-        """Yield the cells of the elements of each list that fills a child table: place, position from 0, cells."""
+    def element_cells(self, order_keys: Any, table: CellTable) -> Iterator[Any]:  # noqa: ANN401 - pyarrow has no types
+        """Yield the cells of the elements of each list that fills a child table: order key, position from 0, cells."""
         before = none = array_of([0] * self.count, pa.int32())
         for path in table.lists:
             lists = _at(self.nested, to_keys(path))
@@ -64,7 +64,7 @@ class FastItems:
             first = pc.subtract(pc.subtract(pc.cumulative_sum(lengths), lengths), before)
             positions = pc.subtract(array_of(range(len(elements)), pa.int32()), pc.take(first, parents))
             before = pc.add(before, lengths)
-            own = {"place": pc.take(places, parents), "position": pc.cast(positions, pa.int32())}
+            own = {"order_key": pc.take(order_keys, parents), "position": pc.cast(positions, pa.int32())}
             found = pa.table({**own, **_cells(elements, table, len(elements))})
             yield found.filter(pc.is_valid(elements))
 
@@ -96,11 +96,11 @@ def _at(array: Any, keys: Sequence[str]) -> Any:  # noqa: ANN401 - pyarrow has n
 
 
 def _cast(cell: Cell, array: Any, length: int) -> Any:  # noqa: ANN401 - pyarrow has no types
-    kind = arrow_type(cell.type)
+    json_type = arrow_type(cell.type)
     if array is None or pa.types.is_null(array.type) or array.type == NO_ELEMENT:
-        return pa.nulls(length, kind)
-    if array.type == kind:
+        return pa.nulls(length, json_type)
+    if array.type == json_type:
         return array
     if pa.types.is_float64(array.type):
-        return array_of([None if value is None else number_text(value) for value in array.to_pylist()], kind)
-    return pc.cast(array, kind)
+        return array_of([None if value is None else number_text(value) for value in array.to_pylist()], json_type)
+    return pc.cast(array, json_type)

@@ -10,10 +10,10 @@ from typing import Any
 import pyarrow as pa
 
 from models.fields import AND_MORE, MEDIA, MOST_COLUMNS, Field, Registry
-from models.kinds import Keys, Kind, column_type
+from models.json_types import JsonType, Keys, column_type
 from models.mapping import Mapping as MediaMapping
 from models.pointer import to_keys
-from models.sheets import CHILDREN, child_table
+from models.table_schemas import CHILDREN, child_table
 
 _ARROW: Mapping[str, Any] = {
     "BOOLEAN": pa.bool_(),
@@ -28,13 +28,13 @@ _ARROW: Mapping[str, Any] = {
 NO_ELEMENT = pa.list_(pa.int8())
 
 # A cell of text holds values of several kinds. The fast decoder takes one: that which was met first.
-_AS_TEXT: Mapping[Kind, Any] = {
-    Kind.TEXT: pa.string(),
-    Kind.INSTANT: pa.string(),
-    Kind.INTEGER: pa.int64(),
-    Kind.LONG: pa.int64(),
-    Kind.BOOLEAN: pa.bool_(),
-    Kind.NUMBER: pa.float64(),
+_AS_TEXT: Mapping[JsonType, Any] = {
+    JsonType.TEXT: pa.string(),
+    JsonType.INSTANT: pa.string(),
+    JsonType.INTEGER: pa.int64(),
+    JsonType.LONG: pa.int64(),
+    JsonType.BOOLEAN: pa.bool_(),
+    JsonType.NUMBER: pa.float64(),
 }
 
 
@@ -49,7 +49,7 @@ class Cell:
 
     name: str
     path: str
-    kinds: Sequence[Kind]
+    json_types: Sequence[JsonType]
     type: str
 
 
@@ -85,15 +85,15 @@ def _needed(field: Field, candidates: Collection[str]) -> str | None:
     """Return the type of a field's cells; None when neither a column nor the mapping reads them."""
     if field.path == AND_MORE or not (field.ordinal < MOST_COLUMNS or field.path in candidates):
         return None
-    return column_type(field.kinds)
+    return column_type(field.json_types)
 
 
 def _cells(fields: Sequence[Field], candidates: Collection[str]) -> dict[str, Cell]:
     cells = {}
     for field in fields:
-        if (kind := _needed(field, candidates)) is not None:
-            kinds = tuple(sorted(field.kinds, key=field.kinds.__getitem__))
-            cells[field.path] = Cell(f"c{field.ordinal}", field.path, kinds, kind)
+        if (json_type := _needed(field, candidates)) is not None:
+            json_types = tuple(sorted(field.json_types, key=field.json_types.__getitem__))
+            cells[field.path] = Cell(f"c{field.ordinal}", field.path, json_types, json_type)
     return cells
 
 
@@ -107,22 +107,22 @@ def _tree(fields: Sequence[Field], cells: Mapping[str, Cell], rows: Mapping[str,
 
     def build(above: Keys) -> list[Any]:
         return [
-            pa.field(to_keys(field.path)[-1], kind)
+            pa.field(to_keys(field.path)[-1], json_type)
             for field in inner.get(above, ())
-            if (kind := _expected(field, to_keys(field.path))) is not None
+            if (json_type := _expected(field, to_keys(field.path))) is not None
         ]
 
     def _expected(field: Field, keys: Keys) -> Any:  # noqa: ANN401 - pyarrow has no types
         if (cell := cells.get(field.path)) is not None:
             if cell.type == "VARCHAR":
-                return next((_AS_TEXT[kind] for kind in cell.kinds if kind in _AS_TEXT), pa.null())
-            return arrow_type(cell.type) if cell.type != "VARCHAR[]" or Kind.TEXTS in cell.kinds else pa.null()
-        if Kind.OBJECT in field.kinds:
+                return next((_AS_TEXT[json_type] for json_type in cell.json_types if json_type in _AS_TEXT), pa.null())
+            return arrow_type(cell.type) if cell.type != "VARCHAR[]" or JsonType.TEXTS in cell.json_types else pa.null()
+        if JsonType.OBJECT in field.json_types:
             return pa.struct(build(keys))
         if field.path in rows:
             return pa.list_(pa.struct(rows[field.path].expected))
         # Of what has no cell, the careful decoder keeps the value as overflow.
-        return NO_ELEMENT if Kind.EMPTY_LIST in field.kinds else pa.null()
+        return NO_ELEMENT if JsonType.EMPTY_LIST in field.json_types else pa.null()
 
     return tuple(build(()))
 
@@ -134,7 +134,7 @@ def layout(mapping: MediaMapping, registry: Registry) -> Layout:
         of.setdefault(field.resource, []).append(field)
     lists: dict[str, list[str]] = {CHILDREN: []}
     for field in of[MEDIA]:
-        if Kind.ROWS in field.kinds and (table := child_table(field, mapping)) is not None:
+        if JsonType.ROWS in field.json_types and (table := child_table(field, mapping)) is not None:
             lists.setdefault(table, []).append(field.path)
     lists[CHILDREN].sort(key=mapping.children.index)
     children = {}

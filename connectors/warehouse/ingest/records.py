@@ -11,8 +11,8 @@ from connectors.warehouse.ingest.arrays import array_of
 from connectors.warehouse.ingest.split import Page
 
 _LANDED = """
-SELECT seq, set_aside, unknown_fields FROM ops.staging
-WHERE set_aside IS NOT NULL OR unknown_fields IS NOT NULL ORDER BY seq
+SELECT seq, rejected, unknown_fields FROM ops.staging
+WHERE rejected IS NOT NULL OR unknown_fields IS NOT NULL ORDER BY seq
 """
 
 _NO_ACCOUNT = "It is no account."
@@ -98,12 +98,12 @@ def _accounts(seq: int, body: bytes, known: Collection[int | None]) -> tuple[lis
     return found, rejected
 
 
-def _table(rows: Sequence[NamedTuple], kind: type[NamedTuple]) -> pa.Table:
-    columns = zip(*rows, strict=True) if rows else [()] * len(kind._fields)
+def _table(rows: Sequence[NamedTuple], json_type: type[NamedTuple]) -> pa.Table:
+    columns = zip(*rows, strict=True) if rows else [()] * len(json_type._fields)
     return pa.table(
         {
             name: array_of(column, _TYPES.get(name, pa.string()))
-            for name, column in zip(kind._fields, columns, strict=True)
+            for name, column in zip(json_type._fields, columns, strict=True)
         }
     )
 
@@ -119,10 +119,10 @@ def register_records(db: DuckDBPyConnection, account_pages: Sequence[Page]) -> l
     rejected: list[_RejectedRow] = []
     paths: list[_PathRow] = []
     unreadable: list[Page] = []
-    for seq, set_aside, unknown_fields in db.execute(_LANDED).fetchall():
+    for seq, rejected_json, unknown_fields in db.execute(_LANDED).fetchall():
         rejected += [
             _RejectedRow(seq, each.position, each.reason, each.payload, _listed_as(each.payload), each.unknown_status)
-            for each in _rejected.decode(set_aside or "[]")
+            for each in _rejected.decode(rejected_json or "[]")
         ]
         paths += [_PathRow(seq, path) for path in _paths.decode(unknown_fields or "[]")]
     known: dict[int, set[int | None]] = {}
@@ -130,12 +130,12 @@ def register_records(db: DuckDBPyConnection, account_pages: Sequence[Page]) -> l
         known.setdefault(row.seq, set()).add(row.position)
     for seq, body in account_pages:
         try:
-            found, refused = _accounts(seq, body, known.get(seq, ()))
+            found, malformed = _accounts(seq, body, known.get(seq, ()))
         except (msgspec.DecodeError, RecursionError):
             unreadable.append((seq, body))
         else:
             accounts += found
-            rejected += refused
+            rejected += malformed
     db.register("account_items", _table(accounts, _AccountRow))
     db.register("rejected_records", _table(rejected, _RejectedRow))
     db.register("unknown_paths", _table(paths, _PathRow))

@@ -20,10 +20,10 @@ Page = tuple[int, bytes]
 class Items(NamedTuple):
     """Raw items side by side: the order of each among all that ever landed, its bytes, and the hash of them.
 
-    `place` is the number of the page's landing, shifted, plus the item's position on the page, from 0.
+    `order_key` is the number of the page's landing, shifted, plus the item's position on the page, from 0.
     """
 
-    places: list[int]
+    order_keys: list[int]
     raw: list[bytes]
     hashes: list[bytes]
 
@@ -42,7 +42,7 @@ def raw_items(body: bytes) -> list[bytes]:
 
 def split(pages: Sequence[Page]) -> tuple[Items, list[Page]]:
     """Split pages into items; return those that cannot be read, too."""
-    places: list[int] = []
+    order_keys: list[int] = []
     raw: list[bytes] = []
     unreadable: list[Page] = []
     for seq, body in pages:
@@ -52,6 +52,6 @@ def split(pages: Sequence[Page]) -> tuple[Items, list[Page]]:
             unreadable.append((seq, body))
             continue
         first = seq << POSITION_BITS
-        places.extend(range(first, first + len(found)))
+        order_keys.extend(range(first, first + len(found)))
         raw += found
-    return Items(places, raw, list(map(xxhash.xxh3_128_digest, raw))), unreadable
+    return Items(order_keys, raw, list(map(xxhash.xxh3_128_digest, raw))), unreadable

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from sqlalchemy import Connection, update
 
-from connectors.warehouse.connection import duck, value
+from connectors.warehouse.connection import raw_connection, value
 from connectors.warehouse.quoting import literal
 from connectors.warehouse.raw.parts import Part, live_parts, store_of, write_part
 from connectors.warehouse.raw.store import parquet
@@ -76,7 +76,7 @@ def _outdated(connection: Connection, parts: Sequence[Part], before: datetime) -
                 f"SELECT count(*) FROM {_rows(connection, [part])} AS r ANTI JOIN ({_REFERRED}) AS m USING (landed)"  # noqa: S608
                 f" WHERE seen_at < {_instant(before)}"
             )
-            found[part.number] = int(value(duck(connection), query))
+            found[part.number] = int(value(raw_connection(connection), query))
     return found
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import duckdb
 from sqlalchemy import Connection, insert, select, update
 
-from connectors.warehouse.connection import duck, raw_folder, warehouse_id
+from connectors.warehouse.connection import raw_connection, raw_folder, warehouse_id
 from connectors.warehouse.errors import WarehouseUnusable
 from connectors.warehouse.quoting import literal
 from connectors.warehouse.raw.store import COLUMNS, RawStore
@@ -63,7 +63,7 @@ def write_part(connection: Connection, query: str, *, level: int = _LEVEL) -> Pa
     part has the same number and replaces it. Returns None, and writes nothing, if the query has no rows. Raises
     WarehouseUnusable when the folder cannot be written.
     """
-    db = duck(connection)
+    db = raw_connection(connection)
     counted = f"SELECT count(*), min(landed), max(landed), min(seen_at) FROM ({query})"  # noqa: S608 - our own query
     ((rows, first, last, oldest),) = db.execute(counted).fetchall()
     if not rows:

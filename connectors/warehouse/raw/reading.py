@@ -6,7 +6,7 @@ import pyarrow as pa
 from duckdb import DuckDBPyConnection
 from sqlalchemy import Connection
 
-from connectors.warehouse.connection import duck
+from connectors.warehouse.connection import raw_connection
 from connectors.warehouse.raw.parts import live_parts, store_of
 from connectors.warehouse.raw.store import parquet
 
@@ -23,15 +23,15 @@ SELECT max(landed) FROM (
 def stored_payloads(connection: Connection, table: str, at: str) -> Iterator[pa.Table]:
     """Yield the payload of each row of a table that has a `raw_landed`, in the open transaction.
 
-    Columns: `place` (the row's rowid), `payload` (text), `received_at` (the column `at` of the row). The rows must not
+    Columns: `order_key` (the row's rowid), `payload` (text), `received_at` (the column `at` of the row). The rows must not
     move meanwhile. Raises duckdb.Error when a part cannot be read.
     """
-    db = duck(connection)
+    db = raw_connection(connection)
     store = store_of(connection)
     for part in live_parts(connection):
         db.execute(
             "CREATE OR REPLACE TEMP TABLE raw_wanted AS"  # noqa: S608 - our own names and numbers
-            f" SELECT raw_landed AS landed, rowid AS place, {at} AS received_at FROM {table}"
+            f" SELECT raw_landed AS landed, rowid AS order_key, {at} AS received_at FROM {table}"
             f" WHERE raw_landed BETWEEN {part.first_landed} AND {part.last_landed}"
         )
         source = parquet([store.path(part.number)])
@@ -42,8 +42,8 @@ def stored_payloads(connection: Connection, table: str, at: str) -> Iterator[pa.
 def _batches(db: DuckDBPyConnection, source: str, first: int) -> Iterator[pa.Table]:
     for (last,) in db.execute(_LASTS).fetchall():
         rows = db.execute(
-            f"SELECT w.place, r.payload, w.received_at FROM {source} AS r JOIN raw_wanted AS w USING (landed)"  # noqa: S608
-            f" WHERE r.landed BETWEEN {first} AND {last} ORDER BY w.place"
+            f"SELECT w.order_key, r.payload, w.received_at FROM {source} AS r JOIN raw_wanted AS w USING (landed)"  # noqa: S608
+            f" WHERE r.landed BETWEEN {first} AND {last} ORDER BY w.order_key"
         ).to_arrow_table()
         if rows.num_rows:
             yield rows

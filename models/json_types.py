@@ -1,0 +1,262 @@
+"""The kinds of value a field has shown, and the column type that follows from them: pure, and the same in any order."""
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+Keys = tuple[str, ...]
+
+# Deeper objects keep their JSON as text: nobody reads a column whose name is a sentence.
+_DEEPEST = 8
+
+
+class JsonType(StrEnum):
+    """A kind of value. INSTANT is a text that is a time with a zone.
+
+    LONG is an integer that a double does not hold exactly, WIDE a number that neither 64 bits nor a double hold.
+
+    SHADOWED and UNREADABLE are no kinds of value but facts of a canonical column's candidate path: that an item
+    carried it beside a candidate that comes before it, and that its value could not be read.
+    """
+
+    NULL = "null"
+    BOOLEAN = "boolean"
+    INTEGER = "integer"
+    LONG = "long integer"
+    WIDE = "wide integer"
+    NUMBER = "number"
+    TEXT = "text"
+    INSTANT = "instant"
+    OBJECT = "object"
+    EMPTY_LIST = "empty list"
+    BOOLEANS = "list of booleans"
+    INTEGERS = "list of integers"
+    LONGS = "list of long integers"
+    WIDES = "list of wide integers"
+    NUMBERS = "list of numbers"
+    TEXTS = "list of texts"
+    ROWS = "list of objects"
+    MIXED = "mixed list"
+    SHADOWED = "shadowed"
+    UNREADABLE = "unreadable"
+
+
+class _Family(StrEnum):
+    SCALAR = "scalar"
+    OBJECT = "object"
+    LIST = "list"
+    ROWS = "rows"
+    MIXED = "mixed"
+
+
+_FAMILY: Mapping[JsonType, _Family] = {
+    JsonType.BOOLEAN: _Family.SCALAR,
+    JsonType.INTEGER: _Family.SCALAR,
+    JsonType.LONG: _Family.SCALAR,
+    JsonType.WIDE: _Family.SCALAR,
+    JsonType.NUMBER: _Family.SCALAR,
+    JsonType.TEXT: _Family.SCALAR,
+    JsonType.INSTANT: _Family.SCALAR,
+    JsonType.OBJECT: _Family.OBJECT,
+    JsonType.BOOLEANS: _Family.LIST,
+    JsonType.INTEGERS: _Family.LIST,
+    JsonType.LONGS: _Family.LIST,
+    JsonType.WIDES: _Family.LIST,
+    JsonType.NUMBERS: _Family.LIST,
+    JsonType.TEXTS: _Family.LIST,
+    JsonType.ROWS: _Family.ROWS,
+    JsonType.MIXED: _Family.MIXED,
+}
+
+_ELEMENT: Mapping[JsonType, JsonType] = {
+    JsonType.BOOLEANS: JsonType.BOOLEAN,
+    JsonType.INTEGERS: JsonType.INTEGER,
+    JsonType.LONGS: JsonType.LONG,
+    JsonType.WIDES: JsonType.WIDE,
+    JsonType.NUMBERS: JsonType.NUMBER,
+    JsonType.TEXTS: JsonType.TEXT,
+}
+
+# Lists whose elements are of one type; numbers are one.
+LISTS = frozenset({*_ELEMENT, JsonType.ROWS})
+
+_ONE_OF: Mapping[JsonType, str] = {
+    JsonType.BOOLEAN: "BOOLEAN",
+    JsonType.INTEGER: "BIGINT",
+    JsonType.LONG: "BIGINT",
+    JsonType.WIDE: "VARCHAR",
+    JsonType.NUMBER: "DOUBLE",
+    JsonType.TEXT: "VARCHAR",
+    JsonType.INSTANT: "TIMESTAMP WITH TIME ZONE",
+}
+
+
+def _scalar(json_types: Collection[JsonType]) -> str:
+    types = {_ONE_OF[json_type] for json_type in json_types}
+    if len(types) == 1:
+        return types.pop()
+    # A long integer would lose digits in a double.
+    return "DOUBLE" if set(json_types) == {JsonType.INTEGER, JsonType.NUMBER} else "VARCHAR"
+
+
+def column_type(json_types: Collection[JsonType]) -> str | None:
+    """Return the DuckDB type of the column that holds all these kinds of value.
+
+    None when none is needed: nothing but null was met, an object (its fields have columns), a list of objects (they
+    have a table). Adding a kind only ever widens the type.
+    """
+    families = {_FAMILY[json_type] for json_type in json_types if json_type in _FAMILY}
+    if JsonType.EMPTY_LIST in json_types and _Family.ROWS not in families and families - {_Family.LIST}:
+        families.add(_Family.LIST)
+    if _Family.MIXED in families or len(families) > 1:
+        return "VARCHAR"
+    if families == {_Family.SCALAR}:
+        return _scalar({json_type for json_type in json_types if json_type in _ONE_OF})
+    if families == {_Family.LIST}:
+        return _scalar({_ELEMENT[json_type] for json_type in json_types if json_type in _ELEMENT}) + "[]"
+    return None
+
+
+# What JSON itself tells apart, and what its reader could not read: a change between these is one of type.
+_SORT: Mapping[JsonType, str] = {
+    **_FAMILY,
+    JsonType.BOOLEAN: "boolean",
+    JsonType.INTEGER: "number",
+    JsonType.LONG: "number",
+    JsonType.WIDE: "number",
+    JsonType.NUMBER: "number",
+    JsonType.TEXT: "text",
+    JsonType.INSTANT: "text",
+    JsonType.UNREADABLE: "unreadable",
+}
+
+
+def type_changed_at(json_types: Mapping[JsonType, datetime]) -> datetime | None:
+    """Return when values of another type were last met there for the first time; None while they all agreed.
+
+    That is also when the column's type changed, if it did: text that becomes an object leaves it VARCHAR.
+    """
+    changed: datetime | None = None
+    before: tuple[str | None, set[str]] | None = None
+    for at in sorted(set(json_types.values())):
+        met = [json_type for json_type, since in json_types.items() if since <= at]
+        after = (column_type(met), {_SORT[json_type] for json_type in met if json_type in _SORT})
+        if before is not None and after != before:
+            changed = at
+        if after[1]:
+            before = after
+    return changed
+
+
+class WideNumber(str):
+    """The text of a number that a double does not hold."""
+
+    __slots__ = ()
+
+
+Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
+
+# A double holds every integer up to here.
+EXACT = 2**53
+_BIGINT = range(-(2**63), 2**63)
+
+_INSTANT = re.compile(
+    r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,6})?)?(Z|[+-][0-9]{2}(:?[0-9]{2})?)"
+)
+
+
+def is_instant(text: str) -> bool:
+    """Say whether a text is a time with a zone, within Python's years."""
+    if len(text) < _SHORTEST_INSTANT or _INSTANT.fullmatch(text) is None:
+        return False
+    try:
+        datetime.fromisoformat(text)
+    except ValueError:
+        return False
+    return True
+
+
+_SHORTEST_INSTANT = len("2026-01-01T00:00Z")
+
+
+def _integer(value: int) -> JsonType:
+    if -EXACT <= value <= EXACT:
+        return JsonType.INTEGER
+    return JsonType.LONG if value in _BIGINT else JsonType.WIDE
+
+
+_OF_CLASS: Mapping[type, JsonType] = {
+    type(None): JsonType.NULL,
+    bool: JsonType.BOOLEAN,
+    float: JsonType.NUMBER,
+    WideNumber: JsonType.WIDE,
+    dict: JsonType.OBJECT,
+}
+
+_LIST_OF: Mapping[JsonType, JsonType] = {
+    JsonType.BOOLEAN: JsonType.BOOLEANS,
+    JsonType.INTEGER: JsonType.INTEGERS,
+    JsonType.LONG: JsonType.LONGS,
+    JsonType.WIDE: JsonType.WIDES,
+    JsonType.NUMBER: JsonType.NUMBERS,
+    JsonType.TEXT: JsonType.TEXTS,
+    JsonType.INSTANT: JsonType.TEXTS,
+    JsonType.OBJECT: JsonType.ROWS,
+}
+
+_NUMBERS = frozenset({JsonType.INTEGERS, JsonType.LONGS, JsonType.WIDES, JsonType.NUMBERS})
+
+
+def json_type_of(value: Json) -> JsonType:
+    """Return the kind of a value that is no list."""
+    if isinstance(value, str) and not isinstance(value, WideNumber):
+        return JsonType.INSTANT if is_instant(value) else JsonType.TEXT
+    if isinstance(value, int) and not isinstance(value, bool):
+        return _integer(value)
+    return _OF_CLASS[type(value)]
+
+
+def json_types_of_list(elements: Iterable[Json]) -> frozenset[JsonType]:
+    """Return the kinds of a list: one, or those of its numbers."""
+    values = [element for element in elements if element is not None]
+    if any(isinstance(value, list) for value in values):
+        return frozenset({JsonType.MIXED})
+    json_types = frozenset(_LIST_OF[json_type_of(value)] for value in values)
+    if not json_types:
+        return frozenset({JsonType.EMPTY_LIST})
+    return json_types if len(json_types) == 1 or json_types <= _NUMBERS else frozenset({JsonType.MIXED})
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A value at a path of an item, and its kinds."""
+
+    keys: Keys
+    json_types: frozenset[JsonType]
+    value: Json
+
+
+def values_of(item: Mapping[str, Json], above: Keys = (), *, in_element: bool = False) -> Iterator[Found]:
+    """Yield every value in an item with its path, in the order of its text; objects come before what is in them.
+
+    In the element of a list (`in_element`) lists of further objects stay JSON text. A key with a NUL character, which
+    no query can name, is passed over.
+    """
+    for key, value in item.items():
+        if "\0" in key:
+            continue
+        keys = (*above, key)
+        if isinstance(value, dict):
+            too_deep = len(keys) >= _DEEPEST and bool(value)
+            yield Found(keys, frozenset({JsonType.MIXED if too_deep else JsonType.OBJECT}), value)
+            if not too_deep:
+                yield from values_of(value, keys, in_element=in_element)
+        elif isinstance(value, list):
+            json_types = json_types_of_list(value)
+            yield Found(
+                keys, frozenset({JsonType.MIXED}) if in_element and JsonType.ROWS in json_types else json_types, value
+            )
+        else:
+            yield Found(keys, frozenset({json_type_of(value)}), value)

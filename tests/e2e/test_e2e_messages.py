@@ -1,0 +1,155 @@
+"""Somebody is told: a run's events reach a webhook on this machine, through automations that `apply` made."""
+
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.conftest import KEY, PATIENCE, Operator, Service, until
+from tests.prefect_api import ask
+
+pytestmark = [pytest.mark.e2e, pytest.mark.prefect]
+
+HOUSE = Path(__file__).parents[2]
+
+MAKE_BLOCKS_AND_APPLY = """
+import asyncio, json, sys
+from prefect.blocks.notifications import CustomWebhookNotificationBlock
+from prefect.blocks.system import Secret
+from flows.automations import apply
+from flows.errors import SettingsError
+from flows.settings import load
+
+async def main():
+    ops = {"name": "ops", "url": sys.argv[1], "json_data": {"subject": "{{subject}}", "body": "{{body}}"}}
+    await CustomWebhookNotificationBlock(**ops).save("ops")
+    await Secret(value="s").save("mute")
+    for notify in json.loads(sys.argv[2]):
+        try:
+            said = await apply(load(notify=tuple(notify)))
+        except SettingsError as error:
+            said = str(error)
+        print(json.dumps(said))
+
+asyncio.run(main())
+"""
+
+DOUBLE: dict[str, Any] = {
+    "name": "gramhouse: a run without a heartbeat",
+    "trigger": {"type": "event", "posture": "Reactive", "expect": ["never"], "within": 0},
+    "actions": [{"type": "do-nothing"}],
+}
+
+
+@pytest.fixture
+def service(serve: Callable[..., Service]) -> Service:
+    return serve("--accounts", "60", "--posts", "2", "--stories", "1", "--seed", "11")
+
+
+@pytest.fixture
+def hook() -> Iterator[tuple[str, list[dict[str, str]]]]:
+    """A webhook on this machine, and what it was told."""
+    result: list[dict[str, str]] = []
+
+    class Hook(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            result.append(json.loads(self.rfile.read(int(self.headers["content-length"]))))
+            self.send_response(204)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Hook)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}/", result
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+@pytest.fixture
+def python(operator: Operator, api: str, home: Path) -> Callable[..., str]:
+    operator.env |= {"PREFECT_API_URL": api, "PREFECT_HOME": str(home), "DO_NOT_TRACK": "1"}
+    environment = operator.environment(PYTHONPATH=str(HOUSE), PREFECT_FLOWS_HEARTBEAT_FREQUENCY="30")
+
+    def run(*arguments: str) -> str:
+        done = subprocess.run(
+            [sys.executable, *arguments],
+            check=False,
+            env=environment,
+            cwd=HOUSE,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+        )
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    return run
+
+
+def _names(api: str) -> list[str]:
+    return sorted(found["name"] for found in ask(api, "automations/filter"))
+
+
+def test_newly_expired_tokens_reach_a_webhook_by_name(
+    operator: Operator,
+    service: Service,
+    api: str,
+    python: Callable[..., str],
+    hook: tuple[str, list[dict[str, str]]],
+) -> None:
+    url, result = hook
+    # As a person would by hand, with a block that is none yet; and a name twice, for it is easily done.
+    python("-m", "prefect", "automation", "create", "--from-file", "deployments/automations.yaml")
+    ask(api, "automations/", DOUBLE)
+    assert len(_names(api)) == 10
+    ops = ["custom-webhook/ops"]
+    asked = [ops, ops, ["slack-webhook/nobody"], ["secret/mute"], ["ops"], [], ops]
+    output = python("-c", MAKE_BLOCKS_AND_APPLY, url, json.dumps(asked))
+    first, again, *refused, gone, back = map(json.loads, output.splitlines())
+    names = sorted(set(_names(api)))
+    told_of = [name for name in names if name not in (DOUBLE["name"], "gramhouse: a crashed run is started again")]
+    assert sorted(first) == sorted(
+        [f"{DOUBLE['name']}: its doubles removed", *(f"{name}: updated" for name in told_of)]
+    )
+    assert again == []
+    assert [line.split(":")[0] for line in refused] == ["GRAMHOUSE_NOTIFY"] * 3
+    assert "there is no block slack-webhook/nobody: make it in Prefect's UI (Blocks)" in refused[0]
+    assert "secret/mute cannot notify" in refused[1]
+    assert "'ops' names no block" in refused[2]
+    assert sorted(gone) == [f"{name}: removed" for name in told_of]
+    assert sorted(back) == [f"{name}: created" for name in told_of]
+    assert _names(api) == names
+    assert len(names) == 9
+
+    expired = {each["ig_username"] for each in service.accounts() if each["status"] == "token_expired"}
+    assert expired
+    operator.run("sync")
+    until(lambda: bool(result), "the webhook")
+    [message] = result
+    assert message["subject"] == "gramhouse: tokens newly expired"
+    assert all(name in message["body"] for name in expired)
+
+    # They are known now, so nobody is told of them again; of a run that failed, somebody is.
+    operator.run("sync", code=1, GRAMHOUSE_API_KEY="wrong")
+    until(lambda: len(result) > 1, "the webhook")
+    assert [each["subject"] for each in result[1:]] == ["gramhouse: a run failed"]
+    assert "Check the API key" in result[1]["body"]
+    assert KEY not in json.dumps(result)
+
+    artifacts = ask(api, "artifacts/filter", {"sort": "CREATED_DESC"})
+    _, page = (found["data"] for found in artifacts if found["key"] == "gramhouse-run")
+    assert all(f"`{name}`" in page for name in expired)
+    shown = [found["data"] for found in artifacts if found["key"] == "gramhouse-progress"]
+    assert shown == [100.0] * 2

@@ -1,0 +1,83 @@
+"""Two runs that want to write at once, and backfills, as they are typed."""
+
+import json
+import signal
+import subprocess
+import time
+
+import pytest
+
+from connectors.warehouse.holder import holder
+from tests.e2e.conftest import PATIENCE, Operator, Service, assert_in_step, stopped, until
+
+pytestmark = pytest.mark.e2e
+
+SLOW = {"action": {"kind": "delay", "seconds": 30}, "operation": "media"}
+
+
+def _first_line(process: subprocess.Popen[str], beginning: str) -> str:
+    assert process.stderr is not None
+    for line in process.stderr:
+        if beginning in line:
+            return line
+    pytest.fail(f"it never said {beginning!r}")
+
+
+def test_the_second_waits_for_its_turn_and_says_for_whom(operator: Operator, service: Service) -> None:
+    operator.sync()
+    service.faults(SLOW)
+    with stopped(operator.start("sync")) as first:
+        until(lambda: holder(operator.warehouse) is not None, "the first to write")
+        with stopped(operator.start("backfill", "--all", GRAMHOUSE_BUSY_WAIT="600")) as second:
+            waits = _first_line(second, "Waiting up to 10 min")
+            assert f"gramhouse sync (process {first.pid}" in waits
+            first.send_signal(signal.SIGTERM)
+            first.communicate(timeout=PATIENCE)
+            service.faults()
+            out, err = second.communicate(timeout=PATIENCE)
+    assert (first.returncode, second.returncode) == (128 + signal.SIGTERM, 0)
+    assert "chosen" in out
+    assert "The warehouse is free; going on." in err
+    assert operator.inside("SELECT kind, state FROM core.runs ORDER BY started_at") == [
+        ("sync", "complete"),
+        ("sync", "interrupted"),
+        ("backfill", "complete"),
+    ]
+    # The backfill left the sync's progress alone.
+    assert operator.sync()["resumed_runs"]
+    assert_in_step(operator, service)
+
+
+def test_a_signal_ends_a_run_within_ten_seconds(operator: Operator, service: Service) -> None:
+    service.faults(SLOW)
+    with stopped(operator.start("sync")) as process:
+        until(lambda: service.stats()["total"] > 1, "a media scan")
+        began = time.monotonic()
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=PATIENCE)
+        # The promise is ten seconds; it takes a fraction of one.
+        assert time.monotonic() - began < 10
+    assert holder(operator.warehouse) is None
+    assert operator.inside("SELECT state FROM core.runs") == [("interrupted",)]
+
+
+def test_a_backfill_as_it_is_typed(operator: Operator, service: Service) -> None:
+    operator.sync()
+    names = sorted(a["ig_username"] for a in service.accounts() if a["status"] == "active")
+    message = json.loads(operator.run("backfill", "--account", names[0], "--dry-run", "--json").stdout)
+    assert [account["ig_username"] for account in message["accounts"]] == [names[0]]
+    service.forget()
+    shown = operator.run("backfill", "--account", names[0], "--surface", "posts", "--dry-run").stdout
+    assert f"1 scan of 1 account would be made, about {message['accounts'][0]['pages'] - 1} request" in shown
+    assert service.stats()["total"] == 0
+
+    typed = ("backfill", "--account", f"@{names[0].upper()}", "--surface", "posts", "--reason", "a test", "--json")
+    report = json.loads(operator.run(*typed).stdout)
+    assert (report["kind"], report["reason"], report["outcomes"]["complete"]) == ("backfill", "a test", 1)
+    assert {request["surface"] for request in service.requests()} == {"posts"}
+    assert operator.ask("SELECT kind, reason FROM runs ORDER BY started_at DESC LIMIT 1") == [("backfill", "a test")]
+
+    refused = operator.run("backfill", "--account", "nobody", code=2)
+    assert "There is no account 'nobody' in the warehouse" in refused.stderr
+    assert "Nothing to scan" in operator.run("backfill", "--failed").stdout
+    assert len(operator.ask("SELECT * FROM runs")) == 2

@@ -1,0 +1,370 @@
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from connectors.warehouse.ingest.split import raw_items
+from models import api as wire
+from models.api import (
+    Account,
+    Issue,
+    MalformedPage,
+    one_line,
+    read_account_page,
+    read_error,
+    read_media_page,
+    repair,
+)
+from models.media_page import DEFAULT_PATHS, PagePaths
+
+CONTRACT = Path(__file__).parents[1] / "contract"
+ACCOUNT: dict[str, Any] = {
+    "id": "0B6F7C1E-52a4-4d1b-9a53-2f1d3f0c8e11",
+    "ig_username": "lena.bakes",
+    "public_id": "k3Xw9QbT5mZa",
+    "status": "active",
+}
+pure = settings(deadline=None, derandomize=True)
+
+
+def page(*items: object, cursor: object = None, **more: object) -> bytes:
+    return json.dumps({"items": items, "next_cursor": cursor, **more}).encode()
+
+
+@pytest.mark.parametrize("path", sorted(CONTRACT.glob("200_accounts*.json")), ids=lambda path: path.stem)
+def test_reads_the_published_account_pages(path: Path) -> None:
+    example = json.loads(path.read_text())
+    read = read_account_page(json.dumps(example["body"]).encode())
+    assert [account.model_dump() for account in read.accounts] == example["body"]["items"]
+    assert (read.rejected, read.unknown_fields) == ((), frozenset())
+    assert (read.items, read.next_cursor) == (len(example["body"]["items"]), example["body"]["next_cursor"])
+
+
+@pytest.mark.parametrize("path", sorted(CONTRACT.glob("200_media*.json")), ids=lambda path: path.stem)
+def test_reads_the_example_media_pages(path: Path) -> None:
+    example = json.loads(path.read_text())
+    read = read_media_page(json.dumps(example["body"]).encode())
+    assert (read.items, read.next_cursor) == (len(example["body"]["items"]), example["body"]["next_cursor"])
+    assert json.loads(read.body) == example["body"]
+
+
+def test_an_account_keeps_its_id_as_sent_and_cannot_be_changed() -> None:
+    (account,) = read_account_page(page(ACCOUNT)).accounts
+    assert account.id == ACCOUNT["id"]
+    with pytest.raises(ValidationError):
+        account.id = "other"  # type: ignore[misc]
+
+
+def test_unknown_fields_are_named_and_kept() -> None:
+    read = read_account_page(page(ACCOUNT, {**ACCOUNT, "nickname": {"a": 1}}, total=2))
+    assert read.unknown_fields == {"items[].nickname", "total"}
+    assert read.accounts[1].model_extra == {"nickname": {"a": 1}}
+    assert read_media_page(page({"nickname": 1}, total=2)).unknown_fields == {"total"}
+
+
+@pytest.mark.parametrize(
+    ("change", "at"),
+    [
+        ({"id": "0b6f7c1e52a44d1b9a532f1d3f0c8e11"}, "id"),
+        ({"id": f"{ACCOUNT['id']}\n"}, "id"),
+        ({"id": None}, "id"),
+        ({"ig_username": ""}, "ig_username"),
+        ({"ig_username": "a" * 31}, "ig_username"),
+        ({"ig_username": "a b"}, "ig_username"),
+        ({"ig_username": "a\n"}, "ig_username"),
+        ({"public_id": "a" * 11}, "public_id"),
+        ({"public_id": "a" * 17}, "public_id"),
+        ({"public_id": "a" * 11 + "."}, "public_id"),
+        ({"public_id": 123456789012}, "public_id"),
+        ({"status": "paused"}, "status"),
+    ],
+)
+def test_a_malformed_account_is_rejected_alone(change: dict[str, Any], at: str) -> None:
+    read = read_account_page(page(ACCOUNT, {**ACCOUNT, **change}, ACCOUNT))
+    assert (len(read.accounts), read.items) == (2, 3)
+    (rejected,) = read.rejected
+    assert (rejected.position, rejected.reason.split(":")[0]) == (1, at)
+    assert json.loads(rejected.payload) == {**ACCOUNT, **change}
+    assert rejected.reason.isprintable()
+
+
+@pytest.mark.parametrize("item", [None, 3, "x", [], {}, {"reason": "a", "payload": "b"}])
+def test_what_is_no_account_at_all_is_rejected_alone(item: object) -> None:
+    (rejected,) = read_account_page(page(item, ACCOUNT)).rejected
+    assert json.loads(rejected.payload) == item
+
+
+def test_a_rejected_payload_stays_legal_json_even_with_a_number_beyond_floats() -> None:
+    (rejected,) = read_account_page(b'{"items":[{"id":1e999}],"next_cursor":null}').rejected
+    assert json.loads(rejected.payload, parse_constant=pytest.fail) == {"id": "Infinity"}
+
+
+def test_fifty_accounts_are_a_page_and_an_empty_page_is_one_too() -> None:
+    assert read_account_page(page(*[ACCOUNT] * 50)).items == 50
+    assert read_account_page(page(cursor="on")).next_cursor == "on"
+    with pytest.raises(MalformedPage, match="items"):
+        read_account_page(page(*[ACCOUNT] * 51))
+
+
+def test_media_items_may_be_anything_and_any_number() -> None:
+    assert read_media_page(page(*[None, 1, "x", [], {}, {"items": 1}] * 20)).items == 120
+
+
+Reader = Callable[[bytes], object]
+readers = pytest.mark.parametrize("read", [read_account_page, read_media_page])
+
+
+@readers
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"<html>captive portal</html>",
+        b"[]",
+        b"null",
+        b"{}",
+        b'{"items":[]}',
+        b'{"next_cursor":null}',
+        b'{"items":{},"next_cursor":null}',
+        b'{"items":[],"next_cursor":""}',
+        b'{"items":[],"next_cursor":7}',
+        page(cursor="c" * 1025),
+        b'{"items":[],"next_cursor":null',
+        b'{"items":[],"next_cursor":null} x',
+        b'{"items":[1,],"next_cursor":null}',
+        b'{"items":[NaN],"next_cursor":null}',
+        b'{"items":[{"a":-Infinity}],"next_cursor":null}',
+        b'{"items":["\xff"],"next_cursor":null}',
+        b'{"items":["\xed\xa0\xbd"],"next_cursor":null}',
+        b'{"items":["\\ud8zz"],"next_cursor":null}',
+        b'{"items":[' + b"[" * 100_000 + b"]" * 100_000 + b'],"next_cursor":null}',
+        b'{"items":[],"next_cursor":"\\ud83d"}',
+    ],
+    ids=lambda body: repr(body[:40]),
+)
+def test_a_broken_envelope_is_a_malformed_page(read: Reader, body: bytes) -> None:
+    with pytest.raises(MalformedPage) as caught:
+        read(body)
+    assert str(caught.value).isprintable()
+    assert len(str(caught.value)) <= 200
+
+
+ITEM = '{"id": "1",  "x": [1.50, "\\u00e9"]}'
+
+
+@pytest.mark.parametrize(
+    ("body", "paths", "unknown"),
+    [
+        ('{"data": [%s], "next_cursor": "c"}', DEFAULT_PATHS, {"data"}),
+        ('{"media": [%s], "tags": ["a"], "empty": [], "next_cursor": "c"}', DEFAULT_PATHS, {"media", "tags", "empty"}),
+        ('{"data": [%s], "paging": {"next_cursor": "c", "n": 1}}', DEFAULT_PATHS, {"data", "paging"}),
+        ('{"items": [%s], "paging": {"next_cursor": "c"}}', DEFAULT_PATHS, {"paging"}),
+        ('{"result": {"media": [%s]}, "after": "c"}', PagePaths(("/result/media",), ("/after",)), {"result", "after"}),
+        ('{"items": [], "media": [%s], "next_cursor": "c"}', PagePaths(("/media",)), {"media"}),
+        ('{"items": [%s], "next_cursor": "c"}', PagePaths(("/media",), ("/after",)), set()),
+    ],
+)
+def test_the_list_and_the_cursor_of_a_media_page_are_found_and_keep_their_bytes(
+    body: str, paths: PagePaths, unknown: set[str]
+) -> None:
+    page = read_media_page((body % ITEM).encode(), paths)
+    assert (page.items, page.next_cursor, set(page.unknown_fields), page.ids) == (1, "c", unknown, ("1",))
+    assert raw_items(page.body.encode()) == [ITEM.encode()]
+
+
+def test_a_sole_empty_list_is_the_list_of_items() -> None:
+    page = read_media_page(b'{"media": [], "next_cursor": null}')
+    assert (page.items, page.next_cursor) == (0, None)
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        (b'{"next_cursor": null}', "no list of items found"),
+        (b'{"items": []}', "no next_cursor found"),
+        (b'{"a": [], "b": [], "next_cursor": null}', "no list of items found"),
+        (b'{"a": [{}], "b": [{}], "next_cursor": null}', "no list of items found"),
+        (b'{"a": [1], "next_cursor": null}', "no list of items found"),
+        (b'{"data": [{}], "a": {"next_cursor": "c"}, "b": {"next_cursor": null}}', "no next_cursor found"),
+        (b"{}", "no list of items and no next_cursor found"),
+    ],
+)
+def test_a_media_page_without_one_list_or_cursor_is_malformed(body: bytes, why: str) -> None:
+    with pytest.raises(MalformedPage, match=why):
+        read_media_page(body)
+
+
+@readers
+def test_cursors_of_full_length_and_every_character_travel_unchanged(
+    read: Callable[[bytes], Any],
+) -> None:
+    for cursor in ("c" * 1024, "\N{COOKING}" * 1024, "a+b/c=&d%20\n\x00", "\N{REPLACEMENT CHARACTER}"):
+        assert read(page(cursor=cursor)).next_cursor == cursor
+
+
+def test_words_that_are_no_json_numbers_pass_in_a_caption() -> None:
+    assert read_media_page(page({"caption": "NaN, Infinity"})).items == 1
+
+
+def test_half_an_emoji_is_repaired_and_the_page_goes_on() -> None:
+    body = b'\xef\xbb\xbf{"items":[{"caption":"ab\\ud83d"},{"a":"\\ud83c\\udf73"}],"next_cursor":null}'
+    read = read_media_page(body)
+    assert json.loads(read.body)["items"] == [{"caption": "ab\ufffd"}, {"a": "\N{COOKING}"}]
+    accounts = read_account_page(page({**ACCOUNT, "bio": "\ud83d"}))
+    assert accounts.accounts[0].model_extra == {"bio": "\ufffd"}
+
+
+@pytest.mark.parametrize(
+    ("body", "repaired"),
+    [
+        (rb"\ud83d", rb"\ufffd"),
+        (rb"\uDE00", rb"\ufffd"),
+        (rb"\ud83d\ude00", rb"\ud83d\ude00"),
+        (rb"\uD83D\uDE00\ude00", rb"\uD83D\uDE00\ufffd"),
+        (rb"\ud83d\ud83d\ude00", rb"\ufffd\ud83d\ude00"),
+        (rb"\\ud83d", rb"\\ud83d"),
+        (rb"\\\ud83d", rb"\\\ufffd"),
+        (rb"\ud83d\\ude00", rb"\ufffd\\ude00"),
+        (rb"\n\ud83d\n", rb"\n\ufffd\n"),
+        (rb"\ud7ff \ud8zz", rb"\ud7ff \ud8zz"),
+    ],
+)
+def test_repair_replaces_half_pairs_only(body: bytes, repaired: bytes) -> None:
+    assert repair(body) == repaired
+
+
+def test_repair_costs_nothing_where_there_is_nothing_to_do() -> None:
+    body = b'{"a":"\\n\\u00e4"}'
+    assert repair(body) is body
+
+
+@pure
+@given(st.text(st.characters() | st.characters(categories=["Cs"])))
+def test_repair_agrees_with_python_on_what_a_pair_is(text: str) -> None:
+    body = json.dumps(text).encode()
+    whole = json.loads(body)
+    assert json.loads(repair(body)) == re.sub("[\ud800-\udfff]", "\ufffd", whole)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(10**30), 10**30) | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=10,
+)
+
+
+@pure
+@given(st.lists(JSON, max_size=5), st.none() | st.text(min_size=1), st.booleans())
+def test_any_json_item_is_a_media_item(items: list[Any], cursor: str | None, ascii_only: bool) -> None:  # noqa: FBT001
+    text = json.dumps({"items": items, "next_cursor": cursor}, ensure_ascii=ascii_only)
+    if "Infinity" not in text:
+        read = read_media_page(text.encode())
+        assert (read.items, read.next_cursor, read.body) == (len(items), cursor, text)
+
+
+@pure
+@given(st.lists(JSON | st.fixed_dictionaries({key: st.just(value) for key, value in ACCOUNT.items()})))
+def test_no_item_of_the_account_list_is_ever_lost(items: list[Any]) -> None:
+    text = json.dumps({"items": items[:50], "next_cursor": None})
+    if "Infinity" not in text:
+        read = read_account_page(text.encode())
+        assert len(read.accounts) + len(read.rejected) == read.items == len(items[:50])
+
+
+@pure
+@given(st.binary() | st.text().map(str.encode))
+def test_readers_know_no_failure_but_their_own(body: bytes) -> None:
+    for read in (read_account_page, read_media_page):
+        with pytest.raises(MalformedPage):
+            read(body)
+    assert read_error(body) is None
+
+
+_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-10, 10) | st.text(max_size=3), lambda inner: st.lists(inner, max_size=2)
+)
+
+
+@settings(max_examples=300)
+@given(
+    st.lists(st.dictionaries(st.sampled_from(["id", "x", "items", "é"]), _VALUES, max_size=3), max_size=3),
+    st.none() | st.text(max_size=5),
+    st.data(),
+)
+def test_the_quick_way_reads_a_page_as_the_other_does_or_leaves_it_alone(
+    items: list[Any], cursor: str | None, data: st.DataObject
+) -> None:
+    body = bytearray(page(*items, cursor=cursor))
+    for _ in range(data.draw(st.integers(0, 2))):
+        at = data.draw(st.integers(0, len(body) - 1))
+        body[at : at + data.draw(st.integers(0, 2))] = data.draw(
+            st.sampled_from([b"", b"\xff", b'"', b"\\", b"\x01", b"1", b"\\ud800"])
+        )
+    quick = wire._plain_media_page(bytes(body))  # noqa: SLF001
+    if quick is None:
+        return
+    envelope, text = wire._read_page(wire._MediaEnvelope, bytes(body))  # noqa: SLF001
+    assert quick == wire.MediaPage(len(envelope.items), envelope.next_cursor, frozenset(), text)
+    assert quick.ids == wire._ids(envelope.items)  # noqa: SLF001
+    assert not envelope.model_extra
+
+
+def error(**output: object) -> bytes:
+    return json.dumps({"error": {"code": "api_x", "message": "M.", **output}}).encode()
+
+
+def test_reads_the_error_envelope() -> None:
+    output = read_error(error(correlation_id="C", details={"issues": [{"code": "i", "path": [0, 2]}]}))
+    assert output is not None
+    assert (output.code, output.message, output.correlation_id) == ("api_x", "M.", "C")
+    assert output.issues == (Issue("i", (0, 2)),)
+
+
+@pytest.mark.parametrize(
+    "details",
+    [None, 3, {}, {"issues": [{"code": "", "path": []}]}, {"issues": [{"code": "i", "path": [-1]}]}],
+)
+def test_an_error_keeps_its_code_whatever_its_details_are(details: object) -> None:
+    output = read_error(error(details=details, correlation_id=7, hint="new"))
+    assert output is not None
+    assert (output.code, output.correlation_id, output.issues) == ("api_x", None, ())
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"<html>", b"{}", b'{"error":"x"}', error(code=""), error(code=4), error(message=None)]
+)
+def test_what_has_no_code_and_message_is_no_envelope(body: bytes) -> None:
+    assert read_error(body) is None
+
+
+def test_one_line_is_printable_and_bounded() -> None:
+    assert one_line(" a\n\x1b[31mb\u202e\ud83d  c ") == "a [31mb c"
+    assert one_line("x" * 201) == "x" * 199 + "…"
+    assert one_line("x" * 200) == "x" * 200
+    assert one_line("\n" * 5000 + "lost").endswith("…")
+
+
+def test_an_account_is_a_value() -> None:
+    assert Account(**ACCOUNT) == Account.model_validate(ACCOUNT)
+
+
+@pytest.mark.parametrize(
+    ("items", "ids"),
+    [
+        ('[{"id":"1"},{"id":"2"}]', ("1", "2")),
+        ('[{"id":"1"},{"id":2}]', ("1", "2")),
+        ('[{"id":"1"},{"id":""},{"pk":7}]', ("1", "7")),
+        ('[{"id":"1"},{"id":null,"media_id":"m"}]', ("1", "m")),
+        ('[{"id":"1"},{"id":["2"]},{"id":{"a":1},"igId":"g"}]', ("1", "g")),
+        ('[{"id":"1"},"2",null,["3"]]', ("1",)),
+        ("[]", ()),
+    ],
+)
+def test_the_ids_of_a_media_page_whatever_its_items(items: str, ids: tuple[str, ...]) -> None:
+    assert read_media_page(f'{{"items":{items},"next_cursor":null}}'.encode()).ids == ids

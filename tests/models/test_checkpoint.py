@@ -1,0 +1,75 @@
+from datetime import UTC, datetime
+
+import pytest
+
+from models.checkpoint import Checkpoint, Done, Fresh, Resume, ScanState, plan_scan
+from models.partition import CATALOGUE, Partition, media
+
+T0, T1 = datetime(2026, 3, 1, tzinfo=UTC), datetime(2026, 3, 2, tzinfo=UTC)
+POSTS = media("anna", "posts")
+START = Checkpoint(POSTS, "scan-1", "run-1", T0, T0)
+
+
+def plan(last: Checkpoint | None, *resumed_runs: str) -> Fresh | Resume | Done:
+    return plan_scan(POSTS, last, run_id="run-2", resumed_runs=resumed_runs, now=T1, new_id=lambda: "scan-2")
+
+
+def test_a_page_with_a_cursor_carries_the_scan_on() -> None:
+    after = START.advance(run_id="run-2", next_cursor="c", items=3, at=T1)
+    assert after == Checkpoint(POSTS, "scan-1", "run-2", T0, T1, "c", 1, 3, ScanState.SCANNING)
+
+
+def test_only_a_null_cursor_ends_the_scan() -> None:
+    assert START.advance(run_id="run-1", next_cursor="", items=0, at=T1).state is ScanState.SCANNING
+    ended = START.advance(run_id="run-1", next_cursor=None, items=0, at=T1)
+    assert (ended.state, ended.cursor, ended.pages) == (ScanState.COMPLETE, None, 1)
+
+
+def test_a_scan_given_up_keeps_its_counts_and_no_cursor() -> None:
+    scanning = START.advance(run_id="run-1", next_cursor="c", items=3, at=T0)
+    assert scanning.abandon(run_id="run-2", at=T1) == Checkpoint(
+        POSTS, "scan-1", "run-2", T0, T1, None, 1, 3, ScanState.ABANDONED
+    )
+
+
+FRESH = Fresh(Checkpoint(POSTS, "scan-2", "run-2", T1, T1))
+SCANNING = START.advance(run_id="run-1", next_cursor="c", items=1, at=T0)
+COMPLETE = START.advance(run_id="run-1", next_cursor=None, items=1, at=T0)
+
+
+@pytest.mark.parametrize(
+    ("last", "resumed_runs", "expected"),
+    [
+        (None, (), FRESH),
+        (None, ("run-1",), FRESH),
+        (START, (), FRESH),
+        (SCANNING, (), Resume(SCANNING)),
+        (SCANNING, ("run-1",), Resume(SCANNING)),
+        (COMPLETE, (), FRESH),
+        (COMPLETE, ("run-0",), FRESH),
+        (COMPLETE, ("run-0", "run-1"), Done(COMPLETE)),
+        (SCANNING.abandon(run_id="run-1", at=T0), ("run-1",), FRESH),
+    ],
+    ids=[
+        "never scanned",
+        "never scanned, carrying on",
+        "no page landed",
+        "broken off",
+        "broken off by the run resumed",
+        "complete, of another night",
+        "complete, of a run not resumed",
+        "complete, of a run resumed",
+        "given up",
+    ],
+)
+def test_a_run_takes_a_partition_up_where_it_may(
+    last: Checkpoint | None, resumed_runs: tuple[str, ...], expected: Fresh | Resume | Done
+) -> None:
+    assert plan(last, *resumed_runs) == expected
+
+
+def test_partitions_name_themselves_and_sort() -> None:
+    assert str(CATALOGUE) == "accounts"
+    assert str(POSTS) == "posts of account anna"
+    assert sorted([media("b", "posts"), POSTS, CATALOGUE]) == [CATALOGUE, POSTS, media("b", "posts")]
+    assert Partition("media", "anna", "posts") == POSTS

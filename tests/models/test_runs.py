@@ -1,0 +1,100 @@
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from models.runs import OutcomeKind, Run, RunState, RunWarning, Tally, resumed_runs, run_state
+
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+DAY = timedelta(hours=24)
+COMPLETE, RECENT, SKIPPED, DEFERRED, DENIED, NOT_FOUND, FAILED = OutcomeKind
+
+
+def run(name: str, hours_ago: float, resumes: str | None = None, state: RunState = RunState.INTERRUPTED) -> Run:
+    return Run(name, "sync", NOON - timedelta(hours=hours_ago), state, resumes)
+
+
+def tally(kinds: list[OutcomeKind]) -> Tally:
+    return Tally(dict(Counter(kinds)))
+
+
+def chain(*runs: Run, within: timedelta = DAY) -> tuple[str, ...]:
+    return resumed_runs(runs, now=NOON, within=within)
+
+
+@pytest.mark.parametrize(
+    ("kinds", "expected"),
+    [
+        ([], RunState.COMPLETE),
+        ([COMPLETE], RunState.COMPLETE),
+        ([SKIPPED], RunState.COMPLETE),
+        ([COMPLETE, SKIPPED], RunState.COMPLETE),
+        ([DEFERRED], RunState.PARTIAL),
+        ([COMPLETE, DEFERRED], RunState.PARTIAL),
+        ([COMPLETE, DENIED], RunState.PARTIAL),
+        ([COMPLETE, NOT_FOUND], RunState.PARTIAL),
+        ([COMPLETE, FAILED], RunState.PARTIAL),
+        ([DEFERRED, FAILED], RunState.PARTIAL),
+        ([FAILED], RunState.FAILED),
+        ([DENIED, NOT_FOUND, SKIPPED], RunState.FAILED),
+    ],
+    ids=lambda value: "+".join(value) if isinstance(value, list) else None,
+)
+def test_a_run_is_judged_by_its_outcomes(kinds: list[OutcomeKind], expected: RunState) -> None:
+    assert run_state(tally(kinds), stopped=False) is expected
+    assert run_state(tally(kinds), stopped=True) is RunState.FAILED
+
+
+@pytest.mark.parametrize(
+    ("kinds", "expected"),
+    [
+        ([], RunState.PARTIAL),
+        ([COMPLETE], RunState.PARTIAL),
+        ([DEFERRED], RunState.PARTIAL),
+        ([FAILED], RunState.FAILED),
+    ],
+)
+def test_a_run_with_a_warning_that_makes_it_partial_is_never_complete(
+    kinds: list[OutcomeKind], expected: RunState
+) -> None:
+    noted = RunWarning("values_not_cast", 2, "Two.")
+    serious = RunWarning("accounts_missing", 30, "Thirty.", makes_partial=True)
+    assert run_state(tally(kinds), stopped=False, warnings=[noted, serious]) is expected
+    assert run_state(tally(kinds), stopped=False, warnings=[noted]) is run_state(tally(kinds), stopped=False)
+    assert run_state(tally(kinds), stopped=True, warnings=[serious]) is RunState.FAILED
+
+
+def test_a_tally_counts_every_kind() -> None:
+    counted = tally([COMPLETE, COMPLETE, FAILED])
+    assert (counted[COMPLETE], counted[FAILED], counted[DENIED], counted.total) == (2, 1, 0, 3)
+
+
+def test_nothing_is_carried_on_when_nothing_ran() -> None:
+    assert chain() == ()
+
+
+@pytest.mark.parametrize("state", [state for state in RunState if state is not RunState.INTERRUPTED])
+def test_only_an_interrupted_last_run_is_carried_on(state: RunState) -> None:
+    assert chain(run("b", 1, state=state), run("a", 2)) == ()
+
+
+@pytest.mark.parametrize("state", [RunState.COMPLETE, RunState.PARTIAL, RunState.FAILED])
+def test_a_run_whose_snapshot_was_never_in_place_is_carried_on(state: RunState) -> None:
+    unpublished = Run("b", "sync", NOON, state, "a", published=False)
+    assert chain(unpublished, run("a", 2)) == ("b", "a")
+
+
+def test_a_chain_is_followed_as_far_as_it_was_interrupted() -> None:
+    assert chain(run("c", 1, "b"), run("b", 2, "a"), run("a", 3)) == ("c", "b", "a")
+    assert chain(run("c", 1), run("b", 2)) == ("c",)
+    assert chain(run("c", 1, "b"), run("b", 2, "a", RunState.FAILED), run("a", 3)) == ("c",)
+
+
+def test_a_chain_ends_where_its_run_is_forgotten_or_it_bites_its_tail() -> None:
+    assert chain(run("b", 1, "forgotten")) == ("b",)
+    assert chain(run("b", 1, "a"), run("a", 2, "b")) == ("b", "a")
+
+
+def test_the_oldest_of_a_chain_tells_whether_it_is_too_old() -> None:
+    assert chain(run("b", 1, "a"), run("a", 24)) == ("b", "a")
+    assert chain(run("b", 1, "a"), run("a", 24.01)) == ()

@@ -1,0 +1,96 @@
+import pytest
+
+from connectors.source.base_url import check_base_url, normalized
+
+
+@pytest.mark.parametrize(
+    ("given", "used"),
+    [
+        ("https://api.example", "https://api.example"),
+        ("https://api.example/", "https://api.example"),
+        ("HTTPS://API.example:8443/a/b//", "https://API.example:8443/a/b"),
+        ("http://localhost:8000", "http://localhost:8000"),
+        ("http://LOCALHOST", "http://LOCALHOST"),
+        ("http://127.0.0.1:1", "http://127.0.0.1:1"),
+        ("http://127.8.9.1", "http://127.8.9.1"),
+        ("http://[::1]:80/x", "http://[::1]:80/x"),
+        ("https://192.0.2.1", "https://192.0.2.1"),
+        ("https://api.example/api/v1", "https://api.example"),
+        ("https://api.example/api/v1/", "https://api.example"),
+        ("https://api.example//api/v1//", "https://api.example"),
+        ("https://api.example/prefix/api/v1", "https://api.example/prefix"),
+        ("https://api.example/api/v10", "https://api.example/api/v10"),
+        ("https://api.example/my-api/v1", "https://api.example/my-api/v1"),
+        ("https://api.example/api", "https://api.example/api"),
+    ],
+)
+def test_good_addresses(given: str, used: str) -> None:
+    assert check_base_url(given) == used
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ("", "must begin with https"),
+        ("api.example", "must begin with https"),
+        ("ftp://api.example", "must begin with https"),
+        ("127.0.0.1:8801", "must begin with http://"),
+        ("localhost:8801/api", "must begin with http://"),
+        ("https://api.example/api/v1/accounts", "goes past /api/v1: leave out /accounts"),
+        ("https://api.example/x/api/v1/accounts/7/media/", "leave out /accounts/7/media"),
+        ("http://api.example", "must use https"),
+        ("http://127.0.0.1.evil.example", "must use https"),
+        ("http://localhost.evil.example", "must use https"),
+        ("http://192.168.0.1", "must use https"),
+        ("https://", "names no host"),
+        ("https:///path", "names no host"),
+        ("https://me:hunter2@api.example", "no user name"),
+        ("https://me@api.example", "no user name"),
+        ("https://@api.example", "no user name"),
+        ("https://api.example?", "no query"),
+        ("https://api.example/?a=hunter2", "no query"),
+        ("https://api.example/#", "no query"),
+        ("https://api.example/a/../b", "in its path"),
+        ("https://api.example:99999", "cannot be read"),
+        ("https://api.example:x", "cannot be read"),
+        ("https://api.example:0", "no port"),
+        ("https://[::1", "cannot be read"),
+        ("https://api.example\n", "characters"),
+        ("https://api .example", "characters"),
+        ("https://api.example\\@evil.example", "characters"),
+        ("https://äpi.example", "characters"),
+    ],
+)
+def test_addresses_that_must_not_get_the_key(given: str, why: str) -> None:
+    with pytest.raises(ValueError, match=why) as caught:
+        check_base_url(given)
+    assert str(caught.value).isprintable()
+    assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "https://api.example",
+        "HTTPS://API.Example/",
+        "https://api.example:443",
+        "https://api.example./api/v1",
+        "https://Api.example:443/api/v1/",
+    ],
+)
+def test_spellings_of_one_address_are_normalized_to_one(given: str) -> None:
+    assert normalized(given) == "https://api.example"
+
+
+@pytest.mark.parametrize(
+    ("given", "used"),
+    [
+        ("https://api.example/a/", "https://api.example/a"),
+        ("https://api.example/A", "https://api.example/A"),
+        ("https://api.example:8443", "https://api.example:8443"),
+        ("http://localhost:443", "http://localhost:443"),
+        ("http://[::1]:80/x", "http://[::1]/x"),
+    ],
+)
+def test_other_addresses_stay_apart(given: str, used: str) -> None:
+    assert normalized(given) == used

@@ -1,0 +1,249 @@
+import math
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from connectors.source.backoff import BackoffPolicy
+from connectors.source.endpoints import ACCOUNTS, ApiRequest, Response, accounts_request, media_request, read_response
+from connectors.source.errors import ApiError, Deferred, Failure, client_error
+from connectors.source.rate_limit import RateLimitBudget
+from connectors.source.retry import fetch_with_retry
+from models.api import MediaPage
+
+pytestmark = pytest.mark.anyio
+START = datetime(2026, 1, 1, tzinfo=UTC)
+REQUEST = accounts_request(None, 50)
+PAGE = Response(ACCOUNTS, MediaPage(1, None, frozenset(), ""), None)
+
+
+class World:
+    """Virtual time, a scripted service, and a caller's book of what happened when."""
+
+    def __init__(self, *script: ApiError | Response, share: float = 0.0, naps: float = math.inf) -> None:
+        self.script: Iterator[ApiError | Response] = iter(script)
+        self.share = share
+        self.naps = naps
+        self.elapsed = 0.0
+        self.parked = False
+        self.book: list[tuple[str, float]] = []
+        self.cooldowns: list[tuple[str, datetime, str]] = []
+
+    def now(self) -> datetime:
+        return START + timedelta(seconds=self.elapsed)
+
+    def monotonic(self) -> float:
+        return 1000.0 + self.elapsed
+
+    async def sleep(self, seconds: float) -> None:
+        assert self.parked, "slept while holding the caller's place"
+        self.book.append(("sleep", seconds))
+        self.elapsed += min(seconds, self.naps)
+
+    @asynccontextmanager
+    async def park(self) -> AsyncIterator[None]:
+        assert not self.parked
+        self.parked = True
+        yield
+        self.parked = False
+
+    async def send(self, request: ApiRequest) -> Response:
+        assert request is REQUEST
+        assert not self.parked
+        self.book.append(("send", self.elapsed))
+        self.elapsed += 0.25
+        message = next(self.script)
+        if isinstance(message, ApiError):
+            raise message
+        return message
+
+    async def on_wait(self, scope: str, resume_after: datetime, error: Failure) -> None:
+        self.book.append(("hold", self.elapsed))
+        self.cooldowns.append((scope, resume_after, error.code))
+
+    async def fetch_with_retry(
+        self, wait: RateLimitBudget | None = None, policy: BackoffPolicy | None = None
+    ) -> Response:
+        return await fetch_with_retry(
+            self.send,
+            REQUEST,
+            wait or RateLimitBudget(REQUEST.scope, max_wait=300),
+            policy=policy or BackoffPolicy(),
+            clock=self,
+            random=lambda: self.share,
+            park=self.park,
+            on_wait=self.on_wait,
+        )
+
+    def sent_at(self) -> list[float]:
+        return [at for what, at in self.book if what == "send"]
+
+
+def refusal(status: int, **headers: str) -> ApiError:
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    with pytest.raises(ApiError) as caught:
+        read_response(REQUEST, status, named, b"", now=START)
+    return caught.value
+
+
+async def test_a_page_that_comes_is_returned_without_any_wait() -> None:
+    world = World(PAGE)
+    assert await world.fetch_with_retry() is PAGE
+    assert world.book == [("send", 0.0)]
+
+
+async def test_a_rate_limit_is_written_down_then_waited_out_then_asked_again() -> None:
+    world = World(refusal(429, retry_after="30"), PAGE)
+    assert await world.fetch_with_retry() is PAGE
+    assert world.book == [("send", 0.0), ("hold", 0.25), ("sleep", 30.0), ("send", 30.25)]
+    assert world.cooldowns == [("account_catalog", START + timedelta(seconds=30.25), "http_429")]
+
+
+async def test_jitter_only_adds() -> None:
+    world = World(refusal(429, retry_after="30"), PAGE, share=0.999)
+    await world.fetch_with_retry()
+    assert 30.25 + 2.9 < world.sent_at()[1] < 30.25 + 3
+    world = World(refusal(429, retry_after="200"), PAGE, share=0.999)
+    await world.fetch_with_retry()
+    assert 200.25 + 4.9 < world.sent_at()[1] < 200.25 + 5
+
+
+async def test_sleep_that_ends_early_is_slept_again() -> None:
+    world = World(refusal(429, retry_after="30"), PAGE, naps=20)
+    await world.fetch_with_retry()
+    assert world.sent_at() == [0.0, 30.25]
+
+
+async def test_rate_limits_are_bounded_by_the_budget_and_not_by_tries() -> None:
+    world = World(*[refusal(429, retry_after="10")] * 100)
+    wait = RateLimitBudget(REQUEST.scope, max_wait=95)
+    with pytest.raises(Deferred) as caught:
+        await world.fetch_with_retry(wait)
+    assert len(world.sent_at()) == 10
+    assert wait.waited == 90
+    assert caught.value.resume_after == world.now() + timedelta(seconds=10)
+    assert caught.value.error is not None
+    assert caught.value.error.code == "http_429"
+    assert world.cooldowns[-1][1] == caught.value.resume_after
+
+
+async def test_a_wait_beyond_the_budget_defers_at_once_but_is_written_down() -> None:
+    world = World(refusal(429, retry_after="301"))
+    with pytest.raises(Deferred) as caught:
+        await world.fetch_with_retry()
+    assert world.book == [("send", 0.0), ("hold", 0.25)]
+    assert world.cooldowns == [("account_catalog", START + timedelta(seconds=301.25), "http_429")]
+    assert (caught.value.scope, caught.value.resume_after) == ("account_catalog", world.cooldowns[0][1])
+
+
+async def test_a_rate_limit_without_a_number_still_ends() -> None:
+    world = World(*[refusal(429)] * 100)
+    with pytest.raises(Deferred):
+        await world.fetch_with_retry()
+    assert [round(seconds) for what, seconds in world.book if what == "sleep"] == [
+        1,
+        2,
+        4,
+        8,
+        16,
+        32,
+        60,
+        60,
+        60,
+    ]
+
+
+async def test_the_promise_of_an_earlier_process_is_kept() -> None:
+    world = World(PAGE)
+    resume_after = START + timedelta(seconds=45)
+    wait = RateLimitBudget.seeded(REQUEST.scope, 60, resume_after, now=world.now(), monotonic=world.monotonic())
+    await world.fetch_with_retry(wait)
+    assert world.book == [("sleep", 45.0), ("send", 45.0)]
+    assert wait.waited == 45
+
+
+async def test_the_promise_of_an_earlier_process_defers_when_it_is_too_long() -> None:
+    world = World(PAGE)
+    resume_after = START + timedelta(seconds=61)
+    wait = RateLimitBudget.seeded(REQUEST.scope, 60, resume_after, now=world.now(), monotonic=world.monotonic())
+    with pytest.raises(Deferred) as caught:
+        await world.fetch_with_retry(wait)
+    assert world.book == []
+    assert (caught.value.error, caught.value.resume_after) == (None, resume_after)
+
+
+async def test_trouble_is_retried_with_the_place_given_back_and_no_hold() -> None:
+    world = World(client_error(ACCOUNTS, "timeout", ""), refusal(502), PAGE, share=0.5)
+    assert await world.fetch_with_retry() is PAGE
+    assert world.book == [("send", 0.0), ("sleep", 0.25), ("send", 0.5), ("sleep", 0.5), ("send", 1.25)]
+    assert world.cooldowns == []
+
+
+async def test_the_last_error_is_raised_when_the_tries_are_spent() -> None:
+    errors = [refusal(500), refusal(502), refusal(503)]
+    world = World(*errors, PAGE)
+    with pytest.raises(ApiError) as caught:
+        await world.fetch_with_retry(policy=BackoffPolicy(tries=3))
+    assert caught.value is errors[-1]
+    assert len(world.sent_at()) == 3
+
+
+async def test_an_unavailable_service_that_names_a_time_holds_the_scope_and_counts() -> None:
+    world = World(*[refusal(503, retry_after="7")] * 3)
+    with pytest.raises(ApiError):
+        await world.fetch_with_retry(policy=BackoffPolicy(tries=3))
+    assert world.sent_at() == [0.0, 7.25, 14.5]
+    assert len(world.cooldowns) == 2
+
+
+async def test_retry_after_zero_is_no_tight_loop() -> None:
+    world = World(refusal(503, retry_after="0"), refusal(429, retry_after="0"), PAGE)
+    await world.fetch_with_retry()
+    assert world.sent_at() == [0.0, 1.25, 2.5]
+
+
+async def test_rate_limits_do_not_spend_the_tries_of_other_trouble() -> None:
+    world = World(refusal(500), *[refusal(429, retry_after="1")] * 20, refusal(500), PAGE)
+    assert await world.fetch_with_retry(policy=BackoffPolicy(tries=3)) is PAGE
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 422, 302])
+async def test_what_cannot_heal_is_raised_at_once(status: int) -> None:
+    error = refusal(status)
+    world = World(error)
+    with pytest.raises(ApiError) as caught:
+        await world.fetch_with_retry()
+    assert caught.value is error
+    assert error.__context__ is None
+    assert world.book == [("send", 0.0)]
+
+
+async def test_the_log_names_partition_and_host_of_a_retry(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    busy = client_error("accounts.media.list", "timeout", "no answer", status=None, correlation_id=None)
+    for request, name in (
+        (REQUEST, "the account catalogue"),
+        (media_request("0A", "posts", None, 50), "posts of account 0a"),
+    ):
+        world, answers = World(), iter((busy, PAGE))
+
+        async def send(_: ApiRequest, answers: Iterator[ApiError | Response] = answers) -> Response:
+            message = next(answers)
+            if isinstance(message, ApiError):
+                raise message
+            return message
+
+        await fetch_with_retry(
+            send,
+            request,
+            RateLimitBudget(request.scope, max_wait=300),
+            policy=BackoffPolicy(),
+            clock=world,
+            random=lambda: 0.5,
+            park=world.park,
+            on_wait=world.on_wait,
+            host="api.example:8443",
+        )
+        assert caplog.messages[-1].startswith(f"{name} at api.example:8443: accounts.media.list: timeout")
+        assert "; retry in " in caplog.messages[-1]
