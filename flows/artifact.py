@@ -92,7 +92,8 @@ def _action_required(summary: Summary) -> Iterator[str]:
     yield from _tokens(summary, "newly")
     yield _failure_groups(summary, *LOST)
     if summary.failure_groups.total > len(summary.failure_groups.shown):
-        yield f"and {summary.failure_groups.total - len(summary.failure_groups.shown):,} more kinds of trouble: see `run_outcomes`"
+        more = summary.failure_groups.total - len(summary.failure_groups.shown)
+        yield f"and {more:,} more groups of failures: see `run_outcomes`"
     for warning in summary.warnings:
         fix = f" **Fix:** {code(warning.hint, _WARNING)}" if warning.hint else ""
         yield f"{code(warning.detail, _WARNING)}{fix}"

@@ -20,8 +20,9 @@ from models.incremental import Feed, FullReason, read_page, recent_pages
 from models.item_ids import ids_of
 from models.mapping import Mapping
 from models.mapping_built_in import BUILT_IN
-from models.page_commit import PageCommit, RejectedRecord, StagedPage
+from models.page_commit import PageCommit, StagedPage
 from models.partition import CATALOGUE, Partition
+from models.rejected_record import RejectedRecord
 from models.runs import Outcome, OutcomeKind, is_recent
 
 OnPage = Callable[[Response], None]
@@ -76,10 +77,7 @@ def identities(response: Response, mapping: Mapping) -> Iterable[str]:
 def _rejected(page: object) -> tuple[RejectedRecord, ...]:
     if not isinstance(page, AccountPage):
         return ()
-    return tuple(
-        RejectedRecord(record.position, record.reason, record.payload, record.unknown_status)
-        for record in page.rejected
-    )
+    return page.rejected
 
 
 @dataclass(slots=True)

@@ -152,12 +152,15 @@ class _StoppableClock:
 
 @dataclass(frozen=True, slots=True)
 class RunContext:
-    """One run under way: `resumed_runs` are the interrupted runs it takes over, `cooldowns` when each tenant scope may be asked again.
+    """One run under way: `resumed_runs` are the interrupted runs it resumes.
+
+    `cooldowns`: when each tenant scope may be asked again, as earlier runs know it.
 
     `limited_by` keeps, scope by scope, the error by which the API last told this run to wait. The end of a scan that
-    began longer ago than `fresh_within` says too little of today: such a scan is ended, and scanned again. `run_kind`: whose
-    checkpoints it goes by. With `accept_removals` a person vouches for this run's own scan of the catalogue. `mode`:
-    how deep it scans posts; `read_posts` reads them from a page's text, by the mapping in force in the warehouse.
+    began longer ago than `fresh_within` says too little of today: such a scan is ended, and the partition scanned
+    again. `run_kind`: whose checkpoints it goes by. With `accept_removals` a person vouches for this run's own scan of
+    the catalogue. `mode`: how deep it scans posts; `read_posts` reads them from a page's text, by the mapping in force
+    in the warehouse.
     """
 
     run_id: str

@@ -6,7 +6,7 @@ account or an unknown field never costs the page it came on.
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
@@ -25,6 +25,7 @@ from typing_extensions import TypedDict
 
 from models.item_ids import id_in
 from models.media_page import DEFAULT_PATHS, NotFound, PagePaths, rewritten
+from models.rejected_record import RejectedRecord
 from models.repeated_keys import repeats_a_key
 
 MAX_ACCOUNTS = 50
@@ -59,25 +60,11 @@ class Account(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
-class Rejected:
-    """An account that breaks the contract: its position in `items`, one line why, and its JSON text.
-
-    Where its status alone is unknown (API 3), `unknown_status` holds it and `account_id` the account's id.
-    """
-
-    position: int
-    reason: str
-    payload: str
-    account_id: str | None = None
-    unknown_status: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class AccountPage:
     """One page of the account list (API 4.1); `body` is its text, with lone surrogates repaired."""
 
     accounts: tuple[Account, ...]
-    rejected: tuple[Rejected, ...]
+    rejected: tuple[RejectedRecord, ...]
     next_cursor: str | None
     items: int
     unknown_fields: frozenset[str]
@@ -138,9 +125,7 @@ def read_account_page(body: bytes) -> AccountPage:
     page, text = _read_page(_AccountEnvelope, body)
     accounts = tuple(item for item in page.items if isinstance(item, Account))
     rejected = tuple(
-        Rejected(position, item.reason, item.payload, item.account_id, item.unknown_status)
-        for position, item in enumerate(page.items)
-        if isinstance(item, _Refused)
+        replace(item, position=position) for position, item in enumerate(page.items) if isinstance(item, RejectedRecord)
     )
     fields = {f"items[].{name}" for account in accounts for name in account.model_extra or ()}
     return AccountPage(
@@ -214,15 +199,7 @@ def read_error(body: bytes) -> ErrorEnvelope | None:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Refused:
-    reason: str
-    payload: str
-    account_id: str | None = None
-    unknown_status: str | None = None
-
-
-def _account_or_refused(value: object) -> Account | _Refused:
+def _account_or_rejected(value: object) -> Account | RejectedRecord:
     try:
         return Account.model_validate(value)
     except ValidationError as error:
@@ -230,10 +207,10 @@ def _account_or_refused(value: object) -> Account | _Refused:
         payload = to_json(value, inf_nan_mode="strings").decode()
         wrong = [found["loc"] for found in error.errors(include_url=False, include_context=False, include_input=False)]
         if wrong != [("status",)] or not isinstance(value, dict):
-            return _Refused(_reason(error), payload)
+            return RejectedRecord(None, _reason(error), payload)
         status = value.get("status")
         text = status if isinstance(status, str) else to_json(status, inf_nan_mode="strings").decode()
-        return _Refused(_reason(error), payload, value["id"], one_line(text, 80))
+        return RejectedRecord(None, _reason(error), payload, value["id"], one_line(text, 80))
 
 
 def _none_if_unreadable(value: object, read: ValidatorFunctionWrapHandler) -> object:
@@ -250,7 +227,7 @@ class _PageEnvelope(BaseModel):
 
 
 class _AccountEnvelope(_PageEnvelope):
-    items: Annotated[list[Annotated[Any, AfterValidator(_account_or_refused)]], Field(max_length=MAX_ACCOUNTS)]
+    items: Annotated[list[Annotated[Any, AfterValidator(_account_or_rejected)]], Field(max_length=MAX_ACCOUNTS)]
 
 
 # The configuration is given here, or the page's `extra` would hold for its items, too.

@@ -5,20 +5,8 @@ from datetime import datetime
 
 from models.checkpoint import Checkpoint
 from models.partition import Partition
+from models.rejected_record import RejectedRecord
 from models.runs import Outcome
-
-
-@dataclass(frozen=True, slots=True)
-class RejectedRecord:
-    """A record of a page that cannot become a row; it goes to quarantine. `position` counts from 0; None: a whole page.
-
-    `unknown_status` is an account's status where nothing else is wrong with its record.
-    """
-
-    position: int | None
-    reason: str
-    payload: str
-    unknown_status: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

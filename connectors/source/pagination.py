@@ -89,8 +89,8 @@ async def scan(
 ) -> AsyncGenerator[Response]:
     """Scan from `cursor` (None: from the first page) to the end, asking for a page only when it is wanted.
 
-    Raises what `fetch_page` raises, and ApiError `cursor_loop` or `cursor_no_progress` instead of handing on a page that
-    leads back or nowhere: landed, it would become the checkpoint of a scan without an end.
+    Raises what `fetch_page` raises, and ApiError `cursor_loop` or `cursor_no_progress` instead of handing on a page
+    that leads back or nowhere: landed, it would become the checkpoint of a scan without an end.
     """
     trail = CursorTrail(cursor)
     while True:

@@ -16,8 +16,8 @@ _SPREAD = "(1 + ('0x' || md5(account_id)[1:8])::BIGINT) / 4294967296.0"
 # A recent scan moves what it covered and nothing else. A full one proves an order, or shows that there is none.
 CLOSE_SCANS = (
     """
-DELETE FROM core.completed_scans USING finished AS f
-WHERE completed_scans.resource = f.resource AND completed_scans.account_id = f.account_id AND completed_scans.surface = f.surface
+DELETE FROM core.completed_scans AS s USING finished AS f
+WHERE s.resource = f.resource AND s.account_id = f.account_id AND s.surface = f.surface
 """,
     f"""
 INSERT INTO core.completed_scans BY NAME

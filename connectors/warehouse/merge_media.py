@@ -117,13 +117,18 @@ UNION ALL
 SELECT _order_key FROM media_decoded WHERE _order_key NOT IN (SELECT order_key FROM media_suspects)
 """
 
-_READ = "CREATE OR REPLACE TEMP VIEW media_read AS FROM media_decoded WHERE _order_key IN (SELECT order_key FROM media_news)"
+_READ = """
+CREATE OR REPLACE TEMP VIEW media_read AS
+FROM media_decoded WHERE _order_key IN (SELECT order_key FROM media_news)
+"""
 
 _RAW = """
 SELECT
     r.account_id, r.surface, r.media_id, r._received_at AS seen_at, i.run_id, i.correlation_id, r._order_key AS landed,
     p.payload
-FROM media_read AS r JOIN media_items AS i ON i.order_key = r._order_key JOIN arrived_payloads AS p ON p.order_key = r._order_key
+FROM media_read AS r
+JOIN media_items AS i ON i.order_key = r._order_key
+JOIN arrived_payloads AS p ON p.order_key = r._order_key
 """
 
 _SIGHTINGS = """
@@ -132,14 +137,15 @@ SELECT * FROM media_records WHERE seq > getvariable('slice_begin') AND seq <= ge
 """
 
 # Rows that are written: from the last sighting that said something else, or the old one where an item only came back.
-# The first sighting of an item that is not stored says something else than nothing. `first_order_key`: of the sighting that
-# adds or returns it. `last_order_key`: of the last one, whose addresses of media are the newest.
+# The first sighting of an item that is not stored says something else than nothing. `first_order_key`: of the
+# sighting that adds or returns it. `last_order_key`: of the last one, whose addresses of media are the newest.
 _TOUCHED = """
 CREATE OR REPLACE TEMP TABLE media_touched AS
 WITH news AS (
     SELECT
         account_id, surface, media_id, count(*) AS news, arg_min(_received_at, _order_key) AS first_received_at,
-        min(_order_key) AS first_order_key, arg_max(_received_at, _order_key) AS changed_at, max(_order_key) AS order_key
+        min(_order_key) AS first_order_key, arg_max(_received_at, _order_key) AS changed_at,
+        max(_order_key) AS order_key
     FROM media_read WHERE _seq > getvariable('slice_begin') AND _seq <= getvariable('slice_end')
     GROUP BY account_id, surface, media_id
 ),
@@ -150,7 +156,8 @@ last AS (
 ),
 back AS (
     SELECT
-        s.stored, arg_min(r.received_at, r.order_key) AS returned_at, min(r.order_key) AS first_order_key, min(r.seq) AS first_seq
+        s.stored, arg_min(r.received_at, r.order_key) AS returned_at, min(r.order_key) AS first_order_key,
+        min(r.seq) AS first_seq
     FROM media_sightings AS r
     JOIN (FROM media_stored WHERE removed_at IS NOT NULL) AS s USING (account_id, surface, media_id)
     GROUP BY s.stored
@@ -186,8 +193,8 @@ _DELETE = "DELETE FROM core.media WHERE rowid IN (SELECT stored FROM media_touch
 _INSERT = """
 INSERT INTO core.media BY NAME
 SELECT
-    t.account_id, t.surface, t.media_id{columns}, a.payload_hash, r._order_key AS raw_landed, r.overflow, t.first_seen_at,
-    r._received_at AS written_at, r._seq AS written_seq, t.changed_at,
+    t.account_id, t.surface, t.media_id{columns}, a.payload_hash, r._order_key AS raw_landed, r.overflow,
+    t.first_seen_at, r._received_at AS written_at, r._seq AS written_seq, t.changed_at,
     coalesce(l.content_changed_at, t.content_changed_at, t.changed_at) AS content_changed_at,
     NULL::TIMESTAMPTZ AS removed_at, NULL::VARCHAR AS removal
 FROM media_touched AS t

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import Connection
@@ -12,6 +12,7 @@ from connectors.warehouse.connection import raw_connection, value
 from connectors.warehouse.ingest.split import POSITION_BITS
 from models.checkpoint import Checkpoint
 from models.page_commit import PageCommit, ScopeCooldown, StagedPage
+from models.rejected_record import RejectedRecord
 from models.runs import Outcome
 from models.tables import core_outcomes, ops_checkpoints, ops_cooldowns, ops_staging
 
@@ -34,6 +35,16 @@ class Record:
     cooldowns: str = ""
 
 
+def _rejected(record: RejectedRecord) -> Row:
+    # The account's id is in the payload.
+    return {
+        "position": record.position,
+        "reason": record.reason,
+        "payload": record.payload,
+        "unknown_status": record.unknown_status,
+    }
+
+
 def _staged(seq: int, page: StagedPage) -> Row:
     where = page.partition
     return {
@@ -46,7 +57,7 @@ def _staged(seq: int, page: StagedPage) -> Row:
         "page": page.page,
         "received_at": page.received_at,
         "correlation_id": page.correlation_id,
-        "rejected": json.dumps([asdict(record) for record in page.rejected]) if page.rejected else None,
+        "rejected": json.dumps(list(map(_rejected, page.rejected))) if page.rejected else None,
         "unknown_fields": json.dumps(page.unknown_fields) if page.unknown_fields else None,
     }
 

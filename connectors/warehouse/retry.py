@@ -108,7 +108,8 @@ known AS (
             )
         END AS last_seen_at
     FROM core.media AS m
-    LEFT JOIN core.completed_scans AS w ON w.resource = 'media' AND w.account_id = m.account_id AND w.surface = m.surface
+    LEFT JOIN core.completed_scans AS w
+        ON w.resource = 'media' AND w.account_id = m.account_id AND w.surface = m.surface
     LEFT JOIN ops.missing AS p
         ON p.account_id = m.account_id AND p.surface = m.surface AND p.media_id = m.media_id
     LEFT JOIN seen AS s ON s.account_id = m.account_id AND s.surface = m.surface AND s.media_id = m.media_id

@@ -66,7 +66,7 @@ def _alter_columns(
 
 
 def _keep_cells(connection: Connection, schema: TableSchema, there: dict[str, str]) -> None:
-    """Keep, by order key, what rows without bytes have in columns that are emptied, as the type that the column gets."""
+    """Keep, by order key, what rows without bytes have in emptied columns, as the type that the column gets."""
     widened = [column for column in schema.columns if there.get(column.name, column.type) != column.type]
     cells = "".join(f", TRY_CAST({quoted(each.name)} AS {each.type}) AS {quoted(each.name)}" for each in widened)
     raw_connection(connection).execute(

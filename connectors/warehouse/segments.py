@@ -22,7 +22,15 @@ from connectors.warehouse.page_commit import Record, load
 from models.tables import ops_segments
 
 _MARK = ".segment-"
-_LINE = "gramhouse segment 1 {}\n"
+_LINE = "gramhouse segment 2 {}\n"
+# Versions before 0.2 used other names in checkpoints and pages.
+_LINE_1 = "gramhouse segment 1 {}\n"
+_NAMES_1 = {
+    '"walk_id":': '"scan_id":',
+    '"lane":': '"run_kind":',
+    '"set_aside":': '"rejected":',
+    '"state": "walking"': '"state": "scanning"',
+}
 # A checksum of all that follows; then place in the order of landing, bytes of page, body, checkpoint, outcomes, holds.
 _SUM = struct.Struct("<I")
 _HEAD = struct.Struct("<Q5I")
@@ -85,7 +93,7 @@ def _read(segment: Segment, session: str, size: int = -1) -> tuple[bytes, int]:
         # At once: whoever reads piece by piece waits at each for the thread that asks for pages.
         data = file.read(size)
     end = data.find(b"\n", 0, _MOST_OF_A_LINE) + 1
-    if end and data[:end] != _LINE.format(session).encode():
+    if end and data[:end] not in {line.format(session).encode() for line in (_LINE, _LINE_1)}:
         message = (
             f"{segment.path} holds pages that landed in another warehouse, or in a later state of this one. If you"
             " put a backup in its place, or began anew, move that file away: its pages are asked for again."
@@ -94,13 +102,22 @@ def _read(segment: Segment, session: str, size: int = -1) -> tuple[bytes, int]:
     return data, end
 
 
+def _renamed(record: Record) -> Record:
+    # A quote inside of a JSON text is escaped, so a name and its colon stand nowhere else.
+    page, checkpoint = record.page, record.checkpoint
+    for old, new in _NAMES_1.items():
+        page, checkpoint = page.replace(old, new), checkpoint.replace(old, new)
+    return replace(record, page=page, checkpoint=checkpoint)
+
+
 def _landed(segment: Segment, session: str, *, summed: bool, is_last: bool) -> Iterator[Record]:
     """Read a segment. Only the last one's end may be torn: the others were written to their end."""
     data, end = _read(segment, session)
     begin = end if end else len(data)
+    is_version_1 = data.startswith(_LINE_1.format(session).encode())
     for record, after in _frames(data, begin, summed=summed):
         end = after
-        yield record
+        yield _renamed(record) if is_version_1 else record
     if end < len(data) and not is_last:
         message = (
             f"{segment.path} is damaged after {end:,} bytes: look after the disk. Move that file away, and those"

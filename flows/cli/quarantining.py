@@ -74,7 +74,7 @@ def _what_next(resources: Sequence[str]) -> Iterator[str]:
             " type `gramhouse rebuild` and `gramhouse quarantine --retry`."
         )
     if "accounts" in resources:
-        yield "Accounts come right by themselves: every sync reads them anew, and takes them once the API corrects them."
+        yield "Accounts recover by themselves: every sync reads them again, and takes them once the API corrects them."
 
 
 def _show(reasons: Sequence[dict[str, Any]], rows: Sequence[dict[str, Any]]) -> Iterator[str]:

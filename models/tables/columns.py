@@ -139,7 +139,7 @@ def quarantined() -> tuple[Column[object] | Column[str] | Column[int], ...]:
         text("account_id", "The account whose page carried it; empty for the catalogue.", nullable=False),
         text("surface", "posts or stories; empty for the catalogue.", nullable=False),
         whole("page", "Page of the scan, from 1.", INTEGER),
-        whole("position", "Place in the page, from 0; NULL when the whole page was rejected.", INTEGER),
+        whole("position", "Position in the page, from 0; NULL when the whole page was rejected.", INTEGER),
         text("payload", "The record as the API sent it.", nullable=False),
         text("run_id", "The run that first met it.", nullable=False),
         text("correlation_id", "X-Correlation-ID of the response that carried it."),
@@ -173,7 +173,7 @@ def child() -> tuple[Column[str] | Column[int], ...]:
         account_id(),
         surface(),
         media_id(),
-        Column("position", INTEGER, comment="Place in the item's list, from 0.", nullable=False),
+        Column("position", INTEGER, comment="Position in the item's list, from 0.", nullable=False),
     )
 
 
@@ -233,7 +233,7 @@ def run(*counts: Column[int]) -> tuple[Column[object] | Column[str] | Column[int
         ),
         instant("started_at", "When it began.", nullable=False),
         instant("ended_at", "When it ended."),
-        text("resumes", "The run, cut short, that it took over."),
+        text("resumes", "The interrupted run that it resumes."),
         text("base_url", "Address of the service, without /api/v1; NULL for runs of older versions."),
         Column("accept_removals", BOOLEAN, comment="Whether a person confirmed account removals beforehand."),
         whole("accounts", "Accounts listed."),

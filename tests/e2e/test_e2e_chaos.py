@@ -13,7 +13,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.long]
 
 STORIES = 24
 KILLS = 10
-# Start-up, and the merge and the snapshot after the last request, have no requests to count: there it is time that says.
+# Start-up, and the merge and the snapshot after the last request, have no requests to count: there time decides.
 MOST_SECONDS = 1.6
 MOST_REQUESTS = 90
 

@@ -65,7 +65,7 @@ def test_what_needs_a_person_comes_before_what_mends_itself_with_the_mend_in_wor
     assert "**5 scans denied**, `api_forbidden`: `No.`" in needs
     assert "**Grant this account to the key" in needs
     assert "posts of `anna`, correlation id `TRACE`; and 4 more" in needs
-    assert "and 20 more kinds of trouble" in needs
+    assert "and 20 more groups of failures" in needs
     assert "**2 records rejected**: see `gramhouse quarantine`." in needs
     assert "**4 accounts: posts stale**, not scanned to the end within 1 d 12 h." in needs
     assert "stories stale" not in page

@@ -13,8 +13,8 @@ import pytest
 from connectors.warehouse.connection import connect, writer
 from connectors.warehouse.field_registry import write_mapping
 from flows.cli.app import main
-from models.page_commit import RejectedRecord
 from models.partition import CATALOGUE
+from models.rejected_record import RejectedRecord
 from tests.warehouse.house import ANNA, POSTS, House, Scan, account, at
 from tests.warehouse.test_warehouse_retry import NO_ID, WITH_UUID, post
 
@@ -93,7 +93,7 @@ def test_it_lists_what_was_rejected_with_its_request(typed: Typed) -> None:
     assert "2026-03-01 02:00:00 UTC  accounts, the account catalogue, page 1, position 1" in lines
     assert [line.rsplit(" ", 1)[1] for line in lines if "position" in line] == ["0", "1", "2", "1"]
     assert "`gramhouse quarantine --retry`" in out
-    assert "every sync reads them anew" in out
+    assert "every sync reads them again" in out
     assert "\x1b" not in out
     assert "\u202e" not in out
 

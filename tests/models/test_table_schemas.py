@@ -122,7 +122,8 @@ def test_the_table_of_a_list() -> None:
 
 def test_counts_are_the_canonical_ones_and_those_that_sound_like_one() -> None:
     known = registry(
-        ("/saves", JsonType.INTEGER), ("/viewCount", JsonType.NUMBER), ("/stats", JsonType.OBJECT), ("/stats/saves", JsonType.TEXT),
+        ("/saves", JsonType.INTEGER), ("/viewCount", JsonType.NUMBER), ("/stats", JsonType.OBJECT),
+        ("/stats/saves", JsonType.TEXT),
         ("/likes", JsonType.INTEGER), ("/saves_total", JsonType.INTEGER), ("/play_count", JsonType.NULL),
         ("/account", JsonType.INTEGER), ("/counts", JsonType.ROWS),
     )  # fmt: skip

@@ -20,8 +20,9 @@ from connectors.warehouse.raw.parts import live_parts, store_of
 from connectors.warehouse.raw.store import parquet
 from connectors.warehouse.run_counts import MergeStats
 from models.checkpoint import Checkpoint, RunKind, ScanState
-from models.page_commit import PageCommit, RejectedRecord, StagedPage
+from models.page_commit import PageCommit, StagedPage
 from models.partition import CATALOGUE, Partition, media
+from models.rejected_record import RejectedRecord
 from models.tables import WAREHOUSE, core_children, core_media, core_superseded, ops_warehouse
 
 T0 = datetime(2026, 3, 1, 2, 0, tzinfo=UTC)

@@ -5,15 +5,16 @@ from collections.abc import Iterator
 from datetime import timedelta
 
 from models.checkpoint import RunKind
-from models.page_commit import PageCommit, RejectedRecord
+from models.page_commit import PageCommit
 from models.partition import CATALOGUE, SURFACES, Partition, media
+from models.rejected_record import RejectedRecord
 from tests.warehouse.house import T0, House, Item, Row, Scan, account
 from tests.warehouse.oracle import Event, Oracle, children, extra_type
 
 TABLES = (
-    "core.accounts", "core.account_status_history", "core.media", "core.completed_scans", "core.quarantine", "core.fields",
-    "core.media_superseded", "core.media_metrics", "core.media_children", "core.run_counts", "ops.missing",
-    "ops.missing_accounts", "ops.seen", "ops.checkpoints", "ops.staging",
+    "core.accounts", "core.account_status_history", "core.media", "core.completed_scans", "core.quarantine",
+    "core.fields", "core.media_superseded", "core.media_metrics", "core.media_children", "core.run_counts",
+    "ops.missing", "ops.missing_accounts", "ops.seen", "ops.checkpoints", "ops.staging",
 )  # fmt: skip
 IDS = ("a", "b", "c")
 PARTITIONS = (CATALOGUE, *(media(one, surface) for one in IDS for surface in SURFACES))

@@ -161,12 +161,28 @@ def declared() -> Schema:
         return schema(connection)
 
 
-def contents(path: Path, columns: Schema) -> dict[str, list[Row]]:
-    """What these columns hold."""
-    return {
-        table: ask(path, f"SELECT {', '.join(sorted(names))} FROM {table} ORDER BY ALL")
-        for table, names in columns.items()
-    }
+# Tables and columns, and a state, that older releases called otherwise.
+TABLES = {"core.walks": "core.completed_scans", "ops.holds": "ops.cooldowns"}
+NAMES_NOW = {
+    "walk_id": "scan_id",
+    "lane": "run_kind",
+    "set_aside": "rejected",
+    "carries_on": "resumes",
+    "kinds": "json_types",
+}
+STATE = "if(state = 'walking', 'scanning', state)"
+
+
+def contents(path: Path, columns: Schema, *, upgraded: bool = False) -> dict[str, list[Row]]:
+    """What these columns hold, by the names that the release gave them."""
+    found = {}
+    for table, names in columns.items():
+        wanted = [NAMES_NOW.get(name, name) if upgraded else name for name in sorted(names)]
+        if table == "ops.checkpoints":
+            wanted = [STATE if name == "state" else name for name in wanted]
+        stored = TABLES.get(table, table) if upgraded else table
+        found[table] = ask(path, f"SELECT {', '.join(wanted)} FROM {stored} ORDER BY ALL")
+    return found
 
 
 def refused(path: Path) -> str:
@@ -225,7 +241,7 @@ def test_a_released_warehouse_is_upgraded_and_keeps_every_row(released: Path) ->
         upgraded = schema(connection)
     for table, wanted in declared().items():
         assert upgraded[table].items() >= wanted.items(), table
-    assert contents(released, columns) == before
+    assert contents(released, columns, upgraded=True) == before
     assert ask(released, f"FROM {revisions.TABLE}") == [(revisions.HEAD,)]
 
 
@@ -281,7 +297,7 @@ def test_the_first_releases_items_have_changed_when_they_last_changed(oldest: Pa
 
 
 def test_what_the_first_release_left_half_way_is_the_syncs(oldest: Path) -> None:
-    before = ask(oldest, "SELECT * FROM ops.checkpoints ORDER BY seq")
+    before = ask(oldest, f"SELECT * REPLACE ({STATE} AS state) FROM ops.checkpoints ORDER BY seq")
     assert before
     with connect(oldest):
         pass

@@ -6,8 +6,9 @@ import duckdb
 import pytest
 
 from connectors.warehouse.page_commit import last_seq, load, numbered
-from models.page_commit import PageCommit, RejectedRecord, ScopeCooldown
+from models.page_commit import PageCommit, ScopeCooldown
 from models.partition import CATALOGUE
+from models.rejected_record import RejectedRecord
 from models.runs import Outcome, OutcomeKind
 from tests.warehouse.house import ANNA, POSTS, STORIES, T0, House, Scan, at
 

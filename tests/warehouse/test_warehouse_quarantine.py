@@ -8,8 +8,8 @@ import pytest
 from connectors.warehouse.field_registry import write_mapping
 from connectors.warehouse.housekeeping import forget_quarantined
 from models.mapping_built_in import BUILT_IN
-from models.page_commit import RejectedRecord
 from models.partition import CATALOGUE
+from models.rejected_record import RejectedRecord
 from tests.warehouse.house import POSTS, STORIES, House, Item, Row, Scan, account, at
 
 

@@ -3,6 +3,8 @@
 import errno
 import os
 import shutil
+import struct
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +19,7 @@ from connectors.warehouse.errors import WarehouseUnusable
 from connectors.warehouse.page_commit import Record, last_seq, numbered
 from connectors.warehouse.segments import Segments, recover
 from models.page_commit import PageCommit, ScopeCooldown
+from models.rejected_record import RejectedRecord
 from models.runs import Outcome, OutcomeKind
 from tests.warehouse.house import POSTS, T0, House, Scan, at
 
@@ -136,6 +139,52 @@ def test_of_a_torn_end_the_whole_landings_count_and_no_other(path: Path) -> None
             left.unlink()
     assert sorted(lengths.values()) == list(lengths.values())
     assert set(lengths.values()) == {0, 1, 2, 3}
+
+
+OLDER_NAMES = {
+    b'"scan_id":': b'"walk_id":',
+    b'"run_kind":': b'"lane":',
+    b'"rejected":': b'"set_aside":',
+    b'"state": "scanning"': b'"state": "walking"',
+}
+
+
+def as_version_1(data: bytes) -> bytes:
+    """A segment as the first releases wrote it."""
+    line, begin = data[: data.index(b"\n") + 1], data.index(b"\n") + 1
+    written = [line.replace(b"segment 2", b"segment 1")]
+    while begin < len(data):
+        seq, *lengths = struct.unpack_from("<Q5I", data, begin + 4)
+        begin += 4 + struct.calcsize("<Q5I")
+        parts = []
+        for length in lengths:
+            part = data[begin : begin + length]
+            begin += length
+            for new, old in OLDER_NAMES.items():
+                part = part.replace(new, old)
+            parts.append(part)
+        rest = struct.pack("<Q5I", seq, *map(len, parts)) + b"".join(parts)
+        written.append(struct.pack("<I", zlib.crc32(rest)) + rest)
+    return b"".join(written)
+
+
+def test_a_segment_of_an_older_version_is_read_by_its_own_names(path: Path) -> None:
+    rejected = (RejectedRecord(0, 'no "id"', '{"walk_id":"w","lane":1}'),)
+    scan = Scan(POSTS, "w", T0)
+    landings = [scan.page([{"id": "1"}], at(1), rejected=rejected), scan.page([{"id": "2"}], at(2))]
+    with session(path) as (_, segments):
+        segments.append(numbered(landings, after=0))
+    (file,) = files(path)
+    file.write_bytes(as_version_1(file.read_bytes()))
+    with session(path, "later") as (house, _):
+        assert house.rows("SELECT seq, scan_id FROM ops.staging ORDER BY seq") == [(1, "w"), (2, "w")]
+        assert house.rows("SELECT seq, scan_id, run_kind, state FROM ops.checkpoints ORDER BY seq") == [
+            (1, "w", "sync", "scanning"),
+            (2, "w", "sync", "scanning"),
+        ]
+        assert house.rows("SELECT rejected ->> '$[0].payload' FROM ops.staging WHERE seq = 1") == [
+            (rejected[0].payload,)
+        ]
 
 
 @pytest.mark.parametrize("place", [30, 60, -1])

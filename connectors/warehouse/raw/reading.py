@@ -23,8 +23,8 @@ SELECT max(landed) FROM (
 def stored_payloads(connection: Connection, table: str, at: str) -> Iterator[pa.Table]:
     """Yield the payload of each row of a table that has a `raw_landed`, in the open transaction.
 
-    Columns: `order_key` (the row's rowid), `payload` (text), `received_at` (the column `at` of the row). The rows must not
-    move meanwhile. Raises duckdb.Error when a part cannot be read.
+    Columns: `order_key` (the row's rowid), `payload` (text), `received_at` (the column `at` of the row). The rows must
+    not move meanwhile. Raises duckdb.Error when a part cannot be read.
     """
     db = raw_connection(connection)
     store = store_of(connection)
