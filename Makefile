@@ -139,7 +139,7 @@ format: $(VENV)/.dev ## Lay the code out.
 	$(BIN)/ruff format .
 
 dictionary: $(VENV)/.runtime ## Write docs/data-dictionary.md from the declarations.
-	$(BIN)/python -c 'from models.dictionary import markdown; print(markdown(), end="")' > docs/data-dictionary.md
+	$(BIN)/python -c 'from models.tables.dictionary import markdown; print(markdown(), end="")' > docs/data-dictionary.md
 
 notebook: $(VENV)/.dev ## Run docs/notebooks/first-look.ipynb on 28 days of the sandbox, and draw its charts again.
 	rm -rf data/notebook && $(BIN)/python -m tests.handoff.days data/notebook

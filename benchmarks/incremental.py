@@ -24,9 +24,9 @@ from benchmarks.machine import machine
 from benchmarks.results import RESULTS, size_name
 from connectors.source.endpoints import ApiRequest, Response, read_response
 from connectors.warehouse.writer import open_warehouse
-from flows.pipeline import RunRequest, run_sync
-from flows.run import RunResources
-from flows.slots import Slots
+from flows.engine.pipeline import RunRequest, run_sync
+from flows.engine.run_context import RunResources
+from flows.engine.slots import Slots
 from models.incremental import SyncMode
 
 _BEGIN = datetime(2026, 1, 1, 2, 15, tzinfo=UTC)

@@ -15,8 +15,8 @@ import time
 from pathlib import Path
 from statistics import median
 
-from flows.cli.processes import PREFECT_QUIET, free_port, prefect, sandbox
-from flows.settings import environment
+from flows.config.settings import environment
+from flows.orchestration.processes import PREFECT_QUIET, free_port, prefect, sandbox
 
 _KEY = "sandbox-demo-key"
 

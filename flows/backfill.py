@@ -7,15 +7,15 @@ from prefect.client.schemas.objects import State
 from prefect.logging import get_run_logger
 from prefect.states import Completed
 
-from flows.choosing import described, forecast
-from flows.clock import SystemClock
-from flows.conclusion import conclude
-from flows.credentials import load_with_credentials
-from flows.flow_run import carry_out, run_name
-from flows.options import BackfillOptions
-from flows.pipeline import RunRequest
-from flows.resources import build_request
-from flows.settings import Settings
+from flows.config.options import BackfillOptions
+from flows.config.settings import Settings
+from flows.engine.clock import SystemClock
+from flows.engine.pipeline import RunRequest
+from flows.engine.resources import build_request
+from flows.orchestration.conclusion import conclude
+from flows.orchestration.credentials import load_with_credentials
+from flows.orchestration.flow_run import carry_out, run_name
+from flows.reporting.forecast import described, forecast
 
 
 @flow(name="backfill", flow_run_name=run_name, persist_result=False, retries=0)

@@ -3,11 +3,11 @@
 from prefect import flow
 from prefect.client.schemas.objects import State
 
-from flows.flow_run import carry_out, run_name
-from flows.options import SyncOptions, in_order
-from flows.pipeline import RunReport, RunRequest
-from flows.resources import build_request
-from flows.settings import Settings
+from flows.config.options import SyncOptions, in_order
+from flows.config.settings import Settings
+from flows.engine.pipeline import RunReport, RunRequest
+from flows.engine.resources import build_request
+from flows.orchestration.flow_run import carry_out, run_name
 
 
 @flow(name="sync", flow_run_name=run_name, persist_result=False, retries=0)

@@ -5,8 +5,8 @@ from typing import Any
 
 from pydantic_core import from_json, to_json
 
-from models.mapping import Mapping as MediaMapping
-from models.pointer import to_keys
+from models.schema.mapping import Mapping as MediaMapping
+from models.schema.pointer import to_keys
 
 
 def id_in(item: Mapping[str, Any], paths: Sequence[Sequence[str]]) -> str | None:

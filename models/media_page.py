@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from models.pointer import to_keys
+from models.schema.pointer import to_keys
 
 _object = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _list = msgspec.json.Decoder(list[msgspec.Raw])

@@ -11,9 +11,9 @@ from pydantic_core import from_json
 
 from models.incremental import Post
 from models.item_ids import id_in
-from models.mapping import Mapping as MediaMapping
-from models.mapping import Reading
-from models.pointer import to_keys
+from models.schema.mapping import Mapping as MediaMapping
+from models.schema.mapping import Reading
+from models.schema.pointer import to_keys
 
 # What DuckDB and Python read alike. Any other text is no time here, which makes a scan a full one.
 _ISO = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d{1,6})?(Z|[+-]\d\d:?\d\d)?", re.ASCII)

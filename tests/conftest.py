@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from flows.cli.processes import free_port, prefect
+from flows.orchestration.processes import free_port, prefect
 
 # A busy machine is no failure: tests that look for hangs set a deadline of their own.
 settings.register_profile("gramhouse", deadline=None)

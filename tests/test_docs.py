@@ -7,18 +7,18 @@ import duckdb
 import pytest
 import typer
 
-from connectors.sandbox.app import Sandbox
-from connectors.sandbox.serve import in_thread
+from connectors.sandbox.http.app import Sandbox
+from connectors.sandbox.http.serve import in_thread
 from connectors.sandbox.settings import SandboxSettings
-from flows.automations import described
 from flows.cli.app import app
 from flows.cli.signalled import run_until_signalled
-from flows.pipeline import run_sync
-from flows.resources import build_request, open_resources
-from flows.setting_sources import PREFIX
-from flows.settings import Settings, load
-from models.dictionary import markdown
+from flows.config.setting_sources import PREFIX
+from flows.config.settings import Settings, load
+from flows.engine.pipeline import run_sync
+from flows.engine.resources import build_request, open_resources
+from flows.orchestration.automations import described
 from models.tables import SNAPSHOT
+from models.tables.dictionary import markdown
 from models.views import views
 
 ROOT = Path(__file__).parents[1]
@@ -96,7 +96,7 @@ def test_only_the_settings_read_the_environment() -> None:
         if reading.search(path.read_text(encoding="utf-8"))
     ]
     # The page of --help asks only whether colour is wanted: NO_COLOR, FORCE_COLOR and TERM are no settings of ours.
-    assert found == ["flows/cli/help_page.py", "flows/settings.py"]
+    assert found == ["flows/cli/output/help_page.py", "flows/config/settings.py"]
 
 
 def test_every_alert_is_explained() -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from connectors.sandbox.keys import BUILT_IN, Key
-from connectors.sandbox.nights import FIRST_NIGHT
+from connectors.sandbox.data.nights import FIRST_NIGHT
+from connectors.sandbox.http.keys import BUILT_IN, Key
 
 if TYPE_CHECKING:
-    from connectors.sandbox.rules import Rule
+    from connectors.sandbox.faults.rules import Rule
 
 SHAPES = ("graph", "camel", "flat", "mixed", "nested", "drift")
 ORDERS = ("newest_first", "oldest_first", "random", "by_id", "by_last_edit")

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 
 from connectors.warehouse.ingest.columns import count_of
 from connectors.warehouse.quoting import quoted
-from models.json_types import JsonType
-from models.mapping import Mapping
-from models.table_schemas import ColumnSchema, Part, TableSchema, holds_content, part_of
+from models.schema.json_types import JsonType
+from models.schema.mapping import Mapping
+from models.schema.table_schemas import ColumnSchema, Part, TableSchema, holds_content, part_of
 
 # Within JSON text: a key that names an address of media, with its value.
 _ADDRESSES = '"(?:[^"]*[_/])?(?:url|uri|src)":"[^"]*"|"[^"]*(?:Url|URL|Uri|URI|Src)":"[^"]*"'

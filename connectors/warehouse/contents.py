@@ -9,10 +9,10 @@ from connectors.warehouse import run_counts
 from connectors.warehouse.connection import raw_connection, value
 from connectors.warehouse.field_registry import read_mapping, read_registry
 from connectors.warehouse.quoting import literal, quoted
-from models.fields import MEDIA, Registry
-from models.mapping import Mapping as MediaMapping
 from models.partition import SURFACES
-from models.table_schemas import HISTORY, ColumnSchema, TableSchema, history, table_schemas
+from models.schema.fields import MEDIA, Registry
+from models.schema.mapping import Mapping as MediaMapping
+from models.schema.table_schemas import HISTORY, ColumnSchema, TableSchema, history, table_schemas
 from models.tables import SNAPSHOT, WAREHOUSE
 
 # What the views look up by account, in one join: every further join would cost each query over media as much again.

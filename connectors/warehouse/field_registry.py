@@ -7,11 +7,11 @@ from datetime import datetime
 from sqlalchemy import Connection, delete, select, update
 
 from connectors.warehouse.appending import append, as_json
-from models.fields import AND_MORE, MEDIA, Field, OwnNames, Registry
-from models.json_types import JsonType
-from models.mapping import READING_TYPES, Mapping
-from models.mapping_built_in import BUILT_IN
-from models.table_schemas import CHILDREN, child_table
+from models.schema.fields import AND_MORE, MEDIA, Field, OwnNames, Registry
+from models.schema.json_types import JsonType
+from models.schema.mapping import READING_TYPES, Mapping
+from models.schema.mapping_built_in import BUILT_IN
+from models.schema.table_schemas import CHILDREN, child_table
 from models.tables import SNAPSHOT, WAREHOUSE, core_fields, core_quarantine, ops_mapping, own_columns
 from models.views import views
 

@@ -10,8 +10,8 @@ from sqlalchemy import Connection
 from connectors.warehouse.connection import raw_connection, value
 from connectors.warehouse.ingest.cells import decoded_children
 from connectors.warehouse.quoting import quoted
-from models.mapping import Mapping
-from models.table_schemas import Part, TableSchema, part_of
+from models.schema.mapping import Mapping
+from models.schema.table_schemas import Part, TableSchema, part_of
 
 # Stored items of a slice that came with other bytes, and with neither another content nor other counts.
 _RESIGNED = """

@@ -7,7 +7,7 @@ from sqlalchemy import Connection
 from connectors.warehouse.connection import raw_connection
 from connectors.warehouse.ingest.cells import decoded_children
 from connectors.warehouse.quoting import quoted
-from models.table_schemas import TableSchema
+from models.schema.table_schemas import TableSchema
 
 
 def merge_children(connection: Connection, table_schemas: Sequence[TableSchema]) -> None:

@@ -8,8 +8,8 @@ from connectors.warehouse.comparing import stored_said
 from connectors.warehouse.connection import raw_connection
 from connectors.warehouse.ingest.columns import counts_of
 from connectors.warehouse.quoting import literal, quoted
-from models.mapping import Mapping
-from models.table_schemas import TableSchema, history
+from models.schema.mapping import Mapping
+from models.schema.table_schemas import TableSchema, history
 
 # Every new sighting of an item beside the one before it; the row that was stored stands at the head of its own. What is
 # said once, and by an item that was not stored, has nothing before it, and is no part of this.

@@ -20,7 +20,7 @@ from connectors.warehouse.merge_history import merge_history
 from connectors.warehouse.quoting import quoted
 from connectors.warehouse.raw.parts import write_part
 from connectors.warehouse.schema_evolution import alter
-from models.table_schemas import TableSchema, table_schemas
+from models.schema.table_schemas import TableSchema, table_schemas
 
 _KEY = "account_id, surface, media_id"
 

@@ -6,11 +6,11 @@ from sqlalchemy import Connection
 
 from connectors.warehouse.field_registry import read_mapping, read_registry
 from connectors.warehouse.quoting import quoted
-from models.fields import MEDIA
-from models.json_types import LISTS, JsonType
-from models.mapping import ColumnMapping
 from models.runs import RunWarning
-from models.table_schemas import has_own_column
+from models.schema.fields import MEDIA
+from models.schema.json_types import LISTS, JsonType
+from models.schema.mapping import ColumnMapping
+from models.schema.table_schemas import has_own_column
 
 CODE = "values_not_cast"
 

@@ -4,7 +4,7 @@ from sqlalchemy import Connection
 
 from connectors.warehouse.connection import raw_connection, value
 from connectors.warehouse.quoting import literal
-from models.mapping import Mapping
+from models.schema.mapping import Mapping
 
 _MET = """
 CREATE OR REPLACE TEMP TABLE quarantine_met AS

@@ -20,11 +20,11 @@ from connectors.warehouse.quoting import literal, quoted
 from connectors.warehouse.schema_evolution import create_children, insert_children
 from connectors.warehouse.slices import slices
 from connectors.warehouse.stored_items import PRESENT, SUPERSEDED, StoredItems, decode_stored, learn_stored
-from models.fields import Field, OwnNames, Registry
-from models.json_types import JsonType
-from models.mapping import Mapping
-from models.naming import unique
-from models.table_schemas import Metric, TableSchema, history, table_schemas
+from models.schema.fields import Field, OwnNames, Registry
+from models.schema.json_types import JsonType
+from models.schema.mapping import Mapping
+from models.schema.naming import unique
+from models.schema.table_schemas import Metric, TableSchema, history, table_schemas
 from models.tables import WAREHOUSE
 
 # As many items as are joined with their counts in the memory of a run.

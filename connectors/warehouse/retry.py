@@ -13,7 +13,7 @@ from connectors.warehouse.field_registry import read_mapping
 from connectors.warehouse.merge import merge
 from connectors.warehouse.page_commit import last_seq
 from connectors.warehouse.quoting import literal
-from models.mapping import Mapping
+from models.schema.mapping import Mapping
 
 # As much payload (bytes) as is merged at once.
 _BATCH_BYTES = 16 * 1024 * 1024

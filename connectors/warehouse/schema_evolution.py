@@ -15,10 +15,10 @@ from connectors.warehouse.ingest.columns import columns_select
 from connectors.warehouse.ingest.decode import Decoded
 from connectors.warehouse.quoting import quoted
 from connectors.warehouse.stored_items import PRESENT, SUPERSEDED, StoredItems, decode_stored
-from models.fields import MEDIA, Field, Registry
-from models.json_types import JsonType
-from models.mapping import Mapping as MediaMapping
-from models.table_schemas import ColumnSchema, TableSchema, history
+from models.schema.fields import MEDIA, Field, Registry
+from models.schema.json_types import JsonType
+from models.schema.mapping import Mapping as MediaMapping
+from models.schema.table_schemas import ColumnSchema, TableSchema, history
 from models.tables import core_superseded
 
 _COLUMNS = """

@@ -14,8 +14,8 @@ from connectors.warehouse.ingest.cells import observations, register_cells
 from connectors.warehouse.ingest.decode import Decoded, Decoder
 from connectors.warehouse.ingest.registered import ArrowTables
 from connectors.warehouse.raw.reading import stored_payloads
-from models.fields import OwnNames, Registry
-from models.mapping import Mapping
+from models.schema.fields import OwnNames, Registry
+from models.schema.mapping import Mapping
 
 _RECEIVED = "SELECT order_key, received_at FROM stored_payloads"
 

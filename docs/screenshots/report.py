@@ -12,7 +12,7 @@ from pathlib import Path
 
 from take import browser
 
-from flows.report_page.write import write
+from flows.reporting.page.write import write
 
 _SCREEN = (1200, 900)
 _PHONE = (390, 844)

@@ -23,7 +23,7 @@ from typing import Any
 import httpx
 from websockets.asyncio.client import ClientConnection, connect
 
-from flows.cli.processes import free_port, sandbox
+from flows.orchestration.processes import free_port, sandbox
 
 HERE = Path(__file__).parent
 KEY = "sandbox-demo-key"

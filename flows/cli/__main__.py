@@ -4,7 +4,7 @@ import os
 import sys
 
 from flows.cli.importing import importing
-from flows.cli.streams import keep_usable
+from flows.cli.output.streams import keep_usable
 
 # DuckDB imports pandas, where it is installed, to see whether a value is one of its, and pyarrow numpy: a second.
 # httpx imports a command line of its own, with whatever draws it, and does without where there is none.

@@ -17,10 +17,10 @@ from connectors.warehouse.errors import (
     WarehouseError,
     WarehouseUnusable,
 )
-from flows.cli.commands import Commands
-from flows.cli.streams import drop_output
-from flows.errors import SettingsError, TrackerUnreachable
-from flows.exit_code import SIGNALLED, ExitCode
+from flows.cli.command_table import Commands
+from flows.cli.output.streams import drop_output
+from flows.config.errors import SettingsError, TrackerUnreachable
+from flows.reporting.exit_code import SIGNALLED, ExitCode
 from models.selection import SelectionError
 
 app = typer.Typer(
@@ -56,7 +56,7 @@ class _UsageError(Protocol):
 
 def _version(*, wanted: bool) -> None:
     if wanted:
-        from flows.release import release
+        from flows.config.release import release
 
         typer.echo(f"gramhouse {release()}")
         raise typer.Exit
@@ -71,7 +71,7 @@ def _gramhouse(
 
 
 def _say(error: object) -> None:
-    from flows.cli.terminal import FAIL, clean, err
+    from flows.cli.output.terminal import FAIL, clean, err
 
     for line in str(error).splitlines():
         # One line, however long: a terminal breaks it where it must, and a log has it whole.
@@ -145,7 +145,7 @@ def _end(code: int, *, message: str | None, as_json: bool) -> int:
     """Write what is still to be written to standard output; return the exit code."""
     try:
         if as_json and message:
-            from flows.cli.terminal import failure, print_json
+            from flows.cli.output.terminal import failure, print_json
 
             print_json(failure(code, message))
         sys.stdout.flush()
@@ -161,7 +161,7 @@ def main() -> None:
     """Run what was typed, and exit with its code; with --json, standard output has one object whatever the code."""
     _prepare()
     if _wants_json_log(sys.argv):
-        from flows.cli.json_log import begin
+        from flows.cli.output.json_log import begin
 
         begin()
     as_json = "--json" in sys.argv

@@ -6,7 +6,7 @@ from typing import Any
 from connectors.warehouse.errors import StatusUnreadable
 from connectors.warehouse.snapshot import Snapshot
 from connectors.warehouse.status_file import Status, read_status, settled, status_path
-from flows.settings import Settings
+from flows.config.settings import Settings
 from models.runs import RunState
 
 _KNOWN = "SELECT count(*) FROM runs WHERE run_id = ?"

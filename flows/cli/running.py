@@ -8,21 +8,21 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from flows.cli import json_log
+from flows.cli.output import json_log
+from flows.cli.output.terminal import WARN, clean, err, out, reporting
 from flows.cli.signalled import listen, run_until_signalled
-from flows.cli.terminal import WARN, clean, err, out, reporting
-from flows.clock import SystemClock
-from flows.exit_code import EXIT_OF
-from flows.settings import Settings, exposed, prefect_api_url, without_effect
+from flows.config.settings import Settings, exposed, prefect_api_url, without_effect
+from flows.engine.clock import SystemClock
+from flows.reporting.exit_code import EXIT_OF
 from models.runs import RunState
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
-    from flows.options import BackfillOptions, SyncOptions
-    from flows.pipeline import RunReport, RunRequest
-    from flows.retrying import Retry
-    from flows.run import Counters
+    from flows.config.options import BackfillOptions, SyncOptions
+    from flows.engine.pipeline import RunReport, RunRequest
+    from flows.engine.retrying import Retry
+    from flows.engine.run_context import Counters
 
 
 def _say(line: str) -> None:
@@ -30,7 +30,7 @@ def _say(line: str) -> None:
 
 
 def _counters() -> "Counters":
-    from flows.run import Counters
+    from flows.engine.run_context import Counters
 
     counters = Counters()
     if (lines := json_log.in_force()) is not None:
@@ -39,7 +39,7 @@ def _counters() -> "Counters":
 
 
 def _log_end(lines: json_log.JsonLines, report: "RunReport") -> None:
-    from flows.report import sentence
+    from flows.reporting.report import sentence
 
     for warning in report.warnings:
         lines.say(warning.detail, level="warning", facts={"code": warning.code})
@@ -49,9 +49,9 @@ def _log_end(lines: json_log.JsonLines, report: "RunReport") -> None:
 
 
 async def _direct(settings: Settings, request: "RunRequest", activity: str) -> "RunReport":
-    from flows.cli.progress import watch
-    from flows.pipeline import run_sync
-    from flows.resources import open_resources
+    from flows.cli.output.progress import watch
+    from flows.engine.pipeline import run_sync
+    from flows.engine.resources import open_resources
 
     counters = _counters()
     async with open_resources(settings, activity, say=_say) as resources:
@@ -61,10 +61,10 @@ async def _direct(settings: Settings, request: "RunRequest", activity: str) -> "
 
 async def _tracked(options: "SyncOptions | BackfillOptions", base_url: str | None) -> "RunReport":
     from flows.backfill import backfill
-    from flows.cli.progress import watch
-    from flows.options import SyncOptions
+    from flows.cli.output.progress import watch
+    from flows.config.options import SyncOptions
+    from flows.orchestration.tracking import Watcher, tracked
     from flows.sync import sync
-    from flows.tracking import Watcher, tracked
 
     counters = _counters()
 
@@ -83,7 +83,7 @@ def speak_up(*, verbose: bool) -> None:
         return
     if not verbose:
         # The report has them, counted by cause.
-        logging.getLogger("flows.partition_scan").setLevel(logging.ERROR)
+        logging.getLogger("flows.engine.partition_scan").setLevel(logging.ERROR)
         return
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter("%(message)s"))
@@ -116,7 +116,7 @@ def carry_out(
 
     `what` is the command, `base_url` as it was typed.
     """
-    from flows.retrying import retried
+    from flows.engine.retrying import retried
 
     api = prefect_api_url()
     address = _address(settings, tracked=api is not None)
@@ -144,11 +144,11 @@ def carry_out(
         _log_end(lines, report)
     with reporting():
         if as_json:
-            from flows.report import to_json
+            from flows.reporting.report import to_json
 
             out.out(to_json(report))
         else:
-            from flows.cli.sync_report import show
+            from flows.cli.output.sync_report import show
 
             show(report)
     raise typer.Exit(EXIT_OF[report.state])

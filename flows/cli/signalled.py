@@ -7,8 +7,8 @@ from collections.abc import Callable, Coroutine
 from contextvars import ContextVar
 from typing import Any, TypeVar
 
-from flows.cli.terminal import err
-from flows.exit_code import SIGNALLED
+from flows.cli.output.terminal import err
+from flows.reporting.exit_code import SIGNALLED
 
 T = TypeVar("T")
 

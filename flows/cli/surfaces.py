@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from flows.errors import SettingsError
+from flows.config.errors import SettingsError
 from models.partition import SURFACES, Surface
 
 

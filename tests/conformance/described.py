@@ -11,7 +11,7 @@ import schemathesis
 from schemathesis.checks import CHECKS
 from schemathesis.core.failures import FailureGroup
 
-from connectors.sandbox.openapi import description
+from connectors.sandbox.http.openapi import description
 from tests.conformance.literal import Example
 
 PATHS = {"accounts.list": "/api/v1/accounts", "accounts.media.list": "/api/v1/accounts/{accountId}/media"}

@@ -11,9 +11,9 @@ from schemathesis import engine
 from schemathesis.engine import events
 from schemathesis.engine.recorder import Interaction, ScenarioRecorder
 
-from connectors.sandbox.app import Sandbox
-from connectors.sandbox.openapi import description
-from connectors.sandbox.serve import in_thread
+from connectors.sandbox.http.app import Sandbox
+from connectors.sandbox.http.openapi import description
+from connectors.sandbox.http.serve import in_thread
 from tests.conformance.expected import Asked, Contract, Grant
 from tests.conformance.judging import Answered, faults
 from tests.conformance.literal import ACCOUNTS, MEDIA

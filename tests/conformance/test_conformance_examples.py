@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from connectors.sandbox.openapi import SCHEMAS, description
+from connectors.sandbox.http.openapi import SCHEMAS, description
 from tests.conformance.described import PATHS, schema, shown, speaks_against, spoilt
 from tests.conformance.literal import ASPECTS, ERRORS, EXAMPLES, MEDIA, Example, may_answer
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from connectors.sandbox.app import Sandbox
-from connectors.sandbox.keys import DEMO_KEY, NO_ACCOUNT_KEY, NO_SCOPE_KEY, ONE_ACCOUNT_KEY, Key
+from connectors.sandbox.http.app import Sandbox
+from connectors.sandbox.http.keys import DEMO_KEY, NO_ACCOUNT_KEY, NO_SCOPE_KEY, ONE_ACCOUNT_KEY, Key
 from connectors.sandbox.settings import SandboxSettings
 from tests.conformance.examining import Found, examine
 from tests.conformance.expected import Grant

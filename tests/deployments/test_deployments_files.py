@@ -26,10 +26,10 @@ from prefect.utilities.templating import apply_values
 from pydantic import TypeAdapter
 
 from flows.cli.app import app
-from flows.deployments import deployments
-from flows.retrying import DELAYS
-from flows.setting_sources import PREFIX
-from flows.settings import Settings
+from flows.config.setting_sources import PREFIX
+from flows.config.settings import Settings
+from flows.engine.retrying import DELAYS
+from flows.orchestration.deployments import deployments
 
 ROOT = Path(__file__).parents[2]
 HERE = ROOT / "deployments"

@@ -19,7 +19,7 @@ import pytest
 from connectors.warehouse.connection import connect
 from connectors.warehouse.raw.listed import listed_parts, mentions_raw_media, raw_media
 from connectors.warehouse.segments import recover
-from flows.cli.processes import free_port, prefect
+from flows.orchestration.processes import free_port, prefect
 
 KEY = "sandbox-demo-key"
 # Seconds until something that never comes is a failure; a busy machine may need minutes for what takes seconds.

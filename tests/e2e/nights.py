@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from functools import cache
 from typing import Any, NamedTuple
 
-from models.mapping_built_in import BUILT_IN
+from models.schema.mapping_built_in import BUILT_IN
 from tests.e2e import reading
 from tests.e2e.reading import Item
 

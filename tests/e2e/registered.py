@@ -8,7 +8,7 @@ from typing import Any
 import duckdb
 
 from connectors.warehouse.raw.listed import listed_parts, mentions_raw_media, raw_media
-from models.mapping_built_in import BUILT_IN
+from models.schema.mapping_built_in import BUILT_IN
 from tests.e2e import reading
 from tests.e2e.conftest import Operator
 from tests.e2e.reading import Item

@@ -13,14 +13,14 @@ import httpx
 import pytest
 from pydantic import SecretStr
 
-from connectors.sandbox.app import Sandbox
-from connectors.sandbox.keys import DEMO_KEY
+from connectors.sandbox.http.app import Sandbox
+from connectors.sandbox.http.keys import DEMO_KEY
 from connectors.sandbox.settings import FeedSettings, SandboxSettings
 from connectors.source.client import ApiClient
-from flows.pipeline import RunReport, run_sync
+from flows.engine.pipeline import RunReport, run_sync
 from models.incremental import SyncMode
-from models.mapping_built_in import BUILT_IN
 from models.runs import OutcomeKind
+from models.schema.mapping_built_in import BUILT_IN
 from tests.e2e import reading
 from tests.flows.feeds import NightClock
 from tests.flows.stage import NIGHT, Service, request, staged

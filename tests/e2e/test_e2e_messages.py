@@ -22,9 +22,9 @@ MAKE_BLOCKS_AND_APPLY = """
 import asyncio, json, sys
 from prefect.blocks.notifications import CustomWebhookNotificationBlock
 from prefect.blocks.system import Secret
-from flows.automations import apply
-from flows.errors import SettingsError
-from flows.settings import load
+from flows.orchestration.automations import apply
+from flows.config.errors import SettingsError
+from flows.config.settings import load
 
 async def main():
     ops = {"name": "ops", "url": sys.argv[1], "json_data": {"subject": "{{subject}}", "body": "{{body}}"}}

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from models.mapping_built_in import BUILT_IN
+from models.schema.mapping_built_in import BUILT_IN
 from models.tables import core_superseded
 from tests.e2e import reading
 from tests.e2e.conftest import KEY, Operator, Service

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.cli.processes import free_port
+from flows.orchestration.processes import free_port
 from tests.e2e.conftest import KEY, PATIENCE, Operator, Service, assert_in_step, stopped, until
 from tests.prefect_api import ask
 
@@ -82,7 +82,7 @@ def test_a_prefect_api_that_does_not_answer_is_one_line(operator: Operator) -> N
 
 SAVE_BLOCK = """
 import sys
-from flows.credentials import ApiCredentials
+from flows.orchestration.credentials import ApiCredentials
 ApiCredentials(base_url=sys.argv[1], api_key=sys.stdin.read()).save("production")
 """
 

@@ -4,7 +4,7 @@ import signal
 
 import pytest
 
-from flows.cli.processes import free_port
+from flows.orchestration.processes import free_port
 from tests.e2e.conftest import PATIENCE, Operator, Service, stopped
 
 pytestmark = pytest.mark.e2e

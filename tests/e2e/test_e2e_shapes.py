@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from models.mapping_built_in import BUILT_IN
+from models.schema.mapping_built_in import BUILT_IN
 from tests.e2e import reading
 from tests.e2e.conftest import KEY, Operator, Service, expected_media, media_id
 from tests.e2e.reading import Item

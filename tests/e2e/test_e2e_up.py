@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from flows.cli.processes import free_port, prefect, sandbox
+from flows.orchestration.processes import free_port, prefect, sandbox
 from tests.e2e import conftest
 from tests.e2e.conftest import KEY, PATIENCE, Operator, Service
 from tests.prefect_api import ask

@@ -16,10 +16,10 @@ from sqlalchemy import Connection
 from connectors.source.client import ApiClient, Timeouts
 from connectors.warehouse.snapshot import open_snapshot
 from connectors.warehouse.writer import Warehouse, open_warehouse
-from flows.exit_code import EXIT_OF
-from flows.pipeline import RunReport, run_sync
-from flows.run import RunResources
-from flows.slots import Slots
+from flows.engine.pipeline import RunReport, run_sync
+from flows.engine.run_context import RunResources
+from flows.engine.slots import Slots
+from flows.reporting.exit_code import EXIT_OF
 from tests import raw
 from tests.faults.model import Model
 from tests.faults.world import CATALOGUE, Where

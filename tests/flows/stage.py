@@ -12,9 +12,9 @@ from typing import Any
 
 from connectors.source.endpoints import ApiRequest, Response, read_response
 from connectors.warehouse.writer import Warehouse, open_warehouse
-from flows.pipeline import RunRequest
-from flows.run import RunResources
-from flows.slots import Slots
+from flows.engine.pipeline import RunRequest
+from flows.engine.run_context import RunResources
+from flows.engine.slots import Slots
 
 NIGHT = datetime(2026, 3, 1, 2, 15, tzinfo=UTC)
 TRACE = "0123456789ABCDEFGHJKMNPQRS"

@@ -4,7 +4,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from flows.summary import (
+from flows.reporting.summary import (
     Drift,
     Example,
     FailureGroup,

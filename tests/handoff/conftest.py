@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from connectors.sandbox.app import Sandbox
+from connectors.sandbox.http.app import Sandbox
 from connectors.sandbox.settings import SandboxSettings
 from tests.handoff.days import snapshot_of
 

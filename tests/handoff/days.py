@@ -9,14 +9,14 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from connectors.sandbox.app import Sandbox
-from connectors.sandbox.nights import FIRST_NIGHT
-from connectors.sandbox.serve import in_thread
+from connectors.sandbox.data.nights import FIRST_NIGHT
+from connectors.sandbox.http.app import Sandbox
+from connectors.sandbox.http.serve import in_thread
 from connectors.sandbox.settings import SandboxSettings
 from flows.cli.signalled import run_until_signalled
-from flows.pipeline import run_sync
-from flows.resources import build_request, open_resources
-from flows.settings import load
+from flows.config.settings import load
+from flows.engine.pipeline import run_sync
+from flows.engine.resources import build_request, open_resources
 
 
 class Calendar:

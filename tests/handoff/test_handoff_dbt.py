@@ -11,10 +11,10 @@ import duckdb
 import pytest
 import yaml
 
-from flows.cli.dbt import sources
-from models.dictionary import diagram
-from models.relations import CHILD, RELATIONS, Relation
+from flows.cli.output.dbt import sources
 from models.tables import SNAPSHOT
+from models.tables.dictionary import diagram
+from models.tables.relations import CHILD, RELATIONS, Relation
 from models.views import views
 from tests.typed import Typed
 

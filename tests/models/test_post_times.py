@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from connectors.warehouse.ingest.columns import READINGS
 from models.incremental import Post
-from models.mapping import ColumnMapping, Mapping, Reading
-from models.mapping_built_in import BUILT_IN
 from models.post_times import post_reader, time_of
+from models.schema.mapping import ColumnMapping, Mapping, Reading
+from models.schema.mapping_built_in import BUILT_IN
 
 NOON = datetime(2025, 3, 1, 12, 0, tzinfo=UTC)
 

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import duckdb
 
-from connectors.sandbox.app import Sandbox
-from connectors.sandbox.rules import rule_from_json
-from connectors.sandbox.serve import in_thread
+from connectors.sandbox.faults.rules import rule_from_json
+from connectors.sandbox.http.app import Sandbox
+from connectors.sandbox.http.serve import in_thread
 from connectors.sandbox.settings import SandboxSettings
 from flows.cli.signalled import run_until_signalled
-from flows.pipeline import run_sync
-from flows.resources import build_request, open_resources
-from flows.settings import load
+from flows.config.settings import load
+from flows.engine.pipeline import run_sync
+from flows.engine.resources import build_request, open_resources
 from models.views import views
 
 FIRST = datetime(2026, 3, 1, 2, 0, tzinfo=UTC)

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from connectors.warehouse.errors import WarehouseUnusable
-from flows.report_page import write as writing
-from flows.report_page.page import MARK
+from flows.reporting.page import write as writing
+from flows.reporting.page.page import MARK
 from tests.report.made import FIRST
 
 

@@ -6,8 +6,8 @@ import duckdb
 import pytest
 
 from connectors.warehouse.snapshot import open_snapshot
-from flows.report_page.page import make
-from flows.report_page.reader import Scope
+from flows.reporting.page.page import make
+from flows.reporting.page.reader import Scope
 from tests.report.browser import opened
 from tests.report.made import rewritten
 from tests.report.parsed import parsed

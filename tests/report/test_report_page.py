@@ -10,10 +10,10 @@ import pytest
 
 from connectors.warehouse.errors import QueryError
 from connectors.warehouse.snapshot import open_snapshot
-from flows.errors import SettingsError
-from flows.report_page.engagement import engagement
-from flows.report_page.page import Report, make
-from flows.report_page.reader import Reader, Scope
+from flows.config.errors import SettingsError
+from flows.reporting.page.engagement import engagement
+from flows.reporting.page.page import Report, make
+from flows.reporting.page.reader import Reader, Scope
 from tests.report.made import FIRST, rewritten
 from tests.report.parsed import parsed
 

@@ -10,17 +10,17 @@ from typing import Any
 import pytest
 from prefect.server.api import server
 
-from flows import prefect_server
-from flows.artifact import markdown
-from flows.cli.sync_report import show
-from flows.errors import SettingsError
-from flows.pipeline import RunReport, run_sync
-from flows.report import to_json
-from flows.report_page.page import MARK
-from flows.resources import build_request, check_report
-from flows.settings import load
-from flows.steps import run_directly
-from flows.upkeep import publish_now
+from flows.cli.output.sync_report import show
+from flows.config.errors import SettingsError
+from flows.config.settings import load
+from flows.engine.pipeline import RunReport, run_sync
+from flows.engine.resources import build_request, check_report
+from flows.engine.steps import run_directly
+from flows.engine.upkeep import publish_now
+from flows.orchestration import prefect_server
+from flows.reporting.artifact import markdown
+from flows.reporting.page.page import MARK
+from flows.reporting.report import to_json
 from models.runs import RunState
 from tests.flows import stage
 from tests.flows.stage import Service, staged
@@ -85,7 +85,7 @@ async def test_a_bug_in_the_page_is_one_line_too(tmp_path: Path, monkeypatch: py
     def broken(*_: object, **__: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr("flows.report_page.write.make", broken)
+    monkeypatch.setattr("flows.reporting.page.write.make", broken)
     text: list[str] = []
     assert (await run(tmp_path, tmp_path / "page.html", text.append)).state is RunState.COMPLETE
     assert text == ["The report was not renewed: ZeroDivisionError"]

@@ -2,8 +2,8 @@ import re
 
 import pytest
 
-from flows.report_page.html import Html, Row, Table, element, foreign, link
-from flows.report_page.svg import Cell, Curve, Kind, Slot, bar, columns, heat, lines, short, spark, ticks
+from flows.reporting.page.html import Html, Row, Table, element, foreign, link
+from flows.reporting.page.svg import Cell, Curve, Kind, Slot, bar, columns, heat, lines, short, spark, ticks
 
 
 @pytest.mark.parametrize(

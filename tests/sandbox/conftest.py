@@ -2,7 +2,7 @@ from collections.abc import Callable
 
 import pytest
 
-from connectors.sandbox.app import Sandbox
+from connectors.sandbox.http.app import Sandbox
 from connectors.sandbox.settings import SandboxSettings
 from tests.sandbox.asking import Asker, FakeClock
 

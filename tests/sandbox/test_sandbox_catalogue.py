@@ -7,9 +7,9 @@ from uuid import UUID
 
 import pytest
 
-from connectors.sandbox.catalogue import Catalogue
-from connectors.sandbox.population import username
-from connectors.sandbox.posts import Timeline
+from connectors.sandbox.data.catalogue import Catalogue
+from connectors.sandbox.data.population import username
+from connectors.sandbox.data.posts import Timeline
 from connectors.sandbox.settings import SandboxSettings
 from tests.sandbox.asking import Asker
 

@@ -10,8 +10,8 @@ import pytest
 
 from connectors.sandbox.contract import ACCOUNTS as ACCOUNTS_LIST
 from connectors.sandbox.contract import ERRORS, MAX_DEPTH
-from connectors.sandbox.keys import NO_ACCOUNT_KEY, NO_SCOPE_KEY, Key
-from connectors.sandbox.rules import Action, Rule
+from connectors.sandbox.faults.rules import Action, Rule
+from connectors.sandbox.http.keys import NO_ACCOUNT_KEY, NO_SCOPE_KEY, Key
 from connectors.sandbox.settings import RateLimit
 from tests.sandbox.asking import ACCOUNTS, Answer, Asker
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from connectors.sandbox.app import Sandbox
-from connectors.sandbox.faults import ACTIONS
-from connectors.sandbox.rules import Action, Rule, rule_from_json
+from connectors.sandbox.faults.rules import Action, Rule, rule_from_json
+from connectors.sandbox.faults.script import ACTIONS
+from connectors.sandbox.faults.tampering import GHOST, MALFORMED
+from connectors.sandbox.http.app import Sandbox
 from connectors.sandbox.settings import SandboxSettings
-from connectors.sandbox.tampering import GHOST, MALFORMED
 from tests.sandbox.asking import ACCOUNTS, Answer, Asker
 
 Build = Callable[..., Asker]

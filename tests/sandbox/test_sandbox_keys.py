@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from connectors.sandbox.contract import KEY_SCOPES
-from connectors.sandbox.key_requests import KeyRequest, request_from_text
+from connectors.sandbox.http.key_requests import KeyRequest, request_from_text
 from tests.sandbox.asking import Answer, Asker
 
 Build = Callable[..., Asker]

@@ -3,8 +3,8 @@ from typing import Literal
 
 import pytest
 
-from connectors.sandbox.keys import NO_SCOPE_KEY
-from connectors.sandbox.rules import Action, Rule
+from connectors.sandbox.faults.rules import Action, Rule
+from connectors.sandbox.http.keys import NO_SCOPE_KEY
 from connectors.sandbox.settings import RateLimit
 from tests.sandbox.asking import Asker, FakeClock
 

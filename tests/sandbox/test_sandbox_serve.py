@@ -12,18 +12,18 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from connectors.sandbox.app import Sandbox
-from connectors.sandbox.faults import ACTIONS
-from connectors.sandbox.keys import DEMO_KEY
-from connectors.sandbox.rules import Action, Rule
-from connectors.sandbox.serve import in_thread
+from connectors.sandbox.faults.rules import Action, Rule
+from connectors.sandbox.faults.script import ACTIONS
+from connectors.sandbox.http.app import Sandbox
+from connectors.sandbox.http.keys import DEMO_KEY
+from connectors.sandbox.http.serve import in_thread
 from tests.sandbox.asking import ACCOUNTS
 
 AUTHORIZED = {"Authorization": f"Bearer {DEMO_KEY}"}
 SCRIPT = """
 import sys
-from connectors.sandbox.app import Sandbox
-from connectors.sandbox.serve import serve
+from connectors.sandbox.http.app import Sandbox
+from connectors.sandbox.http.serve import serve
 
 def ready(url: str) -> None:
     sys.stdout.write(url + "\\n")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from connectors.sandbox.catalogue import Catalogue
+from connectors.sandbox.data.catalogue import Catalogue
 from connectors.sandbox.settings import SandboxSettings
 
 Item = dict[str, Any]

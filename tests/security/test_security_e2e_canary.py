@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.cli.processes import free_port, prefect
+from flows.orchestration.processes import free_port, prefect
 from tests.e2e.conftest import PATIENCE
 from tests.prefect_api import ask
 from tests.security.canary import holding, tells
@@ -27,7 +27,7 @@ CANARY = "cnry/7Zq4+f1e9b==Xw"
 
 SAVE_BLOCK = """
 import sys
-from flows.credentials import ApiCredentials
+from flows.orchestration.credentials import ApiCredentials
 ApiCredentials(base_url=sys.argv[1], api_key=sys.stdin.read()).save("production")
 """
 

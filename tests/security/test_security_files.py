@@ -14,9 +14,9 @@ from connectors.warehouse.errors import WarehouseUnusable
 from connectors.warehouse.export import export
 from connectors.warehouse.holder import Held, hold, lock, lock_path
 from connectors.warehouse.publish import publish
-from flows.cli import doctor
-from flows.cli.processes import free_port, prefect, prefect_arguments, prefect_environment
-from flows.settings import Settings
+from flows.cli.commands import doctor
+from flows.config.settings import Settings
+from flows.orchestration.processes import free_port, prefect, prefect_arguments, prefect_environment
 from tests.warehouse.house import POSTS, House, account, at
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)

@@ -14,10 +14,10 @@ import pytest
 from connectors.source.endpoints import ApiRequest
 from connectors.warehouse.export import export
 from connectors.warehouse.writer import open_warehouse
-from flows.artifact import markdown
-from flows.events import events
-from flows.pipeline import run_sync
-from flows.summary import summarize
+from flows.engine.pipeline import run_sync
+from flows.reporting.artifact import markdown
+from flows.reporting.events import events
+from flows.reporting.summary import summarize
 from tests import raw
 from tests.flows.stage import NIGHT, Refusal, Service, request, resources_with, uuid
 from tests.typed import Typed

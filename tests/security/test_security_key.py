@@ -18,9 +18,9 @@ from pydantic import SecretStr
 from connectors.source.client import ApiClient
 from connectors.source.endpoints import accounts_request, media_request
 from connectors.source.errors import ApiError
-from flows.cli.doctor import Finding
-from flows.errors import SettingsError
-from flows.settings import Settings, load
+from flows.cli.commands.doctor import Finding
+from flows.config.errors import SettingsError
+from flows.config.settings import Settings, load
 from tests.security.canary import tells
 from tests.security.wire import Answer, Clock, Recorder, envelope
 from tests.typed import Typed

@@ -8,7 +8,7 @@ from typing import Any
 
 import duckdb
 
-from models.mapping_built_in import BUILT_IN
+from models.schema.mapping_built_in import BUILT_IN
 from tests import raw
 from tests.e2e import reading
 from tests.e2e.nights import counts

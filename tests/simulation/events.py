@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from connectors.sandbox.nights import FIRST_NIGHT
+from connectors.sandbox.data.nights import FIRST_NIGHT
 
 Partition = tuple[str, str]
 CATALOGUE: Partition = ("", "")

@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
-from connectors.sandbox.rules import Action, Rule
+from connectors.sandbox.faults.rules import Action, Rule
 from connectors.sandbox.settings import ORDERS, FeedSettings
-from flows.pipeline import RunReport, RunRequest
+from flows.engine.pipeline import RunReport, RunRequest
 from models import incremental
-from models.mapping_built_in import BUILT_IN
+from models.schema.mapping_built_in import BUILT_IN
 from tests import raw
 from tests.e2e import reading
 from tests.e2e.nights import lasting

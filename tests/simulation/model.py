@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Any
 
-from models.mapping_built_in import BUILT_IN
+from models.schema.mapping_built_in import BUILT_IN
 from tests.e2e import reading
 from tests.e2e.nights import content, lasting
 from tests.simulation.events import CATALOGUE, Partition

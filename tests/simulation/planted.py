@@ -11,8 +11,8 @@ from connectors.source import backoff
 from connectors.warehouse import merge, progress, run_counts
 from connectors.warehouse.page_commit import Record
 from connectors.warehouse.page_commit import numbered as real_numbered
-from flows import accounts as rounds
-from flows import partition_scan as scanning
+from flows.engine import accounts as rounds
+from flows.engine import partition_scan as scanning
 from models.checkpoint import plan_scan
 from models.page_commit import PageCommit
 from tests.simulation import play

@@ -18,9 +18,9 @@ import pytest
 from pydantic import SecretStr
 from sqlalchemy import Connection
 
-from connectors.sandbox.app import Sandbox
 from connectors.sandbox.contract import ACCOUNT_SCOPE, CATALOG_SCOPE
-from connectors.sandbox.keys import DEMO_KEY
+from connectors.sandbox.http.app import Sandbox
+from connectors.sandbox.http.keys import DEMO_KEY
 from connectors.sandbox.settings import SandboxSettings
 from connectors.source.client import ApiClient
 from connectors.warehouse import pending_pages as landed
@@ -28,9 +28,9 @@ from connectors.warehouse import writer as writing
 from connectors.warehouse.page_commit import Record
 from connectors.warehouse.page_commit import numbered as real_numbered
 from connectors.warehouse.writer import open_warehouse
-from flows.pipeline import NothingChosen, RunReport, RunRequest, run_sync
-from flows.run import RunResources
-from flows.slots import Slots
+from flows.engine.pipeline import NothingChosen, RunReport, RunRequest, run_sync
+from flows.engine.run_context import RunResources
+from flows.engine.slots import Slots
 from models.checkpoint import ScanState
 from models.page_commit import PageCommit
 from models.selection import Selection

@@ -6,9 +6,9 @@ from random import Random
 from typing import Literal
 
 from connectors.sandbox.contract import ERRORS
-from connectors.sandbox.rules import Action, Rule
+from connectors.sandbox.faults.rules import Action, Rule
+from connectors.sandbox.faults.tampering import MALFORMED, TAMPERINGS
 from connectors.sandbox.settings import PLAIN_FEED, SHAPES, FeedSettings, RateLimit
-from connectors.sandbox.tampering import MALFORMED, TAMPERINGS
 from tests.simulation.crashes import Crash
 
 # What ends a whole run comes seldom: a night that is over at its first request shows little.

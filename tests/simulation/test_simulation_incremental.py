@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 import pytest
 
 from connectors.warehouse import removal
-from flows import scan_depth
+from flows.engine import scan_depth
 from models import incremental
 from models.incremental import ClosedScan, Feed, FullReason, Incremental
 from tests.simulation.incremental import play, tell

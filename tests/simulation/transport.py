@@ -8,7 +8,7 @@ from urllib.parse import parse_qs, unquote
 import aiohttp
 import httpx
 
-from connectors.sandbox.app import Sandbox
+from connectors.sandbox.http.app import Sandbox
 from tests.simulation.events import CATALOGUE, Event, Got, Lost, Partition, Sent
 
 

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from flows.pipeline import run_sync
-from flows.resources import build_request, open_resources
-from flows.settings import Settings, load
+from flows.config.settings import Settings, load
+from flows.engine.pipeline import run_sync
+from flows.engine.resources import build_request, open_resources
 from models.runs import RunState
 from tests.e2e.conftest import KEY, PATIENCE, Operator, Service
 from tests.soak.looking import files, rows, vitals

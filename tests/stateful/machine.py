@@ -16,8 +16,8 @@ from connectors.warehouse.compact import compact
 from connectors.warehouse.errors import WarehouseUnusable
 from connectors.warehouse.rebuild import rebuild_stored
 from models.checkpoint import Checkpoint, ScanState
-from models.mapping_built_in import BUILT_IN
 from models.partition import Partition
+from models.schema.mapping_built_in import BUILT_IN
 from tests.simulation.disk import Disk
 from tests.simulation.loop import Killed
 from tests.stateful.analyst import Analyst

@@ -5,7 +5,7 @@ import pytest
 from connectors.warehouse.ingest import fast
 from connectors.warehouse.ingest.layout import Layout
 from connectors.warehouse.rebuild import rebuild_stored
-from models.mapping_built_in import BUILT_IN
+from models.schema.mapping_built_in import BUILT_IN
 from tests.warehouse.house import POSTS, House, Item
 
 SHOWN = "SELECT media_url, thumbnail_url, caption FROM core.media"

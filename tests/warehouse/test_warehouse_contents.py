@@ -8,9 +8,9 @@ import pytest
 from connectors.warehouse.publish import publish
 from connectors.warehouse.rebuild import rebuild_stored
 from connectors.warehouse.snapshot import open_snapshot
-from models.fields import MOST_FIELDS
-from models.mapping import ColumnMapping, Reading
-from models.mapping_built_in import BUILT_IN
+from models.schema.fields import MOST_FIELDS
+from models.schema.mapping import ColumnMapping, Reading
+from models.schema.mapping_built_in import BUILT_IN
 from models.tables import SNAPSHOT
 from models.views import views
 from tests.warehouse.house import POSTS, House, Item, Row, at

@@ -18,9 +18,9 @@ from connectors.warehouse.ingest.arrays import array_of
 from connectors.warehouse.ingest.decode import Decoded, Decoder
 from connectors.warehouse.ingest.layout import Layout
 from connectors.warehouse.ingest.split import NotAPage, raw_items, split
-from models.fields import Registry
-from models.json_types import EXACT, Json, JsonType
-from models.mapping_built_in import BUILT_IN
+from models.schema.fields import Registry
+from models.schema.json_types import EXACT, Json, JsonType
+from models.schema.mapping_built_in import BUILT_IN
 
 T0 = datetime(2026, 3, 1, tzinfo=UTC)
 OWN = own_names(BUILT_IN)

@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from connectors.warehouse.run_counts import MergeStats
-from models.mapping_built_in import BUILT_IN
 from models.page_commit import PageCommit
+from models.schema.mapping_built_in import BUILT_IN
 from tests.warehouse.house import ANNA, POSTS, STORIES, T0, House, Item, Row, Scan, at
 
 CANONICAL = "media_type, caption, permalink, media_url, published_at, like_count, comments_count"

@@ -6,8 +6,8 @@ import pytest
 
 from connectors.warehouse.not_cast import values_not_cast
 from connectors.warehouse.rebuild import rebuild_stored
-from models.mapping_built_in import BUILT_IN
 from models.runs import RunWarning
+from models.schema.mapping_built_in import BUILT_IN
 from tests.warehouse.house import POSTS, House, Item
 
 

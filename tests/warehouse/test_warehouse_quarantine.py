@@ -7,9 +7,9 @@ import pytest
 
 from connectors.warehouse.field_registry import write_mapping
 from connectors.warehouse.housekeeping import forget_quarantined
-from models.mapping_built_in import BUILT_IN
 from models.partition import CATALOGUE
 from models.rejected_record import RejectedRecord
+from models.schema.mapping_built_in import BUILT_IN
 from tests.warehouse.house import POSTS, STORIES, House, Item, Row, Scan, account, at
 
 

@@ -8,9 +8,9 @@ import pytest
 from connectors.warehouse import rebuild as rebuilding
 from connectors.warehouse.field_registry import read_mapping
 from connectors.warehouse.rebuild import is_read_by, rebuild_stored
-from models.mapping import ColumnMapping, Mapping, Reading
-from models.mapping_built_in import BUILT_IN
 from models.partition import media
+from models.schema.mapping import ColumnMapping, Mapping, Reading
+from models.schema.mapping_built_in import BUILT_IN
 from tests.warehouse.house import POSTS, House, Item, at
 
 ALT_TEXT = replace(BUILT_IN, columns=(*BUILT_IN.columns, ColumnMapping("alt_text", Reading.TEXT, ("/about/picture",))))

@@ -15,8 +15,8 @@ from sqlalchemy import Connection
 
 from connectors.warehouse.connection import connect
 from connectors.warehouse.rebuild import rebuild_stored
-from models.mapping import Mapping
-from models.mapping_built_in import BUILT_IN
+from models.schema.mapping import Mapping
+from models.schema.mapping_built_in import BUILT_IN
 from tests.warehouse.house import POSTS, House, Item, Row
 
 VALUES = {

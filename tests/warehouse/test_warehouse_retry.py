@@ -16,9 +16,9 @@ from connectors.warehouse import retry as retrying
 from connectors.warehouse.connection import connect
 from connectors.warehouse.field_registry import write_mapping
 from connectors.warehouse.retry import Batch, Staying, plan_retry, retry, staying
-from models.mapping_built_in import BUILT_IN
 from models.partition import CATALOGUE
 from models.rejected_record import RejectedRecord
+from models.schema.mapping_built_in import BUILT_IN
 from models.tables import WAREHOUSE, ops_warehouse
 from tests.warehouse.house import ANNA, POSTS, STORIES, House, Item, Row, Scan, account, at
 from tests.warehouse.test_warehouse_merge_media import every_row

@@ -8,8 +8,8 @@ import pytest
 from connectors.warehouse import progress, retry
 from connectors.warehouse.rebuild import rebuild_stored
 from models.checkpoint import RunKind
-from models.mapping_built_in import BUILT_IN
 from models.partition import CATALOGUE
+from models.schema.mapping_built_in import BUILT_IN
 from tests.warehouse.house import ANNA, BEN, POSTS, House, Item, Scan, account, at
 
 GONE = "SELECT media_id, removed_at FROM core.media WHERE removed_at IS NOT NULL ORDER BY media_id"

@@ -12,10 +12,10 @@ from sqlalchemy import Connection
 
 from connectors.warehouse.connection import connect
 from connectors.warehouse.field_registry import read_mapping, read_registry
-from models.fields import AND_MORE, MOST_COLUMNS, MOST_FIELDS
-from models.mapping_built_in import BUILT_IN
-from models.pointer import to_keys
-from models.table_schemas import history, table_schemas
+from models.schema.fields import AND_MORE, MOST_COLUMNS, MOST_FIELDS
+from models.schema.mapping_built_in import BUILT_IN
+from models.schema.pointer import to_keys
+from models.schema.table_schemas import history, table_schemas
 from models.tables import core_children, core_media, core_superseded
 from tests.warehouse.house import POSTS, STORIES, T0, House, Item, Row, Scan, at, emptied
 

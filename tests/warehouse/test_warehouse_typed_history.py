@@ -10,8 +10,8 @@ import pytest
 
 from connectors.warehouse.publish import publish
 from connectors.warehouse.rebuild import rebuild_stored
-from models.mapping import ColumnMapping, Mapping, Reading
-from models.mapping_built_in import BUILT_IN
+from models.schema.mapping import ColumnMapping, Mapping, Reading
+from models.schema.mapping_built_in import BUILT_IN
 from models.tables import SNAPSHOT
 from tests.warehouse.house import POSTS, House, Item, Row, at
 

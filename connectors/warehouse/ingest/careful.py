@@ -15,9 +15,9 @@ import pyarrow as pa
 
 from connectors.warehouse.ingest.arrays import array_of
 from connectors.warehouse.ingest.layout import Cell, CellTable, Layout, arrow_type
-from models.fields import MEDIA, FieldObservation
-from models.json_types import EXACT, Found, Json, JsonType, WideNumber, values_of
-from models.pointer import to_pointer
+from models.schema.fields import MEDIA, FieldObservation
+from models.schema.json_types import EXACT, Found, Json, JsonType, WideNumber, values_of
+from models.schema.pointer import to_pointer
 
 # Python refuses to make an integer of more digits than this.
 _MOST_DIGITS = 4000

@@ -10,10 +10,10 @@ from connectors.warehouse.ingest.decode import Decoded
 from connectors.warehouse.ingest.layout import CellTable, Layout
 from connectors.warehouse.ingest.registered import ArrowTables
 from connectors.warehouse.quoting import quoted
-from models.fields import FieldObservation
-from models.mapping import ColumnMapping
-from models.mapping import Mapping as MediaMapping
-from models.table_schemas import CHILDREN, TableSchema
+from models.schema.fields import FieldObservation
+from models.schema.mapping import ColumnMapping
+from models.schema.mapping import Mapping as MediaMapping
+from models.schema.table_schemas import CHILDREN, TableSchema
 
 _MEDIA = "media_cells"
 

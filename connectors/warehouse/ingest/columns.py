@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 
 from connectors.warehouse.ingest.layout import Cell, CellTable
 from connectors.warehouse.quoting import literal, quoted
-from models.json_types import EXACT, LISTS, JsonType
-from models.mapping import ColumnMapping, Reading
-from models.table_schemas import ColumnSchema, Metric, TableSchema
+from models.schema.json_types import EXACT, LISTS, JsonType
+from models.schema.mapping import ColumnMapping, Reading
+from models.schema.table_schemas import ColumnSchema, Metric, TableSchema
 
 # ISO 8601 without seconds, and without separators: DuckDB casts neither.
 _WITHOUT_SECONDS = "'^(.{{10}}[T ][0-9]{{2}}:[0-9]{{2}})(Z|[+-][0-9:]+)?$', '\\1:00\\2'"

@@ -15,8 +15,8 @@ import pyarrow as pa
 from connectors.warehouse.ingest import careful, fast
 from connectors.warehouse.ingest.arrays import array_of
 from connectors.warehouse.ingest.layout import CellTable, Layout, layout
-from models.fields import FieldObservation, OwnNames, Registry, register
-from models.mapping import Mapping as MediaMapping
+from models.schema.fields import FieldObservation, OwnNames, Registry, register
+from models.schema.mapping import Mapping as MediaMapping
 
 # As many items as the fast decoder is given at once, and as few as are not worth another attempt.
 _AT_ONCE = 8192

@@ -15,8 +15,8 @@ import pyarrow.json as pj
 from connectors.warehouse.ingest.arrays import array_of
 from connectors.warehouse.ingest.careful import number_text
 from connectors.warehouse.ingest.layout import NO_ELEMENT, Cell, CellTable, Layout, arrow_type
-from models.json_types import EXACT
-from models.pointer import to_keys
+from models.schema.json_types import EXACT
+from models.schema.pointer import to_keys
 
 
 def read(raw: Sequence[bytes], layout: Layout) -> "FastItems | None":

@@ -9,11 +9,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from models.fields import AND_MORE, MEDIA, MOST_COLUMNS, Field, Registry
-from models.json_types import JsonType, Keys, column_type
-from models.mapping import Mapping as MediaMapping
-from models.pointer import to_keys
-from models.table_schemas import CHILDREN, child_table
+from models.schema.fields import AND_MORE, MEDIA, MOST_COLUMNS, Field, Registry
+from models.schema.json_types import JsonType, Keys, column_type
+from models.schema.mapping import Mapping as MediaMapping
+from models.schema.pointer import to_keys
+from models.schema.table_schemas import CHILDREN, child_table
 
 _ARROW: Mapping[str, Any] = {
     "BOOLEAN": pa.bool_(),

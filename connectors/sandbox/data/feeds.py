@@ -1,0 +1,91 @@
+"""Posts in another order than newest first, with pins, archived posts and back-dated ones: the contract allows all."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from connectors.sandbox.data.nights import DAY
+from connectors.sandbox.data.posts import START, Posts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from connectors.sandbox.data.draw import Draw
+    from connectors.sandbox.data.posts import Item
+    from connectors.sandbox.settings import FeedSettings
+
+_PIN, _ARCHIVE, _DATE, _PLACE = 40, 41, 42, 43
+
+# Pins stay for so many nights, archived posts are hidden for two in five, and back-dated ones claim so many days.
+_PINNED_FOR = 3
+_ARCHIVE_NIGHTS = 5
+_BACK_DATED = 40
+
+
+class ArrangedPosts:
+    """The surface ``posts``, listed as the settings of its feed say.
+
+    An anchor is the sequence of the post that a page ended with, or for a pin -1, -2, ... by its position.
+    """
+
+    def __init__(self, posts: Posts, feed: FeedSettings, draw: Draw) -> None:
+        self._posts = posts
+        self._feed = feed
+        self._draw = draw
+
+    def before(self, position: int, night: int, sequence: int) -> Iterator[Item]:
+        """Yield what follows an anchor: ``START`` for all of it."""
+        shown = {item.sequence: item for item in self._shown(position, night)}
+        pins = self._pins(position, night, sorted(shown))
+        if sequence == START or sequence < 0:
+            first = 0 if sequence == START else -sequence
+            for number, pin in list(enumerate(pins))[first:]:
+                yield shown[pin]._replace(sequence=-1 - number)
+        again = set() if self._feed.pins_twice else set(pins)
+        ranks = self._ranks(position, night)
+        after = ranks.get(sequence, -1) if 0 <= sequence < START else -1
+        for other, rank in sorted(ranks.items(), key=lambda found: found[1]):
+            if rank > after and other in shown and other not in again:
+                yield shown[other]
+
+    def _shown(self, position: int, night: int) -> Iterator[Item]:
+        for item in self._posts.before(position, night, START):
+            if not self._is_archived(position, item.sequence, night):
+                yield item._replace(published=self._published(position, item))
+
+    def _published(self, position: int, item: Item) -> int:
+        every = self._feed.back_dated
+        is_dated = bool(every) and self._draw.one(_DATE, position, item.sequence) % every == 0
+        return item.published - _BACK_DATED * DAY if is_dated else item.published
+
+    def _is_archived(self, position: int, sequence: int, night: int) -> bool:
+        every = self._feed.archived
+        if not every or (chance := self._draw.one(_ARCHIVE, position, sequence)) % every:
+            return False
+        return (night + chance // every) % _ARCHIVE_NIGHTS < 2
+
+    def _pins(self, position: int, night: int, shown: list[int]) -> list[int]:
+        wanted = min(self._feed.pins, len(shown))
+        pins: list[int] = []
+        for number in range(wanted):
+            pin = shown[self._draw.one(_PIN, position, number, night // _PINNED_FOR) % len(shown)]
+            if pin not in pins:
+                pins.append(pin)
+        return pins
+
+    def _ranks(self, position: int, night: int) -> dict[int, int]:
+        """Return where each post stands, shown or not: a cursor at one that is gone still leads on."""
+        every = list(self._posts.ever(position, night))
+        draw, order = self._draw, self._feed.order
+        if order == "newest_first":
+            every.sort(key=lambda item: (-self._published(position, item), -item.sequence))
+        elif order == "oldest_first":
+            every.sort(key=lambda item: (self._published(position, item), item.sequence))
+        elif order == "by_id":
+            every.sort(key=lambda item: item.id)
+        elif order == "by_last_edit":
+            # Each night some posts are edited, and lead the list for as long as no others are.
+            every.sort(key=lambda item: (-(draw.one(_PLACE, position, item.sequence, night) % 16 == 0), -item.sequence))
+        else:
+            every.sort(key=lambda item: draw.one(_PLACE, position, item.sequence))
+        return {item.sequence: rank for rank, item in enumerate(every)}

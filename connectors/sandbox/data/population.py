@@ -1,0 +1,118 @@
+"""Which accounts there are on a night, and what state they are in (API 2, 3)."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
+
+from connectors.sandbox.contract import ACTIVE, TOKEN_EXPIRED
+from connectors.sandbox.data.words import FIRST, SECOND, USERNAME_STYLES
+
+if TYPE_CHECKING:
+    from connectors.sandbox.data.draw import Draw
+    from connectors.sandbox.data.identity import Identity
+    from connectors.sandbox.settings import SandboxSettings
+
+_LEAVES, _EXPIRES = 10, 11
+_LONGEST_EXPIRY = 4
+MOST_ACCOUNTS = 1 << 21
+
+
+class Account(NamedTuple):
+    """An element of the account list, and the ``place`` the catalogue knows it by."""
+
+    position: int
+    id: str
+    ig_username: str
+    public_id: str
+    status: str
+
+    def json(self) -> str:
+        """Return the contract's object (API 2); nothing in it needs escaping."""
+        return (
+            f'{{"id":"{self.id}","ig_username":"{self.ig_username}",'
+            f'"public_id":"{self.public_id}","status":"{self.status}"}}'
+        )
+
+
+class Population:
+    """The accounts as a function of the night.
+
+    Places 0 to ``accounts - 1`` are there on night 0. In every block of ``change_every`` positions, each
+    night one account leaves and one token expires for one to four nights; as many join as there are
+    blocks. The account at position 0 neither leaves nor expires: somebody must be there to be asked about.
+    """
+
+    def __init__(self, settings: SandboxSettings, draw: Draw, identity: Identity) -> None:
+        self._first_night = settings.accounts
+        self._block = settings.change_every
+        self._growth = settings.accounts // settings.change_every if settings.change_every else 0
+        self._draw = draw
+        self._identity = identity
+        self._gone = lru_cache(maxsize=16_384)(self._gone_by)
+        self._expired = lru_cache(maxsize=16_384)(self._expired_at)
+        self._names = lru_cache(maxsize=16_384)(self._named)
+
+    def size(self, night: int) -> int:
+        """Return the number of positions taken by this night; some of them may have been left."""
+        return min(self._first_night + self._growth * night, MOST_ACCOUNTS)
+
+    def visible(self, position: int, night: int) -> bool:
+        """Tell whether the account at this position is in the catalogue on this night."""
+        if not 0 <= position < self.size(night):
+            return False
+        return not self._block or position not in self._gone(position // self._block, night)
+
+    def account(self, position: int, night: int) -> Account:
+        """Return the account at a position, whether or not it is visible."""
+        account_id, username, public_id = self._names(position)
+        return Account(position, account_id, username, public_id, self.status(position, night))
+
+    def status(self, position: int, night: int) -> str:
+        """Return ``active`` or ``token_expired``."""
+        if self._block and position in self._expired(position // self._block, night):
+            return TOKEN_EXPIRED
+        return ACTIVE
+
+    def username(self, position: int) -> str:
+        """Return the account's name, different for every position."""
+        return self._names(position)[1]
+
+    def _arrives(self, position: int) -> int:
+        late = position - self._first_night
+        return 0 if late < 0 or not self._growth else 1 + late // self._growth
+
+    def _gone_by(self, block: int, night: int) -> frozenset[int]:
+        gone = set()
+        for then in range(1, night + 1):
+            position = block * self._block + self._draw.one(_LEAVES, block, then) % self._block
+            if position and self._arrives(position) < then:
+                gone.add(position)
+        return frozenset(gone)
+
+    def _expired_at(self, block: int, night: int) -> frozenset[int]:
+        expired = set()
+        for ago in range(_LONGEST_EXPIRY):
+            member, nights, *_ = self._draw.eight(_EXPIRES, block, night - ago)
+            if ago < 1 + nights % _LONGEST_EXPIRY:
+                expired.add(block * self._block + member % self._block)
+        return frozenset(expired - {0})
+
+    def _named(self, position: int) -> tuple[str, str, str]:
+        return self._identity.account_id(position), username(position), self._identity.public_id(position)
+
+
+def username(position: int) -> str:
+    """Return a username of 1 to 30 characters that no other place has."""
+    pairs = len(FIRST) * len(SECOND)
+    turn, n = divmod(position, pairs)
+    # A step that shares no factor with the number of pairs visits each of them once per turn.
+    first, second = divmod((n * 1847 + 611) % pairs, len(SECOND))
+    again, style = divmod(turn, len(USERNAME_STYLES))
+    name = USERNAME_STYLES[style].format(
+        first=FIRST[first],
+        second=SECOND[second],
+        First=FIRST[first].title(),
+        Second=SECOND[second].title(),
+    )
+    return f"{name}{again + 1}" if again else name

@@ -1,0 +1,1 @@
+"""Faults on request: refusals, waits, and answers broken on the wire."""

@@ -1,0 +1,1 @@
+"""API v1 over HTTP: requests checked, answered, recorded and controlled."""

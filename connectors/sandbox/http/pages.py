@@ -1,0 +1,64 @@
+"""Pages as bytes: from the cache, or from the catalogue and then into the cache."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from connectors.sandbox.data.page_cache import PageCache
+
+if TYPE_CHECKING:
+    from connectors.sandbox.data.catalogue import Catalogue, Grant
+    from connectors.sandbox.data.population import Account
+    from connectors.sandbox.http.cursors import Cursors
+    from connectors.sandbox.http.exchange import Resource
+    from connectors.sandbox.settings import SandboxSettings
+
+# Not in the contract, which leaves the media page's fields open (API 2).
+_EXTRAS = ',"surface_info":{"surface":"%s","generated_by":"sandbox","night":%d}'
+
+
+class Wanted(NamedTuple):
+    """Which page, but for where it starts: resource and account, grant, number of items, night."""
+
+    resource: Resource
+    account: Account | None
+    grant: Grant
+    limit: int
+    night: int
+
+
+class Pages:
+    """Renders pages of either operation."""
+
+    def __init__(self, catalogue: Catalogue, cursors: Cursors, settings: SandboxSettings) -> None:
+        self._catalogue = catalogue
+        self.cursors = cursors
+        self._extras = settings.page_extras
+        self.cache = PageCache(settings.cache_bytes)
+
+    def page(self, wanted: Wanted, anchor: int | None) -> bytes:
+        """Return the page that starts after an anchor; None is the first page."""
+        grant = wanted.grant if wanted.account is None else None
+        key = (wanted.resource, wanted.night, anchor, wanted.limit, self.cursors.epoch, grant)
+        known = self.cache.get(key)
+        if known is None:
+            known = self._render(wanted, anchor)
+            self.cache.put(key, known)
+        return known
+
+    def first_cursor(self, wanted: Wanted) -> str | None:
+        """Return the cursor that ends the first page."""
+        anchor = self._found(wanted, None)[1]
+        return None if anchor is None else self.cursors.issue(wanted.resource, anchor)
+
+    def _render(self, wanted: Wanted, anchor: int | None) -> bytes:
+        items, following = self._found(wanted, anchor)
+        cursor = "null" if following is None else f'"{self.cursors.issue(wanted.resource, following)}"'
+        extras = _EXTRAS % (wanted.resource.surface, wanted.night) if self._extras and wanted.account else ""
+        return f'{{"items":[{",".join(items)}],"next_cursor":{cursor}{extras}}}'.encode()
+
+    def _found(self, wanted: Wanted, anchor: int | None) -> tuple[list[str], int | None]:
+        if wanted.account is None:
+            return self._catalogue.account_page(wanted.night, wanted.grant, anchor, wanted.limit)
+        surface = wanted.resource.surface or ""
+        return self._catalogue.media_page(wanted.night, wanted.account, surface, anchor, wanted.limit)

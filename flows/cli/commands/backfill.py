@@ -1,0 +1,154 @@
+"""`gramhouse backfill`: chosen accounts scanned again from the first page."""
+
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from flows.cli.commands.listing import plain_table
+from flows.cli.importing import importing
+from flows.cli.options import (
+    AsJson,
+    BaseUrl,
+    BusyWait,
+    Concurrency,
+    LogFormat,
+    MaxWait,
+    PageSize,
+    Retries,
+    SnapshotFile,
+    SurfaceNames,
+    Verbose,
+    WarehouseFile,
+)
+from flows.cli.output.terminal import clean, moment, out, print_json
+from flows.cli.surfaces import to_surfaces
+from flows.config.settings import load
+from flows.reporting.exit_code import ExitCode
+
+if TYPE_CHECKING:
+    from flows.reporting.forecast import Forecast
+
+_SHOWN = 20
+
+
+def _show(found: "Forecast", *, as_json: bool) -> None:
+    from flows.reporting.forecast import described
+
+    if as_json:
+        skipped = [{**asdict(account), "reason": "token_expired", "resume_after": None} for account in found.expired]
+        skipped += [
+            {**asdict(account), "reason": "cooldown", "resume_after": until} for account, until in found.cooling
+        ]
+        accounts = [asdict(account) for account in found.scanned]
+        as_of = found.cooldowns.as_of
+        print_json({"accounts": accounts, "requests": found.requests, "skipped": skipped, "cooldowns_as_of": as_of})
+        return
+    rows = [
+        *((account, f"{account.pages:,}", "") for account in found.scanned),
+        *((account, "", "token expired: skipped") for account in found.expired),
+        *((account, "", f"cooldown until {moment(until)} UTC: deferred") for account, until in found.cooling),
+    ]
+    if rows:
+        table = plain_table({"account": "", "surfaces": "", "requests": "right", "": "", "account id": ""})
+        for account, requests, why in rows[:_SHOWN]:
+            surfaces = " and ".join(account.surfaces)
+            table.add_row(clean(account.ig_username), surfaces, requests, why, clean(account.account_id))
+        out.print(table)
+        if len(rows) > _SHOWN:
+            out.print(f"[dim]and {len(rows) - _SHOWN:,} more[/]")
+    out.print(described(found))
+
+
+def backfill(
+    *,
+    account: Annotated[
+        list[str] | None,
+        typer.Option("--account", help="An account's id or name; may be repeated.", show_default=False),
+    ] = None,
+    surface: SurfaceNames = None,
+    everything: Annotated[bool, typer.Option("--all", help="Every account that is listed.")] = False,
+    expired_since: Annotated[
+        datetime | None,
+        typer.Option(
+            "--expired-since",
+            help="Accounts whose token was expired at any time since then (UTC).",
+            formats=["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S"],
+            show_default=False,
+        ),
+    ] = None,
+    failed: Annotated[
+        bool, typer.Option("--failed", help="The scans that were not completed when last tried.")
+    ] = False,
+    reason: Annotated[str | None, typer.Option(help="Why; it is kept with the run.", show_default=False)] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only show what would be scanned, and about how many requests.")
+    ] = False,
+    base_url: BaseUrl = None,
+    warehouse: WarehouseFile = None,
+    snapshot: SnapshotFile = None,
+    concurrency: Concurrency = None,
+    page_size: PageSize = None,
+    max_wait: MaxWait = None,
+    busy_wait: BusyWait = None,
+    retries: Retries = 0,
+    as_json: AsJson = False,
+    verbose: Verbose = False,
+    _: LogFormat = "text",
+) -> None:
+    """Scan chosen accounts again from the first page, and publish a snapshot.
+
+    History and first_seen_at are kept, and a sync that was cut short goes on from where it was. Exit codes as
+    those of `gramhouse sync`; 0 also when there is nothing to scan.
+    """
+    chosen = {
+        "warehouse": warehouse,
+        "snapshot": snapshot,
+        "concurrency": concurrency,
+        "page_size": page_size,
+        "max_wait": max_wait,
+        "busy_wait": busy_wait,
+    }
+    surfaces = to_surfaces(surface)
+    settings = load(**chosen, base_url=base_url)
+    with importing():
+        from flows.cli.running import carry_out, speak_up
+        from flows.config.options import BackfillOptions, asked
+        from flows.engine.pipeline import NothingChosen
+        from flows.engine.resources import build_request
+        from flows.reporting.forecast import forecast
+
+    options = asked(
+        BackfillOptions,
+        {
+            **chosen,
+            "accounts": account or [],
+            "surfaces": surfaces,
+            "everything": everything,
+            "expired_since": None if expired_since is None else expired_since.replace(tzinfo=UTC),
+            "failed": failed,
+            "reason": reason,
+        },
+    )
+    selection = options.selection()
+    if dry_run:
+        _show(forecast(settings, selection, now=datetime.now(UTC)), as_json=as_json)
+        raise typer.Exit(ExitCode.COMPLETE)
+    speak_up(verbose=verbose)
+    try:
+        carry_out(
+            options,
+            settings,
+            build_request(settings, selection=selection, reason=reason),
+            what="backfill",
+            base_url=base_url,
+            retries=retries,
+            as_json=as_json,
+        )
+    except NothingChosen as nothing:
+        if as_json:
+            print_json({"state": "nothing_to_do", "exit_code": ExitCode.COMPLETE, "detail": str(nothing)})
+        else:
+            out.print(clean(nothing))
+        raise typer.Exit(ExitCode.COMPLETE) from None

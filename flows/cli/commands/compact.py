@@ -1,0 +1,46 @@
+"""`gramhouse compact`: the warehouse file written anew, small and sorted."""
+
+import typer
+
+from flows.cli.options import AsJson, LogFormat, WarehouseFile
+from flows.cli.output.terminal import clean, out, print_json, reporting
+from flows.config.settings import load
+from flows.reporting.exit_code import ExitCode
+from flows.reporting.words import count, megabytes
+
+
+def compact(*, warehouse: WarehouseFile = None, as_json: AsJson = False, _: LogFormat = "text") -> None:
+    """Rewrite the warehouse file, compact and sorted, in place of the old one.
+
+    Small parts of the raw store become larger ones, without what GRAMHOUSE_KEEP_RAW no longer keeps. The old parts are
+    deleted a day after the next publish, since an older snapshot lists them.
+
+    It needs disk room for a second copy while it works. Whatever fails, the old file stays as it was.
+
+    Exit codes: 0 done, 1 failed, 2 wrong usage or configuration, 4 the warehouse is held by another process.
+    """
+    import time
+    from dataclasses import asdict
+    from datetime import timedelta
+
+    from connectors.warehouse.compact import compact as rewrite
+    from flows.engine.clock import SystemClock
+
+    settings = load(warehouse=warehouse)
+    keep_raw = None if settings.keep_raw is None else timedelta(days=settings.keep_raw)
+    sizes = rewrite(settings.warehouse, now=SystemClock().now(), pause=time.sleep, raw=settings.raw, keep_raw=keep_raw)
+    with reporting():
+        if as_json:
+            document = {"warehouse": str(settings.warehouse), "bytes_before": sizes.before, "bytes_after": sizes.after}
+            print_json({**document, "raw": asdict(sizes.raw)})
+        else:
+            before, after = megabytes(sizes.before), megabytes(sizes.after)
+            out.print(f"Compacted {clean(settings.warehouse)}: {before} before, {after} now.")
+            raw = sizes.raw
+            if (raw.parts_before, raw.rows_deleted) != (raw.parts_after, 0):
+                deleted = f", {count(raw.rows_deleted, 'row')} deleted" if raw.rows_deleted else ""
+                parts = count(raw.parts_after, "part")
+                out.print(
+                    f"Raw store: {raw.parts_before:,} before, {parts} now ({megabytes(raw.bytes_after)}){deleted}."
+                )
+    raise typer.Exit(ExitCode.COMPLETE)

@@ -1,0 +1,178 @@
+"""`gramhouse demo`: the whole of it on nothing but this machine, and a first look at what it made."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Group
+from rich.panel import Panel
+from rich.table import Table
+
+from connectors.warehouse.errors import SnapshotMissing
+from connectors.warehouse.paths import database
+from connectors.warehouse.snapshot import Snapshot, open_snapshot
+from flows.cli.commands.query import print_answer
+from flows.cli.output.terminal import DONE, FAIL, WARN, clean, err, moment, out
+from flows.config.errors import SettingsError
+from flows.config.settings import check_variables, environment
+from flows.engine.clock import SystemClock
+from flows.orchestration.processes import PREFECT_QUIET, ProcessError, free_port, prefect, sandbox
+from flows.reporting.exit_code import ExitCode
+from flows.reporting.words import count
+
+_KEY = "sandbox-demo-key"
+
+_QUERIES = {
+    "What is in here?": """
+SELECT surface, count(*) AS items, count(DISTINCT account_id) AS accounts,
+       round(avg(like_count)) AS avg_likes, max(published_at)::DATE AS newest,
+       count(removed_at) AS gone_but_kept
+FROM media GROUP BY surface ORDER BY surface
+""",
+    "Which posts do people like most?": """
+SELECT ig_username, like_count, comments_count, left(caption, 40) AS caption
+FROM media WHERE surface = 'posts' AND removed_at IS NULL
+ORDER BY like_count DESC LIMIT 4
+""",
+    "On which days of the week do posts do best?": """
+SELECT dayname(published_at) AS day, count(*) AS posts,
+       median(like_count)::INTEGER AS median_likes
+FROM media WHERE surface = 'posts' GROUP BY day ORDER BY median_likes DESC LIMIT 3
+""",
+}
+
+_TOTALS = """
+SELECT
+    (SELECT count(*) FROM accounts WHERE removed_at IS NULL),
+    (SELECT count(*) FROM media WHERE surface = 'posts' AND removed_at IS NULL),
+    (SELECT count(*) FROM media WHERE surface = 'stories' AND removed_at IS NULL),
+    (SELECT count(*) FROM media WHERE removed_at IS NOT NULL),
+    (SELECT count(*) FROM runs WHERE state = 'complete')
+"""
+
+_EXPIRED = "SELECT ig_username, token_expired_since FROM expired_accounts ORDER BY ig_username"
+
+
+def _program() -> str:
+    given = Path(sys.argv[0])
+    if given.name != "gramhouse":
+        return "python -m flows.cli"
+    here = Path.cwd()
+    return str(given.relative_to(here)) if given.is_absolute() and given.is_relative_to(here) else str(given)
+
+
+# The demo's first night lies so many days back: its second and third, minutes later, are then no future yet.
+_BACK = timedelta(days=3)
+
+
+def _nights(snapshot: Path, now: datetime) -> tuple[int, datetime]:
+    """Return the night that the demo has come to, from 0, and when its first one was."""
+    try:
+        with open_snapshot(snapshot) as opened:
+            ((nights, began),) = opened.ask("SELECT count(*), min(started_at) FROM runs WHERE state = 'complete'").rows
+    except SnapshotMissing:
+        nights, began = 0, None
+    return nights, (began or now) - _BACK
+
+
+@contextmanager
+def _servers(folder: Path, night: int, first: datetime) -> Iterator[dict[str, str]]:
+    api, tracker = free_port(), free_port()
+    with ExitStack() as stack, err.status("[dim]bringing up the API and a Prefect server …[/]"):
+        started = [
+            stack.enter_context(sandbox(folder, api, "--night", str(night), "--first-night", f"{first:%Y-%m-%d}")),
+            stack.enter_context(prefect(folder / "prefect", tracker)),
+        ]
+        for server in started:
+            server.wait()
+        servers = stack.pop_all()
+    with servers:
+        yield {
+            **PREFECT_QUIET,
+            "PREFECT_HOME": str((folder / "prefect").resolve()),
+            "PREFECT_API_URL": f"http://127.0.0.1:{tracker}/api",
+            "GRAMHOUSE_BASE_URL": f"http://127.0.0.1:{api}",
+            "GRAMHOUSE_API_KEY": _KEY,
+            "GRAMHOUSE_WAREHOUSE": str(folder / "warehouse.duckdb"),
+            "GRAMHOUSE_SNAPSHOT": str(folder / "analytics.duckdb"),
+            "GRAMHOUSE_REPORT": str(folder / "report.html"),
+        }
+
+
+def _first_look(snapshot: Snapshot) -> None:
+    from rich.syntax import Syntax
+
+    accounts, posts, stories, gone, runs = snapshot.ask(_TOTALS).rows[0]
+    contents = f"{count(accounts, 'account')}, {count(posts, 'post')}, {count(stories, 'story', 'stories')}"
+    kept = f", and {count(gone, 'item')} that are gone but kept" if gone else ""
+    out.print(f"\n{DONE} The snapshot holds {contents}{kept}, after {count(runs, 'night')}.")
+    expired = snapshot.ask(_EXPIRED).rows
+    if expired:
+        names = ", ".join(f"[bold]{clean(name)}[/] (since {moment(since)} UTC)" for name, since in expired)
+        out.print(f"{WARN} Expired tokens, flagged and skipped, not failed: {names}.")
+    for question, sql in _QUERIES.items():
+        out.print(f"\n[bold]{question}[/]")
+        out.print(Syntax(sql.strip(), "sql", background_color="default", word_wrap=True))
+        print_answer(snapshot.ask(sql))
+
+
+def _next(folder: Path, snapshot: Path) -> None:
+    program = _program()
+    lines = (
+        (f"{program} report --open", "the same as charts, in the browser"),
+        (f'{program} query "FROM runs"', "your own question"),
+        (f"{program} accounts --expired", "who must renew a token"),
+        (f"{program} status", "what is fresh, and what is not"),
+        (f"{program} demo", "the next night: posts come, change and go"),
+    )
+    grid = Table.grid(padding=(0, 3))
+    for command, what in lines:
+        grid.add_row(f"[cyan]{clean(command)}[/]", f"[dim]{what}[/]")
+    export = f"[cyan]export GRAMHOUSE_SNAPSHOT={clean(snapshot)}[/]"
+    if (report := folder / "report.html").exists():
+        out.print(f"\n{DONE} The report, as charts and tables: open [bold]{clean(report)}[/] in a browser.")
+    out.print(
+        Panel(Group(export, grid), title="What to type next", title_align="left", border_style="dim", expand=False)
+    )
+    out.print(f"[dim]All of it is in {clean(folder)}; delete the folder to begin again. A real server: README.md.[/]")
+
+
+def demo(
+    *,
+    folder: Annotated[str, typer.Option(metavar="PATH", help="Where the demo keeps its files.")] = "data/demo",
+) -> None:
+    """Run it all here: our own API server, a Prefect server, one tracked sync, and a first look at the data.
+
+    Each time is another night of the same catalogue.
+    """
+    check_variables()
+    home = Path(folder)
+    snapshot = home / "analytics.duckdb"
+    try:
+        database(snapshot)
+    except ValueError as error:
+        message = f"--folder: {error} (got {folder!r})."
+        raise SettingsError(message) from None
+    night, first = _nights(snapshot, SystemClock().now())
+    out.print(
+        f"[bold]gramhouse demo[/], night {night + 1}: 40 made-up accounts behind an API on this machine,"
+        " and one sync, tracked by a Prefect server."
+    )
+    try:
+        with _servers(home, night, first) as env:
+            synced = subprocess.run(
+                [sys.executable, "-m", "flows.cli", "sync", "--rebind"], env=environment(**env), check=False
+            )
+    except ProcessError as error:
+        err.print(f"{FAIL} {clean(error)}")
+        raise typer.Exit(ExitCode.FAILED) from None
+    if synced.returncode not in (ExitCode.COMPLETE, ExitCode.PARTIAL):
+        raise typer.Exit(synced.returncode)
+    with open_snapshot(snapshot) as opened:
+        _first_look(opened)
+    _next(home, snapshot)

@@ -1,0 +1,270 @@
+"""`gramhouse doctor`: what a run needs, checked one by one, each with its hint."""
+
+import asyncio
+import os
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from itertools import chain
+from typing import Annotated
+
+import typer
+from pydantic import SecretStr
+
+from connectors.source.endpoints import CATALOGUE_SCOPE, account_scope
+from connectors.warehouse.errors import QueryError, WarehouseError
+from connectors.warehouse.holder import holder
+from connectors.warehouse.snapshot import open_snapshot
+from flows.cli.options import AsJson
+from flows.cli.output.terminal import DONE, FAIL, WARN, clean, moment, out, print_json
+from flows.config.errors import SettingsError, TrackerUnreachable
+from flows.config.setting_sources import PREFIX
+from flows.config.settings import Settings, exposed, load, prefect_api_url, set_by, without_effect
+from flows.orchestration.schedules import fires, gap_warning
+from flows.reporting.cooldowns import Cooldowns, read_cooldowns
+from flows.reporting.exit_code import ExitCode
+from flows.reporting.words import count, span
+from models.api import AccountPage
+
+_MARKS = {"ok": DONE, "note": WARN, "bad": FAIL}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What one check found: `verdict` is ok, note or bad; a bad one names its fix in `message`."""
+
+    check: str
+    verdict: str
+    message: str
+
+
+def _configuration(settings: Settings) -> Iterator[Finding]:
+    try:
+        yield Finding("address", "ok", settings.address())
+    except SettingsError as error:
+        yield Finding("address", "bad", str(error))
+    try:
+        settings.key()
+        where = set_by("api_key") if settings.api_key else f"{settings.api_key_file}"
+        yield Finding("key", "ok", f"from {where}")
+        if settings.api_key is None and settings.api_key_file and settings.api_key_file.stat().st_mode & 0o077:
+            yield Finding("key", "note", f"others on this machine can read {settings.api_key_file}: chmod 600 it.")
+    except SettingsError as error:
+        yield Finding("key", "bad", str(error))
+    for warning in filter(None, (exposed(), without_effect(settings))):
+        yield Finding("configuration", "note", warning)
+
+
+def _cooldowns(settings: Settings, now: datetime) -> Cooldowns:
+    with ExitStack() as opened:
+        try:
+            snapshot = opened.enter_context(open_snapshot(settings.snapshot))
+        except WarehouseError:
+            snapshot = None
+        try:
+            return read_cooldowns(settings, "gramhouse doctor", snapshot, now=now)
+        except QueryError:
+            # What is wrong with the snapshot is a finding of its own.
+            return Cooldowns()
+
+
+def _api(settings: Settings, now: datetime) -> Iterator[Finding]:
+    """Ask for a page of accounts and one of media, once each, and nothing that a Retry-After still forbids."""
+    try:
+        address, key = settings.address(), settings.key()
+    except SettingsError:
+        yield Finding("API", "note", "not asked, for want of an address or a key.")
+        return
+    cooldowns = _cooldowns(settings, now)
+    if CATALOGUE_SCOPE in cooldowns.until:
+        until = moment(cooldowns.until[CATALOGUE_SCOPE], seconds=True)
+        yield Finding("API", "note", f"not asked: the account list is limited until {until} UTC.{cooldowns.caveat}")
+        return
+    yield from asyncio.run(_asked(address, key, cooldowns))
+
+
+async def _asked(address: str, key: SecretStr, cooldowns: Cooldowns) -> list[Finding]:
+    from connectors.source.client import ApiClient
+    from connectors.source.endpoints import accounts_request, media_request
+    from connectors.source.errors import ApiError, Disposition
+    from flows.engine.clock import SystemClock
+
+    def refused(check: str, error: ApiError) -> Finding:
+        if error.disposition is Disposition.WAIT:
+            wait = f" for {span(error.retry_after)}" if error.retry_after else ""
+            return Finding(check, "note", f"{error}. Limited{wait}: not asked again.")
+        # An account that is gone says nothing of the key.
+        verdict = "note" if error.outcome == "not_found" else "bad"
+        return Finding(check, verdict, f"{error}. Fix: {error.hint}.")
+
+    try:
+        client = ApiClient(address, key, clock=SystemClock())
+    except ValueError as error:
+        return [Finding("API", "bad", f"{error}.")]
+    async with client:
+        try:
+            response = await client.send(accounts_request(None, 50))
+        except ApiError as error:
+            return [refused("API", error)]
+        page = response.page
+        accounts = page.accounts if isinstance(page, AccountPage) else ()
+        some = f"{count(page.items, 'account')}{' or more' if page.next_cursor else ''}"
+        found = [
+            Finding("API", "ok", f"answers, and the key reaches {some} (correlation id {response.correlation_id})")
+        ]
+        asked = next(
+            (one for one in accounts if one.status == "active" and account_scope(one.id) not in cooldowns.until), None
+        )
+        if asked is None:
+            why = "no account of the first page has a valid token and is not in a cooldown"
+            return [*found, Finding("media", "note", f"not asked: {why}.{cooldowns.caveat}")]
+        try:
+            await client.send(media_request(asked.id, "posts", None, 1))
+        except ApiError as error:
+            return [*found, refused("media", error)]
+        return [*found, Finding("media", "ok", f"the key may list media (asked for those of {asked.ig_username})")]
+
+
+def _folder(settings: Settings) -> Iterator[Finding]:
+    folders = [
+        ("warehouse", settings.warehouse.parent),
+        ("snapshot", settings.snapshot.parent),
+        ("raw", settings.raw_folder()),
+    ]
+    for name, wanted in folders:
+        folder = next(there for there in (wanted, *wanted.parents) if there.exists())
+        if not os.access(folder, os.W_OK):
+            hint = f"{folder} cannot be written: change its permissions, or set {PREFIX}{name.upper()} elsewhere."
+            yield Finding(name, "bad", hint)
+
+
+def _warehouse(settings: Settings) -> Finding:
+    writing = holder(settings.warehouse)
+    if writing:
+        return Finding("warehouse", "note", f"{settings.warehouse} is held by {writing}; a sync would exit with 4.")
+    if not settings.warehouse.exists():
+        return Finding("warehouse", "note", f"{settings.warehouse} is not there yet: the first sync makes it.")
+    from connectors.warehouse.connection import check
+    from connectors.warehouse.inspection import inspect
+
+    now = datetime.now(UTC)
+    since = now.isoformat(timespec="seconds")
+    try:
+        check(settings.warehouse, since=since, pause=time.sleep)
+        found = inspect(settings.warehouse, "gramhouse doctor", now=now, since=since, pause=time.sleep)
+    except WarehouseError as error:
+        return Finding("warehouse", "bad", str(error))
+    ahead = found.ahead if found else ()
+    if ahead:
+        many, last = sum(one.count for one in ahead), max(one.last for one in ahead)
+        return Finding(
+            "warehouse",
+            "bad",
+            f"{many:,} times stored in {settings.warehouse} lie in the future, up to {last:%Y-%m-%d %H:%M} UTC."
+            " Fix: check this machine's clock; the next sync moves them back, and so does `gramhouse doctor --repair`.",
+        )
+    size = settings.warehouse.stat().st_size / 1e6
+    bound = f"; it belongs to {found.base_url}" if found and found.base_url else ""
+    return Finding("warehouse", "ok", f"{settings.warehouse} opens ({size:,.1f} MB){bound}")
+
+
+def _snapshot(settings: Settings) -> Finding:
+    if not settings.snapshot.exists():
+        return Finding("snapshot", "note", f"{settings.snapshot} is not there yet: the first sync publishes it.")
+    try:
+        with open_snapshot(settings.snapshot) as snapshot:
+            (at,) = snapshot.ask("SELECT max(published_at) FROM published").rows[0]
+    except WarehouseError as error:
+        return Finding("snapshot", "bad", str(error))
+    except QueryError:
+        at = None
+    if not isinstance(at, datetime):
+        return Finding(
+            "snapshot", "bad", f"{settings.snapshot} is no snapshot of gramhouse: `gramhouse publish` makes it."
+        )
+    age = (datetime.now(UTC) - at).total_seconds()
+    if age < 0:
+        when = f"{at.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+        message = (
+            f"{settings.snapshot} was published in the future, {when}: the clock was ahead then, or is behind now."
+        )
+        return Finding("snapshot", "note", message)
+    return Finding("snapshot", "ok", f"{settings.snapshot} was published {span(age)} ago")
+
+
+def _prefect() -> Finding:
+    url = prefect_api_url()
+    if url is None:
+        return Finding("Prefect", "note", "PREFECT_API_URL is not set: syncs run directly, and no server tracks them.")
+    from flows.orchestration.tracking import check_tracker
+
+    try:
+        asyncio.run(check_tracker())
+    except TrackerUnreachable as error:
+        return Finding("Prefect", "bad", str(error))
+    return Finding("Prefect", "ok", f"{url} answers")
+
+
+def _schedules(settings: Settings) -> Finding:
+    now = datetime.now(UTC)
+    warning = gap_warning(settings.nightly, settings.stories, settings.time_zone, now)
+    if warning:
+        return Finding("schedules", "note", warning)
+    due = next(fires(settings.nightly, settings.time_zone, now))
+    when = f"{due:%Y-%m-%d %H:%M} {settings.time_zone}"
+    return Finding("schedules", "ok", f"`gramhouse up` makes the next nightly at {when}; no story can go unseen")
+
+
+def _findings(settings: Settings) -> Iterator[Finding]:
+    yield from _configuration(settings)
+    yield from _api(settings, datetime.now(UTC))
+    yield from _folder(settings)
+    yield _warehouse(settings)
+    yield _snapshot(settings)
+    yield _prefect()
+    yield _schedules(settings)
+
+
+def _repair(settings: Settings) -> Iterator[Finding]:
+    from flows.engine.upkeep import repair_now
+
+    done = asyncio.run(repair_now(settings, now=datetime.now(UTC)))
+    for one in done.found:
+        what = f"{one.column}: {count(one.count, 'time')} in the future, up to {one.last:%Y-%m-%d %H:%M} UTC"
+        held = one.column.startswith("ops.cooldowns.")
+        yield Finding("repair", "ok", f"{what}: {'these cooldowns begin now' if held else 'moved back'}")
+    if not done.found:
+        yield Finding("repair", "ok", "no stored time lies in the future: nothing to repair")
+
+
+def doctor(
+    *,
+    repair: Annotated[
+        bool,
+        typer.Option(
+            "--repair",
+            help="First move back the times in the warehouse that lie in the future, for a clock that was ahead, and"
+            " begin the cooldowns now that count from them.",
+        ),
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Check configuration, key, API (accounts and one media page), warehouse, snapshot and Prefect: one line each.
+
+    Exit codes: 0 all is well, and what --repair found is repaired; 1 a check failed; 2 wrong usage or configuration;
+    4 --repair found the warehouse held by another process.
+    """
+    settings = load()
+    found = []
+    for finding in chain(_repair(settings) if repair else (), _findings(settings)):
+        found.append(finding)
+        if not as_json:
+            out.print(f"{_MARKS[finding.verdict]} [bold]{finding.check}[/] {clean(finding.message)}")
+    bad = {finding.check for finding in found if finding.verdict == "bad"}
+    wrong = bad & {"configuration", "address", "key"}
+    exit_code = ExitCode.WRONG_USAGE if wrong else ExitCode.FAILED if bad else ExitCode.COMPLETE
+    if as_json:
+        print_json({"exit_code": exit_code, "findings": [asdict(finding) for finding in found]})
+    raise typer.Exit(exit_code)

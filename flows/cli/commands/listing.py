@@ -1,0 +1,158 @@
+"""`gramhouse accounts` and `gramhouse runs`: lists from the snapshot."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from connectors.warehouse.errors import SnapshotMissing
+from connectors.warehouse.snapshot import open_snapshot
+from flows.cli.current import current
+from flows.cli.options import AsJson, SnapshotFile, WarehouseFile
+from flows.cli.output.terminal import WARN, clean, err, moment, out, print_json
+from flows.config.settings import load
+from flows.reporting.words import count, span
+
+_ACCOUNTS = """
+SELECT
+    a.ig_username, a.status, a.token_expired_since, {missing_since},
+    count(*) FILTER (m.surface = 'posts') AS posts,
+    count(*) FILTER (m.surface = 'stories') AS stories,
+    (SELECT min({closed_at}) FROM completed_scans AS w WHERE w.resource = 'media' AND w.account_id = a.account_id)
+        AS media_as_of,
+    a.account_id
+FROM accounts AS a
+LEFT JOIN media AS m ON m.account_id = a.account_id AND m.removed_at IS NULL
+WHERE a.removed_at IS NULL AND (NOT ? OR a.status = 'token_expired')
+GROUP BY ALL ORDER BY a.token_expired_since, a.ig_username
+"""
+
+_REMOVED = "SELECT count(*) AS accounts, max(removed_at) AS last FROM accounts WHERE removed_at IS NOT NULL"
+
+_RUNS = "SELECT * FROM runs WHERE kind <> 'totals' ORDER BY seq DESC LIMIT ?"
+
+_ROOM_FOR_SIZES = 95
+_ROOM_FOR_WHAT = 24
+
+_STATES = {"complete": "green", "partial": "yellow", "interrupted": "yellow", "failed": "red", "running": "cyan"}
+
+
+def _number(value: int | None) -> str:
+    return "" if value is None else f"{value:,}"
+
+
+def _what(run: Mapping[str, Any]) -> str:
+    what = f"{run['kind']} of {run['selection']}" if run["selection"] else str(run["kind"])
+    return clean(what if len(what) <= _ROOM_FOR_WHAT else f"{what[: _ROOM_FOR_WHAT - 1]}…")
+
+
+def plain_table(columns: Mapping[str, str]) -> Table:
+    """Return an unruled table; `columns` says which stand to the right."""
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for name, side in columns.items():
+        # On a narrow terminal only the id is cut: nobody reads it, and --json has it whole.
+        no_wrap = name != "account id"
+        table.add_column(name, justify="right" if side == "right" else "left", no_wrap=no_wrap, overflow="ellipsis")
+    return table
+
+
+def accounts(
+    *,
+    expired: Annotated[bool, typer.Option("--expired", help="Only those whose access token must be renewed.")] = False,
+    snapshot: SnapshotFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the accounts: their status, since when a token is expired, how old their media are."""
+    with open_snapshot(load(snapshot=snapshot).snapshot) as opened:
+        # Snapshots of older versions know of no missing accounts.
+        known = "missing_since" in opened.ask("FROM accounts LIMIT 0").columns
+        missing_since = "a.missing_since" if known else "NULL::TIMESTAMPTZ AS missing_since"
+        # Nor of recent scans.
+        has_recent = "recent_at" in opened.ask("FROM completed_scans LIMIT 0").columns
+        closed_at = "greatest(w.complete_at, w.recent_at)" if has_recent else "w.complete_at"
+        query = _ACCOUNTS.format(missing_since=missing_since, closed_at=closed_at)
+        rows = opened.ask(query, [expired]).records()
+        [removed] = opened.ask(_REMOVED).records()
+    if as_json:
+        print_json({"accounts": rows})
+        return
+    if not rows:
+        out.print("No token is expired." if expired else "No accounts yet.")
+        return
+    table = plain_table(
+        {"account": "", "token expired": "", "posts": "right", "stories": "right", "media as of": "", "account id": ""}
+    )
+    for row in rows:
+        table.add_row(
+            clean(row["ig_username"]),
+            moment(row["token_expired_since"]),
+            _number(row["posts"]),
+            _number(row["stories"]),
+            moment(row["media_as_of"]) or "never",
+            clean(row["account_id"]),
+            style="yellow" if row["token_expired_since"] or row["missing_since"] else None,
+        )
+    out.print(table)
+    if missing := sum(row["missing_since"] is not None for row in rows):
+        out.print(
+            f"{WARN} {count(missing, 'account')} missing from the catalogue, not marked removed: see `gramhouse status`"
+        )
+    if removed["accounts"]:
+        last = f"the last on {moment(removed['last'])} UTC"
+        out.print(f"[dim]{count(removed['accounts'], 'account')} not listed: marked removed, {last}.[/]")
+
+
+def runs(
+    *,
+    last: Annotated[int, typer.Option(help="How many runs.", min=1)] = 20,
+    warehouse: WarehouseFile = None,
+    snapshot: SnapshotFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the last runs: what they landed, and how they ended."""
+    settings = load(snapshot=snapshot, warehouse=warehouse)
+    now = current(settings)
+    try:
+        with open_snapshot(settings.snapshot) as opened:
+            answer = opened.ask(_RUNS, [last])
+            after = now.run_after(opened, answer.columns)
+            rows = [*filter(None, [after]), *answer.records()][:last]
+    except SnapshotMissing:
+        # The first run may be running, or interrupted.
+        if now.status is None or now.status.run_id is None:
+            raise
+        rows = [dict.fromkeys(("added", "changed", "removed", "expired")) | (now.as_run() or {})]
+    if now.problem:
+        err.print(f"{WARN} {clean(now.problem)}", soft_wrap=True)
+    if as_json:
+        print_json({"runs": rows})
+        return
+    # A narrow terminal would cut numbers, and a number that is cut is another number.
+    sizes = ("accounts", "pages") if out.width >= _ROOM_FOR_SIZES else ()
+    table = plain_table(
+        {
+            "began (UTC)": "",
+            "run": "",
+            "state": "",
+            "took": "right",
+            **dict.fromkeys(sizes, "right"),
+            "new": "right",
+            "changed": "right",
+            "gone": "right",
+            "why": "",
+        }
+    )
+    for row in rows:
+        took = row["ended_at"] - row["started_at"] if row["ended_at"] else None
+        gone = None if row["removed"] is None else row["removed"] + row["expired"]
+        table.add_row(
+            moment(row["started_at"]),
+            _what(row),
+            f"[{_STATES.get(row['state'], 'default')}]{row['state']}[/]",
+            span(took.total_seconds()) if took else "",
+            *(_number(row[name]) for name in (*sizes, "added", "changed")),
+            _number(gone),
+            clean(row["error_code"] or ""),
+        )
+    out.print(table)

@@ -1,0 +1,172 @@
+"""`gramhouse quarantine`: what was rejected, with its request; and reading it again."""
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from connectors.warehouse.snapshot import open_snapshot
+from flows.cli.options import AsJson, LogFormat, SnapshotFile, WarehouseFile
+from flows.cli.output.terminal import DONE, WARN, clean, moment, out, print_json, reporting
+from flows.config.settings import Settings, load
+from flows.reporting.exit_code import ExitCode
+from flows.reporting.words import count, megabytes
+from models.api import one_line
+
+if TYPE_CHECKING:
+    from connectors.warehouse.retry import Plan, Staying
+
+_REASONS = """
+SELECT resource, reason, count(*) AS records FROM quarantine GROUP BY ALL ORDER BY records DESC, resource, reason
+"""
+
+_RECORDS = """
+SELECT q.*, a.ig_username
+FROM quarantine AS q
+LEFT JOIN accounts AS a USING (account_id)
+ORDER BY q.seen_at DESC, q.account_id, q.surface, q.page, q.position
+LIMIT ?
+"""
+
+_SHOWN = 20
+_ALL = 2**63 - 1
+
+# As many reasons as the first line names, and as many characters of a payload as a person looks at.
+_NAMED = 3
+_PAYLOAD = 160
+
+
+def _sentence(reason: str) -> str:
+    return clean(one_line(reason)).rstrip(".")
+
+
+def _headline(reasons: Sequence[dict[str, Any]]) -> str:
+    total = sum(reason["records"] for reason in reasons)
+    named = [f"{_sentence(reason['reason'])} ({reason['records']:,})" for reason in reasons[:_NAMED]]
+    if others := reasons[_NAMED:]:
+        named.append(f"{count(len(others), 'other reason')} ({sum(reason['records'] for reason in others):,})")
+    return f"{WARN} {count(total, 'record')} rejected: {'; '.join(named)}."
+
+
+def _place(row: dict[str, Any]) -> str:
+    if not row["account_id"]:
+        whose = "the account catalogue"
+    else:
+        whose = f"{row['surface']} of {row['ig_username'] or 'account ' + row['account_id']}"
+    where = "the whole page" if row["position"] is None else f"position {row['position']}"
+    return f"{row['resource']}, {whose}, page {row['page']}, {where}"
+
+
+def _lines(row: dict[str, Any]) -> Iterator[str]:
+    yield f"[bold]{moment(row['seen_at'], seconds=True)}[/] UTC  {clean(_place(row))}"
+    yield f"  {_sentence(row['reason'])}."
+    trace = f", correlation id {clean(row['correlation_id'])}" if row["correlation_id"] else ""
+    last = row.get("last_seen_at")
+    again = f", last seen {moment(last, seconds=True)} UTC" if last and last > row["seen_at"] else ""
+    yield f"  run {clean(row['run_id'])}{trace}{again}"
+    yield f"  [dim]{clean(one_line(row['payload'], _PAYLOAD))}[/]"
+
+
+def _what_next(resources: Sequence[str]) -> Iterator[str]:
+    if "media" in resources:
+        yield (
+            "Media items become rows once gramhouse knows where their id is: name it in gramhouse.toml (media_id), then"
+            " type `gramhouse rebuild` and `gramhouse quarantine --retry`."
+        )
+    if "accounts" in resources:
+        yield "Accounts recover by themselves: every sync reads them again, and takes them once the API corrects them."
+
+
+def _show(reasons: Sequence[dict[str, Any]], rows: Sequence[dict[str, Any]]) -> Iterator[str]:
+    if not reasons:
+        yield f"{DONE} Nothing is rejected: every record that came is in the tables."
+        return
+    yield _headline(reasons)
+    for row in rows:
+        yield ""
+        yield from _lines(row)
+    yield ""
+    total = sum(reason["records"] for reason in reasons)
+    if len(rows) < total:
+        yield f"These are the newest {len(rows):,} of {total:,}: `gramhouse quarantine --limit {total}` lists all."
+    yield from _what_next([reason["resource"] for reason in reasons])
+    yield "`gramhouse quarantine --json` has the whole payloads; name a correlation id to the API's support."
+
+
+def _list(settings: Settings, limit: int | None, *, as_json: bool) -> None:
+    with open_snapshot(settings.snapshot) as opened:
+        rows = opened.ask(_RECORDS, [limit or (_ALL if as_json else _SHOWN)]).records()
+        reasons = opened.ask(_REASONS).records()
+    if as_json:
+        print_json({"records": rows})
+        return
+    for line in _show(reasons, rows):
+        # A line is not broken where the terminal ends: an id that is cut in two cannot be copied.
+        out.print(line, soft_wrap=True)
+
+
+def _message(done: "Plan", stay: Sequence["Staying"]) -> Iterator[str]:
+    if done.records:
+        yield f"{DONE} {count(done.records, 'record')} became rows: {count(done.items, 'media item')}."
+    if done.outdated:
+        yield f"{DONE} {count(done.outdated, 'record')} left, because the item is known as it was seen since."
+    if not stay:
+        yield f"{DONE} Nothing is rejected now."
+        return
+    staying = sum(some.records for some in stay)
+    yield f"{WARN} {count(staying, 'record')} {'stays' if staying == 1 else 'stay'} in quarantine:"
+    for some in stay:
+        yield f"  {some.records:,} of {some.resource}: {_sentence(some.reason)}."
+    yield from _what_next([some.resource for some in stay])
+
+
+def _retry(settings: Settings, *, as_json: bool) -> None:
+    from flows.cli.signalled import run_until_signalled
+    from flows.engine.upkeep import retry_now
+
+    done, stay, size = run_until_signalled(retry_now(settings))
+    if as_json:
+        print_json(
+            {
+                "became_rows": done.records,
+                "items": done.items,
+                "outdated": done.outdated,
+                "stay": [{"resource": some.resource, "reason": some.reason, "records": some.records} for some in stay],
+                "snapshot": str(settings.snapshot),
+                "snapshot_bytes": size,
+            }
+        )
+        return
+    for line in _message(done, stay):
+        out.print(line, soft_wrap=True)
+    out.print(f"Published {clean(settings.snapshot)} ({megabytes(size)}).")
+
+
+def quarantine(
+    *,
+    retry: Annotated[
+        bool, typer.Option("--retry", help="Read media items again, by the mapping in force, and publish.")
+    ] = False,
+    limit: Annotated[
+        int | None,
+        typer.Option(help="How many records are listed: 20, or with --json all.", min=1, show_default=False),
+    ] = None,
+    warehouse: WarehouseFile = None,
+    snapshot: SnapshotFile = None,
+    as_json: AsJson = False,
+    _: LogFormat = "text",
+) -> None:
+    """List the records in quarantine, newest first, with what is needed to find their requests again.
+
+    With --retry, media items that have an id by the mapping in force become rows. An older version of an item never
+    takes the place of a newer one.
+
+    Exit codes: 0 done, 1 failed, 2 wrong usage or configuration, 4 the warehouse is held by another process.
+    """
+    settings = load(warehouse=warehouse, snapshot=snapshot)
+    if retry:
+        with reporting():
+            _retry(settings, as_json=as_json)
+    else:
+        _list(settings, limit, as_json=as_json)
+    raise typer.Exit(ExitCode.COMPLETE)

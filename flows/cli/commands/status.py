@@ -1,0 +1,327 @@
+"""`gramhouse status`: how things stand, from the snapshot and the status file beside it; no writer is in the way."""
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime, timedelta
+from typing import Annotated, Any, Literal
+
+import typer
+
+from connectors.warehouse.durable import log_problem
+from connectors.warehouse.errors import QueryError, SnapshotMissing, WarehouseError
+from connectors.warehouse.holder import Holder, holder
+from connectors.warehouse.snapshot import Snapshot, open_snapshot
+from flows.cli.current import Current, current
+from flows.cli.options import AsJson, SnapshotFile, WarehouseFile
+from flows.cli.output.incremental_status import incremental, incremental_lines
+from flows.cli.output.openmetrics import metrics, unreadable
+from flows.cli.output.terminal import DONE, FAIL, WARN, clean, moment, out, print_json
+from flows.config.errors import SettingsError
+from flows.config.settings import Settings, load
+from flows.engine.clock import SystemClock
+from flows.reporting.exit_code import ExitCode
+from flows.reporting.headline import LOST
+from flows.reporting.summary_queries import WARNINGS
+from flows.reporting.words import count, span
+from models.runs import RunState
+
+_MARKS = {"complete": DONE, "failed": FAIL, "interrupted": FAIL}
+
+# Runs that ended so left a snapshot.
+_PUBLISHES = {RunState.COMPLETE, RunState.PARTIAL}
+
+# Names of stale accounts on a line; --json has them all.
+_NAMED = 5
+
+_LAST_RUN = "SELECT * FROM runs WHERE kind IN ('sync', 'backfill') ORDER BY seq DESC LIMIT 1"
+
+# Runs that no later run made up for: one of everything does, and one that was asked for the same.
+_UNRESOLVED = """
+SELECT r.* FROM runs AS r
+WHERE r.state IN ('failed', 'interrupted') AND NOT EXISTS (
+    FROM runs AS l
+    WHERE l.seq > r.seq AND l.state IN ('complete', 'partial') AND (
+        (l.kind = 'sync' AND l.selection IS NULL)
+        OR (l.kind = r.kind AND l.selection IS NOT DISTINCT FROM r.selection)
+    )
+)
+QUALIFY row_number() OVER (PARTITION BY r.kind, r.selection ORDER BY r.seq DESC) = 1
+ORDER BY r.seq DESC
+"""
+
+# $1 is the reader's time, and what is stale at $2 is stale. `age_seconds`: of the oldest that should be fresh.
+_FRESHNESS = """
+SELECT
+    f.surface, count(f.stale_at) AS accounts, count(*) FILTER (f.stale_at < $2) AS stale,
+    count(f.stale_at) FILTER (f.complete_at IS NULL) AS never,
+    min(f.complete_at) FILTER (f.stale_at IS NOT NULL) AS oldest,
+    greatest(epoch($1::TIMESTAMPTZ) - epoch(min(f.stale_at)) + any_value(p.stale_after), 0)::BIGINT AS age_seconds
+FROM freshness AS f CROSS JOIN published AS p
+GROUP BY f.surface HAVING accounts > 0 ORDER BY f.surface
+"""
+
+_STALE = """
+SELECT f.account_id, f.ig_username, f.surface, f.complete_at, f.outcome, f.error_code, f.resume_after
+FROM freshness AS f WHERE f.stale_at < $1 ORDER BY f.stale_at, f.ig_username, f.surface
+"""
+
+# Scans that rejected records removed nothing, for longer than an account may be stale.
+_UNDECIDED = """
+SELECT f.account_id, f.ig_username, f.surface, f.removals_undecided_since
+FROM freshness AS f WHERE f.removals_undecided_since < $1 ORDER BY f.removals_undecided_since, f.ig_username, f.surface
+"""
+
+# What became of each scan when it was last tried, by whichever run.
+_FAILURES = """
+WITH last_tried AS (
+    SELECT o.account_id, o.surface, unnest(arg_max({
+        'outcome': o.outcome, 'error_code': o.error_code, 'detail': o.detail,
+        'correlation_id': o.correlation_id, 'resume_after': o.resume_after
+    }, r.seq))
+    FROM run_outcomes AS o JOIN runs AS r USING (run_id) GROUP BY o.resource, o.account_id, o.surface
+)
+SELECT o.outcome, coalesce(o.error_code, '') AS error_code, count(*) AS scans,
+       count(DISTINCT o.account_id) AS accounts, max(o.resume_after) AS resume_after,
+       arg_min_null(o.detail, (o.account_id, o.surface)) AS detail,
+       arg_min_null(o.correlation_id, (o.account_id, o.surface)) AS correlation_id
+FROM last_tried AS o LEFT JOIN accounts AS a USING (account_id)
+WHERE a.removed_at IS NULL AND o.outcome NOT IN ('complete', 'recent', 'skipped')
+GROUP BY ALL ORDER BY scans DESC
+"""
+
+_TOTALS = """
+WITH present AS (
+    SELECT m.surface FROM media AS m JOIN accounts AS a USING (account_id)
+    WHERE m.removed_at IS NULL AND a.removed_at IS NULL
+)
+SELECT
+    (SELECT count(*) FROM accounts WHERE removed_at IS NULL) AS accounts,
+    (SELECT count(*) FROM expired_accounts) AS expired,
+    (SELECT count(*) FROM present WHERE surface = 'posts') AS posts,
+    (SELECT count(*) FROM present WHERE surface = 'stories') AS stories,
+    (SELECT count(*) FROM quarantine) AS quarantined,
+    (SELECT max(published_at) FROM published) AS published_at,
+    (SELECT max(stale_after) FROM published) AS stale_after
+"""
+
+
+def _gather(snapshot: Snapshot, now: datetime, state: Current, stale_after: float | None) -> dict[str, Any]:
+    """Read what the status says; `stale_after`, in seconds, takes the place of the snapshot's own."""
+    totals = snapshot.ask(_TOTALS).records()[0]
+    limit = totals["stale_after"] if stale_after is None else stale_after
+    stale_at = now + timedelta(seconds=totals["stale_after"] - limit)
+    answer = snapshot.ask(_LAST_RUN)
+    last = [*filter(None, [state.run_after(snapshot, answer.columns)]), *answer.records()][:1]
+    has_warnings = bool(last) and snapshot.has("run_warnings")
+    shown = {run["run_id"] for run in last}
+    freshness = snapshot.ask(_FRESHNESS, [now, stale_at]).records()
+    return {
+        "totals": totals | {"stale_after": limit},
+        "last_run": last[0] if last else None,
+        "unresolved": [run for run in snapshot.ask(_UNRESOLVED).records() if run["run_id"] not in shown],
+        "warnings": snapshot.ask(WARNINGS, [last[0]["run_id"]]).records() if has_warnings else [],
+        "freshness": freshness,
+        "oldest_age_seconds": max((fact["age_seconds"] for fact in freshness), default=None),
+        "stale": snapshot.ask(_STALE, [stale_at]).records(),
+        "undecided": _undecided(snapshot, now - timedelta(seconds=limit)),
+        "failures": snapshot.ask(_FAILURES).records(),
+        **incremental(snapshot, now),
+    }
+
+
+def _undecided(snapshot: Snapshot, before: datetime) -> list[dict[str, Any]]:
+    # A snapshot of an older version has no such column.
+    columns = snapshot.ask("SELECT * FROM freshness LIMIT 0").columns
+    return snapshot.ask(_UNDECIDED, [before]).records() if "removals_undecided_since" in columns else []
+
+
+def attention(found: Mapping[str, Any], state: Current) -> list[str]:
+    """Return why a person should look: words for programs, none when all is well."""
+    last = found["last_run"]
+    ends = {run["state"] for run in (*filter(None, [last]), *found["unresolved"])}
+    other = state.other()
+    reasons = {
+        "interrupted": "interrupted" in ends or (other is not None and other.state is RunState.INTERRUPTED),
+        "failed": "failed" in ends
+        or any(each["outcome"] in LOST for each in found["failures"])
+        or (other is not None and other.state is RunState.FAILED),
+        "warning": any(each["makes_partial"] for each in found["warnings"]),
+        "stale": bool(found["stale"]),
+        "removals_undecided": bool(found["undecided"]),
+        "full_overdue": bool(found["full_overdue"]),
+        "status_file": state.is_damaged,
+        "snapshot_log": found.get("snapshot_problem") is not None,
+    }
+    return [reason for reason, holds in reasons.items() if holds]
+
+
+def _run(run: Mapping[str, Any], word: str = "last ", *, is_checked: bool = True) -> str:
+    why = ": ".join(clean(run[name].rstrip(".")) for name in ("error_code", "detail") if run[name])
+    numbers = [count(run[name], noun) for name, noun in (("accounts", "account"), ("pages", "page")) if run[name]]
+    numbers += [f"{run[name]:,} {noun}" for name, noun in (("added", "new"), ("changed", "changed")) if run[name]]
+    mark = _MARKS.get(run["state"], WARN)
+    if mark == DONE and not is_checked:
+        mark = WARN
+    what = f" of {run['selection']}" if run["selection"] else ""
+    state = f"[bold]{clean(run['state'])}[/]{f' ({why})' if why else ''}"
+    fix = ""
+    if run["state"] == "interrupted":
+        fix = " Fix: run the same command again; it resumes where this one ended."
+    done = f": {', '.join(numbers)}" if numbers else ""
+    return f"{mark} {word}{clean(run['kind'] + what)} {state}, started {moment(run['started_at'])} UTC{done}.{fix}"
+
+
+def _fresh(fact: Mapping[str, Any], found: Mapping[str, Any]) -> str:
+    limit = span(found["totals"]["stale_after"])
+    surface, accounts = clean(fact["surface"]), count(fact["accounts"], "account")
+    if not fact["stale"]:
+        return (
+            f"{DONE} {surface} of {accounts} are fresh (within {limit}); the oldest is {span(fact['age_seconds'])} old"
+        )
+    names = [clean(each["ig_username"]) for each in found["stale"] if each["surface"] == fact["surface"]]
+    more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
+    never = f"; {fact['never']:,} never scanned to the end" if fact["never"] else ""
+    stale = (
+        f"{fact['stale']:,} of {accounts} are stale (no scan was closed within {limit}): {', '.join(names[:_NAMED])}"
+    )
+    age = f"the oldest is {span(fact['age_seconds'])} old"
+    return f"{FAIL} {surface} of {stale}{more}{never}; {age}. Fix: `gramhouse sync`."
+
+
+def _undecided_line(undecided: list[dict[str, Any]]) -> str:
+    names = list(dict.fromkeys(clean(each["ig_username"]) for each in undecided))
+    more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
+    since = moment(undecided[0]["removals_undecided_since"])
+    return (
+        f"{FAIL} no item of {', '.join(names[:_NAMED])}{more} was marked removed or expired since {since} UTC: their"
+        " scans reject records. Fix: see `gramhouse quarantine`; name the path of their ids under [mapping] in"
+        " gramhouse.toml."
+    )
+
+
+def _failure_group(failure: dict[str, Any]) -> str:
+    mark = FAIL if failure["outcome"] in LOST else WARN
+    scans = count(failure["scans"], "scan")
+    after = (
+        f", to be asked again after {moment(failure['resume_after'], seconds=True)} UTC"
+        if failure["resume_after"]
+        else ""
+    )
+    trace = f" (correlation id {clean(failure['correlation_id'])})" if failure["correlation_id"] else ""
+    what = failure["outcome"].replace("_", " ")
+    detail = clean((failure["detail"] or "").rstrip("."))
+    return f"{mark} {what}: {scans}, {clean(failure['error_code'])}{after}: {detail}{trace}"
+
+
+def _lines(found: Mapping[str, Any]) -> Iterator[str]:
+    totals = found["totals"]
+    if found["last_run"]:
+        yield _run(found["last_run"])
+    for run in found["unresolved"]:
+        yield _run(run, "")
+    for warning in found["warnings"]:
+        yield f"{WARN} {clean(warning['detail'])}" + (f" Fix: {clean(warning['hint'])}" if warning["hint"] else "")
+    for fact in found["freshness"]:
+        yield _fresh(fact, found)
+    yield from incremental_lines(found)
+    if found["undecided"]:
+        yield _undecided_line(found["undecided"])
+    if totals["expired"]:
+        yield f"{WARN} {count(totals['expired'], 'account')} with an expired token: see `gramhouse accounts --expired`"
+    yield from map(_failure_group, found["failures"])
+    if totals["quarantined"]:
+        yield f"{WARN} {count(totals['quarantined'], 'record')} in quarantine: see `gramhouse quarantine`"
+    numbers = (
+        count(totals["accounts"], "account"),
+        count(totals["posts"], "post"),
+        count(totals["stories"], "story", "stories"),
+    )
+    yield f"[dim]The snapshot holds {', '.join(numbers)}; published {moment(totals['published_at'])} UTC.[/]"
+
+
+def _unpublished(state: Current) -> dict[str, Any]:
+    empty: dict[str, Any] = dict.fromkeys(("totals", "oldest_age_seconds"))
+    names = ("unresolved", "warnings", "freshness", "stale", "undecided", "failures", "recent", "full_overdue", "gaps")
+    empty |= {name: [] for name in names}
+    return empty | {"last_run": state.as_run()}
+
+
+def _print(found: Mapping[str, Any], state: Current, writing: Holder | None) -> None:
+    what = "what follows is the snapshot before it" if found["totals"] else "nothing has been published yet"
+    if writing:
+        out.print(f"{WARN} {clean(writing)} is writing; {what}.")
+    if state.problem:
+        out.print(f"{FAIL if state.is_damaged else WARN} {clean(state.problem)}", soft_wrap=True)
+    if state.status and state.status.state is RunState.RUNNING and writing is None:
+        out.print(f"{WARN} Whether process {state.status.pid} still runs cannot be checked on this machine.")
+    if (other := state.other()) is not None:
+        out.print(_run((state.as_run() or {}) | {"kind": other.kind, "added": None, "changed": None}))
+    if found["snapshot_problem"]:
+        out.print(f"{FAIL} {clean(found['snapshot_problem'])}", soft_wrap=True)
+    if found["totals"]:
+        for line in _lines(found):
+            out.print(line)
+    elif found["last_run"] and found["last_run"]["run_id"]:
+        # Without a snapshot that can be read nothing is known to be well.
+        out.print(_run({"added": None, "changed": None} | found["last_run"], is_checked=False))
+
+
+def report(settings: Settings, now: datetime, *, as_json: bool = False, as_metrics: bool = False) -> ExitCode:
+    """Print the status as of `now`; return 0 when all is well, 3 when something needs a person.
+
+    Raises SnapshotMissing where there is neither a snapshot nor a run, and WarehouseUnusable.
+    """
+    writing, state = holder(settings.warehouse), current(settings)
+    problem = log_problem(settings.snapshot)
+    try:
+        if problem is None:
+            stale_after = settings.stale_after if "stale_after" in settings.model_fields_set else None
+            with open_snapshot(settings.snapshot) as opened:
+                found = _gather(opened, now, state, stale_after)
+        else:
+            found = _unpublished(state)
+    except SnapshotMissing:
+        if writing is None and state.status is None:
+            raise
+        if state.status is not None and state.status.state in _PUBLISHES:
+            message = f"There is no snapshot at {settings.snapshot}, but a run published one. Fix: `gramhouse publish`."
+            raise SnapshotMissing(message) from None
+        found = _unpublished(state)
+    found["snapshot_problem"] = problem
+    reasons = attention(found, state)
+    if as_json:
+        others = {"status_file": state.problem, "writing": str(writing) if writing else None, "attention": reasons}
+        print_json({**found, **others})
+    elif as_metrics:
+        out.out(metrics(found, reasons, writing=writing is not None))
+    else:
+        _print(found, state, writing)
+    return ExitCode.PARTIAL if reasons else ExitCode.COMPLETE
+
+
+def status(
+    *,
+    form: Annotated[
+        Literal["text", "openmetrics"],
+        typer.Option("--format", help="text, or openmetrics for Prometheus' textfile collector."),
+    ] = "text",
+    warehouse: WarehouseFile = None,
+    snapshot: SnapshotFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say what is fresh, stale, expired, deferred, failed or interrupted, and why.
+
+    Exit codes: 0 healthy, 1 nothing can be read, 2 wrong usage or configuration, 3 something is stale, failed or
+    interrupted, or removals are undecided for too long.
+    """
+    settings = load(warehouse=warehouse, snapshot=snapshot)
+    as_metrics = form == "openmetrics"
+    if as_json and as_metrics:
+        message = "--json and --format openmetrics exclude each other. Fix: leave one out."
+        raise SettingsError(message)
+    try:
+        code = report(settings, SystemClock().now(), as_json=as_json, as_metrics=as_metrics)
+    except (WarehouseError, QueryError):
+        if as_metrics:
+            out.out(unreadable())
+        raise
+    raise typer.Exit(code)

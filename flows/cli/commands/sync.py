@@ -1,0 +1,128 @@
+"""`gramhouse sync` and `gramhouse publish`: what writes."""
+
+from typing import Annotated
+
+import typer
+
+from flows.cli.importing import importing
+from flows.cli.options import (
+    AcceptRemovals,
+    AsJson,
+    BaseUrl,
+    BusyWait,
+    Concurrency,
+    FullRefresh,
+    Incremental,
+    LogFormat,
+    MaxRequests,
+    MaxWait,
+    PageSize,
+    Rebind,
+    Retries,
+    SnapshotFile,
+    SurfaceNames,
+    Verbose,
+    WarehouseFile,
+)
+from flows.cli.output.terminal import WARN, clean, err, out, print_json, reporting
+from flows.cli.signalled import run_until_signalled
+from flows.cli.surfaces import to_surfaces
+from flows.config.errors import SettingsError
+from flows.config.settings import load
+from flows.reporting.exit_code import ExitCode
+from flows.reporting.words import megabytes
+from models.incremental import SyncMode
+
+
+def sync_mode(*, incremental: bool, full_refresh: bool) -> SyncMode | None:
+    """Return the mode that was typed, None where none was. Raises SettingsError for both."""
+    if incremental and full_refresh:
+        message = "--incremental and --full-refresh exclude each other: give one of them."
+        raise SettingsError(message)
+    return "incremental" if incremental else "full_refresh" if full_refresh else None
+
+
+def sync(
+    *,
+    surface: SurfaceNames = None,
+    accept_removals: AcceptRemovals = False,
+    rebind: Rebind = False,
+    incremental: Incremental = False,
+    full_refresh: FullRefresh = False,
+    max_requests: MaxRequests = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only show about how many requests it would make, by reason.")
+    ] = False,
+    base_url: BaseUrl = None,
+    warehouse: WarehouseFile = None,
+    snapshot: SnapshotFile = None,
+    concurrency: Concurrency = None,
+    page_size: PageSize = None,
+    max_wait: MaxWait = None,
+    busy_wait: BusyWait = None,
+    retries: Retries = 0,
+    as_json: AsJson = False,
+    verbose: Verbose = False,
+    _: LogFormat = "text",
+) -> None:
+    """Bring the warehouse into step with everything the API key can see, and publish a snapshot.
+
+    A run that was killed is resumed: pages that had landed are not asked for again.
+
+    Exit codes: 0 complete, 1 failed, 2 wrong usage or configuration, 3 partial, 4 the warehouse is held by
+    another process.
+    """
+    surfaces = to_surfaces(surface)
+    mode = sync_mode(incremental=incremental, full_refresh=full_refresh)
+    chosen = {
+        "warehouse": warehouse,
+        "snapshot": snapshot,
+        "concurrency": concurrency,
+        "page_size": page_size,
+        "max_wait": max_wait,
+        "busy_wait": busy_wait,
+    }
+    settings = load(**chosen, base_url=base_url)
+    with importing():
+        from flows.cli.running import carry_out, speak_up
+        from flows.config.options import SyncOptions, asked, in_order
+        from flows.engine.resources import build_request
+
+    if dry_run:
+        from flows.cli.output.estimating import show_estimate
+
+        show_estimate(settings, in_order(surfaces), mode or settings.sync_mode, max_requests, as_json=as_json)
+        raise typer.Exit(ExitCode.COMPLETE)
+    speak_up(verbose=verbose)
+    of_sync = {"accept_removals": accept_removals, "rebind": rebind, "mode": mode, "max_requests": max_requests}
+    options = asked(SyncOptions, {**chosen, **of_sync, "surfaces": surfaces})
+    request = build_request(
+        settings,
+        surfaces=in_order(surfaces),
+        accept_removals=accept_removals,
+        rebind=rebind,
+        mode=mode,
+        max_requests=max_requests,
+    )
+    carry_out(options, settings, request, what="sync", base_url=base_url, retries=retries, as_json=as_json)
+
+
+def publish(
+    *,
+    warehouse: WarehouseFile = None,
+    snapshot: SnapshotFile = None,
+    busy_wait: BusyWait = None,
+    as_json: AsJson = False,
+    _: LogFormat = "text",
+) -> None:
+    """Merge what has landed and publish a new snapshot, without asking the API."""
+    from flows.engine.upkeep import publish_now
+
+    settings = load(warehouse=warehouse, snapshot=snapshot, busy_wait=busy_wait)
+    size = run_until_signalled(publish_now(settings, say=lambda line: err.print(f"{WARN} {clean(line)}")))
+    with reporting():
+        if as_json:
+            print_json({"snapshot": str(settings.snapshot), "snapshot_bytes": size})
+        else:
+            out.print(f"Published {clean(settings.snapshot)} ({megabytes(size)}).")
+    raise typer.Exit(ExitCode.COMPLETE)

@@ -1,0 +1,92 @@
+"""`gramhouse describe --format dbt`: the snapshot as a dbt source, with its keys and joins as tests."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import yaml
+
+from models.tables.relations import CHILD, RELATIONS, Relation
+
+SOURCE = "gramhouse"
+
+_HEAD = (
+    f"# Written by `gramhouse describe --format dbt`. In profiles.yml, attach the snapshot as {SOURCE}, read-only.\n"
+)
+
+# dbt renders descriptions; what is named by the API must not become a template.
+_TEMPLATE = re.compile(r"(?<=\{)(?=[{%#])")
+
+# Snapshots whose own limit is unknown.
+_STALE_AFTER = 36 * 3600
+
+
+def _plain(text: str | None) -> str:
+    return _TEMPLATE.sub(" ", text or "")
+
+
+def _row(columns: Sequence[str]) -> str:
+    return columns[0] if len(columns) == 1 else f"row({', '.join(columns)})"
+
+
+def _table_tests(relation: Relation) -> Iterator[dict[str, Any]]:
+    if relation.key:
+        test: dict[str, Any] = {"arguments": {"column_name": _row(relation.key)}}
+        if not relation.is_unique:
+            test["config"] = {"severity": "warn"}
+        yield {"unique": test}
+    for join in relation.joins:
+        if join.always:
+            to, columns = f"source('{SOURCE}', '{join.table}')", _row(join.columns)
+            yield {"relationships": {"arguments": {"column_name": columns, "to": to, "field": columns}}}
+
+
+def _column(column: Mapping[str, Any], relation: Relation) -> dict[str, Any]:
+    described = {"name": column["name"], "data_type": column["type"], "description": _plain(column["comment"])}
+    required = column["name"] in relation.key and column["name"] not in relation.nullable
+    return described | ({"data_tests": ["not_null"]} if required else {})
+
+
+def _table(table: Mapping[str, Any], columns: Sequence[Mapping[str, Any]], relation: Relation) -> dict[str, Any]:
+    joins = [{"table": join.table, "columns": list(join.columns), "every_row": join.always} for join in relation.joins]
+    config: dict[str, Any] = {"meta": {"kind": table["kind"], "key": list(relation.key), "joins": joins}}
+    tests = list(_table_tests(relation))
+    described = {"name": table["name"], "description": _plain(table["comment"]), "config": config}
+    return (
+        described
+        | ({"data_tests": tests} if tests else {})
+        | {"columns": [_column(each, relation) for each in columns]}
+    )
+
+
+def _relation(name: str, columns: Sequence[Mapping[str, Any]]) -> Relation:
+    if name in RELATIONS:
+        return RELATIONS[name]
+    # Tables that the declarations do not know are those of further arrays of objects.
+    return CHILD if {column["name"] for column in columns} >= set(CHILD.key) else Relation()
+
+
+def sources(
+    tables: Sequence[Mapping[str, Any]], columns: Mapping[str, Sequence[Mapping[str, Any]]], stale_after: float | None
+) -> str:
+    """Return a sources.yml for dbt 1.10.5 or newer.
+
+    `tables` have name, kind and comment, `columns` (by table) name, type and comment; `stale_after` is in seconds.
+    """
+    described = [_table(each, columns[each["name"]], _relation(each["name"], columns[each["name"]])) for each in tables]
+    hours = max(1, round((stale_after or _STALE_AFTER) / 3600))
+    freshness = {"loaded_at_field": "published_at", "freshness": {"warn_after": {"count": hours, "period": "hour"}}}
+    for table in described:
+        if table["name"] == "published":
+            table["config"] |= freshness
+    source = {
+        "name": SOURCE,
+        "description": "The snapshot of gramhouse: accounts and their media, as a REST API lists them.",
+        "database": SOURCE,
+        "schema": "main",
+        "tables": described,
+    }
+    document = {"version": 2, "sources": [source]}
+    # In ASCII: what is named by the API steers no terminal.
+    body: str = yaml.safe_dump(document, sort_keys=False, width=120)
+    return _HEAD + body

@@ -1,0 +1,50 @@
+"""`gramhouse sync --dry-run`: about how many requests a sync would make, by reason."""
+
+from datetime import UTC, datetime
+
+from flows.cli.commands.listing import plain_table
+from flows.cli.output.terminal import out, print_json
+from flows.config.settings import Settings
+from flows.reporting.estimate import CATALOGUE, RECENT, STORIES, Estimate, estimate
+from flows.reporting.words import count
+from models.incremental import FullReason, SyncMode
+from models.partition import Surface
+
+_WHAT = {
+    CATALOGUE: "account catalogue",
+    STORIES: "stories",
+    RECENT: "posts: recent, down to what is known",
+    FullReason.MODE: "posts: full, as the mode says",
+    FullReason.FIRST: "posts: full, for the first time",
+    FullReason.UNPROVED: "posts: full, their order is not proved",
+    FullReason.SHORT: "posts: full, of fewer than three pages",
+    FullReason.REMOVALS: "posts: full, removals are pending",
+    FullReason.DUE: "posts: full, it is due",
+}
+
+
+def show_estimate(
+    settings: Settings, surfaces: tuple[Surface, ...], mode: SyncMode, most: int | None, *, as_json: bool
+) -> None:
+    """Print about how many requests a sync of this mode would make; `most` is --max-requests.
+
+    Raises SnapshotMissing and WarehouseUnusable.
+    """
+    found = estimate(settings, surfaces, mode, now=datetime.now(UTC))
+    if as_json:
+        reasons = {reason: {"scans": found.scans[reason], "requests": found.requests[reason]} for reason in found.scans}
+        print_json({"mode": mode, "requests": found.total, "full_requests": found.full_requests, "reasons": reasons})
+        return
+    table = plain_table({"what": "", "scans": "right", "requests": "right"})
+    for reason, what in _WHAT.items():
+        if found.scans[reason]:
+            table.add_row(what, f"{found.scans[reason]:,}", f"{found.requests[reason]:,}")
+    out.print(table)
+    out.print(_sentence(found, most))
+
+
+def _sentence(found: Estimate, most: int | None) -> str:
+    message = f"About {count(found.total, 'request')} would be made; a full run would make {found.full_requests:,}."
+    if most is not None and most < found.total:
+        message += f" --max-requests would defer about {found.total - most:,} of them."
+    return message

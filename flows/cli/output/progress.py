@@ -1,0 +1,67 @@
+"""Progress of a run: a moving line on a terminal, a plain line now and then elsewhere."""
+
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+from rich.live import Live
+from rich.spinner import Spinner
+
+from flows.cli.output.terminal import err
+from flows.engine.clock import SystemClock
+from flows.engine.run_context import Counters
+from flows.reporting.pace import Pace, outlook
+
+_FRAMES = 8
+_PLAIN_EVERY = 15.0
+
+
+def line(counters: Counters, seconds: float, outlook: Iterable[str] = ()) -> str:
+    """Say how far a run is, after so many seconds."""
+    more = "" if counters.catalogue_complete else "+"
+    parts = [
+        f"{counters.accounts_done:,} of {counters.accounts:,}{more} accounts",
+        f"{counters.pages:,} pages",
+        f"{counters.items:,} records",
+    ]
+    if counters.waiting:
+        parts.append(f"{counters.waiting:,} waiting")
+    if counters.retries:
+        parts.append(f"{counters.retries:,} tried again")
+    return " · ".join([*parts, f"{seconds:,.0f} s", *outlook])
+
+
+@contextmanager
+def watch(counters: Counters) -> Iterator[None]:
+    """Show the counters for as long as the block runs."""
+    clock, pace = SystemClock(), Pace()
+    began = clock.monotonic()
+
+    def present() -> str:
+        at = clock.monotonic()
+        ahead = outlook(counters, clock.now(), pace.seconds_left(counters, at))
+        return line(counters, at - began, ahead)
+
+    if err.is_terminal:
+        spinner = Spinner("dots", text="")
+
+        def frame() -> Spinner:
+            spinner.update(text=present())
+            return spinner
+
+        with Live(get_renderable=frame, console=err, refresh_per_second=_FRAMES, transient=True):
+            yield
+        return
+    ended = threading.Event()
+
+    def speak() -> None:
+        while not ended.wait(_PLAIN_EVERY):
+            err.print(present(), soft_wrap=True)
+
+    speaker = threading.Thread(target=speak, name="progress", daemon=True)
+    speaker.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        speaker.join()

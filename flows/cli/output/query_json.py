@@ -1,0 +1,106 @@
+"""A query's answer as one JSON object, which is completed whatever ends the query."""
+
+import json
+import math
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Lock, Thread, Timer
+from typing import Protocol
+
+from connectors.warehouse.snapshot import Stream
+from flows.cli.output.terminal import failure
+from flows.reporting.exit_code import SIGNALLED, ExitCode
+
+# Seconds that a signal waits for a reader that does not read.
+_GRACE = 1.0
+
+
+class Destination(Protocol):
+    """Where text is written."""
+
+    def write(self, text: str, /) -> int:
+        """Write the text."""
+        ...
+
+
+class Document:
+    """The object: `columns`, `rows`, and `exit_code`; `state`, `message` and `hint` too, unless that is 0.
+
+    Rows are written as they come, so what went wrong is known only after the rows before it.
+    """
+
+    def __init__(self, destination: Destination) -> None:
+        self._destination = destination
+        self._lock = Lock()
+        self._separator: str | None = None
+        self._has_ended = False
+
+    def write(self, stream: Stream) -> None:
+        """Write the rows and the end; raises QueryError, after which `end` is to be called."""
+        self._put(f'{{"columns": {_text(stream.columns)}, "rows": [', separator="")
+        for batch in stream.batches:
+            records = [_text(_plain(dict(zip(stream.columns, row, strict=True)))) for row in batch]
+            self._put(f"{self._separator}{', '.join(records)}", separator=", ")
+        self.end({"exit_code": int(ExitCode.COMPLETE)})
+
+    def end(self, members: dict[str, object]) -> None:
+        """Write the last members and a newline; does nothing after the first time."""
+        with self._lock:
+            if not self._has_ended:
+                self._has_ended = True
+                self._destination.write(f"{'{' if self._separator is None else '], '}{_text(members)[1:]}\n")
+                sys.stdout.flush()
+
+    def _put(self, text: str, separator: str) -> None:
+        with self._lock:
+            self._destination.write(text)
+            self._separator = separator
+
+    @contextmanager
+    def ended_by_signals(self) -> Iterator[None]:
+        """Let Ctrl-C and SIGTERM complete the object and end the process at once.
+
+        Python's own handlers would wait until DuckDB returns, which may take minutes; a thread does not.
+        """
+        reader, writer = os.pipe()
+        os.set_blocking(writer, False)
+        handlers = {each: signal.signal(each, lambda *_: None) for each in (signal.SIGINT, signal.SIGTERM)}
+        before = signal.set_wakeup_fd(writer)
+        watcher = Thread(target=self._watch, args=(reader,), daemon=True)
+        watcher.start()
+        try:
+            yield
+        finally:
+            signal.set_wakeup_fd(before)
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
+            os.close(writer)
+            watcher.join()
+            os.close(reader)
+
+    def _watch(self, reader: int) -> None:
+        if received := os.read(reader, 1):
+            code = SIGNALLED + received[0]
+            last_resort = Timer(_GRACE, os._exit, [code])
+            last_resort.start()
+            try:
+                name = signal.Signals(received[0]).name
+                self.end(failure(code, f"Stopped by {name}. Fix: run it again."))
+            finally:
+                os._exit(code)
+
+
+def _text(value: object) -> str:
+    return json.dumps(value, default=str, ensure_ascii=False)
+
+
+def _plain(value: object) -> object:
+    """Return a value that JSON can hold: its keys are text, and it knows no NaN."""
+    if isinstance(value, dict):
+        return {str(name): _plain(inner) for name, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(inner) for inner in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,122 @@
+"""What a person reads when a sync has ended."""
+
+from collections.abc import Iterator
+
+from rich.table import Table
+
+from connectors.source.errors import Failure, hint_for
+from connectors.warehouse.report import FailureGroup
+from connectors.warehouse.run_counts import RunCounts
+from flows.cli.output.terminal import DONE, FAIL, WARN, clean, moment, out
+from flows.engine.pipeline import RunReport
+from flows.reporting.report import landed, outcomes, recommendation, requests_made
+from flows.reporting.words import changes, count, megabytes, span
+from models.runs import OutcomeKind, RunState, RunWarning
+
+_MARKS = {RunState.COMPLETE: DONE, RunState.PARTIAL: WARN, RunState.FAILED: FAIL}
+
+
+def _failure_group(failure_group: FailureGroup) -> str:
+    what = (
+        count(failure_group.partitions, "scan")
+        if failure_group.example != "the account catalogue"
+        else failure_group.example
+    )
+    trace = f", correlation id {clean(failure_group.correlation_id)}" if failure_group.correlation_id else ""
+    example = f" ({clean(failure_group.example)}{trace})" if what != failure_group.example else trace
+    detail = f": {clean(failure_group.detail.rstrip('.'))}" if failure_group.detail else ""
+    after = (
+        f" Deferred until {moment(failure_group.resume_after, seconds=True)} UTC." if failure_group.resume_after else ""
+    )
+    hint = hint_for(failure_group.error_code)
+    advice = (
+        f"\n[dim]{hint[:1].upper()}{hint[1:]}.[/]" if hint and failure_group.outcome is not OutcomeKind.DEFERRED else ""
+    )
+    return f"{what}, [yellow]{clean(failure_group.error_code)}[/]{detail}{example}.{after}{advice}"
+
+
+def _listed(report: RunReport) -> str:
+    result = count(report.accounts, "account")
+    if report.kind == "sync" and report.accounts and report.expired:
+        result += f", {report.expired:,} of them with an expired token"
+    if report.accounts_removed:
+        result += f"; {count(report.accounts_removed, 'account')} marked removed"
+    return result
+
+
+def _stopped(stop: Failure) -> str:
+    trace = f" (correlation id {clean(stop.correlation_id)})" if stop.correlation_id else ""
+    return (
+        f"[red]{clean(stop.code)}[/]: {clean(stop.message.rstrip('.'))}{trace}. {stop.hint[:1].upper()}{stop.hint[1:]}."
+    )
+
+
+def _warning(warning: RunWarning) -> str:
+    return f"{clean(warning.detail)}" + (f" [dim]Fix: {clean(warning.hint)}[/]" if warning.hint else "")
+
+
+def _relation(run: RunCounts, report: RunReport) -> str:
+    """Say in one word what an earlier run is to this one."""
+    if run.run_id not in report.resumed_runs:
+        return "merged"
+    return "resumed" if run.state is RunState.INTERRUPTED else "unpublished"
+
+
+def _rows(report: RunReport) -> Iterator[tuple[str, str]]:
+    if report.stopped_by:
+        yield "stopped", _stopped(report.stopped_by)
+    for run in report.resumed:
+        yield (
+            _relation(run, report),
+            f"{run.kind} of {moment(run.started_at)} UTC ({run.state.value}), which landed {landed(run)}",
+        )
+    if report.restarted:
+        yield "restarted", f"{count(report.restarted, 'scan')} whose cursor was refused, from the first page"
+    yield "listed" if report.kind == "sync" else "chosen", _listed(report)
+    if report.state is not RunState.COMPLETE:
+        yield "scans", outcomes(report)
+    yield "landed", f"{count(report.pages, 'page')}, {count(report.items, 'record')}"
+    yield "requests", requests_made(report)
+    yield "media", changes(report.media)
+    if report.media.quarantined:
+        yield "quarantine", f"{count(report.media.quarantined, 'record')} rejected: see `gramhouse quarantine`"
+    if report.mapping_pending:
+        yield "mapping", "the media are read by an earlier one: `gramhouse rebuild` applies the present"
+    for failure_group in report.failure_groups:
+        if report.stopped_by is None or failure_group.error_code != report.stopped_by.code:
+            yield failure_group.outcome.value.replace("_", " "), _failure_group(failure_group)
+    for warning in report.warnings:
+        yield "warning", _warning(warning)
+    yield from _made(report)
+
+
+def _made(report: RunReport) -> Iterator[tuple[str, str]]:
+    if advised := recommendation(report):
+        yield "advice", clean(advised)
+    size = "left as it was" if report.snapshot_bytes is None else megabytes(report.snapshot_bytes)
+    yield "snapshot", f"{clean(report.snapshot)} ({size})"
+    if report.report:
+        yield "report", clean(report.report)
+
+
+def show(report: RunReport) -> None:
+    """Print a run's report; a single line where the API would not hear of us."""
+    mark = _MARKS[report.state]
+    if report.stopped_by and not report.pages:
+        out.print(f"{mark} [bold]{report.state.value}[/] {_stopped(report.stopped_by)}", soft_wrap=True)
+        for warning in report.warnings:
+            out.print(f"{WARN} {_warning(warning)}", soft_wrap=True)
+        return
+    out.print(f"{mark} [bold]{report.state.value}[/] in {span(report.seconds)}")
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(style="dim", no_wrap=True)
+    grid.add_column()
+    for name, result in _rows(report):
+        grid.add_row(name, result)
+    if out.is_terminal:
+        out.print(grid)
+        return
+    with out.capture() as captured:
+        out.print(grid)
+    for line in captured.get().splitlines():
+        out.out(line.rstrip())

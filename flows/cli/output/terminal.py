@@ -1,0 +1,84 @@
+"""How a person is spoken to: results on standard output, everything else on standard error."""
+
+import json
+import sys
+import unicodedata
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
+
+from rich.console import Console
+from rich.markup import escape
+
+from flows.cli.output.streams import drop_output
+from flows.reporting.exit_code import ExitCode
+
+# What goes into a pipe or a file is not wrapped to a terminal that is not there.
+_WIDE = 240
+
+
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        # By default it ends the process, whatever the exit code of the work that is reported.
+        raise  # noqa: PLE0704 - it is called while the error is handled
+
+
+out = _Console(highlight=False, emoji=False, width=None if sys.stdout.isatty() else _WIDE)
+err = _Console(stderr=True, highlight=False, emoji=False, width=None if sys.stderr.isatty() else _WIDE)
+
+DONE = "[green]✔[/]"
+WARN = "[yellow]![/]"
+FAIL = "[red]✖[/]"
+
+_STATES: dict[int, str] = {ExitCode.FAILED: "failed", ExitCode.WRONG_USAGE: "refused", ExitCode.BUSY: "busy"}
+
+_SHOWN = {"\t", "\n"}
+
+
+# Controls, formatting (but for the joiner that emoji are made with), surrogates, line and paragraph separators.
+_STEERING = {"Cc", "Cf", "Cs", "Zl", "Zp"}
+_JOINER = "\u200d"
+
+
+def _harmless(char: str) -> bool:
+    return char == _JOINER or unicodedata.category(char) not in _STEERING
+
+
+def steerless(text: object, *, newlines: bool = False) -> str:
+    """Return text from outside without what could steer a terminal."""
+    keep = _SHOWN if newlines else set()
+    return "".join(char if char in keep or _harmless(char) else " " for char in str(text))
+
+
+def clean(text: object, *, newlines: bool = False) -> str:
+    """Return text from outside without what could steer a terminal or pass for markup."""
+    return escape(steerless(text, newlines=newlines))
+
+
+def print_json(document: object) -> None:
+    """Print a JSON document, for programs; on a terminal without what could steer it."""
+    text = json.dumps(document, default=str, ensure_ascii=False)
+    out.out(steerless(text) if out.is_terminal else text)
+
+
+def failure(exit_code: int, message: str) -> dict[str, object]:
+    """Return the JSON object for a command that ended without a report; the text after `Fix:` is the hint."""
+    what, _, hint = message.partition(" Fix: ")
+    state = _STATES.get(exit_code, "stopped")
+    return {"state": state, "exit_code": int(exit_code), "message": what, "hint": hint or None}
+
+
+@contextmanager
+def reporting() -> Iterator[None]:
+    """Write the report of finished work, whose exit code stands even if the report cannot be written."""
+    try:
+        yield
+        sys.stdout.flush()
+    except OSError as error:
+        drop_output()
+        err.print(f"{WARN} The report cannot be written to standard output: {error.strerror or error}.")
+
+
+def moment(at: datetime | None, *, seconds: bool = False) -> str:
+    """Say a time to the minute, or to the second, UTC."""
+    return "" if at is None else at.strftime("%Y-%m-%d %H:%M:%S" if seconds else "%Y-%m-%d %H:%M")

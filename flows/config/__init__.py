@@ -1,0 +1,1 @@
+"""Settings and options: where they come from, and why one is refused."""

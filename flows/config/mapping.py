@@ -1,0 +1,116 @@
+"""The `[mapping]` of gramhouse.toml: what an operator adds to the built-in mapping, or says instead of it."""
+
+import re
+from collections.abc import Mapping as Map
+from dataclasses import replace
+from typing import Annotated, Self
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+
+from models.media_page import PagePaths
+from models.schema.mapping import ColumnMapping, Mapping, Reading
+from models.schema.mapping_built_in import BUILT_IN
+from models.schema.naming import RESERVED, TOUCHY
+from models.schema.pointer import to_keys, to_pointer
+
+
+def _path(text: str) -> str:
+    return to_pointer(to_keys(text))
+
+
+def _column_name(name: str) -> str:
+    if not re.fullmatch(r"[a-z][a-z0-9_]{0,59}", name) or name in RESERVED | TOUCHY:
+        message = f"{name!r} is no name for a column: small letters, digits and _, at most 60, and no word of SQL"
+        raise ValueError(message)
+    return name
+
+
+def _parameter(name: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9_.~-]+", name):
+        message = f"{name!r} is no name of a URL parameter"
+        raise ValueError(message)
+    return re.escape(name)
+
+
+Path = Annotated[str, AfterValidator(_path)]
+ColumnName = Annotated[str, AfterValidator(_column_name)]
+Parameter = Annotated[str, AfterValidator(_parameter)]
+Word = Annotated[str, Field(pattern=r"^[A-Za-z0-9_]+$")]
+
+_CLOSED = ConfigDict(extra="forbid", frozen=True)
+
+
+class ColumnSetting(BaseModel):
+    """A canonical column: its paths come before the built-in ones, or with `only` instead of them."""
+
+    model_config = _CLOSED
+
+    paths: Annotated[list[Path], Field(min_length=1)]
+    type: Reading | None = None
+    only: bool = False
+
+
+class MappingSettings(BaseModel):
+    """What gramhouse.toml says of how media items are read. Raises ValidationError."""
+
+    model_config = _CLOSED
+
+    media_id: list[Path] = []
+    children: list[Path] = []
+    columns: dict[ColumnName, ColumnSetting] = {}
+    child_columns: dict[ColumnName, ColumnSetting] = {}
+    count_words: list[Word] = []
+    volatile_parameters: list[Parameter] = []
+    items: list[Path] = []
+    next_cursor: list[Path] = []
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if not (self.columns or self.child_columns):
+            return self
+        # Imported here because the declarations bring SQLAlchemy, which --help and status do without.
+        from models.tables import own_columns  # noqa: PLC0415
+
+        for table, columns, built_in in (
+            ("media", self.columns, BUILT_IN.columns),
+            ("media_children", self.child_columns, BUILT_IN.child_columns),
+        ):
+            readings = {column.column: column.reading for column in built_in}
+            taken = own_columns(table)
+            for name, setting in columns.items():
+                if name in readings and setting.type not in (None, readings[name]):
+                    message = f"{name} is read as {readings[name].value}, which cannot be changed"
+                    raise ValueError(message)
+                if name not in readings and name in taken:
+                    message = f"{name} is a column that gramhouse fills itself; call yours otherwise"
+                    raise ValueError(message)
+        return self
+
+    def page_paths(self) -> PagePaths:
+        """Return where the list of items and the cursor of a media page lie, as far as it is said here."""
+        return PagePaths(tuple(self.items), tuple(self.next_cursor))
+
+    def mapping(self) -> Mapping:
+        """Return the built-in mapping with what is said here."""
+        return replace(
+            BUILT_IN,
+            media_id=_first(self.media_id, BUILT_IN.media_id),
+            children=_first(self.children, BUILT_IN.children),
+            columns=_columns(self.columns, BUILT_IN.columns),
+            child_columns=_columns(self.child_columns, BUILT_IN.child_columns),
+            count_words=_first(self.count_words, BUILT_IN.count_words),
+            volatile_parameters=_first(self.volatile_parameters, BUILT_IN.volatile_parameters),
+        )
+
+
+def _first(given: list[str], built_in: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys((*given, *built_in)))
+
+
+def _columns(given: Map[str, ColumnSetting], built_in: tuple[ColumnMapping, ...]) -> tuple[ColumnMapping, ...]:
+    known = {column.column: column for column in built_in}
+    for name, setting in given.items():
+        before = known.get(name, ColumnMapping(name, setting.type or Reading.TEXT, ()))
+        paths = tuple(dict.fromkeys(setting.paths)) if setting.only else _first(setting.paths, before.paths)
+        known[name] = replace(before, paths=paths)
+    return tuple(known.values())

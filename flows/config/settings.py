@@ -1,0 +1,308 @@
+"""What an operator sets: read once, from the environment and gramhouse.toml, and handed down as values."""
+
+import os
+import re
+import tomllib
+from pathlib import Path
+from typing import Annotated, Any
+from zoneinfo import ZoneInfo
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError
+
+from connectors.source.base_url import check_base_url
+from connectors.warehouse.paths import database, local
+from flows.config.errors import SettingsError
+from flows.config.mapping import ColumnSetting, MappingSettings
+from flows.config.setting_sources import (
+    CONFIG,
+    PREFIX,
+    exposed_secrets,
+    given,
+    no_such,
+    not_toml,
+    origin,
+    unknown_variables,
+)
+from flows.config.wrong_value import fix, why
+from flows.orchestration.schedules import check_cron
+from models.api import one_line
+from models.freshness import STALE_AFTER
+from models.incremental import FULL_REFRESH_EVERY, LOOKBACK_WINDOW, SyncMode
+from models.media_page import PagePaths
+from models.schema.mapping import Mapping
+
+_SHOWN = 80
+
+# What Markdown, in which it is shown as a link, reads as nothing else.
+_WEB_ADDRESS = re.compile(r"https?://[A-Za-z0-9.-]+(:\d+)?(/[\w.~%/?&=+:@,-]*)?", re.ASCII)
+
+
+def _base_url(value: object) -> object:
+    return check_base_url(value.strip()) if isinstance(value, str) else value
+
+
+def _web_address(value: object) -> object:
+    if isinstance(value, str) and not _WEB_ADDRESS.fullmatch(value):
+        message = "it is not an address of the web; write one such as https://reports.example.com/gramhouse.html"
+        raise ValueError(message)
+    return value
+
+
+def _time_zone(name: str) -> str:
+    try:
+        ZoneInfo(name)
+    except (KeyError, ValueError, OSError):
+        message = "it is not a time zone; write one such as Europe/Berlin"
+        raise ValueError(message) from None
+    return name
+
+
+def _words(value: object) -> object:
+    return tuple(word.strip() for word in value.split(",") if word.strip()) if isinstance(value, str) else value
+
+
+File = Annotated[Path, AfterValidator(local)]
+DatabaseFile = Annotated[Path, AfterValidator(database)]
+TimeZone = Annotated[str, AfterValidator(_time_zone)]
+Cron = Annotated[str, AfterValidator(check_cron)]
+Words = Annotated[tuple[str, ...], BeforeValidator(_words)]
+
+
+class Settings(BaseModel):
+    """Every setting. `load` reads them, each from `GRAMHOUSE_<NAME>` or the same key, in small letters, of the file."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
+
+    base_url: Annotated[str, BeforeValidator(_base_url)] | None = Field(
+        None, description="Address of the service, such as https://api.example.com, with or without /api/v1."
+    )
+    api_key: SecretStr | None = Field(None, description="The API key.")
+    api_key_file: File | None = Field(None, description="A file that holds the API key and nothing else.")
+    warehouse: DatabaseFile = Field(Path("data/warehouse.duckdb"), description="The writer's DuckDB file.")
+    snapshot: DatabaseFile = Field(Path("data/analytics.duckdb"), description="The analysts' DuckDB file.")
+    report: File | None = Field(None, description="The HTML report that each publish renews; none renews none.")
+    report_url: Annotated[str, BeforeValidator(_web_address)] | None = Field(
+        None, description="Where people open the report, such as https://reports.example.com/gramhouse.html."
+    )
+    raw: File | None = Field(
+        None,
+        description="The folder that keeps every media item as it came; by default raw beside the warehouse.",
+    )
+    archive: File | None = Field(None, description="No longer used: the raw store keeps what came.")
+    concurrency: int = Field(16, ge=1, le=256, description="How many requests for media are in flight at once.")
+    page_size: int = Field(50, ge=1, le=50, description="Records per page asked for.")
+    max_wait: float = Field(
+        3600,
+        ge=0,
+        allow_inf_nan=False,
+        description="Seconds that one limited account, or the catalogue, may make a run wait.",
+    )
+    resume_within: float = Field(
+        12 * 3600,
+        ge=0,
+        le=366 * 24 * 3600,
+        description="Seconds for which an interrupted run is resumed rather than begun anew.",
+    )
+    scan_expired: bool = Field(default=False, description="Scan the media of accounts whose token expired, too.")
+    busy_wait: float = Field(
+        0,
+        ge=0,
+        allow_inf_nan=False,
+        description="Seconds that a run waits for its turn while another holds the warehouse; 0 ends it at once.",
+    )
+    stale_after: float = Field(
+        int(STALE_AFTER.total_seconds()),
+        gt=0,
+        le=366 * 24 * 3600,
+        description="Seconds after which an account's posts or stories are stale.",
+    )
+    sync_mode: SyncMode = Field(
+        "full_refresh",
+        description="full_refresh: a sync reads all posts; incremental: down to those it knows, where that is safe.",
+    )
+    lookback_window: int = Field(
+        LOOKBACK_WINDOW.days,
+        ge=0,
+        le=3660,
+        description="Days for which an incremental sync reads posts again, for their counts and edits.",
+    )
+    full_refresh_every: int = Field(
+        FULL_REFRESH_EVERY.days,
+        ge=1,
+        le=366,
+        description="Days after which an incremental sync reads all posts of an account again.",
+    )
+    full_refresh_budget: int | None = Field(
+        None,
+        ge=1,
+        description="Requests that such full scans may take in one run; none: as many as are due.",
+    )
+    keep_runs: int = Field(400, ge=1, description="Days for which runs and their outcomes are kept.")
+    keep_quarantine: int = Field(
+        400, ge=1, description="Days for which a record stays in quarantine after it was last met."
+    )
+    keep_raw: int | None = Field(
+        None,
+        ge=1,
+        description="Days for which the raw store keeps rows that a later one of their version superseded; none: all.",
+    )
+    keep_archive: int | None = Field(None, ge=1, description="No longer used.")
+    keep_prefect: int = Field(30, ge=1, description="Days for which Prefect keeps its own history, under `up`.")
+    nightly: Cron = Field("15 2 * * *", description="When `up` makes the nightly sync, as cron says it.")
+    stories: Cron = Field("15 */6 * * *", description="When `up` scans the stories, which live for 24 hours.")
+    time_zone: TimeZone = Field("UTC", description="The time zone of the schedules.")
+    prefect_home: File = Field(Path("data/prefect"), description="Where `up` keeps what Prefect's server knows.")
+    prefect_port: int = Field(4200, ge=1, le=65535, description="The port of Prefect's UI, on this machine alone.")
+    prefect_database: SecretStr | None = Field(
+        None, description="PostgreSQL for Prefect, postgresql+asyncpg://...; none keeps SQLite in its home."
+    )
+    notify: Words = Field((), description="Prefect blocks that are told, such as slack-webhook/on-call, by commas.")
+    credentials: str | None = Field(
+        None, description="Prefect block that holds address and key; only runs that Prefect tracks read it."
+    )
+    mapping: MappingSettings | None = Field(None, description="How media items are read, a table of gramhouse.toml.")
+
+    def raw_folder(self) -> Path:
+        """Return the folder of the raw store."""
+        return self.warehouse.resolve().parent / "raw" if self.raw is None else self.raw
+
+    def media_mapping(self) -> Mapping:
+        """Return how media items are to be read."""
+        return (self.mapping or MappingSettings()).mapping()
+
+    def page_paths(self) -> PagePaths:
+        """Return where the list of items and the cursor of a media page lie."""
+        return (self.mapping or MappingSettings()).page_paths()
+
+    def key(self) -> SecretStr:
+        """Return the API key; SettingsError when there is none, or its file cannot be read."""
+        if self.api_key is not None:
+            return self.api_key
+        if self.api_key_file is None:
+            message = "No API key: set GRAMHOUSE_API_KEY, or GRAMHOUSE_API_KEY_FILE to a file that holds it."
+            raise SettingsError(message)
+        try:
+            text = self.api_key_file.read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            why = error.strerror if isinstance(error, OSError) else "it is not text"
+            message = f"{set_by('api_key_file')}: the file it names cannot be read ({why})."
+            raise SettingsError(message) from None
+        if not text:
+            message = f"{set_by('api_key_file')}: the file it names is empty."
+            raise SettingsError(message)
+        return SecretStr(text)
+
+    def address(self) -> str:
+        """Return the base URL; SettingsError when there is none."""
+        if self.base_url is None:
+            message = "No address: set GRAMHOUSE_BASE_URL to the service, such as https://api.example.com."
+            raise SettingsError(message)
+        return self.base_url
+
+
+_SECRETS = frozenset(name for name, field in Settings.model_fields.items() if field.annotation == SecretStr | None)
+
+# Read as JSON from the environment, and there together with the file's table.
+_TABLES = frozenset({"mapping"})
+
+# The key itself, put where its file or an address belongs, must not be shown either.
+_PLAIN_ADDRESS = re.compile(
+    r"([A-Za-z]+://[^\s@?#\\]+|(localhost|[\d.]+|[A-Za-z0-9.-]+\.[a-z]{2,10})(:\d+)?(/[^\s@?#\\]*)?)"
+)
+
+
+def _given(name: str, value: object) -> str:
+    """Return the value that was refused, for a person; nothing where it may hold a secret."""
+    key = os.environ.get(f"{PREFIX}API_KEY")
+    if (
+        name in {*_SECRETS, "api_key_file"}
+        or not isinstance(value, str | int | float | bool | Path)
+        or (name == "base_url" and not _PLAIN_ADDRESS.fullmatch(str(value)))
+        or (key and key in str(value))
+    ):
+        return ""
+    return f" (got {one_line(repr(str(value)), _SHOWN)})"
+
+
+def _line(error: dict[str, Any], chosen: dict[str, object]) -> str:
+    path = error["loc"]
+    name = str(path[0])
+    where = f"--{name.replace('_', '-')}" if name in chosen else origin(path, os.environ)
+    if error["type"] == "extra_forbidden":
+        kind = (Settings, MappingSettings, ColumnSetting)[min(len(path), 3) - 1]
+        return f"{where}: {no_such(str(path[-1]), kind.model_fields)}"
+    field = Settings.model_fields[name] if len(path) == 1 else None
+    return f"{where}: {why(error, field)}{_given(name, error['input'])}.{fix(error, field)}"
+
+
+def load(**chosen: object) -> Settings:
+    """Read the settings from the environment, which wins, and gramhouse.toml.
+
+    `chosen` (what was typed on the command line) wins over both where it is not None.
+
+    Raises SettingsError with a line for each thing that is wrong, a variable that is no setting included; the key is
+    in none of them.
+    """
+    typed = {name: value for name, value in chosen.items() if value is not None}
+    wrong = unknown_variables(os.environ, Settings.model_fields)
+    settings = None
+    try:
+        settings = Settings.model_validate({**given(os.environ, Settings.model_fields, _TABLES), **typed})
+    except ValidationError as error:
+        wrong += [_line(dict(found), typed) for found in error.errors(include_url=False)]
+    except tomllib.TOMLDecodeError as error:
+        wrong.append(not_toml(error, _SECRETS))
+    except UnicodeDecodeError:
+        wrong.append(f"{CONFIG} is not TOML: it is not UTF-8.")
+    except OSError as error:
+        wrong.append(f"{CONFIG} cannot be read: {error.strerror}.")
+    if wrong or settings is None:
+        raise SettingsError(*wrong)
+    return settings
+
+
+def check_variables() -> None:
+    """Refuse variables that look like settings and are none, for commands that read no settings.
+
+    Raises SettingsError with a line for each.
+    """
+    if wrong := unknown_variables(os.environ, Settings.model_fields):
+        raise SettingsError(*wrong)
+
+
+def set_by(name: str) -> str:
+    """Name the variable, or the file and line, that set a setting."""
+    return origin([name], os.environ)
+
+
+def exposed() -> str | None:
+    """Return a warning when others on this machine can read a secret in the configuration file."""
+    return exposed_secrets(_SECRETS)
+
+
+# Settings of older versions that do nothing any more.
+_WITHOUT_EFFECT = ("archive", "keep_archive")
+
+
+def without_effect(settings: Settings) -> str | None:
+    """Return a warning when a setting is set that does nothing any more."""
+    found = [set_by(name) for name in _WITHOUT_EFFECT if getattr(settings, name) is not None]
+    if not found:
+        return None
+    return f"{', '.join(found)}: no longer used; the raw store (GRAMHOUSE_RAW) keeps what came. Fix: remove it."
+
+
+def prefect_api_url() -> str | None:
+    """Return the address of the Prefect API that runs are tracked by, if one is configured."""
+    return os.environ.get("PREFECT_API_URL") or None
+
+
+def no_proxy() -> str:
+    """Return whom no proxy stands before, as this process was told, and this machine, which never has one."""
+    hosts = os.environ.get("NO_PROXY") or os.environ.get("no_proxy") or ""
+    return ",".join([*filter(None, [hosts]), "127.0.0.1", "localhost"])
+
+
+def environment(**changes: str) -> dict[str, str]:
+    """Return this process's environment with changes, for a process that it starts."""
+    return {**os.environ, **changes}

@@ -1,0 +1,1 @@
+"""A run, without Prefect: list, scan, merge, publish."""

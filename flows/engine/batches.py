@@ -1,0 +1,193 @@
+"""Accounts go to work in batches while the catalogue is still being listed."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from connectors.source.endpoints import account_scope
+from connectors.source.errors import UNKNOWN_STATUS
+from flows.engine.partition_scan import PartitionScan
+from flows.engine.run_context import RunContext
+from flows.engine.scan_depth import Depth, Depths
+from flows.engine.task_group import fail_fast_group
+from models.checkpoint import Checkpoint
+from models.page_commit import PageCommit
+from models.partition import SURFACES, Partition, Surface, media
+from models.runs import Outcome, OutcomeKind, Tally
+
+# An eightieth of what is listed so far: the first batches are a page each, and a million accounts make 530
+# batches, or 900 where a page holds a single one: under the thousand task runs that a Prefect server records
+# without loss.
+_SHARE = 80
+
+
+@dataclass(frozen=True, slots=True)
+class ListedAccount:
+    """An account that a run scans: its id, whether its token has expired, and the surfaces that are due.
+
+    `listed_as` is the id as the API writes it, where that differs. An account with an `unknown_status` is not scanned.
+    """
+
+    account_id: str
+    expired: bool
+    surfaces: tuple[Surface, ...] = SURFACES
+    listed_as: str | None = None
+    unknown_status: str | None = None
+    ig_username: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Accounts number `first` to `last` of a run, counted from 1."""
+
+    first: int
+    accounts: tuple[ListedAccount, ...]
+
+    @property
+    def last(self) -> int:
+        """Return the number of the last account."""
+        return self.first + len(self.accounts) - 1
+
+    def __str__(self) -> str:
+        due = {surface for account in self.accounts for surface in account.surfaces}
+        what = " and ".join(surface for surface in SURFACES if surface in due)
+        return f"{what}, accounts {self.first} to {self.last}"
+
+
+@dataclass(frozen=True, slots=True)
+class BatchReport:
+    """What became of a batch: outcomes by kind, and the pages and items landed."""
+
+    batch: Batch
+    outcomes: Tally
+    pages: int
+    items: int
+
+    def __str__(self) -> str:
+        kinds = ", ".join(f"{count:,} {kind.replace('_', ' ')}" for kind, count in sorted(self.outcomes.kinds.items()))
+        return f"{self.pages:,} pages, {self.items:,} items; outcomes: {kinds or 'none'}"
+
+
+@dataclass(slots=True)
+class AccountBatcher:
+    """Listed accounts on their way into batches, each account once a run however often it is listed.
+
+    `owed` counts the scans that they are due: as many outcomes the ledger must hold in the end.
+    """
+
+    listed: int = 0
+    owed: int = 0
+    _known: set[str] = field(default_factory=set)
+    _waiting: list[ListedAccount] = field(default_factory=list)
+
+    def add(self, accounts: Sequence[ListedAccount]) -> None:
+        """Take listed accounts in."""
+        for account in accounts:
+            if account.account_id not in self._known:
+                self._known.add(account.account_id)
+                self._waiting.append(account)
+                self.listed += 1
+                self.owed += len(account.surfaces)
+
+    def take(self, *, all_of_them: bool = False) -> Batch | None:
+        """Return the next batch once there are enough accounts for one, or any at all; else None."""
+        enough = 1 if all_of_them else max(1, self.listed // _SHARE)
+        if len(self._waiting) < enough:
+            return None
+        accounts, self._waiting = tuple(self._waiting), []
+        return Batch(self.listed - len(accounts) + 1, accounts)
+
+
+def _expected(last: Checkpoint | None) -> int | None:
+    """Return how many items a partition's last full scan found; None where it is not known."""
+    return last.items if last is not None and last.is_closed else None
+
+
+async def _scan_account(
+    run: RunContext, account: ListedAccount, last: Mapping[Partition, Checkpoint], depth: Depth
+) -> list[Outcome]:
+    # One after the other, for both surfaces are one tenant scope: never two requests of it at once, and a
+    # wait that one was told binds the other (API 4.2).
+    budget = run.budget(account_scope(account.account_id))
+    outcomes = []
+    for surface in account.surfaces:
+        partition = media(account.account_id, surface)
+        expected = _expected(last.get(partition))
+        scan = PartitionScan(
+            run,
+            partition,
+            budget,
+            run.stop_media,
+            last.get(partition),
+            slot=True,
+            listed_as=account.listed_as,
+            username=account.ig_username,
+            expected=expected,
+            depth=depth,
+        )
+        outcomes.append(await scan.to_outcome())
+        run.counters.end(expected, scan.items)
+    run.counters.accounts_done += 1
+    return outcomes
+
+
+def _not_scanned(run: RunContext, account: ListedAccount, now: datetime) -> Iterator[Outcome]:
+    kind, code, detail = (
+        (OutcomeKind.SKIPPED, "token_expired", "Its access token must be renewed; it catches up by itself after that.")
+        if account.unknown_status is None
+        else (OutcomeKind.FAILED, UNKNOWN_STATUS, f"The catalogue lists it with the status {account.unknown_status}.")
+    )
+    for surface in account.surfaces:
+        partition = media(account.account_id, surface)
+        yield Outcome(partition, run.run_id, kind, now, now, error_code=code, detail=detail)
+
+
+async def _skip(run: RunContext, accounts: Sequence[ListedAccount]) -> list[Outcome]:
+    now = run.resources.clock.now()
+    outcomes = [outcome for account in accounts for outcome in _not_scanned(run, account, now)]
+    if outcomes:
+        await run.resources.warehouse.land(PageCommit(outcomes=tuple(outcomes)))
+        run.counters.accounts_done += len(accounts)
+    return outcomes
+
+
+async def scan_batch(run: RunContext, batch: Batch) -> BatchReport:
+    """Scan a batch's accounts, as many at once as there are places; land an outcome for each partition."""
+    resources = run.resources
+
+    def is_due(account: ListedAccount) -> bool:
+        return account.unknown_status is None and (resources.scan_expired or not account.expired)
+
+    due = [account for account in batch.accounts if is_due(account)]
+    skipped = [account for account in batch.accounts if not is_due(account)]
+    last = await resources.warehouse.checkpoints("media", [a.account_id for a in due], run.run_kind)
+    of_posts = [account.account_id for account in due if "posts" in account.surfaces]
+    depths = Depths(resources.warehouse, resources.clock, run.mode, of_posts)
+    await depths.begin()
+    for account in due:
+        for surface in account.surfaces:
+            run.counters.expect(_expected(last.get(media(account.account_id, surface))))
+    kinds: Counter[OutcomeKind] = Counter()
+    pages = items = 0
+
+    def add(outcomes: Sequence[Outcome]) -> None:
+        # Counted, not kept: a large batch has tens of thousands of them, and the ledger holds them all.
+        nonlocal pages, items
+        kinds.update(outcome.kind for outcome in outcomes)
+        pages += sum(outcome.pages for outcome in outcomes)
+        items += sum(outcome.items for outcome in outcomes)
+
+    async def one(account: ListedAccount) -> None:
+        add(await _scan_account(run, account, last, depths.take(account.account_id)))
+
+    add(await _skip(run, skipped))
+    async with fail_fast_group() as group:
+        for account in due:
+            await depths.reach(account.account_id)
+            # The place is taken before the task is made: accounts that must wait their turn cost nothing.
+            await resources.slots.take()
+            task = group.create_task(one(account))
+            # Not in a `finally` of its own: a task that is cancelled before it begins has none.
+            task.add_done_callback(lambda _: resources.slots.give())
+    return BatchReport(batch, Tally(dict(kinds)), pages, items)

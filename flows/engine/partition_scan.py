@@ -1,0 +1,372 @@
+"""Scanning one partition: ask, land, and say what became of it."""
+
+import logging
+from collections.abc import Callable, Iterable
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from connectors.source.endpoints import ApiRequest, Response, accounts_request, media_request
+from connectors.source.errors import ApiError, Deferred, Disposition, Failure
+from connectors.source.pagination import Progress, scan
+from connectors.source.rate_limit import RateLimitBudget
+from connectors.warehouse import progress as merged
+from flows.engine.run_context import RequestsSpent, RunContext, RunStopped, StopSignal
+from flows.engine.scan_depth import Depth
+from flows.reporting.words import count
+from models.api import AccountPage
+from models.checkpoint import Checkpoint, Done, Resume, ScanState, plan_scan
+from models.incremental import Feed, FullReason, read_page, recent_pages
+from models.item_ids import ids_of
+from models.page_commit import PageCommit, StagedPage
+from models.partition import CATALOGUE, Partition
+from models.rejected_record import RejectedRecord
+from models.runs import Outcome, OutcomeKind, is_recent
+from models.schema.mapping import Mapping
+from models.schema.mapping_built_in import BUILT_IN
+
+OnPage = Callable[[Response], None]
+
+SCOPE_DENIED = "api_scope_denied"
+REQUEST_BUDGET = "request_budget"
+
+_log = logging.getLogger(__name__)
+
+_DONE_AS = {ScanState.COMPLETE: OutcomeKind.COMPLETE, ScanState.RECENT: OutcomeKind.RECENT}
+
+
+def request_for(partition: Partition, cursor: str | None, page_size: int, listed_as: str | None = None) -> ApiRequest:
+    """Build the request for a page of a partition; `listed_as` is the account's id as the API writes it."""
+    if partition.resource == "accounts":
+        return accounts_request(cursor, page_size)
+    if partition.surface == "":
+        message = f"{partition} names no surface"
+        raise ValueError(message)
+    return media_request(listed_as or partition.account_id, partition.surface, cursor, page_size)
+
+
+def stops(error: Failure, partition: Partition) -> tuple[bool, bool]:
+    """Say whether an error ends the whole run, and whether it ends the media scans."""
+    if error.disposition is not Disposition.STOP:
+        return False, False
+    media_only = error.code == SCOPE_DENIED and partition != CATALOGUE
+    return not media_only, True
+
+
+def may_restart(error: Failure, checkpoint: Checkpoint, *, restarted: bool) -> bool:
+    """Say whether a scan whose cursor was refused begins anew: once, and only if there was a cursor."""
+    return error.disposition is Disposition.RESTART and checkpoint.cursor is not None and not restarted
+
+
+def dead_end(error: Failure) -> bool:
+    """Say whether a scan must not be resumed where it stands: its cursor leads nowhere."""
+    return error.disposition is Disposition.RESTART or error.code in {"cursor_loop", "cursor_no_progress"}
+
+
+def identities(response: Response, mapping: Mapping) -> Iterable[str]:
+    """Return what tells the items of a page from others: their ids, or their JSON text where there is none."""
+    page = response.page
+    if isinstance(page, AccountPage):
+        return [*(account.id for account in page.accounts), *(record.payload for record in page.rejected)]
+    # An id that the built-in mapping finds says nothing where another mapping is in force.
+    if len(page.ids) == page.items and mapping.media_id == BUILT_IN.media_id:
+        return page.ids
+    return ids_of(page.body, mapping)
+
+
+def _rejected(page: object) -> tuple[RejectedRecord, ...]:
+    if not isinstance(page, AccountPage):
+        return ()
+    return page.rejected
+
+
+@dataclass(slots=True)
+class PartitionScan:
+    """One partition's scan in one run, from where it was left to its outcome, which is always landed."""
+
+    run: RunContext
+    partition: Partition
+    budget: RateLimitBudget
+    stop_signal: StopSignal
+    last: Checkpoint | None
+    slot: bool
+    listed_as: str | None = None
+    username: str | None = None
+    expected: int | None = None
+    depth: Depth = field(default_factory=Depth)
+    on_page: OnPage | None = None
+    pages: int = 0
+    items: int = 0
+    message: str | None = None
+
+    async def to_outcome(self) -> Outcome:
+        """Scan; return what became of it. Raises only what stops the warehouse, or cancellation."""
+        clock = self.run.resources.clock
+        began = clock.now()
+        plan = plan_scan(
+            self.partition,
+            self.last,
+            run_id=self.run.run_id,
+            resumed_runs=self.run.resumed_runs,
+            now=began,
+            new_id=self.run.resources.new_id,
+            run_kind=self.run.run_kind,
+            known_seq=self._known_seq,
+        )
+        if isinstance(plan, Done):
+            kind = _DONE_AS[plan.checkpoint.state]
+            outcome = self._outcome(kind, began, detail="Scanned by the run that this one resumes.")
+            await self._land(PageCommit(outcomes=(outcome,)))
+            return outcome
+        resumed = isinstance(plan, Resume)
+        if resumed:
+            self.message = f"Resumed after {plan.checkpoint.pages} pages."
+        return await self._attempt(plan.checkpoint, began, resumed=resumed)
+
+    async def _attempt(self, checkpoint: Checkpoint, began: datetime, *, resumed: bool) -> Outcome:
+        restarted = False
+        while True:
+            dated = resumed and not is_recent(checkpoint.started_at, now=began, within=self.run.fresh_within)
+            try:
+                outcome = await self._scan(checkpoint, began, dated=dated)
+                if outcome is not None:
+                    return outcome
+                resumed = False
+                self.message = (
+                    f"A scan begun {checkpoint.started_at:%Y-%m-%d} was ended, and scanned again from the first page."
+                )
+                checkpoint = self._fresh(checkpoint)
+                continue
+            except _Broken as broken:
+                checkpoint, error = broken.checkpoint, broken.error
+            except RunStopped as stopped:
+                return await self._give_up(stopped.error, None, began)
+            except Deferred as deferred:
+                return await self._defer(deferred, began)
+            except RequestsSpent:
+                return await self._end_without_requests(began)
+            if may_restart(error, checkpoint, restarted=restarted):
+                restarted, resumed = True, False
+                self.run.counters.restarted += 1
+                facts = {**self._about(), **error.facts}
+                _log.info("%s: its cursor was refused; scanning from the first page", self.partition, extra=facts)
+                self.message = "Its cursor was refused: scanned again from the first page."
+                checkpoint = self._fresh(checkpoint)
+                continue
+            _log.warning("%s: %s", self.partition, error, extra={**self._about(), **error.facts})
+            whole, media = stops(error, self.partition)
+            if whole:
+                self.run.stop.set(error)
+            if media:
+                self.run.stop_media.set(error)
+            kept = self._kept(error, checkpoint.pages + 1)
+            return await self._give_up(error, checkpoint if dead_end(error) else None, began, kept)
+
+    def _fresh(self, before: Checkpoint) -> Checkpoint:
+        now, run = self.run.resources.clock.now(), self.run
+        # An order that was found broken stays so until full scans prove another.
+        known_seq = self._known_seq if before.order_broken_by is None else None
+        return Checkpoint(
+            self.partition, run.resources.new_id(), run.run_id, now, now, run_kind=run.run_kind, known_seq=known_seq
+        )
+
+    @property
+    def _known_seq(self) -> int | None:
+        return self.depth.known_seq if self.partition.surface == "posts" else None
+
+    async def _scan(self, checkpoint: Checkpoint, began: datetime, *, dated: bool) -> Outcome | None:
+        """Scan to the end, or to known territory; return the outcome, None after a scan too old for its end to be one.
+
+        What was published since such a scan began stands on pages it had passed by then.
+        """
+        clock, run = self.run.resources.clock, self.run
+
+        async def fetch_page(cursor: str | None) -> Response:
+            request = request_for(self.partition, cursor, run.resources.page_size, self.listed_as)
+            return await run.fetch(
+                request, self.budget, self.stop_signal, slot=self.slot, pages=checkpoint.pages, about=self._about()
+            )
+
+        progress = await self._progress(checkpoint)
+        feed = await self._feed(checkpoint)
+        try:
+            async with aclosing(scan(fetch_page, checkpoint.cursor, progress)) as responses:
+                async for response in responses:
+                    page = response.page
+                    now = clock.now()
+                    if feed is not None:
+                        feed = read_page(
+                            feed,
+                            run.read_posts(page.body),
+                            known=self.depth.known,
+                            older_than=checkpoint.started_at - self.depth.lookback,
+                            received_at=now,
+                        )
+                    checkpoint = checkpoint.advance(
+                        run_id=run.run_id,
+                        next_cursor=page.next_cursor,
+                        items=page.items,
+                        at=now,
+                        repeated_pages=progress.repeated,
+                        empty_pages=progress.empty,
+                        feed=feed,
+                        full_share=None if feed is None else self.depth.full_share,
+                    )
+                    self.pages += 1
+                    self.items += page.items
+                    ended = checkpoint.is_closed
+                    outcome = None
+                    if ended and not dated:
+                        outcome = self._outcome(_DONE_AS[checkpoint.state], began, detail=self._message(checkpoint))
+                    staged = self._staged(response, checkpoint, now)
+                    await self._land(PageCommit(staged, checkpoint, (outcome,) if outcome else ()))
+                    run.counters.pages += 1
+                    if self.expected is not None:
+                        before = self.items - page.items
+                        run.counters.items_left -= max(min(self.items, self.expected) - before, 0)
+                    run.counters.items += page.items
+                    if self.on_page is not None and not dated:
+                        self.on_page(response)
+                    if ended and feed is not None:
+                        self._count_spared(checkpoint, feed)
+                    if ended:
+                        return outcome
+        except ApiError as error:
+            raise _Broken(error.failure, checkpoint) from None
+        message = f"the scan of {self.partition} ended without a last page"
+        raise AssertionError(message)
+
+    async def _feed(self, checkpoint: Checkpoint) -> Feed | None:
+        """Return how far the scan has read a feed of posts; None for what is none."""
+        if self.partition.surface != "posts":
+            return None
+        # Where pages shifted meanwhile, the next one begins with what an earlier run received, which is merged by now.
+        seen = await self.run.resources.warehouse.read(merged.seen, checkpoint.scan_id) if checkpoint.pages else ()
+        return checkpoint.feed(seen)
+
+    def _message(self, checkpoint: Checkpoint) -> str | None:
+        if checkpoint.known_seq is None or checkpoint.order_broken_by is None:
+            return self.message
+        broken = "The posts are not listed newest first, so all of them were read."
+        return f"{self.message} {broken}" if self.message else broken
+
+    async def _progress(self, checkpoint: Checkpoint) -> Progress:
+        """Return how far the scan gets, as its last run left that."""
+        resources = self.run.resources
+        progress = Progress(
+            lambda response: identities(response, resources.mapping), checkpoint.repeated_pages, checkpoint.empty_pages
+        )
+        if progress.repeated or progress.empty:
+            # Without what an earlier run saw the next page would pass for new.
+            progress.remember(await resources.warehouse.transact(merged.seen, checkpoint.scan_id))
+        return progress
+
+    def _staged(self, response: Response, checkpoint: Checkpoint, now: datetime) -> StagedPage:
+        return StagedPage(
+            partition=self.partition,
+            run_id=self.run.run_id,
+            scan_id=checkpoint.scan_id,
+            page=checkpoint.pages,
+            received_at=now,
+            correlation_id=response.correlation_id,
+            body=response.page.body,
+            rejected=_rejected(response.page),
+            unknown_fields=tuple(sorted(response.page.unknown_fields)),
+        )
+
+    async def _defer(self, deferred: Deferred, began: datetime) -> Outcome:
+        # The wait may have been told to the account's other surface: they are one scope.
+        error = deferred.error or self.run.limited_by.get(deferred.scope)
+        outcome = self._outcome(
+            OutcomeKind.DEFERRED,
+            began,
+            error_code=error.code if error else "rate_limited",
+            http_status=error.status if error else None,
+            correlation_id=error.correlation_id if error else None,
+            resume_after=deferred.resume_after,
+            detail=error.message if error else "An earlier run was told to wait, and the wait is not over.",
+        )
+        until = deferred.resume_after
+        facts = {"code": outcome.error_code, **(error.facts if error else {}), "resume_after": until}
+        about = {**self._about(), **facts}
+        _log.info("%s: deferred; its cooldown lasts until %s UTC", self.partition, f"{until:%F %T}", extra=about)
+        await self._land(PageCommit(outcomes=(outcome,)))
+        return outcome
+
+    async def _end_without_requests(self, began: datetime) -> Outcome:
+        most = count(self.run.max_requests or 0, "request")
+        detail = f"The run had made the {most} that --max-requests allows; the next one goes on from here."
+        outcome = self._outcome(OutcomeKind.DEFERRED, began, error_code=REQUEST_BUDGET, detail=detail)
+        await self._land(PageCommit(outcomes=(outcome,)))
+        return outcome
+
+    def _count_spared(self, checkpoint: Checkpoint, feed: Feed) -> None:
+        """Count the requests that scans of the other kind would have made more, or fewer."""
+        closed, counters, pages = self.depth.closed, self.run.counters, checkpoint.pages
+        if closed is None:
+            return
+        if checkpoint.state is ScanState.RECENT:
+            counters.spared += max((closed.pages or 0) - pages, 0)
+        elif self.depth.full is FullReason.MODE and closed.is_eligible and feed.order_broken_by is None:
+            fewer = pages - recent_pages(feed.in_window, pages, self.run.resources.page_size)
+            # But for the full scans that it makes, too.
+            counters.sparable += fewer * (1 - 1 / max(self.run.mode.every.days, 1))
+
+    def _about(self) -> dict[str, object]:
+        account = self.partition.account_id or None
+        return {"partition": str(self.partition), "account": account, "username": self.username}
+
+    def _kept(self, error: Failure, page: int) -> StagedPage | None:
+        """Return what lands of a page that could not be read: no item, and the whole of it for quarantine."""
+        if error.body is None:
+            return None
+        return StagedPage(
+            partition=self.partition,
+            run_id=self.run.run_id,
+            scan_id="",
+            page=page,
+            received_at=self.run.resources.clock.now(),
+            correlation_id=error.correlation_id,
+            body='{"items":[],"next_cursor":null}',
+            rejected=(RejectedRecord(None, f"The page cannot be read: {error.message}", error.body),),
+        )
+
+    async def _give_up(
+        self, error: Failure, dead: Checkpoint | None, began: datetime, kept: StagedPage | None = None
+    ) -> Outcome:
+        outcome = self._outcome(
+            OutcomeKind(error.outcome),
+            began,
+            error_code=error.code,
+            http_status=error.status,
+            correlation_id=error.correlation_id,
+            detail=error.message,
+        )
+        now = self.run.resources.clock.now()
+        abandoned = dead.abandon(run_id=self.run.run_id, at=now) if dead else None
+        await self._land(PageCommit(kept, abandoned, (outcome,)))
+        return outcome
+
+    async def _land(self, landing: PageCommit) -> None:
+        await self.run.resources.warehouse.land(landing)
+
+    def _outcome(self, kind: OutcomeKind, began: datetime, **details: object) -> Outcome:
+        return Outcome(
+            partition=self.partition,
+            run_id=self.run.run_id,
+            kind=kind,
+            started_at=began,
+            ended_at=self.run.resources.clock.now(),
+            pages=self.pages,
+            items=self.items,
+            **details,  # type: ignore[arg-type]
+        )
+
+
+class _Broken(Exception):  # noqa: N818
+    """A scan that an ApiError ended, with its progress up to there."""
+
+    def __init__(self, error: Failure, checkpoint: Checkpoint) -> None:
+        super().__init__(str(error))
+        self.error = error
+        self.checkpoint = checkpoint

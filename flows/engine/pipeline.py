@@ -1,0 +1,442 @@
+"""A run's body: scan whom it is asked to scan, merge, judge, publish. Plain async."""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from functools import partial
+from pathlib import Path
+from typing import TypedDict
+from uuid import uuid4
+
+from connectors.source.errors import Failure
+from connectors.warehouse import ledger, progress
+from connectors.warehouse.account_ids import listed_spellings
+from connectors.warehouse.account_removal import missing_accounts
+from connectors.warehouse.closed_scans import full_scans_due
+from connectors.warehouse.errors import WarehouseUnusable
+from connectors.warehouse.field_registry import read_mapping
+from connectors.warehouse.not_cast import values_not_cast
+from connectors.warehouse.ownership import CODE as OTHER_SNAPSHOT
+from connectors.warehouse.rebuild import is_read_by
+from connectors.warehouse.report import FailureGroup, expired_accounts, failure_groups
+from connectors.warehouse.run_counts import MergeStats, RunCounts, of_runs
+from connectors.warehouse.selection import chosen
+from connectors.warehouse.service import bind_service, check_service
+from flows.engine.accounts import scan_chosen, scan_everything
+from flows.engine.batches import AccountBatcher, ListedAccount
+from flows.engine.retention import Keeping, tidy
+from flows.engine.run_context import Counters, RunContext, RunResources
+from flows.engine.scan_depth import scan_mode
+from flows.engine.steps import RunStep, Say, run_directly
+from flows.reporting.recording import STOPPED, recorded, short
+from flows.reporting.renewing import renew
+from flows.reporting.words import changes, count, megabytes
+from models.checkpoint import RunKind
+from models.freshness import STALE_AFTER
+from models.incremental import FULL_REFRESH_EVERY, LOOKBACK_WINDOW, OVERDUE, SyncMode
+from models.partition import SURFACES, Surface
+from models.post_times import post_reader
+from models.runs import RunState, RunWarning, Tally, run_state
+from models.selection import Selection
+
+_log = logging.getLogger(__name__)
+
+
+class _Ended(TypedDict):
+    state: RunState
+    started_at: datetime
+    accounts: int
+    accounts_removed: int
+    accounts_missing: int
+    outcomes: Tally
+    pages: int
+    items: int
+    media: MergeStats
+    resumed: tuple[RunCounts, ...]
+    failure_groups: tuple[FailureGroup, ...]
+    warnings: tuple[RunWarning, ...]
+    stopped_by: Failure | None
+    requests: int
+    full_requests: int
+    incremental_requests: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class RunReport:
+    """What a run did, once it has ended; `seconds` on the monotonic clock.
+
+    `pages`, `items` and `media` count what this run landed; `resumed` what the interrupted runs did that it resumed, or
+    whose pages it merged, oldest first.
+
+    `snapshot_bytes` is None when the snapshot is of another warehouse and was left as it was; a warning says so.
+
+    `report` is the HTML report if it was renewed.
+
+    `mapping_pending` says that the media are read by another mapping than the settings'.
+
+    It made `requests`, retries included; with full scans alone it would have made `full_requests`, and a sync of full
+    scans as an incremental one about `incremental_requests`.
+    """
+
+    run_id: str
+    kind: RunKind
+    selected: str | None
+    reason: str | None
+    state: RunState
+    resumed_runs: tuple[str, ...]
+    accounts: int
+    accounts_removed: int
+    accounts_missing: int
+    outcomes: Tally
+    pages: int
+    items: int
+    media: MergeStats
+    resumed: tuple[RunCounts, ...]
+    failure_groups: tuple[FailureGroup, ...]
+    warnings: tuple[RunWarning, ...]
+    expired: int
+    stopped_by: Failure | None
+    restarted: int
+    mapping_pending: bool
+    started_at: datetime
+    seconds: float
+    snapshot: Path
+    snapshot_bytes: int | None
+    requests: int
+    full_requests: int
+    incremental_requests: int | None
+    report: Path | None = None
+
+    @property
+    def recommends_incremental(self) -> bool:
+        """Whether an incremental sync would have saved more than half of the requests."""
+        return self.incremental_requests is not None and 2 * self.incremental_requests < self.requests
+
+
+@dataclass(frozen=True, slots=True)
+class RunRequest:
+    """What is asked of a run: everything on `surfaces`, or a backfill's `selection`, and why.
+
+    `within` bounds how old an interrupted run may be to be resumed. With `accept_removals` a person confirms that
+    the accounts missing from this run's catalogue are gone; with `rebind`, that another service's address is right.
+    `report` is the HTML report that is renewed once the snapshot is published.
+
+    A sync of `mode` incremental scans posts down to what is known and older than `lookback`, and in full every
+    `full_refresh_every`; such full scans take `full_refresh_budget` requests a run at most. A backfill is always full.
+    After `max_requests` requests a sync defers what is left.
+    """
+
+    snapshot: Path
+    within: timedelta
+    version: str
+    surfaces: tuple[Surface, ...] = SURFACES
+    selection: Selection | None = None
+    reason: str | None = None
+    accept_removals: bool = False
+    rebind: bool = False
+    keeping: Keeping = field(default_factory=Keeping)
+    stale_after: timedelta = STALE_AFTER
+    report: Path | None = None
+    mode: SyncMode = "full_refresh"
+    lookback: timedelta = LOOKBACK_WINDOW
+    full_refresh_every: timedelta = FULL_REFRESH_EVERY
+    full_refresh_budget: int | None = None
+    max_requests: int | None = None
+
+    @property
+    def kind(self) -> RunKind:
+        """Return the kind of run, which is also whose checkpoints it goes by."""
+        return "sync" if self.selection is None else "backfill"
+
+    @property
+    def selected(self) -> str | None:
+        """Say what is scanned; None is everything."""
+        if self.selection is not None:
+            return str(self.selection)
+        return None if self.surfaces == SURFACES else " and ".join(self.surfaces)
+
+
+class NothingChosen(Exception):  # noqa: N818 - nothing to do is no error
+    """A backfill whose selection holds no account: nothing was scanned, and no run was entered."""
+
+
+def new_id() -> str:
+    """Return an id for a run or a scan."""
+    return uuid4().hex
+
+
+async def run_sync(
+    request: RunRequest,
+    resources: RunResources,
+    *,
+    run_step: RunStep = run_directly,
+    counters: Counters | None = None,
+    say: Say = _log.info,
+) -> RunReport:
+    """Run one sync over everything the key can see, or one backfill, and publish what it left.
+
+    What goes wrong with the API ends in an outcome, never in an exception. Raises WarehouseUnusable; before anything
+    was asked for OtherService, and for a backfill SelectionError and NothingChosen. Marks the run interrupted when it
+    is cancelled.
+    """
+    warehouse, clock = resources.warehouse, resources.clock
+    began = clock.monotonic()
+    is_current = await warehouse.transact(is_read_by, resources.mapping)
+    # What an earlier process landed and did not merge comes first: this run reads what it listed.
+    unmerged = await warehouse.transact(ledger.unmerged)
+    await warehouse.merge()
+    await _check_service(request, resources)
+    accounts = None if request.selection is None else await _choose(request.selection, resources)
+    run = await _enter(request, resources, counters or Counters())
+    run.counters.run_id = run.run_id
+    if run.resumed_runs:
+        (last,) = await warehouse.transact(of_runs, run.resumed_runs[:1])
+        say(_resuming(last))
+    with recorded(
+        request.snapshot,
+        request.kind,
+        now=clock.now,
+        say=say,
+        on_error=RunState.INTERRUPTED,
+        run_id=run.run_id,
+        selection=request.selected,
+        counters=run.counters,
+    ) as recording:
+        try:
+            if accounts is None:
+                batcher = await scan_everything(run, request.surfaces, run_step)
+            else:
+                batcher = await scan_chosen(run, accounts, run_step)
+            ended = await _settle(
+                run, batcher, unmerged, run_step, catalogue=accounts is None, snapshot=request.snapshot
+            )
+        except asyncio.CancelledError:
+            await _close(run, RunState.INTERRUPTED, detail=STOPPED)
+            raise
+        except Exception as error:
+            # Interrupted, not failed: no verdict of the API, so the next run resumes from what landed. A file that
+            # failed takes no last word either; the next run then finds this one without an end.
+            with suppress(WarehouseUnusable):
+                await _close(run, RunState.INTERRUPTED, detail=short(error))
+            raise
+        await tidy(request.keeping, warehouse, now=clock.now(), say=say)
+
+        async def publish() -> int:
+            return await warehouse.publish(
+                request.snapshot,
+                at=clock.now(),
+                version=request.version,
+                stale_after=request.stale_after,
+                full_refresh_every=request.full_refresh_every,
+            )
+
+        async def report(path: Path) -> Path | None:
+            return await renew(request.snapshot, path, say=say)
+
+        size, renewed = None, None
+        if not any(warning.code == OTHER_SNAPSHOT for warning in ended["warnings"]):
+            size = await run_step("publish", publish, lambda written: f"{request.snapshot}, {megabytes(written)}")
+            if request.report is not None:
+                renewed = await run_step(
+                    "report", partial(report, request.report), lambda path: str(path or "not renewed")
+                )
+        expired = await warehouse.transact(expired_accounts)
+        stopped_by = ended["stopped_by"]
+        recording.end(
+            ended["state"],
+            error_code=stopped_by.code if stopped_by else None,
+            detail=stopped_by.message if stopped_by else None,
+        )
+    return RunReport(
+        run_id=run.run_id,
+        kind=request.kind,
+        selected=request.selected,
+        reason=request.reason,
+        resumed_runs=run.resumed_runs,
+        expired=expired,
+        restarted=run.counters.restarted,
+        mapping_pending=not is_current,
+        seconds=clock.monotonic() - began,
+        snapshot=request.snapshot,
+        snapshot_bytes=size,
+        report=renewed,
+        **ended,
+    )
+
+
+def _resuming(last: RunCounts) -> str:
+    if last.state is RunState.INTERRUPTED:
+        return f"Resuming run {last.run_id}, which was interrupted: what it landed is not asked for again."
+    return f"Run {last.run_id} ended, and was not published: scans that it completed are not repeated."
+
+
+async def _check_service(request: RunRequest, resources: RunResources) -> None:
+    if resources.base_url is not None:
+        await resources.warehouse.transact(bind_service if request.rebind else check_service, resources.base_url)
+
+
+async def _choose(selection: Selection, resources: RunResources) -> Sequence[ListedAccount]:
+    found = await resources.warehouse.transact(chosen, selection, resources.page_size)
+    if not found:
+        message = f"Nothing to scan: no account is chosen by {selection}."
+        raise NothingChosen(message)
+    spelled = await resources.warehouse.transact(listed_spellings)
+    return [
+        ListedAccount(
+            account.account_id,
+            account.expired,
+            account.surfaces,
+            spelled.get(account.account_id),
+            ig_username=account.ig_username,
+        )
+        for account in found
+    ]
+
+
+async def _enter(request: RunRequest, resources: RunResources, counters: Counters) -> RunContext:
+    run_id, now = resources.new_id(), resources.clock.now()
+    begin = partial(
+        ledger.begin,
+        now=now,
+        within=request.within,
+        version=request.version,
+        selection=request.selected,
+        reason=request.reason,
+        base_url=resources.base_url,
+        accept_removals=request.accept_removals,
+    )
+    resumed_runs = await resources.warehouse.transact(begin, run_id, request.kind)
+    # After the decision which runs are resumed: a run that began in the future is not.
+    await resources.warehouse.transact(ledger.repair_future_times, run_id, now=now, within=request.within)
+    cooldowns = await resources.warehouse.transact(progress.cooldowns, now=now)
+    mode = await scan_mode(
+        resources.warehouse,
+        resources.clock,
+        request.mode if request.kind == "sync" else "full_refresh",
+        lookback=request.lookback,
+        every=request.full_refresh_every,
+        budget=request.full_refresh_budget,
+    )
+    mapping = await resources.warehouse.read(read_mapping)
+    return RunContext(
+        run_id,
+        now,
+        resumed_runs,
+        cooldowns,
+        resources,
+        request.within,
+        request.kind,
+        counters=counters,
+        accept_removals=request.accept_removals,
+        mode=mode,
+        read_posts=post_reader(mapping),
+        max_requests=request.max_requests,
+    )
+
+
+async def _settle(
+    run: RunContext,
+    batcher: AccountBatcher,
+    unmerged: Sequence[str],
+    run_step: RunStep,
+    *,
+    catalogue: bool,
+    snapshot: Path,
+) -> _Ended:
+    """Merge what landed, hold the ledger to account, and close the run."""
+    warehouse = run.resources.warehouse
+    await run_step("merge", warehouse.merge, changes)
+    outcomes = await warehouse.transact(ledger.tally, run.run_id)
+    owed = catalogue + batcher.owed
+    if outcomes.total != owed:
+        message = f"the ledger holds {outcomes.total} outcomes where {owed} are owed"
+        raise AssertionError(message)
+    stopped_by = run.stop_media.error
+    missing = await warehouse.transact(missing_accounts) if catalogue else None
+    if missing is not None:
+        await warehouse.transact(ledger.warn, run.run_id, missing)
+    if (not_cast := await warehouse.transact(values_not_cast)) is not None:
+        await warehouse.transact(ledger.warn, run.run_id, not_cast)
+    # A clock that was ahead when the run began may have been put right since.
+    await warehouse.transact(
+        ledger.repair_future_times, run.run_id, now=run.resources.clock.now(), within=run.fresh_within
+    )
+    if (refused := await warehouse.publish_refusal(snapshot)) is not None:
+        await warehouse.transact(ledger.warn, run.run_id, refused)
+    if (overdue := await _full_overdue(run)) is not None:
+        await warehouse.transact(ledger.warn, run.run_id, overdue)
+    warnings = await warehouse.transact(ledger.warnings, run.run_id)
+    state = run_state(outcomes, stopped=stopped_by is not None, warnings=warnings)
+    if state is RunState.COMPLETE and catalogue and run.resources.base_url is not None:
+        await warehouse.transact(bind_service, run.resources.base_url)
+    matters = await warehouse.transact(failure_groups, run.run_id)
+    error_code, detail = _reason(stopped_by, matters, warnings)
+    await _close(
+        run,
+        state,
+        accounts=batcher.listed,
+        accounts_missing=missing.count if missing else 0,
+        partitions=outcomes.total,
+        full_requests=run.counters.requests + run.counters.spared,
+        error_code=error_code,
+        detail=detail,
+    )
+    did = await warehouse.transact(of_runs, [*run.resumed_runs, *unmerged, run.run_id])
+    (own,) = (each for each in did if each.run_id == run.run_id)
+    return _Ended(
+        state=state,
+        started_at=run.started_at,
+        accounts=batcher.listed,
+        accounts_removed=own.accounts_removed,
+        accounts_missing=missing.count if missing else 0,
+        outcomes=outcomes,
+        pages=own.pages,
+        items=own.items,
+        media=own.media,
+        resumed=tuple(each for each in did if each is not own),
+        failure_groups=matters,
+        warnings=warnings,
+        stopped_by=stopped_by,
+        requests=run.counters.requests,
+        full_requests=run.counters.requests + run.counters.spared,
+        incremental_requests=None
+        if run.run_kind != "sync" or run.mode.incremental is not None
+        else run.counters.requests - int(run.counters.sparable),
+    )
+
+
+async def _full_overdue(run: RunContext) -> RunWarning | None:
+    """Return a warning where full scans are overdue, as they are where a budget is too small for them."""
+    mode = run.mode.incremental
+    if mode is None:
+        return None
+    due = await run.resources.warehouse.read(full_scans_due, now=run.resources.clock.now(), every=mode.every)
+    overdue = [age for age, _ in due if age >= OVERDUE]
+    if not overdue:
+        return None
+    detail = (
+        f"The last full scan of the posts of {count(len(overdue), 'account')} is more than twice as old as"
+        f" GRAMHOUSE_FULL_REFRESH_EVERY ({mode.every.days} d) says, up to {max(overdue) * mode.every.days:.0f} d."
+    )
+    return RunWarning("full_overdue", len(overdue), detail, "Raise GRAMHOUSE_FULL_REFRESH_BUDGET.")
+
+
+def _reason(
+    stopped_by: Failure | None, matters: Sequence[FailureGroup], warnings: Sequence[RunWarning]
+) -> tuple[str | None, str | None]:
+    """Return the error code and detail that a run's row shows: why it is not complete, or neither."""
+    if stopped_by is not None:
+        return stopped_by.code, stopped_by.message
+    if matters:
+        return matters[0].error_code, matters[0].detail
+    partial = next((warning for warning in warnings if warning.makes_partial), None)
+    return (partial.code, partial.detail) if partial else (None, None)
+
+
+async def _close(run: RunContext, state: RunState, **columns: object) -> None:
+    columns["requests"] = run.counters.requests
+    end = partial(ledger.end, now=run.resources.clock.now(), **columns)
+    await run.resources.warehouse.transact(end, run.run_id, state)

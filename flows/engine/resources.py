@@ -1,0 +1,171 @@
+"""Putting a run together from the settings: the client, the warehouse, the clock."""
+
+import logging
+import os
+import random
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from datetime import timedelta
+from pathlib import Path
+
+from connectors.source.base_url import normalized
+from connectors.source.client import ApiClient
+from connectors.warehouse.errors import WarehouseUnusable
+from connectors.warehouse.writer import Warehouse, open_warehouse
+from flows.config.errors import SettingsError
+from flows.config.release import release
+from flows.config.settings import Settings, set_by
+from flows.engine.clock import SystemClock
+from flows.engine.pipeline import RunRequest, new_id
+from flows.engine.retention import Keeping
+from flows.engine.run_context import RunResources
+from flows.engine.slots import Slots
+from flows.engine.steps import Say
+from flows.engine.writer_lock import writer_lock
+from flows.reporting.recording import record_failure
+from models.clock import Clock
+from models.incremental import SyncMode
+from models.partition import SURFACES, Surface
+from models.selection import Selection
+
+_log = logging.getLogger(__name__)
+
+
+def build_request(
+    settings: Settings,
+    *,
+    surfaces: tuple[Surface, ...] = SURFACES,
+    selection: Selection | None = None,
+    reason: str | None = None,
+    accept_removals: bool = False,
+    rebind: bool = False,
+    mode: SyncMode | None = None,
+    max_requests: int | None = None,
+) -> RunRequest:
+    """Return what a run is asked to do: a sync of `surfaces`, or a backfill of `selection`."""
+    return RunRequest(
+        snapshot=settings.snapshot,
+        within=timedelta(seconds=settings.resume_within),
+        version=release(),
+        surfaces=surfaces,
+        selection=selection,
+        reason=reason,
+        accept_removals=accept_removals,
+        rebind=rebind,
+        keeping=Keeping(
+            runs=timedelta(days=settings.keep_runs),
+            quarantine=timedelta(days=settings.keep_quarantine),
+        ),
+        stale_after=timedelta(seconds=settings.stale_after),
+        report=settings.report,
+        mode=mode or settings.sync_mode,
+        lookback=timedelta(days=settings.lookback_window),
+        full_refresh_every=timedelta(days=settings.full_refresh_every),
+        full_refresh_budget=settings.full_refresh_budget,
+        max_requests=max_requests,
+    )
+
+
+def check_snapshot(snapshot: Path, warehouse: Path) -> None:
+    """Find out before a night of scanning, and not after it, that nothing could be published."""
+    folder = snapshot.parent
+    message = f"cannot write {snapshot}"
+    fix = "Fix: point GRAMHOUSE_SNAPSHOT to a file in a folder you may write in."
+    if snapshot.resolve() == warehouse.resolve():
+        message = f"{snapshot} is the warehouse itself: give GRAMHOUSE_SNAPSHOT a path of its own."
+        raise SettingsError(message)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        why = f"{folder} is no folder" if isinstance(error, FileExistsError) else error.strerror
+        message = f"{message}: {why}. {fix}"
+        raise WarehouseUnusable(message) from error
+    if snapshot.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
+        why = "it is a folder" if snapshot.is_dir() else f"{folder} is not yours to write in"
+        message = f"{message}: {why}. {fix}"
+        raise WarehouseUnusable(message)
+
+
+def check_report(settings: Settings) -> None:
+    """Find out before a run that the report would take the place of a database. Raises SettingsError."""
+    databases = {settings.snapshot.resolve(), settings.warehouse.resolve()}
+    if settings.report is not None and settings.report.resolve() in databases:
+        message = f"{set_by('report')}: {settings.report} is the place of a database. Fix: name another file."
+        raise SettingsError(message)
+
+
+def check_raw(settings: Settings) -> None:
+    """Find out before a run, and not in it, that the raw store could not be written. Raises WarehouseUnusable."""
+    folder = settings.raw_folder()
+    if settings.raw is None and not folder.exists():
+        # Beside the warehouse, whose own folder is found out when it is opened.
+        return
+    why = None
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if not os.access(folder, os.W_OK | os.X_OK):
+            why = "it is not yours to write in"
+    except OSError as error:
+        why = "it is no folder" if isinstance(error, FileExistsError) else str(error.strerror)
+    if why:
+        message = f"cannot write the raw store {folder}: {why}. Fix: point GRAMHOUSE_RAW to a folder you may write in."
+        raise WarehouseUnusable(message)
+
+
+@asynccontextmanager
+async def writing(
+    settings: Settings, activity: str, *, clock: Clock | None = None, say: Say = _log.info
+) -> AsyncIterator[Warehouse]:
+    """Open the warehouse for writing, in its turn.
+
+    Raises WarehouseBusy and WarehouseUnusable.
+    """
+    at = clock or SystemClock()
+
+    def opening() -> AbstractAsyncContextManager[Warehouse]:
+        return open_warehouse(settings.warehouse, activity, now=at.now(), raw=settings.raw, new_id=new_id)
+
+    async with AsyncExitStack() as stack:
+        lock = writer_lock(opening, patience=settings.busy_wait, clock=at, say=say)
+        try:
+            warehouse = await stack.enter_async_context(lock)
+        except WarehouseUnusable as error:
+            record_failure(settings.snapshot, settings.warehouse, activity, error, now=at.now, say=say)
+            raise
+        yield warehouse
+
+
+@asynccontextmanager
+async def open_resources(settings: Settings, activity: str, *, say: Say = _log.info) -> AsyncIterator[RunResources]:
+    """Open what a run works with; all of it is closed when the block ends.
+
+    Raises SettingsError, WarehouseBusy and WarehouseUnusable, each before anything was asked of the API.
+    """
+    clock = SystemClock()
+    check_snapshot(settings.snapshot, settings.warehouse)
+    check_report(settings)
+    check_raw(settings)
+    try:
+        client = ApiClient(
+            settings.address(),
+            settings.key(),
+            clock=clock,
+            concurrency=settings.concurrency + 1,
+            paths=settings.page_paths(),
+        )
+    except ValueError as error:
+        raise SettingsError(str(error)) from None
+    async with writing(settings, activity, clock=clock, say=say) as warehouse, client:
+        yield RunResources(
+            send=client.send,
+            warehouse=warehouse,
+            clock=clock,
+            random=random.SystemRandom().random,
+            new_id=new_id,
+            slots=Slots.for_requests(settings.concurrency),
+            page_size=settings.page_size,
+            max_wait=settings.max_wait,
+            scan_expired=settings.scan_expired,
+            mapping=settings.media_mapping(),
+            base_url=normalized(settings.address()),
+        )

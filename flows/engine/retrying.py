@@ -1,0 +1,83 @@
+"""Which runs are retried after an outage, and when: one schedule for Prefect and the command line."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from connectors.source.errors import is_transient
+from connectors.warehouse.report import FailureGroup
+from flows.engine.pipeline import RunReport
+from flows.reporting.foreign import plain
+from models.runs import OutcomeKind
+
+# Seconds before the first, second and third retry; every further one waits as long as the last.
+DELAYS = (300.0, 900.0, 3600.0)
+
+# Upward only, so that many installations do not return to a recovering service at the same moment.
+_JITTER = 0.1
+
+_CATALOGUE = "the account catalogue"
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """One more attempt at a run: the `number`-th of `limit`, after `seconds`, and the error that it is made for."""
+
+    number: int
+    limit: int
+    seconds: float
+    reason: str
+
+    def __str__(self) -> str:
+        return f"Retry {self.number} of {self.limit} in {round(self.seconds / 60)} min ({self.reason})"
+
+
+def failure_to_retry(report: RunReport) -> FailureGroup | None:
+    """Return what made a run fail as a whole if it may pass by itself; None for every other run.
+
+    A run failed as a whole if no error stopped it, and failures took the account catalogue or more than half of the
+    scans. connectors/source/errors.py lists the transient error codes, as for every other retry.
+    """
+    failed = [
+        failure_group
+        for failure_group in report.failure_groups
+        if failure_group.outcome is OutcomeKind.FAILED and is_transient(failure_group.error_code)
+    ]
+    if report.stopped_by is not None or not failed:
+        return None
+    scans = report.outcomes.total - report.outcomes[OutcomeKind.SKIPPED]
+    most = failed[0] if 2 * sum(failure_group.partitions for failure_group in failed) > scans else None
+    return next((failure_group for failure_group in failed if failure_group.example == _CATALOGUE), most)
+
+
+def next_retry(report: RunReport, made: int, limit: int, random: Callable[[], float]) -> Retry | None:
+    """Return the retry that follows an attempt after which `made` of `limit` retries were made; None ends the run.
+
+    `random` returns a number from 0 to 1.
+    """
+    failure = failure_to_retry(report)
+    if made >= limit or failure is None:
+        return None
+    delay = DELAYS[min(made, len(DELAYS) - 1)]
+    return Retry(made + 1, limit, delay * (1 + _JITTER * random()), plain(failure.error_code))
+
+
+async def retried(
+    attempt: Callable[[], Awaitable[RunReport]],
+    limit: int,
+    *,
+    sleep: Callable[[float], Awaitable[None]],
+    random: Callable[[], float],
+    announce: Callable[[RunReport, Retry], None],
+) -> RunReport:
+    """Make a run and up to `limit` retries of it; return the last report. `announce` is called before each wait.
+
+    Raises what an attempt raises.
+    """
+    report = await attempt()
+    made = 0
+    while retry := next_retry(report, made, limit, random):
+        announce(report, retry)
+        await sleep(retry.seconds)
+        report = await attempt()
+        made = retry.number
+    return report

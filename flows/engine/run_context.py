@@ -1,0 +1,252 @@
+"""What the parts of a run share: its means, its counters, and the error that stops it."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Mapping as Map
+from contextlib import asynccontextmanager, nullcontext
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from types import MappingProxyType
+
+from connectors.source.backoff import BackoffPolicy
+from connectors.source.endpoints import ApiRequest, Response
+from connectors.source.errors import Failure
+from connectors.source.rate_limit import RateLimitBudget
+from connectors.source.retry import Send, fetch_with_retry
+from connectors.warehouse.writer import Warehouse
+from flows.engine.scan_depth import ScanMode
+from flows.engine.slots import Slots
+from models.checkpoint import RunKind
+from models.clock import Clock
+from models.incremental import Post
+from models.page_commit import PageCommit, ScopeCooldown
+from models.post_times import post_reader
+from models.schema.mapping import Mapping
+from models.schema.mapping_built_in import BUILT_IN
+
+
+@dataclass(frozen=True, slots=True)
+class RunResources:
+    """All that a run works with; time, randomness and ids among them.
+
+    `base_url` names the service, in the one spelling of `connectors.source.base_url.normalized`; None binds to none.
+    """
+
+    send: Send
+    warehouse: Warehouse
+    clock: Clock
+    random: Callable[[], float]
+    new_id: Callable[[], str]
+    slots: Slots
+    page_size: int = 50
+    max_wait: float = 3600.0
+    scan_expired: bool = False
+    base_url: str | None = None
+    policy: BackoffPolicy = field(default_factory=BackoffPolicy)
+    mapping: Mapping = BUILT_IN
+
+
+@dataclass(slots=True)
+class Counters:
+    """How far a run is. `waiting` counts scans that sleep before they ask again.
+
+    `items_left` are the items that partitions of known length still have, `unknown` the open partitions of unknown
+    length, `ended` those that ended, with `ended_items`. `cooldowns`: until when each tenant scope must be left alone.
+    `requests` were made, retries included; as many as `spared` a run of full scans alone would have made besides, and
+    about as many as `sparable` an incremental one would not have made.
+    """
+
+    accounts: int = 0
+    accounts_done: int = 0
+    catalogue_complete: bool = False
+    pages: int = 0
+    items: int = 0
+    run_id: str | None = None
+    retries: int = 0
+    restarted: int = 0
+    waiting: int = 0
+    items_left: int = 0
+    unknown: int = 0
+    ended: int = 0
+    ended_items: int = 0
+    cooldowns: dict[str, datetime] = field(default_factory=dict)
+    requests: int = 0
+    spared: int = 0
+    sparable: float = 0
+
+    def expect(self, items: int | None) -> None:
+        """Count a partition in, with as many items as its last full scan found; None: there was none."""
+        if items is None:
+            self.unknown += 1
+        else:
+            self.items_left += items
+
+    def end(self, expected: int | None, items: int) -> None:
+        """Count a partition out, after `items` of those expected (`expect`)."""
+        self.ended += 1
+        self.ended_items += items
+        if expected is None:
+            self.unknown -= 1
+        else:
+            self.items_left -= max(expected - items, 0)
+
+
+_NOTHING: Map[str, object] = MappingProxyType({})
+
+
+class RunStopped(Exception):  # noqa: N818 - the error is its cause
+    """A partition is not scanned on, because `error` stopped the run."""
+
+    def __init__(self, error: Failure) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+class RequestsSpent(Exception):  # noqa: N818 - the run was asked to make no more
+    """No request is left of those that the run may make."""
+
+
+class StopSignal:
+    """Set once, by an error that ends the run, or only its media scans; whoever sleeps wakes up to it."""
+
+    def __init__(self) -> None:
+        self.error: Failure | None = None
+        self._set = asyncio.Event()
+
+    def set(self, error: Failure) -> None:
+        """Stop; the first error is the one that counts."""
+        if self.error is None:
+            self.error = error
+            self._set.set()
+
+    def check(self) -> None:
+        """Raise RunStopped when stopped."""
+        if self.error is not None:
+            raise RunStopped(self.error)
+
+    async def sleep(self, clock: Clock, seconds: float) -> None:
+        """Sleep, but no longer than until the signal is set."""
+        waits = [asyncio.ensure_future(clock.sleep(seconds)), asyncio.ensure_future(self._set.wait())]
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()
+            await asyncio.gather(*waits, return_exceptions=True)
+
+
+@dataclass(frozen=True, slots=True)
+class _StoppableClock:
+    clock: Clock
+    stop_signal: StopSignal
+
+    def now(self) -> datetime:
+        return self.clock.now()
+
+    def monotonic(self) -> float:
+        return self.clock.monotonic()
+
+    async def sleep(self, seconds: float) -> None:
+        await self.stop_signal.sleep(self.clock, seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class RunContext:
+    """One run under way: `resumed_runs` are the interrupted runs it resumes.
+
+    `cooldowns`: when each tenant scope may be asked again, as earlier runs know it.
+
+    `limited_by` keeps, scope by scope, the error by which the API last told this run to wait. The end of a scan that
+    began longer ago than `fresh_within` says too little of today: such a scan is ended, and the partition scanned
+    again. `run_kind`: whose checkpoints it goes by. With `accept_removals` a person vouches for this run's own scan of
+    the catalogue. `mode`: how deep it scans posts; `read_posts` reads them from a page's text, by the mapping in force
+    in the warehouse.
+    """
+
+    run_id: str
+    started_at: datetime
+    resumed_runs: tuple[str, ...]
+    cooldowns: Map[str, datetime]
+    resources: RunResources
+    fresh_within: timedelta
+    run_kind: RunKind = "sync"
+    accept_removals: bool = False
+    mode: ScanMode = field(default_factory=ScanMode)
+    max_requests: int | None = None
+    read_posts: Callable[[str], Sequence[Post]] = field(default_factory=lambda: post_reader(BUILT_IN))
+    counters: Counters = field(default_factory=Counters)
+    stop: StopSignal = field(default_factory=StopSignal)
+    stop_media: StopSignal = field(default_factory=StopSignal)
+    limited_by: dict[str, Failure] = field(default_factory=dict)
+
+    def budget(self, scope: str) -> RateLimitBudget:
+        """Begin this run's waiting for a tenant scope, with what an earlier run was told."""
+        clock = self.resources.clock
+        if scope in self.cooldowns:
+            self.counters.cooldowns[scope] = self.cooldowns[scope]
+        return RateLimitBudget.seeded(
+            scope, self.resources.max_wait, self.cooldowns.get(scope), now=clock.now(), monotonic=clock.monotonic()
+        )
+
+    async def fetch(
+        self,
+        request: ApiRequest,
+        budget: RateLimitBudget,
+        stop_signal: StopSignal,
+        *,
+        slot: bool,
+        pages: int = 0,
+        about: Map[str, object] = _NOTHING,
+    ) -> Response:
+        """Ask for one page through all waits and retries; `slot` says whether the caller holds a place.
+
+        A caller that holds one waits for a request slot, too; `pages` is how many its scan has landed, `about` what
+        the log says of that scan.
+        Raises ApiError, Deferred, RunStopped once `stop_signal` is set, and RequestsSpent.
+        """
+        resources = self.resources
+        asked = False
+
+        async def send(request: ApiRequest) -> Response:
+            nonlocal asked
+            async with resources.slots.requests.one(pages) if slot else nullcontext():
+                stop_signal.check()
+                if self.max_requests is not None and self.counters.requests >= self.max_requests:
+                    raise RequestsSpent
+                self.counters.retries += asked
+                asked = True
+                self.counters.requests += 1
+                return await resources.send(request)
+
+        async def remember(scope: str, resume_after: datetime, error: Failure) -> None:
+            self.limited_by[scope] = error
+            self.counters.cooldowns[scope] = resume_after
+            await resources.warehouse.land(
+                PageCommit(cooldown=ScopeCooldown(scope, resume_after, resources.clock.now()))
+            )
+
+        return await fetch_with_retry(
+            send,
+            request,
+            budget,
+            policy=resources.policy,
+            clock=_StoppableClock(resources.clock, stop_signal),
+            random=resources.random,
+            park=lambda: self._parked(stop_signal, slot=slot),
+            on_wait=remember,
+            about=about,
+            host=(resources.base_url or "").partition("://")[2],
+        )
+
+    @asynccontextmanager
+    async def _parked(self, stop_signal: StopSignal, *, slot: bool) -> AsyncIterator[None]:
+        stop_signal.check()
+        self.counters.waiting += 1
+        try:
+            if slot:
+                async with self.resources.slots.parked_outside():
+                    yield
+            else:
+                yield
+        finally:
+            self.counters.waiting -= 1

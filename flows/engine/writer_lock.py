@@ -1,0 +1,47 @@
+"""One writer at a time: whoever finds the warehouse held waits for its turn, or ends at once."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from typing import TypeVar
+
+from connectors.warehouse.errors import WarehouseBusy
+from flows.engine.steps import Say
+from flows.reporting.words import span
+from models.clock import Clock
+
+T = TypeVar("T")
+
+_LOOK_EVERY = 1.0
+
+
+@asynccontextmanager
+async def writer_lock(
+    opening: Callable[[], AbstractAsyncContextManager[T]], *, patience: float, clock: Clock, say: Say
+) -> AsyncIterator[T]:
+    """Enter `opening()` once nobody else holds the warehouse, waiting up to `patience` seconds for that.
+
+    That it waits is said once, with the holder's name. Raises WarehouseBusy when it waited in vain.
+    """
+    async with AsyncExitStack() as stack:
+        until = clock.monotonic() + patience
+        try:
+            opened = await stack.enter_async_context(opening())
+        except WarehouseBusy as busy:
+            if not patience:
+                raise
+            say(f"{str(busy).split('. ')[0]}. Waiting up to {span(patience)} for it to end.")
+            opened = await _enter(stack, opening, until, clock)
+            say("The warehouse is free; going on.")
+        yield opened
+
+
+async def _enter(
+    stack: AsyncExitStack, opening: Callable[[], AbstractAsyncContextManager[T]], until: float, clock: Clock
+) -> T:
+    while True:
+        await clock.sleep(min(_LOOK_EVERY, max(0.0, until - clock.monotonic())))
+        try:
+            return await stack.enter_async_context(opening())
+        except WarehouseBusy:
+            if clock.monotonic() >= until:
+                raise

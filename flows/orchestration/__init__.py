@@ -1,0 +1,1 @@
+"""Prefect around the engine: flow runs, schedules, automations, processes."""

@@ -1,0 +1,157 @@
+"""The automations as code: what deployments/automations.yaml says, kept on a Prefect server."""
+
+import asyncio
+import sys
+from collections.abc import Sequence
+from datetime import timedelta
+from importlib import resources
+from typing import Any
+from uuid import UUID
+
+import yaml
+from prefect.client.orchestration import PrefectClient, get_client
+from prefect.events import emit_event
+from prefect.events.schemas.automations import Automation, AutomationCore, EventTrigger
+from prefect.exceptions import ObjectNotFound
+from prefect.settings import get_current_settings
+
+from flows.config.errors import SettingsError
+from flows.config.settings import Settings, load
+
+WATCH_BEGAN = "gramhouse.watch.began"
+
+_NOTIFY = "send-notification"
+_HEARTBEAT = "prefect.flow-run.heartbeat"
+_BEATS = 6
+
+
+def described() -> list[dict[str, Any]]:
+    """Return the automations as they are written down, with a placeholder for the block that is told."""
+    text = resources.files("deployments").joinpath("automations.yaml").read_text(encoding="utf-8")
+    return list(yaml.safe_load(text))
+
+
+def notifies(automation: dict[str, Any]) -> bool:
+    """Say whether an automation tells somebody."""
+    return any(action["type"] == _NOTIFY for action in automation["actions"])
+
+
+def addressed(automation: dict[str, Any], blocks: Sequence[UUID]) -> AutomationCore | None:
+    """Return an automation that tells every block; None when there is nothing left for it to do."""
+    actions = [
+        sent
+        for action in automation["actions"]
+        for sent in (
+            [{**action, "block_document_id": block} for block in blocks] if action["type"] == _NOTIFY else [action]
+        )
+    ]
+    return AutomationCore.model_validate({**automation, "actions": actions}) if actions else None
+
+
+def patient(automation: AutomationCore, frequency: float | None) -> AutomationCore:
+    """Return an automation that declares no run dead that has a heartbeat only every `frequency` seconds."""
+    trigger = automation.trigger
+    if frequency is None or not isinstance(trigger, EventTrigger) or _HEARTBEAT not in trigger.after:
+        return automation
+    within = max(trigger.within, timedelta(seconds=_BEATS * frequency))
+    return automation.model_copy(update={"trigger": trigger.model_copy(update={"within": within})})
+
+
+def _essence(automation: AutomationCore) -> dict[str, Any]:
+    # `enabled` is left out: a person may have switched the automation off in the UI. Compared as Python values, not as
+    # JSON: event names are a set, and its order as a list depends on the hash seed of each process.
+    return AutomationCore.model_validate(automation.model_dump()).model_dump(exclude={"enabled"})
+
+
+def _name_of(block: str) -> tuple[str, str]:
+    slug, _, name = block.partition("/")
+    if not slug or not name:
+        message = (
+            f"GRAMHOUSE_NOTIFY: {block!r} names no block: write its type and its name, as in slack-webhook/on-call."
+        )
+        raise SettingsError(message)
+    return slug, name
+
+
+async def _block(client: PrefectClient, wanted: str) -> UUID:
+    slug, name = _name_of(wanted)
+    try:
+        found = await client.read_block_document_by_name(name, slug, include_secrets=False)
+    except ObjectNotFound:
+        message = (
+            f"GRAMHOUSE_NOTIFY: there is no block {wanted}: make it in Prefect's UI (Blocks), or by"
+            f" `prefect block create {slug}`."
+        )
+        raise SettingsError(message) from None
+    if found.block_schema is None or "notify" not in found.block_schema.capabilities:
+        message = f"GRAMHOUSE_NOTIFY: {wanted} cannot notify: name a block of a type such as slack-webhook."
+        raise SettingsError(message)
+    return found.id
+
+
+async def _apply_one(client: PrefectClient, wanted: AutomationCore, present: Automation | None) -> str | None:
+    if present is None:
+        await client.create_automation(wanted)
+        return "created"
+    if _essence(present) == _essence(wanted):
+        return None
+    await client.update_automation(present.id, wanted.model_copy(update={"enabled": present.enabled}))
+    return "updated"
+
+
+def _watch(automation: AutomationCore) -> None:
+    """Begin the wait of an automation for what does not happen, if it waits for that."""
+    if isinstance(automation.trigger, EventTrigger) and WATCH_BEGAN in automation.trigger.after:
+        emit_event(
+            event=WATCH_BEGAN,
+            resource={
+                "prefect.resource.id": "gramhouse.watch",
+                "prefect.resource.name": automation.name,
+                "gramhouse.scope": "everything",
+            },
+        )
+
+
+async def _keep(client: PrefectClient, automation: dict[str, Any], blocks: Sequence[UUID]) -> list[str]:
+    name = automation["name"]
+    wanted = addressed(automation, blocks)
+    # Names are not unique on a server: one is ours, the others somebody made from the same file.
+    present = await client.read_automations_by_name(name)
+    became = None
+    if wanted is not None:
+        wanted = patient(wanted, get_current_settings().flows.heartbeat_frequency)
+        essence = _essence(wanted)
+        present.sort(key=lambda each: _essence(each) != essence)
+        became = await _apply_one(client, wanted, present[0] if present else None)
+    if wanted is not None and became is not None:
+        _watch(wanted)
+    superfluous = present if wanted is None else present[1:]
+    for each in superfluous:
+        await client.delete_automation(each.id)
+    if became is None and superfluous:
+        became = "removed" if wanted is None else "its doubles removed"
+    return [f"{name}: {became}"] if became else []
+
+
+async def apply(settings: Settings) -> list[str]:
+    """Make the server's automations those that are written down; say of each that was not so what became of it.
+
+    Without a block to tell, those that tell are taken away. Applied again, nothing changes, and what a person switched
+    off stays off. Raises SettingsError when a block cannot be told; then those that tell stay as they were.
+    """
+    changes = []
+    async with get_client() as client:
+        for automation in described():
+            if not notifies(automation):
+                changes += await _keep(client, automation, ())
+        blocks = [await _block(client, wanted) for wanted in dict.fromkeys(settings.notify)]
+        for automation in described():
+            if notifies(automation):
+                changes += await _keep(client, automation, blocks)
+    return changes
+
+
+if __name__ == "__main__":
+    # Where nobody types `gramhouse up`, which does it by itself: beside `prefect deploy`.
+    for line in asyncio.run(apply(load())):
+        sys.stdout.write(f"{line}\n")

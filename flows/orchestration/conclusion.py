@@ -1,0 +1,111 @@
+"""How a flow run ends: in a state whose name says what it came to, never in a traceback for what a person can fix."""
+
+import asyncio
+import signal
+from collections.abc import Callable, Coroutine, Mapping
+from contextlib import suppress
+from datetime import datetime, timedelta
+from typing import Any, TypeVar
+
+from prefect.client.orchestration import get_client
+from prefect.client.schemas.objects import State
+from prefect.runtime import flow_run
+from prefect.states import AwaitingRetry, Cancelled, Completed, Crashed, Failed
+
+from connectors.warehouse.errors import OtherService, SnapshotMissing, WarehouseBusy, WarehouseUnusable
+from flows.config.errors import SettingsError
+from flows.engine.pipeline import NothingChosen, RunReport
+from flows.engine.retrying import Retry
+from flows.orchestration.notify import notify_failure
+from flows.orchestration.tracking import Watcher, watching
+from flows.reporting.report import sentence, state_name
+from models.runs import RunState, mostly_incomplete
+from models.selection import SelectionError
+
+T = TypeVar("T")
+
+_INTERRUPTED = "Stopped from outside. What had landed is kept; the same run, made again, goes on from there."
+
+
+def final_state(report: RunReport) -> State[RunReport]:
+    """Return the flow run's last state: its name says what the run amounts to, its data is the report.
+
+    Its type, and so its colour, follows the outcomes: a partial run that did less than half of its scans is FAILED.
+    """
+    lost = report.state is RunState.FAILED or (report.state is RunState.PARTIAL and mostly_incomplete(report.outcomes))
+    return (Failed if lost else Completed)(name=state_name(report), message=sentence(report), data=report)
+
+
+def awaiting_retry(report: RunReport, retry: Retry, *, now: datetime) -> State[RunReport]:
+    """Return the state of a flow run that is made once more at the time of `retry`; nothing waits for it meanwhile."""
+    at = now + timedelta(seconds=retry.seconds)
+    return AwaitingRetry(scheduled_time=at, message=f"{retry}. {sentence(report)}")
+
+
+_ENDS: Mapping[type[Exception], Callable[[str], State[Any]]] = {
+    SettingsError: lambda text: Failed(name="Invalid parameters", message=text),
+    SelectionError: lambda text: Failed(name="Invalid parameters", message=text),
+    NothingChosen: lambda text: Completed(name="Nothing to do", message=text),
+    # No failure: another run is at it.
+    WarehouseBusy: lambda text: Cancelled(name="Skipped: locked", message=text),
+    WarehouseUnusable: lambda text: Failed(message=text),
+    OtherService: lambda text: Failed(name="Invalid parameters", message=text),
+    SnapshotMissing: lambda text: Failed(name="Invalid parameters", message=text),
+}
+
+
+# Whoever asked reads it at once; nobody else need be told.
+_ASKED_WRONGLY = (SelectionError, SnapshotMissing)
+
+
+def _listen(doing: asyncio.Task[Any], watcher: Watcher | None) -> None:
+    """Let a signal end `doing`: Prefect takes SIGTERM when a flow run begins, and would raise it amid whatever runs."""
+    if watcher is not None:
+        watcher.begun()
+        return
+    # Only a process's main thread is told of signals; elsewhere there is nothing to listen to.
+    with suppress(RuntimeError, ValueError):
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, doing.cancel)
+
+
+async def _interrupted() -> State[Any]:
+    # Prefect may be what is going down; then it learns nothing, and its heartbeats tell it.
+    with suppress(Exception):
+        async with get_client() as client:
+            state = (await client.read_flow_run(flow_run.id)).state
+        if state is not None and state.is_cancelling():
+            return Cancelled(message=_INTERRUPTED)
+    # By its stock name, by which an automation knows that it is to be started again.
+    return Crashed(message=_INTERRUPTED)
+
+
+async def conclude(work: Coroutine[Any, Any, State[T]]) -> State[T]:
+    """Carry out a flow run's work to the state it ends in; a signal ends it with all that landed kept.
+
+    Raises only what no person can fix.
+    """
+    watcher = watching.get()
+    doing = asyncio.ensure_future(work)
+    _listen(doing, watcher)
+    try:
+        return await doing
+    except asyncio.CancelledError as error:
+        _save_end(watcher, error)
+        if (task := asyncio.current_task()) is not None:
+            task.uncancel()
+        return await _interrupted()
+    except tuple(_ENDS) as error:
+        _save_end(watcher, error)
+        state = _ENDS[type(error)](str(error))
+        if state.is_failed() and not isinstance(error, _ASKED_WRONGLY):
+            await notify_failure(str(error))
+        return state
+    except Exception as error:
+        _save_end(watcher, error)
+        await notify_failure(f"{type(error).__name__}: {error}")
+        raise
+
+
+def _save_end(watcher: Watcher | None, error: BaseException) -> None:
+    if watcher is not None and watcher.ended is None:
+        watcher.ended = error

@@ -1,0 +1,44 @@
+"""Address and key in a Prefect block, for whoever keeps secrets there."""
+
+from typing import cast
+
+from prefect.blocks.core import Block
+from pydantic import Field, SecretStr
+
+from flows.config.errors import SettingsError
+from flows.config.settings import Settings, load
+
+
+class ApiCredentials(Block):
+    """Where the service is, and the key that opens it."""
+
+    _block_type_name = "gramhouse API credentials"
+    _block_type_slug = "gramhouse-api-credentials"
+    _description = "Address and API key of the service that gramhouse syncs from."
+
+    base_url: str = Field(title="Address", description="Such as https://api.example.com, with or without /api/v1.")
+    api_key: SecretStr = Field(title="API key")
+
+
+async def load_with_credentials(chosen: dict[str, object]) -> Settings:
+    """Read the settings as `load` does, with address and key from the block they name, if they name one.
+
+    Raises SettingsError; the key is in none of its lines.
+    """
+    settings = load(**chosen)
+    if settings.credentials is None:
+        return settings
+    name = settings.credentials.removeprefix(f"{ApiCredentials.get_block_type_slug()}/")
+    try:
+        block = cast("ApiCredentials", await ApiCredentials.aload(name))
+    except ValueError as error:
+        message = (
+            f"GRAMHOUSE_CREDENTIALS: there is no block {name!r} of the type {ApiCredentials.get_block_type_slug()}:"
+            " make it in Prefect's UI (Blocks), or leave the setting out."
+        )
+        raise SettingsError(message) from error
+    try:
+        return load(**{**chosen, "base_url": chosen.get("base_url") or block.base_url, "api_key": block.api_key})
+    except SettingsError as error:
+        message = f"GRAMHOUSE_CREDENTIALS: the block {name!r} holds a wrong {str(error).removeprefix('--')}"
+        raise SettingsError(message) from None

@@ -1,0 +1,98 @@
+"""The inside of a flow run of ours: the run's body, with each of its steps as a named task run."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import TypeVar
+
+from prefect import task
+from prefect.cache_policies import NO_CACHE
+from prefect.client.orchestration import get_client
+from prefect.client.schemas.objects import State
+from prefect.events import emit_event
+from prefect.exceptions import Pause
+from prefect.logging import get_run_logger
+from prefect.runtime import deployment, flow_run
+
+from flows.config.options import RunOptions
+from flows.config.settings import Settings
+from flows.engine.clock import SystemClock
+from flows.engine.pipeline import RunReport, RunRequest, run_sync
+from flows.engine.resources import open_resources
+from flows.engine.retrying import DELAYS, next_retry
+from flows.engine.run_context import Counters
+from flows.orchestration.conclusion import awaiting_retry, conclude, final_state
+from flows.orchestration.credentials import load_with_credentials
+from flows.orchestration.notify import notify, progress
+from flows.orchestration.tracking import watching
+from flows.reporting.report import sentence
+
+T = TypeVar("T")
+
+# The process of a flow run ends, and the run does not; deployments/automations.yaml expects it.
+LEFT = "gramhouse.flow-run.left"
+
+
+# DuckDB is the truth about progress, so Prefect keeps no result and repeats nothing: retries are the pipeline's.
+@task(name="step", cache_policy=NO_CACHE, persist_result=False, retries=0)
+async def step(name: str, work: Callable[[], Awaitable[T]], describe: Callable[[T], str]) -> T:
+    """Carry out one step of a run, and log one line of what it came to."""
+    result = await work()
+    get_run_logger().info("%s: %s", name, describe(result))
+    return result
+
+
+async def as_task(name: str, work: Callable[[], Awaitable[T]], describe: Callable[[T], str], /) -> T:
+    """Run a step as a task run that bears its name."""
+    return await step.with_options(task_run_name=name)(name, work, describe)
+
+
+def run_name() -> str:
+    """Name a flow run by its deployment, or else its flow, and when it was due: `nightly 2026-03-01 02:15`."""
+    due = flow_run.scheduled_start_time or datetime.now(UTC)
+    return f"{deployment.name or flow_run.flow_name} {due:%Y-%m-%d %H:%M}"
+
+
+async def carry_out(options: RunOptions, activity: str, build: Callable[[Settings], RunRequest]) -> State[RunReport]:
+    """Carry out a run, to be called in a flow run; return the state it ends in, with its report for data."""
+    state = await conclude(_carry_out(options, activity, build))
+    if state.is_scheduled():
+        async with get_client() as client:
+            await client.set_flow_run_state(flow_run.id, state)
+        # Sent after the last heartbeat, on the same connection: if a heartbeat were this run's last event, the
+        # automation for dead runs would mark it as crashed while it waits for its retry.
+        emit_event(LEFT, resource={"prefect.resource.id": f"prefect.flow-run.{flow_run.id}"})
+        # Prefect's own way to suspend a run: this process ends, and the process that serves the deployment starts
+        # another one when the retry is due. A retry by the engine would keep this process and its memory waiting.
+        raise Pause(str(state.message), state=state)
+    return state
+
+
+async def _carry_out(options: RunOptions, activity: str, build: Callable[[Settings], RunRequest]) -> State[RunReport]:
+    log = get_run_logger()
+    watcher = watching.get()
+    counters = watcher.counters if watcher else Counters()
+
+    def say(line: str) -> None:
+        log.info("%s", line)
+        if watcher is not None:
+            watcher.say(line)
+
+    typed = {"base_url": watcher.base_url} if watcher else {}
+    settings = await load_with_credentials({**options.chosen(), **typed})
+    request = build(settings)
+    # Prefect is told of the end when the warehouse is free again.
+    async with progress(counters, SystemClock()):
+        async with open_resources(settings, activity, say=say) as resources:
+            report = await run_sync(request, resources, run_step=as_task, counters=counters, say=say)
+        if watcher is not None:
+            watcher.ended = report
+    log.info("%s", sentence(report))
+    # Without a deployment, a run that is to be made once more would be started by no one.
+    limit = len(DELAYS) if deployment.id else 0
+    retry = next_retry(report, flow_run.run_count - 1, limit, resources.random)
+    # The run is made; a signal ends only the telling.
+    with suppress(asyncio.CancelledError):
+        await notify(report, retry, report_url=settings.report_url)
+    return final_state(report) if retry is None else awaiting_retry(report, retry, now=resources.clock.now())

@@ -1,0 +1,124 @@
+"""Flow runs that did not end by themselves: ended with `up`, found dead at its next start, or missed meanwhile."""
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from datetime import datetime
+from uuid import UUID
+
+from prefect.client.orchestration import PrefectClient
+from prefect.client.schemas.filters import (
+    DeploymentFilter,
+    DeploymentFilterId,
+    FlowRunFilter,
+    FlowRunFilterExpectedStartTime,
+    FlowRunFilterState,
+    FlowRunFilterStateType,
+)
+from prefect.client.schemas.objects import FlowRun, State, StateType
+from prefect.client.schemas.sorting import FlowRunSort
+from prefect.states import Cancelled, Cancelling, Crashed
+
+from flows.orchestration.catching_up import Due, Fate, Verdict, catch_up
+from flows.orchestration.schedules import PLANS
+
+INTERRUPTED = "Interrupted"
+
+_UNDER_WAY = [StateType.PENDING, StateType.RUNNING, StateType.CANCELLING]
+_DUE: list[StateType] = [StateType.SCHEDULED]
+_BEGUN: list[StateType] = [each for each in StateType if each is not StateType.SCHEDULED]
+_PATIENCE = 12.0
+_PAUSE = 0.2
+# The most that Prefect's API answers with.
+_LIMIT = 200
+
+Say = Callable[[str], None]
+
+
+async def _runs(
+    client: PrefectClient, deployments: Iterable[UUID], states: list[StateType], before: datetime | None = None
+) -> list[FlowRun]:
+    return await client.read_flow_runs(
+        deployment_filter=DeploymentFilter(id=DeploymentFilterId(any_=list(deployments))),
+        flow_run_filter=FlowRunFilter(
+            state=FlowRunFilterState(type=FlowRunFilterStateType(any_=states)),
+            expected_start_time=FlowRunFilterExpectedStartTime(before_=before) if before else None,
+        ),
+        sort=FlowRunSort.EXPECTED_START_TIME_DESC,
+        limit=_LIMIT,
+    )
+
+
+async def _put(client: PrefectClient, run: UUID, state: State[None]) -> None:
+    await client.set_flow_run_state(run, state, force=True)
+
+
+async def _end(client: PrefectClient, deployments: list[UUID], ended: dict[UUID, str]) -> None:
+    # Anew each time: the runner still resumes runs that are due, until it is told to stop.
+    while under_way := await _runs(client, deployments, _UNDER_WAY):
+        for run in under_way:
+            if run.id not in ended:
+                ended[run.id] = run.name
+                # Prefect's own way of ending a run: its runner sees the state, and tells the run's process.
+                await _put(client, run.id, Cancelling(message="`gramhouse up` is being ended."))
+        await asyncio.sleep(_PAUSE)
+
+
+async def end_runs(client: PrefectClient, deployments: Iterable[UUID], say: Say) -> None:
+    """End the runs under way, all at once, and wait until they have: each closes what it opened."""
+    ended: dict[UUID, str] = {}
+    with suppress(TimeoutError):
+        await asyncio.wait_for(_end(client, list(deployments), ended), _PATIENCE)
+    for run, name in ended.items():
+        if (await client.read_flow_run(run)).state_type is StateType.CANCELLED:
+            message = "`gramhouse up` was ended. What had landed is kept; the same run, made again, goes on from there."
+            await _put(client, run, Cancelled(name=INTERRUPTED, message=message))
+            say(f"{name} was under way, and was ended.")
+
+
+async def mark_dead(client: PrefectClient, deployments: Iterable[UUID], say: Say) -> None:
+    """Mark the runs that seem to be under way though nothing is: their process was killed, or the machine fell."""
+    for run in await _runs(client, deployments, _UNDER_WAY):
+        message = "Its process was killed. What had landed is kept; the same run, made again, goes on from there."
+        await _put(client, run.id, Crashed(name=INTERRUPTED, message=message))
+        say(f"{run.name} was killed while it ran; it is marked so.")
+
+
+def _fate(run: FlowRun) -> Fate:
+    if run.state_type is StateType.SCHEDULED:
+        return Fate.MISSED
+    # A crash just before `up` ended may have come too late for the automation that starts crashed runs again.
+    crashed = run.state_type is StateType.CRASHED
+    return Fate.INTERRUPTED if crashed or run.state_name == INTERRUPTED else Fate.OVER
+
+
+async def make_up(client: PrefectClient, served: Mapping[str, UUID], now: datetime, say: Say) -> None:
+    """Make up for what was due while nothing ran: one run of each plan at most, and the rest is marked as missed."""
+    found = {
+        run.id: (plan.name, run)
+        for plan in PLANS
+        if plan.when and plan.name in served
+        for states in (_DUE, _BEGUN)
+        for run in await _runs(client, [served[plan.name]], states, now)
+        if run.auto_scheduled or run.state_type is not StateType.SCHEDULED
+    }
+    due = [
+        Due(name, run.id, run.expected_start_time, _fate(run))
+        for name, run in found.values()
+        if run.expected_start_time is not None
+    ]
+    for run_id, verdict in catch_up(due, PLANS).items():
+        name, run = found[run_id]
+        if verdict is Verdict.DROP:
+            message = "Missed while nothing ran; a later run makes up for it."
+            # It never began, so it has no name but the one that Prefect drew for it.
+            await client.update_flow_run(run_id, name=f"{name} {run.expected_start_time:%Y-%m-%d %H:%M}")
+            await _put(client, run_id, Cancelled(name="Missed", message=message))
+        elif verdict is Verdict.AGAIN:
+            if any(not one.auto_scheduled for one in await _runs(client, [served[name]], _DUE, now)):
+                # It was asked for before, and has not begun.
+                continue
+            await client.create_flow_run_from_deployment(served[name], parameters=run.parameters)
+            say(f"{name}: {run.name} was interrupted; it is made once more.")
+        else:
+            say(f"{name}: a run was missed at {run.expected_start_time:%Y-%m-%d %H:%M} UTC; it is made now.")

@@ -1,0 +1,144 @@
+"""What Prefect is told of a run: a page, events, and how far it is. Prefect's troubles are none of the run's."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING
+
+from prefect.artifacts import acreate_markdown_artifact, acreate_progress_artifact, aupdate_progress_artifact
+from prefect.events import emit_event
+from prefect.exceptions import MissingContextError
+from prefect.logging import get_run_logger
+
+from flows.engine.clock import SystemClock
+from flows.engine.pipeline import RunReport
+from flows.engine.retrying import Retry
+from flows.engine.run_context import Counters
+from flows.reporting.artifact import markdown
+from flows.reporting.events import Event, events, failure_event
+from flows.reporting.headline import headline
+from flows.reporting.pace import Pace, outlook
+from flows.reporting.report import sentence
+from flows.reporting.summary import summarize
+from flows.reporting.words import count
+from models.clock import Clock
+
+if TYPE_CHECKING:
+    from uuid import UUID
+
+PAGE = "gramhouse-run"
+PROGRESS = "gramhouse-progress"
+
+# Prefect's client asks again and again where nobody answers; a run that has ended does not wait for that.
+_PATIENCE = 30.0
+_EVERY = 5.0
+_WHOLE = 100.0
+
+
+def _warn(what: str, error: Exception) -> None:
+    line = f"Prefect could not be given {what} ({str(error) or type(error).__name__}); the run stands in the warehouse."
+    try:
+        get_run_logger().warning("%s", line)
+    except MissingContextError:
+        logging.getLogger(__name__).warning("%s", line)
+
+
+async def _attempt(what: str, work: Callable[[], Awaitable[None]], patience: float = _PATIENCE) -> None:
+    try:
+        async with asyncio.timeout(patience):
+            await work()
+    except Exception as error:  # noqa: BLE001 - whatever ails Prefect, the run was made
+        _warn(what, error)
+
+
+def _emit(events: Iterable[Event]) -> None:
+    for event in events:
+        emit_event(event=event.name, resource=dict(event.labels), payload=dict(event.payload))
+
+
+async def notify(report: RunReport, retry: Retry | None = None, *, report_url: str | None = None) -> None:
+    """Give Prefect a run's page and its events, to be called in its flow run; `retry` follows it. Raises nothing.
+
+    `report_url` is where people open the HTML report.
+    """
+    if report.snapshot_bytes is None:
+        # The page is read from the snapshot, which does not hold this run.
+        await notify_failure(sentence(report))
+        return
+
+    async def all_of_it() -> None:
+        summary = await asyncio.to_thread(
+            summarize,
+            report.snapshot,
+            report.run_id,
+            resumed_runs=report.resumed_runs,
+            resumed=tuple(each.run_id for each in report.resumed),
+            now=SystemClock().now(),
+        )
+        # First the events, which are only queued: somebody may be waiting to be told.
+        _emit(events(summary, retry))
+        page = markdown(summary, report.report, report_url)
+        await acreate_markdown_artifact(page, key=PAGE, description=headline(summary))
+
+    await _attempt("the run's page", all_of_it)
+
+
+async def notify_failure(message: str) -> None:
+    """Tell that a run ended without a report; `message` says why in one line. Raises nothing."""
+
+    async def word() -> None:
+        _emit([failure_event(message)])
+
+    await _attempt("word of the failure", word)
+
+
+def share(counters: Counters) -> float:
+    """Return how much of a run is done, in percent: of what has been listed so far, and all of it only at the end."""
+    return min(_WHOLE * counters.accounts_done / max(counters.accounts, 1), _WHOLE - 1)
+
+
+def standing(counters: Counters, outlook: Iterable[str] = ()) -> str:
+    """Say how far a run is."""
+    more = "" if counters.catalogue_complete else " listed so far"
+    waiting = f", {count(counters.waiting, 'scan')} waiting" if counters.waiting else ""
+    listed = f"{counters.accounts_done:,} of {count(counters.accounts, 'account')}{more}"
+    landed = f"{count(counters.pages, 'page')}, {count(counters.items, 'record')}{waiting}"
+    return "; ".join([f"{listed}, {landed}", *outlook]) + "."
+
+
+@asynccontextmanager
+async def progress(counters: Counters, clock: Clock) -> AsyncIterator[None]:
+    """Show in Prefect how far the run in this block is. Raises nothing of its own."""
+    shown: UUID | None = None
+    pace = Pace()
+
+    async def show(percent: float) -> None:
+        nonlocal shown
+        text = standing(counters, outlook(counters, clock.now(), pace.seconds_left(counters, clock.monotonic())))
+        if shown is None:
+            shown = await acreate_progress_artifact(percent, PROGRESS, text)
+        else:
+            await aupdate_progress_artifact(shown, percent, text)
+
+    async def keep_showing() -> None:
+        warned = False
+        while True:
+            try:
+                await show(share(counters))
+            except Exception as error:  # noqa: BLE001 - whatever ails Prefect, the run goes on
+                # Said once; a server that comes back is shown the rest.
+                if not warned:
+                    _warn("the run's progress", error)
+                warned = True
+            await clock.sleep(_EVERY)
+
+    moving = asyncio.create_task(keep_showing())
+    try:
+        yield
+    finally:
+        moving.cancel()
+        await asyncio.gather(moving, return_exceptions=True)
+    # The run is made; a signal ends only the telling.
+    with suppress(asyncio.CancelledError):
+        await _attempt("the run's progress", lambda: show(_WHOLE))

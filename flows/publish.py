@@ -1,0 +1,37 @@
+"""Publishing as a Prefect flow."""
+
+from prefect import flow
+from prefect.client.schemas.objects import State
+from prefect.logging import get_run_logger
+from prefect.states import Completed
+from pydantic import BaseModel, ConfigDict
+
+from flows.config.options import BusyWait, SnapshotFile, WarehouseFile
+from flows.config.settings import load
+from flows.engine.upkeep import publish_now
+from flows.orchestration.conclusion import conclude
+from flows.orchestration.flow_run import run_name
+from flows.reporting.words import megabytes
+
+
+class PublishOptions(BaseModel):
+    """What one publishing does otherwise than the settings say."""
+
+    model_config = ConfigDict(extra="forbid", title="Publish")
+
+    warehouse: WarehouseFile = None
+    snapshot: SnapshotFile = None
+    busy_wait: BusyWait = None
+
+
+@flow(name="publish", flow_run_name=run_name, persist_result=False, retries=0)
+async def publish(options: PublishOptions | None = None) -> State[int]:
+    """Merge what has landed and publish a new snapshot, without asking the API."""
+    return await conclude(_publish(options or PublishOptions()))
+
+
+async def _publish(options: PublishOptions) -> State[int]:
+    settings = load(**options.model_dump())
+    log = get_run_logger()
+    size = await publish_now(settings, say=lambda line: log.info("%s", line))
+    return Completed(message=f"Published {settings.snapshot} ({megabytes(size)}).", data=size)

@@ -1,0 +1,84 @@
+"""A run in one line: what it came to, and whether it needs a person. Numbers only, so nothing in it is foreign."""
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from flows.reporting.foreign import plain
+from flows.reporting.summary import RunFacts, Summary
+from flows.reporting.words import count, shortfall, span
+from models.runs import OutcomeKind, RunState
+
+LOST = (OutcomeKind.FAILED, OutcomeKind.DENIED, OutcomeKind.NOT_FOUND)
+
+
+def moment(at: datetime | None) -> str:
+    """Say a time to the minute, UTC; nothing for none."""
+    return "" if at is None else f"{at:%Y-%m-%d %H:%M}"
+
+
+def run_title(run: RunFacts) -> str:
+    """Name a run: `sync of stories 2026-03-01 06:15`."""
+    what = f" of {plain(run.selection)}" if run.kind == "sync" and run.selection else ""
+    return f"{run.kind}{what} {moment(run.started_at)}"
+
+
+def overdue(summary: Summary) -> str:
+    """Say whose media are stale: `posts of 3 accounts and stories of 1 account`; empty when none are."""
+    parts = [f"{each.surface} of {count(each.overdue, 'account')}" for each in summary.freshness if each.overdue]
+    return " and ".join(parts)
+
+
+def _needs(summary: Summary) -> Iterator[str]:
+    if newly := summary.tokens.newly.total:
+        yield f"{count(newly, 'token')} newly expired"
+    if stale := overdue(summary):
+        yield f"{stale} stale"
+    if summary.run.quarantined:
+        yield f"{count(summary.run.quarantined, 'record')} in quarantine"
+
+
+def verdict(summary: Summary) -> str:
+    """Say what a run came to and why; then, apart from that, what else needs attention."""
+    why, needs = shortfall(summary.tally, summary.warnings), ", ".join(_needs(summary))
+    if not why and not needs and summary.run.state is RunState.COMPLETE:
+        why = "nothing needs attention"
+    if summary.run.state is RunState.FAILED and summary.run.error_code:
+        code = plain(summary.run.error_code)
+        why = f"{why} ({code})" if why else code
+    state = f"{summary.run.state.value.capitalize()}{why and ': '}{why}"
+    return f"{state}. Needs attention: {needs}" if needs else state
+
+
+def media(run: RunFacts) -> str:
+    """Say what a run did to the media."""
+    parts = ", ".join(
+        f"{number:,} {word}"
+        for number, word in (
+            (run.added, "new"),
+            (run.changed, "changed"),
+            (run.removed, "removed"),
+            (run.expired, "expired"),
+            (run.returned, "returned"),
+        )
+        if number
+    )
+    return parts or "nothing changed"
+
+
+def numbers(summary: Summary) -> str:
+    """Say what a run did, in a sentence."""
+    run = summary.run
+    took = f" took {span(run.seconds)} and" if run.seconds is not None else ""
+    removed = f" ({run.accounts_removed:,} removed)" if run.accounts_removed else ""
+    scanned = f"{count(run.accounts, 'account')}{removed}, landed {count(run.pages, 'page')}"
+    made = (
+        f"; {count(run.requests, 'request')} of {run.full_requests:,} that a full run would make"
+        if run.requests
+        else ""
+    )
+    return f"The {run_title(run)} UTC{took} saw {scanned}{made}; media: {media(run)}."
+
+
+def headline(summary: Summary) -> str:
+    """Say a run in a line."""
+    return f"{verdict(summary)}. {numbers(summary)}"

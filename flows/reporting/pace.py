@@ -1,0 +1,66 @@
+"""How long a run may still take, from how many items its scans are expected to find."""
+
+from collections import deque
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Final
+
+from flows.engine.run_context import Counters
+from flows.reporting.words import count, span
+
+# Seconds of the past that decide how fast a run is: long enough for a rate, short enough to follow a change.
+_WINDOW: Final = 60.0
+_SHORTEST: Final = 5.0
+
+# An estimate of fewer seconds says no more than that.
+_LEAST: Final = 10
+
+# Scans of unknown length are taken to be as long as those that ended, once that is one for so many.
+_UNKNOWN_PER_ENDED: Final = 10
+
+
+def items_left(counters: Counters) -> float | None:
+    """Return about how many media items are still to be scanned; None while too little is known.
+
+    A partition is expected to have as many as in its last full scan.
+    """
+    if not counters.catalogue_complete:
+        return None
+    if not counters.unknown:
+        return counters.items_left
+    if counters.unknown > counters.ended * _UNKNOWN_PER_ENDED:
+        return None
+    return counters.items_left + counters.unknown * counters.ended_items / counters.ended
+
+
+class Pace:
+    """Estimates the time left, to be asked every few seconds."""
+
+    def __init__(self) -> None:
+        self._seen: deque[tuple[float, int]] = deque()
+
+    def seconds_left(self, counters: Counters, monotonic: float) -> float | None:
+        """Return the estimate; None where there is none yet."""
+        while len(self._seen) > 1 and self._seen[1][0] <= monotonic - _WINDOW:
+            self._seen.popleft()
+        self._seen.append((monotonic, counters.items))
+        began, items = self._seen[0]
+        landed, left = counters.items - items, items_left(counters)
+        if not left or landed == 0 or monotonic - began < _SHORTEST:
+            return None
+        return left * (monotonic - began) / landed
+
+
+def outlook(counters: Counters, now: datetime, seconds_left: float | None) -> Iterator[str]:
+    """Say until when cooldowns last, and about how long the run may still take."""
+    # A copy: the run goes on in another thread.
+    cooldowns = [until for until in list(counters.cooldowns.values()) if until > now]
+    if cooldowns:
+        last = max(cooldowns)
+        at = f"{last:%H:%M:%S}" if last.date() == now.date() else f"{last:%Y-%m-%d %H:%M:%S}"
+        the_last = ", the last" if len(cooldowns) > 1 else ""
+        yield f"{count(len(cooldowns), 'cooldown')}{the_last} until {at} UTC"
+        if counters.waiting and seconds_left is not None:
+            seconds_left = max(seconds_left, (min(cooldowns) - now).total_seconds())
+    if seconds_left is not None:
+        yield f"about {span(round(seconds_left))} left" if seconds_left >= _LEAST else f"less than {_LEAST} s left"

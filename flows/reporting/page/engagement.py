@@ -1,0 +1,196 @@
+"""Likes and comments gained by day, the accounts that gained most, and how often accounts post."""
+
+from flows.reporting.page.html import Child, Html, Row, Table, element, figure, join, rest
+from flows.reporting.page.reader import Reader, account, day_label, stamp
+from flows.reporting.page.svg import Kind, Slot, bar, columns, spark
+
+# The view engagement_by_day, for the days covered alone: the view itself compares every count that was ever seen.
+# hash() makes one short key of three texts, so that a million items are sorted in a second.
+_GAINED = """
+WITH counted AS (
+    SELECT hash(account_id, media_id, metric) AS item, account_id, media_id, metric, observed_at, value
+    FROM media_metrics
+    WHERE surface = 'posts' AND metric IN ('like_count', 'comments_count') AND value IS NOT NULL
+      AND observed_at >= {since} AND {only}
+),
+before AS (
+    SELECT hash(account_id, media_id, metric) AS item, max(observed_at) AS observed_at,
+        arg_max(value, observed_at) AS value
+    FROM media_metrics
+    WHERE surface = 'posts' AND metric IN ('like_count', 'comments_count') AND value IS NOT NULL
+      AND observed_at < {since} AND hash(account_id, media_id, metric) IN (SELECT item FROM counted)
+    GROUP BY item
+),
+stepped AS (
+    SELECT *, lag(value) OVER (PARTITION BY item ORDER BY observed_at) AS earlier
+    FROM (FROM counted UNION ALL BY NAME FROM before)
+),
+gains AS (
+    SELECT account_id, metric, observed_at, value - earlier AS gain
+    FROM stepped WHERE account_id IS NOT NULL AND earlier IS NOT NULL
+    UNION ALL
+    SELECT s.account_id, s.metric, s.observed_at, s.value
+    FROM stepped AS s JOIN media AS m USING (account_id, media_id)
+    WHERE s.earlier IS NULL AND m.surface = 'posts' AND m.published_at >= {since} - INTERVAL 48 HOURS
+      AND s.observed_at < m.published_at + INTERVAL 48 HOURS
+)
+SELECT account_id, (observed_at AT TIME ZONE 'UTC')::DATE AS day,
+    (sum(gain) FILTER (metric = 'like_count'))::BIGINT AS likes,
+    (sum(gain) FILTER (metric = 'comments_count'))::BIGINT AS comments
+FROM gains GROUP BY ALL
+"""
+
+_BY_DAY = "SELECT day, sum(likes) AS likes, sum(comments) AS comments FROM gained GROUP BY day"
+
+_POSTS = """
+SELECT (published_at AT TIME ZONE 'UTC')::DATE AS day, count(*) AS posts FROM media
+WHERE surface = 'posts' AND published_at >= {since} AND published_at <= {at} AND {only} GROUP BY day
+"""
+
+_GAINERS = """
+SELECT a.ig_username, sum(g.likes) AS likes, coalesce(sum(g.comments), 0) AS comments,
+    map_from_entries(list({'k': g.day, 'v': coalesce(g.likes, 0)})) AS days
+FROM gained AS g JOIN accounts AS a USING (account_id)
+GROUP BY a.account_id, a.ig_username HAVING sum(g.likes) > 0 ORDER BY likes DESC, a.ig_username LIMIT 10
+"""
+
+# Silent by the standard of stale_accounts, which follows the reader's clock in its other reasons.
+_CADENCE = """
+SELECT *, posts >= 5 AND days_since_last_post > greatest(3 * median_days_between_posts, 7) AS is_silent
+FROM posting_cadence WHERE {only}
+"""
+
+_BUSIEST = """
+SELECT *, count(*) OVER () AS total FROM cadence
+ORDER BY posts_28d DESC, last_post_at DESC NULLS LAST, ig_username LIMIT 20
+"""
+
+_SILENT = """
+SELECT *, count(*) OVER () AS total FROM cadence WHERE is_silent
+ORDER BY days_since_last_post DESC, ig_username LIMIT 10
+"""
+
+
+def engagement(reader: Reader) -> Html:
+    """Return what posts gained by day, posts published on the same axis, and who gained most."""
+    reader.prepare("gained", _GAINED)
+    gained = {each["day"]: each for each in reader.records(_BY_DAY)}
+    posts = {each["day"]: each["posts"] for each in reader.records(_POSTS)}
+    if not gained:
+        return element("p", "No gain was seen yet: it shows when a second run sees the counts again.")
+    observed = reader.observed()
+    days = reader.calendar
+
+    def slots(column: str) -> list[Slot]:
+        return [
+            Slot(
+                f"{day:%a %Y-%m-%d}",
+                day_label(day, first=not index),
+                [float((gained.get(day) or {}).get(column) or 0)] if day in observed or day in gained else None,
+            )
+            for index, day in enumerate(days)
+        ]
+
+    published = [
+        Slot(f"{day:%a %Y-%m-%d}", day_label(day, first=not index), [posts.get(day, 0)])
+        for index, day in enumerate(days)
+    ]
+    rows = []
+    for day in reversed(days):
+        values: list[Child] = ["no run", "no run"]
+        if day in observed or day in gained:
+            found = gained.get(day) or {}
+            values = [int(found.get(column) or 0) for column in ("likes", "comments")]
+        rows.append(Row([f"{day:%a %Y-%m-%d}", *values, posts.get(day, 0)]))
+    heads = ("day (UTC)", "likes gained", "comments gained", "posts published")
+    table = Table("Engagement by day, newest first", heads, rows, frozenset({1, 2, 3}))
+    lead = (
+        "Counted on the day on which a scan saw it: a nightly scan sees most of the day before. Hatched: no run that"
+        " day, so nothing is known; the next run's gain includes it."
+    )
+    return join(
+        [
+            figure("Likes gained by day", lead, columns("Likes gained by day", [Kind("likes", "c1")], slots("likes"))),
+            element(
+                "div",
+                figure(
+                    "Comments gained by day",
+                    None,
+                    columns("Comments gained by day", [Kind("comments", "c2")], slots("comments"), height=90),
+                ),
+                figure(
+                    "Posts published by day",
+                    None,
+                    columns("Posts published by day", [Kind("posts", "c5")], published, height=90),
+                ),
+                class_="pair",
+            ),
+            element("details", element("summary", "Numbers"), table.html()),
+            _gainers(reader),
+        ]
+    )
+
+
+def _gainers(reader: Reader) -> Html | None:
+    rows = []
+    for each in reader.records(_GAINERS):
+        by_day = [float(each["days"].get(day, 0)) for day in reader.calendar]
+        name = account(each["ig_username"])
+        line = spark("likes gained by day", by_day)
+        rows.append(Row([name, int(each["likes"]), int(each["comments"]), line], reader.key(each["ig_username"])))
+    if not rows:
+        return None
+    heads = ("account", "likes gained", "comments gained", "likes by day")
+    table = Table(f"Accounts that gained most in {reader.days} days", heads, rows, frozenset({1, 2}))
+    return join([element("h3", f"Who gained most in {reader.days} days"), table.html()])
+
+
+def cadence(reader: Reader) -> Html:
+    """Return how often accounts post, and which of them fell silent."""
+    reader.prepare("cadence", _CADENCE)
+    found = reader.records(_BUSIEST)
+    most = max((each["posts_28d"] for each in found), default=0) or 1
+    rows = [
+        Row(
+            [
+                account(each["ig_username"]),
+                each["posts_7d"],
+                each["posts_28d"],
+                bar(each["posts_28d"] / most, "c5"),
+                each["posts_90d"],
+                _days(each["median_days_between_posts"]),
+                _days(each["days_since_last_post"]),
+                "fell silent" if each["is_silent"] else "",
+            ],
+            reader.key(each["ig_username"]),
+        )
+        for each in found
+    ]
+    heads = ("account", "7 days", "28 days", "", "90 days", "usual gap", "last post", "")
+    more = rest(found[0]["total"] if found else 0, len(rows), "FROM posting_cadence ORDER BY posts_28d DESC")
+    table = Table("Posts by account, most of the last 28 days first", heads, rows, frozenset({1, 2, 4, 5, 6}), more)
+    silent = reader.records(_SILENT)
+    fell = [
+        Row(
+            [
+                account(each["ig_username"]),
+                stamp(each["last_post_at"]),
+                _days(each["days_since_last_post"]),
+                _days(each["median_days_between_posts"]),
+            ],
+            reader.key(each["ig_username"]),
+        )
+        for each in silent
+    ]
+    quiet = Table(
+        "Accounts silent for three times their usual gap, and a week at least",
+        ("account", "last post (UTC)", "ago", "usual gap"),
+        fell,
+        frozenset({2, 3}),
+        rest(silent[0]["total"] if silent else 0, len(fell), "FROM stale_accounts"),
+    )
+    return join([table.html(), [element("h3", "Fell silent"), quiet.html()] if fell else None])
+
+
+def _days(value: float | None) -> str:
+    return "" if value is None else f"{value:,.1f} d"

@@ -1,0 +1,90 @@
+"""Making the report's file: written whole beside its place, then renamed, so that no reader meets half a page."""
+
+import os
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from connectors.warehouse.durable import no_link
+from connectors.warehouse.errors import WarehouseUnusable
+from connectors.warehouse.snapshot import open_snapshot
+from flows.config.errors import SettingsError
+from flows.config.release import release
+from flows.reporting.page.page import MARK, make
+from flows.reporting.page.reader import Scope
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A report in its place: its size in bytes, its snapshot's time, and how many things on it need a person."""
+
+    path: Path
+    bytes: int
+    published_at: datetime
+    attention: int
+
+
+def default_path(snapshot: Path) -> Path:
+    """Return where the report of a snapshot lies by default."""
+    return snapshot.with_name("report.html")
+
+
+def check_place(path: Path, *databases: Path) -> None:
+    """Refuse a place that holds something else than an earlier report, is a database's, or cannot be written.
+
+    Raises SettingsError and WarehouseUnusable.
+    """
+    fix = "Fix: name another file."
+    if path.resolve() in {database.resolve() for database in databases}:
+        message = f"{path} is the place of a database. {fix}"
+        raise SettingsError(message)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.is_dir():
+            message = f"{path} is a folder. {fix}"
+            raise SettingsError(message)
+        if path.exists():
+            if not path.is_file():
+                message = f"{path} is not a regular file. {fix}"
+                raise SettingsError(message)
+            with path.open("rb") as file:
+                head = file.read(len(MARK))
+            if head not in (b"", MARK.encode()):
+                message = f"{path} holds something else than a report of gramhouse, so it is not replaced. {fix}"
+                raise SettingsError(message)
+    except OSError as error:
+        raise _refused(path, error) from error
+
+
+def _refused(path: Path, error: OSError) -> WarehouseUnusable:
+    why = (
+        f"{path.parent} is not a folder" if isinstance(error, (FileExistsError, NotADirectoryError)) else error.strerror
+    )
+    return WarehouseUnusable(f"cannot write the report {path}: {why}. Fix: name a file in a folder you may write in.")
+
+
+def write(snapshot: Path, path: Path, scope: Scope | None = None, *, apart_from: Path | None = None) -> Written:
+    """Make the report of a snapshot and put it in its place, which is not that of the warehouse, `apart_from`.
+
+    Raises SnapshotMissing, WarehouseUnusable and QueryError, and SettingsError for a place or an account.
+    """
+    check_place(path, *filter(None, (snapshot, apart_from)))
+    with open_snapshot(snapshot) as opened:
+        report = make(opened, scope or Scope(), release=release())
+    data = report.html.encode()
+    draft = path.with_name(f".{path.name}.next")
+    try:
+        draft.unlink(missing_ok=True)
+        try:
+            with open(draft, "xb", opener=no_link) as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            draft.replace(path)
+        finally:
+            with suppress(OSError):
+                draft.unlink(missing_ok=True)
+    except OSError as error:
+        raise _refused(path, error) from error
+    return Written(path, len(data), report.published_at, report.attention)

@@ -1,0 +1,117 @@
+"""A run's report in words and in JSON."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+
+from connectors.source.errors import hint_for
+from connectors.warehouse.run_counts import RunCounts
+from flows.engine.pipeline import RunReport
+from flows.reporting.exit_code import EXIT_OF
+from flows.reporting.foreign import plain
+from flows.reporting.words import changes, count, shortfall
+from models.checkpoint import RunKind
+from models.runs import OutcomeKind, RunState
+
+
+def state_name(report: RunReport) -> str:
+    """Name what a run amounts to, as Prefect's UI shows it."""
+    if report.state is RunState.COMPLETE and report.expired:
+        return "Completed with expired accounts"
+    return {RunState.COMPLETE: "Completed", RunState.PARTIAL: "Partial", RunState.FAILED: "Failed"}[report.state]
+
+
+def outcomes(report: RunReport) -> str:
+    """Say what became of the partitions, kind by kind."""
+    tally = report.outcomes
+    return ", ".join(f"{tally[kind]:,} {kind.replace('_', ' ')}" for kind in OutcomeKind if tally[kind])
+
+
+_WARNING = 500
+
+# How a run came by its accounts.
+_FOUND: Mapping[RunKind, str] = {"sync": "listed", "backfill": "chosen"}
+
+
+def landed(run: RunCounts) -> str:
+    """Say what a run landed, and what merging that did."""
+    return f"{count(run.pages, 'page')}, {count(run.items, 'record')}; media: {changes(run.media)}"
+
+
+def requests_made(report: RunReport) -> str:
+    """Say how many requests a run made, and how many full scans alone would have made."""
+    return f"{report.requests:,}; a full run would have made {report.full_requests:,}"
+
+
+def recommendation(report: RunReport) -> str | None:
+    """Recommend incremental syncs where they would have saved more than half of the requests; otherwise None."""
+    if not report.recommends_incremental or report.incremental_requests is None:
+        return None
+    return (
+        f"`gramhouse sync --incremental` would have made about {report.incremental_requests:,} requests instead of"
+        f" {report.requests:,}"
+    )
+
+
+def sentence(report: RunReport) -> str:
+    """Say a run in one line: of a partial one first why it is, and last what belongs to the runs that it resumed."""
+    partial = f"Partial: {shortfall(report.outcomes, report.warnings)}. " if report.state is RunState.PARTIAL else ""
+    resumed = "".join(f" Run {run.run_id} before it landed {landed(run)}." for run in report.resumed)
+    warnings = "".join(f" {plain(warning.detail, _WARNING)}" for warning in report.warnings)
+    advice = f" {advised}." if (advised := recommendation(report)) else ""
+    return (
+        f"{partial}{count(report.accounts, 'account')} {_FOUND[report.kind]}, {count(report.pages, 'page')} landed;"
+        f" media: {changes(report.media)}; partitions: {outcomes(report)}; requests: {requests_made(report)}."
+        f"{resumed}{warnings}{advice}"
+    )
+
+
+def to_json(report: RunReport) -> str:
+    """Return a run's report as one JSON object, for programs."""
+    stopped = report.stopped_by
+    return json.dumps(
+        {
+            "run_id": report.run_id,
+            "kind": report.kind,
+            "selection": report.selected,
+            "reason": report.reason,
+            "state": report.state,
+            "exit_code": EXIT_OF[report.state],
+            "resumed_runs": list(report.resumed_runs),
+            "accounts": report.accounts,
+            "accounts_removed": report.accounts_removed,
+            "accounts_missing": report.accounts_missing,
+            "expired_accounts": report.expired,
+            "outcomes": {kind.value: report.outcomes[kind] for kind in OutcomeKind},
+            "restarted": report.restarted,
+            "mapping_pending": report.mapping_pending,
+            "requests": report.requests,
+            "full_requests": report.full_requests,
+            "incremental_requests": report.incremental_requests,
+            "recommendation": recommendation(report),
+            "pages": report.pages,
+            "items": report.items,
+            "media": asdict(report.media),
+            "resumed": [asdict(run) for run in report.resumed],
+            "failure_groups": [
+                asdict(failure_group) | {"hint": hint_for(failure_group.error_code)}
+                for failure_group in report.failure_groups
+            ],
+            "warnings": [asdict(warning) for warning in report.warnings],
+            "stopped_by": None
+            if stopped is None
+            else {
+                "code": stopped.code,
+                "status": stopped.status,
+                "correlation_id": stopped.correlation_id,
+                "message": stopped.message,
+                "hint": stopped.hint,
+            },
+            "started_at": report.started_at,
+            "seconds": round(report.seconds, 3),
+            "snapshot": str(report.snapshot),
+            "snapshot_bytes": report.snapshot_bytes,
+            "report": None if report.report is None else str(report.report),
+        },
+        default=str,
+    )

@@ -1,0 +1,258 @@
+"""A run in full, for whoever looks after it: read wholly from the published snapshot."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from connectors.warehouse.snapshot import Snapshot, open_snapshot
+from flows.reporting import summary_queries as queries
+from models.runs import OutcomeKind, RunState, RunWarning, Tally
+
+T = TypeVar("T")
+
+# With 100,000 accounts, too, a summary stays a page.
+SHOWN = 50
+GROUPS = 20
+RUNS = 14
+
+# What a run landed and did, in the columns of `runs`.
+COUNTS = ("pages", "items", "accounts_removed", "added", "changed", "removed", "expired", "returned", "quarantined")
+
+
+@dataclass(frozen=True, slots=True)
+class Some(Generic[T]):
+    """The first of many: `total` is how many there are."""
+
+    total: int = 0
+    shown: tuple[T, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RunFacts:
+    """One run; `selection` is what it was asked to scan (None is everything), `reason` why.
+
+    `seconds` is None while it has no end.
+    """
+
+    run_id: str
+    kind: str
+    selection: str | None
+    reason: str | None
+    state: RunState
+    started_at: datetime
+    seconds: float | None
+    accounts: int
+    accounts_removed: int
+    accounts_missing: int
+    pages: int
+    items: int
+    added: int
+    changed: int
+    removed: int
+    expired: int
+    returned: int
+    quarantined: int
+    requests: int
+    full_requests: int
+    error_code: str | None
+    detail: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class OutcomeCount:
+    """How many scans of a surface (empty: of the catalogue) came to an outcome."""
+
+    surface: str
+    outcome: OutcomeKind
+    scans: int
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """An account by its token: `since` it has its present status, and its media are as of `media_as_of`."""
+
+    account_id: str
+    ig_username: str
+    since: datetime
+    media_as_of: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """Expired tokens: found expired by this run, active again, and expired before."""
+
+    newly: Some[Token] = Some()
+    recovered: Some[Token] = Some()
+    still: Some[Token] = Some()
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """One scan that went otherwise than complete; `surface` is empty for the catalogue."""
+
+    ig_username: str
+    surface: str
+    correlation_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class FailureGroup:
+    """Scans with the same outcome and error code."""
+
+    outcome: OutcomeKind
+    error_code: str
+    scans: int
+    accounts: int
+    resume_after: datetime | None
+    detail: str
+    examples: tuple[Example, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Freshness:
+    """How fresh a surface of the accounts with a valid token is: fresh, stale, or never scanned to its end.
+
+    `overdue` are the stale, and those never scanned though they have been known for as long. `expired` are apart.
+    """
+
+    surface: str
+    accounts: int
+    fresh: int
+    stale: int
+    never: int
+    overdue: int
+    expired: int
+    oldest: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A field of the API's records, as it is kept."""
+
+    resource: str
+    path: str
+    type: str
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """What this run learned of the records' form."""
+
+    new: Some[Field] = Some()
+    retyped: Some[Field] = Some()
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """A run, what it leaves to do, how fresh the house is, and the last runs, newest first."""
+
+    run: RunFacts
+    resumed_runs: tuple[str, ...]
+    resumed: tuple[RunFacts, ...]
+    stale_after: timedelta
+    outcomes: tuple[OutcomeCount, ...]
+    tokens: Tokens
+    failure_groups: Some[FailureGroup]
+    freshness: tuple[Freshness, ...]
+    drift: Drift
+    warnings: tuple[RunWarning, ...]
+    last: tuple[RunFacts, ...]
+
+    @property
+    def scope(self) -> str:
+        """Say what the run covers, for whoever waits for a night's: everything, some surfaces, or chosen accounts."""
+        if self.run.kind == "sync":
+            return "everything" if self.run.selection is None else "some"
+        return "chosen"
+
+    @property
+    def tally(self) -> Tally:
+        """Return the outcomes of all surfaces, counted by kind."""
+        kinds = Counter[OutcomeKind]()
+        for each in self.outcomes:
+            kinds[each.outcome] += each.scans
+        return Tally(kinds)
+
+
+class RunUnknown(Exception):  # noqa: N818 - the caller's question is at fault
+    """The snapshot knows nothing of a run."""
+
+
+def _facts(record: dict[str, Any]) -> RunFacts:
+    ended = record["ended_at"]
+    return RunFacts(
+        run_id=record["run_id"],
+        kind=record["kind"],
+        # Snapshots of before there were backfills have neither.
+        selection=record.get("selection"),
+        reason=record.get("reason"),
+        state=RunState(record["state"]),
+        started_at=record["started_at"],
+        seconds=None if ended is None else (ended - record["started_at"]).total_seconds(),
+        error_code=record["error_code"],
+        detail=record["detail"],
+        **{name: record[name] or 0 for name in ("accounts", "accounts_missing", *COUNTS)},
+        # Nor of requests, before these were counted.
+        **{name: record.get(name) or 0 for name in ("requests", "full_requests")},
+    )
+
+
+def _some(records: Sequence[dict[str, Any]], build: Callable[..., T]) -> Some[T]:
+    total = records[0]["total"] if records else 0
+    return Some(total, tuple(build(**{k: v for k, v in record.items() if k != "total"}) for record in records))
+
+
+def _failure_group(examples: Sequence[dict[str, Any]], outcome: str, **record: Any) -> FailureGroup:  # noqa: ANN401 - columns
+    return FailureGroup(OutcomeKind(outcome), examples=tuple(Example(**each) for each in examples), **record)
+
+
+def _read(
+    snapshot: Snapshot, run_id: str, resumed_runs: tuple[str, ...], resumed: tuple[str, ...], now: datetime
+) -> dict[str, Any]:
+    def ask(query: str, *parameters: object) -> list[dict[str, Any]]:
+        return snapshot.ask(query, parameters).records()
+
+    run = ask(queries.RUN, run_id)
+    if not run:
+        message = f"the snapshot knows nothing of run {run_id}"
+        raise RunUnknown(message)
+    # What an interrupted run landed is told by the one that resumes it: nobody was told before.
+    [begun] = ask(queries.BEGUN, [run_id, *resumed_runs])
+    since = begun["since"]
+    return {
+        "run": _facts(run[0]),
+        "resumed": tuple(map(_facts, ask(queries.RESUMED, list(resumed)))),
+        "outcomes": tuple(
+            OutcomeCount(each["surface"], OutcomeKind(each["outcome"]), each["scans"])
+            for each in ask(queries.OUTCOMES, run_id)
+        ),
+        "tokens": Tokens(
+            newly=_some(ask(queries.NEWLY_EXPIRED, since, SHOWN), Token),
+            recovered=_some(ask(queries.RECOVERED, since, SHOWN), Token),
+            still=_some(ask(queries.STILL_EXPIRED, since, SHOWN), Token),
+        ),
+        "failure_groups": _some(ask(queries.FAILURE_GROUPS, run_id, GROUPS), _failure_group),
+        "freshness": tuple(Freshness(**each) for each in ask(queries.FRESHNESS, now)),
+        "drift": Drift(
+            new=_some(ask(queries.NEW_FIELDS, since, GROUPS), Field),
+            retyped=_some(ask(queries.RETYPED_FIELDS, since, GROUPS), Field),
+        ),
+        "warnings": tuple(RunWarning(**each) for each in ask(queries.WARNINGS, run_id)),
+        "stale_after": timedelta(seconds=snapshot.ask(queries.STALE_AFTER).rows[0][0]),
+        "last": tuple(map(_facts, ask(queries.LAST_RUNS, RUNS))),
+    }
+
+
+def summarize(
+    snapshot: Path, run_id: str, *, resumed_runs: tuple[str, ...], now: datetime, resumed: tuple[str, ...] = ()
+) -> Summary:
+    """Sum up a run that has ended and been published; `resumed` are the runs whose counts are named beside its own.
+
+    Raises SnapshotMissing, WarehouseUnusable, and RunUnknown when the snapshot is of before the run.
+    """
+    with open_snapshot(snapshot) as opened:
+        found = _read(opened, run_id, resumed_runs, resumed, now)
+    return Summary(resumed_runs=resumed_runs, **found)

@@ -1,0 +1,153 @@
+"""The mapping gramhouse comes with: Instagram Graph names first, then their camelCase and nested cousins."""
+
+from models.schema.mapping import ColumnMapping, Mapping, Reading
+
+_MEDIA_ID = ("/id", "/media_id", "/mediaId", "/pk", "/ig_id", "/igId")
+
+_COLUMNS = (
+    ColumnMapping(
+        "media_type",
+        Reading.TEXT,
+        ("/media_type", "/mediaType", "/type", "/media/type", "/kind"),
+    ),
+    ColumnMapping(
+        "caption",
+        Reading.TEXT,
+        ("/caption/text", "/caption", "/captionText", "/caption_text", "/text"),
+    ),
+    ColumnMapping(
+        "permalink",
+        Reading.TEXT,
+        ("/permalink", "/permalinkUrl", "/permalink_url", "/link"),
+    ),
+    ColumnMapping(
+        "media_url",
+        Reading.TEXT,
+        (
+            "/media_url",
+            "/mediaUrl",
+            "/media/url",
+            "/url",
+            "/image_url",
+            "/imageUrl",
+            "/video_url",
+            "/videoUrl",
+        ),
+    ),
+    ColumnMapping(
+        "published_at",
+        Reading.TIMESTAMP,
+        (
+            "/timestamp",
+            "/published_at",
+            "/publishedAt",
+            "/taken_at",
+            "/takenAt",
+            "/created_time",
+            "/createdTime",
+            "/created_at",
+            "/createdAt",
+        ),
+    ),
+    ColumnMapping(
+        "like_count",
+        Reading.COUNT,
+        (
+            "/like_count",
+            "/likeCount",
+            "/likes_count",
+            "/likesCount",
+            "/metrics/likes",
+            "/stats/likes",
+            "/statistics/likes",
+            "/counts/likes",
+            "/likes/count",
+            "/likes",
+        ),
+    ),
+    ColumnMapping(
+        "comments_count",
+        Reading.COUNT,
+        (
+            "/comments_count",
+            "/commentsCount",
+            "/comment_count",
+            "/commentCount",
+            "/metrics/comments",
+            "/stats/comments",
+            "/statistics/comments",
+            "/counts/comments",
+            "/comments/count",
+            "/comments",
+        ),
+    ),
+)
+
+# A signed URL gets new signature parameters each time it is served: the picture behind it is the same.
+_VOLATILE_PARAMETERS = (
+    "_nc_[a-z0-9_]+",
+    "ccb",
+    "edm",
+    "efg",
+    "ig_cache_key",
+    "oe",
+    "oh",
+    "stp",
+    "X-Amz-[A-Za-z]+",
+    "Expires",
+    "Signature",
+    "Key-Pair-Id",
+    "se",
+    "sig",
+    "token",
+)
+
+_CHILDREN = (
+    "/children/data",
+    "/children/items",
+    "/children",
+    "/carousel_media",
+    "/carouselMedia",
+    "/carousel/items",
+    "/carousel/children",
+    "/carousel",
+    "/child_media",
+    "/childMedia",
+)
+
+_MEDIA_TYPE, _MEDIA_URL = (
+    next(column for column in _COLUMNS if column.column == name) for name in ("media_type", "media_url")
+)
+
+_CHILD_COLUMNS = (ColumnMapping("child_id", Reading.TEXT, _MEDIA_ID), _MEDIA_TYPE, _MEDIA_URL)
+
+# A key that ends in count is a count anyway.
+_COUNT_WORDS = (
+    "count",
+    "likes",
+    "comments",
+    "shares",
+    "saves",
+    "saved",
+    "bookmarks",
+    "views",
+    "plays",
+    "reach",
+    "impressions",
+    "reposts",
+    "replies",
+    "reactions",
+    "interactions",
+    "total_interactions",
+    "engagement",
+    "exits",
+    "taps_forward",
+    "taps_back",
+    "swipes_forward",
+    "follows",
+    "profile_visits",
+    "profile_activity",
+    "clicks",
+)
+
+BUILT_IN = Mapping(_MEDIA_ID, _COLUMNS, _CHILDREN, _CHILD_COLUMNS, _COUNT_WORDS, _VOLATILE_PARAMETERS)

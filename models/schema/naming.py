@@ -1,0 +1,89 @@
+"""Names of columns and tables, made of whatever the API calls its fields: safe without quotes, and unique."""
+
+import re
+import unicodedata
+from collections.abc import Collection
+from hashlib import sha256
+
+from models.schema.json_types import Keys
+
+# The longest name that still leaves room for a number: PostgreSQL takes 63 characters.
+LONGEST = 59
+_DIGEST = 8
+
+# What SQL reserves (FROM duckdb_keywords()), which a person would have to write in quotes.
+RESERVED = frozenset(
+    re.findall(
+        r"\w+",
+        """
+    all analyse analyze and any array as asc asymmetric both case cast check collate column constraint create default
+    deferrable desc describe distinct do else end except false fetch for foreign from group having in initially
+    intersect into lambda lateral leading limit not null offset on only or order pivot pivot_longer pivot_wider placing
+    primary qualify references returning select show some summarize symmetric table then to trailing true union unique
+    unpivot using variadic when where window with
+    """,
+    )
+)
+
+# What DuckDB does not take for a column's name everywhere.
+TOUCHY = frozenset(
+    re.findall(
+        r"\w+",
+        """
+    anti asof at authorization binary by collation concurrently cross freeze full glob ilike inner is isnull join left
+    like natural notnull outer overlaps positional right rowid semi similar tablesample unpack verbose
+    """,
+    )
+)
+
+_WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+
+
+def _snake(key: str) -> str:
+    spaced = _WORD.sub("_", unicodedata.normalize("NFKC", key)).casefold()
+    return re.sub(r"[\W_]+", "_", spaced).strip("_")
+
+
+def _joined(keys: Keys) -> str:
+    return "__".join(filter(None, map(_snake, keys))) or "field"
+
+
+def _cut(name: str, keys: Keys) -> str:
+    if len(name) <= LONGEST:
+        return name
+    digest = sha256("\0".join(keys).encode("utf-8", "surrogatepass")).hexdigest()[:_DIGEST]
+    return f"{name[: LONGEST - _DIGEST - 1].rstrip('_')}_{digest}"
+
+
+def safe_name(keys: Keys) -> str:
+    """Return a name for the field at this path, such as owner__full_name for ("owner", "fullName").
+
+    Letters of any script stay. A long name is cut, and told from others by a digest of the path.
+    """
+    name = _joined(keys)
+    if name in RESERVED or name in TOUCHY:
+        name += "_"
+    if name[0].isdigit():
+        name = "_" + name
+    return _cut(name, keys)
+
+
+def unique(name: str, taken: Collection[str]) -> str:
+    """Return the name, or the first of name_2, name_3, ... that is not taken. Both in small letters."""
+    number = 2
+    free = name
+    while free in taken:
+        free = f"{name}_{number}"
+        number += 1
+    return free
+
+
+# A list of objects is often wrapped in an object of its own, as in {"data": [...]}.
+_WRAPPERS = frozenset({"data", "items", "edges", "nodes"})
+
+
+def table_name(keys: Keys) -> str:
+    """Return a name for the child table of the list at this path, such as media_product_tags."""
+    while len(keys) > 1 and keys[-1] in _WRAPPERS:
+        keys = keys[:-1]
+    return _cut("media_" + _joined(keys), keys)

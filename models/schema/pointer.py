@@ -1,0 +1,39 @@
+"""Paths into a JSON document: JSON Pointers (RFC 6901), as in `payload ->> '/owner/username'`."""
+
+import re
+
+from models.schema.json_types import Keys
+
+_INDEX = re.compile(r"[0-9]+")
+_NAMEABLE = re.compile(r'[^"\\*]+')
+_PLAIN = re.compile(r"\$(?:\.[^.\[\]\"*]+)+")
+
+
+def to_pointer(keys: Keys) -> str:
+    """Return the JSON Pointer that leads to the value under these keys."""
+    return "".join("/" + key.replace("~", "~0").replace("/", "~1") for key in keys)
+
+
+def through_objects(pointer: str) -> str:
+    """Return the path by which to ask DuckDB for it: to DuckDB, /a/0 leads into a list at /a, too; $."a"."0" does not.
+
+    Keys that DuckDB cannot name in that way (with a quote, a backslash, a star, or empty) are left as they are.
+    """
+    keys = to_keys(pointer)
+    if any(_INDEX.fullmatch(key) for key in keys) and all(map(_NAMEABLE.fullmatch, keys)):
+        return "$" + "".join(f'."{key}"' for key in keys)
+    return pointer
+
+
+def to_keys(path: str) -> Keys:
+    """Return the keys of a path as a person writes it: `/owner/username`, or `$.owner.username`.
+
+    Raises ValueError for anything else.
+    """
+    if "\0" not in path:
+        if path.startswith("/"):
+            return tuple(key.replace("~1", "/").replace("~0", "~") for key in path[1:].split("/"))
+        if _PLAIN.fullmatch(path):
+            return tuple(path[2:].split("."))
+    message = f"{path!r} is no path: write it as $.owner.username, or as a JSON Pointer /owner/username"
+    raise ValueError(message)

@@ -1,0 +1,167 @@
+"""Table schemas: which columns `media` and its child tables have, and which path of the payload fills each. Pure.
+
+They follow from the mapping and the registry of fields, and from nothing else.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from models.schema.fields import MEDIA, Field, Registry
+from models.schema.json_types import LISTS, JsonType
+from models.schema.mapping import READING_TYPES, ColumnMapping, Mapping, Reading
+from models.schema.pointer import to_keys
+
+CHILDREN = "media_children"
+HISTORY = "media_superseded"
+
+# What no mapped column holds.
+_OF_ITS_OWN = LISTS | {JsonType.MIXED, JsonType.SHADOWED, JsonType.UNREADABLE}
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnSchema:
+    """A column filled from payloads: a canonical one by its mapping's paths, any other by its field's only path."""
+
+    name: str
+    type: str
+    paths: tuple[str, ...]
+    mapping: ColumnMapping | None = None
+    field: Field | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """A count that is followed over time: by the column of that name where there is one, else by its path."""
+
+    name: str
+    path: str | None
+    column: ColumnSchema | None
+
+
+@dataclass(frozen=True, slots=True)
+class TableSchema:
+    """A table filled from payloads. A child table holds what is in all of its `lists` (paths), one after another."""
+
+    table: str
+    columns: tuple[ColumnSchema, ...]
+    lists: tuple[str, ...] = ()
+    metrics: tuple[Metric, ...] = ()
+
+
+class Part(StrEnum):
+    """What a change of a column is: one of content, of a count, or none, as of the address of a picture."""
+
+    CONTENT = "content"
+    COUNT = "count"
+    ADDRESS = "address"
+
+
+# An address of media is signed anew each time it is served; one of a page is content.
+_ADDRESS = re.compile(r"(?:.*_)?(?:url|uri|src)|.*(?:Url|URL|Uri|URI|Src)")
+
+
+def part_of(column: ColumnSchema, mapping: Mapping) -> Part:
+    """Return what a change of this column's value is."""
+    if column.field is not None:
+        key = to_keys(column.field.path)[-1]
+        read_as = next((each.column for each in mapping.columns if column.field.path in each.paths), "media_url")
+        if re.fullmatch(mapping.count_key_pattern, key) and column.type != "BOOLEAN":
+            return Part.COUNT
+        is_address = read_as == "media_url" and _ADDRESS.fullmatch(key) and column.type == "VARCHAR"
+        return Part.ADDRESS if is_address else Part.CONTENT
+    if column.name == "media_url":
+        return Part.ADDRESS
+    return Part.COUNT if column.type == "BIGINT" else Part.CONTENT
+
+
+def holds_content(column: ColumnSchema, mapping: Mapping) -> bool:
+    """Say whether a column belongs to a version of an item's content.
+
+    A column of counts belongs to it when other values stand beside them, which is when it is not of whole numbers.
+    """
+    part = part_of(column, mapping)
+    return part is Part.CONTENT or (part is Part.COUNT and column.type != "BIGINT")
+
+
+def history(media: TableSchema, mapping: Mapping) -> TableSchema:
+    """Return the schema of the versions that another has followed: the columns of `media` that hold content."""
+    return TableSchema(HISTORY, tuple(column for column in media.columns if holds_content(column, mapping)))
+
+
+def has_own_column(field: Field, reading: Reading) -> bool:
+    """Say whether a field that the mapping reads has a column of its own besides: it holds what the mapped one lost.
+
+    Every mapped column loses a list. The fields of an object that comes beside texts have columns of their own; beside
+    other values the object would leave no trace.
+    """
+    lost = _OF_ITS_OWN if reading is Reading.TEXT else _OF_ITS_OWN | {JsonType.OBJECT}
+    return field.type is not None and bool(field.json_types.keys() & lost)
+
+
+def _column_schemas(
+    resource: str, columns: Sequence[ColumnMapping], ids: Sequence[str], registry: Registry
+) -> tuple[ColumnSchema, ...]:
+    fields = sorted((field for field in registry.values() if field.resource == resource), key=lambda f: f.ordinal)
+    readings = {path: mapping.reading for mapping in columns for path in mapping.paths}
+    readings.update(dict.fromkeys(ids, Reading.TEXT))
+    canonical = [
+        ColumnSchema(
+            mapping.column,
+            READING_TYPES[mapping.reading],
+            tuple(path for path in mapping.paths if (resource, path) in registry),
+            mapping=mapping,
+        )
+        for mapping in columns
+    ]
+    inferred = [
+        ColumnSchema(field.name, field.type, (field.path,), field=field)
+        for field in fields
+        if field.type is not None and (field.path not in readings or has_own_column(field, readings[field.path]))
+    ]
+    return (*canonical, *inferred)
+
+
+def _metrics(mapping: Mapping, columns: Sequence[ColumnSchema], registry: Registry) -> tuple[Metric, ...]:
+    is_count = re.compile(mapping.count_key_pattern)
+    own = {column.field.path: column for column in columns if column.field is not None}
+    candidates = {path for column in mapping.columns for path in column.paths}
+    canonical = [
+        Metric(column.name, None, column)
+        for column in columns
+        if column.mapping is not None and column.type == "BIGINT"
+    ]
+    inferred = [
+        Metric(field.name, field.path, own.get(field.path))
+        for field in sorted(registry.values(), key=lambda f: f.ordinal)
+        if field.resource == MEDIA and field.type is not None and field.path not in candidates
+        if is_count.fullmatch(to_keys(field.path)[-1])
+    ]
+    return (*canonical, *inferred)
+
+
+def child_table(field: Field, mapping: Mapping) -> str | None:
+    """Return the child table that the list of objects at this path of an item fills; None when it comes too late."""
+    return CHILDREN if field.path in mapping.children else field.table
+
+
+def table_schemas(mapping: Mapping, registry: Registry) -> tuple[TableSchema, ...]:
+    """Return `media`, `media_children`, and one schema for every other list of objects that was met."""
+    columns = _column_schemas(MEDIA, mapping.columns, mapping.media_id, registry)
+    media = TableSchema(MEDIA, columns, metrics=_metrics(mapping, columns, registry))
+    lists: dict[str, list[str]] = {CHILDREN: []}
+    for field in sorted(registry.values(), key=lambda f: f.ordinal):
+        if field.resource == MEDIA and JsonType.ROWS in field.json_types:
+            table = child_table(field, mapping)
+            if table is not None:
+                lists.setdefault(table, []).append(field.path)
+    lists[CHILDREN].sort(key=mapping.children.index)
+    child_mapping = {CHILDREN: mapping.child_columns}
+    return (
+        media,
+        *(
+            TableSchema(table, _column_schemas(table, child_mapping.get(table, ()), (), registry), tuple(paths))
+            for table, paths in lists.items()
+        ),
+    )

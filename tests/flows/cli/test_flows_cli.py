@@ -1,0 +1,360 @@
+"""What a person types, and what they read: never a traceback for what they can fix."""
+
+import errno
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import duckdb
+import pytest
+from typer.testing import CliRunner
+
+from connectors.sandbox.http.app import Sandbox
+from connectors.sandbox.http.serve import in_thread
+from connectors.sandbox.settings import SandboxSettings
+from flows.cli import app as command_line
+from flows.cli.app import app
+from flows.cli.command_table import COMMANDS
+from flows.cli.output import progress
+from flows.config.errors import TrackerUnreachable
+from flows.engine.run_context import Counters
+from tests.typed import Typed
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    with in_thread(Sandbox(SandboxSettings(accounts=4, posts=5, seed=11))) as url:
+        yield url
+
+
+@pytest.fixture
+def environment(monkeypatch: pytest.MonkeyPatch, address: str) -> None:
+    monkeypatch.setenv("GRAMHOUSE_BASE_URL", address)
+    monkeypatch.setenv("GRAMHOUSE_API_KEY", "sandbox-demo-key")
+
+
+@pytest.fixture
+def typed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Typed:
+    return Typed(monkeypatch, capsys)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_explains_itself(command: str) -> None:
+    text = CliRunner().invoke(app, [command, "--help"])
+    assert text.exit_code == 0
+    assert "Usage" in text.output
+
+
+def test_the_promised_commands_are_there() -> None:
+    assert {"demo", "sync", "status", "accounts", "runs", "query", "publish", "doctor", "sandbox"} <= set(COMMANDS)
+
+
+def test_the_version_and_the_help() -> None:
+    assert CliRunner().invoke(app, ["--version"]).output.startswith("gramhouse ")
+    assert CliRunner().invoke(app, ["-h"]).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["nonsense"],
+        ["sync", "--page-size", "many"],
+        ["sync", "extra"],
+        ["query"],
+        ["query", "SELECT 1", "--format", "xml"],
+        ["runs", "--last", "0"],
+        ["sandbox", "--port", "-1"],
+    ],
+)
+def test_bad_usage_exits_with_2(arguments: list[str]) -> None:
+    text = CliRunner().invoke(app, arguments)
+    assert text.exit_code == 2
+    assert "Traceback" not in text.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["sync"], "GRAMHOUSE_BASE_URL"),
+        (
+            ["sync", "--page-size", "0"],
+            "--page-size: it must be a whole number from 1 to 50 (got '0'). Fix: ",
+        ),
+        (["sync", "--base-url", "http://example.com"], "must use https"),
+        (["sync", "--surface", "reels"], "there is no such surface"),
+        (["backfill"], "name accounts (--account)"),
+        (["backfill", "--all", "--surface", "reels"], "there is no such surface"),
+        (["backfill", "--all", "--reason", "x" * 501], "--reason"),
+        (["sandbox", "--account-limit", "soon"], "REQUESTS/SECONDS"),
+        (["sandbox", "--account-limit", "0/5"], "at least 1 request"),
+        (["sandbox", "--shape", "odd"], "shape must be"),
+        (["sandbox", "--faults", "none.json"], "none.json"),
+        (["sandbox", "--key", "a/b/c/d"], "NAME/SCOPES/ACCOUNTS"),
+        (["sandbox", "--key", "a/automation:read"], "the scopes are automations:read,"),
+        (["sandbox", "--key", "a/all/41"], "the catalogue has 40"),
+        (["sandbox", "--key", "a", "--key", "a/none"], "issued before"),
+    ],
+)
+def test_wrong_settings_are_one_line_and_exit_with_2(typed: Typed, arguments: list[str], message: str) -> None:
+    code, out, err = typed(*arguments)
+    assert (code, out, len(err.splitlines())) == (2, "", 1)
+    assert message in err
+
+
+REQUIRED = {"query": ["SELECT 1"], "export": ["out"], "backfill": ["--all"]}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_refuses_a_mistyped_variable(typed: Typed, monkeypatch: pytest.MonkeyPatch, command: str) -> None:
+    monkeypatch.setenv("GRAMHOUSE_CONCURENCY", "7")
+    code, out, err = typed(command, *REQUIRED.get(command, ()))
+    assert (code, out) == (2, "")
+    assert err == "✖ GRAMHOUSE_CONCURENCY: there is no such setting; did you mean GRAMHOUSE_CONCURRENCY?\n"
+    assert typed(command, "--help")[0] == 0
+
+
+@pytest.mark.usefixtures("environment")
+def test_a_key_in_a_file_that_others_can_read_is_warned_of(typed: Typed, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("GRAMHOUSE_API_KEY")
+    file = Path("gramhouse.toml")
+    file.write_text('api_key = "sandbox-demo-key"\n', encoding="utf-8")
+    file.chmod(0o644)
+    warning = "gramhouse.toml holds api_key, and others can read it. Fix: chmod 600 gramhouse.toml."
+    code, _, err = typed("sync")
+    assert (code, warning in err) == (0, True)
+    findings = json.loads(typed("doctor", "--json")[1])["findings"]
+    message = [(found["verdict"], found["message"]) for found in findings if found["check"] in {"key", "configuration"}]
+    assert message == [("ok", "from gramhouse.toml, line 1: api_key"), ("note", warning)]
+    file.chmod(0o600)
+    assert warning not in typed("sync")[2]
+
+
+@pytest.mark.parametrize("command", [["status"], ["accounts"], ["runs"], ["query", "SELECT 1"], ["publish"]])
+def test_before_the_first_sync_each_command_says_what_to_do(typed: Typed, command: list[str]) -> None:
+    code, out, err = typed(*command)
+    assert (code, out, len(err.splitlines())) == (1, "", 1)
+    assert "`gramhouse sync` makes one" in err
+
+
+@pytest.mark.parametrize("command", ["status", "accounts", "runs"])
+def test_somebody_elses_file_is_one_line(typed: Typed, command: str) -> None:
+    duckdb.connect("other.duckdb").close()
+    code, _, err = typed(command, "--snapshot", "other.duckdb")
+    assert (code, len(err.splitlines())) == (1, 1)
+    assert "is not one that this gramhouse can read" in err
+
+
+@pytest.mark.usefixtures("environment")
+def test_status_shows_the_last_runs_warnings_and_reads_a_snapshot_that_has_no_table_of_them(typed: Typed) -> None:
+    assert typed("sync")[0] == 0
+    with duckdb.connect("data/warehouse.duckdb") as db:
+        db.execute(
+            "INSERT INTO core.run_warnings SELECT run_id, 'accounts_missing', 30, '30 accounts are missing.',"
+            " 'Check the key.', true FROM core.runs"
+        )
+    assert typed("publish")[0] == 0
+    assert "! 30 accounts are missing. Fix: Check the key." in typed("status")[1]
+    [warning] = json.loads(typed("status", "--json")[1])["warnings"]
+    assert (warning["code"], warning["count"], warning["makes_partial"]) == ("accounts_missing", 30, True)
+    with duckdb.connect("data/analytics.duckdb") as db:
+        db.execute("DROP VIEW run_warnings")
+    assert json.loads(typed("status", "--json")[1])["warnings"] == []
+    assert typed("status")[0] == typed("runs")[0] == 0
+
+
+@pytest.mark.usefixtures("environment")
+def test_a_sync_and_all_that_asks_about_it(typed: Typed) -> None:
+    code, out, err = typed("sync", "--json")
+    assert (code, json.loads(out)["state"]) == (0, "complete")
+    assert "run directly" in err
+    assert typed("sync", "-v")[:1] == (0,)
+    assert json.loads(typed("status", "--json")[1])["last_run"]["state"] == "complete"
+    assert "last sync" in typed("status")[1]
+    assert len(json.loads(typed("accounts", "--json")[1])["accounts"]) == 4
+    assert typed("accounts")[0] == typed("accounts", "--expired")[0] == 0
+    assert len(json.loads(typed("runs", "--json")[1])["runs"]) == 2
+    assert "complete" in typed("runs", "--last", "1")[1]
+    assert typed("publish")[0] == 0
+    assert json.loads(typed("publish", "--json")[1])["snapshot_bytes"] > 0
+    code, out, _ = typed("doctor", "--json")
+    assert code == 0
+    assert {finding["verdict"] for finding in json.loads(out)["findings"]} == {"ok", "note"}
+
+
+@pytest.mark.usefixtures("environment")
+def test_the_doctor_finds_times_of_the_future_and_moves_them_back(typed: Typed) -> None:
+    assert typed("sync")[0] == 0
+    with duckdb.connect("data/warehouse.duckdb") as db:
+        db.execute(
+            "UPDATE core.completed_scans SET complete_at = complete_at + INTERVAL 400 DAYS WHERE surface = 'posts'"
+        )
+        db.execute("INSERT INTO ops.cooldowns SELECT 'x', now() + INTERVAL 401 DAYS, now() + INTERVAL 400 DAYS")
+    code, out, _ = typed("doctor")
+    assert code == 1
+    assert "5 times stored in data/warehouse.duckdb lie in the future" in " ".join(out.split())
+    assert "the next sync moves them back" in " ".join(out.split())
+    code, out, _ = typed("doctor", "--repair")
+    assert code == 0
+    assert "core.completed_scans.complete_at: 4 times in the future" in out
+    assert "these cooldowns begin now" in " ".join(out.split())
+    with duckdb.connect("data/warehouse.duckdb") as db:
+        assert db.execute("SELECT resume_after - now() < INTERVAL 24 HOURS FROM ops.cooldowns").fetchall() == [(True,)]
+    with duckdb.connect("data/analytics.duckdb", read_only=True) as db:
+        assert db.execute("SELECT max(complete_at) <= now() FROM completed_scans").fetchall() == [(True,)]
+    assert "nothing to repair" in typed("doctor", "--repair")[1]
+    assert typed("doctor")[0] == 0
+
+
+@pytest.mark.parametrize("path", ["/api/v1", "/api/v1/"])
+@pytest.mark.usefixtures("environment")
+def test_an_address_may_end_in_the_version_path(typed: Typed, address: str, path: str) -> None:
+    code, out, err = typed("sync", "--json", "--base-url", address + path)
+    assert (code, json.loads(out)["state"]) == (0, "complete")
+    assert f"sync of {address}," in err
+
+
+@pytest.mark.usefixtures("environment")
+def test_answers_in_every_format(typed: Typed) -> None:
+    typed("sync")
+    sql = "SELECT MAP {DATE '2020-01-01': [1, 'nan'::DOUBLE]} AS m, chr(27) || '[31m' AS hostile"
+    rows = json.loads(typed("query", sql, "--json")[1])["rows"]
+    assert rows == [{"m": {"2020-01-01": [1.0, None]}, "hostile": "\x1b[31m"}]
+    assert "\x1b" not in typed("query", sql)[1]
+    assert typed("query", "SELECT 1 AS a", "-f", "csv")[1].split() == ["a", "1"]
+    for wrong in ("SELEC", "DROP TABLE media", "SELECT \udcff", "SELECT * FROM read_text('/etc/passwd')"):
+        code, out, err = typed("query", wrong)
+        assert (code, out) == (2, "")
+        assert "Traceback" not in err
+
+
+@pytest.mark.usefixtures("environment")
+def test_on_a_terminal_raw_rows_steer_nothing(typed: Typed, monkeypatch: pytest.MonkeyPatch) -> None:
+    typed("sync")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    for style in ("csv", "json"):
+        text = typed("query", "SELECT chr(27) || chr(155) || chr(8238) || 'x' AS x", "-f", style)[1]
+        assert re.search("[\x1b\x9b\u202e]", text) is None
+
+
+@pytest.mark.usefixtures("environment")
+def test_a_snapshot_that_cannot_be_written_is_found_before_anything_is_asked(typed: Typed, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "folder").mkdir()
+    for wrong in ("file/s.duckdb", "folder"):
+        code, _, err = typed("sync", "--snapshot", wrong)
+        assert (code, len(err.splitlines())) == (1, 2)
+        assert "Fix: point GRAMHOUSE_SNAPSHOT" in err
+        assert "File exists" not in err
+        assert json.loads(typed("sync", "--json", "--snapshot", wrong)[1])["hint"].startswith(
+            "point GRAMHOUSE_SNAPSHOT"
+        )
+    code, _, err = typed("sync", "--snapshot", "same.duckdb", "--warehouse", "./same.duckdb")
+    assert code == 2
+    assert "is the warehouse itself" in err
+    assert not Path("same.duckdb").exists()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["export", "s3://bucket/out"],
+        ["export", "gs://bucket/out"],
+        ["export", "https://host/out"],
+        ["export", "file:///tmp/out"],
+        ["query", "SELECT 1", "--snapshot", "s3://bucket/s.duckdb"],
+        ["publish", "--snapshot", "az://bucket/s.duckdb"],
+        ["sync", "--warehouse", "s3://bucket/w.duckdb"],
+        ["sync", "--warehouse", ":memory:"],
+        ["sync", "--warehouse", "md:w"],
+        ["sync", "--warehouse", "information_schema.duckdb"],
+        ["sync", "--snapshot", "pg_catalog.duckdb"],
+        ["sync", "--warehouse", "why?/w.duckdb"],
+        ["sync", "--snapshot", "why?.duckdb"],
+        ["demo", "--folder", "s3://bucket/demo"],
+        ["demo", "--folder", "why?"],
+    ],
+)
+@pytest.mark.usefixtures("environment")
+def test_a_path_that_cannot_work_is_one_line_and_writes_nothing(
+    typed: Typed, tmp_path: Path, arguments: list[str]
+) -> None:
+    code, out, err = typed(*arguments)
+    assert (code, out, len(err.splitlines())) == (2, "", 1)
+    assert "not a local path" in err or "DuckDB" in err
+    assert f"(got '{arguments[-1]}')" in err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["main", "memory", "a b", "a'b", "a%41#b", "snapshot", "ü", "a:b"])
+@pytest.mark.usefixtures("environment")
+def test_other_names_of_files_and_folders_work(typed: Typed, name: str) -> None:
+    files = ["--warehouse", f"./{name}/{name}.duckdb", "--snapshot", f"./{name} snapshot/{name}.duckdb"]
+    assert typed("sync", *files)[0] == 0
+    assert typed("sync", *files)[0] == 0
+    assert "4" in typed("query", "SELECT count(*) FROM main.accounts", *files[2:])[1]
+
+
+@pytest.mark.usefixtures("environment")
+def test_a_warehouse_that_cannot_be_written_is_one_line(typed: Typed, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    code, _, err = typed("sync", "--warehouse", "file/w.duckdb")
+    assert (code, len(err.splitlines())) == (1, 2)
+    assert "Fix: point GRAMHOUSE_WAREHOUSE" in err
+
+
+def test_the_machines_refusals_are_one_line(typed: Typed, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(**_: bool) -> None:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), "/somewhere/s.duckdb")
+
+    monkeypatch.setattr(command_line, "app", refused)
+    assert typed() == (1, "", "✖ /somewhere/s.duckdb: Permission denied. Fix: correct this and try again.\n")
+
+
+def test_a_prefect_server_that_does_not_answer_is_one_line(typed: Typed, monkeypatch: pytest.MonkeyPatch) -> None:
+    url = "http://127.0.0.1:1/api"
+
+    def refused(**_: bool) -> None:
+        raise TrackerUnreachable(url)
+
+    monkeypatch.setattr(command_line, "app", refused)
+    code, _, err = typed()
+    assert (code, len(err.splitlines())) == (1, 1)
+    assert "`gramhouse up` does" in err
+
+
+def test_a_second_sync_exits_with_4(typed: Typed, monkeypatch: pytest.MonkeyPatch, address: str) -> None:
+    monkeypatch.setenv("GRAMHOUSE_BASE_URL", address)
+    monkeypatch.setenv("GRAMHOUSE_API_KEY", "sandbox-demo-key")
+    holding = (
+        "import sys, datetime, pathlib, connectors.warehouse.holder as h\n"
+        "with h.hold(pathlib.Path('data/warehouse.duckdb'), 'a test', since='now', pause=lambda _: None):\n"
+        "    print(flush=True); sys.stdin.read()"
+    )
+    root = Path(__file__).parents[3]
+    with subprocess.Popen(
+        [sys.executable, "-c", holding],
+        env={**os.environ, "PYTHONPATH": str(root)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as other:
+        assert other.stdout is not None
+        other.stdout.readline()
+        code, _, err = typed("sync")
+        answered = typed("sync", "--json")[1]
+        other.communicate()
+    assert code == 4
+    assert (json.loads(answered)["state"], json.loads(answered)["exit_code"]) == ("busy", 4)
+    assert f"a test (process {other.pid}" in err
+
+
+def test_progress_in_words() -> None:
+    counters = Counters(accounts=1200, accounts_done=3, pages=5, items=40)
+    assert progress.line(counters, 61) == "3 of 1,200+ accounts · 5 pages · 40 records · 61 s"
+    counters.catalogue_complete, counters.waiting, counters.retries = True, 2, 7
+    assert progress.line(counters, 1).endswith(
+        "3 of 1,200 accounts · 5 pages · 40 records · 2 waiting · 7 tried again · 1 s"
+    )

@@ -1,0 +1,102 @@
+"""What is typed for incremental syncs: one mode at a time, and estimates that ask the API for nothing."""
+
+import json
+from contextlib import redirect_stdout
+from dataclasses import replace
+from datetime import timedelta
+from io import StringIO
+from pathlib import Path
+
+import pytest
+
+from flows.cli.commands.status import report
+from flows.cli.output.incremental_status import incremental_lines
+from flows.config.settings import load
+from flows.engine.pipeline import run_sync
+from tests.flows.feeds import FeedService, NightClock, daily
+from tests.flows.stage import NIGHT, Refusal, cursor_of, is_posts, request, staged
+from tests.typed import Typed
+
+pytestmark = pytest.mark.anyio
+
+_INSTANTS = ("since", "read_down_to", "known_from")
+
+
+@pytest.fixture
+def typed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Typed:
+    monkeypatch.chdir(tmp_path)
+    return Typed(monkeypatch, capsys)
+
+
+def test_two_modes_at_once_are_refused_in_a_line(typed: Typed) -> None:
+    code, out, err = typed("sync", "--incremental", "--full-refresh")
+    assert (code, out) == (2, "")
+    assert err.strip().endswith("--incremental and --full-refresh exclude each other: give one of them.")
+
+
+def test_a_dry_run_before_the_first_sync_says_what_is_missing(typed: Typed) -> None:
+    code, _, err = typed("sync", "--dry-run", "--snapshot", "analytics.duckdb")
+    assert code == 1
+    assert "There is no snapshot" in err
+    assert len(err.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize("wrong", ["0", "-3", "many"])
+def test_a_limit_of_requests_is_a_number_of_at_least_one(typed: Typed, wrong: str) -> None:
+    code, _, err = typed("sync", "--max-requests", wrong)
+    assert code == 2
+    assert "--max-requests" in err
+
+
+async def test_a_dry_run_shows_requests_by_reason(typed: Typed, tmp_path: Path) -> None:
+    clock = NightClock()
+    service = FeedService(2, clock=clock, feeds={1: daily(300), 2: daily(10)})
+    async with staged(tmp_path, service, page_size=50) as resources:
+        await run_sync(replace(request(tmp_path), mode="incremental"), resources)
+    asked = len(service.asked)
+    here = ("--snapshot", "analytics.duckdb", "--page-size", "50")
+    code, out, _ = typed("sync", "--full-refresh", "--dry-run", "--max-requests", "5", *here)
+    assert code == 0
+    assert "posts: full, as the mode says" in out
+    assert "About 10 requests would be made; a full run would make 10." in out
+    assert "--max-requests would defer about 5 of them." in out
+    message = json.loads(typed("sync", "--incremental", "--dry-run", "--json", *here)[1])
+    assert (message["mode"], message["full_requests"]) == ("incremental", 10)
+    assert set(message["reasons"]) == {"catalogue", "stories", "few_pages", "full_due"}
+    assert len(service.asked) == asked
+
+
+async def test_the_status_says_how_old_recent_and_full_scans_are_and_lists_gaps(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    clock = NightClock()
+    service = FeedService(2, clock=clock, feeds={1: daily(200), 2: daily(200)})
+    seldom = timedelta(days=300)
+
+    async def night() -> None:
+        async with staged(tmp_path, service, page_size=10) as resources:
+            await run_sync(replace(request(tmp_path), mode="incremental", full_refresh_every=seldom), resources)
+        clock.days(1)
+
+    await night()
+    service.failure = lambda request: (
+        Refusal(403, "api_forbidden") if is_posts(request, 2) and cursor_of(request) == "c20" else None
+    )
+    await night()
+    settings = load(snapshot=Path("analytics.duckdb"), warehouse=Path("warehouse.duckdb"))
+    text = StringIO()
+    with redirect_stdout(text):
+        report(settings, NIGHT + timedelta(days=1, hours=4), as_json=True)
+    found = json.loads(text.getvalue())
+    [recent] = found["recent"]
+    assert (recent["surface"], recent["accounts"]) == ("posts", 1)
+    assert (recent["recent"], recent["complete"]) == (4 * 3600, 28 * 3600)
+    [gap] = found["gaps"]
+    assert (gap["ig_username"], gap["surface"], gap["reason"], gap["pages"]) == ("user_2", "posts", "api_forbidden", 2)
+    lines = list(incremental_lines(found | {"gaps": [gap | dict.fromkeys(_INSTANTS, NIGHT)]}))
+    assert lines[0].endswith("posts of 1 account: recent 4 h ago, whole 1 d 4 h ago, or later")
+    assert "gap in posts of user_2 (api_forbidden)" in lines[1]
+    overdue = [{"ig_username": "user_2", "complete_at": NIGHT}]
+    [_, line, _] = incremental_lines(found | {"full_overdue": overdue, "gaps": [gap | dict.fromkeys(_INSTANTS, NIGHT)]})
+    assert "full_overdue: the last full scan of user_2 was 2026-03-01 02:15 UTC" in line

@@ -1,0 +1,266 @@
+"""Programs read standard output: one JSON object whatever the exit code, and an exit code whatever the streams."""
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from connectors.sandbox.http.app import Sandbox
+from connectors.sandbox.http.serve import in_thread
+from connectors.sandbox.settings import SandboxSettings
+from flows.cli import app as command_line
+from flows.cli.command_table import COMMANDS
+from tests.typed import Typed
+
+ROOT = Path(__file__).parents[3]
+OBJECTS = sorted(set(COMMANDS) - {"up", "sandbox", "demo"})
+REQUIRED = {"export": ["out"], "backfill": ["--all"], "query": ["SELECT 1 AS a"]}
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    with in_thread(Sandbox(SandboxSettings(accounts=3, posts=3, seed=11))) as url:
+        yield url
+
+
+@pytest.fixture
+def typed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Typed:
+    return Typed(monkeypatch, capsys)
+
+
+def environment(address: str) -> dict[str, str]:
+    return {
+        "PATH": os.environ["PATH"],
+        "PYTHONPATH": str(ROOT),
+        "GRAMHOUSE_BASE_URL": address,
+        "GRAMHOUSE_API_KEY": "sandbox-demo-key",
+    }
+
+
+def failed(out: str) -> dict[str, object]:
+    """Return the one object of a command that ended without a report."""
+    (line,) = out.splitlines()
+    found: dict[str, object] = json.loads(line)
+    assert set(found) == {"state", "exit_code", "message", "hint"}
+    assert found["message"]
+    return found
+
+
+@pytest.mark.parametrize("command", OBJECTS)
+def test_every_command_answers_wrong_usage_with_one_object(typed: Typed, command: str) -> None:
+    # A question may begin as an option does.
+    for wrong in ([] if command == "query" else ["--nonsense"], ["--snapshot"]):
+        code, out, err = typed(command, "--json", *wrong)
+        assert (code, failed(out)["exit_code"], failed(out)["state"]) == (2, 2, "refused")
+        assert err
+
+
+@pytest.mark.parametrize("command", OBJECTS)
+def test_every_command_answers_a_wrong_setting_with_one_object(
+    typed: Typed, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    monkeypatch.setenv("GRAMHOUSE_PAGE_SIZE", "many")
+    code, out, _ = typed(command, "--json", *REQUIRED.get(command, ()))
+    assert (code, failed(out)["exit_code"]) == (2, 2)
+    assert str(failed(out)["message"]).startswith("GRAMHOUSE_PAGE_SIZE: ")
+
+
+@pytest.mark.parametrize("command", ["status", "accounts", "runs", "describe", "export", "publish", "compact", "query"])
+def test_what_is_missing_is_one_object(typed: Typed, command: str) -> None:
+    code, out, _ = typed(command, "--json", *REQUIRED.get(command, ()))
+    assert (code, failed(out)["exit_code"], failed(out)["state"]) == (1, 1, "failed")
+
+
+def test_every_report_is_one_object(typed: Typed, monkeypatch: pytest.MonkeyPatch, address: str) -> None:
+    for name, value in environment(address).items():
+        monkeypatch.setenv(name, value)
+    result = {
+        command: json.loads(typed(command, "--json", *REQUIRED.get(command, ()))[1])
+        for command in ["sync", *(each for each in OBJECTS if each != "sync")]
+    }
+    assert {command: type(document) for command, document in result.items()} == dict.fromkeys(result, dict)
+    assert len(result["accounts"]["accounts"]) == 3
+    assert len(result["runs"]["runs"]) == 1 + (1 if OBJECTS.index("backfill") < OBJECTS.index("runs") else 0)
+    assert result["quarantine"]["records"] == []
+    assert {"accounts", "media"} <= {table["name"] for table in result["describe"]["tables"]}
+    assert (result["doctor"]["exit_code"], result["sync"]["exit_code"]) == (0, 0)
+    media = json.loads(typed("describe", "media", "--json")[1])
+    assert (media["table"], media["columns"][0]["name"]) == ("media", "account_id")
+    assert result["query"] == {"columns": ["a"], "rows": [{"a": 1}], "exit_code": 0}
+    assert json.loads(typed("query", "SELECT 1 AS a LIMIT 0", "--json")[1])["rows"] == []
+    for style in (["--json"], ["-f", "json"]):
+        code, out, _ = typed("query", "SELECT nope", *style)
+        assert (code, failed(out)["exit_code"]) == (2, 2)
+
+
+@pytest.fixture
+def snapshot(tmp_path: Path) -> Path:
+    path = tmp_path / "s.duckdb"
+    duckdb.connect(str(path)).close()
+    return path
+
+
+@pytest.mark.parametrize("style", [["--json"], ["-f", "json"]])
+def test_a_query_that_fails_after_rows_were_written_is_one_object(
+    typed: Typed, snapshot: Path, style: list[str]
+) -> None:
+    late = "SELECT CASE WHEN range < 300000 THEN range ELSE error('too far') END AS a FROM range(300001)"
+    code, out, err = typed("query", late, *style, "--snapshot", str(snapshot))
+    found = json.loads(out)
+    assert (code, found["exit_code"], found["state"]) == (2, 2, "refused")
+    # Where one of DuckDB's threads fails while rows are fetched, it may report that it stopped the others.
+    assert re.search("too far|Interrupted", found["message"])
+    assert re.search("too far|Interrupted", err)
+    assert found["rows"][:2] == [{"a": 0}, {"a": 1}]
+
+
+ENDLESS = "SELECT count(*) AS a FROM range(100000000) AS a, range(100000000) AS b WHERE a.range + b.range = -1"
+# One call of a function, in which DuckDB does not look for an interruption.
+UNINTERRUPTED = "SELECT list_sum(list_transform(range(300000000), x -> x % 7)) AS a"
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(("question", "rows"), [(ENDLESS, 0), (UNINTERRUPTED, 0), ("FROM range(10000000000)", 2)])
+def test_a_query_that_a_signal_ends_is_one_object_at_once(
+    snapshot: Path, question: str, rows: int, number: signal.Signals, code: int
+) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "flows.cli", "query", "--json", question, "--snapshot", str(snapshot)],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        bufsize=0,
+    )
+    try:
+        assert process.stdout is not None
+        begun = b"".join(process.stdout.read(1) for _ in range(200)) if rows else b""
+        if not rows:
+            wait_for_threads(process.pid, 3)
+        process.send_signal(number)
+        out, err = process.communicate(timeout=5)
+    finally:
+        process.kill()
+        process.communicate()
+    found = json.loads(begun + out)
+    assert (process.returncode, found["exit_code"], found["state"]) == (code, code, "stopped")
+    assert found.get("rows", [])[:rows] == [{"range": row} for row in range(rows)]
+    assert b"Traceback" not in err
+
+
+def test_a_query_whose_output_is_not_read_is_ended_by_a_signal(snapshot: Path) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "flows.cli", "query", "--json", "FROM range(10000000000)", "--snapshot", str(snapshot)],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+    )
+    try:
+        assert process.stdout is not None
+        process.stdout.read(1)
+        time.sleep(0.5)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(5) == 130
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def wait_for_threads(pid: int, threads: int) -> None:
+    """Wait until the process has so many threads, that is until DuckDB has begun."""
+    status, until = Path(f"/proc/{pid}/status"), time.monotonic() + 20
+    while int(status.read_text().partition("Threads:")[2].split()[0]) < threads and time.monotonic() < until:
+        time.sleep(0.05)
+    time.sleep(0.5)
+
+
+def test_a_fix_is_the_hint(typed: Typed, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(**_: bool) -> None:
+        raise OSError(28, "No space left on device", "/data/x")
+
+    monkeypatch.setattr(command_line, "app", full)
+    found = failed(typed("status", "--json")[1])
+    assert (found["message"], found["hint"]) == (
+        "/data/x: No space left on device.",
+        "correct this and try again.",
+    )
+
+
+def test_a_bug_is_one_object_and_a_traceback(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken(**_: bool) -> None:
+        message = "unforeseen"
+        raise RuntimeError(message)
+
+    monkeypatch.setattr(command_line, "app", broken)
+    monkeypatch.setattr(sys, "argv", ["gramhouse", "status", "--json"])
+    with pytest.raises(RuntimeError):
+        command_line.main()
+    assert failed(capsys.readouterr().out)["exit_code"] == 1
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_is_one_object(tmp_path: Path, number: signal.Signals, code: int) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        env = environment(f"http://127.0.0.1:{silent.getsockname()[1]}")
+        process = subprocess.Popen(
+            [sys.executable, "-m", "flows.cli", "sync", "--json"],
+            cwd=tmp_path,
+            env=env,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        try:
+            assert process.stderr is not None
+            assert "gramhouse sync of" in process.stderr.readline()
+            # Once it has asked, it listens to signals.
+            silent.settimeout(60)
+            connection, _ = silent.accept()
+            process.send_signal(number)
+            out, _ = process.communicate(timeout=60)
+            connection.close()
+        finally:
+            process.kill()
+            process.wait()
+    assert (process.returncode, failed(out)["exit_code"], failed(out)["state"]) == (code, code, "stopped")
+
+
+@pytest.mark.parametrize("command", [["sync"], ["sync", "--json", "-v"]])
+@pytest.mark.parametrize(
+    "where", ["2>/dev/full", "2>&-", "2>&1 | :", ">/dev/full", ">&-", ">/dev/full 2>/dev/full", "| :"]
+)
+def test_the_work_is_done_and_its_exit_code_stands_whatever_the_streams(
+    tmp_path: Path, address: str, command: list[str], where: str
+) -> None:
+    typed = f"{sys.executable} -m flows.cli {' '.join(command)} {where}; echo ${{PIPESTATUS[0]}} >code"
+    subprocess.run(["bash", "-c", typed], cwd=tmp_path, env=environment(address), check=True, capture_output=True)
+    assert (tmp_path / "code").read_text() == "0\n"
+    assert (tmp_path / "data/analytics.duckdb").exists()
+
+
+def test_a_failure_stands_too_whatever_the_streams(tmp_path: Path) -> None:
+    env = environment("http://example.com")
+    for where in ("2>/dev/full", "2>&-", ">/dev/full", ">/dev/full 2>/dev/full"):
+        typed = f"{sys.executable} -m flows.cli sync --json {where}"
+        done = subprocess.run(["bash", "-c", typed], cwd=tmp_path, env=env, check=False, capture_output=True)
+        assert done.returncode == 2
+
+
+def test_rows_that_cannot_be_written_are_a_failure(tmp_path: Path, address: str) -> None:
+    env = environment(address)
+    subprocess.run([sys.executable, "-m", "flows.cli", "sync"], cwd=tmp_path, env=env, check=True, capture_output=True)
+    for style in ("table", "csv", "json"):
+        typed = f'{sys.executable} -m flows.cli query "FROM accounts" -f {style} >/dev/full'
+        done = subprocess.run(["bash", "-c", typed], cwd=tmp_path, env=env, check=False, capture_output=True, text=True)
+        assert done.returncode == 1
+        assert "No space left on device" in done.stderr

@@ -1,0 +1,113 @@
+"""`--log-format json`: each line of standard error is an object that a log collector can search."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from connectors.sandbox.faults.rules import rule_from_json
+from connectors.sandbox.http.app import Sandbox
+from connectors.sandbox.http.serve import in_thread
+from connectors.sandbox.settings import SandboxSettings
+from flows.cli.app import app
+from flows.cli.output.json_log import JsonLines
+from flows.engine.run_context import Counters
+from tests.flows.stage import NIGHT
+
+ROOT = Path(__file__).parents[3]
+FIELDS = {"time", "level", "message", "run", "account", "partition", "code", "correlation_id"}
+FAULTS = (
+    {"action": {"kind": "error", "code": "api_internal_error"}, "operation": "media", "surface": "posts", "times": 1},
+    {"action": {"kind": "error", "code": "api_forbidden"}, "operation": "media", "surface": "stories", "times": 1},
+    {
+        "action": {"kind": "error", "code": "rate_limited", "retry_after": 9000},
+        "operation": "media",
+        "surface": "posts",
+        "nth": 2,
+    },
+)
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    faults = tuple(rule_from_json(fault) for fault in FAULTS)
+    with in_thread(Sandbox(SandboxSettings(accounts=2, posts=60, seed=11, faults=faults))) as url:
+        yield url
+
+
+def typed(*arguments: str, code: int, **environment: str) -> list[dict[str, Any]]:
+    """Type a command as a process; return the objects that it wrote to standard error."""
+    done = subprocess.run(
+        [sys.executable, "-m", "flows.cli", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
+    )
+    assert done.returncode == code, done.stderr
+    lines = [json.loads(line) for line in done.stderr.splitlines()]
+    assert all(line.keys() >= FIELDS for line in lines)
+    assert [line["time"] for line in lines] == sorted(line["time"] for line in lines)
+    return lines
+
+
+def test_a_sync_logs_its_run_and_each_trouble_with_account_partition_code_and_correlation_id(address: str) -> None:
+    environment = {"GRAMHOUSE_BASE_URL": address, "GRAMHOUSE_API_KEY": "sandbox-demo-key"}
+    lines = typed("sync", "--log-format", "json", "--json", code=3, **environment)
+    begun, *_, ended = lines
+    assert "gramhouse sync of http://127.0.0.1" in begun["message"]
+    assert (ended["level"], ended["run"] is not None) == ("warning", True)
+    failure_groups = [line for line in lines if line["account"] is not None]
+    assert {line["run"] for line in failure_groups} == {ended["run"]}
+    found = {line["code"]: line for line in failure_groups}
+    assert found.keys() == {"api_internal_error", "api_forbidden", "rate_limited"}
+    for code, line in found.items():
+        assert line["username"]
+        assert len(line["correlation_id"]) == 26
+        surface = "stories" if code == "api_forbidden" else "posts"
+        assert line["partition"] == f"{surface} of account {line['account']}"
+    retried, denied, deferred = (found[code] for code in ("api_internal_error", "api_forbidden", "rate_limited"))
+    assert f"({retried['username']})" in retried["message"]
+    # Drawn between nothing and the longest delay, and rounded.
+    assert retried["retry_in"] >= 0
+    assert (denied["level"], denied["http_status"]) == ("warning", 403)
+    assert deferred["resume_after"]
+    assert "its cooldown lasts until" in deferred["message"]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("sync", "--nonsense", "--log-format", "json"), ("publish", "--log-format=json")],
+)
+def test_a_refusal_is_a_line_of_the_log(arguments: tuple[str, ...]) -> None:
+    lines = typed(*arguments, code=1 if arguments[0] == "publish" else 2, GRAMHOUSE_WAREHOUSE="/dev/null")
+    assert [line["level"] for line in lines] == ["error"] * len(lines)
+    assert lines
+
+
+@pytest.mark.parametrize("command", ["sync", "backfill", "publish", "compact", "rebuild", "quarantine", "export", "up"])
+def test_every_command_that_works_has_the_option(command: str) -> None:
+    assert "--log-format" in CliRunner().invoke(app, [command, "--help"], env={"COLUMNS": "200"}).output
+
+
+def test_what_anything_writes_becomes_lines_with_the_level_of_their_mark() -> None:
+    stream = StringIO()
+    lines = JsonLines(stream, lambda: NIGHT)
+    lines.counters = Counters(run_id="r1")
+    lines.write("✖ broken\n! look")
+    lines.write(" here\n\nplain \x1b[0m\n✔ done\nnot ended")
+    result = [json.loads(line) for line in stream.getvalue().splitlines()]
+    assert [(line["level"], line["message"]) for line in result] == [
+        ("error", "broken"),
+        ("warning", "look here"),
+        ("info", "plain \x1b[0m"),
+        ("info", "done"),
+    ]
+    assert {(line["time"], line["run"]) for line in result} == {("2026-03-01T02:15:00.000Z", "r1")}

@@ -1,0 +1,92 @@
+"""`gramhouse status --format openmetrics`: valid by Prometheus' own parsers, and by the numbers of `--json`."""
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics
+from prometheus_client.parser import text_string_to_metric_families as text_format
+
+from connectors.source.endpoints import ApiRequest
+from flows.cli.commands.status import report
+from flows.cli.output.openmetrics import REASONS, metrics
+from flows.config.settings import load
+from flows.engine.pipeline import run_sync
+from tests.flows.stage import NIGHT, Refusal, Service, account_of, is_posts, request, staged
+from tests.typed import Typed
+
+pytestmark = pytest.mark.anyio
+
+Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
+
+
+def parsed(text: str) -> Samples:
+    """Return the samples of an exposition; node_exporter reads the older text format, which knows fewer types."""
+    samples = [[sample for family in parse(text) for sample in family.samples] for parse in (openmetrics, text_format)]
+    assert {sample.timestamp for each in samples for sample in each} == {None}, "node_exporter refuses timestamps"
+    found = [{(one.name, tuple(one.labels.items())): one.value for one in each} for each in samples]
+    assert found[0] == found[1]
+    kinds = {line.split()[3] for line in text.splitlines() if line.startswith("# TYPE")}
+    assert kinds == {"gauge"}
+    return found[0]
+
+
+async def test_the_status_of_a_partial_run_as_metrics(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def failure(request: ApiRequest) -> Refusal | None:
+        if is_posts(request, 2):
+            return Refusal(403, "api_forbidden")
+        return Refusal(429, "rate_limited", 9000) if account_of(request) == 3 else None
+
+    service = Service(accounts=9, expired=frozenset({9}), failure=failure)
+    async with staged(tmp_path, service) as resources:
+        await run_sync(request(tmp_path), resources)
+    settings = load(snapshot=tmp_path / "analytics.duckdb", warehouse=tmp_path / "warehouse.duckdb")
+    assert report(settings, NIGHT + timedelta(hours=48), as_metrics=True) == 3
+    found = parsed(capsys.readouterr().out)
+
+    def value(name: str, **labels: str) -> float:
+        return found[f"gramhouse_{name}", tuple(labels.items())]
+
+    assert value("snapshot_readable") == 1
+    assert {reason: value("attention", reason=reason) for reason in REASONS} == {
+        **dict.fromkeys(REASONS, 0),
+        "failed": 1,
+        "stale": 1,
+    }
+    assert value("last_run_state", state="partial") == 1
+    assert value("last_run_state", state="complete") == 0
+    assert value("last_run_started_timestamp_seconds") == NIGHT.timestamp()
+    assert value("last_run_count", what="added") == 3 * 6
+    assert (value("accounts"), value("accounts_token_expired")) == (9, 1)
+    assert (value("media_items", surface="posts"), value("media_items", surface="stories")) == (18, 0)
+    assert value("stale_accounts", surface="posts") == 8
+    assert value("never_complete_accounts", surface="posts") == 2
+    assert value("oldest_age_seconds", surface="posts") == 48 * 3600
+    assert value("undone_scans", outcome="denied", code="api_forbidden") == 1
+    assert value("undone_scans", outcome="deferred", code="rate_limited") == 2
+    until = value("cooldown_until_timestamp_seconds", outcome="deferred", code="rate_limited")
+    assert until >= NIGHT.timestamp() + 9000
+
+
+def test_without_a_snapshot_a_file_says_so_and_the_command_fails(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, message, err = Typed(monkeypatch, capsys)("status", "--format", "openmetrics")
+    assert code == 1
+    assert parsed(message) == {("gramhouse_snapshot_readable", ()): 0}
+    assert "There is no snapshot" in err
+
+
+def test_an_error_code_is_data_whatever_it_is() -> None:
+    failure = {"outcome": "failed", "error_code": 'a\\"b\n# EOF\x1b[31m', "scans": 2, "resume_after": None}
+    found = {"totals": None, "unresolved": [], "last_run": None, "freshness": [], "failures": [failure]}
+    totals = dict.fromkeys(("published_at", "accounts", "expired", "posts", "stories", "quarantined", "stale_after"))
+    text = metrics({**found, "totals": totals}, [], writing=False)
+    assert "\x1b" not in text
+    assert parsed(text)["gramhouse_undone_scans", (("outcome", "failed"), ("code", 'a\\"b # EOF [31m'))] == 2
+
+
+def test_two_forms_at_once_are_refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = Typed(monkeypatch, capsys)("status", "--format", "openmetrics", "--json")
+    assert code == 2
+    assert "exclude each other" in err

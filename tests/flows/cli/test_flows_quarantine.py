@@ -1,0 +1,258 @@
+"""`gramhouse quarantine` as a person types it."""
+
+import json
+import logging
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from connectors.warehouse.connection import connect, writer
+from connectors.warehouse.field_registry import write_mapping
+from flows.cli.app import main
+from models.partition import CATALOGUE
+from models.rejected_record import RejectedRecord
+from tests.warehouse.house import ANNA, POSTS, House, Scan, account, at
+from tests.warehouse.test_warehouse_retry import NO_ID, WITH_UUID, post
+
+REASON = "status: Input should be 'active' or 'token_expired'"
+EVIL = "\x1b[31m[bold]\u202e\nx"
+
+
+class Typed:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+        self._monkeypatch = monkeypatch
+        self._capsys = capsys
+
+    def __call__(self, *arguments: str, command: str = "quarantine") -> tuple[int, str, str]:
+        self._monkeypatch.setattr(sys, "argv", ["gramhouse", command, *arguments])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        message = self._capsys.readouterr()
+        return int(ended.value.code or 0), message.out, message.err
+
+
+@pytest.fixture
+def typed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Typed:
+    # A process of its own has none of the handlers that a test of Prefect's left.
+    for name in (None, "connectors", "flows"):
+        monkeypatch.setattr(logging.getLogger(name), "handlers", [])
+    return Typed(monkeypatch, capsys)
+
+
+@pytest.fixture
+def warehouse(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    path = tmp_path / "w.duckdb"
+    monkeypatch.setenv("GRAMHOUSE_WAREHOUSE", str(path))
+    monkeypatch.setenv("GRAMHOUSE_SNAPSHOT", str(tmp_path / "s.duckdb"))
+    return path
+
+
+@pytest.fixture
+def rejected(warehouse: Path, typed: Typed) -> Path:
+    """A warehouse with an account and three media items rejected, published."""
+    with connect(warehouse) as connection:
+        house = House(connection)
+        broken = account("x", status="odd")
+        scan = Scan(CATALOGUE, "c", at(0))
+        aside = (RejectedRecord(1, REASON, json.dumps(broken)),)
+        house.land(scan.page([account(), broken], at(0), rejected=aside, last=True))
+        house.scan(POSTS, "p", 1, [{"id": "1"}], [post("a", EVIL + "y" * 1000), post("b"), {"caption": "no id"}])
+    assert typed(command="publish")[0] == 0
+    return warehouse
+
+
+def map_uuid(path: Path) -> None:
+    with connect(path) as connection, connection.begin():
+        write_mapping(connection, WITH_UUID)
+
+
+def published(query: str) -> list[tuple[object, ...]]:
+    with duckdb.connect(os.environ["GRAMHOUSE_SNAPSHOT"], read_only=True) as db:
+        return db.execute(query).fetchall()
+
+
+@pytest.mark.usefixtures("rejected")
+def test_it_lists_what_was_rejected_with_its_request(typed: Typed) -> None:
+    code, out, err = typed()
+    assert (code, err) == (0, "")
+    lines = out.splitlines()
+    reason = NO_ID.rstrip(".")
+    assert lines[0] == f"! 4 records rejected: {reason} (3); {REASON} (1)."
+    assert lines[2:6] == [
+        "2026-03-01 03:02:00 UTC  media, posts of anna, page 2, position 0",
+        f"  {NO_ID}",
+        "  run run-1, correlation id p-2",
+        lines[5],
+    ]
+    assert lines[5].startswith('  {"uuid":"a","caption":"')
+    assert len(lines[5]) < 200
+    assert "2026-03-01 02:00:00 UTC  accounts, the account catalogue, page 1, position 1" in lines
+    assert [line.rsplit(" ", 1)[1] for line in lines if "position" in line] == ["0", "1", "2", "1"]
+    assert "`gramhouse quarantine --retry`" in out
+    assert "every sync reads them again" in out
+    assert "\x1b" not in out
+    assert "\u202e" not in out
+
+
+@pytest.mark.usefixtures("rejected")
+def test_it_lists_no_more_than_asked_for_and_says_so(typed: Typed) -> None:
+    out = typed("--limit", "1")[1]
+    assert out.count("correlation id c-1") + out.count("correlation id p-2") == 1
+    assert "newest 1 of 4: `gramhouse quarantine --limit 4` lists all" in out
+    assert "lists all" not in typed("--limit", "4")[1]
+    assert len(json.loads(typed("--limit", "3", "--json")[1])["records"]) == 3
+    assert typed("--limit", "0")[0] == 2
+
+
+@pytest.mark.usefixtures("rejected")
+def test_programs_get_the_whole_rows(typed: Typed) -> None:
+    rows = json.loads(typed("--json")[1])["records"]
+    assert len(rows) == 4
+    assert json.loads(rows[0].pop("payload")) == post("a", EVIL + "y" * 1000)
+    assert rows[0] == {
+        "reason": NO_ID, "resource": "media", "account_id": ANNA, "surface": "posts", "page": 2, "position": 0,
+        "run_id": "run-1", "correlation_id": "p-2", "seen_at": "2026-03-01 03:02:00+00:00",
+        "last_seen_at": "2026-03-01 03:02:00+00:00", "ig_username": "anna",
+    }  # fmt: skip
+
+
+def test_many_reasons_are_summed_up(warehouse: Path, typed: Typed) -> None:
+    with connect(warehouse) as connection:
+        house = House(connection)
+        aside = tuple(RejectedRecord(n, f"reason [bold]{n}", "{}") for n in range(5))
+        house.land(Scan(CATALOGUE, "c", at(0)).page([{}] * 5, at(0), rejected=aside, last=True))
+        house.land(Scan(POSTS, "p", at(1)).page([], at(1), text="<html>", last=True))
+        house.merge()
+    typed(command="publish")
+    lines = typed()[1].splitlines()
+    assert lines[0] == (
+        "! 6 records rejected: reason [bold]0 (1); reason [bold]1 (1); reason [bold]2 (1); 3 other reasons (3)."
+    )
+    assert f"2026-03-01 03:00:00 UTC  media, posts of account {ANNA}, page 1, the whole page" in lines
+
+
+def test_more_than_a_person_reads_is_not_listed_unasked(warehouse: Path, typed: Typed) -> None:
+    with connect(warehouse) as connection:
+        House(connection).scan(POSTS, "p", 0, [post(n) for n in range(25)])
+    typed(command="publish")
+    assert typed()[1].count("correlation id p-1") == 20
+    assert len(json.loads(typed("--json")[1])["records"]) == 25
+
+
+def test_an_empty_quarantine_is_one_friendly_line(warehouse: Path, typed: Typed) -> None:
+    with connect(warehouse):
+        pass
+    typed(command="publish")
+    assert typed() == (0, "✔ Nothing is rejected: every record that came is in the tables.\n", "")
+    assert typed("--json")[1] == '{"records": []}\n'
+    code, out, _ = typed("--retry")
+    assert code == 0
+    assert out.startswith("✔ Nothing is rejected now.\nPublished ")
+
+
+def test_listing_works_while_another_process_writes(rejected: Path, typed: Typed) -> None:
+    with writer(rejected, "gramhouse sync", since="then", pause=lambda _: None):
+        code, out, err = typed()
+        assert (code, out[:3], err) == (0, "! 4", "")
+        code, out, err = typed("--retry")
+    assert (code, out, len(err.splitlines())) == (4, "", 1)
+    assert "is held by gramhouse sync" in err
+
+
+@pytest.mark.parametrize("arguments", [[], ["--json"], ["--retry"]])
+def test_before_the_first_sync_it_says_what_to_do(typed: Typed, arguments: list[str]) -> None:
+    code, out, err = typed(*arguments)
+    assert (code, len(out.splitlines()), len(err.splitlines())) == (
+        1,
+        len(arguments) if "--json" in arguments else 0,
+        1,
+    )
+    assert "`gramhouse sync` makes one" in err
+    assert not Path("data").exists()
+
+
+def test_a_retry_after_a_changed_mapping(rejected: Path, typed: Typed) -> None:
+    map_uuid(rejected)
+    code, out, err = typed("--retry")
+    assert (code, err) == (0, "")
+    lines = out.splitlines()
+    assert lines[:4] == [
+        "✔ 2 records became rows: 2 media items.",
+        "! 2 records stay in quarantine:",
+        f"  1 of accounts: {REASON}.",
+        f"  1 of media: {NO_ID}",
+    ]
+    assert lines[-1].startswith("Published ")
+    assert published("SELECT media_id, ig_username FROM media ORDER BY 1") == [
+        ("1", "anna"), ("a", "anna"), ("b", "anna"),
+    ]  # fmt: skip
+    assert typed()[1].startswith("! 2 records rejected")
+
+
+def test_a_retry_with_the_same_mapping_publishes_the_same(rejected: Path, typed: Typed) -> None:
+    before = published("FROM quarantine")
+    Path(os.environ["GRAMHOUSE_SNAPSHOT"]).unlink()
+    code, out, _ = typed("--retry")
+    assert code == 0
+    assert out.splitlines()[0] == "! 4 records stay in quarantine:"
+    assert published("FROM quarantine") == before
+    assert rejected.exists()
+
+
+def test_a_retry_for_programs(rejected: Path, typed: Typed) -> None:
+    with connect(rejected) as connection:
+        house = House(connection)
+        house.seq = 10
+        house.scan(POSTS, "q", 24, [{"id": "1"}, {"id": "a"}])
+    map_uuid(rejected)
+    message = json.loads(typed("--retry", "--json")[1])
+    assert message.pop("snapshot_bytes") > 0
+    assert message == {
+        "became_rows": 1, "items": 1, "outdated": 1, "snapshot": os.environ["GRAMHOUSE_SNAPSHOT"],
+        "stay": [
+            {"resource": "accounts", "reason": REASON, "records": 1},
+            {"resource": "media", "reason": NO_ID, "records": 1},
+        ],
+    }  # fmt: skip
+
+
+def test_a_retry_says_what_was_outdated(warehouse: Path, typed: Typed) -> None:
+    with connect(warehouse) as connection:
+        house = House(connection)
+        house.scan(POSTS, "p", 0, [post("a")])
+        house.scan(POSTS, "q", 24, [{"id": "a"}])
+    map_uuid(warehouse)
+    lines = typed("--retry")[1].splitlines()
+    assert lines[:2] == [
+        "✔ 1 record left, because the item is known as it was seen since.",
+        "✔ Nothing is rejected now.",
+    ]
+    assert published("SELECT count(*) FROM media_superseded") == [(0,)]
+
+
+def test_what_is_still_staged_is_merged_first(warehouse: Path, typed: Typed) -> None:
+    with connect(warehouse):
+        pass
+    typed(command="publish")
+    with connect(warehouse) as connection:
+        House(connection).land(Scan(POSTS, "p", at(0)).page([post("a")], at(0), last=True))
+    assert "1 record stays in quarantine" in typed("--retry")[1]
+    Path("gramhouse.toml").write_text('[mapping]\nmedia_id = ["/uuid"]\n')
+    assert typed(command="rebuild")[0] == 0
+    assert typed("--retry")[1].startswith("✔ 1 record became rows: 1 media item.\n")
+    assert typed(command="rebuild")[0] == 0
+    assert published("SELECT media_id, first_seen_at FROM media") == [("a", at(0))]
+    assert published("FROM quarantine") == []
+
+
+def test_the_process_itself_answers(rejected: Path) -> None:
+    asked = [sys.executable, "-m", "flows.cli", "quarantine", "--limit", "1"]
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[3])}
+    done = subprocess.run(asked, env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("! 4 records rejected")
+    assert rejected.exists()

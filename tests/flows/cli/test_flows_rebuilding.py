@@ -1,0 +1,158 @@
+"""`gramhouse rebuild`, as it is typed, and the raw store that it reads."""
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from connectors.sandbox.http.app import Sandbox
+from connectors.sandbox.http.serve import in_thread
+from connectors.sandbox.settings import SandboxSettings
+from flows.cli.app import main
+from models.views import views
+
+WAREHOUSE = Path("data/warehouse.duckdb")
+SNAPSHOT = Path("data/analytics.duckdb")
+
+
+class Typed:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+        self._monkeypatch = monkeypatch
+        self._capsys = capsys
+
+    def __call__(self, *arguments: str, code: int = 0) -> tuple[str, str]:
+        """Type a command; return what it said on both streams."""
+        self._monkeypatch.setattr(sys, "argv", ["gramhouse", *arguments])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        message = self._capsys.readouterr()
+        assert int(ended.value.code or 0) == code, message
+        return message.out, message.err
+
+
+@pytest.fixture
+def typed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Typed:
+    return Typed(monkeypatch, capsys)
+
+
+@pytest.fixture
+def sandbox(monkeypatch: pytest.MonkeyPatch) -> Iterator[Sandbox]:
+    sandbox = Sandbox(SandboxSettings(accounts=6, posts=12, seed=11))
+    with in_thread(sandbox) as url:
+        monkeypatch.setenv("GRAMHOUSE_BASE_URL", url)
+        monkeypatch.setenv("GRAMHOUSE_API_KEY", "sandbox-demo-key")
+        yield sandbox
+
+
+def snapshot() -> dict[str, list[tuple[object, ...]]]:
+    """Every promised table as analysts read it; all but the moment of publishing."""
+    with duckdb.connect(str(SNAPSHOT), read_only=True) as db:
+        found = db.execute("SELECT view_name FROM duckdb_views() WHERE NOT internal ORDER BY 1").fetchall()
+        return {
+            name: [*db.execute(f"DESCRIBE {name}").fetchall(), *sorted(db.execute(f"FROM {name}").fetchall(), key=repr)]
+            for (name,) in found
+            if name not in {view.name for view in views()}
+        }
+
+
+def test_a_rebuild_by_the_same_mapping_changes_nothing(typed: Typed, sandbox: Sandbox) -> None:
+    for night in (0, 1):
+        sandbox.night = night
+        typed("sync", "--json")
+    typed("publish")
+    before = snapshot()
+    asked = sandbox.log.counts.total()
+    SNAPSHOT.unlink()
+    assert json.loads(typed("rebuild", "--json")[0])["items"] == len(before["media"]) - columns("media")
+    after = snapshot()
+    assert after == before
+    assert before.keys() >= {"accounts", "media", "media_history", "runs", "run_outcomes", "completed_scans"}
+    assert len(before["media"]) > 100
+    assert sandbox.log.counts.total() == asked > 0
+    sandbox.night = 2
+    assert json.loads(typed("sync", "--json")[0])["state"] == "complete"
+
+
+def columns(table: str) -> int:
+    with duckdb.connect(str(SNAPSHOT), read_only=True) as db:
+        return len(db.execute(f"DESCRIBE {table}").fetchall())
+
+
+OWNER = """
+[mapping.columns.owner]
+paths = ["$.owner.id", "$.user.pk"]
+"""
+
+
+def owners() -> tuple[int, int]:
+    with duckdb.connect(str(SNAPSHOT), read_only=True) as db:
+        items, of_somebody = db.execute("SELECT count(*), count(owner) FROM media").fetchall()[0]
+        return int(items), int(of_somebody)
+
+
+def test_a_new_mapping_is_applied_without_asking_the_api(typed: Typed, sandbox: Sandbox) -> None:
+    assert not json.loads(typed("sync", "--json")[0])["mapping_pending"]
+    Path("gramhouse.toml").write_text(OWNER, encoding="utf-8")
+    sandbox.night = 1
+    assert "`gramhouse rebuild` applies the present" in typed("sync")[0]
+    asked = sandbox.log.counts.total()
+    out = typed("rebuild")[0]
+    items, of_somebody = owners()
+    assert items == of_somebody > 50
+    assert out.startswith(f"Read {items:,} items anew into ")
+    assert sandbox.log.counts.total() == asked
+    assert not json.loads(typed("sync", "--json")[0])["mapping_pending"]
+
+    Path("gramhouse.toml").unlink()
+    typed("rebuild")
+    with pytest.raises(duckdb.BinderException):
+        owners()
+
+
+@pytest.mark.usefixtures("sandbox")
+def test_a_raw_store_that_lacks_a_part_is_refused_in_one_line(typed: Typed) -> None:
+    def refused(*arguments: str) -> str:
+        out, err = typed(*arguments, code=1)
+        assert out == ""
+        return err.splitlines()[-1]
+
+    assert "There is no warehouse" in refused("rebuild")
+    typed("sync")
+    (part, *_) = sorted(Path("data/raw").rglob("*.parquet"))
+    whole = part.read_bytes()
+    part.unlink()
+    before = WAREHOUSE.read_bytes()
+    for command in ("rebuild", "sync", "compact"):
+        message = refused(command)
+        assert f"lacks {part.name}" in message
+        assert "GRAMHOUSE_RAW" in message
+    assert WAREHOUSE.read_bytes() == before
+    part.write_bytes(whole)
+    typed("rebuild")
+
+
+@pytest.mark.usefixtures("sandbox")
+def test_a_raw_store_that_cannot_be_written_is_found_before_anything_is_asked(
+    typed: Typed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("file").touch()
+    monkeypatch.setenv("GRAMHOUSE_RAW", "file/kept")
+    err = typed("sync", code=1)[1]
+    assert len(err.splitlines()) == 2
+    assert "Fix: point GRAMHOUSE_RAW" in err
+    assert not WAREHOUSE.exists()
+
+
+@pytest.mark.usefixtures("sandbox")
+def test_an_archive_that_is_still_set_is_said_once_and_does_nothing(
+    typed: Typed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GRAMHOUSE_ARCHIVE", "kept")
+    monkeypatch.setenv("GRAMHOUSE_KEEP_ARCHIVE", "9")
+    err = typed("sync")[1]
+    (line,) = [each for each in err.splitlines() if "no longer used" in each]
+    assert "GRAMHOUSE_ARCHIVE, GRAMHOUSE_KEEP_ARCHIVE" in line
+    assert not Path("kept").exists()

@@ -1,0 +1,135 @@
+"""What a command imports before it is needed: facts about sys.modules, where a time would depend on the machine."""
+
+import inspect
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from connectors.sandbox.http.app import Sandbox
+from connectors.sandbox.http.serve import in_thread
+from connectors.sandbox.settings import SandboxSettings
+from flows.cli.app import app
+from flows.cli.command_table import COMMANDS, function_of
+
+ROOT = Path(__file__).parents[3]
+HEAVY = (
+    "aiohttp",
+    "alembic",
+    "asyncio",
+    "duckdb",
+    "httpx",
+    "importlib.metadata",
+    "prefect",
+    "pyarrow",
+    "pydantic",
+    "pydantic_settings",
+    "rich",
+    "sqlalchemy",
+    "typer.rich_utils",
+)
+
+
+def imported(arguments: list[str], **environment: str) -> set[str]:
+    """Return the modules that a command, which must succeed, has imported by its end."""
+    program = (
+        "import atexit, sys\n"
+        f"sys.argv = ['gramhouse', *{arguments!r}]\n"
+        "atexit.register(lambda: print(*(n for n, m in sys.modules.items() if m), file=sys.stderr))\n"
+        "from flows.cli.__main__ import run\n"
+        "run()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
+    )
+    assert done.returncode == 0, done.stderr
+    return set(done.stderr.splitlines()[-1].split())
+
+
+def heavy(modules: set[str]) -> set[str]:
+    return {name for name in HEAVY if name in modules}
+
+
+@pytest.mark.parametrize("option", ["--help", "-h"])
+def test_the_help_imports_no_command(option: str) -> None:
+    modules = imported([option])
+    assert heavy(modules) == set()
+    assert {name for name in modules if name.startswith("connectors.")} <= {
+        "connectors.warehouse",
+        "connectors.warehouse.errors",
+    }
+
+
+def test_the_version_imports_no_command() -> None:
+    assert heavy(imported(["--version"])) <= {"importlib.metadata"}
+
+
+def test_a_sync_imports_only_what_it_works_with_and_status_no_client_and_no_sqlalchemy() -> None:
+    with in_thread(Sandbox(SandboxSettings(accounts=1, posts=3))) as url:
+        environment = {"GRAMHOUSE_BASE_URL": url, "GRAMHOUSE_API_KEY": "sandbox-demo-key"}
+        sync = imported(["sync"], **environment)
+    assert {"httpx", "duckdb", "sqlalchemy"} <= sync
+    assert sync.isdisjoint({"alembic", "click", "pandas", "prefect", "pydantic_settings", "pygments", "rich.markdown"})
+    status = imported(["status"], **environment)
+    assert "duckdb" in status
+    assert status.isdisjoint(
+        {"aiohttp", "alembic", "httpx", "prefect", "pydantic_settings", "rich.table", "sqlalchemy"}
+    )
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_help_of_a_command_is_the_first_paragraph_of_its_docstring(command: str) -> None:
+    documented = inspect.getdoc(function_of(command)) or ""
+    assert COMMANDS[command].help == " ".join(documented.partition("\n\n")[0].split())
+
+
+@pytest.mark.parametrize("width", [40, 80, 120])
+def test_the_help_names_every_command_and_fits_the_terminal(width: int) -> None:
+    message = CliRunner().invoke(app, ["--help"], env={"COLUMNS": str(width)})
+    assert message.exit_code == 0
+    lines = message.output.splitlines()
+    assert max(map(len, lines)) == width
+    for word in [*COMMANDS, "--version", "--help", "Usage:", "Options", "Commands"]:
+        assert any(word in line.split() for line in lines), word
+    for title in ("Options", "Commands"):
+        [top] = [line for line in lines if line.startswith(f"╭─ {title} ─")]
+        assert top.endswith("╮")
+
+
+def test_the_help_says_what_every_command_does() -> None:
+    ours = CliRunner().invoke(app, ["--help"], env={"COLUMNS": "200"}).output
+    for command in COMMANDS.values():
+        assert command.help in ours
+
+
+@pytest.mark.parametrize(
+    ("environment", "coloured"),
+    [({}, False), ({"FORCE_COLOR": "1"}, True), ({"FORCE_COLOR": "1", "NO_COLOR": "1"}, False)],
+)
+def test_the_help_is_coloured_where_it_is_wanted(environment: dict[str, str], *, coloured: bool) -> None:
+    message = CliRunner().invoke(app, ["--help"], env={"FORCE_COLOR": None, "NO_COLOR": None, **environment})
+    assert ("\x1b[" in message.output) is coloured
+
+
+def test_the_help_is_plain_ascii_where_nothing_else_can_be_written(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "flows.cli", "--help"],
+        capture_output=True,
+        check=True,
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+        cwd=tmp_path,
+    )
+    assert "+- Commands -" in done.stdout.decode("ascii")
+
+
+def test_a_mistyped_command_is_answered_with_the_nearest() -> None:
+    message = CliRunner().invoke(app, ["stauts"])
+    assert message.exit_code == 2
+    assert "status" in message.output

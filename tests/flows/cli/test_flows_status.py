@@ -1,0 +1,337 @@
+"""`gramhouse status` and `runs`: never green when a run was cut short, failed, or is long ago."""
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+from connectors.source.endpoints import ApiRequest
+from connectors.warehouse.errors import WarehouseUnusable
+from connectors.warehouse.status_file import Status, read_status, status_path, write_status
+from flows.cli.commands.status import report
+from flows.config.settings import Settings, load
+from flows.engine.pipeline import RunReport, RunRequest, run_sync
+from flows.engine.upkeep import publish_now
+from flows.reporting.exit_code import ExitCode
+from models.runs import RunState
+from models.selection import Selection
+from tests.flows.stage import NIGHT, Refusal, Service, VirtualClock, is_posts, request, staged
+from tests.typed import Typed
+
+pytestmark = pytest.mark.anyio
+
+SNAPSHOT = Path("analytics.duckdb")
+HERE = ("--snapshot", "analytics.duckdb", "--warehouse", "warehouse.duckdb")
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture
+def typed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Typed:
+    return Typed(monkeypatch, capsys)
+
+
+def _settings() -> Settings:
+    return load(snapshot=SNAPSHOT, warehouse=Path("warehouse.duckdb"))
+
+
+async def _run(service: Service, folder: Path, **changes: Any) -> RunReport:  # noqa: ANN401 - fields of RunRequest
+    asked = request(folder)
+    async with staged(folder, service, page_size=50) as resources:
+        return await run_sync(RunRequest(asked.snapshot, asked.within, "test", **changes), resources)
+
+
+def _looked(capsys: pytest.CaptureFixture[str], after: timedelta = timedelta()) -> tuple[ExitCode, dict[str, Any]]:
+    code = report(_settings(), NIGHT + after, as_json=True)
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return code, found
+
+
+def _message(capsys: pytest.CaptureFixture[str], after: timedelta = timedelta()) -> str:
+    report(_settings(), NIGHT + after)
+    return capsys.readouterr().out
+
+
+async def test_a_run_that_is_complete_is_healthy_until_it_is_stale(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    await _run(Service(accounts=9, expired=frozenset({9})), tmp_path)
+    code, found = _looked(capsys, timedelta(hours=36))
+    assert (code, found["attention"], found["stale"], found["oldest_age_seconds"]) == (0, [], [], 36 * 3600)
+    assert "are fresh" in _message(capsys)
+
+    code, found = _looked(capsys, timedelta(days=7))
+    assert (code, found["attention"], found["oldest_age_seconds"]) == (3, ["stale"], 7 * 86_400)
+    # The account whose token is expired is not among them: nothing can be done here.
+    names = {f"user_{number}" for number in range(1, 9)}
+    assert {each["ig_username"] for each in found["stale"] if each["surface"] == "posts"} == names
+    text = _message(capsys, timedelta(days=7))
+    assert "8 of 8 accounts are stale" in text
+    assert "user_1, user_2, user_3, user_4, user_5 and 3 more" in text
+
+
+async def test_the_setting_decides_what_is_stale(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    await _run(Service(), tmp_path, stale_after=timedelta(hours=1))
+    assert _looked(capsys, timedelta(hours=2))[0] == 3
+    await _run(Service(), tmp_path, stale_after=timedelta(hours=3))
+    assert _looked(capsys, timedelta(hours=2))[0] == 0
+
+
+async def test_the_readers_own_setting_wins_over_that_of_the_snapshot(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await _run(Service(), tmp_path, stale_after=timedelta(hours=3))
+    monkeypatch.setenv("GRAMHOUSE_STALE_AFTER", "3600")
+    code, found = _looked(capsys, timedelta(hours=2))
+    assert (code, found["attention"], found["oldest_age_seconds"]) == (3, ["stale"], 7200)
+    assert (len(found["stale"]), found["totals"]["stale_after"]) == (6, 3600)
+    assert "3 of 3 accounts are stale (no scan was closed within 1 h)" in _message(capsys, timedelta(hours=2))
+    monkeypatch.setenv("GRAMHOUSE_STALE_AFTER", "36000")
+    assert _looked(capsys, timedelta(hours=4))[0] == 0
+
+
+async def test_removals_that_no_scan_could_decide_for_too_long_are_not_healthy(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    await _run(Service(), tmp_path)
+    with duckdb.connect(tmp_path / "warehouse.duckdb") as db:
+        db.execute("UPDATE core.completed_scans SET removals_undecided_since = complete_at WHERE surface = 'stories'")
+    await publish_now(_settings())
+    code, found = _looked(capsys, timedelta(hours=35))
+    assert (code, found["attention"], found["undecided"]) == (0, [], [])
+    code, found = _looked(capsys, timedelta(hours=37))
+    assert (code, found["attention"]) == (3, ["stale", "removals_undecided"])
+    assert [each["ig_username"] for each in found["undecided"]] == ["user_1", "user_2", "user_3"]
+    assert {each["surface"] for each in found["undecided"]} == {"stories"}
+    text = " ".join(_message(capsys, timedelta(hours=37)).split())
+    assert "no item of user_1, user_2, user_3 was marked removed or expired since" in text
+    assert "Fix: see `gramhouse quarantine`" in text
+
+
+async def test_a_snapshot_that_is_gone_is_not_healthy(tmp_path: Path, typed: Typed) -> None:
+    await _run(Service(), tmp_path)
+    (tmp_path / SNAPSHOT).unlink()
+    code, out, err = await asyncio.to_thread(typed, "status", *HERE)
+    assert (code, out, len(err.splitlines())) == (1, "", 1)
+    assert "There is no snapshot at analytics.duckdb" in err
+    assert "Fix: `gramhouse publish`" in err
+
+
+async def test_a_log_of_another_program_is_reported_and_not_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], typed: Typed
+) -> None:
+    await _run(Service(), tmp_path)
+    (tmp_path / "analytics.duckdb.wal").write_bytes(b"of another program")
+    code, found = _looked(capsys)
+    assert (code, found["attention"], found["totals"]) == (3, ["snapshot_log"], None)
+    output = _message(capsys)
+    assert found["snapshot_problem"] in output
+    assert ("! last sync complete" in output, "\u2714" in output) == (True, False)
+    assert "left analytics.duckdb.wal. Fix: `gramhouse publish`" in found["snapshot_problem"]
+    for command in (("query", "SELECT 1"), ("accounts",), ("export", "out")):
+        failed, out, err = typed(*command, *HERE[:2])
+        assert (failed, out, len(err.splitlines())) == (1, "", 1)
+        assert "left analytics.duckdb.wal" in err
+    await publish_now(_settings())
+    assert _looked(capsys)[0] == 0
+
+
+async def test_what_waits_is_no_alarm_but_what_failed_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    service = Service(failure=lambda request: Refusal(429, "rate_limited", 9000) if is_posts(request, 1) else None)
+    await _run(service, tmp_path)
+    assert _looked(capsys)[0] == 0
+    service.failure = lambda request: Refusal(404, "api_automation_media_not_found") if is_posts(request, 1) else None
+    service.clock.passed = 86_400
+    await _run(service, tmp_path)
+    assert (_looked(capsys)[0], _looked(capsys)[1]["attention"]) == (3, ["failed"])
+
+
+async def test_a_failed_run_is_recorded_and_seen(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    await _run(Service(failure=lambda _: Refusal(401, "api_unauthorized")), tmp_path)
+    status = read_status(tmp_path / SNAPSHOT)
+    assert status is not None
+    assert (status.state, status.kind) == (RunState.FAILED, "sync")
+    assert (_looked(capsys)[0], _looked(capsys)[1]["attention"]) == (3, ["failed"])
+
+
+def _runs(typed: Typed) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(typed("runs", "--json", *HERE)[1])["runs"]
+    return found
+
+
+class Stopping(Service):
+    """A service that lets one page land and then never answers."""
+
+    def __init__(self, clock: VirtualClock) -> None:
+        super().__init__(clock=clock)
+        self.waits = asyncio.Event()
+        self.failure = self._trouble
+
+    def _trouble(self, request: ApiRequest) -> None:
+        if is_posts(request, 2):
+            self.waits.set()
+
+    async def send(self, request: ApiRequest) -> Any:  # noqa: ANN401
+        if is_posts(request, 2):
+            self.waits.set()
+            await asyncio.Event().wait()
+        return await super().send(request)
+
+
+async def test_a_run_that_is_cancelled_is_shown_although_the_snapshot_is_older(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], typed: Typed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = Service()
+    # What publishes has the service's clock: this machine's is ahead of it, and a time in the future is a warning.
+    for module in ("flows.engine.upkeep", "flows.engine.resources"):
+        monkeypatch.setattr(f"{module}.SystemClock", lambda: first.clock)
+    await _run(first, tmp_path)
+    first.clock.passed = 86_400
+    service = Stopping(first.clock)
+    task = asyncio.create_task(_run(service, tmp_path))
+    await service.waits.wait()
+    status = read_status(tmp_path / SNAPSHOT)
+    assert status is not None
+    assert (status.state, status.pid) == (RunState.RUNNING, os.getpid())
+    code, found = _looked(capsys, timedelta(days=1))
+    assert (code, found["last_run"]["state"]) == (0, "running")
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    code, found = _looked(capsys, timedelta(days=1))
+    assert (code, found["attention"], found["last_run"]["state"]) == (3, ["interrupted"], "interrupted")
+    assert found["last_run"]["pages"] > 0
+    rows = _runs(typed)
+    assert [row["state"] for row in rows] == ["interrupted", "complete"]
+    assert "interrupted" in typed("runs", *HERE)[1]
+
+    # Published, it stands in the snapshot, once; and it is still not healthy.
+    await publish_now(_settings())
+    assert [row["state"] for row in _runs(typed)] == ["interrupted", "complete"]
+    assert _looked(capsys, timedelta(days=1))[1]["attention"] == ["interrupted"]
+    # Nor does a run of less make up for it.
+    first.clock.passed += 60
+    await _run(first, tmp_path, surfaces=("stories",))
+    code, found = _looked(capsys, timedelta(days=1))
+    assert (code, found["last_run"]["state"], found["unresolved"][0]["state"]) == (3, "complete", "interrupted")
+    first.clock.passed += 60
+    await _run(first, tmp_path)
+    assert _looked(capsys, timedelta(days=1))[0] == 0
+
+
+async def test_a_killed_run_is_interrupted_also_once_it_is_published(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], typed: Typed
+) -> None:
+    service = Service()
+    await _run(service, tmp_path)
+    program = f"""
+import asyncio, os, pathlib, signal
+from tests.flows.stage import Service, is_posts
+from tests.flows.cli import test_flows_status as story
+class Killed(Service):
+    async def send(self, request):
+        if is_posts(request, 2):
+            os.kill(os.getpid(), signal.SIGKILL)
+        return await super().send(request)
+service = Killed()
+service.clock.passed = 86_400
+asyncio.run(story._run(service, pathlib.Path({str(tmp_path)!r})))
+"""
+    # It is not waited for by anything in this loop: it ends by itself.
+    ended = await asyncio.to_thread(
+        subprocess.run, [sys.executable, "-c", program], env={**os.environ, "PYTHONPATH": str(ROOT)}, check=False
+    )
+    assert ended.returncode == -9
+    status = read_status(tmp_path / SNAPSHOT)
+    assert status is not None
+    assert status.state is RunState.RUNNING
+    code, found = _looked(capsys, timedelta(days=1))
+    assert (code, found["attention"], found["last_run"]["run_id"]) == (3, ["interrupted"], status.run_id)
+    text = _message(capsys, timedelta(days=1))
+    assert f"Process {status.pid} ended before the run did" in text
+    assert "Fix: run the same command again" in text
+    await publish_now(_settings())
+    assert [row["state"] for row in _runs(typed)] == ["interrupted", "complete"]
+    assert _looked(capsys, timedelta(days=1))[0] == 3
+
+
+async def test_a_missing_or_damaged_file_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], typed: Typed
+) -> None:
+    await _run(Service(), tmp_path)
+    path = status_path(tmp_path / SNAPSHOT)
+    path.write_text("{")
+    assert (_looked(capsys)[0], _looked(capsys)[1]["attention"]) == (3, ["status_file"])
+    assert _message(capsys).count("cannot be read") == 1
+    path.unlink()
+    assert _looked(capsys)[0] == 0
+    assert _message(capsys).count("is missing") == 1
+    code, _, err = typed("runs", *HERE)
+    assert (code, len(err.splitlines())) == (0, 1)
+
+
+async def test_an_analyst_with_the_two_files_sees_what_is_known(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await _run(Service(), tmp_path)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / SNAPSHOT).write_bytes((tmp_path / SNAPSHOT).read_bytes())
+    write_status(elsewhere / SNAPSHOT, Status("sync", RunState.RUNNING, 7, NIGHT, run_id="another"))
+    monkeypatch.chdir(elsewhere)
+    code, found = _looked(capsys)
+    assert (code, found["last_run"]["state"]) == (0, "running")
+    assert "Whether process 7 still runs cannot be checked" in _message(capsys)
+
+
+async def test_a_backfill_and_a_publish_are_recorded(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    service = Service()
+    await _run(service, tmp_path)
+    service.clock.passed = 60
+    await _run(service, tmp_path, selection=Selection(everything=True))
+    status = read_status(tmp_path / SNAPSHOT)
+    assert status is not None
+    assert (status.kind, status.state) == ("backfill", RunState.COMPLETE)
+    await publish_now(_settings())
+    status = read_status(tmp_path / SNAPSHOT)
+    assert status is not None
+    assert (status.kind, status.state, status.run_id) == ("publish", RunState.COMPLETE, None)
+    assert _looked(capsys)[1]["last_run"]["kind"] == "backfill"
+
+
+async def test_a_warehouse_that_does_not_open_is_a_failure_that_is_seen(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    await _run(Service(), tmp_path)
+    (tmp_path / "warehouse.duckdb").write_bytes(b"none" * 5000)
+    with pytest.raises(WarehouseUnusable):
+        await publish_now(_settings())
+    code, found = _looked(capsys)
+    assert (code, found["attention"]) == (3, ["failed"])
+    assert "last publish failed" in _message(capsys)
+
+
+async def test_before_anything_is_published_an_interrupted_run_is_shown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], typed: Typed
+) -> None:
+    status = Status("sync", RunState.INTERRUPTED, 1, datetime.now(UTC), run_id="r1", detail="Stopped.")
+    write_status(tmp_path / SNAPSHOT, status)
+    assert (_looked(capsys)[0], _looked(capsys)[1]["totals"]) == (3, None)
+    assert "last sync interrupted (Stopped)" in _message(capsys)
+    assert "interrupted" in typed("runs", *HERE)[1]
+
+
+async def test_a_status_file_that_cannot_be_written_stops_no_run(tmp_path: Path) -> None:
+    message: list[str] = []
+    status_path(tmp_path / SNAPSHOT).mkdir()
+    async with staged(tmp_path, Service(), page_size=50) as resources:
+        found = await run_sync(request(tmp_path), resources, say=message.append)
+    assert found.state is RunState.COMPLETE
+    assert all("status.json: Is a directory" in line for line in message)
+    assert len(message) == 2

@@ -1,0 +1,73 @@
+"""What comes from outside steers no terminal and is no markup."""
+
+import io
+from pathlib import Path
+
+import duckdb
+import pytest
+from rich.console import Console
+
+from flows.cli.output.terminal import clean, moment, steerless
+from tests.typed import Typed
+
+HOSTILE = [
+    "\x1b[31mred",
+    "\x1b]0;title\x07",
+    "\x9b31m",
+    "bell\x07",
+    "back\x08space",
+    "line\r\nbreak",
+    "\u202egnp.exe",
+    "\u2066isolate",
+    "zero\u200bwidth",
+    "tag\U000e0041",
+    "half \ud83d pair",
+    "par\u2029agraph",
+    "\x00nul",
+    "\x7fdel",
+]
+
+
+@pytest.fixture
+def typed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Typed:
+    return Typed(monkeypatch, capsys)
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_nothing_of_it_reaches_the_terminal(text: str) -> None:
+    message = clean(text)
+    assert message.isprintable()
+    assert message.isascii()
+    assert steerless(text).isprintable()
+
+
+def test_newlines_and_tabs_stay_only_where_they_are_asked_for() -> None:
+    assert clean("a\n\tb") == "a  b"
+    assert clean("a\n\tb\x1b", newlines=True) == "a\n\tb "
+
+
+@pytest.mark.parametrize("text", ["[red]x[/]", "[/]", "[link=https://x]y[/link]", "\\[bold]x", "[@click=x]y"])
+def test_markup_is_only_text(text: str) -> None:
+    stream = io.StringIO()
+    Console(file=stream, width=80, force_terminal=True, highlight=False).print(clean(text))
+    assert stream.getvalue().strip() == text
+
+
+def test_emoji_and_other_scripts_stay() -> None:
+    family = "\U0001f468\u200d\U0001f469\u200d\U0001f467"
+    assert clean(f"{family} Grüße 你好") == f"{family} Grüße 你好"
+
+
+def test_names_between_colons_stay_text(tmp_path: Path, typed: Typed) -> None:
+    snapshot = tmp_path / "a:b:c.duckdb"
+    with duckdb.connect(snapshot) as db:
+        db.execute("CREATE TABLE t AS SELECT 1")
+    code, out, _ = typed("query", "SELECT ':smile: x:b:y' AS \"c:b:d\"", "--snapshot", str(snapshot))
+    assert code == 0
+    assert "c:b:d" in out
+    assert ":smile: x:b:y" in out
+    assert "x:b:y.duckdb" in typed("query", "SELECT 1", "--snapshot", str(tmp_path / "x:b:y.duckdb"))[2]
+
+
+def test_sizes_and_times() -> None:
+    assert moment(None) == ""

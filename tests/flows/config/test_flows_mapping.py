@@ -1,0 +1,83 @@
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from flows.config.errors import SettingsError
+from flows.config.settings import load
+from models.schema.mapping import ColumnMapping, Reading
+from models.schema.mapping_built_in import BUILT_IN
+
+DOCS = Path(__file__).parents[3] / "docs"
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def say(text: str) -> None:
+    Path("gramhouse.toml").write_text(text, encoding="utf-8")
+
+
+def column(name: str, columns: tuple[ColumnMapping, ...]) -> ColumnMapping:
+    return next(column for column in columns if column.column == name)
+
+
+def test_without_a_word_the_mapping_is_the_built_in_one() -> None:
+    assert load().media_mapping() == BUILT_IN
+
+
+def test_the_example_of_the_docs_is_what_it_says() -> None:
+    example = (DOCS / "mapping.md").read_text(encoding="utf-8").split("```toml\n")[1].split("```")[0]
+    assert tomllib.loads(example)
+    say(example)
+    mapping = load().media_mapping()
+    assert mapping.media_id == ("/uuid", *BUILT_IN.media_id)
+    assert mapping.children == ("/slides", *BUILT_IN.children)
+    assert mapping.count_words == ("bookmarked", *BUILT_IN.count_words)
+    assert mapping.volatile_parameters == ("session", *BUILT_IN.volatile_parameters)
+    built_in = column("caption", BUILT_IN.columns)
+    assert column("caption", mapping.columns).paths == ("/title/text", *built_in.paths)
+    assert column("published_at", mapping.columns).paths == ("/when",)
+    assert mapping.columns[-1] == ColumnMapping("alt_text", Reading.TEXT, ("/accessibility/label",))
+    assert column("media_url", mapping.child_columns).paths[0] == "/src"
+    assert len(mapping.columns) == len(BUILT_IN.columns) + 1
+
+
+def test_a_path_named_twice_is_tried_once_at_its_first_place() -> None:
+    say('[mapping.columns.caption]\npaths = ["$.text", "/text", "$.caption"]')
+    caption = column("caption", load().media_mapping().columns)
+    assert caption.paths[:2] == ("/text", "/caption")
+    assert len(set(caption.paths)) == len(caption.paths)
+
+
+@pytest.mark.parametrize(
+    ("output", "message"),
+    [
+        ('[mapping]\nmedia_id = ["uuid"]', "mapping.media_id.0: 'uuid' is no path"),
+        ('[mapping]\nids = ["$.uuid"]', "mapping.ids: there is no such setting; there are media_id, "),
+        (
+            '[mapping.columns.caption]\npath = "$.x"',
+            "caption.path: there is no such setting; did you mean paths?",
+        ),
+        ("[mapping.columns.caption]\npaths = []", "mapping.columns.caption.paths: "),
+        ('[mapping.columns.caption]\npaths = ["$.x"]\ntype = "count"', "caption is read as text"),
+        ('[mapping.columns.overflow]\npaths = ["$.x"]', "overflow is a column that gramhouse fills itself"),
+        ('[mapping.columns.last_seen_at]\npaths = ["$.x"]', "last_seen_at is a column that gramhouse fills itself"),
+        ('[mapping.columns.alt]\npaths = ["$.x"]\ntype = "colour"', "mapping.columns.alt.type: "),
+        ('[mapping.columns.select]\npaths = ["$.x"]', "'select' is no name for a column"),
+        ('[mapping.columns."a b"]\npaths = ["$.x"]', "'a b' is no name for a column"),
+        ('[mapping]\ncount_words = ["a|b"]', "mapping.count_words.0: "),
+        ('[mapping]\nvolatile_parameters = ["a=b"]', "'a=b' is no name of a URL parameter"),
+        ("mapping = 5", "mapping: "),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_by_a_line_for_each(output: str, message: str) -> None:
+    say(output)
+    with pytest.raises(SettingsError) as raised:
+        load()
+    lines = str(raised.value).splitlines()
+    assert all(re.match(r"gramhouse.toml, line [123]: mapping", line) and line.endswith((".", "?")) for line in lines)
+    assert any(message in line for line in lines)

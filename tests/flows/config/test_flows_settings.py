@@ -1,0 +1,419 @@
+"""Settings: each from both places, every wrong one a line, the key in none of them."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flows.config.errors import SettingsError
+from flows.config.setting_sources import line_of
+from flows.config.settings import Settings, exposed, load, prefect_api_url, set_by
+
+SECRET = "canary-51e2"
+
+RIGHT = [
+    ("base_url", "https://api.example.com/", "https://api.example.com"),
+    ("api_key", SECRET, SECRET),
+    ("api_key_file", "k", Path("k")),
+    ("warehouse", "a/w.db", Path("a/w.db")),
+    ("snapshot", "a/s.db", Path("a/s.db")),
+    ("raw", "a/raw", Path("a/raw")),
+    ("archive", "a/pages", Path("a/pages")),
+    ("report", "a/report.html", Path("a/report.html")),
+    ("report_url", "https://x.example/a/r.html?v=1", "https://x.example/a/r.html?v=1"),
+    ("concurrency", 7, 7),
+    ("page_size", 9, 9),
+    ("max_wait", 1.5, 1.5),
+    ("resume_within", 60, 60.0),
+    ("scan_expired", True, True),
+    ("busy_wait", 90, 90.0),
+    ("stale_after", 3600, 3600.0),
+    ("keep_runs", 30, 30),
+    ("keep_quarantine", 30, 30),
+    ("keep_raw", 90, 90),
+    ("keep_archive", 90, 90),
+    ("keep_prefect", 7, 7),
+    ("sync_mode", "incremental", "incremental"),
+    ("lookback_window", 14, 14),
+    ("full_refresh_every", 28, 28),
+    ("full_refresh_budget", 500, 500),
+    ("nightly", "30 3 * * 1-5", "30 3 * * 1-5"),
+    ("stories", "0 */4 * * *", "0 */4 * * *"),
+    ("time_zone", "Europe/Berlin", "Europe/Berlin"),
+    ("prefect_home", "a/p", Path("a/p")),
+    ("prefect_port", 4300, 4300),
+    ("prefect_database", f"postgresql+asyncpg://p:{SECRET}@h/d", f"postgresql+asyncpg://p:{SECRET}@h/d"),
+    ("notify", "slack-webhook/on-call, custom-webhook/ops", ("slack-webhook/on-call", "custom-webhook/ops")),
+    ("credentials", "production", "production"),
+]
+
+WRONG = [
+    ("base_url", "http://api.example.com"),
+    ("base_url", "ftp://x"),
+    ("base_url", "https://user:pass@x"),
+    ("warehouse", "/"),
+    ("warehouse", "."),
+    ("snapshot", ".."[:1]),
+    ("api_key_file", "/"),
+    ("report", "/"),
+    ("report_url", "report.html"),
+    ("concurrency", "0"),
+    ("concurrency", "257"),
+    ("concurrency", "many"),
+    ("page_size", "0"),
+    ("page_size", "51"),
+    ("page_size", "1.5"),
+    ("max_wait", "-1"),
+    ("max_wait", "inf"),
+    ("max_wait", "nan"),
+    ("resume_within", "-1"),
+    ("resume_within", "1e300"),
+    ("resume_within", "inf"),
+    ("scan_expired", "maybe"),
+    ("busy_wait", "-1"),
+    ("busy_wait", "inf"),
+    ("stale_after", "0"),
+    ("sync_mode", "sometimes"),
+    ("lookback_window", "-1"),
+    ("full_refresh_every", "0"),
+    ("full_refresh_budget", "0"),
+    ("keep_runs", "0"),
+    ("keep_quarantine", "0"),
+    ("keep_raw", "0"),
+    ("keep_archive", "0"),
+    ("keep_prefect", "0"),
+    ("time_zone", "Mars/Olympus"),
+    ("time_zone", "../etc/passwd"),
+    ("prefect_port", "0"),
+    ("prefect_port", "70000"),
+]
+
+
+def _plain(value: Any) -> Any:  # noqa: ANN401 - any setting
+    return value.get_secret_value() if hasattr(value, "get_secret_value") else value
+
+
+def test_every_setting_is_tried_here() -> None:
+    # The mapping has tests of its own.
+    assert {name for name, *_ in RIGHT} == set(Settings.model_fields) - {"mapping"}
+
+
+@pytest.mark.parametrize(("name", "given", "read"), RIGHT)
+def test_a_setting_comes_from_the_environment(
+    monkeypatch: pytest.MonkeyPatch, name: str, given: object, read: object
+) -> None:
+    monkeypatch.setenv(f"GRAMHOUSE_{name.upper()}", str(given))
+    assert _plain(getattr(load(), name)) == read
+
+
+@pytest.mark.parametrize(("name", "given", "read"), RIGHT)
+def test_a_setting_comes_from_the_file(name: str, given: object, read: object) -> None:
+    value = str(given).lower() if isinstance(given, bool) else repr(given)
+    Path("gramhouse.toml").write_text(f"{name} = {value}\n", encoding="utf-8")
+    assert _plain(getattr(load(), name)) == read
+
+
+def test_what_is_typed_wins_over_the_environment_and_that_over_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("gramhouse.toml").write_text("page_size = 1\nconcurrency = 1\nmax_wait = 1\n", encoding="utf-8")
+    monkeypatch.setenv("GRAMHOUSE_PAGE_SIZE", "2")
+    monkeypatch.setenv("GRAMHOUSE_CONCURRENCY", "2")
+    read = load(page_size=3, concurrency=None)
+    assert (read.page_size, read.concurrency, read.max_wait) == (3, 2, 1)
+
+
+def test_empty_means_not_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GRAMHOUSE_PAGE_SIZE", "")
+    monkeypatch.setenv("PREFECT_API_URL", "")
+    assert load().page_size == 50
+    assert prefect_api_url() is None
+
+
+@pytest.mark.parametrize(("name", "given"), WRONG)
+def test_each_wrong_value_is_one_line_that_names_it(monkeypatch: pytest.MonkeyPatch, name: str, given: str) -> None:
+    monkeypatch.setenv(f"GRAMHOUSE_{name.upper()}", given)
+    monkeypatch.setenv("GRAMHOUSE_API_KEY", SECRET)
+    with pytest.raises(SettingsError) as raised:
+        load()
+    output = str(raised.value)
+    assert len(output.splitlines()) == 1
+    assert output.startswith(f"GRAMHOUSE_{name.upper()}: ")
+    assert SECRET not in output
+    assert "pass@" not in output
+
+
+def test_two_wrong_values_are_two_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GRAMHOUSE_PAGE_SIZE", "x")
+    monkeypatch.setenv("GRAMHOUSE_CONCURRENCY", "x")
+    with pytest.raises(SettingsError) as raised:
+        load()
+    assert len(str(raised.value).splitlines()) == 2
+
+
+@pytest.mark.parametrize(
+    ("content", "output"),
+    [
+        (b"page_size = ", "gramhouse.toml is not TOML: invalid value"),
+        (b"\xff\xfe", "gramhouse.toml is not TOML"),
+        (b"pagesize = 1", "pagesize: there is no such setting; did you mean page_size"),
+        (b'warehouse = "a\\u0000b"', "gramhouse.toml, line 1: warehouse: it names no file"),
+        (b"api_key = 123456", "gramhouse.toml, line 1: api_key: "),
+    ],
+)
+def test_a_wrong_file_is_one_line(content: bytes, output: str) -> None:
+    Path("gramhouse.toml").write_bytes(content)
+    with pytest.raises(SettingsError, match=output) as raised:
+        load()
+    assert len(str(raised.value).splitlines()) == 1
+    assert "123456" not in str(raised.value)
+
+
+def test_the_key_is_shown_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GRAMHOUSE_API_KEY", SECRET)
+    read = load()
+    assert read.key().get_secret_value() == SECRET
+    assert SECRET not in f"{read!r} {read} {read.model_dump()} {read.model_dump_json()}"
+
+
+def test_the_key_comes_from_its_file_without_the_line_break(tmp_path: Path) -> None:
+    (tmp_path / "key").write_text(f"{SECRET}\n", encoding="utf-8")
+    assert load(api_key_file=tmp_path / "key").key().get_secret_value() == SECRET
+
+
+@pytest.mark.parametrize(("content", "why"), [(b"", "is empty"), (b" \n", "is empty"), (b"\xff", "it is not text")])
+def test_a_key_file_that_holds_none_is_one_line(tmp_path: Path, content: bytes, why: str) -> None:
+    (tmp_path / "key").write_bytes(content)
+    with pytest.raises(SettingsError, match=why):
+        load(api_key_file=tmp_path / "key").key()
+
+
+def test_a_key_file_that_is_missing_or_a_folder_is_one_line(tmp_path: Path) -> None:
+    for path in (tmp_path / "none", tmp_path):
+        with pytest.raises(SettingsError, match="cannot be read"):
+            load(api_key_file=path).key()
+
+
+def test_what_is_missing_says_what_to_set() -> None:
+    with pytest.raises(SettingsError, match="set GRAMHOUSE_BASE_URL"):
+        load().address()
+    with pytest.raises(SettingsError, match="set GRAMHOUSE_API_KEY"):
+        load().key()
+
+
+@pytest.mark.parametrize(
+    ("variable", "meant"),
+    [
+        ("GRAMHOUSE_CONCURENCY", "did you mean GRAMHOUSE_CONCURRENCY?"),
+        ("GRAMHOUSE_PAGESIZE", "did you mean GRAMHOUSE_PAGE_SIZE?"),
+        ("GRAMHOUSE_KEY", "did you mean GRAMHOUSE_API_KEY?"),
+        ("GRAMHOUSE_API_KEYFILE", "did you mean GRAMHOUSE_API_KEY_FILE?"),
+        ("gramhouse_base_uri", "did you mean GRAMHOUSE_BASE_URL?"),
+        ("GRAMHOUSE_QQQ", "there are GRAMHOUSE_BASE_URL, GRAMHOUSE_API_KEY, "),
+    ],
+)
+def test_a_mistyped_variable_is_refused_with_the_nearest_name(
+    monkeypatch: pytest.MonkeyPatch, variable: str, meant: str
+) -> None:
+    monkeypatch.setenv(variable, SECRET)
+    with pytest.raises(SettingsError) as raised:
+        load()
+    assert str(raised.value).startswith(f"{variable}: there is no such setting; {meant}")
+    assert len(str(raised.value).splitlines()) == 1
+    assert SECRET not in str(raised.value)
+
+
+def test_the_variables_that_kubernetes_makes_of_a_service_named_gramhouse_are_no_settings(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name, value in {
+        "SERVICE_HOST": "10.0.0.1",
+        "SERVICE_PORT": "80",
+        "SERVICE_PORT_HTTP": "80",
+        "PORT": "tcp://10.0.0.1:80",
+        "PORT_80_TCP": "tcp://10.0.0.1:80",
+        "PORT_80_TCP_ADDR": "10.0.0.1",
+        "UI_PORT_80_TCP_PROTO": "tcp",
+    }.items():
+        monkeypatch.setenv(f"GRAMHOUSE_{name}", value)
+    load()
+    monkeypatch.setenv("GRAMHOUSE_PORT", "80")
+    with pytest.raises(SettingsError, match=r"^GRAMHOUSE_PORT: there is no such setting"):
+        load()
+
+
+FILE = """\
+# What the operator of this machine set.
+base_url = "https://api.example.com"
+page_size = 51
+nottify = ["a"]
+
+[mapping]
+media_id = [
+    "$.id",
+    7,
+]
+[mapping.columns.likes]
+path = ["$.likes"]
+"""
+
+
+NO_PAGE_SIZE = "it must be a whole number from 1 to 50 (got '51'). Fix: change it; the default is 50."
+
+
+def test_a_wrong_value_in_the_file_is_named_by_its_line() -> None:
+    Path("gramhouse.toml").write_text(FILE, encoding="utf-8")
+    with pytest.raises(SettingsError) as raised:
+        load()
+    assert sorted(str(raised.value).splitlines()) == [
+        "gramhouse.toml, line 11: mapping.columns.likes.paths: it is missing.",
+        "gramhouse.toml, line 12: mapping.columns.likes.path: there is no such setting; did you mean paths?",
+        f"gramhouse.toml, line 3: page_size: {NO_PAGE_SIZE}",
+        "gramhouse.toml, line 4: nottify: there is no such setting; did you mean notify?",
+        "gramhouse.toml, line 7: mapping.media_id.1: it must be text (got '7').",
+    ]
+
+
+def test_a_wrong_value_names_what_set_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("gramhouse.toml").write_text("page_size = 51\n", encoding="utf-8")
+    monkeypatch.setenv("gramhouse_page_size", "many")
+    with pytest.raises(SettingsError, match=r"^gramhouse_page_size: .* \(got 'many'\)\. Fix: "):
+        load()
+    with pytest.raises(SettingsError, match=r"^--page-size: .* \(got '0'\)\. Fix: "):
+        load(page_size=0)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "why", "default"),
+    [
+        ("CONCURRENCY", "0", "a whole number from 1 to 256", "; the default is 16"),
+        ("CONCURRENCY", "2.5", "a whole number from 1 to 256", "; the default is 16"),
+        ("MAX_WAIT", "-1", "a number of at least 0", "; the default is 3600"),
+        ("MAX_WAIT", "inf", "a number of at least 0", "; the default is 3600"),
+        ("STALE_AFTER", "0", "a number above 0, at most 31622400", "; the default is 129600"),
+        ("KEEP_ARCHIVE", "soon", "a whole number of at least 1", ", or leave it out"),
+        ("SCAN_EXPIRED", "maybe", "true or false", "; the default is false"),
+    ],
+)
+def test_a_wrong_value_is_refused_in_plain_words(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str, why: str, default: str
+) -> None:
+    monkeypatch.setenv(f"GRAMHOUSE_{name}", value)
+    with pytest.raises(SettingsError) as raised:
+        load()
+    assert str(raised.value) == f"GRAMHOUSE_{name}: it must be {why} (got '{value}'). Fix: change it{default}."
+
+
+def test_a_mapping_in_the_environment_goes_with_the_one_in_the_file_and_wins_where_they_differ(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    Path("gramhouse.toml").write_text(
+        '[mapping]\nmedia_id = ["$.a"]\n[mapping.columns.likes]\npaths = ["$.b"]\n', encoding="utf-8"
+    )
+    given = '{"media_id": ["$.c"], "columns": {"views": {"paths": ["$.d"]}}}'
+    monkeypatch.setenv("GRAMHOUSE_MAPPING", given)
+    mapping = load().mapping
+    assert mapping is not None
+    assert (len(mapping.media_id), "c" in mapping.media_id[0]) == (1, True)
+    assert set(mapping.columns) == {"likes", "views"}
+
+
+def test_only_what_was_set_counts_as_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("gramhouse.toml").write_text("page_size = 3\n", encoding="utf-8")
+    monkeypatch.setenv("Gramhouse_Warehouse", "~/w.duckdb")
+    monkeypatch.setenv("GRAMHOUSE_KEEP_RUNS", "")
+    read = load(snapshot=Path("s.duckdb"))
+    assert read.model_fields_set == {"page_size", "warehouse", "snapshot"}
+    assert read.warehouse == Path("~/w.duckdb").expanduser()
+
+
+def test_a_mapping_in_the_environment_that_cannot_be_read_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GRAMHOUSE_MAPPING", "{media_id")
+    with pytest.raises(SettingsError, match=r"^GRAMHOUSE_MAPPING: it must be a table") as raised:
+        load()
+    assert len(str(raised.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("GRAMHOUSE_BASE_URL", SECRET),
+        ("GRAMHOUSE_BASE_URL", f"https://{SECRET}@api.example.com"),
+        ("GRAMHOUSE_BASE_URL", f"http://api.example.com/?key={SECRET}"),
+        ("GRAMHOUSE_PAGE_SIZE", SECRET),
+        ("GRAMHOUSE_TIME_ZONE", SECRET),
+        ("GRAMHOUSE_NIGHTLY", SECRET),
+        ("GRAMHOUSE_API_KEY_FILE", f"{SECRET}\0"),
+    ],
+)
+def test_a_key_that_was_put_in_the_wrong_place_is_not_shown(
+    monkeypatch: pytest.MonkeyPatch, variable: str, value: str
+) -> None:
+    Path("gramhouse.toml").write_text("", encoding="utf-8")
+    monkeypatch.setenv("GRAMHOUSE_API_KEY", SECRET)
+    if "\0" in value:
+        Path("gramhouse.toml").write_text('api_key_file = "canary-51e2\\u0000"\n', encoding="utf-8")
+    else:
+        monkeypatch.setenv(variable, value)
+    with pytest.raises(SettingsError) as raised:
+        load()
+    assert SECRET not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "content",
+    ['api_key = "canary-51e2', 'api_key = "canary-51e2\x01"', "api_key = canary-51e2", 'api_key = "a"\napi_key = "b"'],
+)
+def test_a_key_in_a_file_that_is_no_toml_leaves_no_trace(content: str) -> None:
+    Path("gramhouse.toml").write_text(f"page_size = 3\n{content}\n", encoding="utf-8")
+    with pytest.raises(SettingsError, match=r"^gramhouse\.toml, line [23], is not TOML\.$"):
+        load()
+
+
+def test_what_set_a_value_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("gramhouse.toml").write_text(f'\napi_key = "{SECRET}"\n', encoding="utf-8")
+    assert set_by("api_key") == "gramhouse.toml, line 2: api_key"
+    monkeypatch.setenv("GRAMHOUSE_API_KEY", SECRET)
+    assert set_by("api_key") == "GRAMHOUSE_API_KEY"
+
+
+@pytest.mark.parametrize(
+    ("content", "mode", "message"),
+    [
+        (f'api_key = "{SECRET}"', 0o644, "gramhouse.toml holds api_key, and others can read it."),
+        (f'api_key = "{SECRET}"', 0o640, "gramhouse.toml holds api_key, and others can read it."),
+        (f'api_key = "{SECRET}"', 0o600, None),
+        ("page_size = 3", 0o644, None),
+        (f'prefect_database = "postgresql+asyncpg://p:{SECRET}@h/d"', 0o604, "holds prefect_database"),
+    ],
+)
+def test_a_secret_in_a_file_that_others_can_read_is_warned_of(content: str, mode: int, message: str | None) -> None:
+    file = Path("gramhouse.toml")
+    file.write_text(content, encoding="utf-8")
+    file.chmod(mode)
+    warning = exposed()
+    assert message in warning if message and warning else warning is message
+    assert SECRET not in (warning or "")
+
+
+def test_lines_of_a_document() -> None:
+    assert line_of('a = 1\nb = """\na = 2\n"""\n[c]\na = 3\n', ["c", "a"]) == 6
+    assert line_of('a = 1\nb = """\na = 2\n"""\n', ["b", "x"]) == 2
+    assert line_of("a.b = 1", ["x"]) is None
+
+
+@pytest.mark.parametrize(
+    ("given", "line"),
+    [
+        ("127.0.0.1:8801", "must begin with http:// (got '127.0.0.1:8801')."),
+        ("api.example", "must begin with https:// (got 'api.example')."),
+        ("https://api.example/api/v1/accounts", "leave out /accounts (got 'https://api.example/api/v1/accounts')."),
+        ("a-key-that-is-no-address", "must begin with https://."),
+        ("me:hunter2@api.example", "must begin with https://."),
+    ],
+)
+def test_a_refused_address_is_shown_unless_it_may_hold_a_secret(
+    monkeypatch: pytest.MonkeyPatch, given: str, line: str
+) -> None:
+    monkeypatch.setenv("GRAMHOUSE_BASE_URL", given)
+    with pytest.raises(SettingsError) as raised:
+        load()
+    assert str(raised.value).endswith(line)

@@ -1,0 +1,297 @@
+"""Accounts that go missing, are spelled in another case or have an unknown status; and whose warehouse it is."""
+
+import json
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from connectors.source.endpoints import ApiRequest
+from connectors.warehouse.errors import OtherService
+from connectors.warehouse.snapshot import open_snapshot
+from flows.engine.pipeline import RunReport, run_sync
+from flows.reporting.artifact import markdown
+from flows.reporting.events import events
+from flows.reporting.exit_code import EXIT_OF, ExitCode
+from flows.reporting.headline import verdict
+from flows.reporting.report import to_json
+from flows.reporting.summary import Summary, summarize
+from models.runs import RunState
+from models.selection import Selection
+from tests.flows.stage import Refusal, Service, account_of, request, rows, staged, uuid
+
+pytestmark = pytest.mark.anyio
+
+HERE = "https://api.example.com"
+THERE = "https://other.example.com"
+DAY = 86_400.0
+
+
+@dataclass
+class Catalogue(Service):
+    """A service whose catalogue lists the accounts `listed`, in some spelling and with some status."""
+
+    listed: Collection[int] = ()
+    spell: Callable[[str], str] = str
+    statuses: dict[int, str] = field(default_factory=dict)
+
+    def _items(self, request: ApiRequest, params: dict[str, str]) -> list[dict[str, Any]]:
+        if request.operation != "accounts.list":
+            return super()._items(request, params)
+        return [
+            {
+                "id": self.spell(uuid(number)),
+                "ig_username": f"user_{number}",
+                "public_id": f"p{number:012d}",
+                "status": self.statuses.get(number, "active"),
+            }
+            for number in self.listed
+        ]
+
+
+def hexed(number: int) -> int:
+    """A number whose id has letters."""
+    return 0xA0000 + number
+
+
+async def synced(folder: Path, service: Service, *, day: float, url: str = HERE, **asked: Any) -> RunReport:  # noqa: ANN401
+    service.clock.passed = max(service.clock.passed, day * DAY)
+    async with staged(folder, service, page_size=50, base_url=url) as resources:
+        return await run_sync(replace(request(folder), **asked), resources)
+
+
+async def stored(folder: Path, service: Service, query: str) -> list[tuple[Any, ...]]:
+    async with staged(folder, service) as resources:
+        return await rows(resources, query)
+
+
+def summary(report: RunReport) -> Summary:
+    return summarize(report.snapshot, report.run_id, resumed_runs=(), now=report.started_at)
+
+
+async def test_a_key_with_fewer_grants_removes_nothing_and_the_run_says_so(tmp_path: Path) -> None:
+    service = Catalogue(posts=1, listed=range(12))
+    assert (await synced(tmp_path, service, day=0)).state is RunState.COMPLETE
+    service.listed = range(6)
+    report = await synced(tmp_path, service, day=1)
+    assert (report.state, EXIT_OF[report.state]) == (RunState.PARTIAL, ExitCode.PARTIAL)
+    assert (report.accounts_missing, report.accounts_removed) == (6, 0)
+    (warning,) = report.warnings
+    assert warning.detail.startswith("6 of 12 known accounts are missing from the catalogue")
+    message = json.loads(to_json(report))
+    assert (message["accounts_missing"], message["accounts_removed"], message["warnings"][0]["code"]) == (
+        6,
+        0,
+        "accounts_missing",
+    )
+    assert await stored(tmp_path, service, "SELECT count(*) FROM core.accounts WHERE removed_at IS NULL") == [(12,)]
+    assert await stored(
+        tmp_path,
+        service,
+        "SELECT state, error_code, accounts_missing FROM core.runs ORDER BY started_at DESC LIMIT 1",
+    ) == [("partial", "accounts_missing", 6)]
+    page = summary(report)
+    assert verdict(page) == "Partial: 6 accounts missing"
+    assert "6 of 12 known accounts are missing" in markdown(page)
+    (event,) = [event for event in events(page) if event.name == "gramhouse.accounts"]
+    assert (event.labels["gramhouse.missing"], event.labels["gramhouse.removed"]) == ("yes", "no")
+    assert event.payload["missing"] == 6
+
+
+async def test_the_next_nights_catalogue_confirms_and_the_run_says_so(tmp_path: Path) -> None:
+    service = Catalogue(posts=1, listed=range(12))
+    await synced(tmp_path, service, day=0)
+    service.listed = range(6)
+    await synced(tmp_path, service, day=1)
+    assert (await synced(tmp_path, service, day=1.1)).accounts_missing == 6
+    report = await synced(tmp_path, service, day=2)
+    assert (report.state, report.accounts_missing, report.accounts_removed) == (RunState.COMPLETE, 0, 6)
+    (warning,) = report.warnings
+    assert (warning.code, warning.count) == ("accounts_removed", 6)
+    page = summary(report)
+    assert "**6 accounts marked removed**" in markdown(page)
+    assert "(6 removed)" in events(page)[0].payload["sentence"]
+    (event,) = [event for event in events(page) if event.name == "gramhouse.accounts"]
+    assert (event.labels["gramhouse.missing"], event.payload["removed"]) == ("no", 6)
+
+
+async def test_few_are_removed_at_once_and_counted(tmp_path: Path) -> None:
+    service = Catalogue(posts=1, listed=range(12))
+    await synced(tmp_path, service, day=0)
+    service.listed = range(11)
+    report = await synced(tmp_path, service, day=1)
+    assert (report.state, report.accounts_removed, report.warnings) == (RunState.COMPLETE, 1, ())
+    with open_snapshot(report.snapshot) as snapshot:
+        assert snapshot.ask("SELECT accounts_removed FROM runs ORDER BY started_at").rows == [(0,), (1,)]
+
+
+async def test_an_empty_catalogue_removes_nothing_night_after_night(tmp_path: Path) -> None:
+    service = Catalogue(posts=1, listed=range(3))
+    await synced(tmp_path, service, day=0)
+    service.listed = ()
+    for day in (1, 2, 3):
+        report = await synced(tmp_path, service, day=day)
+        assert (report.state, report.accounts_missing) == (RunState.PARTIAL, 3)
+    report = await synced(tmp_path, service, day=4, accept_removals=True)
+    assert (report.state, report.accounts_removed) == (RunState.COMPLETE, 3)
+
+
+async def test_a_person_accepts_removals(tmp_path: Path) -> None:
+    service = Catalogue(posts=1, listed=range(12))
+    await synced(tmp_path, service, day=0)
+    service.listed = range(6)
+    report = await synced(tmp_path, service, day=1, accept_removals=True)
+    assert (report.state, report.accounts_removed) == (RunState.COMPLETE, 6)
+    with open_snapshot(report.snapshot) as snapshot:
+        found = snapshot.ask("SELECT accept_removals, accounts_removed, base_url FROM runs ORDER BY started_at").rows
+    assert found == [(False, 0, HERE), (True, 6, HERE)]
+
+
+async def test_accepting_asks_for_the_catalogue_that_an_interrupted_run_had_completed(tmp_path: Path) -> None:
+    service = Catalogue(posts=1, listed=range(12))
+    await synced(tmp_path, service, day=0)
+    service.listed = range(6)
+    service.failure = lambda request: RuntimeError("cut short") if account_of(request) else None
+    with pytest.raises(RuntimeError):
+        await synced(tmp_path, service, day=1)
+    service.failure = lambda _: None
+    asked = len(service.asked)
+    resumed = await synced(tmp_path, service, day=1.01)
+    assert resumed.accounts_missing == 6
+    assert all(request.operation != "accounts.list" for request in service.asked[asked:])
+    service.failure = lambda request: RuntimeError("cut short") if account_of(request) else None
+    with pytest.raises(RuntimeError):
+        await synced(tmp_path, service, day=1.1)
+    service.failure = lambda _: None
+    report = await synced(tmp_path, service, day=1.11, accept_removals=True)
+    assert (report.state, report.accounts_removed) == (RunState.COMPLETE, 6)
+
+
+async def test_accounts_known_with_an_unknown_status_fail_and_make_the_run_partial(tmp_path: Path) -> None:
+    service = Catalogue(posts=1, listed=range(1, 4))
+    await synced(tmp_path, service, day=0)
+    service.listed, service.statuses = range(1, 5), {2: "paused", 4: "paused"}
+    asked = len(service.asked)
+    report = await synced(tmp_path, service, day=1)
+    assert (report.state, report.accounts) == (RunState.PARTIAL, 3)
+    assert {account_of(request) for request in service.asked[asked:]} == {None, 1, 3}
+    outcomes = f"SELECT account_id, outcome, error_code, detail FROM core.run_outcomes WHERE run_id = '{report.run_id}'"
+    assert (
+        await stored(tmp_path, service, f"{outcomes} AND outcome <> 'complete'")
+        == [(uuid(2), "failed", "unknown_status", "The catalogue lists it with the status paused.")] * 2
+    )
+    assert await stored(tmp_path, service, "SELECT count(*) FROM core.accounts WHERE removed_at IS NOT NULL") == [(0,)]
+
+
+async def test_a_resumed_catalogue_still_knows_of_an_unknown_status(tmp_path: Path) -> None:
+    service = Catalogue(posts=1, listed=range(1, 4))
+    await synced(tmp_path, service, day=0)
+    service.statuses = {2: "paused"}
+    service.failure = lambda request: RuntimeError("cut short") if account_of(request) else None
+    with pytest.raises(RuntimeError):
+        await synced(tmp_path, service, day=1)
+    service.failure = lambda _: None
+    report = await synced(tmp_path, service, day=1.01)
+    assert report.resumed_runs
+    assert (report.state, report.accounts) == (RunState.PARTIAL, 3)
+    assert report.failure_groups[0].error_code == "unknown_status"
+
+
+async def test_ids_in_another_case_are_the_same_accounts(tmp_path: Path) -> None:
+    service = Catalogue(posts=2, listed=[hexed(1), hexed(2)])
+    service.spell = lambda account_id: account_id.replace("4000", "4abc").replace("8000", "8def")
+    first = await synced(tmp_path, service, day=0)
+    lower = service.spell
+    service.spell = lambda account_id: lower(account_id).upper()
+    service.listed = [hexed(1), hexed(2), hexed(1)]
+    asked = len(service.asked)
+    report = await synced(tmp_path, service, day=1)
+    assert (report.state, report.accounts, report.accounts_removed) == (RunState.COMPLETE, 2, 0)
+    assert (first.media.added, report.media.added, report.media.untouched) == (4, 0, True)
+    assert await stored(tmp_path, service, "SELECT DISTINCT account_id FROM core.media ORDER BY 1") == [
+        (lower(uuid(hexed(number))),) for number in (1, 2)
+    ]
+    # The service is asked in its own spelling: it may compare ids as text.
+    media = [request.path for request in service.asked[asked:] if request.operation != "accounts.list"]
+    assert len(media) == 4
+    assert all("4ABC" in path for path in media)
+    asked = len(service.asked)
+    chosen = Selection(accounts=(lower(uuid(hexed(1))).upper(),), surfaces=("posts",))
+    backfilled = await synced(tmp_path, service, day=1.1, selection=chosen)
+    assert (backfilled.state, backfilled.media.untouched) == (RunState.COMPLETE, True)
+    assert ["4ABC" in request.path for request in service.asked[asked:]] == [True]
+
+
+async def test_an_account_listed_in_two_spellings_is_scanned_once(tmp_path: Path) -> None:
+    service = Catalogue(posts=1, listed=[1, 1])
+    spellings = iter(["{}", "{}"])
+    service.spell = lambda account_id: (
+        account_id.replace("4000", "4abc") if next(spellings, None) else account_id.replace("4000", "4ABC")
+    )
+    service.listed = [1, 1, 1]
+    report = await synced(tmp_path, service, day=0)
+    assert (report.accounts, report.outcomes.total, report.media.added) == (1, 3, 1)
+
+
+@pytest.mark.parametrize("kind", ["sync", "backfill"])
+async def test_another_address_is_refused_before_anything_is_asked(tmp_path: Path, kind: str) -> None:
+    service = Catalogue(posts=1, listed=range(1, 4))
+    await synced(tmp_path, service, day=0)
+    asked = len(service.asked)
+    selection = None if kind == "sync" else Selection(everything=True)
+    with pytest.raises(OtherService, match=f"{HERE}, and the address is {THERE}.*--rebind") as refused:
+        await synced(tmp_path, service, day=1, url=THERE, selection=selection)
+    assert len(str(refused.value).splitlines()) == 1
+    assert len(service.asked) == asked
+    assert await stored(tmp_path, service, "SELECT base_url FROM core.runs") == [(HERE,)]
+
+
+async def test_rebinding_accepts_the_address_and_resumes_nothing_of_the_old_service(tmp_path: Path) -> None:
+    service = Catalogue(posts=5, listed=range(1, 4))
+    service.failure = lambda request: RuntimeError("cut short") if account_of(request) == 2 else None
+    with pytest.raises(RuntimeError):
+        await synced(tmp_path, service, day=0)
+    service.failure = lambda _: None
+    report = await synced(tmp_path, service, day=0.01, url=THERE, rebind=True)
+    assert (report.state, report.resumed_runs) == (RunState.COMPLETE, ())
+    assert await stored(tmp_path, service, "FROM ops.service") == [(THERE,)]
+    assert (await synced(tmp_path, service, day=1, url=THERE)).state is RunState.COMPLETE
+    with pytest.raises(OtherService):
+        await synced(tmp_path, service, day=1.01, url=HERE)
+
+
+async def test_a_first_run_that_landed_nothing_binds_to_nothing(tmp_path: Path) -> None:
+    service = Catalogue(posts=1, listed=range(1, 4))
+    service.failure = lambda _: Refusal(401, "api_unauthorized")
+    assert (await synced(tmp_path, service, day=0, url=THERE)).state is RunState.FAILED
+    service.failure = lambda _: None
+    assert (await synced(tmp_path, service, day=0.01, url=HERE)).state is RunState.COMPLETE
+
+
+async def test_what_an_interrupted_first_run_landed_binds(tmp_path: Path) -> None:
+    service = Catalogue(posts=1, listed=range(1, 4))
+    service.failure = lambda request: RuntimeError("cut short") if account_of(request) else None
+    with pytest.raises(RuntimeError):
+        await synced(tmp_path, service, day=0, url=THERE)
+    service.failure = lambda _: None
+    with pytest.raises(OtherService):
+        await synced(tmp_path, service, day=0.01, url=HERE)
+
+
+async def test_a_warehouse_of_an_older_version_is_bound_by_its_next_complete_sync(tmp_path: Path) -> None:
+    service = Catalogue(posts=1, listed=range(1, 4))
+    await synced(tmp_path, service, day=0)
+    async with staged(tmp_path, service) as resources:
+        await resources.warehouse.transact(lambda c: c.exec_driver_sql("DELETE FROM ops.service"))
+        await resources.warehouse.transact(lambda c: c.exec_driver_sql("UPDATE core.runs SET base_url = NULL"))
+    service.failure = lambda request: (
+        Refusal(404, "api_automation_media_not_found") if account_of(request) == 1 else None
+    )
+    assert (await synced(tmp_path, service, day=1, url=THERE)).state is RunState.PARTIAL
+    assert await stored(tmp_path, service, "FROM ops.service") == []
+    service.failure = lambda _: None
+    assert (await synced(tmp_path, service, day=2, url=HERE)).state is RunState.COMPLETE
+    with pytest.raises(OtherService):
+        await synced(tmp_path, service, day=3, url=THERE)

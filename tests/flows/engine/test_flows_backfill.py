@@ -1,0 +1,319 @@
+"""Backfills: chosen scans from the first page, beside a nightly whose progress stays its own."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from connectors.source.endpoints import ApiRequest
+from connectors.warehouse.snapshot import open_snapshot
+from flows.config.errors import SettingsError
+from flows.config.options import BackfillOptions, SyncOptions, asked, in_order
+from flows.config.settings import load
+from flows.engine.pipeline import NothingChosen, RunReport, run_sync
+from flows.engine.run_context import RunResources
+from flows.reporting.forecast import Forecast, described, forecast
+from models.partition import Surface
+from models.runs import OutcomeKind, RunState
+from models.selection import ChosenAccount, Selection, SelectionError
+from tests.flows.stage import Refusal, Service, account_of, cursor_of, is_posts, request, rows, staged, uuid
+from tests.typed import Typed
+
+pytestmark = pytest.mark.anyio
+
+POSTS: tuple[Surface, ...] = ("posts",)
+
+
+@pytest.fixture
+def typed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Typed:
+    return Typed(monkeypatch, capsys)
+
+
+class Killed(Exception):  # noqa: N818
+    """The process, so to speak, died."""
+
+
+async def sync(folder: Path, resources: RunResources) -> RunReport:
+    await resources.clock.sleep(600)
+    return await run_sync(request(folder), resources)
+
+
+async def backfill(folder: Path, resources: RunResources, selection: Selection, reason: str | None = None) -> RunReport:
+    await resources.clock.sleep(600)
+    return await run_sync(replace(request(folder), selection=selection, reason=reason), resources)
+
+
+def pages_asked(service: Service, since: int) -> list[tuple[int | None, str, str | None]]:
+    return [
+        (account_of(request), dict(request.params).get("surface", ""), cursor_of(request))
+        for request in service.asked[since:]
+    ]
+
+
+def dies_at(account: int, cursor: str) -> Callable[[ApiRequest], BaseException | None]:
+    return lambda request: Killed() if is_posts(request, account) and cursor_of(request) == cursor else None
+
+
+async def test_only_what_was_chosen_is_asked_for_from_the_first_page(tmp_path: Path) -> None:
+    service = Service()
+    async with staged(tmp_path, service) as resources:
+        await sync(tmp_path, resources)
+        items = "SELECT * EXCLUDE (written_at) FROM core.media ORDER BY account_id, media_id"
+        before = await rows(resources, items)
+        since = len(service.asked)
+        report = await backfill(tmp_path, resources, Selection((uuid(2),), surfaces=POSTS), "an edited post")
+        assert pages_asked(service, since) == [(2, "posts", None), (2, "posts", "c2")]
+        assert (
+            await rows(resources, "SELECT * EXCLUDE (written_at) FROM core.media ORDER BY account_id, media_id")
+            == before
+        )
+        assert (report.kind, report.selected, report.reason) == ("backfill", f"{uuid(2)}: posts", "an edited post")
+        assert (report.accounts, report.outcomes.kinds) == (1, {OutcomeKind.COMPLETE: 1})
+        entered = await rows(resources, "SELECT kind, selection, reason, state FROM core.runs ORDER BY started_at")
+        assert entered == [
+            ("sync", None, None, "complete"),
+            ("backfill", f"{uuid(2)}: posts", "an edited post", "complete"),
+        ]
+
+
+async def test_it_begins_anew_each_time(tmp_path: Path) -> None:
+    service = Service()
+    async with staged(tmp_path, service) as resources:
+        await sync(tmp_path, resources)
+        for _ in range(2):
+            since = len(service.asked)
+            await backfill(tmp_path, resources, Selection(("user_1",), surfaces=POSTS))
+            assert pages_asked(service, since) == [(1, "posts", None), (1, "posts", "c2")]
+
+
+async def test_a_nightly_cut_short_goes_on_from_where_it_was(tmp_path: Path) -> None:
+    service = Service(posts=6)
+    async with staged(tmp_path, service) as resources:
+        await sync(tmp_path, resources)
+        service.failure = dies_at(1, "c4")
+        with pytest.raises(Killed):
+            await sync(tmp_path, resources)
+        service.failure = lambda _: None
+        since = len(service.asked)
+        await backfill(tmp_path, resources, Selection((uuid(1),), surfaces=POSTS))
+        assert [cursor for *_, cursor in pages_asked(service, since)] == [None, "c2", "c4"]
+        since = len(service.asked)
+        report = await sync(tmp_path, resources)
+        assert report.state is RunState.COMPLETE
+        assert len(report.resumed_runs) == 1
+        assert [page for page in pages_asked(service, since) if page[:2] == (1, "posts")] == [(1, "posts", "c4")]
+        assert await rows(resources, "SELECT count(*), count(removed_at) FROM core.media") == [(18, 0)]
+
+
+async def test_what_a_backfill_saw_last_is_not_gone_when_an_older_scan_ends(tmp_path: Path) -> None:
+    service = Service(accounts=1, posts=6)
+    async with staged(tmp_path, service) as resources:
+        service.failure = dies_at(1, "c4")
+        with pytest.raises(Killed):
+            await sync(tmp_path, resources)
+        service.failure, service.posts = lambda _: None, 9
+        await backfill(tmp_path, resources, Selection(everything=True))
+        service.posts = 6
+        assert (await sync(tmp_path, resources)).media.removed == 0
+        assert await rows(resources, "SELECT count(*), count(removed_at) FROM core.media") == [(9, 0)]
+        assert (await sync(tmp_path, resources)).media.removed == 3
+
+
+async def test_only_the_same_selection_carries_a_backfill_on(tmp_path: Path) -> None:
+    service = Service(posts=6)
+    async with staged(tmp_path, service) as resources:
+        await sync(tmp_path, resources)
+        service.failure = dies_at(2, "c4")
+        with pytest.raises(Killed):
+            await backfill(tmp_path, resources, Selection(everything=True, surfaces=POSTS))
+        service.failure = lambda _: None
+        since = len(service.asked)
+        other = await backfill(tmp_path, resources, Selection((uuid(2),), surfaces=POSTS))
+        assert other.resumed_runs == ()
+        assert [cursor for *_, cursor in pages_asked(service, since)] == [None, "c2", "c4"]
+
+
+async def test_a_backfill_cut_short_is_carried_on_by_the_next_of_its_kind(tmp_path: Path) -> None:
+    service = Service(posts=6)
+    async with staged(tmp_path, service) as resources:
+        await sync(tmp_path, resources)
+        service.failure = dies_at(2, "c4")
+        with pytest.raises(Killed):
+            await backfill(tmp_path, resources, Selection(everything=True, surfaces=POSTS))
+        service.failure = lambda _: None
+        text: list[str] = []
+        since = len(service.asked)
+        asked_for = replace(request(tmp_path), selection=Selection(everything=True, surfaces=POSTS))
+        report = await run_sync(asked_for, resources, say=text.append)
+        assert len(report.resumed_runs) == 1
+        assert "Resuming run" in text[0]
+        assert (2, "posts", None) not in pages_asked(service, since)
+        assert (2, "posts", "c4") in pages_asked(service, since)
+
+
+async def test_what_is_not_there_is_refused_before_anything_is_asked_or_entered(tmp_path: Path) -> None:
+    service = Service()
+    async with staged(tmp_path, service) as resources:
+        await sync(tmp_path, resources)
+        since = len(service.asked)
+        with pytest.raises(SelectionError, match="no account 'nobody'"):
+            await backfill(tmp_path, resources, Selection((uuid(1), "nobody")))
+        assert len(service.asked) == since
+        assert await rows(resources, "SELECT count(*) FROM core.runs") == [(1,)]
+
+
+async def test_what_the_last_run_left_is_scanned_and_nothing_else(tmp_path: Path) -> None:
+    service = Service()
+    failed = Selection(failed=True)
+    async with staged(tmp_path, service) as resources:
+        service.failure = lambda request: Refusal(403, "api_account_not_granted") if is_posts(request, 3) else None
+        assert (await sync(tmp_path, resources)).state is RunState.PARTIAL
+        service.failure = lambda _: None
+        since = len(service.asked)
+        report = await backfill(tmp_path, resources, failed)
+        assert report.state is RunState.COMPLETE
+        assert {page[:2] for page in pages_asked(service, since)} == {(3, "posts")}
+        with pytest.raises(NothingChosen, match="incomplete scans"):
+            await backfill(tmp_path, resources, failed)
+        assert await rows(resources, "SELECT count(*) FROM core.runs") == [(2,)]
+
+
+async def test_an_expired_account_is_skipped_and_said_so(tmp_path: Path) -> None:
+    service = Service(expired=frozenset({2}))
+    async with staged(tmp_path, service) as resources:
+        await sync(tmp_path, resources)
+        report = await backfill(tmp_path, resources, Selection((uuid(2),)))
+        assert report.outcomes.kinds == {OutcomeKind.SKIPPED: 2}
+        assert report.state is RunState.COMPLETE
+
+
+async def test_a_sync_of_stories_asks_for_no_posts_and_is_no_full_run(tmp_path: Path) -> None:
+    service = Service()
+    stories = replace(request(tmp_path), surfaces=("stories",))
+    async with staged(tmp_path, service) as resources:
+        service.failure = lambda request: Killed() if account_of(request) == 3 else None
+        with pytest.raises(Killed):
+            await run_sync(stories, resources)
+        service.failure = lambda _: None
+        full = await sync(tmp_path, resources)
+        assert full.resumed_runs == ()
+        since = len(service.asked)
+        report = await run_sync(stories, resources)
+        assert (report.selected, report.outcomes.total) == ("stories", 4)
+        assert {surface for _, surface, _ in pages_asked(service, since)} == {"", "stories"}
+        assert await rows(resources, "SELECT count(*) FROM core.media WHERE removed_at IS NOT NULL") == [(0,)]
+        with open_snapshot(report.snapshot) as snapshot:
+            outcomes = snapshot.ask("SELECT surface, outcome, count(*) FROM freshness GROUP BY ALL ORDER BY ALL").rows
+        assert outcomes == [("posts", "complete", 3), ("stories", "complete", 3)]
+
+
+async def test_a_dry_run_counts_what_would_be_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    limited = Refusal(429, "rate_limited", retry_after=7200)
+    service = Service(accounts=4, posts=120, expired=frozenset({3}))
+    service.failure = lambda request: limited if is_posts(request, 4) else None
+    async with staged(tmp_path, service, page_size=50) as resources:
+        report = await sync(tmp_path, resources)
+        assert (report.outcomes[OutcomeKind.SKIPPED], report.outcomes[OutcomeKind.DEFERRED] > 0) == (2, True)
+        now = resources.clock.now()
+        settings = load(snapshot=tmp_path / "analytics.duckdb")
+        # The warehouse is held meanwhile.
+        found = forecast(settings, Selection(everything=True), now=now)
+    assert [account.account_id for account in found.scanned] == [uuid(1), uuid(2)]
+    assert [account.account_id for account in found.expired] == [uuid(3)]
+    ((cooling, until),) = found.cooling
+    assert (cooling.account_id, until > now + timedelta(hours=1)) == (uuid(4), True)
+    assert described(found) == (
+        "4 scans of 2 accounts would be made, about 8 requests; 1 account with an expired token would be skipped;"
+        f" 1 account in a cooldown would be deferred, the first until {until:%Y-%m-%d %H:%M:%S} UTC."
+        " Cooldowns are known as of 2026-03-01 02:25 UTC, from the snapshot: the warehouse cannot be read now."
+    )
+    # What is left of the cooldown is within the budget, so a run waits for it; and it ends.
+    for later in (load(max_wait=90_000), load()):
+        at = now if later.max_wait == 90_000 else until
+        settings = later.model_copy(update={"snapshot": tmp_path / "analytics.duckdb"})
+        found = forecast(settings, Selection(everything=True), now=at)
+        assert (len(found.scanned), found.cooling) == (3, ())
+    expired_too = settings.model_copy(update={"scan_expired": True})
+    assert forecast(expired_too, Selection(everything=True), now=until).expired == ()
+
+
+async def test_an_account_that_was_scanned_since_is_in_no_cooldown(tmp_path: Path) -> None:
+    limited = Refusal(429, "rate_limited", retry_after=7200)
+    service = Service(accounts=1, failure=lambda request: limited if is_posts(request, 1) else None)
+    async with staged(tmp_path, service) as resources:
+        await sync(tmp_path, resources)
+        service.failure = lambda _: None
+        await resources.clock.sleep(8000)
+        await sync(tmp_path, resources)
+        settings = load(snapshot=tmp_path / "analytics.duckdb")
+        # As a clock that was set back would have it.
+        earlier = resources.clock.now() - timedelta(days=1)
+        assert forecast(settings, Selection(everything=True), now=earlier).cooling == ()
+
+
+def test_nothing_to_do_is_one_line() -> None:
+    assert described(Forecast()) == "Nothing would be scanned."
+    one = ChosenAccount("a", "a", expired=False, surfaces=POSTS, pages=1)
+    assert described(Forecast(scanned=(one,))) == "1 scan of 1 account would be made, about 1 request."
+    skipped = "Nothing would be scanned; 1 account with an expired token would be skipped."
+    assert described(Forecast(expired=(one,))) == skipped
+
+
+async def test_the_dry_run_as_it_is_typed(tmp_path: Path, typed: Typed) -> None:
+    limited = Refusal(429, "rate_limited", retry_after=7200)
+    service = Service(accounts=3, expired=frozenset({2}))
+    service.failure = lambda request: limited if is_posts(request, 3) else None
+    async with staged(tmp_path, service) as resources:
+        await sync(tmp_path, resources)
+    snapshot = str(tmp_path / "analytics.duckdb")
+    # The clock of the stage stands in the past, so the cooldown has ended by the clock on the wall.
+    code, out, _ = typed("backfill", "--all", "--dry-run", "--json", "--snapshot", snapshot)
+    message = json.loads(out)
+    assert (code, len(message["accounts"]), message["requests"]) == (0, 2, 4)
+    assert [(one["account_id"], one["reason"]) for one in message["skipped"]] == [(uuid(2), "token_expired")]
+    shown = typed("backfill", "--all", "--dry-run", "--snapshot", snapshot)[1]
+    assert "token expired: skipped" in shown
+    assert "4 scans of 2 accounts would be made, about 4 requests; 1 account with an expired token" in shown
+
+
+@pytest.mark.parametrize(
+    ("text", "scanned"),
+    [
+        ({"accounts": [" a ", ""]}, Selection(("a",))),
+        ({"everything": True, "surfaces": ["posts", "stories"]}, Selection(everything=True)),
+        ({"failed": True, "surfaces": ["posts"]}, Selection(failed=True, surfaces=POSTS)),
+        ({"expired_since": "2026-03-01"}, Selection(expired_since=datetime(2026, 3, 1, tzinfo=UTC))),
+        ({"expired_since": "2026-03-01T00:00:00Z"}, Selection(expired_since=datetime(2026, 3, 1, tzinfo=UTC))),
+    ],
+)
+def test_a_selection_as_it_is_asked_for(text: dict[str, Any], scanned: Selection) -> None:
+    assert asked(BackfillOptions, text).selection() == scanned
+
+
+@pytest.mark.parametrize("text", [{}, {"accounts": [" "]}, {"surfaces": ["posts"]}])
+def test_who_chooses_nothing_is_told_how(text: dict[str, Any]) -> None:
+    with pytest.raises(SelectionError, match="--account"):
+        asked(BackfillOptions, text).selection()
+
+
+def test_options_that_cannot_be_are_a_line_each() -> None:
+    with pytest.raises(SettingsError) as refused:
+        asked(BackfillOptions, {"reason": "x" * 501, "page_size": 80, "nonsense": 1})
+    wrong = {line.split(":")[0] for line in str(refused.value).splitlines()}
+    assert wrong == {"--page-size", "--reason", "--nonsense"}
+    assert "--page-size: it must be a whole number from 1 to 50." in str(refused.value).splitlines()
+
+
+def test_the_form_begins_with_what_is_asked() -> None:
+    assert next(iter(BackfillOptions.model_json_schema()["properties"])) == "accounts"
+    assert next(iter(SyncOptions.model_json_schema()["properties"])) == "surfaces"
+
+
+def test_surfaces_are_scanned_in_their_order() -> None:
+    assert in_order([]) == in_order(["posts", "stories"]) == ("stories", "posts")
+    assert asked(SyncOptions, {"surfaces": ["posts"]}).surfaces == ["posts"]

@@ -1,0 +1,44 @@
+"""Accounts on their way into batches."""
+
+import pytest
+
+from flows.engine.batches import AccountBatcher, ListedAccount
+
+
+def _gather(accounts: int, page: int) -> list[int]:
+    batcher, sizes, expected = AccountBatcher(), [], 1
+    for begin in range(0, accounts, page):
+        batcher.add([ListedAccount(str(n), expired=False) for n in range(begin, min(begin + page, accounts))])
+        batch = batcher.take(all_of_them=begin + page >= accounts)
+        if batch is not None:
+            assert batch.first == expected
+            expected = batch.last + 1
+            sizes.append(len(batch.accounts))
+    assert expected == accounts + 1
+    assert batcher.take(all_of_them=True) is None
+    return sizes
+
+
+@pytest.mark.parametrize("page", [1, 50])
+def test_a_million_accounts_make_fewer_than_a_thousand_batches(page: int) -> None:
+    sizes = _gather(1_000_000, page)
+    assert sum(sizes) == 1_000_000
+    assert len(sizes) < 1_000
+    assert max(sizes) <= 1_000_000 / 80 + page
+
+
+def test_the_first_page_is_a_batch_at_once() -> None:
+    assert _gather(120, 50) == [50, 50, 20]
+
+
+def test_an_account_listed_twice_is_scanned_once() -> None:
+    batcher = AccountBatcher()
+    one, two = ListedAccount("a", expired=False), ListedAccount("b", expired=True)
+    batcher.add([one, two, one])
+    first = batcher.take()
+    batcher.add([two, one])
+    assert first is not None
+    assert first.accounts == (one, two)
+    assert str(first) == "stories and posts, accounts 1 to 2"
+    assert batcher.take(all_of_them=True) is None
+    assert batcher.listed == 2

@@ -1,0 +1,182 @@
+"""A machine whose clock is wrong: what it leaves behind decides nothing once the clock is right, and is put right."""
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from connectors.source.endpoints import ApiRequest
+from flows.engine.pipeline import RunReport, run_sync
+from flows.engine.retention import Keeping, tidy
+from models.runs import RunState, RunWarning
+from tests.flows.stage import NIGHT, Refusal, Service, VirtualClock, cursor_of, is_posts, request, rows, staged, uuid
+
+pytestmark = pytest.mark.anyio
+
+YEAR = timedelta(days=365)
+
+
+@dataclass
+class WrongClock(VirtualClock):
+    """A clock whose wall time is off by so much; what waits are measured by is right."""
+
+    off: timedelta = timedelta(0)
+    passed: float = 0.0
+    slept: list[float] = field(default_factory=list)
+
+    def now(self) -> datetime:
+        return super().now() + self.off
+
+
+def service(clock: WrongClock, **changes: Any) -> Service:  # noqa: ANN401 - fields of Service
+    return Service(clock=clock, **({"accounts": 4, "posts": 5} | changes))
+
+
+async def ran(folder: Path, served: Service) -> RunReport:
+    async with staged(folder, served) as resources:
+        return await run_sync(request(folder), resources)
+
+
+async def cut_short(folder: Path, served: Service, after: int) -> None:
+    served.failure = lambda _: RuntimeError("killed") if len(served.asked) > after else None
+    async with staged(folder, served) as resources:
+        with pytest.raises(RuntimeError, match="killed"):
+            await run_sync(request(folder), resources)
+
+
+async def asked(folder: Path, served: Service, query: str) -> list[tuple[Any, ...]]:
+    async with staged(folder, served) as resources:
+        return await rows(resources, query)
+
+
+def codes(report: RunReport) -> list[str]:
+    return [warning.code for warning in report.warnings]
+
+
+async def test_a_run_cut_short_days_ahead_is_not_resumed_until_that_date(tmp_path: Path) -> None:
+    clock = WrongClock(off=timedelta(days=3))
+    await cut_short(tmp_path, service(clock), after=10)
+    clock.off = timedelta(0)
+    clock.passed += 60
+    whole = service(clock)
+    report = await ran(tmp_path, whole)
+    assert report.resumed_runs == ()
+    # The catalogue's two pages, and of each account the stories and three pages of posts; what was half-way was resumed
+    # and then asked for again from its first page.
+    first_pages = [request for request in whole.asked if cursor_of(request) is None]
+    assert len(first_pages) == 1 + 4 * 2
+    assert (report.state, codes(report)) == (RunState.PARTIAL, ["times_in_future"])
+    clock.passed += 86_400
+    following = service(clock)
+    report = await ran(tmp_path, following)
+    assert (report.state, codes(report), report.resumed_runs) == (RunState.COMPLETE, [], ())
+    assert len(following.asked) == 2 + 4 * 4
+
+
+async def test_after_a_complete_run_ahead_the_next_one_removes_and_says_once_that_the_clock_was_ahead(
+    tmp_path: Path,
+) -> None:
+    clock = WrongClock(off=YEAR)
+    await ran(tmp_path, service(clock))
+    clock.off = timedelta(0)
+    clock.passed += 86_400
+    fewer = service(clock, posts=4)
+    report = await ran(tmp_path, fewer)
+    assert report.media.removed == 4
+    assert (report.state, codes(report)) == (RunState.PARTIAL, ["times_in_future"])
+    (warning,) = report.warnings
+    assert isinstance(warning, RunWarning)
+    assert "The clock was ahead" in warning.detail
+    now = clock.now().isoformat()
+    for column in ("core.runs.started_at", "core.completed_scans.complete_at", "core.media.first_seen_at"):
+        table, _, name = column.rpartition(".")
+        assert await asked(tmp_path, fewer, f"SELECT max({name}) <= '{now}' FROM {table}") == [(True,)]
+    clock.passed += 86_400
+    report = await ran(tmp_path, service(clock, posts=4))
+    assert (report.state, codes(report)) == (RunState.COMPLETE, [])
+
+
+async def test_a_clock_that_is_put_right_amid_a_run_is_noticed_by_that_run(tmp_path: Path) -> None:
+    clock = WrongClock(off=YEAR)
+    served = service(clock)
+
+    def put_right(_: ApiRequest) -> None:
+        if len(served.asked) > 4:
+            clock.off = timedelta(0)
+            clock.passed += 1
+
+    served.failure = put_right
+    report = await ran(tmp_path, served)
+    assert (report.state, codes(report)) == (RunState.PARTIAL, ["times_in_future"])
+    now = clock.now().isoformat()
+    ahead = "SELECT count(*) FROM core.runs, core.completed_scans WHERE started_at > '{0}' OR complete_at > '{0}'"
+    assert await asked(tmp_path, served, ahead.format(now)) == [(0,)]
+
+
+async def test_a_cooldown_of_two_hours_does_not_last_a_year(tmp_path: Path) -> None:
+    limited = Refusal(429, "rate_limited", 7200)
+    clock = WrongClock(off=YEAR)
+    await ran(tmp_path, service(clock, failure=lambda r: limited if is_posts(r, 1) else None))
+    clock.off = timedelta(0)
+    clock.passed += 60
+    waiting, began = service(clock), clock.now()
+    await ran(tmp_path, waiting)
+    assert not [request for request in waiting.asked if uuid(1)[-12:] in request.scope]
+    until = "SELECT resume_after FROM ops.cooldowns UNION ALL SELECT max(resume_after) FROM core.run_outcomes"
+    # A little more than was asked for, so that not all who wait ask at once.
+    (after,) = {row[0] for row in await asked(tmp_path, waiting, until)}
+    assert timedelta(hours=2) <= after - began < timedelta(hours=2, seconds=10)
+    clock.passed += 7210
+    healed = service(clock)
+    assert (await ran(tmp_path, healed)).state is RunState.COMPLETE
+    assert [request for request in healed.asked if is_posts(request, 1)]
+
+
+async def test_runs_made_while_the_clock_is_a_year_ahead_forget_no_run_of_before(tmp_path: Path) -> None:
+    clock = WrongClock()
+    for _ in range(4):
+        await ran(tmp_path, service(clock))
+        clock.passed += 86_400
+    clock.off = YEAR
+    message: list[str] = []
+    for number in range(2):
+        served = service(clock)
+        async with staged(tmp_path, served) as resources:
+            await run_sync(request(tmp_path), resources)
+            await tidy(Keeping(runs=timedelta(days=90)), resources.warehouse, now=clock.now(), say=message.append)
+            assert await rows(resources, "SELECT count(*) FROM core.runs") == [(5 + number,)]
+        clock.passed += 86_400
+    # The first counted from the run before it. To the second that one was a year ahead, too.
+    (line,) = message
+    assert line.startswith("GRAMHOUSE_KEEP_RUNS would delete 4 of 6 runs")
+    assert "Fix: check this machine's clock" in line
+
+
+@pytest.mark.parametrize(("hours", "counts"), [(11, True), (13, False)])
+async def test_what_an_interrupted_run_completed_counts_for_twelve_hours_whatever_the_clock_did_before(
+    tmp_path: Path, hours: float, *, counts: bool
+) -> None:
+    clock = WrongClock()
+    await cut_short(tmp_path, service(clock), after=10)
+    clock.passed += hours * 3600
+    later = service(clock)
+    report = await ran(tmp_path, later)
+    assert bool(report.resumed_runs) is counts
+    first_pages = [request for request in later.asked if cursor_of(request) is None]
+    assert (len(first_pages) < 1 + 4 * 2) is counts
+    assert report.state is RunState.COMPLETE
+
+
+async def test_a_clock_that_is_behind_is_said_and_changes_nothing(tmp_path: Path) -> None:
+    clock = WrongClock()
+    for _ in range(3):
+        await ran(tmp_path, service(clock))
+        clock.passed += 86_400
+    clock.off = -YEAR
+    served = service(clock)
+    report = await ran(tmp_path, served)
+    assert (report.state, codes(report)) == (RunState.PARTIAL, ["clock_behind"])
+    begun = f"SELECT count(*) FROM core.runs WHERE started_at >= '{NIGHT.isoformat()}'"
+    assert await asked(tmp_path, served, begun) == [(3,)]

@@ -1,0 +1,87 @@
+"""What a run keeps of a request that failed: facts, and neither the exception nor the answer behind it."""
+
+import gc
+import json
+import weakref
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import httpx
+import pytest
+from pydantic import SecretStr
+
+from connectors.source.client import ApiClient
+from connectors.source.endpoints import ApiRequest, Response
+from connectors.source.errors import ApiError
+from flows.engine.pipeline import run_sync
+from flows.engine.steps import T
+from models.runs import OutcomeKind
+from tests.flows.stage import Service, request, staged, uuid
+
+pytestmark = pytest.mark.anyio
+ACCOUNTS = 40
+REFUSALS = (("rate_limited", 429), ("api_forbidden", 403), ("api_internal_error", 500), ("http_413", 413))
+
+
+@dataclass
+class Refusing(httpx.AsyncBaseTransport):
+    """Lists accounts, and refuses the media of each in one of four ways."""
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        path = request.url.path.split("/")
+        if len(path) == 4:
+            first = int(request.url.params.get("cursor", "1"))
+            last = min(first + 49, ACCOUNTS)
+            items = [
+                {"id": uuid(n), "ig_username": f"u{n}", "public_id": f"p{n:012d}", "status": "active"}
+                for n in range(first, last + 1)
+            ]
+            cursor = str(last + 1) if last < ACCOUNTS else None
+            return httpx.Response(200, json={"items": items, "next_cursor": cursor})
+        code, status = REFUSALS[int(path[4][-12:]) % len(REFUSALS)]
+        body = {"error": {"code": code, "message": "No."}} if status != 413 else {"detail": "x" * 9000}
+        return httpx.Response(status, headers={"retry-after": "9000"}, content=json.dumps(body).encode())
+
+
+@dataclass
+class Watched:
+    """Sends by a client; remembers the exceptions that came of it, as long as anything else does."""
+
+    client: ApiClient
+    raised: list["weakref.ref[ApiError]"] = field(default_factory=list)
+
+    async def send(self, request: ApiRequest) -> Response:
+        try:
+            return await self.client.send(request)
+        except ApiError as error:
+            self.raised.append(weakref.ref(error))
+            raise
+
+    @property
+    def kept(self) -> int:
+        return sum(one() is not None for one in self.raised)
+
+
+async def test_no_exception_of_a_failed_partition_is_kept_until_the_end(tmp_path: Path) -> None:
+    service = Service()
+    kept: list[int] = []
+    client = ApiClient("https://api.example", SecretStr("k" * 20), clock=service.clock, transport=Refusing())
+    watched = Watched(client)
+
+    async def step(name: str, work: Callable[[], Awaitable[T]], _: Callable[[T], str]) -> T:
+        if name == "merge":
+            kept.append(watched.kept)
+        return await work()
+
+    async with staged(tmp_path, service, send=watched.send, page_size=50) as resources:
+        gc.collect()
+        gc.disable()
+        try:
+            report = await run_sync(request(tmp_path), resources, run_step=step)
+        finally:
+            gc.enable()
+    assert report.outcomes[OutcomeKind.DEFERRED] == ACCOUNTS
+    assert report.outcomes[OutcomeKind.DENIED] == report.outcomes[OutcomeKind.FAILED] == ACCOUNTS // 2
+    assert len(watched.raised) > ACCOUNTS
+    assert kept == [0]

@@ -1,0 +1,102 @@
+"""A run of an empty warehouse keeps its hands off the snapshot of another one."""
+
+import asyncio
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from connectors.warehouse.ownership import CODE
+from connectors.warehouse.snapshot import open_snapshot
+from flows.cli.output.sync_report import show
+from flows.engine.pipeline import RunReport, run_sync
+from flows.orchestration import notify as telling
+from flows.reporting.exit_code import EXIT_OF
+from flows.reporting.report import to_json
+from models.runs import RunState
+from models.selection import Selection
+from tests.flows.stage import Refusal, Service, cursor_of, request, staged
+from tests.typed import Typed
+
+pytestmark = pytest.mark.anyio
+
+
+async def _run(
+    folder: Path,
+    snapshot: Path,
+    service: Service,
+    selection: Selection | None = None,
+    say: Callable[[str], None] = lambda _: None,
+) -> RunReport:
+    async with staged(folder, service) as resources:
+        return await run_sync(replace(request(folder), snapshot=snapshot, selection=selection), resources, say=say)
+
+
+def _media(snapshot: Path) -> int:
+    with open_snapshot(snapshot) as opened:
+        return int(opened.ask("SELECT count(*) FROM media").rows[0][0])
+
+
+async def test_a_failed_run_of_an_empty_warehouse_leaves_the_snapshot(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    snapshot = tmp_path / "analytics.duckdb"
+    await _run(tmp_path / "good", snapshot, Service())
+    assert _media(snapshot) == 9
+    failing = Service(failure=lambda _: Refusal(401, "api_unauthorized"))
+    report = await _run(tmp_path / "other", snapshot, failing)
+    assert (report.state, report.snapshot_bytes) == (RunState.FAILED, None)
+    assert [warning.code for warning in report.warnings] == [CODE]
+    assert _media(snapshot) == 9
+    assert json.loads(to_json(report))["snapshot_bytes"] is None
+    show(report)
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 2
+    assert "is the snapshot of another warehouse and stays as it was" in lines[1]
+
+    result: list[str] = []
+
+    async def notify_failure(message: str) -> None:
+        result.append(message)
+
+    monkeypatch.setattr(telling, "notify_failure", notify_failure)
+    await telling.notify(report)
+    assert "another warehouse" in result[0]
+
+    resuming: list[str] = []
+    report = await _run(tmp_path / "other", snapshot, Service(accounts=1), say=resuming.append)
+    assert "was not published" in resuming[0]
+    assert not any("interrupted" in line or "cut short" in line for line in resuming)
+    assert (report.state, report.warnings) == (RunState.COMPLETE, ())
+    assert _media(snapshot) == 3
+
+
+async def test_a_run_that_would_be_complete_is_partial(tmp_path: Path) -> None:
+    snapshot = tmp_path / "analytics.duckdb"
+    await _run(tmp_path / "good", snapshot, Service())
+    cut = Service(failure=lambda r: Refusal(401, "api_unauthorized") if cursor_of(r) else None)
+    assert (await _run(tmp_path / "other", snapshot, cut)).state is RunState.FAILED
+    report = await _run(tmp_path / "other", snapshot, Service(), Selection(everything=True))
+    assert (report.state, EXIT_OF[report.state]) == (RunState.PARTIAL, 3)
+    assert report.snapshot_bytes is None
+    assert _media(snapshot) == 9
+
+
+def test_publish_refuses_too(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    snapshot, warehouse = tmp_path / "analytics.duckdb", tmp_path / "other" / "warehouse.duckdb"
+
+    async def prepare() -> None:
+        await _run(tmp_path / "good", snapshot, Service())
+        async with staged(warehouse.parent, Service()):
+            pass
+
+    asyncio.run(prepare())
+    typed = Typed(monkeypatch, capsys)
+    code, out, err = typed("publish", "--warehouse", str(warehouse), "--snapshot", str(snapshot))
+    assert (code, out, len(err.splitlines())) == (1, "", 1)
+    assert "Fix: check GRAMHOUSE_WAREHOUSE" in err
+    assert _media(snapshot) == 9

@@ -1,0 +1,425 @@
+"""What becomes of a partition: every way a scan can end, in a run against a real warehouse."""
+
+import asyncio
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+from connectors.source.endpoints import ApiRequest
+from connectors.warehouse.errors import WarehouseUnusable
+from flows.engine.pipeline import RunReport, run_sync
+from flows.engine.run_context import Counters
+from flows.engine.slots import Slots
+from models.runs import OutcomeKind, RunState
+from models.schema.mapping import Mapping
+from models.schema.mapping_built_in import BUILT_IN
+from tests.flows.stage import (
+    TRACE,
+    Refusal,
+    Service,
+    StillClock,
+    account_of,
+    cursor_of,
+    is_posts,
+    request,
+    rows,
+    staged,
+    uuid,
+)
+
+pytestmark = pytest.mark.anyio
+
+FailureGroup = Callable[[ApiRequest], Refusal | BaseException | None]
+
+_OUTCOMES = """
+SELECT account_id, surface, outcome, pages, items, error_code, http_status, correlation_id, detail
+FROM core.run_outcomes WHERE run_id = '{run_id}'
+ORDER BY resource, account_id, surface
+"""
+
+
+async def _run(
+    folder: Path,
+    service: Service,
+    **changes: Any,  # noqa: ANN401 - fields of Means
+) -> tuple[RunReport, dict[tuple[str, str], tuple[Any, ...]]]:
+    async with staged(folder, service, **changes) as resources:
+        report = await run_sync(request(folder), resources)
+        outcomes = {row[:2]: row[2:] for row in await rows(resources, _OUTCOMES.format(run_id=report.run_id))}
+        (missing,) = await rows(resources, "SELECT count(*) FROM core.runs WHERE state = 'running'")
+    assert missing == (0,)
+    assert report.outcomes.total == 1 + 2 * report.accounts == len(outcomes)
+    return report, outcomes
+
+
+def _posts(service: Service, account: int) -> list[str | None]:
+    return [cursor_of(request) for request in service.asked if is_posts(request, account)]
+
+
+def _once(matches: Callable[[ApiRequest], bool], refusal: Refusal) -> FailureGroup:
+    left = [refusal]
+    return lambda request: left.pop() if left and matches(request) else None
+
+
+async def test_all_is_well(tmp_path: Path) -> None:
+    service = Service(accounts=3, posts=3, expired=frozenset({2}))
+    report, outcomes = await _run(tmp_path, service)
+    assert report.state is RunState.COMPLETE
+    assert report.outcomes.kinds == {OutcomeKind.COMPLETE: 5, OutcomeKind.SKIPPED: 2}
+    assert outcomes[uuid(1), "posts"][:3] == ("complete", 2, 3)
+    assert outcomes[uuid(2), "posts"][0] == "skipped"
+    assert account_of(service.asked[0]) is None
+    assert not _posts(service, 2)
+    assert (report.expired, report.media.added) == (1, 6)
+
+
+async def test_a_setting_lets_expired_accounts_be_scanned(tmp_path: Path) -> None:
+    service = Service(accounts=2, expired=frozenset({2}))
+    report, _ = await _run(tmp_path, service, scan_expired=True)
+    assert report.outcomes.kinds == {OutcomeKind.COMPLETE: 5}
+
+
+async def test_nothing_is_listed(tmp_path: Path) -> None:
+    report, _ = await _run(tmp_path, Service(accounts=0))
+    assert (report.state, report.accounts) == (RunState.COMPLETE, 0)
+
+
+@pytest.mark.parametrize(
+    ("refusal", "kind"),
+    [
+        (Refusal(403, "api_account_not_granted"), "denied"),
+        (Refusal(404, "api_automation_media_not_found"), "not_found"),
+        (Refusal(422, "api_automation_invalid_configuration"), "failed"),
+        (Refusal(409, "api_made_up"), "failed"),
+        (Refusal(500, "api_internal_error"), "failed"),
+    ],
+)
+async def test_one_partitions_trouble_is_its_own(tmp_path: Path, refusal: Refusal, kind: str) -> None:
+    service = Service(accounts=3, failure=lambda request: refusal if is_posts(request, 2) else None)
+    report, outcomes = await _run(tmp_path, service)
+    assert report.state is RunState.PARTIAL
+    assert outcomes[uuid(2), "posts"] == (kind, 0, 0, refusal.code, refusal.status, TRACE, "No.")
+    assert report.outcomes.kinds == {OutcomeKind.COMPLETE: 6, OutcomeKind(kind): 1}
+    assert len(_posts(service, 2)) == (6 if refusal.status == 500 else 1)
+
+
+TWO_LISTS = b'{"posts": [], "stories": [], "next_cursor": null}'
+
+
+@dataclass
+class _Spoiling(Service):
+    """Has a second page of the first account's posts that cannot be read."""
+
+    spoils: bool = True
+
+    def _page(self, request: ApiRequest) -> bytes:
+        return TWO_LISTS if self.spoils and is_posts(request, 1) and cursor_of(request) else super()._page(request)
+
+
+async def test_a_page_that_cannot_be_read_is_kept_whole_and_its_scan_goes_on_in_the_next_run(tmp_path: Path) -> None:
+    service = _Spoiling(accounts=2, posts=3)
+    report, outcomes = await _run(tmp_path, service)
+    assert report.state is RunState.PARTIAL
+    assert outcomes[uuid(1), "posts"][:4] == ("failed", 1, 2, "malformed_page")
+    kept = "SELECT reason, account_id, surface, page, position, payload, correlation_id FROM core.quarantine"
+    with duckdb.connect(tmp_path / "warehouse.duckdb", read_only=True) as db:
+        [(reason, *found)] = db.execute(kept).fetchall()
+        assert db.execute("SELECT sum(pages) FROM core.run_counts").fetchall() == [(6,)]
+    assert reason.endswith("no list of items found")
+    assert found == [uuid(1), "posts", 2, None, TWO_LISTS.decode(), TRACE]
+
+    service.spoils = False
+    report, outcomes = await _run(tmp_path, service)
+    assert report.state is RunState.COMPLETE
+    # The scan that went on is clean: it decides what is removed.
+    with duckdb.connect(tmp_path / "warehouse.duckdb", read_only=True) as db:
+        assert db.execute("SELECT count(*) FROM ops.seen").fetchall() == [(0,)]
+        assert db.execute("SELECT count(*) FROM core.media").fetchall() == [(6,)]
+
+
+async def test_a_refused_cursor_restarts_the_scan_once(tmp_path: Path) -> None:
+    refusal = Refusal(422, "api_invalid_cursor")
+    service = Service(failure=_once(lambda r: is_posts(r, 1) and cursor_of(r) == "c2", refusal))
+    report, outcomes = await _run(tmp_path, service)
+    assert report.state is RunState.COMPLETE
+    assert _posts(service, 1) == [None, "c2", None, "c2"]
+    assert "scanned again from the first page" in outcomes[uuid(1), "posts"][-1]
+    assert report.media.added == 9
+
+
+async def test_a_cursor_refused_twice_fails_and_the_next_run_starts_afresh(tmp_path: Path) -> None:
+    refusal = Refusal(422, "api_invalid_cursor")
+    service = Service(failure=lambda r: refusal if is_posts(r, 1) and cursor_of(r) else None)
+    report, outcomes = await _run(tmp_path, service)
+    assert report.state is RunState.PARTIAL
+    assert outcomes[uuid(1), "posts"][:4] == ("failed", 2, 4, "api_invalid_cursor")
+    assert _posts(service, 1) == [None, "c2", None, "c2"]
+    healed = Service(clock=service.clock)
+    await _run(tmp_path, healed)
+    assert _posts(healed, 1) == [None, "c2"]
+
+
+@dataclass
+class Endless(Service):
+    """One account's posts, or the catalogue, come again and again, each time with a fresh cursor and signature."""
+
+    endless_of: int | None = 1
+
+    def _page(self, request: ApiRequest) -> bytes:
+        if account_of(request) != self.endless_of or "stories" in str(request.params):
+            return super()._page(request)
+        number = len(self.asked)
+        items = self._items(request, {"surface": "posts"})[:2]
+        if self.endless_of is not None:
+            items = [{"key": {"id": item["id"]}, **item, "url": f"https://x/?oe={number}"} for item in items]
+        page = {"items": items, "next_cursor": f"c{number}"}
+        return json.dumps(page).encode()
+
+
+async def test_a_listing_that_never_ends_fails_and_the_next_run_starts_from_its_first_page(tmp_path: Path) -> None:
+    service = Endless(posts=5)
+    report, outcomes = await _run(tmp_path, service)
+    assert report.state is RunState.PARTIAL
+    assert outcomes[uuid(1), "posts"][:4] == ("failed", 10, 20, "cursor_no_progress")
+    assert len(_posts(service, 1)) == 11
+    healed = Service(posts=5, clock=service.clock)
+    await _run(tmp_path, healed)
+    assert _posts(healed, 1)[0] is None
+
+
+async def test_a_catalogue_that_never_ends_fails_and_its_accounts_are_scanned_all_the_same(tmp_path: Path) -> None:
+    service = Endless(endless_of=None)
+    report, outcomes = await _run(tmp_path, service)
+    assert outcomes["", ""][:4] == ("failed", 10, 20, "cursor_no_progress")
+    assert (report.state, report.accounts) == (RunState.PARTIAL, 2)
+
+
+@pytest.mark.parametrize("mapping", [BUILT_IN, replace(BUILT_IN, media_id=("/key/id",))], ids=["built in", "another"])
+async def test_what_runs_that_were_cut_short_saw_in_vain_counts(tmp_path: Path, mapping: Mapping) -> None:
+    """Killed every five pages: without its memory each process would take the first for new, for ever."""
+    first = Endless(accounts=1, posts=2)
+    lives = [first, *(Endless(accounts=1, posts=2, asked=first.asked, clock=first.clock) for _ in "ab")]
+    for service in lives[:2]:
+        left = [5]
+
+        def killed(request: ApiRequest, left: list[int] = left) -> BaseException | None:
+            left[0] -= is_posts(request, 1)
+            return RuntimeError("killed") if left[0] < 0 else None
+
+        service.failure = killed
+        with pytest.raises(RuntimeError, match="killed"):
+            await _run(tmp_path, service, mapping=mapping)
+    _, outcomes = await _run(tmp_path, lives[2], mapping=mapping)
+    assert outcomes[uuid(1), "posts"][3] == "cursor_no_progress"
+    # Ten landed; the two that were killed were asked for once more, and the eleventh was one too many.
+    assert len(_posts(first, 1)) == 13
+
+
+async def test_a_loop_of_cursors_fails_at_once_and_is_not_taken_up(tmp_path: Path) -> None:
+    service = Service(posts=5)
+    page = service._page  # noqa: SLF001 - its own stage
+
+    def looping(request: ApiRequest) -> bytes:
+        return page(request).replace(b'"c4"', b'"c2"') if is_posts(request, 1) else page(request)
+
+    service._page = looping  # type: ignore[method-assign]  # noqa: SLF001
+    _, outcomes = await _run(tmp_path, service)
+    assert outcomes[uuid(1), "posts"][:4] == ("failed", 1, 2, "cursor_loop")
+    assert _posts(service, 1) == [None, "c2"]
+    healed = Service(posts=5, clock=service.clock)
+    await _run(tmp_path, healed)
+    assert _posts(healed, 1)[0] is None
+
+
+async def test_the_catalogue_restarts_and_no_account_is_scanned_twice(tmp_path: Path) -> None:
+    refusal = Refusal(422, "api_invalid_cursor")
+    service = Service(accounts=5, failure=_once(lambda r: account_of(r) is None and cursor_of(r) == "c4", refusal))
+    report, _ = await _run(tmp_path, service)
+    assert (report.state, report.accounts) == (RunState.COMPLETE, 5)
+    assert all(len(_posts(service, number)) == 2 for number in range(1, 6))
+
+
+async def test_a_wrong_key_stops_the_run(tmp_path: Path) -> None:
+    service = Service(failure=lambda _: Refusal(401, "api_unauthorized"))
+    report, outcomes = await _run(tmp_path, service)
+    assert (report.state, report.accounts, len(service.asked)) == (RunState.FAILED, 0, 1)
+    assert outcomes["", ""][0] == "failed"
+    assert report.stopped_by is not None
+
+
+async def test_a_key_revoked_amid_the_run_wakes_who_waits_and_stops_the_catalogue(tmp_path: Path) -> None:
+    def failure(request: ApiRequest) -> Refusal | None:
+        account = account_of(request)
+        if account is not None and account <= 30:
+            return Refusal(429, "rate_limited", retry_after=50)
+        return Refusal(401, "api_unauthorized") if account == 31 else None
+
+    service = Service(accounts=200, failure=failure, clock=StillClock())
+    async with asyncio.timeout(30):
+        report, outcomes = await _run(tmp_path, service)
+    assert report.state is RunState.FAILED
+    assert report.stopped_by is not None
+    assert report.stopped_by.code == "api_unauthorized"
+    assert {row[3] for key, row in outcomes.items() if key[1] and row[0] == "failed"} == {"api_unauthorized"}
+    assert outcomes["", ""][0] == "failed"
+    assert report.accounts < 200
+
+
+async def test_a_key_without_the_scope_still_lists_all_accounts(tmp_path: Path) -> None:
+    service = Service(
+        accounts=40, failure=lambda r: Refusal(403, "api_scope_denied") if account_of(r) is not None else None
+    )
+    report, outcomes = await _run(tmp_path, service)
+    assert (report.state, report.accounts) == (RunState.FAILED, 40)
+    assert report.outcomes.kinds == {OutcomeKind.COMPLETE: 1, OutcomeKind.DENIED: 80}
+    assert outcomes["", ""][0] == "complete"
+    assert sum(account_of(request) is not None for request in service.asked) <= 8
+
+
+async def test_a_wait_is_kept_and_gives_its_place_to_others(tmp_path: Path) -> None:
+    refusal = Refusal(429, "rate_limited", retry_after=30)
+    service = Service(accounts=4, failure=_once(lambda r: is_posts(r, 1), refusal))
+    counters = Counters()
+    async with staged(tmp_path, service, slots=Slots(1)) as resources:
+        report = await run_sync(request(tmp_path), resources, counters=counters)
+        assert resources.slots.parked == 0
+    assert report.state is RunState.COMPLETE
+    assert service.clock.passed >= 30
+    assert (counters.retries, counters.waiting, counters.accounts_done) == (1, 0, 4)
+
+
+async def test_a_wait_past_the_budget_defers_both_surfaces_with_the_trace(tmp_path: Path) -> None:
+    refusal = Refusal(429, "rate_limited", retry_after=500)
+    service = Service(accounts=2, failure=_once(lambda r: account_of(r) == 1, refusal))
+    report, outcomes = await _run(tmp_path, service)
+    assert report.state is RunState.PARTIAL
+    assert report.outcomes[OutcomeKind.DEFERRED] == 2
+    for surface in ("stories", "posts"):
+        # One scope: the surface that was never asked for waits for the very same answer.
+        assert outcomes[uuid(1), surface] == ("deferred", 0, 0, "rate_limited", 429, TRACE, "No.")
+    assert sum(account_of(request) == 1 for request in service.asked) == 1
+    early = Service(accounts=2, clock=service.clock)
+    report, outcomes = await _run(tmp_path, early)
+    assert report.outcomes[OutcomeKind.DEFERRED] == 2
+    assert "An earlier run was told to wait" in outcomes[uuid(1), "posts"][-1]
+    assert not [request for request in early.asked if account_of(request) == 1]
+
+
+async def test_a_deferred_catalogue_goes_on_where_it_stopped_with_all_its_accounts(tmp_path: Path) -> None:
+    refusal = Refusal(429, "rate_limited", retry_after=500)
+    service = Service(accounts=5, failure=_once(lambda r: account_of(r) is None and cursor_of(r) == "c2", refusal))
+    report, outcomes = await _run(tmp_path, service)
+    assert (report.state, report.accounts) == (RunState.PARTIAL, 2)
+    assert outcomes["", ""][0] == "deferred"
+    service.clock.passed += 1000
+    late = Service(accounts=5, clock=service.clock)
+    report, outcomes = await _run(tmp_path, late)
+    assert (report.state, report.accounts) == (RunState.COMPLETE, 5)
+    assert [cursor_of(request) for request in late.asked if account_of(request) is None] == ["c2", "c4"]
+    assert outcomes["", ""][-1] == "Resumed after 1 pages."
+
+
+async def test_a_scan_that_failed_is_taken_up_where_it_stands(tmp_path: Path) -> None:
+    down = Refusal(503, "rate_limiter_unavailable")
+    service = Service(posts=5, failure=lambda r: down if is_posts(r, 1) and cursor_of(r) == "c4" else None)
+    _, outcomes = await _run(tmp_path, service)
+    assert outcomes[uuid(1), "posts"][:3] == ("failed", 2, 4)
+    healed = Service(posts=5, clock=service.clock)
+    report, outcomes = await _run(tmp_path, healed)
+    assert report.state is RunState.COMPLETE
+    assert _posts(healed, 1) == ["c4"]
+    assert outcomes[uuid(1), "posts"][:3] == ("complete", 1, 1)
+
+
+@pytest.mark.parametrize(("hours", "asked"), [(11, ["c4"]), (13, ["c4", None, "c2", "c4"])])
+async def test_a_scan_begun_long_ago_is_ended_and_scanned_again(
+    tmp_path: Path, hours: int, asked: list[str | None]
+) -> None:
+    down = Refusal(503, "rate_limiter_unavailable")
+    service = Service(posts=5, failure=lambda r: down if is_posts(r, 1) and cursor_of(r) == "c4" else None)
+    await _run(tmp_path, service)
+    service.clock.passed += hours * 3600
+    healed = Service(posts=5, clock=service.clock)
+    report, outcomes = await _run(tmp_path, healed)
+    assert report.state is RunState.COMPLETE
+    assert _posts(healed, 1) == asked
+    kind, pages, *_, detail = outcomes[uuid(1), "posts"]
+    assert (kind, pages) == ("complete", len(asked))
+    assert ("scanned again" in detail) == (hours > 12)
+
+
+async def test_a_scan_begun_long_ago_that_is_refused_again_keeps_its_one_outcome(tmp_path: Path) -> None:
+    down = Refusal(503, "rate_limiter_unavailable")
+    service = Service(posts=5, failure=lambda r: down if is_posts(r, 1) and cursor_of(r) == "c4" else None)
+    await _run(tmp_path, service)
+    service.clock.passed += 24 * 3600
+    ended = Service(posts=5, clock=service.clock)
+    ended.failure = lambda r: down if len(_posts(ended, 1)) > 1 and is_posts(r, 1) else None
+    report, outcomes = await _run(tmp_path, ended)
+    assert report.state is RunState.PARTIAL
+    assert outcomes[uuid(1), "posts"][:4] == ("failed", 1, 1, "rate_limiter_unavailable")
+
+
+async def test_an_exception_marks_the_run_interrupted_and_is_raised_as_itself(tmp_path: Path) -> None:
+    service = Service(accounts=9, failure=lambda r: RuntimeError("a bug") if account_of(r) == 5 else None)
+    async with staged(tmp_path, service) as resources:
+        with pytest.raises(RuntimeError, match="a bug"):
+            await run_sync(request(tmp_path), resources)
+        assert await rows(resources, "SELECT state, detail FROM core.runs") == [("interrupted", "a bug")]
+
+
+async def test_a_warehouse_that_fails_in_a_batch_is_raised_as_itself(tmp_path: Path) -> None:
+    service = Service(accounts=9, failure=lambda r: WarehouseUnusable("disk full") if account_of(r) == 5 else None)
+    async with staged(tmp_path, service) as resources:
+        with pytest.raises(WarehouseUnusable, match="disk full"):
+            await run_sync(request(tmp_path), resources)
+
+
+async def _interrupt(folder: Path, service: Service, after: int) -> None:
+    async with staged(folder, service) as resources:
+        run = asyncio.create_task(run_sync(request(folder), resources))
+        while len(service.asked) < after and not run.done():  # noqa: ASYNC110 - a turn of the loop, no time
+            await asyncio.sleep(0)
+        run.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await run
+        [(state, detail)] = await rows(
+            resources, "SELECT state, detail FROM core.runs ORDER BY started_at DESC LIMIT 1"
+        )
+    assert (state, detail) == ("interrupted", "Stopped by a person or by the machine.")
+
+
+@pytest.mark.parametrize("after", [1, 4, 12, 20, 27])
+async def test_a_cancelled_run_is_carried_on(tmp_path: Path, after: int) -> None:
+    service = Service(accounts=7, posts=5, expired=frozenset({3}))
+    await _interrupt(tmp_path, service, after)
+    service.clock.passed += 60
+    again = Service(accounts=7, posts=5, expired=frozenset({3}), clock=service.clock)
+    report, outcomes = await _run(tmp_path, again)
+    assert (report.state, report.accounts, len(report.resumed_runs)) == (RunState.COMPLETE, 7, 1)
+    assert report.outcomes.kinds == {OutcomeKind.COMPLETE: 13, OutcomeKind.SKIPPED: 2}
+    done = [row for row in outcomes.values() if row[-1] == "Scanned by the run that this one resumes."]
+    assert sum(row[1] for row in done) == 0
+    async with staged(tmp_path, again) as resources:
+        assert await rows(resources, "SELECT count(*) FROM core.media") == [(30,)]
+
+
+async def test_cancelled_while_all_wait_it_ends_at_once(tmp_path: Path) -> None:
+    limited = Refusal(429, "rate_limited", retry_after=50)
+    service = Service(accounts=30, failure=lambda r: limited if account_of(r) is not None else None, clock=StillClock())
+    async with asyncio.timeout(30), staged(tmp_path, service, slots=Slots(1)) as resources:
+        run = asyncio.create_task(run_sync(request(tmp_path), resources))
+        while resources.slots.parked < 25:  # noqa: ASYNC110 - a turn of the loop, no time
+            await asyncio.sleep(0)
+        run.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await run
+        assert await rows(resources, "SELECT state FROM core.runs") == [("interrupted",)]
+        # Every promise to wait is kept in the file.
+        [(cooldowns,)] = await rows(resources, "SELECT count(DISTINCT scope) FROM ops.cooldowns")
+        assert cooldowns >= 25

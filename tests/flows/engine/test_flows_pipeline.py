@@ -1,0 +1,208 @@
+"""A whole run in this process: our client, the sandbox behind ASGI, a warehouse on disk."""
+
+import json
+import random
+from collections.abc import Awaitable, Callable
+from dataclasses import asdict, replace
+from itertools import count
+from pathlib import Path
+from typing import Any, TypeVar
+
+import httpx
+import pytest
+from pydantic import SecretStr
+
+from connectors.sandbox.http.app import Sandbox
+from connectors.sandbox.http.keys import DEMO_KEY
+from connectors.sandbox.settings import SandboxSettings
+from connectors.source.client import ApiClient
+from connectors.source.endpoints import ApiRequest
+from connectors.source.errors import client_error
+from connectors.warehouse import ledger
+from connectors.warehouse.errors import WarehouseUnusable
+from connectors.warehouse.snapshot import open_snapshot
+from connectors.warehouse.writer import open_warehouse
+from flows.engine.pipeline import RunReport, run_sync
+from flows.engine.run_context import RunResources
+from flows.engine.slots import Slots
+from flows.engine.steps import run_directly
+from flows.reporting.exit_code import EXIT_OF, ExitCode
+from flows.reporting.headline import verdict
+from flows.reporting.report import outcomes, sentence, state_name, to_json
+from flows.reporting.summary import summarize
+from flows.reporting.words import changes
+from models.runs import RunState, RunWarning
+from tests.flows.stage import NIGHT, Service, VirtualClock, request, rows, staged
+
+pytestmark = pytest.mark.anyio
+
+T = TypeVar("T")
+
+
+async def _night(folder: Path, sandbox: Sandbox, clock: VirtualClock, key: str = DEMO_KEY) -> RunReport:
+    client = ApiClient(
+        "http://127.0.0.1",
+        SecretStr(key),
+        clock=clock,
+        transport=httpx.ASGITransport(sandbox, raise_app_exceptions=False),
+    )
+    ids = count(int(clock.passed))
+    async with open_warehouse(folder / "warehouse.duckdb", "a test", now=NIGHT) as warehouse, client:
+        resources = RunResources(
+            send=client.send,
+            warehouse=warehouse,
+            clock=clock,
+            random=random.Random(7).random,
+            new_id=lambda: f"{next(ids):032d}",
+            slots=Slots(4),
+            page_size=9,
+        )
+        return await run_sync(request(folder), resources)
+
+
+async def test_nights_in_step_with_the_service(tmp_path: Path) -> None:
+    clock = VirtualClock()
+    sandbox = Sandbox(SandboxSettings(accounts=6, posts=12, seed=11), clock=clock.monotonic, sleep=clock.sleep)
+    for night in range(3):
+        sandbox.night = night
+        clock.passed = night * 86_400
+        report = await _night(tmp_path, sandbox, clock)
+        assert report.state is RunState.COMPLETE
+        listed = [json.loads(account.json()) for account in sandbox.catalogue.accounts(night, None)]
+        with open_snapshot(report.snapshot) as snapshot:
+            found = snapshot.ask("SELECT account_id, status FROM accounts WHERE removed_at IS NULL").rows
+            [(media,)] = snapshot.ask(
+                "SELECT count(*) FROM media AS m SEMI JOIN accounts AS a ON a.account_id = m.account_id"
+                " AND a.status = 'active' AND a.removed_at IS NULL WHERE m.removed_at IS NULL"
+            ).rows
+            assert len(snapshot.ask("SELECT * FROM runs WHERE state = 'complete'").rows) == night + 1
+        assert sorted(found) == sorted((account["id"], account["status"]) for account in listed)
+        active = {account["id"] for account in listed if account["status"] == "active"}
+        assert media == sum(account.id in active for account, *_ in sandbox.catalogue.truth(night, None))
+        assert report.accounts == len(listed)
+
+
+def _holding(text: str, folder: Path) -> list[Path]:
+    return [path for path in folder.iterdir() if text.encode() in path.read_bytes()]
+
+
+async def test_a_wrong_key_is_in_nothing_that_is_written_or_said(tmp_path: Path) -> None:
+    canary = "canary-7f3a9c51e2"
+    clock = VirtualClock()
+    report = await _night(tmp_path, Sandbox(SandboxSettings(accounts=2)), clock, canary)
+    assert report.state is RunState.FAILED
+    assert canary not in f"{report!r} {to_json(report)} {sentence(report)}"
+    assert not _holding(canary, tmp_path)
+
+
+@pytest.fixture
+async def report(tmp_path: Path) -> RunReport:
+    async with staged(tmp_path, Service(accounts=2, posts=3, expired=frozenset({2}))) as resources:
+        return await run_sync(request(tmp_path), resources)
+
+
+async def test_a_report_in_words(report: RunReport) -> None:
+    assert sentence(report) == ("2 accounts listed, 4 pages landed; media: 3 new; partitions: 3 complete, 2 skipped.")
+    assert state_name(report) == "Completed with expired accounts"
+    assert state_name(replace(report, expired=0)) == "Completed"
+    assert state_name(replace(report, state=RunState.PARTIAL)) == "Partial"
+    assert state_name(replace(report, state=RunState.FAILED)) == "Failed"
+    assert outcomes(report) == "3 complete, 2 skipped"
+    assert changes(replace(report.media, added=0)) == "nothing changed"
+
+
+async def test_a_report_for_programs(report: RunReport) -> None:
+    result = json.loads(to_json(report))
+    assert (result["state"], result["exit_code"], result["accounts"], result["expired_accounts"]) == (
+        "complete",
+        0,
+        2,
+        1,
+    )
+    assert result["outcomes"] == {
+        "complete": 3,
+        "recent": 0,
+        "skipped": 2,
+        "deferred": 0,
+        "denied": 0,
+        "not_found": 0,
+        "failed": 0,
+    }
+    assert result["stopped_by"] is None
+    stopped = client_error("accounts.list", "certificate_refused", "no").failure
+    result = json.loads(to_json(replace(report, state=RunState.FAILED, stopped_by=stopped)))
+    assert (result["exit_code"], result["stopped_by"]["code"]) == (1, "certificate_refused")
+    assert set(result["stopped_by"]) == {"code", "status", "correlation_id", "message", "hint"}
+
+
+def test_exit_codes_are_the_promised_ones() -> None:
+    assert {code.name: int(code) for code in ExitCode} == {
+        "COMPLETE": 0,
+        "FAILED": 1,
+        "WRONG_USAGE": 2,
+        "PARTIAL": 3,
+        "BUSY": 4,
+    }
+    assert EXIT_OF == {RunState.COMPLETE: 0, RunState.PARTIAL: 3, RunState.FAILED: 1}
+
+
+async def test_a_run_that_could_not_publish_is_carried_on_and_asks_for_nothing(tmp_path: Path) -> None:
+    service = Service()
+    in_the_way = tmp_path / "analytics.duckdb"
+    in_the_way.mkdir()
+    async with staged(tmp_path, service) as resources:
+        with pytest.raises(WarehouseUnusable):
+            await run_sync(request(tmp_path), resources)
+        asked = len(service.asked)
+        in_the_way.rmdir()
+        report = await run_sync(request(tmp_path), resources)
+        assert len(report.resumed_runs) == 1
+        assert report.state is RunState.COMPLETE
+        assert len(service.asked) == asked
+        assert in_the_way.exists()
+        again = await run_sync(request(tmp_path), resources)
+        assert again.resumed_runs == ()
+        assert len(service.asked) == 2 * asked
+
+
+async def test_a_warning_makes_a_run_partial_and_is_in_its_report_its_row_and_the_snapshot(tmp_path: Path) -> None:
+    async with staged(tmp_path, Service()) as resources:
+        missing = RunWarning("accounts_missing", 30, "30 accounts are missing.", "Check the key.", makes_partial=True)
+        noted = RunWarning("values_not_cast", 2, "2 values could not be cast.")
+
+        async def run_step(name: str, work: Callable[[], Awaitable[T]], result: Callable[[T], str], /) -> T:
+            if name == "merge":
+                (run_id,) = (await rows(resources, "SELECT run_id FROM core.runs"))[0]
+                for warning in (missing, noted):
+                    await resources.warehouse.transact(ledger.warn, run_id, warning)
+            return await run_directly(name, work, result)
+
+        report = await run_sync(request(tmp_path), resources, run_step=run_step)
+        assert (report.state, report.warnings) == (RunState.PARTIAL, (missing, noted))
+        assert await rows(resources, "SELECT state, error_code, detail FROM core.runs") == [
+            ("partial", "accounts_missing", "30 accounts are missing.")
+        ]
+    assert json.loads(to_json(report))["warnings"] == [asdict(missing), asdict(noted)]
+    assert sentence(report).endswith("30 accounts are missing. 2 values could not be cast.")
+    found = summarize(report.snapshot, report.run_id, resumed_runs=(), now=report.started_at)
+    assert found.warnings == (missing, noted)
+    assert verdict(found) == "Partial: 30 accounts missing"
+
+
+class _WithoutTimes(Service):
+    """Media that do not say when they were published, but something else."""
+
+    def _items(self, request: ApiRequest, params: dict[str, str]) -> list[dict[str, Any]]:
+        items = super()._items(request, params)
+        return items if request.operation == "accounts.list" else [{**item, "timestamp": "soon"} for item in items]
+
+
+async def test_values_that_were_lost_are_told_at_every_runs_end(tmp_path: Path) -> None:
+    async with staged(tmp_path, _WithoutTimes(accounts=2, posts=3)) as resources:
+        for _ in range(2):
+            report = await run_sync(request(tmp_path), resources)
+            (warning,) = report.warnings
+            assert (warning.code, warning.count, report.state) == ("values_not_cast", 6, RunState.COMPLETE)
+            assert "published_at (6)" in sentence(report)
+    with open_snapshot(tmp_path / "analytics.duckdb") as snapshot:
+        assert snapshot.ask("SELECT count(*) FROM run_warnings WHERE code = 'values_not_cast'").rows == [(2,)]

@@ -1,0 +1,106 @@
+"""Tidying up at a run's end: what cannot be tidied costs no snapshot."""
+
+from collections.abc import Collection
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from connectors.source.endpoints import ApiRequest
+from connectors.warehouse.errors import WarehouseUnusable
+from connectors.warehouse.housekeeping import is_nearly_all
+from flows.engine import retention as keeping
+from flows.engine.pipeline import run_sync
+from flows.engine.retention import Keeping, tidy
+from tests.flows.stage import NIGHT, Service, request, rows, staged
+
+pytestmark = pytest.mark.anyio
+
+YEAR = timedelta(days=365)
+
+
+async def test_old_runs_are_forgotten_and_it_is_said(tmp_path: Path) -> None:
+    text: list[str] = []
+    service = Service()
+    async with staged(tmp_path, service) as resources:
+        for _ in range(5):
+            await run_sync(request(tmp_path), resources)
+            await service.clock.sleep(86_400)
+        await tidy(Keeping(runs=timedelta(days=2)), resources.warehouse, now=NIGHT + YEAR, say=text.append)
+        assert await rows(resources, "SELECT count(*) FROM core.runs") == [(4,)]
+    # Counted from the run before the last, whatever the clock says.
+    assert text == ["Forgot 1 run older than 2 days."]
+
+
+@pytest.mark.parametrize(
+    ("days", "keep", "refused"),
+    [
+        ([0, 1, 2, 3, 365], 90, True),
+        ([0, 365, 366], 90, False),
+        ([*range(365), *range(500, 540)], 90, True),
+        ([*range(365), *range(500, 545)], 90, False),
+        (range(400), 7, False),
+        (range(100), 90, False),
+        ([], 90, False),
+    ],
+    ids=["a jump", "not most", "soon after", "half of the window", "a shorter setting", "every day", "nothing"],
+)
+def test_what_would_leave_little_is_refused_unless_half_of_the_days_to_keep_are_there(
+    days: Collection[int], keep: int, *, refused: bool
+) -> None:
+    begin = NIGHT.date()
+    there = [begin + timedelta(days=day) for day in days]
+    before = max(there, default=begin) - timedelta(days=keep)
+    assert is_nearly_all(there, before=before, keep=keep) is refused
+
+
+class _WithoutId(Service):
+    """An item of each account has no id."""
+
+    def _items(self, request: ApiRequest, params: dict[str, str]) -> list[dict[str, Any]]:
+        items = super()._items(request, params)
+        return items if request.operation == "accounts.list" else [*items[:1], *({"caption": "x"} for _ in items[:1])]
+
+
+async def test_without_a_word_everything_stays(tmp_path: Path) -> None:
+    async with staged(tmp_path, Service()) as resources:
+        await run_sync(request(tmp_path), resources)
+        await tidy(Keeping(), resources.warehouse, now=NIGHT + YEAR, say=pytest.fail)
+        assert await rows(resources, "SELECT count(*) FROM core.runs") == [(1,)]
+
+
+async def test_what_cannot_be_tidied_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> int:
+        message = "out of memory"
+        raise WarehouseUnusable(message)
+
+    monkeypatch.setattr(keeping, "forget_runs", refuse)
+    text: list[str] = []
+    async with staged(tmp_path, Service()) as resources:
+        await tidy(Keeping(YEAR, YEAR), resources.warehouse, now=NIGHT, say=text.append)
+    assert text == ["No run could be forgotten: out of memory"]
+
+
+async def test_records_that_leave_quarantine_are_counted_aloud(tmp_path: Path) -> None:
+    text: list[str] = []
+
+    async with staged(tmp_path, _WithoutId()) as resources:
+        report = await run_sync(request(tmp_path), resources)
+        assert report.media.quarantined == 3
+        for days in (1, 0):
+            limit = Keeping(quarantine=timedelta(days=days))
+            await tidy(limit, resources.warehouse, now=NIGHT + timedelta(hours=23), say=text.append)
+        assert await rows(resources, "SELECT count(*) FROM core.quarantine") == [(0,)]
+    assert text == ["Deleted 3 records from quarantine: last seen more than 0 days ago."]
+
+
+async def test_quarantine_loses_nothing_to_a_clock_that_is_ahead(tmp_path: Path) -> None:
+    text: list[str] = []
+    async with staged(tmp_path, _WithoutId()) as resources:
+        await run_sync(request(tmp_path), resources)
+        limit = Keeping(quarantine=timedelta(days=400))
+        await tidy(limit, resources.warehouse, now=NIGHT + 3 * YEAR, say=text.append)
+        assert await rows(resources, "SELECT count(*) FROM core.quarantine") == [(3,)]
+    (line,) = text
+    assert line.startswith("GRAMHOUSE_KEEP_QUARANTINE: no record was deleted")

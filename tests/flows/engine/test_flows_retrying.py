@@ -1,0 +1,250 @@
+"""Which runs are retried, when, and what the last of them decides."""
+
+import asyncio
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from prefect.client.schemas.objects import StateType
+
+from connectors.source.errors import CLIENT_ERRORS, RULES, Disposition, Failure, is_transient
+from connectors.warehouse.report import FailureGroup
+from connectors.warehouse.run_counts import MergeStats
+from flows.engine.pipeline import RunReport
+from flows.engine.retrying import DELAYS, Retry, next_retry, retried
+from flows.orchestration.conclusion import awaiting_retry, final_state
+from models.runs import OutcomeKind, RunState, RunWarning, Tally
+
+NOW = datetime(2026, 3, 1, 2, 15, tzinfo=UTC)
+STOP = Failure(
+    operation="accounts.list",
+    code="api_unauthorized",
+    status=401,
+    correlation_id=None,
+    disposition=Disposition.STOP,
+    outcome="failed",
+    message="No.",
+    hint="check the API key",
+)
+REPORT = RunReport(
+    run_id="run-1",
+    kind="sync",
+    selected=None,
+    reason=None,
+    state=RunState.FAILED,
+    resumed_runs=(),
+    accounts=0,
+    accounts_removed=0,
+    accounts_missing=0,
+    outcomes=Tally({OutcomeKind.FAILED: 1}),
+    pages=0,
+    items=0,
+    media=MergeStats(),
+    resumed=(),
+    failure_groups=(),
+    warnings=(),
+    expired=0,
+    stopped_by=None,
+    restarted=0,
+    mapping_pending=False,
+    started_at=NOW,
+    seconds=9.0,
+    snapshot=Path("analytics.duckdb"),
+    snapshot_bytes=0,
+    requests=0,
+    full_requests=0,
+    incremental_requests=None,
+)
+
+
+def failure_group(
+    code: str, partitions: int = 1, kind: OutcomeKind = OutcomeKind.FAILED, example: str = "posts"
+) -> FailureGroup:
+    return FailureGroup(kind, code, partitions, partitions, example, None, "No.", None)
+
+
+def ended(
+    *failure_groups: FailureGroup, complete: int = 0, skipped: int = 0, stopped_by: Failure | None = None
+) -> RunReport:
+    """Return the report of a run with these concerns and so many scans that were complete or skipped."""
+    tally = {OutcomeKind.COMPLETE: complete, OutcomeKind.SKIPPED: skipped}
+    for each in failure_groups:
+        tally[each.outcome] = tally.get(each.outcome, 0) + each.partitions
+    state = RunState.PARTIAL if complete else RunState.FAILED
+    return replace(REPORT, failure_groups=failure_groups, outcomes=Tally(tally), state=state, stopped_by=stopped_by)
+
+
+CATALOGUE = failure_group("connection_failed", example="the account catalogue")
+
+
+@pytest.mark.parametrize(
+    ("report", "retryable"),
+    [
+        (ended(CATALOGUE), True),
+        (ended(failure_group("api_account_resolution_unavailable", example="the account catalogue")), True),
+        (ended(failure_group("http_502", example="the account catalogue")), True),
+        # The catalogue is what a run is about: without it, the accounts that it did not list were never asked for.
+        (ended(CATALOGUE, complete=9), True),
+        (ended(failure_group("timeout", 51), complete=49), True),
+        (ended(failure_group("timeout", 51), complete=49, skipped=1000), True),
+        (ended(failure_group("timeout", 49), complete=51), False),
+        (ended(failure_group("timeout", 26), failure_group("http_503", 26), complete=48), True),
+        (ended(failure_group("api_forbidden", 100, OutcomeKind.DENIED)), False),
+        (ended(failure_group("cursor_loop", 100)), False),
+        (ended(failure_group("unheard_of", 100)), False),
+        # The wait is longer than the delays, and the next run keeps it.
+        (ended(failure_group("rate_limited", 100, OutcomeKind.DEFERRED)), False),
+        (ended(failure_group("api_unauthorized", example="the account catalogue"), stopped_by=STOP), False),
+        (ended(failure_group("timeout", 51), complete=49, stopped_by=STOP), False),
+        (replace(REPORT, state=RunState.COMPLETE, outcomes=Tally({OutcomeKind.COMPLETE: 9})), False),
+    ],
+)
+def test_a_run_is_retried_when_it_failed_as_a_whole_of_what_passes_by_itself(
+    report: RunReport, *, retryable: bool
+) -> None:
+    assert (next_retry(report, 0, 3, lambda: 0.0) is not None) == retryable
+
+
+def test_the_table_of_error_codes_decides() -> None:
+    transient = {code for code in {**RULES, **CLIENT_ERRORS} if is_transient(code)}
+    assert transient == {
+        "api_invalid_cursor", "rate_limited", "api_internal_error", "api_invalid_projection",
+        "api_projection_too_large", "api_account_resolution_unavailable", "rate_limiter_unavailable",
+        "timeout", "connection_failed", "connection_reset", "cut_body", "protocol_error", "malformed_page",
+    }  # fmt: skip
+    assert [is_transient(f"http_{status}") for status in (400, 401, 403, 404, 408, 429, 500, 503)] == [
+        False, False, False, False, True, True, True, True,
+    ]  # fmt: skip
+
+
+def test_the_delays_grow_and_their_jitter_only_adds() -> None:
+    assert DELAYS == (300, 900, 3600)
+    found = [next_retry(ended(CATALOGUE), made, 5, lambda: 0.0) for made in range(6)]
+    assert [each and (each.number, each.limit, each.seconds) for each in found] == [
+        (1, 5, 300), (2, 5, 900), (3, 5, 3600), (4, 5, 3600), (5, 5, 3600), None,
+    ]  # fmt: skip
+    late = next_retry(ended(CATALOGUE), 0, 1, lambda: 1.0)
+    assert late is not None
+    assert late.seconds == pytest.approx(330)
+    assert next_retry(ended(CATALOGUE), 0, 0, lambda: 0.0) is None
+
+
+class Attempts:
+    """Runs that end as a test says, and what happened between them."""
+
+    def __init__(self, *reports: RunReport | Exception) -> None:
+        self.reports = list(reports)
+        self.slept: list[float] = []
+        self.announced: list[str] = []
+
+    async def make(self) -> RunReport:
+        report = self.reports.pop(0)
+        if isinstance(report, Exception):
+            raise report
+        return report
+
+    async def sleep(self, seconds: float) -> None:
+        assert len(self.announced) == len(self.slept) + 1
+        self.slept.append(seconds)
+
+    def announce(self, _: RunReport, retry: Retry) -> None:
+        self.announced.append(str(retry))
+
+    async def run(self, limit: int) -> RunReport:
+        return await retried(self.make, limit, sleep=self.sleep, random=lambda: 0.0, announce=self.announce)
+
+
+@pytest.mark.anyio
+async def test_the_last_attempt_is_what_counts() -> None:
+    good = replace(REPORT, state=RunState.COMPLETE, outcomes=Tally({OutcomeKind.COMPLETE: 9}))
+    attempts = Attempts(ended(CATALOGUE), ended(CATALOGUE), good)
+    assert await attempts.run(3) is good
+    assert attempts.slept == [300, 900]
+    assert attempts.announced == [
+        "Retry 1 of 3 in 5 min (connection_failed)",
+        "Retry 2 of 3 in 15 min (connection_failed)",
+    ]
+
+
+@pytest.mark.anyio
+async def test_after_the_last_retry_the_failure_stands() -> None:
+    last = ended(failure_group("timeout", example="the account catalogue"))
+    attempts = Attempts(ended(CATALOGUE), last)
+    assert await attempts.run(1) is last
+    assert attempts.slept == [300]
+    assert not attempts.reports
+
+
+@pytest.mark.anyio
+async def test_without_retries_and_after_a_wrong_key_there_is_one_attempt() -> None:
+    for limit, report in ((0, ended(CATALOGUE)), (3, ended(CATALOGUE, stopped_by=STOP))):
+        attempts = Attempts(report)
+        assert await attempts.run(limit) is report
+        assert attempts.slept == []
+
+
+@pytest.mark.anyio
+async def test_what_an_attempt_raises_ends_it() -> None:
+    attempts = Attempts(ended(CATALOGUE), ValueError("held"))
+    with pytest.raises(ValueError, match="held"):
+        await attempts.run(3)
+
+
+@pytest.mark.anyio
+async def test_a_cancelled_wait_makes_no_further_attempt() -> None:
+    attempts = Attempts(ended(CATALOGUE))
+
+    waits = asyncio.Event()
+
+    async def wait_for_ever(_: float) -> None:
+        waits.set()
+        await asyncio.Event().wait()
+
+    waiting = asyncio.ensure_future(
+        retried(attempts.make, 3, sleep=wait_for_ever, random=lambda: 0.0, announce=attempts.announce)
+    )
+    await waits.wait()
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+
+
+def test_the_state_of_a_run_to_be_retried_says_when_and_why() -> None:
+    state = awaiting_retry(ended(CATALOGUE), Retry(1, 3, 300.0, "connection_failed"), now=NOW)
+    assert (state.type, state.name) == (StateType.SCHEDULED, "AwaitingRetry")
+    assert state.state_details.scheduled_time == NOW + timedelta(minutes=5)
+    assert str(state.message).startswith("Retry 1 of 3 in 5 min (connection_failed). 0 accounts listed")
+
+
+@pytest.mark.parametrize(
+    ("report", "shown"),
+    [
+        (
+            ended(failure_group("rate_limited", 102, OutcomeKind.DEFERRED), complete=20),
+            ("FAILED", "Partial", "102 scans deferred"),
+        ),
+        (ended(failure_group("timeout", 51), complete=49), ("FAILED", "Partial", "51 scans failed")),
+        (ended(failure_group("timeout", 50), complete=50, skipped=100), ("COMPLETED", "Partial", "50 scans failed")),
+        (
+            replace(
+                REPORT,
+                state=RunState.PARTIAL,
+                outcomes=Tally({OutcomeKind.COMPLETE: 9}),
+                warnings=(RunWarning("accounts_missing", 30, "30 are missing.", "Check.", makes_partial=True),),
+            ),
+            ("COMPLETED", "Partial", "30 accounts missing"),
+        ),
+    ],
+)
+def test_the_type_of_a_partial_run_follows_its_outcomes_and_its_message_says_why(
+    report: RunReport, shown: tuple[str, str, str]
+) -> None:
+    state = final_state(report)
+    assert (state.type.value, state.name) == shown[:2]
+    assert str(state.message).startswith(f"Partial: {shown[2]}. ")
+
+
+def test_a_complete_run_is_completed_and_a_failed_one_failed() -> None:
+    complete = replace(REPORT, state=RunState.COMPLETE, outcomes=Tally({OutcomeKind.COMPLETE: 9}))
+    assert [final_state(each).type.value for each in (complete, REPORT)] == ["COMPLETED", "FAILED"]

@@ -1,0 +1,282 @@
+"""Slots for scans, the stop signal, and tasks that fail together."""
+
+import asyncio
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from connectors.source.endpoints import ApiRequest, Response
+from connectors.source.errors import client_error
+from connectors.warehouse.errors import WarehouseUnusable
+from flows.engine.pipeline import run_sync
+from flows.engine.run_context import RunStopped, StopSignal
+from flows.engine.slots import RequestSlots, Slots
+from flows.engine.task_group import fail_fast_group
+from tests.flows.stage import Service, StillClock, VirtualClock, request, staged
+from tests.simulation.loop import VirtualLoop, bury, live
+
+pytestmark = pytest.mark.anyio
+
+
+async def _free(slots: Slots) -> int:
+    """Count the places nobody has, by taking and giving them."""
+    taken = 0
+    with suppress(TimeoutError):
+        while True:
+            async with asyncio.timeout(0):
+                await slots.take()
+            taken += 1
+    for _ in range(taken):
+        slots.give()
+    return taken
+
+
+async def _settle() -> None:
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
+async def test_who_parks_gives_its_place_to_another() -> None:
+    slots, awake = Slots(1), asyncio.Event()
+
+    async def sleeper() -> None:
+        await slots.take()
+        async with slots.parked_outside():
+            await awake.wait()
+        slots.give()
+
+    parked = asyncio.create_task(sleeper())
+    await _settle()
+    assert slots.parked == 1
+    await slots.take()
+    awake.set()
+    await _settle()
+    assert not parked.done()
+    slots.give()
+    await parked
+    assert slots.parked == 0
+    assert await _free(slots) == 1
+
+
+@pytest.mark.parametrize("waking", [False, True])
+async def test_a_cancelled_sleeper_never_waits_for_a_place(*, waking: bool) -> None:
+    slots, awake = Slots(1), asyncio.Event()
+
+    async def sleeper() -> None:
+        await slots.take()
+        try:
+            async with slots.parked_outside():
+                await awake.wait()
+        finally:
+            slots.give()
+
+    parked = asyncio.create_task(sleeper())
+    await _settle()
+    await slots.take()
+    if waking:
+        awake.set()
+        await _settle()
+    parked.cancel()
+    await _settle()
+    assert parked.cancelled()
+    assert slots.parked == 0
+    assert await _free(slots) == 0
+    slots.give()
+    assert await _free(slots) == 1
+
+
+async def test_past_the_bound_who_waits_keeps_the_place() -> None:
+    slots = Slots(2, most_parked=1)
+    await slots.take()
+    await slots.take()
+    async with slots.parked_outside():
+        assert await _free(slots) == 1
+        async with slots.parked_outside():
+            assert (slots.parked, await _free(slots)) == (1, 1)
+    slots.give()
+    slots.give()
+    assert (slots.parked, await _free(slots)) == (0, 2)
+
+
+LATENCY = 0.05
+
+
+@dataclass
+class Far(Service):
+    """A service whose answers take 50 ms of the loop's time."""
+
+    in_flight: int = 0
+    most: int = 0
+    began: float = -1.0
+    ended: float = 0.0
+
+    async def send(self, request: ApiRequest) -> Response:
+        time = asyncio.get_running_loop().time
+        self.began = time() if self.began < 0 else self.began
+        self.in_flight += 1
+        self.most = max(self.most, self.in_flight)
+        try:
+            await asyncio.sleep(LATENCY)
+            return await super().send(request)
+        finally:
+            self.in_flight -= 1
+            self.ended = time()
+
+
+class NoTime(Random):
+    """Jobs of other threads take no time."""
+
+    def random(self) -> float:
+        return 0.0
+
+
+def _fetch(folder: Path, service: Far, in_flight: int, *, landing: float = 0.0) -> float:
+    """Run a sync of the posts on a virtual loop; return the seconds from the first request to the last answer."""
+
+    async def body() -> None:
+        async with staged(folder, service, slots=Slots.for_requests(in_flight), page_size=50) as resources:
+            land = resources.warehouse.land
+
+            async def slow(landed: object) -> None:
+                await asyncio.sleep(landing)
+                await land(landed)  # type: ignore[arg-type]
+
+            resources.warehouse.land = slow  # type: ignore[method-assign,assignment]
+            await run_sync(replace(request(folder), surfaces=("posts",)), resources)
+
+    loop = VirtualLoop(0.0, NoTime())
+    asyncio.set_event_loop(loop)
+    try:
+        live(loop, body())
+    finally:
+        bury(loop)
+        asyncio.set_event_loop(None)
+    return service.ended - service.began
+
+
+@pytest.mark.parametrize("landing", [0.0, 0.02])
+def test_every_slot_has_a_request_while_pages_land_and_to_the_end(tmp_path: Path, landing: float) -> None:
+    service = Far(accounts=40, posts=200)
+    seconds = _fetch(tmp_path, service, 16, landing=landing)
+    # One page of the catalogue, and 160 of posts in 16 slots; whole scans in 16 places took 12 rounds instead of 10.
+    assert seconds <= (1 + 160 / 16) * LATENCY + 3 * landing + 0.001
+    assert service.most == 16
+
+
+def test_one_request_at_a_time_is_one(tmp_path: Path) -> None:
+    service = Far(accounts=5, posts=120)
+    assert _fetch(tmp_path, service, 1) == pytest.approx((1 + 15) * LATENCY)
+    assert service.most == 1
+
+
+async def test_the_longest_scan_goes_first_and_then_whoever_asked_first() -> None:
+    slots, served = RequestSlots(1), list[str]()
+
+    async def ask(name: str, pages: int) -> None:
+        async with slots.one(pages):
+            served.append(name)
+            await asyncio.sleep(0)
+
+    async with asyncio.TaskGroup() as group:
+        for name, pages in (("first", 0), ("a", 7), ("b", 0), ("long", 8), ("longer", 16)):
+            group.create_task(ask(name, pages))
+    assert served == ["first", "longer", "long", "a", "b"]
+
+
+@pytest.mark.parametrize("handed_over", [False, True])
+async def test_a_cancelled_request_keeps_no_slot(*, handed_over: bool) -> None:
+    slots, entered = RequestSlots(1), list[int]()
+
+    async def ask(number: int) -> None:
+        async with slots.one(0):
+            entered.append(number)
+
+    async with slots.one(0):
+        waiting = [asyncio.create_task(ask(number)) for number in range(2)]
+        await _settle()
+        if not handed_over:
+            waiting[0].cancel()
+            await _settle()
+    if handed_over:
+        # The slot is the first one's, who has not run since.
+        waiting[0].cancel()
+    await asyncio.gather(*waiting, return_exceptions=True)
+    assert entered == [1]
+    async with asyncio.timeout(1), slots.one(0):
+        pass
+
+
+async def test_the_brake_wakes_sleepers_and_the_first_error_counts() -> None:
+    stop_signal = StopSignal()
+    sleeping = asyncio.create_task(stop_signal.sleep(StillClock(), 3600))
+    await _settle()
+    first, second = client_error("x", "timeout", "first").failure, client_error("x", "timeout", "second").failure
+    stop_signal.check()
+    stop_signal.set(first)
+    stop_signal.set(second)
+    await sleeping
+    with pytest.raises(RunStopped) as stopped:
+        stop_signal.check()
+    assert stopped.value.error is first
+
+
+async def test_the_brake_lets_a_sleep_end_by_itself_and_be_cancelled() -> None:
+    clock, before = VirtualClock(), asyncio.all_tasks()
+    await StopSignal().sleep(clock, 5)
+    assert clock.passed == 5
+    sleeping = asyncio.create_task(StopSignal().sleep(StillClock(), 5))
+    await _settle()
+    sleeping.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await sleeping
+    await _settle()
+    assert asyncio.all_tasks() == before
+
+
+async def _fail(error: Exception) -> None:
+    await asyncio.sleep(0)
+    raise error
+
+
+async def test_together_raises_the_error_and_not_a_group() -> None:
+    root = OSError("disk")
+    full = WarehouseUnusable("full")
+    full.__cause__ = root
+
+    async def inner() -> None:
+        async with fail_fast_group() as group:
+            group.create_task(_fail(full))
+
+    async def outer() -> None:
+        async with fail_fast_group() as group:
+            group.create_task(inner())
+            group.create_task(asyncio.Event().wait())
+
+    with pytest.raises(WarehouseUnusable, match="full") as raised:
+        await outer()
+    assert raised.value.__cause__ is root
+
+
+async def test_together_prefers_what_a_person_can_mend() -> None:
+    async def work() -> None:
+        async with fail_fast_group() as group:
+            group.create_task(_fail(ValueError("a bug")))
+            group.create_task(_fail(WarehouseUnusable("full")))
+
+    with pytest.raises(WarehouseUnusable):
+        await work()
+
+
+async def test_together_passes_a_cancellation_on() -> None:
+    async def work() -> None:
+        async with fail_fast_group() as group:
+            group.create_task(asyncio.Event().wait())
+
+    task = asyncio.create_task(work())
+    await _settle()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task

@@ -1,0 +1,114 @@
+"""Waiting for one's turn at the warehouse, on a clock that no one waits for."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from connectors.warehouse.errors import WarehouseBusy, WarehouseUnusable
+from connectors.warehouse.writer import open_warehouse
+from flows.engine.writer_lock import writer_lock
+from tests.flows.stage import NIGHT, VirtualClock
+
+pytestmark = pytest.mark.anyio
+
+BUSY = "w.duckdb is held by gramhouse sync (process 7, since 02:15). Wait for it to end."
+
+
+def _refused() -> list[str]:
+    message = "w.duckdb cannot be used"
+    raise WarehouseUnusable(message)
+
+
+class Door:
+    """A warehouse that others hold for so many seconds."""
+
+    def __init__(self, clock: VirtualClock, held_for: float) -> None:
+        self.clock, self.held_for, self.knocks, self.open = clock, held_for, 0, False
+
+    @asynccontextmanager
+    async def __call__(self) -> AsyncIterator[str]:
+        self.knocks += 1
+        if self.clock.passed < self.held_for:
+            raise WarehouseBusy(BUSY)
+        self.open = True
+        try:
+            yield "inside"
+        finally:
+            self.open = False
+
+
+async def enter(held_for: float, patience: float) -> tuple[Door, VirtualClock, list[str]]:
+    clock = VirtualClock()
+    door, text = Door(clock, held_for), list[str]()
+    async with writer_lock(door, patience=patience, clock=clock, say=text.append) as got:
+        assert (got, door.open) == ("inside", True)
+    assert not door.open
+    return door, clock, text
+
+
+async def test_a_free_warehouse_is_opened_without_a_word() -> None:
+    door, clock, text = await enter(0, 60)
+    assert (door.knocks, clock.slept, text) == (1, [], [])
+
+
+async def test_who_waits_says_once_for_whom() -> None:
+    door, clock, text = await enter(5, 60)
+    assert clock.passed == 5
+    assert door.knocks == 6
+    assert text == [
+        "w.duckdb is held by gramhouse sync (process 7, since 02:15). Waiting up to 1 min for it to end.",
+        "The warehouse is free; going on.",
+    ]
+
+
+async def test_without_patience_it_ends_at_once() -> None:
+    with pytest.raises(WarehouseBusy, match="gramhouse sync"):
+        await enter(1, 0)
+
+
+async def test_patience_has_an_end() -> None:
+    clock = VirtualClock()
+    door, text = Door(clock, 100), list[str]()
+    with pytest.raises(WarehouseBusy):
+        async with writer_lock(door, patience=3.5, clock=clock, say=text.append):
+            pytest.fail("nobody let it in")
+    assert clock.passed == 3.5
+    assert len(text) == 1
+
+
+async def test_other_trouble_is_not_waited_for() -> None:
+    @asynccontextmanager
+    async def broken() -> AsyncIterator[str]:
+        yield "".join(_refused())
+
+    clock = VirtualClock()
+    with pytest.raises(WarehouseUnusable):
+        async with writer_lock(broken, patience=60, clock=clock, say=pytest.fail):
+            pytest.fail("it cannot be opened")
+    assert clock.slept == []
+
+
+async def test_a_real_warehouse_is_had_after_the_one_before_it(tmp_path: Path) -> None:
+    path, clock = tmp_path / "w.duckdb", VirtualClock()
+    lines: list[str] = []
+
+    async with open_warehouse(path, "the first", now=NIGHT, pause=lambda _: None):
+        with pytest.raises(WarehouseBusy, match="the first"):
+            async with writer_lock(
+                lambda: open_warehouse(path, "the second", now=NIGHT, pause=lambda _: None),
+                patience=2,
+                clock=clock,
+                say=lines.append,
+            ):
+                pytest.fail("two writers")
+    async with writer_lock(
+        lambda: open_warehouse(path, "the second", now=NIGHT, pause=lambda _: None),
+        patience=2,
+        clock=clock,
+        say=lines.append,
+    ):
+        lines.append("inside")
+    assert lines[-1] == "inside"
+    assert "held by the first" in lines[0]

@@ -1,0 +1,297 @@
+"""The automations as they are written down: whole, in agreement with what we tell, and addressed to blocks."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from itertools import combinations
+from types import SimpleNamespace
+from typing import Any
+from uuid import UUID, uuid4
+
+import httpx
+import pytest
+from prefect.events.actions import ChangeFlowRunState, RunDeployment, SendNotification
+from prefect.events.schemas.automations import Automation, AutomationCore, EventTrigger, Posture
+from prefect.exceptions import ObjectNotFound
+from prefect.utilities.schema_tools.hydration import HydrationContext, hydrate
+from pydantic import ValidationError
+
+from flows.config.errors import SettingsError
+from flows.config.options import BackfillOptions, SyncOptions
+from flows.config.settings import load
+from flows.orchestration import automations
+from flows.orchestration.automations import WATCH_BEGAN, addressed, apply, described, notifies, patient
+from flows.orchestration.flow_run import LEFT
+from flows.orchestration.schedules import PLANS
+from flows.reporting.events import DRIFT, FAILED, STALE, TOKENS, events, failure_event
+from flows.reporting.summary import Drift, Field, Some, Tokens
+from models.runs import RunState
+from tests.flows.summaries import fresh, run, summary, tokens
+
+PARTIAL = "gramhouse.run.partial"
+BLOCKS = (UUID(int=1), UUID(int=2))
+TOLD = {event.name: event for state in RunState for event in events(
+    summary(
+        run=run(state=state),
+        tokens=Tokens(newly=tokens("anna")),
+        freshness=(fresh(overdue=1),),
+        drift=Drift(Some(1, (Field("media", "/mood", "VARCHAR"),))),
+    )
+)}  # fmt: skip
+
+
+def _by_name() -> dict[str, dict[str, Any]]:
+    return {automation["name"].removeprefix("gramhouse: "): automation for automation in described()}
+
+
+def _trigger(automation: dict[str, Any]) -> EventTrigger:
+    built = addressed(automation, BLOCKS)
+    assert built is not None
+    assert isinstance(built.trigger, EventTrigger)
+    return built.trigger
+
+
+def test_each_has_a_name_of_its_own_and_says_what_it_is_for() -> None:
+    written = described()
+    assert len(_by_name()) == len(written) == 9
+    assert all(automation["name"].startswith("gramhouse: ") and automation["description"] for automation in written)
+
+
+def test_those_of_our_events_match_what_runs_tell() -> None:
+    awaited = {
+        name: event
+        for automation in described()
+        for name in automation["trigger"]["expect"]
+        if (event := TOLD.get(name))
+    }
+    assert set(awaited) == {TOKENS, FAILED, PARTIAL, STALE, DRIFT}
+    for automation in described():
+        for name in automation["trigger"]["expect"]:
+            if name in awaited:
+                for label, value in automation["trigger"].get("match", {}).items():
+                    assert awaited[name].labels[label] == value
+    assert failure_event("no").name == FAILED
+    assert "match" not in _by_name()["a run failed"]["trigger"]
+
+
+def test_a_missing_night_is_counted_from_the_last_end_of_one() -> None:
+    trigger = _trigger(_by_name()["no run has ended for 26 hours"])
+    assert (trigger.posture, trigger.within) == (Posture.Proactive, timedelta(hours=26))
+    # Both, or the wait would not begin anew with each.
+    assert trigger.after == trigger.expect == {"gramhouse.run.*", WATCH_BEGAN}
+    assert TOLD[PARTIAL].labels["gramhouse.scope"] == "everything"
+
+
+def test_runs_are_known_by_the_names_of_our_flows() -> None:
+    flows = {plan.flow.partition(":")[2] for plan in PLANS}
+    for name in ("a run crashed", "a run without a heartbeat"):
+        assert set(_by_name()[name]["trigger"]["match_related"]["prefect.resource.name"]) == flows
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("options", [None, {}, {"surfaces": ["stories"], "busy_wait": 60}, {"restarts": 2}])
+async def test_a_crashed_run_is_started_again_with_its_own_options(options: dict[str, Any] | None) -> None:
+    [action] = _by_name()["a crashed run is started again"]["actions"]
+    assert (action["type"], action["source"]) == ("run-deployment", "inferred")
+    hydrated = hydrate(
+        action["parameters"],
+        HydrationContext(
+            raise_on_error=True,
+            render_jinja=True,
+            jinja_context={"flow_run": SimpleNamespace(parameters={"options": options})},
+        ),
+    )
+    given = options or {}
+    assert hydrated == {"options": {**given, "restarts": given.get("restarts", 0) + 1}}
+    assert SyncOptions.model_validate(hydrated["options"]).restarts == given.get("restarts", 0) + 1
+
+
+def test_a_run_that_left_its_process_for_a_retry_is_not_taken_for_dead() -> None:
+    assert _by_name()["a run without a heartbeat"]["trigger"]["expect"] == ["prefect.flow-run.*", LEFT]
+
+
+def test_a_fourth_crash_in_a_row_is_the_last() -> None:
+    for kind in (SyncOptions, BackfillOptions):
+        kind.model_validate({"restarts": 3})
+        with pytest.raises(ValidationError, match="restarts"):
+            kind.model_validate({"restarts": 4})
+
+
+def test_only_runs_of_our_deployments_are_started_again() -> None:
+    flow, deployment = _by_name()["a crashed run is started again"]["trigger"]["match_related"]
+    restarted = [plan for plan in PLANS if plan.name in deployment["prefect.resource.name"]]
+    assert {plan.flow.partition(":")[2] for plan in restarted} == set(flow["prefect.resource.name"])
+    assert [plan.name for plan in PLANS if plan not in restarted] == ["publish"]
+
+
+def test_every_block_is_told_and_nobody_tells_without_one() -> None:
+    for automation in described():
+        built = addressed(automation, BLOCKS)
+        assert built is not None
+        if notifies(automation):
+            assert [action.block_document_id for action in built.actions if isinstance(action, SendNotification)] == [
+                *BLOCKS
+            ]
+            assert addressed(automation, ()) is None
+        else:
+            [action] = built.actions
+            assert isinstance(action, ChangeFlowRunState | RunDeployment)
+            assert addressed(automation, ()) == built
+    unattended = [automation["name"] for automation in described() if not notifies(automation)]
+    assert unattended == [RESTART, ALONE]
+
+
+def test_the_placeholder_is_of_no_block() -> None:
+    placed = {action.get("block_document_id") for each in described() for action in each["actions"]} - {None}
+    assert placed == {str(UUID(int=0))}
+
+
+@pytest.mark.parametrize(("frequency", "seconds"), [(None, 180), (30, 180), (180, 1080)])
+def test_no_run_is_declared_dead_between_two_heartbeats(frequency: float | None, seconds: float) -> None:
+    dead = addressed(_by_name()["a run without a heartbeat"], ())
+    assert dead is not None
+    waiting = patient(dead, frequency).trigger
+    assert isinstance(waiting, EventTrigger)
+    assert waiting.within == timedelta(seconds=seconds)
+    other = addressed(_by_name()["a run failed"], BLOCKS)
+    assert other is not None
+    assert patient(other, frequency) == other
+
+
+class Server:
+    """A Prefect server's automations and blocks, and the names of the events it was sent."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.kept: list[Automation] = []
+        self.emitted: list[str] = []
+        self.blocks = {"slack-webhook/on-call": ["notify"], "secret/key": []}
+        monkeypatch.setattr(automations, "get_client", self._client)
+        monkeypatch.setattr(automations, "emit_event", lambda *, event, **_: self.emitted.append(event))
+
+    @asynccontextmanager
+    async def _client(self) -> AsyncIterator["Server"]:
+        yield self
+
+    async def read_block_document_by_name(self, name: str, slug: str, *, include_secrets: bool) -> SimpleNamespace:
+        assert not include_secrets
+        if f"{slug}/{name}" not in self.blocks:
+            raise ObjectNotFound(httpx.HTTPError("404"))
+        return SimpleNamespace(id=BLOCKS[0], block_schema=SimpleNamespace(capabilities=self.blocks[f"{slug}/{name}"]))
+
+    async def read_automations_by_name(self, name: str) -> list[Automation]:
+        return [each for each in self.kept if each.name == name]
+
+    async def create_automation(self, automation: AutomationCore) -> None:
+        self.kept.append(Automation(id=uuid4(), **automation.model_dump()))
+
+    async def update_automation(self, automation_id: UUID, automation: AutomationCore) -> None:
+        await self.delete_automation(automation_id)
+        self.kept.append(Automation(id=automation_id, **automation.model_dump()))
+
+    async def delete_automation(self, automation_id: UUID) -> None:
+        self.kept = [each for each in self.kept if each.id != automation_id]
+
+    def change(self, name: str, **changes: object) -> None:
+        self.kept = [each.model_copy(update=changes) if each.name == name else each for each in self.kept]
+
+    @property
+    def names(self) -> list[str]:
+        return sorted(each.name for each in self.kept)
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Server:
+    return Server(monkeypatch)
+
+
+ALL = sorted(automation["name"] for automation in described())
+ALONE = "gramhouse: a run without a heartbeat"
+RESTART = "gramhouse: a crashed run is started again"
+FAILED_RUN = "gramhouse: a run failed"
+
+
+@pytest.mark.anyio
+async def test_applied_again_nothing_changes_and_no_wait_begins_anew(server: Server) -> None:
+    settings = load(notify=("slack-webhook/on-call", "slack-webhook/on-call"))
+    assert sorted(await apply(settings)) == [f"{name}: created" for name in ALL]
+    assert all(len(each.actions) == 1 for each in server.kept)
+    assert server.emitted == [WATCH_BEGAN]
+    kept = list(server.kept)
+    assert await apply(settings) == []
+    assert server.kept == kept
+    assert server.emitted == [WATCH_BEGAN]
+
+
+@pytest.mark.anyio
+@pytest.mark.usefixtures("server")
+async def test_event_names_in_another_order_are_no_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Prefect keeps them in a set, so a server with another hash seed may send them back in another order."""
+    names = (f"gramhouse.{number}" for number in range(100))
+    # The same set, iterated in another order: both names hash to the same slot, and the first to come takes it.
+    one, other = next((one, other) for one, other in combinations(names, 2) if [*{one, other}] != [*{other, one}])
+    [written] = [each for each in described() if each["name"] == FAILED_RUN]
+    settings = load(notify=("slack-webhook/on-call",))
+
+    def ordered(*names: str) -> list[dict[str, Any]]:
+        return [{**written, "trigger": {**written["trigger"], "expect": [*names], "after": [*names]}}]
+
+    monkeypatch.setattr(automations, "described", lambda: ordered(one, other))
+    assert await apply(settings) == [f"{FAILED_RUN}: created"]
+    monkeypatch.setattr(automations, "described", lambda: ordered(other, one))
+    assert await apply(settings) == []
+    monkeypatch.setattr(automations, "described", lambda: ordered(other))
+    assert await apply(settings) == [f"{FAILED_RUN}: updated"]
+
+
+@pytest.mark.anyio
+async def test_what_a_person_switched_off_stays_off_and_what_they_rewrote_is_as_written(server: Server) -> None:
+    settings = load(notify=("slack-webhook/on-call",))
+    await apply(settings)
+    server.change(FAILED_RUN, enabled=False)
+    assert await apply(settings) == []
+    server.change(FAILED_RUN, description="mine")
+    assert await apply(settings) == [f"{FAILED_RUN}: updated"]
+    [kept] = await server.read_automations_by_name(FAILED_RUN)
+    assert (kept.enabled, kept.description) == (False, "Nothing could be scanned, or a run ended without a report.")
+
+
+@pytest.mark.anyio
+async def test_without_a_block_only_what_tells_nobody_is_kept(server: Server) -> None:
+    assert await apply(load()) == [f"{RESTART}: created", f"{ALONE}: created"]
+    assert server.emitted == []
+    await apply(load(notify=("slack-webhook/on-call",)))
+    assert server.names == ALL
+    assert len(await apply(load())) == 7
+    assert server.names == [RESTART, ALONE]
+
+
+@pytest.mark.anyio
+async def test_of_doubles_the_one_that_is_as_written_stays(server: Server) -> None:
+    await apply(load())
+    [_, as_written] = kept = list(server.kept)
+    server.kept.insert(0, as_written.model_copy(update={"id": uuid4(), "description": "another"}))
+    assert await apply(load()) == [f"{ALONE}: its doubles removed"]
+    assert server.kept == kept
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("block", "text"),
+    [
+        ("on-call", "'on-call' names no block: write its type and its name, as in slack-webhook/on-call."),
+        ("slack-webhook/", "'slack-webhook/' names no block: write its type"),
+        (
+            "slack-webhook/x",
+            "there is no block slack-webhook/x: make it in Prefect's UI (Blocks), or by `prefect block",
+        ),
+        ("secret/key", "secret/key cannot notify: name a block of a type such as slack-webhook."),
+    ],
+)
+async def test_a_block_that_cannot_be_told_is_a_line_and_takes_nothing_away(
+    server: Server, block: str, text: str
+) -> None:
+    await apply(load(notify=("slack-webhook/on-call",)))
+    with pytest.raises(SettingsError) as refused:
+        await apply(load(notify=("slack-webhook/on-call", block)))
+    assert str(refused.value).startswith(f"GRAMHOUSE_NOTIFY: {text}")
+    assert server.names == ALL

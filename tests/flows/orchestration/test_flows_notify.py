@@ -1,0 +1,180 @@
+"""Telling Prefect: how far a run is, and that Prefect's troubles are none of the run's."""
+
+import asyncio
+import logging
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from flows.engine.pipeline import run_sync
+from flows.engine.run_context import Counters
+from flows.orchestration import notify as telling
+from flows.orchestration.notify import notify, notify_failure, progress, share, standing
+from tests.flows.stage import Service, VirtualClock, request, staged
+
+pytestmark = pytest.mark.anyio
+
+ARTIFACT = UUID(int=1)
+
+
+class Server:
+    """What Prefect was told; `ails` makes it fail so many times."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, ails: int = 0) -> None:
+        self.ails = ails
+        self.shown: list[tuple[float, str]] = []
+        self.emitted: list[str] = []
+        self.pages: list[str] = []
+        for name, door in {
+            "acreate_progress_artifact": self._create,
+            "aupdate_progress_artifact": self._update,
+            "acreate_markdown_artifact": self._page,
+            "emit_event": self._emit,
+        }.items():
+            monkeypatch.setattr(telling, name, door)
+
+    def _answer(self) -> None:
+        if self.ails:
+            self.ails -= 1
+            message = "away"
+            raise ConnectionError(message)
+
+    async def _create(self, percent: float, key: str, description: str) -> UUID:
+        self._answer()
+        assert key == "gramhouse-progress"
+        self.shown.append((percent, description))
+        return ARTIFACT
+
+    async def _update(self, artifact: UUID, percent: float, description: str) -> None:
+        assert artifact == ARTIFACT
+        self._answer()
+        self.shown.append((percent, description))
+
+    async def _page(self, markdown: str, *, key: str, description: str) -> None:
+        self._answer()
+        assert key == "gramhouse-run"
+        assert description
+        self.pages.append(markdown)
+
+    def _emit(self, *, event: str, resource: dict[str, str], payload: dict[str, Any]) -> None:
+        assert resource["prefect.resource.id"].startswith("gramhouse.run.")
+        assert payload["sentence"]
+        self.emitted.append(event)
+
+
+@pytest.mark.parametrize(
+    ("counters", "percent", "words"),
+    [
+        (Counters(), 0.0, "0 of 0 accounts listed so far, 0 pages, 0 records."),
+        (
+            Counters(accounts=200, accounts_done=50, pages=3, items=9),
+            25.0,
+            "50 of 200 accounts listed so far, 3 pages, 9 records.",
+        ),
+        (
+            Counters(accounts=8, accounts_done=8, catalogue_complete=True, waiting=1),
+            99.0,
+            "8 of 8 accounts, 0 pages, 0 records, 1 scan waiting.",
+        ),
+    ],
+)
+def test_how_far_a_run_is(counters: Counters, percent: float, words: str) -> None:
+    assert share(counters) == percent
+    assert standing(counters) == words
+
+
+class _Ticks(VirtualClock):
+    """Time in which an account is done every five seconds, until there are enough."""
+
+    def __init__(self, counters: Counters, enough: asyncio.Event) -> None:
+        super().__init__()
+        self._counters = counters
+        self._enough = enough
+
+    async def sleep(self, seconds: float) -> None:
+        assert seconds == 5.0
+        self._counters.accounts_done += 1
+        if self._counters.accounts_done == 3:
+            self._enough.set()
+            await asyncio.Event().wait()
+        await super().sleep(seconds)
+
+
+async def test_progress_moves_and_ends_at_a_hundred(monkeypatch: pytest.MonkeyPatch) -> None:
+    server, counters, enough = Server(monkeypatch), Counters(accounts=10, catalogue_complete=True), asyncio.Event()
+    async with progress(counters, _Ticks(counters, enough)):
+        await enough.wait()
+    assert [percent for percent, _ in server.shown] == [0.0, 10.0, 20.0, 100.0]
+    assert server.shown[-1][1].startswith("3 of 10 accounts")
+
+
+async def test_progress_warns_once_of_a_server_that_is_away_and_goes_on_when_it_is_back(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    server, counters, enough = Server(monkeypatch, 2), Counters(accounts=10), asyncio.Event()
+    with caplog.at_level(logging.WARNING, "flows.orchestration.notify"):
+        async with progress(counters, _Ticks(counters, enough)):
+            await enough.wait()
+    assert [percent for percent, _ in server.shown] == [20.0, 100.0]
+    assert caplog.messages == ["Prefect could not be given the run's progress (away); the run stands in the warehouse."]
+
+
+async def test_progress_of_a_run_that_raises_is_left_where_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    server, counters, enough = Server(monkeypatch), Counters(accounts=10), asyncio.Event()
+    message = "the run's own"
+
+    async def watched() -> None:
+        async with progress(counters, _Ticks(counters, enough)):
+            await enough.wait()
+            raise ValueError(message)
+
+    with pytest.raises(ValueError, match=message):
+        await watched()
+    assert [percent for percent, _ in server.shown] == [0.0, 10.0, 20.0]
+
+
+async def test_a_run_is_told_with_its_page_and_its_events(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    server = Server(monkeypatch)
+    async with staged(tmp_path, Service(expired=frozenset({1}))) as resources:
+        report = await run_sync(request(tmp_path), resources)
+    await notify(report)
+    assert server.emitted[:2] == ["gramhouse.run.complete", "gramhouse.tokens"]
+    [page] = server.pages
+    assert "`user_1`" in page
+
+
+async def test_what_cannot_be_told_is_a_line_of_the_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    server = Server(monkeypatch, 1)
+    async with staged(tmp_path, Service()) as resources:
+        report = await run_sync(request(tmp_path), resources)
+    with caplog.at_level(logging.WARNING, "flows.orchestration.notify"):
+        await notify(report)
+        report.snapshot.unlink()
+        await notify(report)
+    away, gone = caplog.messages
+    assert away == "Prefect could not be given the run's page (away); the run stands in the warehouse."
+    assert "There is no snapshot" in gone
+    # The events of the first had been sent before its page could not be.
+    assert server.emitted[0] == "gramhouse.run.complete"
+
+
+async def test_a_failure_is_told_and_a_failure_to_tell_it_is_none(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    server = Server(monkeypatch)
+    await notify_failure("the warehouse is no file")
+    assert server.emitted == ["gramhouse.run.failed"]
+
+    def broken(**_: object) -> None:
+        raise TimeoutError
+
+    monkeypatch.setattr(telling, "emit_event", broken)
+    with caplog.at_level(logging.WARNING, "flows.orchestration.notify"):
+        await notify_failure("the warehouse is no file")
+    assert caplog.messages == [
+        "Prefect could not be given word of the failure (TimeoutError); the run stands in the warehouse."
+    ]

@@ -1,0 +1,148 @@
+"""When things run, reckoned without a clock: cron, the gap between looks at the stories, what was missed."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from itertools import islice
+from uuid import UUID
+
+import pytest
+from prefect.server.schemas.schedules import CronSchedule
+
+from flows.config.errors import SettingsError
+from flows.config.settings import load
+from flows.orchestration.catching_up import Due, Fate, Verdict, catch_up
+from flows.orchestration.schedules import PLANS, check_cron, fires, gap_warning, stories_gap
+
+NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
+BERLIN = "Europe/Berlin"
+
+
+@pytest.mark.parametrize(
+    "expression",
+    ["* * * * *", "15 2 * * *", "15 */6 * * *", "0 3 * * mon-FRI", "0 0 29 2 *", "*/15 1,2 * JUL 7", "0 4-8/2 1 * *"],
+)
+def test_a_cron_expression_is_kept_as_it_came(expression: str) -> None:
+    assert check_cron(expression) == expression
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "",
+        "x",
+        "every night",
+        "1 2 3 4",
+        "* * * * * *",
+        "60 * * * *",
+        "*/0 * * * *",
+        "0 0 30 2 *",
+        "0 0 * * L",
+        "@daily",
+        "0 0 * * 1#2",
+        "0 0 LW * *",
+        "15 2 * * ?",
+        "-5 2 * * *",
+    ],
+)
+def test_what_is_no_cron_expression_or_means_something_else_elsewhere_is_refused(expression: str) -> None:
+    with pytest.raises(ValueError, match="it is not a cron expression; write one such as 15 2 "):
+        check_cron(expression)
+
+
+@pytest.mark.parametrize("name", ["nightly", "stories"])
+def test_a_bad_schedule_is_one_line_that_names_its_setting(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setenv(f"GRAMHOUSE_{name.upper()}", "at two")
+    with pytest.raises(SettingsError) as raised:
+        load()
+    assert str(raised.value) == (
+        f"GRAMHOUSE_{name.upper()}: it is not a cron expression; write one such as 15 2 * * * (got 'at two')."
+    )
+
+
+def test_fires_are_told_in_their_zone() -> None:
+    first, second = islice(fires("15 2 * * *", BERLIN, NOW), 2)
+    assert first.isoformat() == "2026-03-02T02:15:00+01:00"
+    assert second - first == timedelta(days=1)
+
+
+@pytest.mark.parametrize(
+    ("nightly", "stories", "hours"),
+    [
+        ("15 2 * * *", "15 */6 * * *", 6),
+        ("15 2 * * *", "15 2 * * *", 25),
+        ("15 2 * * *", "15 14 * * *", 13),
+        ("15 2 * * *", "0 0 1 1 *", 25),
+        ("15 2 * * 1-5", "15 2 1 * *", 73),
+        ("0 0 1 1 *", "0 0 1 1 *", 35 * 24),
+        ("* * * * *", "15 2 * * *", 1 / 60),
+    ],
+)
+def test_the_gap_is_of_both_together_and_knows_of_the_clocks(nightly: str, stories: str, hours: float) -> None:
+    assert stories_gap(nightly, stories, BERLIN, NOW) == timedelta(hours=hours)
+
+
+def test_without_changes_of_the_clocks_a_day_is_a_day() -> None:
+    assert stories_gap("15 2 * * *", "15 2 * * *", "UTC", NOW) == timedelta(hours=24)
+
+
+def test_a_gap_that_stories_can_fall_through_is_warned_about() -> None:
+    assert gap_warning("15 2 * * *", "15 */6 * * *", BERLIN, NOW) is None
+    assert gap_warning("15 2 * * *", "15 2 * * *", "UTC", NOW) is None
+    warning = gap_warning("15 2 * * *", "15 2 * * *", BERLIN, NOW)
+    assert warning is not None
+    assert "up to 1 d 1 h: set GRAMHOUSE_STORIES" in warning
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("expression", ["15 2 * * *", "15 */6 * * *", "0 3 * * MON-FRI", "0 4-8/2 1 * *", "30 0 * * 7"])
+@pytest.mark.parametrize("begin", [NOW, datetime(2026, 3, 28, 1, tzinfo=UTC), datetime(2026, 10, 24, 1, tzinfo=UTC)])
+async def test_prefect_fires_when_we_say_but_for_the_hour_that_the_clocks_skip(
+    expression: str, begin: datetime
+) -> None:
+    theirs = await CronSchedule(cron=expression, timezone=BERLIN).get_dates(8, begin)
+    ours = islice(fires(expression, BERLIN, begin), 8)
+    apart = [abs(at.timestamp() - other.timestamp()) for at, other in zip(ours, theirs, strict=True)]
+    assert max(apart) <= 3600
+    assert sum(map(bool, apart)) <= 1
+
+
+def test_the_plans_name_their_settings_and_what_they_cover() -> None:
+    settings = load()
+    names = [plan.name for plan in PLANS]
+    assert names == ["nightly", "stories", "backfill", "publish"]
+    for plan in PLANS:
+        assert plan.covers <= set(names)
+        assert plan.when is None or check_cron(getattr(settings, plan.when))
+
+
+def due(*message: str) -> list[Due]:
+    return [
+        Due(plan, UUID(int=number), NOW + timedelta(hours=int(hour)), Fate[fate])
+        for number, (plan, hour, fate) in enumerate(line.split() for line in message)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("message", "verdicts"),
+    [
+        ((), ""),
+        (("nightly 1 OVER",), ""),
+        (("nightly 1 MISSED",), "0 RUN"),
+        (("nightly 1 MISSED", "nightly 3 MISSED", "nightly 2 MISSED"), "0 DROP, 1 RUN, 2 DROP"),
+        (("nightly 1 MISSED", "nightly 2 OVER"), "0 DROP"),
+        (("nightly 1 INTERRUPTED",), "0 AGAIN"),
+        (("nightly 1 INTERRUPTED", "nightly 2 OVER"), ""),
+        (("nightly 1 INTERRUPTED", "nightly 2 MISSED"), "1 RUN"),
+        (("nightly 2 INTERRUPTED", "nightly 1 MISSED"), "0 AGAIN, 1 DROP"),
+        (("stories 1 MISSED", "stories 2 MISSED"), "0 DROP, 1 RUN"),
+        (("stories 1 INTERRUPTED", "nightly 1 OVER"), "0 AGAIN"),
+        (("nightly 1 MISSED", "stories 2 MISSED"), "0 RUN, 1 DROP"),
+        (("nightly 1 INTERRUPTED", "stories 2 MISSED"), "0 AGAIN, 1 DROP"),
+        (("nightly 1 MISSED", "stories 2 INTERRUPTED"), "0 RUN"),
+        (("nightly 1 OVER", "stories 2 MISSED"), "1 RUN"),
+    ],
+)
+def test_after_a_time_without_runs_one_of_each_plan_is_made_up_for(message: Sequence[str], verdicts: str) -> None:
+    decided = catch_up(due(*message), PLANS)
+    assert ", ".join(f"{run.int} {decided[run].name}" for run in sorted(decided)) == verdicts
+    assert set(decided.values()) <= set(Verdict)

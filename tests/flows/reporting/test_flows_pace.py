@@ -1,0 +1,93 @@
+"""How long a run may still take: from the lengths of the last full scans, the present rate and the cooldowns."""
+
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from connectors.source.endpoints import ApiRequest, Response
+from flows.cli.output.progress import line
+from flows.engine.pipeline import run_sync
+from flows.engine.run_context import Counters
+from flows.reporting.pace import Pace, items_left, outlook
+from tests.flows.stage import NIGHT, Refusal, Service, account_of, request, staged
+
+pytestmark = pytest.mark.anyio
+
+
+def test_no_estimate_before_the_catalogue_is_complete_or_enough_scans_have_ended() -> None:
+    counters = Counters(items_left=30)
+    assert items_left(counters) is None
+    counters.catalogue_complete = True
+    assert items_left(counters) == 30
+    counters.unknown = 21
+    assert items_left(counters) is None
+    counters.ended, counters.ended_items = 2, 8
+    assert items_left(counters) is None
+    counters.unknown = 20
+    assert items_left(counters) == 30 + 20 * 4
+
+
+def test_the_estimate_follows_the_last_minute() -> None:
+    counters, pace = Counters(catalogue_complete=True, items_left=1000), Pace()
+    assert pace.seconds_left(counters, 0.0) is None
+    counters.items = 100
+    assert pace.seconds_left(counters, 1.0) is None, "too soon for a rate"
+    assert pace.seconds_left(counters, 10.0) == 100.0
+    left: float | None = None
+    # From then on one item a second: the fast first ten seconds count for nothing a minute later.
+    for second in range(11, 80):
+        counters.items += 1
+        left = pace.seconds_left(counters, float(second))
+    assert left == pytest.approx(1000.0)
+
+
+def test_cooldowns_and_time_left_in_words() -> None:
+    counters = Counters(accounts=8, catalogue_complete=True)
+    assert list(outlook(counters, NIGHT, None)) == []
+    assert list(outlook(counters, NIGHT, 250.4)) == ["about 4 min 10 s left"]
+    assert list(outlook(counters, NIGHT, 3)) == ["less than 10 s left"]
+    counters.cooldowns = {"over": NIGHT, "a": NIGHT + timedelta(minutes=5)}
+    assert list(outlook(counters, NIGHT, None)) == ["1 cooldown until 02:20:00 UTC"]
+    counters.cooldowns["b"] = NIGHT + timedelta(days=1)
+    words = ["2 cooldowns, the last until 2026-03-02 02:15:00 UTC", "about 20 s left"]
+    assert list(outlook(counters, NIGHT, 20)) == words
+    counters.waiting = 1
+    assert list(outlook(counters, NIGHT, 20))[1] == "about 5 min left", "a scan that waits is not over before its wait"
+    assert line(counters, 1, words).endswith(f" · 1 s · {words[0]} · {words[1]}")
+
+
+async def _watched(folder: Path, service: Service, look: Callable[[Counters], None]) -> Counters:
+    counters = Counters()
+
+    class Watched(Service):
+        async def send(self, request: ApiRequest) -> Response:
+            look(counters)
+            return await service.send(request)
+
+    async with staged(folder, Watched()) as resources:
+        await run_sync(request(folder), resources, counters=counters)
+    return counters
+
+
+async def test_a_second_run_expects_what_the_first_one_found(tmp_path: Path) -> None:
+    left: list[float | None] = []
+    first = await _watched(tmp_path, Service(accounts=3, posts=7), lambda _: None)
+    assert (first.items_left, first.unknown, first.ended, first.ended_items) == (0, 0, 6, 3 * 7)
+    second = await _watched(tmp_path, Service(accounts=3, posts=7), lambda counters: left.append(items_left(counters)))
+    assert max(each for each in left if each is not None) > 10
+    assert min(each for each in left if each is not None) < 10
+    assert (second.items_left, second.unknown) == (0, 0)
+
+
+async def test_an_account_that_has_fewer_pages_or_fails_or_waits_leaves_nothing_to_expect(tmp_path: Path) -> None:
+    await _watched(tmp_path, Service(accounts=3, posts=7), lambda _: None)
+
+    def failure(request: ApiRequest) -> Refusal | None:
+        return {1: Refusal(403, "api_forbidden"), 2: Refusal(429, "rate_limited", 9000)}.get(account_of(request) or 0)
+
+    counters = await _watched(tmp_path, Service(accounts=4, posts=3, failure=failure), lambda _: None)
+    assert (counters.items_left, counters.unknown) == (0, 0)
+    [cooldown] = outlook(counters, NIGHT, None)
+    assert cooldown.startswith("1 cooldown until 04:45:")

@@ -1,0 +1,41 @@
+"""Since when something counts as new: runs that were cut short told nobody of what they learned."""
+
+import duckdb
+import pytest
+
+from flows.reporting.summary_queries import BEGUN
+
+# run, hour it began, state
+RUNS = [
+    ("a", 1, "complete"),
+    ("b", 2, "interrupted"),
+    ("c", 3, "partial"),
+    ("d", 4, "interrupted"),
+    ("e", 5, "running"),
+]
+
+
+@pytest.mark.parametrize(
+    ("runs", "hour"),
+    [
+        # The first run of all.
+        (["a"], 1),
+        # Carries b on.
+        (["c", "b"], 2),
+        # Does not, but nobody else told what b learned.
+        (["c"], 2),
+        (["e"], 4),
+        # What ended before it has told its own.
+        (["e", "d"], 4),
+    ],
+)
+def test_what_nobody_told_is_told_by_whoever_ends_next(runs: list[str], hour: int) -> None:
+    now = next(began for name, began, _ in RUNS if name == runs[0])
+    with duckdb.connect() as db:
+        db.execute("CREATE TABLE runs(seq BIGINT, run_id VARCHAR, kind VARCHAR, started_at TIMESTAMPTZ, state VARCHAR)")
+        db.executemany(
+            "INSERT INTO runs VALUES (?, ?, 'sync', make_timestamptz(2026, 3, 1, ?, 0, 0, 'UTC'), ?)",
+            [[seq, *run] for seq, run in enumerate(RUNS, 1) if run[1] <= now],
+        )
+        found = db.execute(f"SELECT date_part('hour', timezone('UTC', since)) FROM ({BEGUN})", [runs]).fetchone()
+    assert found == (hour,)

@@ -1,0 +1,32 @@
+"""Numbers and spans of time in words."""
+
+import pytest
+
+from flows.reporting.words import count, megabytes, span
+
+
+@pytest.mark.parametrize(
+    ("seconds", "message"),
+    [
+        (0, "0.0 s"),
+        (9.94, "9.9 s"),
+        (10, "10 s"),
+        (59.6, "1 min"),
+        (185, "3 min 5 s"),
+        (3600, "1 h"),
+        (7805, "2 h 10 min"),
+        (273600, "3 d 4 h"),
+    ],
+)
+def test_a_span(seconds: float, message: str) -> None:
+    assert span(seconds) == message
+
+
+def test_a_count() -> None:
+    assert count(1, "account") == "1 account"
+    assert count(0, "account") == "0 accounts"
+    assert count(2000, "story", "stories") == "2,000 stories"
+
+
+def test_a_size() -> None:
+    assert megabytes(1_234_567) == "1.2 MB"

@@ -1,0 +1,171 @@
+from datetime import UTC, datetime, timedelta
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from models.schema.fields import (
+    AND_MORE,
+    MEDIA,
+    MOST_COLUMNS,
+    MOST_FIELDS,
+    Field,
+    FieldObservation,
+    OwnNames,
+    Registry,
+    register,
+)
+from models.schema.json_types import JsonType
+
+T0 = datetime(2026, 3, 1, tzinfo=UTC)
+TAGS = "media_tags"
+OWN = OwnNames({MEDIA: {"media_id", "caption"}, "media_children": {"child_id"}}, {"media", "media_tags"}, {"/children"})
+
+
+def at(hour: int) -> datetime:
+    return T0 + timedelta(hours=hour)
+
+
+def met(path: str, json_type: JsonType = JsonType.TEXT, hour: int = 0, *, resource: str = MEDIA) -> FieldObservation:
+    return FieldObservation(resource, path, json_type, at(hour))
+
+
+def only(*observations: FieldObservation) -> Field:
+    (field,) = register({}, observations, OWN).values()
+    return field
+
+
+def names(registry: Registry, resource: str = MEDIA) -> dict[str, str]:
+    return {path: field.name for (where, path), field in registry.items() if where == resource}
+
+
+observations = st.lists(
+    st.builds(
+        FieldObservation,
+        st.sampled_from([MEDIA, "media_children", TAGS]),
+        st.sampled_from(["/a", "/A", "/a_2", "/order", "/caption", "/tags", "/tags/data", "/children", "/position"]),
+        st.sampled_from(JsonType),
+        st.integers(0, 4).map(at),
+    ),
+    max_size=30,
+)
+
+
+@given(observations, st.lists(st.integers(1, 8)))
+def test_the_registry_is_the_same_however_sightings_are_cut_into_calls(
+    seen: list[FieldObservation], lengths: list[int]
+) -> None:
+    registry: Registry = {}
+    rest = seen
+    for length in lengths:
+        registry, rest = register(registry, rest[:length], OWN), rest[length:]
+    assert register(registry, rest, OWN) == register({}, seen, OWN)
+
+
+@given(observations)
+def test_names_and_tables_are_unique_and_not_those_of_others(seen: list[FieldObservation]) -> None:
+    registry = register({}, seen, OWN)
+    for resource, own in ((MEDIA, {"media_id", "caption"}), (TAGS, {"account_id", "media_id", "position"})):
+        found = list(names(registry, resource).values())
+        assert len(set(found)) == len(found)
+        assert own.isdisjoint(found)
+        ordinals = [field.ordinal for field in registry.values() if field.resource == resource]
+        assert ordinals == list(range(len(ordinals)))
+    tables = [field.table for field in registry.values() if field.table is not None]
+    assert len({*tables, *OWN.tables}) == len(tables) + len(OWN.tables)
+
+
+@given(observations)
+def test_meeting_the_same_again_changes_nothing(seen: list[FieldObservation]) -> None:
+    registry = register({}, seen, OWN)
+    assert register(registry, seen, OWN) == registry
+
+
+def test_what_is_known_is_not_changed_in_place() -> None:
+    known = register({}, [met("/a")], OWN)
+    register(known, [met("/a", JsonType.INTEGER), met("/b")], OWN)
+    assert known == register({}, [met("/a")], OWN)
+
+
+def test_a_kind_is_known_since_its_first_meeting() -> None:
+    field = only(met("/a", JsonType.INTEGER, 2), met("/a", JsonType.NUMBER, 3), met("/a", JsonType.INTEGER, 1))
+    assert field.json_types == {JsonType.INTEGER: at(1), JsonType.NUMBER: at(3)}
+    assert (field.type, field.first_seen_at, field.last_type_change_at) == ("DOUBLE", at(1), at(3))
+
+
+def test_an_instant_after_other_text_tells_nothing() -> None:
+    text, instant = (JsonType.TEXT, 1), (JsonType.INSTANT, 2)
+    for some in ([text, instant], [instant, text]):
+        assert only(*(met("/a", *one) for one in some)).json_types == {JsonType.TEXT: at(1)}
+    before = only(met("/a", JsonType.INSTANT, 1), met("/a", JsonType.TEXT, 2))
+    assert before.json_types == {JsonType.INSTANT: at(1), JsonType.TEXT: at(2)}
+    assert only(met("/a", JsonType.INSTANT), met("/a", JsonType.TEXT)).json_types == {JsonType.TEXT: at(0)}
+
+
+def test_names_give_way_to_those_that_came_before() -> None:
+    registry = register({}, [met(path) for path in ("/fullName", "/full_name", "/caption", "/FULL_NAME")], OWN)
+    assert names(registry) == {
+        "/fullName": "full_name", "/full_name": "full_name_2", "/caption": "caption_2", "/FULL_NAME": "full_name_3",
+    }  # fmt: skip
+
+
+def test_a_child_tables_own_columns_are_not_given_away() -> None:
+    key = ["account_id", "surface", "media_id", "position"]
+    registry = register({}, [met(f"/{name}", resource=TAGS) for name in key], OWN)
+    assert list(names(registry, TAGS).values()) == [f"{name}_2" for name in key]
+
+
+def test_a_list_of_objects_gets_a_table_once_and_its_name_is_not_taken() -> None:
+    registry = register(
+        {}, [met("/tags", JsonType.TEXT), met("/tags", JsonType.ROWS), met("/tags/data", JsonType.ROWS)], OWN
+    )
+    assert [field.table for field in registry.values()] == ["media_tags_2", "media_tags_3"]
+    assert register(registry, [met("/tags", JsonType.ROWS, 5), met("/tags", JsonType.NULL)], OWN)[
+        MEDIA, "/tags"
+    ].table == ("media_tags_2")
+
+
+def test_a_list_that_has_a_table_needs_no_other() -> None:
+    assert only(met("/children", JsonType.ROWS)).table is None
+
+
+def many(count: int, json_type: JsonType = JsonType.INTEGER, *, resource: str = MEDIA) -> list[FieldObservation]:
+    return [met(f"/f{number}", json_type, number, resource=resource) for number in range(count)]
+
+
+def test_so_many_fields_get_columns_and_as_many_more_are_registered() -> None:
+    registry = register({}, many(MOST_FIELDS), OWN)
+    assert [field.type is not None for field in registry.values()] == [True] * MOST_COLUMNS + [False] * (
+        MOST_FIELDS - MOST_COLUMNS
+    )
+    assert (MEDIA, AND_MORE) not in registry
+
+
+def test_what_comes_too_late_for_a_column_gets_no_table() -> None:
+    registry = register({}, [*many(MOST_COLUMNS), met("/tags", JsonType.ROWS)], OWN)
+    assert registry[MEDIA, "/tags"].table is None
+    registry = register({}, [*many(MOST_COLUMNS - 1), met("/tags", JsonType.ROWS)], OWN)
+    assert registry[MEDIA, "/tags"].table == "media_tags_2"
+
+
+def test_one_row_says_that_there_are_more() -> None:
+    seen = many(MOST_FIELDS + 50)
+    registry = register({}, seen, OWN)
+    assert len(registry) == MOST_FIELDS + 1
+    more = registry[MEDIA, AND_MORE]
+    assert (more.ordinal, more.type, more.table, more.first_seen_at) == (MOST_FIELDS, None, None, at(MOST_FIELDS))
+    again = register(registry, [met("/g", JsonType.TEXT, 9000), met("/f3", JsonType.TEXT, 9000)], OWN)
+    assert again[MEDIA, AND_MORE] == more
+    assert len(again) == len(registry)
+    assert again[MEDIA, "/f3"].type == "VARCHAR"
+
+
+def test_the_cap_is_each_resources_own() -> None:
+    registry = register({}, [*many(MOST_FIELDS + 1), *many(3, resource=TAGS)], OWN)
+    assert [field.ordinal for field in registry.values() if field.resource == TAGS] == [0, 1, 2]
+    assert (TAGS, AND_MORE) not in registry
+
+
+@given(st.integers(0, MOST_FIELDS + 20))
+def test_the_cap_is_the_same_however_sightings_are_cut(cut: int) -> None:
+    seen = many(MOST_FIELDS + 20)
+    assert register(register({}, seen[:cut], OWN), seen[cut:], OWN) == register({}, seen, OWN)

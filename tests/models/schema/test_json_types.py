@@ -1,0 +1,223 @@
+import operator
+from collections.abc import Collection
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from models.schema.json_types import (
+    Json,
+    JsonType,
+    WideNumber,
+    column_type,
+    json_types_of_list,
+    type_changed_at,
+    values_of,
+)
+
+INSTANT = "TIMESTAMP WITH TIME ZONE"
+T0 = datetime(2026, 3, 1, tzinfo=UTC)
+
+# Which types hold all that another holds. None is where no column is needed yet.
+WIDER = {
+    "BOOLEAN": {"VARCHAR"},
+    "BIGINT": {"DOUBLE", "VARCHAR"},
+    "DOUBLE": {"VARCHAR"},
+    INSTANT: {"VARCHAR"},
+    "VARCHAR": set[str](),
+}
+
+
+def is_as_wide(wide: str | None, narrow: str | None) -> bool:
+    if narrow is None or wide == narrow or wide == "VARCHAR":
+        return True
+    if wide is None:
+        return False
+    if narrow.endswith("[]"):
+        return wide.endswith("[]") and is_as_wide(wide[:-2], narrow[:-2])
+    return wide in WIDER[narrow]
+
+
+@pytest.mark.parametrize(
+    ("json_types", "expected"),
+    [
+        ((), None),
+        ((JsonType.NULL,), None),
+        ((JsonType.OBJECT,), None),
+        ((JsonType.EMPTY_LIST,), None),
+        ((JsonType.NULL, JsonType.EMPTY_LIST), None),
+        ((JsonType.ROWS,), None),
+        ((JsonType.ROWS, JsonType.EMPTY_LIST), None),
+        ((JsonType.BOOLEAN,), "BOOLEAN"),
+        ((JsonType.INTEGER,), "BIGINT"),
+        ((JsonType.WIDE,), "VARCHAR"),
+        ((JsonType.NUMBER,), "DOUBLE"),
+        ((JsonType.TEXT,), "VARCHAR"),
+        ((JsonType.INSTANT,), INSTANT),
+        ((JsonType.INTEGER, JsonType.NUMBER), "DOUBLE"),
+        ((JsonType.INTEGER, JsonType.WIDE), "VARCHAR"),
+        ((JsonType.LONG,), "BIGINT"),
+        ((JsonType.INTEGER, JsonType.LONG), "BIGINT"),
+        ((JsonType.LONG, JsonType.NUMBER), "VARCHAR"),
+        ((JsonType.INTEGERS, JsonType.LONGS), "BIGINT[]"),
+        ((JsonType.LONGS, JsonType.NUMBERS), "VARCHAR[]"),
+        ((JsonType.NUMBER, JsonType.WIDE), "VARCHAR"),
+        ((JsonType.INTEGER, JsonType.TEXT), "VARCHAR"),
+        ((JsonType.BOOLEAN, JsonType.INTEGER), "VARCHAR"),
+        ((JsonType.INSTANT, JsonType.TEXT), "VARCHAR"),
+        ((JsonType.INTEGER, JsonType.OBJECT), "VARCHAR"),
+        ((JsonType.INTEGER, JsonType.INTEGERS), "VARCHAR"),
+        ((JsonType.INTEGER, JsonType.EMPTY_LIST), "VARCHAR"),
+        ((JsonType.OBJECT, JsonType.EMPTY_LIST), "VARCHAR"),
+        ((JsonType.OBJECT, JsonType.ROWS), "VARCHAR"),
+        ((JsonType.INTEGERS, JsonType.ROWS), "VARCHAR"),
+        ((JsonType.MIXED,), "VARCHAR"),
+        ((JsonType.BOOLEANS,), "BOOLEAN[]"),
+        ((JsonType.INTEGERS, JsonType.EMPTY_LIST), "BIGINT[]"),
+        ((JsonType.INTEGERS, JsonType.NUMBERS), "DOUBLE[]"),
+        ((JsonType.INTEGERS, JsonType.TEXTS), "VARCHAR[]"),
+        ((JsonType.WIDES, JsonType.NUMBERS), "VARCHAR[]"),
+        ((JsonType.INTEGER, JsonType.SHADOWED, JsonType.UNREADABLE, JsonType.NULL), "BIGINT"),
+        ((JsonType.SHADOWED,), None),
+    ],
+)
+def test_the_type_follows_from_the_kinds(json_types: Collection[JsonType], expected: str | None) -> None:
+    assert column_type(json_types) == expected
+    assert column_type(set(json_types)) == column_type(tuple(reversed(tuple(json_types)))) == expected
+
+
+@given(st.sets(st.sampled_from(JsonType)), st.sampled_from(JsonType))
+def test_another_kind_only_widens_the_type(json_types: set[JsonType], one: JsonType) -> None:
+    before, after = column_type(json_types), column_type(json_types | {one})
+    # The elements of a list of objects move to a table of their own; before, there was no column for them.
+    assert is_as_wide(after, before)
+
+
+@given(st.permutations(list(JsonType)))
+def test_the_order_of_kinds_tells_nothing(json_types: list[JsonType]) -> None:
+    for count in range(len(json_types)):
+        assert column_type(json_types[:count]) == column_type(sorted(json_types[:count]))
+
+
+def hours(**json_types: int) -> dict[JsonType, datetime]:
+    return {JsonType[name]: T0 + timedelta(hours=hour) for name, hour in json_types.items()}
+
+
+@pytest.mark.parametrize(
+    ("json_types", "hour"),
+    [
+        ({}, None),
+        (hours(NULL=1), None),
+        (hours(NULL=1, INTEGER=2), None),
+        (hours(INTEGER=1, NULL=2), None),
+        (hours(INTEGER=1, NUMBER=1), None),
+        (hours(INTEGER=1, NUMBER=2), 2),
+        (hours(INTEGER=2, TEXT=1), 2),
+        (hours(INTEGER=1, NUMBER=2, TEXT=3, BOOLEAN=4), 4),
+        (hours(TEXT=1, INSTANT=2), None),
+        (hours(INSTANT=1, TEXT=2), 2),
+        (hours(TEXT=1, OBJECT=2), 2),
+        (hours(INTEGERS=1, EMPTY_LIST=2), None),
+        (hours(EMPTY_LIST=1, INTEGERS=2), None),
+        (hours(INTEGERS=1, TEXTS=2), 2),
+        (hours(INTEGER=1, UNREADABLE=2), 2),
+        (hours(INTEGER=1, SHADOWED=2), None),
+        (hours(OBJECT=1, ROWS=2), 2),
+    ],
+)
+def test_the_last_change_of_type_is_when_values_of_another_type_were_met(
+    json_types: dict[JsonType, datetime], hour: int | None
+) -> None:
+    assert type_changed_at(json_types) == (None if hour is None else T0 + timedelta(hours=hour))
+
+
+@given(st.dictionaries(st.sampled_from(JsonType), st.integers(0, 3), max_size=6))
+def test_a_change_of_type_has_an_instant(json_types: dict[JsonType, int]) -> None:
+    met = {json_type: T0 + timedelta(hours=hour) for json_type, hour in json_types.items()}
+    changed = type_changed_at(met)
+    assert changed is None or changed in met.values()
+    types = [
+        column_type([json_type for json_type, at in met.items() if at <= instant])
+        for instant in sorted(set(met.values()))
+    ]
+    there = [json_type for json_type in types if json_type is not None]
+    if any(map(operator.ne, there, there[1:])):
+        assert changed is not None
+
+
+def met(item: dict[str, Json], *, in_element: bool = False) -> dict[str, set[JsonType]]:
+    return {".".join(one.keys): set(one.json_types) for one in values_of(item, in_element=in_element)}
+
+
+def test_values_are_found_at_every_path_in_the_order_of_the_text() -> None:
+    item: dict[str, Json] = {
+        "z": 2**53,
+        "o": {"n": None, "p": {"q": "text"}, "e": {}},
+        "b": True,
+        "d": 1.5,
+        "l": 2**53 + 1,
+        "h": 2**63,
+        "i": -(2**63),
+        "w": WideNumber("1e999"),
+        "t": "2026-01-01T00:00:00Z",
+        "s": "2026-13-01T00:00:00Z",
+    }
+    assert list(met(item).items()) == [
+        ("z", {JsonType.INTEGER}),
+        ("o", {JsonType.OBJECT}),
+        ("o.n", {JsonType.NULL}),
+        ("o.p", {JsonType.OBJECT}),
+        ("o.p.q", {JsonType.TEXT}),
+        ("o.e", {JsonType.OBJECT}),
+        ("b", {JsonType.BOOLEAN}),
+        ("d", {JsonType.NUMBER}),
+        ("l", {JsonType.LONG}),
+        ("h", {JsonType.WIDE}),
+        ("i", {JsonType.LONG}),
+        ("w", {JsonType.WIDE}),
+        ("t", {JsonType.INSTANT}),
+        ("s", {JsonType.TEXT}),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("elements", "json_types"),
+    [
+        ([], {JsonType.EMPTY_LIST}),
+        ([None, None], {JsonType.EMPTY_LIST}),
+        ([True, None], {JsonType.BOOLEANS}),
+        ([1, -1], {JsonType.INTEGERS}),
+        ([2**53 + 1], {JsonType.LONGS}),
+        ([2**64], {JsonType.WIDES}),
+        ([1.5], {JsonType.NUMBERS}),
+        ([1, 1.5], {JsonType.INTEGERS, JsonType.NUMBERS}),
+        ([2**53 + 1, 1.5], {JsonType.LONGS, JsonType.NUMBERS}),
+        (["a", "2026-01-01T00:00:00Z"], {JsonType.TEXTS}),
+        ([1, "a"], {JsonType.MIXED}),
+        ([True, 1], {JsonType.MIXED}),
+        ([[1]], {JsonType.MIXED}),
+        ([{"a": 1}, None], {JsonType.ROWS}),
+        ([{"a": 1}, 1], {JsonType.MIXED}),
+        ([{}], {JsonType.ROWS}),
+    ],
+)
+def test_a_list_is_of_what_is_in_it(elements: list[Json], json_types: set[JsonType]) -> None:
+    assert set(json_types_of_list(elements)) == json_types
+    assert met({"l": elements}) == {"l": json_types}
+    in_element = {JsonType.MIXED if json_type is JsonType.ROWS else json_type for json_type in json_types}
+    assert met({"l": elements}, in_element=True) == {"l": in_element}
+
+
+def test_a_key_that_no_query_can_name_is_left_out() -> None:
+    assert met({"g\0h": {"a": 1}, "b": 1}) == {"b": {JsonType.INTEGER}}
+
+
+def test_the_deepest_objects_stay_json() -> None:
+    value: Json = 1
+    for _ in range(12):
+        value = {"k": value}
+    assert isinstance(value, dict)
+    json_types = list(met(value).items())
+    assert json_types[-1] == (".".join("k" * 8), {JsonType.MIXED})
+    assert [json_type for _, json_type in json_types[:-1]] == [{JsonType.OBJECT}] * 7

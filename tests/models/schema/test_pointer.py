@@ -1,0 +1,101 @@
+import json
+from collections.abc import Iterator
+
+import duckdb
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from models.schema.json_types import Keys
+from models.schema.pointer import through_objects, to_keys, to_pointer
+
+HOSTILE = (
+    "",
+    "a",
+    "a.b",
+    "a/b",
+    "~",
+    "~0",
+    "~1",
+    "~01",
+    "'",
+    '"',
+    "\\",
+    "$",
+    "*",
+    "#",
+    "-",
+    "0",
+    "01",
+    "[0]",
+    " ",
+    "é🍲",
+)
+
+keys = st.lists(
+    st.one_of(
+        st.sampled_from(HOSTILE),
+        st.text(st.characters(blacklist_characters="\0", blacklist_categories=["Cs"]), max_size=5),
+    ),
+    min_size=1,
+    max_size=4,
+).map(tuple)
+
+
+@given(keys)
+def test_pointers_round_trip(path: Keys) -> None:
+    assert to_keys(to_pointer(path)) == path
+
+
+@pytest.fixture(scope="module")
+def db() -> Iterator[duckdb.DuckDBPyConnection]:
+    with duckdb.connect() as db:
+        yield db
+
+
+@given(path=keys)
+@settings(deadline=None)
+def test_duckdb_finds_the_value_at_a_pointer(db: duckdb.DuckDBPyConnection, path: Keys) -> None:
+    document: object = "here"
+    for key in reversed(path):
+        document = {"other": 1, key: document}
+    query = "SELECT json_extract_string(?::JSON, ?), json_extract_string(?::JSON, [?]::VARCHAR[])"
+    text = json.dumps(document)
+    for asked in (to_pointer(path), through_objects(to_pointer(path))):
+        assert db.execute(query, [text, asked, text, asked]).fetchall() == [("here", ["here"])]
+
+
+@pytest.mark.parametrize("path", ["/a/0", "/a/12", "/0", "/a/0/b"])
+def test_a_path_through_objects_does_not_lead_into_a_list(db: duckdb.DuckDBPyConnection, path: str) -> None:
+    asked = through_objects(path)
+    for document in ('{"a":[{"b":1}]}', '["x"]', '{"a":["x"]}'):
+        assert db.execute("SELECT json_extract_string(?::JSON, ?)", [document, asked]).fetchall() == [(None,)]
+
+
+@pytest.mark.parametrize("path", ["/a", "/a/b", '/"/0', "/\\/0", "/*/0", "//0", "/a/-"])
+def test_other_pointers_are_asked_for_as_they_are(path: str) -> None:
+    assert through_objects(path) == path
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("$.owner", ("owner",)),
+        ("$.owner.username", ("owner", "username")),
+        ("/owner/username", ("owner", "username")),
+        ("/", ("",)),
+        ("/a~1b/c~0d", ("a/b", "c~d")),
+        ("/~01", ("~1",)),
+        ("/a.b", ("a.b",)),
+    ],
+)
+def test_a_person_writes_a_path_in_either_way(path: str, expected: Keys) -> None:
+    assert to_keys(path) == expected
+
+
+@pytest.mark.parametrize(
+    "path", ["", "owner", "$", "$.", "$..a", "$.a.", "$.a[0]", "$.*", '$."a"', "$a", "/a\0b", "$.\0"]
+)
+def test_anything_else_is_no_path(path: str) -> None:
+    with pytest.raises(ValueError, match=r"is no path: write it as \$\.owner\.username"):
+        to_keys(path)
