@@ -7,6 +7,9 @@ from enum import StrEnum
 
 from models.partition import Partition
 
+STALE_AFTER = timedelta(hours=36)
+"""How old a partition may become before it is stale: a nightly run may fail once."""
+
 
 class OutcomeKind(StrEnum):
     """What became of a partition in a run: exactly one per partition and run."""

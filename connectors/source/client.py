@@ -1,15 +1,11 @@
 """The one door to the network: a request leaves, a page or an ApiError comes back."""
 
 import asyncio
-import base64
 import math
-import re
 import ssl
-from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
 from importlib.metadata import PackageNotFoundError, version
-from types import MappingProxyType, TracebackType
+from types import TracebackType
 from typing import Final, Self, cast
 from urllib.parse import quote
 
@@ -22,6 +18,7 @@ from connectors.source.body import BodyError, BoundedBody
 from connectors.source.connection_errors import code_of, describe
 from connectors.source.endpoints import ApiRequest, Response, read_correlation_id, read_response
 from connectors.source.errors import ApiError, client_error
+from connectors.source.redaction import RedactedHeaders, Redaction
 from connectors.source.transport import transport as aiohttp_transport
 from models.clock import Clock
 from models.media_page import DEFAULT_PATHS, PagePaths
@@ -30,10 +27,6 @@ MAX_BODY_BYTES: Final = 64 * 1024 * 1024
 
 _CAUGHT = (httpx.HTTPError, httpx.InvalidURL, aiohttp.ClientError, OSError, BodyError)
 
-_URL_SAFE: Final[Mapping[str, str]] = MappingProxyType({"+": "-", "/": "_"})
-# Fewer characters are no secret, and their encodings stand in any text.
-_SHORTEST_ENCODED: Final = 8
-_LINE_BREAKS: Final = r"(?:[\r\n]|\\{1,4}[rn])*"
 
 # An error envelope (API 2) is far smaller; what is larger is a page of something else, of which nothing is shown.
 _MAX_REFUSAL_BYTES: Final = 256 * 1024
@@ -96,7 +89,7 @@ class ApiClient:
         self._base_url = httpx.URL(self._base)
         self._api_key = api_key
         self._headers = httpx.Headers(_headers(api_key))
-        self._repeated = _spellings(api_key)
+        self._redaction = Redaction(api_key)
         self._clock = clock
         self._timeout = timeout or Timeouts()
         secure = self._base_url.scheme == "https"
@@ -164,9 +157,9 @@ class ApiClient:
 
     def _read(self, request: ApiRequest, answer: httpx.Response, body: bytes) -> Response:
         # What a refusal says is shown and kept, as are some headers of any answer; a proxy may repeat what it refused.
-        headers = _Hidden(answer.headers, self._hide)
+        headers = RedactedHeaders(answer.headers, self._redaction)
         if answer.status_code != 200:
-            body = self._repeated.sub(b"***", body if len(body) <= _MAX_REFUSAL_BYTES else b"")
+            body = self._redaction.of_bytes(body if len(body) <= _MAX_REFUSAL_BYTES else b"")
         return read_response(
             request,
             answer.status_code,
@@ -174,11 +167,8 @@ class ApiClient:
             body,
             now=self._clock.now(),
             paths=self._paths,
-            hide=partial(self._repeated.sub, b"***"),
+            hide=self._redaction.of_bytes,
         )
-
-    def _hide(self, text: str) -> str:
-        return self._repeated.sub(b"***", text.encode(errors="surrogateescape")).decode(errors="surrogateescape")
 
     def _failure(self, request: ApiRequest, error: Exception, answer: httpx.Response | None) -> ApiError:
         cause: BaseException = error
@@ -188,7 +178,7 @@ class ApiClient:
         return client_error(
             request.operation,
             code,
-            self._hide(describe(cause, code, self._base_url)),
+            self._redaction.of_text(describe(cause, code, self._base_url)),
             status=answer.status_code if answer else None,
             correlation_id=read_correlation_id(answer.headers) if answer else None,
         )
@@ -198,48 +188,6 @@ async def _save_redirect(answer: httpx.Response) -> None:
     # httpx reads the address of a redirect even when it does not follow it, and raises when it cannot.
     if answer.has_redirect_location:
         answer.request.extensions[_REDIRECT] = answer
-
-
-class _Hidden(Mapping[str, str]):
-    """An answer's headers without the key: each is searched for it when it is looked at, as most never are."""
-
-    def __init__(self, headers: Mapping[str, str], hide: Callable[[str], str]) -> None:
-        self._headers = headers
-        self._hide = hide
-
-    def __getitem__(self, name: str) -> str:
-        return self._hide(self._headers[name])
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._headers)
-
-    def __len__(self) -> int:
-        return len(self._headers)
-
-
-def _spellings(api_key: SecretStr) -> re.Pattern[bytes]:
-    """Match the key as it may be repeated: plain, in base64 or hexadecimal, escaped as in JSON, URLs or HTML."""
-    key = api_key.get_secret_value()
-    ways = ["".join(map(_escaped, key))]
-    if len(key) >= _SHORTEST_ENCODED:
-        ways += [r"(?:[ :,]|\\{1,4}x|0x)*".join(f"(?i:{ord(char):02x})" for char in key), *_in_base64(key)]
-    return re.compile("|".join(ways).encode())
-
-
-def _escaped(char: str) -> str:
-    number = ord(char)
-    coded = rf"\\{{1,4}}u{number:04x}|%(?:25)?{number:02x}|&#(?:0*{number}|x0*{number:x});"
-    return rf"(?:\\{{0,4}}{re.escape(char)}|(?i:{coded}))"
-
-
-def _in_base64(key: str) -> Iterator[str]:
-    """Match the key in base64, url-safe or not, wherever in what was encoded it begins (after `Bearer `, say)."""
-    for before in range(3):
-        encoded = base64.b64encode(b"x" * before + key.encode() + b"xxx").decode()
-        # Those characters that the key alone decides, and with them the one before and after that it decides in part.
-        sure = encoded[-(-8 * before // 6) : 8 * (before + len(key)) // 6]
-        spelt = (f"(?:{_escaped(char)}|{_escaped(_URL_SAFE.get(char, char))})" for char in sure)
-        yield f"[A-Za-z0-9+/_-]?{_LINE_BREAKS.join(spelt)}[A-Za-z0-9+/_-]?"
 
 
 def _headers(api_key: SecretStr) -> dict[str, str]:

@@ -13,7 +13,9 @@ from sqlalchemy import Connection
 
 from connectors.warehouse.connection import raw_connection, value
 from connectors.warehouse.field_registry import read_mapping, read_registry, write_registry
+from connectors.warehouse.ledger import warn
 from connectors.warehouse.quoting import literal
+from models.runs import RunWarning
 from models.tables import WAREHOUSE
 from models.tables.columns import INSTANT
 
@@ -38,6 +40,9 @@ _AGE_UNKNOWN = {"ops.checkpoints.started_at"}
 
 # Fewer posts than this with a later time may be errors of their authors' clocks.
 _WITNESSES = 3
+
+# What NTP may put right at any time.
+_TOLERATED = timedelta(minutes=2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,3 +166,24 @@ def _move_registry(connection: Connection, moved: Callable[[datetime], datetime]
     }
     if registry != known:
         write_registry(connection, registry, read_mapping(connection))
+
+
+def repair_future_times(connection: Connection, run_id: str, *, now: datetime, within: timedelta) -> None:
+    """Move back what lies in the future, and warn of it in a run; a step of a minute or two is worth no warning."""
+    found = repair(connection, now=now, unknown=unknown_age(now, within))
+    if not found.count or (not found.behind and found.last() - now <= _TOLERATED):
+        return
+    if found.behind:
+        code, hint = "clock_behind", "Set this machine's clock; if it is right, run `gramhouse doctor --repair`."
+        done = "Most runs do, so it seems to be this machine's clock that is behind, and nothing was changed."
+    else:
+        code, hint = "times_in_future", "Check that this machine's clock is set by NTP."
+        done = "The clock was ahead when they were stored; they were moved back, in their order."
+    many = "1 stored time lies" if found.count == 1 else f"{found.count:,} stored times lie"
+    detail = f"{many} after {now:%Y-%m-%d %H:%M} UTC, up to {found.last():%Y-%m-%d %H:%M}."
+    warn(connection, run_id, RunWarning(code, found.count, f"{detail} {done}", hint, makes_partial=True))
+
+
+def unknown_age(now: datetime, within: timedelta) -> datetime:
+    """Return the time that stands for one unknown: too long ago for what was done then to count."""
+    return now - within - timedelta(days=1)

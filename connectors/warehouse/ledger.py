@@ -5,15 +5,11 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import Connection, delete, func, insert, or_, select, update
 
-from connectors.warehouse.future_times import repair
 from models.runs import OutcomeKind, Run, RunState, RunWarning, Tally, resumed_runs
 from models.tables import core_outcomes, core_runs, core_warnings, ops_staging
 
 # A chain of interrupted runs longer than this is a machine that cannot run anything.
 _RECENT = 1000
-
-# What NTP may put right at any time.
-_TOLERATED = timedelta(minutes=2)
 
 
 def begin(
@@ -84,27 +80,6 @@ def mark_interrupted(connection: Connection) -> None:
             detail="The process ended before the run did: it was killed, or the machine failed.",
         )
     )
-
-
-def repair_future_times(connection: Connection, run_id: str, *, now: datetime, within: timedelta) -> None:
-    """Move back what lies in the future, and warn of it in a run; a step of a minute or two is worth no warning."""
-    found = repair(connection, now=now, unknown=unknown_age(now, within))
-    if not found.count or (not found.behind and found.last() - now <= _TOLERATED):
-        return
-    if found.behind:
-        code, hint = "clock_behind", "Set this machine's clock; if it is right, run `gramhouse doctor --repair`."
-        done = "Most runs do, so it seems to be this machine's clock that is behind, and nothing was changed."
-    else:
-        code, hint = "times_in_future", "Check that this machine's clock is set by NTP."
-        done = "The clock was ahead when they were stored; they were moved back, in their order."
-    many = "1 stored time lies" if found.count == 1 else f"{found.count:,} stored times lie"
-    detail = f"{many} after {now:%Y-%m-%d %H:%M} UTC, up to {found.last():%Y-%m-%d %H:%M}."
-    warn(connection, run_id, RunWarning(code, found.count, f"{detail} {done}", hint, makes_partial=True))
-
-
-def unknown_age(now: datetime, within: timedelta) -> datetime:
-    """Return the time that stands for one unknown: too long ago for what was done then to count."""
-    return now - within - timedelta(days=1)
 
 
 def end(connection: Connection, run_id: str, state: RunState, /, *, now: datetime, **columns: object) -> None:

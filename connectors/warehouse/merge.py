@@ -17,8 +17,8 @@ from connectors.warehouse.run_counts import MergeStats, count_slice
 from connectors.warehouse.service import bind_new_warehouse
 
 # A scan that ended is settled before its partition is scanned further, by whichever kind of run, or nobody could tell
-# what it had missed: what is staged after such an end waits for the next slice. An end lands with its last page, and is settled
-# when that is cleared.
+# what it had missed: what is staged after such an end waits for the next slice. An end lands with its last page, and
+# is settled when that is cleared.
 _LAST_BEFORE_NEXT_SCAN = """
 WITH ends AS (
     SELECT resource, account_id, surface, seq FROM ops.checkpoints SEMI JOIN ops.staging USING (seq)

@@ -20,8 +20,8 @@ from connectors.warehouse.limits import in_enough_memory, on_all_cores
 from connectors.warehouse.ownership import PUBLISHED, OtherSnapshot, check_owner
 from connectors.warehouse.quoting import literal
 from connectors.warehouse.raw.parts import store_of
-from models.freshness import STALE_AFTER
 from models.incremental import FULL_REFRESH_EVERY
+from models.runs import STALE_AFTER
 
 _log = logging.getLogger(__name__)
 

@@ -32,11 +32,10 @@ from connectors.warehouse.raw.parts import mark_unlisted
 from connectors.warehouse.run_counts import MergeStats
 from connectors.warehouse.segments import Segment, Segments
 from models.checkpoint import Checkpoint, RunKind
-from models.freshness import STALE_AFTER
 from models.incremental import FULL_REFRESH_EVERY
 from models.page_commit import PageCommit
 from models.partition import Partition
-from models.runs import RunWarning
+from models.runs import STALE_AFTER, RunWarning
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -26,9 +26,9 @@ from flows.config.setting_sources import (
 from flows.config.wrong_value import fix, why
 from flows.orchestration.schedules import check_cron
 from models.api import one_line
-from models.freshness import STALE_AFTER
 from models.incremental import FULL_REFRESH_EVERY, LOOKBACK_WINDOW, SyncMode
 from models.media_page import PagePaths
+from models.runs import STALE_AFTER
 from models.schema.mapping import Mapping
 
 _SHOWN = 80

@@ -18,6 +18,7 @@ from connectors.warehouse.account_removal import missing_accounts
 from connectors.warehouse.closed_scans import full_scans_due
 from connectors.warehouse.errors import WarehouseUnusable
 from connectors.warehouse.field_registry import read_mapping
+from connectors.warehouse.future_times import repair_future_times
 from connectors.warehouse.not_cast import values_not_cast
 from connectors.warehouse.ownership import CODE as OTHER_SNAPSHOT
 from connectors.warehouse.rebuild import is_read_by
@@ -35,11 +36,10 @@ from flows.reporting.recording import STOPPED, recorded, short
 from flows.reporting.renewing import renew
 from flows.reporting.words import changes, count, megabytes
 from models.checkpoint import RunKind
-from models.freshness import STALE_AFTER
 from models.incremental import FULL_REFRESH_EVERY, LOOKBACK_WINDOW, OVERDUE, SyncMode
 from models.partition import SURFACES, Surface
 from models.post_times import post_reader
-from models.runs import RunState, RunWarning, Tally, run_state
+from models.runs import STALE_AFTER, RunState, RunWarning, Tally, run_state
 from models.selection import Selection
 
 _log = logging.getLogger(__name__)
@@ -310,7 +310,7 @@ async def _enter(request: RunRequest, resources: RunResources, counters: Counter
     )
     resumed_runs = await resources.warehouse.transact(begin, run_id, request.kind)
     # After the decision which runs are resumed: a run that began in the future is not.
-    await resources.warehouse.transact(ledger.repair_future_times, run_id, now=now, within=request.within)
+    await resources.warehouse.transact(repair_future_times, run_id, now=now, within=request.within)
     cooldowns = await resources.warehouse.transact(progress.cooldowns, now=now)
     mode = await scan_mode(
         resources.warehouse,
@@ -361,9 +361,7 @@ async def _settle(
     if (not_cast := await warehouse.transact(values_not_cast)) is not None:
         await warehouse.transact(ledger.warn, run.run_id, not_cast)
     # A clock that was ahead when the run began may have been put right since.
-    await warehouse.transact(
-        ledger.repair_future_times, run.run_id, now=run.resources.clock.now(), within=run.fresh_within
-    )
+    await warehouse.transact(repair_future_times, run.run_id, now=run.resources.clock.now(), within=run.fresh_within)
     if (refused := await warehouse.publish_refusal(snapshot)) is not None:
         await warehouse.transact(ledger.warn, run.run_id, refused)
     if (overdue := await _full_overdue(run)) is not None:

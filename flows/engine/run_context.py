@@ -8,11 +8,10 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from types import MappingProxyType
 
-from connectors.source.backoff import BackoffPolicy
 from connectors.source.endpoints import ApiRequest, Response
 from connectors.source.errors import Failure
 from connectors.source.rate_limit import RateLimitBudget
-from connectors.source.retry import Send, fetch_with_retry
+from connectors.source.retry import BackoffPolicy, Send, fetch_with_retry
 from connectors.warehouse.writer import Warehouse
 from flows.engine.scan_depth import ScanMode
 from flows.engine.slots import Slots

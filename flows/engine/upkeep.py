@@ -7,8 +7,7 @@ from datetime import datetime, timedelta
 
 from connectors.warehouse import ledger
 from connectors.warehouse.errors import WarehouseUnusable
-from connectors.warehouse.future_times import Repair, repair
-from connectors.warehouse.ledger import unknown_age
+from connectors.warehouse.future_times import Repair, repair, unknown_age
 from connectors.warehouse.rebuild import Reread, rebuild_stored
 from connectors.warehouse.retry import Plan, Staying, plan_retry, retry, staying
 from connectors.warehouse.writer import Warehouse

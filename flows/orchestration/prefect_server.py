@@ -1,4 +1,6 @@
-"""Prefect's command line, patched so that its server schedules: `python -m flows.orchestration.prefect_server server start`.
+"""Prefect's command line, patched so that its server schedules.
+
+Run it as `python -m flows.orchestration.prefect_server server start`.
 
 Under SQLAlchemy 2.1 Prefect 3.8.8's scheduler fails at every insert of the runs it plans, and none is ever made: it
 hands over each run's `state`, which is no column. SQLAlchemy 2.0 passed such a key over in silence. So does this.

@@ -9,12 +9,11 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from pydantic import SecretStr
 
-from connectors.source.backoff import BackoffPolicy
 from connectors.source.client import ApiClient, Timeouts
 from connectors.source.endpoints import Response, accounts_request
 from connectors.source.errors import ApiError, Deferred, Disposition, Failure
 from connectors.source.rate_limit import RateLimitBudget
-from connectors.source.retry import fetch_with_retry
+from connectors.source.retry import BackoffPolicy, fetch_with_retry
 from tests.conformance.outcomes import OUTCOMES, Outcome, Then
 from tests.conformance.recorded import (
     FOLDER,

@@ -231,8 +231,8 @@ MUTANTS = (
     Mutant(
         "full scans of one night are due in one night",
         "connectors/warehouse/closed_scans.py",
-        "coalesce(message.full_share, {_SPREAD})) AS full_share",
-        "coalesce(message.full_share, 1.0)) AS full_share",
+        "coalesce(told.full_share, {_SPREAD})) AS full_share",
+        "coalesce(told.full_share, 1.0)) AS full_share",
         ("tests/flows/engine/test_flows_incremental.py",),
     ),
     Mutant(
@@ -258,7 +258,7 @@ MUTANTS = (
     ),
     Mutant(
         "Retry-After is clamped",
-        "connectors/source/backoff.py",
+        "connectors/source/retry.py",
         "    least = max(wait, policy.least_wait)\n",
         "    least = max(min(wait, policy.cap), policy.least_wait)\n",
         ("tests/source/test_source_backoff.py",),
@@ -301,8 +301,8 @@ MUTANTS = (
     Mutant(
         "the key in an error",
         "connectors/source/client.py",
-        'self._repeated.sub(b"***", body if',
-        'b"".join([b"", body] if',
+        "self._redaction.of_bytes(body if",
+        "bytes(body if",
         ("tests/security/test_security_key.py",),
     ),
     Mutant(

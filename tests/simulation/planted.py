@@ -7,7 +7,7 @@ from datetime import datetime
 import pytest
 from sqlalchemy import Connection
 
-from connectors.source import backoff
+from connectors.source import retry as backoff
 from connectors.warehouse import merge, progress, run_counts
 from connectors.warehouse.page_commit import Record
 from connectors.warehouse.page_commit import numbered as real_numbered

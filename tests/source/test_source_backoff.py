@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connectors.source.backoff import BackoffPolicy, GiveUp, Retry, decide
 from connectors.source.errors import ApiError, Disposition
+from connectors.source.retry import BackoffPolicy, GiveUp, Retry, decide
 
 POLICY = BackoffPolicy()
 shares = st.floats(0, 1, exclude_max=True)

@@ -5,11 +5,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from connectors.source.backoff import BackoffPolicy
 from connectors.source.endpoints import ACCOUNTS, ApiRequest, Response, accounts_request, media_request, read_response
 from connectors.source.errors import ApiError, Deferred, Failure, client_error
 from connectors.source.rate_limit import RateLimitBudget
-from connectors.source.retry import fetch_with_retry
+from connectors.source.retry import BackoffPolicy, fetch_with_retry
 from models.api import MediaPage
 
 pytestmark = pytest.mark.anyio

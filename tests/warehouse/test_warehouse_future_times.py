@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 
 from connectors.warehouse import ledger, progress
 from connectors.warehouse.connection import raw_connection
-from connectors.warehouse.future_times import Repair, find, repair
+from connectors.warehouse.future_times import Repair, find, repair, repair_future_times
 from models.page_commit import PageCommit, ScopeCooldown
 from models.runs import Outcome, OutcomeKind, RunState
 from tests.warehouse.house import ANNA, POSTS, T0, House, Scan, account, at
@@ -28,7 +28,7 @@ def ahead(house: House, hour: float) -> list[str]:
 def ran(house: House, run_id: str, hour: float, state: RunState = RunState.COMPLETE) -> None:
     with house.connection.begin():
         ledger.begin(house.connection, run_id, "sync", now=at(hour), within=DAY, version="1")
-        ledger.repair_future_times(house.connection, run_id, now=at(hour), within=DAY)
+        repair_future_times(house.connection, run_id, now=at(hour), within=DAY)
         ledger.end(house.connection, run_id, state, now=at(hour + 1))
         ledger.mark_published(house.connection, now=at(hour + 1))
 

@@ -6,7 +6,7 @@ import asyncio
 import json
 from dataclasses import asdict
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from starlette.applications import Starlette
 from starlette.responses import JSONResponse, StreamingResponse
@@ -25,8 +25,12 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from connectors.sandbox.http.app import Sandbox
-    from connectors.sandbox.http.keys import Credential
+    from connectors.sandbox.data.catalogue import Catalogue
+    from connectors.sandbox.faults.script import FaultScript
+    from connectors.sandbox.http.key_requests import KeyRequest
+    from connectors.sandbox.http.keys import Credential, Keyring
+    from connectors.sandbox.http.limits import RateLimiter
+    from connectors.sandbox.http.request_log import RequestLog
 
 CONTROL_PREFIX = "/_sandbox/"
 OPENAPI_PATH = "/openapi.json"
@@ -34,7 +38,22 @@ _BLOCK = 200
 _KINDS = (CATALOG_SCOPE, ACCOUNT_SCOPE)
 
 
-def control_plane(sandbox: Sandbox) -> Starlette:
+class Controlled(Protocol):
+    """What is controlled of a sandbox."""
+
+    night: int
+    catalogue: Catalogue
+    keyring: Keyring
+    faults: FaultScript
+    limiter: RateLimiter
+    log: RequestLog
+
+    def create_key(self, request: KeyRequest) -> tuple[Credential, str]:
+        """Accept a new key, and return it with its secret."""
+        ...
+
+
+def control_plane(sandbox: Controlled) -> Starlette:
     """Return the application that steers a sandbox. Bad requests get 400 and ``{"error": why}``."""
     control = ControlApi(sandbox)
     return Starlette(
@@ -61,7 +80,7 @@ def control_plane(sandbox: Sandbox) -> Starlette:
 class ControlApi:
     """The endpoints, one method each."""
 
-    def __init__(self, sandbox: Sandbox) -> None:
+    def __init__(self, sandbox: Controlled) -> None:
         self._sandbox = sandbox
 
     async def night(self, _request: Request) -> Response:

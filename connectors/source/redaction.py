@@ -1,0 +1,70 @@
+"""The API key is replaced by `***` wherever an answer repeats it."""
+
+import base64
+import re
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import Final
+
+from pydantic import SecretStr
+
+_URL_SAFE: Final[Mapping[str, str]] = MappingProxyType({"+": "-", "/": "_"})
+# Fewer characters are no secret, and their encodings stand in any text.
+_SHORTEST_ENCODED: Final = 8
+_LINE_BREAKS: Final = r"(?:[\r\n]|\\{1,4}[rn])*"
+_HIDDEN: Final = b"***"
+
+
+class Redaction:
+    """Replaces one key, as it may be repeated: plain, in base64 or hexadecimal, escaped as in JSON, URLs or HTML."""
+
+    def __init__(self, api_key: SecretStr) -> None:
+        self._spellings = _spellings(api_key.get_secret_value())
+
+    def of_bytes(self, content: bytes) -> bytes:
+        """Return the content without the key."""
+        return self._spellings.sub(_HIDDEN, content)
+
+    def of_text(self, text: str) -> str:
+        """Return the text without the key; undecodable bytes in it stay as they are."""
+        return self.of_bytes(text.encode(errors="surrogateescape")).decode(errors="surrogateescape")
+
+
+class RedactedHeaders(Mapping[str, str]):
+    """An answer's headers without the key: each is searched for it when it is looked at, as most never are."""
+
+    def __init__(self, headers: Mapping[str, str], redaction: Redaction) -> None:
+        self._headers = headers
+        self._redaction = redaction
+
+    def __getitem__(self, name: str) -> str:
+        return self._redaction.of_text(self._headers[name])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._headers)
+
+    def __len__(self) -> int:
+        return len(self._headers)
+
+
+def _spellings(key: str) -> re.Pattern[bytes]:
+    ways = ["".join(map(_escaped, key))]
+    if len(key) >= _SHORTEST_ENCODED:
+        ways += [r"(?:[ :,]|\\{1,4}x|0x)*".join(f"(?i:{ord(char):02x})" for char in key), *_in_base64(key)]
+    return re.compile("|".join(ways).encode())
+
+
+def _escaped(char: str) -> str:
+    number = ord(char)
+    coded = rf"\\{{1,4}}u{number:04x}|%(?:25)?{number:02x}|&#(?:0*{number}|x0*{number:x});"
+    return rf"(?:\\{{0,4}}{re.escape(char)}|(?i:{coded}))"
+
+
+def _in_base64(key: str) -> Iterator[str]:
+    """Match the key in base64, url-safe or not, wherever in what was encoded it begins (after `Bearer `, say)."""
+    for before in range(3):
+        encoded = base64.b64encode(b"x" * before + key.encode() + b"xxx").decode()
+        # Those characters that the key alone decides, and with them the one before and after that it decides in part.
+        sure = encoded[-(-8 * before // 6) : 8 * (before + len(key)) // 6]
+        spelt = (f"(?:{_escaped(char)}|{_escaped(_URL_SAFE.get(char, char))})" for char in sure)
+        yield f"[A-Za-z0-9+/_-]?{_LINE_BREAKS.join(spelt)}[A-Za-z0-9+/_-]?"
