@@ -132,7 +132,7 @@ compat: $(VENV)/.dev $(COMPAT)/.made ## What this DuckDB writes, the next one re
 	rm -rf $(COMPAT)/files
 	$(BIN)/python -m tests.warehouse.compat make $(COMPAT)/files
 	$(COMPAT)/bin/python -m tests.warehouse.compat check $(COMPAT)/files
-	$(COMPAT)/bin/python -m pytest -q tests/warehouse/test_warehouse_readers.py tests/warehouse/test_warehouse_export.py
+	$(COMPAT)/bin/python -m pytest -q tests/warehouse/snapshot/test_warehouse_readers.py tests/warehouse/snapshot/test_warehouse_export.py
 
 format: $(VENV)/.dev ## Lay the code out.
 	$(BIN)/ruff check --fix .

@@ -13,8 +13,8 @@ from functools import wraps
 from importlib import import_module
 
 # Where merging, its commit included, has been; the first that is there is watched.
-_MERGES = ("connectors.warehouse.writer:Warehouse._merge", "connectors.warehouse.merge:merge")
-_PUBLISHES = ("connectors.warehouse.publish:publish",)
+_MERGES = ("connectors.warehouse.warehouse:Warehouse._merge", "connectors.warehouse.merge.merge:merge")
+_PUBLISHES = ("connectors.warehouse.snapshot.publish:publish",)
 
 
 class Watch:
@@ -61,7 +61,7 @@ def main() -> None:
     """Run what was typed, and say how long the merges and the publishing took."""
     from flows.cli.__main__ import run  # noqa: PLC0415 - as the command itself begins
 
-    import_module("connectors.warehouse.writer")
+    import_module("connectors.warehouse.warehouse")
     merge, publish = Watch(), Watch()
     merge.put_on(_MERGES)
     publish.put_on(_PUBLISHES)

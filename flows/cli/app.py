@@ -9,7 +9,7 @@ from typing import Annotated, Protocol, runtime_checkable
 
 import typer
 
-from connectors.warehouse.errors import (
+from connectors.warehouse.storage.errors import (
     OtherService,
     QueryError,
     SnapshotMissing,

@@ -3,9 +3,9 @@
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from connectors.warehouse.errors import StatusUnreadable
-from connectors.warehouse.snapshot import Snapshot
-from connectors.warehouse.status_file import Status, read_status, settled, status_path
+from connectors.warehouse.runs.status_file import Status, read_status, settled, status_path
+from connectors.warehouse.snapshot.reader import Snapshot
+from connectors.warehouse.storage.errors import StatusUnreadable
 from flows.config.settings import Settings
 from models.runs import RunState
 

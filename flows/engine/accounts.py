@@ -6,9 +6,9 @@ from contextvars import copy_context
 from dataclasses import dataclass
 
 from connectors.source.endpoints import Response
-from connectors.warehouse import progress
-from connectors.warehouse.account_ids import known_ids, unusual_spellings
-from connectors.warehouse.closed_scans import waiting_since
+from connectors.warehouse.runs import progress
+from connectors.warehouse.runs.account_ids import known_ids, unusual_spellings
+from connectors.warehouse.runs.closed_scans import waiting_since
 from flows.engine.batches import AccountBatcher, Batch, BatchReport, ListedAccount, scan_batch
 from flows.engine.partition_scan import PartitionScan
 from flows.engine.run_context import RunContext

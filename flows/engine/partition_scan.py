@@ -10,7 +10,7 @@ from connectors.source.endpoints import ApiRequest, Response, accounts_request, 
 from connectors.source.errors import ApiError, Deferred, Disposition, Failure
 from connectors.source.pagination import Progress, scan
 from connectors.source.rate_limit import RateLimitBudget
-from connectors.warehouse import progress as merged
+from connectors.warehouse.runs import progress as merged
 from flows.engine.run_context import RequestsSpent, RunContext, RunStopped, StopSignal
 from flows.engine.scan_depth import Depth
 from flows.reporting.words import count

@@ -12,20 +12,20 @@ from typing import TypedDict
 from uuid import uuid4
 
 from connectors.source.errors import Failure
-from connectors.warehouse import ledger, progress
-from connectors.warehouse.account_ids import listed_spellings
-from connectors.warehouse.account_removal import missing_accounts
-from connectors.warehouse.closed_scans import full_scans_due
-from connectors.warehouse.errors import WarehouseUnusable
-from connectors.warehouse.field_registry import read_mapping
-from connectors.warehouse.future_times import repair_future_times
-from connectors.warehouse.not_cast import values_not_cast
-from connectors.warehouse.ownership import CODE as OTHER_SNAPSHOT
-from connectors.warehouse.rebuild import is_read_by
-from connectors.warehouse.report import FailureGroup, expired_accounts, failure_groups
-from connectors.warehouse.run_counts import MergeStats, RunCounts, of_runs
-from connectors.warehouse.selection import chosen
-from connectors.warehouse.service import bind_service, check_service
+from connectors.warehouse.maintenance.future_times import repair_future_times
+from connectors.warehouse.maintenance.rebuild import is_read_by
+from connectors.warehouse.merge.account_removal import missing_accounts
+from connectors.warehouse.merge.run_counts import MergeStats, RunCounts, of_runs
+from connectors.warehouse.runs import ledger, progress
+from connectors.warehouse.runs.account_ids import listed_spellings
+from connectors.warehouse.runs.closed_scans import full_scans_due
+from connectors.warehouse.runs.failure_groups import FailureGroup, expired_accounts, failure_groups
+from connectors.warehouse.runs.selection import chosen
+from connectors.warehouse.runs.service import bind_service, check_service
+from connectors.warehouse.schema.field_registry import read_mapping
+from connectors.warehouse.schema.not_cast import values_not_cast
+from connectors.warehouse.snapshot.ownership import CODE as OTHER_SNAPSHOT
+from connectors.warehouse.storage.errors import WarehouseUnusable
 from flows.engine.accounts import scan_chosen, scan_everything
 from flows.engine.batches import AccountBatcher, ListedAccount
 from flows.engine.retention import Keeping, tidy

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from connectors.source.base_url import normalized
 from connectors.source.client import ApiClient
-from connectors.warehouse.errors import WarehouseUnusable
-from connectors.warehouse.writer import Warehouse, open_warehouse
+from connectors.warehouse.storage.errors import WarehouseUnusable
+from connectors.warehouse.warehouse import Warehouse, open_warehouse
 from flows.config.errors import SettingsError
 from flows.config.release import release
 from flows.config.settings import Settings, set_by

@@ -4,8 +4,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 
-from connectors.warehouse.errors import WarehouseError
-from connectors.warehouse.housekeeping import (
+from connectors.warehouse.maintenance.housekeeping import (
     forget_quarantined,
     forget_runs,
     is_nearly_all,
@@ -13,7 +12,8 @@ from connectors.warehouse.housekeeping import (
     run_days,
     thin_outcomes,
 )
-from connectors.warehouse.writer import Warehouse
+from connectors.warehouse.storage.errors import WarehouseError
+from connectors.warehouse.warehouse import Warehouse
 from flows.engine.steps import Say
 from flows.reporting.words import count
 

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from connectors.source.errors import is_transient
-from connectors.warehouse.report import FailureGroup
+from connectors.warehouse.runs.failure_groups import FailureGroup
 from flows.engine.pipeline import RunReport
 from flows.reporting.foreign import plain
 from models.runs import OutcomeKind

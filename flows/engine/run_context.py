@@ -12,7 +12,7 @@ from connectors.source.endpoints import ApiRequest, Response
 from connectors.source.errors import Failure
 from connectors.source.rate_limit import RateLimitBudget
 from connectors.source.retry import BackoffPolicy, Send, fetch_with_retry
-from connectors.warehouse.writer import Warehouse
+from connectors.warehouse.warehouse import Warehouse
 from flows.engine.scan_depth import ScanMode
 from flows.engine.slots import Slots
 from models.checkpoint import RunKind

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from connectors.warehouse.closed_scans import closed_scans, full_scans_due, known_posts
-from connectors.warehouse.writer import Warehouse
+from connectors.warehouse.runs.closed_scans import closed_scans, full_scans_due, known_posts
+from connectors.warehouse.warehouse import Warehouse
 from models.clock import Clock
 from models.incremental import (
     FULL_REFRESH_EVERY,

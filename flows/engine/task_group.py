@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from connectors.warehouse.errors import WarehouseError
+from connectors.warehouse.storage.errors import WarehouseError
 
 
 def first_error(errors: ExceptionGroup[Exception]) -> Exception:

@@ -5,12 +5,12 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from datetime import datetime, timedelta
 
-from connectors.warehouse import ledger
-from connectors.warehouse.errors import WarehouseUnusable
-from connectors.warehouse.future_times import Repair, repair, unknown_age
-from connectors.warehouse.rebuild import Reread, rebuild_stored
-from connectors.warehouse.retry import Plan, Staying, plan_retry, retry, staying
-from connectors.warehouse.writer import Warehouse
+from connectors.warehouse.maintenance.future_times import Repair, repair, unknown_age
+from connectors.warehouse.maintenance.quarantine_retry import Plan, Staying, plan_retry, retry, staying
+from connectors.warehouse.maintenance.rebuild import Reread, rebuild_stored
+from connectors.warehouse.runs import ledger
+from connectors.warehouse.storage.errors import WarehouseUnusable
+from connectors.warehouse.warehouse import Warehouse
 from flows.config.release import release
 from flows.config.settings import Settings
 from flows.engine.clock import SystemClock

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from typing import TypeVar
 
-from connectors.warehouse.errors import WarehouseBusy
+from connectors.warehouse.storage.errors import WarehouseBusy
 from flows.engine.steps import Say
 from flows.reporting.words import span
 from models.clock import Clock

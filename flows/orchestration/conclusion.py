@@ -12,7 +12,7 @@ from prefect.client.schemas.objects import State
 from prefect.runtime import flow_run
 from prefect.states import AwaitingRetry, Cancelled, Completed, Crashed, Failed
 
-from connectors.warehouse.errors import OtherService, SnapshotMissing, WarehouseBusy, WarehouseUnusable
+from connectors.warehouse.storage.errors import OtherService, SnapshotMissing, WarehouseBusy, WarehouseUnusable
 from flows.config.errors import SettingsError
 from flows.engine.pipeline import NothingChosen, RunReport
 from flows.engine.retrying import Retry

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from connectors.source.endpoints import CATALOGUE_SCOPE, account_scope
-from connectors.warehouse.errors import WarehouseError
-from connectors.warehouse.inspection import inspect
-from connectors.warehouse.snapshot import Snapshot
+from connectors.warehouse.maintenance.inspection import inspect
+from connectors.warehouse.snapshot.reader import Snapshot
+from connectors.warehouse.storage.errors import WarehouseError
 from flows.config.settings import Settings
 
 # A partition is in a cooldown until its last outcome's `resume_after`, unless a later run has scanned it.

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from connectors.warehouse.snapshot import Snapshot, open_snapshot
+from connectors.warehouse.snapshot.reader import Snapshot, open_snapshot
 from flows.config.settings import Settings
 from models.incremental import ClosedScan, Incremental, SyncMode, least_age, recent_pages, why_full
 from models.partition import Surface

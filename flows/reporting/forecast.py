@@ -6,8 +6,8 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from connectors.source.endpoints import account_scope
-from connectors.warehouse.selection import choose
-from connectors.warehouse.snapshot import open_snapshot
+from connectors.warehouse.runs.selection import choose
+from connectors.warehouse.snapshot.reader import open_snapshot
 from flows.config.settings import Settings
 from flows.reporting.cooldowns import Cooldowns, read_cooldowns
 from flows.reporting.words import count

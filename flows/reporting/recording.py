@@ -8,9 +8,9 @@ from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
-from connectors.warehouse.connection import first_line
-from connectors.warehouse.holder import look
-from connectors.warehouse.status_file import Status, status_path, write_status
+from connectors.warehouse.runs.status_file import Status, status_path, write_status
+from connectors.warehouse.storage.connection import first_line
+from connectors.warehouse.storage.holder import look
 from flows.engine.run_context import Counters
 from flows.engine.steps import Say
 from models.runs import RunState

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 
 from connectors.source.errors import hint_for
-from connectors.warehouse.run_counts import RunCounts
+from connectors.warehouse.merge.run_counts import RunCounts
 from flows.engine.pipeline import RunReport
 from flows.reporting.exit_code import EXIT_OF
 from flows.reporting.foreign import plain

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from connectors.warehouse.snapshot import Snapshot, open_snapshot
+from connectors.warehouse.snapshot.reader import Snapshot, open_snapshot
 from flows.reporting import summary_queries as queries
 from models.runs import OutcomeKind, RunState, RunWarning, Tally
 

@@ -8,7 +8,7 @@ from models.runs import INCOMPLETE, RunWarning, Tally
 
 if TYPE_CHECKING:
     # Its module brings SQLAlchemy, which a line of words does without.
-    from connectors.warehouse.run_counts import MergeStats
+    from connectors.warehouse.merge.run_counts import MergeStats
 
 
 def count(number: int, noun: str, plural: str | None = None) -> str:

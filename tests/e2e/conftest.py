@@ -16,9 +16,9 @@ from typing import Any
 import duckdb
 import pytest
 
-from connectors.warehouse.connection import connect
+from connectors.warehouse.ingest.landing.segments import recover
 from connectors.warehouse.raw.listed import listed_parts, mentions_raw_media, raw_media
-from connectors.warehouse.segments import recover
+from connectors.warehouse.storage.connection import connect
 from flows.orchestration.processes import free_port, prefect
 
 KEY = "sandbox-demo-key"

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from connectors.warehouse.holder import holder
+from connectors.warehouse.storage.holder import holder
 from tests.e2e.conftest import PATIENCE, Operator, Service, assert_in_step, stopped, until
 
 pytestmark = pytest.mark.e2e

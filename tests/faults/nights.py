@@ -14,8 +14,8 @@ from pydantic import SecretStr
 from sqlalchemy import Connection
 
 from connectors.source.client import ApiClient, Timeouts
-from connectors.warehouse.snapshot import open_snapshot
-from connectors.warehouse.writer import Warehouse, open_warehouse
+from connectors.warehouse.snapshot.reader import open_snapshot
+from connectors.warehouse.warehouse import Warehouse, open_warehouse
 from flows.engine.pipeline import RunReport, run_sync
 from flows.engine.run_context import RunResources
 from flows.engine.slots import Slots

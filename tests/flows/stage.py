@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from connectors.source.endpoints import ApiRequest, Response, read_response
-from connectors.warehouse.writer import Warehouse, open_warehouse
+from connectors.warehouse.warehouse import Warehouse, open_warehouse
 from flows.engine.pipeline import RunRequest
 from flows.engine.run_context import RunResources
 from flows.engine.slots import Slots

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from connectors.warehouse.errors import WarehouseUnusable
+from connectors.warehouse.storage.errors import WarehouseUnusable
 from flows.reporting.page import write as writing
 from flows.reporting.page.page import MARK
 from tests.report.made import FIRST

@@ -5,7 +5,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from connectors.warehouse.snapshot import open_snapshot
+from connectors.warehouse.snapshot.reader import open_snapshot
 from flows.reporting.page.page import make
 from flows.reporting.page.reader import Scope
 from tests.report.browser import opened

@@ -8,8 +8,8 @@ from typing import Any
 import duckdb
 import pytest
 
-from connectors.warehouse.errors import QueryError
-from connectors.warehouse.snapshot import open_snapshot
+from connectors.warehouse.snapshot.reader import open_snapshot
+from connectors.warehouse.storage.errors import QueryError
 from flows.config.errors import SettingsError
 from flows.reporting.page.engagement import engagement
 from flows.reporting.page.page import Report, make

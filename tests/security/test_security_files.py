@@ -9,11 +9,11 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from connectors.warehouse.connection import connect
-from connectors.warehouse.errors import WarehouseUnusable
-from connectors.warehouse.export import export
-from connectors.warehouse.holder import Held, hold, lock, lock_path
-from connectors.warehouse.publish import publish
+from connectors.warehouse.snapshot.export import export
+from connectors.warehouse.snapshot.publish import publish
+from connectors.warehouse.storage.connection import connect
+from connectors.warehouse.storage.errors import WarehouseUnusable
+from connectors.warehouse.storage.holder import Held, hold, lock, lock_path
 from flows.cli.commands import doctor
 from flows.config.settings import Settings
 from flows.orchestration.processes import free_port, prefect, prefect_arguments, prefect_environment

@@ -12,8 +12,8 @@ import duckdb
 import pytest
 
 from connectors.source.endpoints import ApiRequest
-from connectors.warehouse.export import export
-from connectors.warehouse.writer import open_warehouse
+from connectors.warehouse.snapshot.export import export
+from connectors.warehouse.warehouse import open_warehouse
 from flows.engine.pipeline import run_sync
 from flows.reporting.artifact import markdown
 from flows.reporting.events import events

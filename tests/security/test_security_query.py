@@ -12,9 +12,9 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from connectors.warehouse.errors import QueryError, WarehouseUnusable
-from connectors.warehouse.export import export
-from connectors.warehouse.snapshot import Snapshot, open_snapshot
+from connectors.warehouse.snapshot.export import export
+from connectors.warehouse.snapshot.reader import Snapshot, open_snapshot
+from connectors.warehouse.storage.errors import QueryError, WarehouseUnusable
 from tests.security import hostile_snapshot
 from tests.security.hostile_snapshot import SECRET
 from tests.typed import Typed

@@ -8,8 +8,8 @@ from typing import Any
 
 from sqlalchemy import Connection
 
-from connectors.warehouse import connection as connecting
-from connectors.warehouse.durable import write
+from connectors.warehouse.storage import connection as connecting
+from connectors.warehouse.storage.durable import write
 
 Writer = Callable[..., AbstractContextManager[Connection]]
 

@@ -8,9 +8,10 @@ import pytest
 from sqlalchemy import Connection
 
 from connectors.source import retry as backoff
-from connectors.warehouse import merge, progress, run_counts
-from connectors.warehouse.page_commit import Record
-from connectors.warehouse.page_commit import numbered as real_numbered
+from connectors.warehouse.ingest.landing.page_commit import Record
+from connectors.warehouse.ingest.landing.page_commit import numbered as real_numbered
+from connectors.warehouse.merge import merge, run_counts
+from connectors.warehouse.runs import progress
 from flows.engine import accounts as rounds
 from flows.engine import partition_scan as scanning
 from models.checkpoint import plan_scan

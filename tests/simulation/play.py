@@ -23,11 +23,11 @@ from connectors.sandbox.http.app import Sandbox
 from connectors.sandbox.http.keys import DEMO_KEY
 from connectors.sandbox.settings import SandboxSettings
 from connectors.source.client import ApiClient
-from connectors.warehouse import pending_pages as landed
-from connectors.warehouse import writer as writing
-from connectors.warehouse.page_commit import Record
-from connectors.warehouse.page_commit import numbered as real_numbered
-from connectors.warehouse.writer import open_warehouse
+from connectors.warehouse import warehouse as writing
+from connectors.warehouse.ingest.landing import pending_pages as landed
+from connectors.warehouse.ingest.landing.page_commit import Record
+from connectors.warehouse.ingest.landing.page_commit import numbered as real_numbered
+from connectors.warehouse.warehouse import open_warehouse
 from flows.engine.pipeline import NothingChosen, RunReport, RunRequest, run_sync
 from flows.engine.run_context import RunResources
 from flows.engine.slots import Slots

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
-from connectors.warehouse import removal
+from connectors.warehouse.merge import removal
 from flows.engine import scan_depth
 from models import incremental
 from models.incremental import ClosedScan, Feed, FullReason, Incremental

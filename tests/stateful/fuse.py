@@ -15,11 +15,11 @@ import duckdb
 import pytest
 from duckdb_sqlalchemy import Dialect
 
-from connectors.warehouse import connection as connecting
-from connectors.warehouse import segments
-from connectors.warehouse.connection import raw_connection
-from connectors.warehouse.page_commit import Record
-from connectors.warehouse.segments import Segments
+from connectors.warehouse.ingest.landing import segments
+from connectors.warehouse.ingest.landing.page_commit import Record
+from connectors.warehouse.ingest.landing.segments import Segments
+from connectors.warehouse.storage import connection as connecting
+from connectors.warehouse.storage.connection import raw_connection
 from tests.simulation.disk import torn_by
 from tests.simulation.loop import Killed
 

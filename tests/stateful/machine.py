@@ -12,9 +12,9 @@ from typing import Any, ClassVar
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from connectors.warehouse.compact import compact
-from connectors.warehouse.errors import WarehouseUnusable
-from connectors.warehouse.rebuild import rebuild_stored
+from connectors.warehouse.maintenance.compact import compact
+from connectors.warehouse.maintenance.rebuild import rebuild_stored
+from connectors.warehouse.storage.errors import WarehouseUnusable
 from models.checkpoint import Checkpoint, ScanState
 from models.partition import Partition
 from models.schema.mapping_built_in import BUILT_IN

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection
 
-from connectors.warehouse import merge
-from connectors.warehouse import writer as writing
-from connectors.warehouse.connection import raw_connection
-from connectors.warehouse.page_commit import Record
-from connectors.warehouse.publish import publish
-from connectors.warehouse.run_counts import MergeStats
-from connectors.warehouse.segments import Segments
+from connectors.warehouse import warehouse as writing
+from connectors.warehouse.ingest.landing.page_commit import Record
+from connectors.warehouse.ingest.landing.segments import Segments
+from connectors.warehouse.merge import merge
+from connectors.warehouse.merge.run_counts import MergeStats
+from connectors.warehouse.snapshot.publish import publish
+from connectors.warehouse.storage.connection import raw_connection
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 

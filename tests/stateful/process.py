@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Connection
 
-from connectors.warehouse.writer import open_warehouse
+from connectors.warehouse.warehouse import open_warehouse
 from tests.simulation.loop import Killed
 from tests.stateful.fuse import FailureGroup, Fuse, lit
 from tests.stateful.model import Row

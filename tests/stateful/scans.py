@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime
 
-from connectors.warehouse.progress import checkpoints
+from connectors.warehouse.runs.progress import checkpoints
 from models.checkpoint import Checkpoint, Done, ScanState, plan_scan
 from models.page_commit import PageCommit, StagedPage
 from models.runs import Outcome, OutcomeKind

@@ -6,7 +6,7 @@ import pytest
 from hypothesis.errors import Flaky
 from hypothesis.stateful import run_state_machine_as_test
 
-from connectors.warehouse.connection import connect
+from connectors.warehouse.storage.connection import connect
 from tests.stateful.machine import Warehouses
 from tests.stateful.planted import PLANTED
 from tests.stateful.profiles import LOOKING, finding

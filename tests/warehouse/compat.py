@@ -6,7 +6,7 @@ from pathlib import Path
 
 import duckdb
 
-from connectors.warehouse.export import export
+from connectors.warehouse.snapshot.export import export
 from models.tables import SNAPSHOT
 from tests.warehouse.exported import AGES, make_snapshot, plain, relations, snapshot_rows
 from tests.warehouse.house import at, in_memory

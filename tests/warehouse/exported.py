@@ -8,9 +8,9 @@ from typing import Any
 import duckdb
 from sqlalchemy import Connection
 
-from connectors.warehouse.publish import publish
-from connectors.warehouse.quoting import literal
-from connectors.warehouse.snapshot import open_snapshot
+from connectors.warehouse.snapshot.publish import publish
+from connectors.warehouse.snapshot.reader import open_snapshot
+from connectors.warehouse.storage.quoting import literal
 from models.partition import media
 from models.tables import SNAPSHOT
 from tests.warehouse.house import BEN, POSTS, STORIES, account, at, emptied

@@ -13,12 +13,12 @@ from typing import Any
 from sqlalchemy import Connection, Dialect
 from sqlalchemy.schema import CreateTable, DropTable, ExecutableDDLElement, SetColumnComment, SetTableComment
 
-from connectors.warehouse.connection import connect, raw_connection
-from connectors.warehouse.merge import merge
-from connectors.warehouse.page_commit import load, numbered
+from connectors.warehouse.ingest.landing.page_commit import load, numbered
+from connectors.warehouse.merge.merge import merge
+from connectors.warehouse.merge.run_counts import MergeStats
 from connectors.warehouse.raw.parts import live_parts, store_of
 from connectors.warehouse.raw.store import parquet
-from connectors.warehouse.run_counts import MergeStats
+from connectors.warehouse.storage.connection import connect, raw_connection
 from models.checkpoint import Checkpoint, RunKind, ScanState
 from models.page_commit import PageCommit, StagedPage
 from models.partition import CATALOGUE, Partition, media

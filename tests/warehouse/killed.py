@@ -4,8 +4,8 @@ import random
 import sys
 from pathlib import Path
 
-from connectors.warehouse.connection import writer
-from connectors.warehouse.page_commit import last_seq
+from connectors.warehouse.ingest.landing.page_commit import last_seq
+from connectors.warehouse.storage.connection import writer
 from tests.warehouse.house import T0, House
 from tests.warehouse.story import CODES, PARTITIONS, Story, tell
 

@@ -4,8 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from connectors.warehouse.connection import connect
-from connectors.warehouse.page_commit import last_seq
+from connectors.warehouse.ingest.landing.page_commit import last_seq
+from connectors.warehouse.storage.connection import connect
 from tests.warehouse.house import House, emptied
 from tests.warehouse.killed import the_story
 from tests.warehouse.oracle import Oracle

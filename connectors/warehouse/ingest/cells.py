@@ -9,7 +9,7 @@ from connectors.warehouse.ingest.columns import checks, columns_select, media_id
 from connectors.warehouse.ingest.decode import Decoded
 from connectors.warehouse.ingest.layout import CellTable, Layout
 from connectors.warehouse.ingest.registered import ArrowTables
-from connectors.warehouse.quoting import quoted
+from connectors.warehouse.storage.quoting import quoted
 from models.schema.fields import FieldObservation
 from models.schema.mapping import ColumnMapping
 from models.schema.mapping import Mapping as MediaMapping

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from connectors.warehouse.ingest.layout import Cell, CellTable
-from connectors.warehouse.quoting import literal, quoted
+from connectors.warehouse.storage.quoting import literal, quoted
 from models.schema.json_types import EXACT, LISTS, JsonType
 from models.schema.mapping import ColumnMapping, Reading
 from models.schema.table_schemas import ColumnSchema, Metric, TableSchema

@@ -6,10 +6,10 @@ from datetime import datetime
 
 from sqlalchemy import Connection, update
 
-from connectors.warehouse.connection import raw_connection, value
-from connectors.warehouse.quoting import literal
 from connectors.warehouse.raw.parts import Part, live_parts, store_of, write_part
 from connectors.warehouse.raw.store import parquet
+from connectors.warehouse.storage.connection import raw_connection, value
+from connectors.warehouse.storage.quoting import literal
 from models.tables import ops_raw_parts
 
 # Bytes. Parts smaller than the first are merged with those next to them into parts of at most the second.

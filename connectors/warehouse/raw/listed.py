@@ -9,9 +9,9 @@ from pathlib import Path
 import duckdb
 from duckdb import DuckDBPyConnection
 
-from connectors.warehouse.errors import WarehouseUnusable
-from connectors.warehouse.quoting import literal
 from connectors.warehouse.raw.store import RawStore, parquet
+from connectors.warehouse.storage.errors import WarehouseUnusable
+from connectors.warehouse.storage.quoting import literal
 
 _LIST = "core.raw_parts"
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import duckdb
 from sqlalchemy import Connection, insert, select, update
 
-from connectors.warehouse.connection import raw_connection, raw_folder, warehouse_id
-from connectors.warehouse.errors import WarehouseUnusable
-from connectors.warehouse.quoting import literal
 from connectors.warehouse.raw.store import COLUMNS, RawStore
+from connectors.warehouse.storage.connection import raw_connection, raw_folder, warehouse_id
+from connectors.warehouse.storage.errors import WarehouseUnusable
+from connectors.warehouse.storage.quoting import literal
 from models.tables import ops_raw_parts, ops_warehouse
 
 # So few rows that a reader of some thousand landing numbers need not decompress many others.

@@ -6,9 +6,9 @@ import pyarrow as pa
 from duckdb import DuckDBPyConnection
 from sqlalchemy import Connection
 
-from connectors.warehouse.connection import raw_connection
 from connectors.warehouse.raw.parts import live_parts, store_of
 from connectors.warehouse.raw.store import parquet
+from connectors.warehouse.storage.connection import raw_connection
 
 # Payloads that are in memory at once.
 _AT_ONCE = 16_384

@@ -5,9 +5,9 @@ from datetime import datetime, timedelta
 
 from sqlalchemy import Connection, delete
 
-from connectors.warehouse.errors import WarehouseUnusable
 from connectors.warehouse.raw.parts import Part, all_parts, next_number, store_of
 from connectors.warehouse.raw.store import RawStore, part_name
+from connectors.warehouse.storage.errors import WarehouseUnusable
 from models.tables import ops_raw_parts
 
 # How long after the next snapshot was published readers of an older one may still need a retired part.

@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from connectors.warehouse.durable import sync
-from connectors.warehouse.quoting import literal
+from connectors.warehouse.storage.durable import sync
+from connectors.warehouse.storage.quoting import literal
 
 # Columns of a part, in their order, each with its type and what it means.
 COLUMNS = {

@@ -23,7 +23,7 @@ def compact(*, warehouse: WarehouseFile = None, as_json: AsJson = False, _: LogF
     from dataclasses import asdict
     from datetime import timedelta
 
-    from connectors.warehouse.compact import compact as rewrite
+    from connectors.warehouse.maintenance.compact import compact as rewrite
     from flows.engine.clock import SystemClock
 
     settings = load(warehouse=warehouse)

@@ -13,9 +13,9 @@ from rich.console import Group
 from rich.panel import Panel
 from rich.table import Table
 
-from connectors.warehouse.errors import SnapshotMissing
-from connectors.warehouse.paths import database
-from connectors.warehouse.snapshot import Snapshot, open_snapshot
+from connectors.warehouse.snapshot.reader import Snapshot, open_snapshot
+from connectors.warehouse.storage.errors import SnapshotMissing
+from connectors.warehouse.storage.paths import database
 from flows.cli.commands.query import print_answer
 from flows.cli.output.terminal import DONE, FAIL, WARN, clean, err, moment, out
 from flows.config.errors import SettingsError

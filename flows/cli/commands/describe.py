@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from connectors.warehouse.snapshot import Snapshot, open_snapshot
+from connectors.warehouse.snapshot.reader import Snapshot, open_snapshot
 from flows.cli.commands.listing import plain_table
 from flows.cli.options import AsJson, SnapshotFile
 from flows.cli.output.terminal import clean, out, print_json

@@ -14,9 +14,9 @@ import typer
 from pydantic import SecretStr
 
 from connectors.source.endpoints import CATALOGUE_SCOPE, account_scope
-from connectors.warehouse.errors import QueryError, WarehouseError
-from connectors.warehouse.holder import holder
-from connectors.warehouse.snapshot import open_snapshot
+from connectors.warehouse.snapshot.reader import open_snapshot
+from connectors.warehouse.storage.errors import QueryError, WarehouseError
+from connectors.warehouse.storage.holder import holder
 from flows.cli.options import AsJson
 from flows.cli.output.terminal import DONE, FAIL, WARN, clean, moment, out, print_json
 from flows.config.errors import SettingsError, TrackerUnreachable
@@ -146,8 +146,8 @@ def _warehouse(settings: Settings) -> Finding:
         return Finding("warehouse", "note", f"{settings.warehouse} is held by {writing}; a sync would exit with 4.")
     if not settings.warehouse.exists():
         return Finding("warehouse", "note", f"{settings.warehouse} is not there yet: the first sync makes it.")
-    from connectors.warehouse.connection import check
-    from connectors.warehouse.inspection import inspect
+    from connectors.warehouse.maintenance.inspection import inspect
+    from connectors.warehouse.storage.connection import check
 
     now = datetime.now(UTC)
     since = now.isoformat(timespec="seconds")

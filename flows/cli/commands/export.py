@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from connectors.warehouse.export import export as write_export
-from connectors.warehouse.paths import local
+from connectors.warehouse.snapshot.export import export as write_export
+from connectors.warehouse.storage.paths import local
 from flows.cli.commands.listing import plain_table
 from flows.cli.options import AsJson, LogFormat, SnapshotFile
 from flows.cli.output.terminal import DONE, clean, err, moment, out, print_json

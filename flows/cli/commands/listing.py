@@ -6,8 +6,8 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from connectors.warehouse.errors import SnapshotMissing
-from connectors.warehouse.snapshot import open_snapshot
+from connectors.warehouse.snapshot.reader import open_snapshot
+from connectors.warehouse.storage.errors import SnapshotMissing
 from flows.cli.current import current
 from flows.cli.options import AsJson, SnapshotFile, WarehouseFile
 from flows.cli.output.terminal import WARN, clean, err, moment, out, print_json

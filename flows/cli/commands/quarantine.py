@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from connectors.warehouse.snapshot import open_snapshot
+from connectors.warehouse.snapshot.reader import open_snapshot
 from flows.cli.options import AsJson, LogFormat, SnapshotFile, WarehouseFile
 from flows.cli.output.terminal import DONE, WARN, clean, moment, out, print_json, reporting
 from flows.config.settings import Settings, load
@@ -14,7 +14,7 @@ from flows.reporting.words import count, megabytes
 from models.api import one_line
 
 if TYPE_CHECKING:
-    from connectors.warehouse.retry import Plan, Staying
+    from connectors.warehouse.maintenance.quarantine_retry import Plan, Staying
 
 _REASONS = """
 SELECT resource, reason, count(*) AS records FROM quarantine GROUP BY ALL ORDER BY records DESC, resource, reason

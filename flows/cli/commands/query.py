@@ -12,9 +12,9 @@ import typer
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from connectors.warehouse.errors import QueryError
 from connectors.warehouse.raw.listed import mentions_raw_media
-from connectors.warehouse.snapshot import Answer, Stream, open_snapshot
+from connectors.warehouse.snapshot.reader import Answer, Stream, open_snapshot
+from connectors.warehouse.storage.errors import QueryError
 from flows.cli.options import SnapshotFile
 from flows.cli.output.query_json import Destination, Document
 from flows.cli.output.terminal import FAIL, clean, err, failure, out, steerless

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from connectors.warehouse.paths import local
+from connectors.warehouse.storage.paths import local
 from flows.cli.options import AsJson, SnapshotFile, SurfaceNames
 from flows.cli.output.terminal import DONE, WARN, clean, err, moment, out, print_json
 from flows.cli.surfaces import to_surfaces

@@ -6,10 +6,10 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from connectors.warehouse.durable import log_problem
-from connectors.warehouse.errors import QueryError, SnapshotMissing, WarehouseError
-from connectors.warehouse.holder import Holder, holder
-from connectors.warehouse.snapshot import Snapshot, open_snapshot
+from connectors.warehouse.snapshot.reader import Snapshot, open_snapshot
+from connectors.warehouse.storage.durable import log_problem
+from connectors.warehouse.storage.errors import QueryError, SnapshotMissing, WarehouseError
+from connectors.warehouse.storage.holder import Holder, holder
 from flows.cli.current import Current, current
 from flows.cli.options import AsJson, SnapshotFile, WarehouseFile
 from flows.cli.output.incremental_status import incremental, incremental_lines

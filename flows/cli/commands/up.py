@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from connectors.warehouse.holder import Held, lock
+from connectors.warehouse.storage.holder import Held, lock
 from flows.cli.options import LogFormat
 from flows.cli.output.terminal import DONE, FAIL, WARN, clean, err, out
 from flows.config.errors import SettingsError

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from connectors.warehouse.snapshot import Snapshot
+from connectors.warehouse.snapshot.reader import Snapshot
 from flows.cli.output.terminal import DONE, FAIL, WARN, clean, moment
 from flows.reporting.words import count, span
 from models.incremental import OVERDUE

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from threading import Lock, Thread, Timer
 from typing import Protocol
 
-from connectors.warehouse.snapshot import Stream
+from connectors.warehouse.snapshot.reader import Stream
 from flows.cli.output.terminal import failure
 from flows.reporting.exit_code import SIGNALLED, ExitCode
 

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from rich.table import Table
 
 from connectors.source.errors import Failure, hint_for
-from connectors.warehouse.report import FailureGroup
-from connectors.warehouse.run_counts import RunCounts
+from connectors.warehouse.merge.run_counts import RunCounts
+from connectors.warehouse.runs.failure_groups import FailureGroup
 from flows.cli.output.terminal import DONE, FAIL, WARN, clean, moment, out
 from flows.engine.pipeline import RunReport
 from flows.reporting.report import landed, outcomes, recommendation, requests_made

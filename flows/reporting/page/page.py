@@ -7,7 +7,7 @@ from datetime import datetime
 from hashlib import sha256
 from importlib.resources import files
 
-from connectors.warehouse.snapshot import Snapshot
+from connectors.warehouse.snapshot.reader import Snapshot
 from flows.reporting.page.attention import attention, causes
 from flows.reporting.page.engagement import cadence, engagement
 from flows.reporting.page.freshness import freshness, share

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import Any, Literal
 
-from connectors.warehouse.quoting import literal
-from connectors.warehouse.snapshot import Snapshot
+from connectors.warehouse.snapshot.reader import Snapshot
+from connectors.warehouse.storage.quoting import literal
 from flows.config.errors import SettingsError
 from flows.reporting.page.html import Child, Html, element, foreign, join
 from models.partition import Surface

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from connectors.warehouse.durable import no_link
-from connectors.warehouse.errors import WarehouseUnusable
-from connectors.warehouse.snapshot import open_snapshot
+from connectors.warehouse.snapshot.reader import open_snapshot
+from connectors.warehouse.storage.durable import no_link
+from connectors.warehouse.storage.errors import WarehouseUnusable
 from flows.config.errors import SettingsError
 from flows.config.release import release
 from flows.reporting.page.page import MARK, make

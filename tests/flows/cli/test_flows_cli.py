@@ -330,7 +330,7 @@ def test_a_second_sync_exits_with_4(typed: Typed, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("GRAMHOUSE_BASE_URL", address)
     monkeypatch.setenv("GRAMHOUSE_API_KEY", "sandbox-demo-key")
     holding = (
-        "import sys, datetime, pathlib, connectors.warehouse.holder as h\n"
+        "import sys, datetime, pathlib, connectors.warehouse.storage.holder as h\n"
         "with h.hold(pathlib.Path('data/warehouse.duckdb'), 'a test', since='now', pause=lambda _: None):\n"
         "    print(flush=True); sys.stdin.read()"
     )

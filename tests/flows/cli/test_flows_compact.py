@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from connectors.warehouse.connection import connect, writer
+from connectors.warehouse.storage.connection import connect, writer
 from flows.cli.app import main
 
 

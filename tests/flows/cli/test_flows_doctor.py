@@ -15,7 +15,7 @@ from connectors.sandbox.http.app import Sandbox
 from connectors.sandbox.http.keys import NO_SCOPE_KEY
 from connectors.sandbox.http.serve import in_thread
 from connectors.sandbox.settings import RateLimit, SandboxSettings
-from connectors.warehouse.holder import hold
+from connectors.warehouse.storage.holder import hold
 from tests.typed import Typed
 
 

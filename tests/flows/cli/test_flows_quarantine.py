@@ -10,13 +10,13 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from connectors.warehouse.connection import connect, writer
-from connectors.warehouse.field_registry import write_mapping
+from connectors.warehouse.schema.field_registry import write_mapping
+from connectors.warehouse.storage.connection import connect, writer
 from flows.cli.app import main
 from models.partition import CATALOGUE
 from models.rejected_record import RejectedRecord
 from tests.warehouse.house import ANNA, POSTS, House, Scan, account, at
-from tests.warehouse.test_warehouse_retry import NO_ID, WITH_UUID, post
+from tests.warehouse.maintenance.test_warehouse_quarantine_retry import NO_ID, WITH_UUID, post
 
 REASON = "status: Input should be 'active' or 'token_expired'"
 EVIL = "\x1b[31m[bold]\u202e\nx"

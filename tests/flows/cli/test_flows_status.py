@@ -13,8 +13,8 @@ import duckdb
 import pytest
 
 from connectors.source.endpoints import ApiRequest
-from connectors.warehouse.errors import WarehouseUnusable
-from connectors.warehouse.status_file import Status, read_status, status_path, write_status
+from connectors.warehouse.runs.status_file import Status, read_status, status_path, write_status
+from connectors.warehouse.storage.errors import WarehouseUnusable
 from flows.cli.commands.status import report
 from flows.config.settings import Settings, load
 from flows.engine.pipeline import RunReport, RunRequest, run_sync

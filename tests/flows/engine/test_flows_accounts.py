@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from connectors.source.endpoints import ApiRequest
-from connectors.warehouse.errors import OtherService
-from connectors.warehouse.snapshot import open_snapshot
+from connectors.warehouse.snapshot.reader import open_snapshot
+from connectors.warehouse.storage.errors import OtherService
 from flows.engine.pipeline import RunReport, run_sync
 from flows.reporting.artifact import markdown
 from flows.reporting.events import events

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from connectors.source.endpoints import ApiRequest
-from connectors.warehouse.snapshot import open_snapshot
+from connectors.warehouse.snapshot.reader import open_snapshot
 from flows.config.errors import SettingsError
 from flows.config.options import BackfillOptions, SyncOptions, asked, in_order
 from flows.config.settings import load

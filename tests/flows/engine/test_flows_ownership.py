@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from connectors.warehouse.ownership import CODE
-from connectors.warehouse.snapshot import open_snapshot
+from connectors.warehouse.snapshot.ownership import CODE
+from connectors.warehouse.snapshot.reader import open_snapshot
 from flows.cli.output.sync_report import show
 from flows.engine.pipeline import RunReport, run_sync
 from flows.orchestration import notify as telling

@@ -11,7 +11,7 @@ import duckdb
 import pytest
 
 from connectors.source.endpoints import ApiRequest
-from connectors.warehouse.errors import WarehouseUnusable
+from connectors.warehouse.storage.errors import WarehouseUnusable
 from flows.engine.pipeline import RunReport, run_sync
 from flows.engine.run_context import Counters
 from flows.engine.slots import Slots

@@ -18,10 +18,10 @@ from connectors.sandbox.settings import SandboxSettings
 from connectors.source.client import ApiClient
 from connectors.source.endpoints import ApiRequest
 from connectors.source.errors import client_error
-from connectors.warehouse import ledger
-from connectors.warehouse.errors import WarehouseUnusable
-from connectors.warehouse.snapshot import open_snapshot
-from connectors.warehouse.writer import open_warehouse
+from connectors.warehouse.runs import ledger
+from connectors.warehouse.snapshot.reader import open_snapshot
+from connectors.warehouse.storage.errors import WarehouseUnusable
+from connectors.warehouse.warehouse import open_warehouse
 from flows.engine.pipeline import RunReport, run_sync
 from flows.engine.run_context import RunResources
 from flows.engine.slots import Slots

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from connectors.source.endpoints import ApiRequest
-from connectors.warehouse.errors import WarehouseUnusable
-from connectors.warehouse.housekeeping import is_nearly_all
+from connectors.warehouse.maintenance.housekeeping import is_nearly_all
+from connectors.warehouse.storage.errors import WarehouseUnusable
 from flows.engine import retention as keeping
 from flows.engine.pipeline import run_sync
 from flows.engine.retention import Keeping, tidy

@@ -9,8 +9,8 @@ import pytest
 from prefect.client.schemas.objects import StateType
 
 from connectors.source.errors import CLIENT_ERRORS, RULES, Disposition, Failure, is_transient
-from connectors.warehouse.report import FailureGroup
-from connectors.warehouse.run_counts import MergeStats
+from connectors.warehouse.merge.run_counts import MergeStats
+from connectors.warehouse.runs.failure_groups import FailureGroup
 from flows.engine.pipeline import RunReport
 from flows.engine.retrying import DELAYS, Retry, next_retry, retried
 from flows.orchestration.conclusion import awaiting_retry, final_state

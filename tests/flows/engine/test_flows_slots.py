@@ -10,7 +10,7 @@ import pytest
 
 from connectors.source.endpoints import ApiRequest, Response
 from connectors.source.errors import client_error
-from connectors.warehouse.errors import WarehouseUnusable
+from connectors.warehouse.storage.errors import WarehouseUnusable
 from flows.engine.pipeline import run_sync
 from flows.engine.run_context import RunStopped, StopSignal
 from flows.engine.slots import RequestSlots, Slots

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from connectors.warehouse.errors import WarehouseBusy, WarehouseUnusable
-from connectors.warehouse.writer import open_warehouse
+from connectors.warehouse.storage.errors import WarehouseBusy, WarehouseUnusable
+from connectors.warehouse.warehouse import open_warehouse
 from flows.engine.writer_lock import writer_lock
 from tests.flows.stage import NIGHT, VirtualClock
 

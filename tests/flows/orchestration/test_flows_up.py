@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from prefect.settings import Settings
 
-from connectors.warehouse.holder import Held, lock
+from connectors.warehouse.storage.holder import Held, lock
 from flows.cli.app import main
 from flows.cli.commands import up
 from flows.config.settings import load

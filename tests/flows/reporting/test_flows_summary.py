@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from connectors.source.endpoints import ApiRequest
-from connectors.warehouse.errors import SnapshotMissing
+from connectors.warehouse.storage.errors import SnapshotMissing
 from flows.engine.pipeline import RunReport, run_sync
 from flows.reporting.artifact import markdown
 from flows.reporting.events import events

@@ -1,0 +1,1 @@
+"""Pages made durable with their checkpoints, until they are merged."""

@@ -1,0 +1,160 @@
+"""What a landing is made of: rows of JSON, and their way into the tables."""
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection
+
+from connectors.warehouse.ingest.split import POSITION_BITS
+from connectors.warehouse.storage.appending import append, as_json
+from connectors.warehouse.storage.connection import raw_connection, value
+from models.checkpoint import Checkpoint
+from models.page_commit import PageCommit, ScopeCooldown, StagedPage
+from models.rejected_record import RejectedRecord
+from models.runs import Outcome
+from models.tables import core_outcomes, ops_checkpoints, ops_cooldowns, ops_staging
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """A landing as it is written down. Each text is JSON objects with commas between them; empty, where there is none.
+
+    `seq` is its place in the order of landing. `body` is the page as the API sent it, which no JSON holds: there it
+    would be escaped, and read once more.
+    """
+
+    seq: int
+    page: str = ""
+    body: bytes = b""
+    checkpoint: str = ""
+    outcomes: str = ""
+    cooldowns: str = ""
+
+
+def _rejected(record: RejectedRecord) -> Row:
+    # The account's id is in the payload.
+    return {
+        "position": record.position,
+        "reason": record.reason,
+        "payload": record.payload,
+        "unknown_status": record.unknown_status,
+    }
+
+
+def _staged(seq: int, page: StagedPage) -> Row:
+    where = page.partition
+    return {
+        "seq": seq,
+        "resource": where.resource,
+        "account_id": where.account_id,
+        "surface": where.surface,
+        "run_id": page.run_id,
+        "scan_id": page.scan_id,
+        "page": page.page,
+        "received_at": page.received_at,
+        "correlation_id": page.correlation_id,
+        "rejected": json.dumps(list(map(_rejected, page.rejected))) if page.rejected else None,
+        "unknown_fields": json.dumps(page.unknown_fields) if page.unknown_fields else None,
+    }
+
+
+def _checkpoint(seq: int, checkpoint: Checkpoint) -> Row:
+    where = checkpoint.partition
+    return {
+        "seq": seq,
+        "resource": where.resource,
+        "account_id": where.account_id,
+        "surface": where.surface,
+        "run_kind": checkpoint.run_kind,
+        "scan_id": checkpoint.scan_id,
+        "run_id": checkpoint.run_id,
+        "cursor": checkpoint.cursor,
+        "pages": checkpoint.pages,
+        "items": checkpoint.items,
+        "state": checkpoint.state.value,
+        "started_at": checkpoint.started_at,
+        "updated_at": checkpoint.updated_at,
+        "repeated_pages": checkpoint.repeated_pages,
+        "empty_pages": checkpoint.empty_pages,
+        "known_seq": checkpoint.known_seq,
+        "known_run": checkpoint.known_run,
+        "read_to": checkpoint.read_to,
+        "order_broken_by": checkpoint.order_broken_by,
+        "full_share": checkpoint.full_share,
+    }
+
+
+def _outcome(outcome: Outcome) -> Row:
+    where = outcome.partition
+    return {
+        "run_id": outcome.run_id,
+        "resource": where.resource,
+        "account_id": where.account_id,
+        "surface": where.surface,
+        "outcome": outcome.kind.value,
+        "pages": outcome.pages,
+        "items": outcome.items,
+        "error_code": outcome.error_code,
+        "http_status": outcome.http_status,
+        "correlation_id": outcome.correlation_id,
+        "resume_after": outcome.resume_after,
+        "detail": outcome.detail,
+        "started_at": outcome.started_at,
+        "ended_at": outcome.ended_at,
+    }
+
+
+def _cooldown(cooldown: ScopeCooldown) -> Row:
+    return {"scope": cooldown.scope, "resume_after": cooldown.resume_after, "asked_at": cooldown.asked_at}
+
+
+def record(seq: int, landing: PageCommit) -> Record:
+    """Write a landing down."""
+    return Record(
+        seq,
+        page=as_json(_staged(seq, landing.page)) if landing.page else "",
+        body=landing.page.body.encode() if landing.page else b"",
+        checkpoint=as_json(_checkpoint(seq, landing.checkpoint)) if landing.checkpoint else "",
+        outcomes=",".join(as_json(_outcome(outcome)) for outcome in landing.outcomes),
+        cooldowns=as_json(_cooldown(landing.cooldown)) if landing.cooldown else "",
+    )
+
+
+def load(connection: Connection, records: Sequence[Record], bodies: dict[int, bytes] | None = None) -> None:
+    """Append what was written down to the tables, in an open transaction.
+
+    With `bodies`, the bodies go there, by the number of the landing, and the table has an empty text in their place.
+    """
+    paged = [one for one in records if one.page]
+    if bodies is None:
+        texts = [one.body.decode() for one in paged]
+    else:
+        bodies.update((one.seq, one.body) for one in paged)
+        texts = [""] * len(paged)
+    append(connection, ops_staging, [one.page for one in paged], body=texts)
+    append(connection, ops_checkpoints, [one.checkpoint for one in records if one.checkpoint])
+    append(connection, core_outcomes, [one.outcomes for one in records if one.outcomes])
+    append(connection, ops_cooldowns, [one.cooldowns for one in records if one.cooldowns])
+
+
+def numbered(landings: Iterable[PageCommit], *, after: int) -> list[Record]:
+    """Write landings down, numbered from `after` + 1."""
+    return [record(seq, landing) for seq, landing in enumerate(landings, after + 1)]
+
+
+# Landings whose pages and checkpoints are gone still number rows of the raw store.
+_LAST_SEQ = f"""
+SELECT greatest(
+    (SELECT max(seq) FROM ops.staging), (SELECT max(seq) FROM ops.checkpoints),
+    (SELECT max(last_landed) >> {POSITION_BITS} FROM ops.raw_parts WHERE last_landed > 0)
+)
+"""  # noqa: S608 - a number of ours
+
+
+def last_seq(connection: Connection) -> int:
+    """Return the number of the last landing in the tables; 0 in a new warehouse."""
+    return int(value(raw_connection(connection), _LAST_SEQ) or 0)

@@ -1,0 +1,59 @@
+"""What has landed and is in no table yet, on its way to the next merge."""
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from sqlalchemy import Connection
+
+from connectors.warehouse.ingest.landing.page_commit import last_seq, numbered
+from connectors.warehouse.ingest.landing.segments import Segment, Segments
+from models.page_commit import PageCommit
+
+
+class PendingPages:
+    """What has landed since it was last cut off; any thread may call.
+
+    Every method raises WarehouseUnusable when the disk fails; what had landed stays.
+    """
+
+    def __init__(self, connection: Connection, segments: Segments) -> None:
+        """Begin, in an open transaction, behind what is in the tables."""
+        self._segments = segments
+        self._last = last_seq(connection)
+        self._lock = threading.Lock()
+
+    @property
+    def last(self) -> int:
+        """The number of the last landing."""
+        return self._last
+
+    def add(self, landings: Sequence[PageCommit]) -> int:
+        """Make landings durable, numbered from one more than what is returned; after an error none of them is."""
+        with self._lock:
+            after = self._last
+            records = numbered(landings, after=after)
+            self._segments.append(records)
+            # Here, and not by whoever waits: they may be cancelled meanwhile, and no number must be given twice.
+            self._last = after + len(records)
+        return after
+
+    def batch(self) -> tuple[Segment, ...]:
+        """Cut off what has landed: the segments that hold it."""
+        with self._lock:
+            return self._segments.batch()
+
+    def stage(self, connection: Connection, batch: Sequence[Segment], bodies: dict[int, bytes] | None = None) -> None:
+        """Put a cut into the tables, in the open transaction; see `landing.load`. Raises duckdb.Error, besides."""
+        self._segments.take_in(connection, batch, bodies)
+
+    @contextmanager
+    def taken(self, batch: Sequence[Segment]) -> Iterator[None]:
+        """Let go of a cut when the block, in which a transaction staged it, ends well; take it in again if not."""
+        try:
+            yield
+        except BaseException:
+            self._segments.put_back(batch)
+            raise
+        else:
+            self._segments.drop(batch)

@@ -1,0 +1,1 @@
+"""What is done to a warehouse beside its runs: open, repair, compact, rebuild, retry quarantine, tidy."""

@@ -1,0 +1,241 @@
+"""The warehouse file written anew, small and sorted, and put in the old one's place once it is seen to be the same."""
+
+import logging
+import os
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import duckdb
+from duckdb import DuckDBPyConnection
+
+from connectors.warehouse.maintenance.housekeeping import newest
+from connectors.warehouse.maintenance.opening import make_ready
+from connectors.warehouse.raw.compaction import CompactedParts, compact_parts
+from connectors.warehouse.storage.connection import attach_draft, connect, explain, first_line
+from connectors.warehouse.storage.durable import discard, sync
+from connectors.warehouse.storage.errors import WarehouseBusy, WarehouseUnusable
+from connectors.warehouse.storage.holder import hold
+from connectors.warehouse.storage.quoting import literal, quoted
+
+_OLD = "old_warehouse"
+_DRAFT = "new_warehouse"
+# A whole row, by a name that no column has.
+_ROW = "whole_row_of_it"
+
+# Who asks for media asks for an account's; what is read together lies together. Other tables keep their order.
+_SORTED = {
+    "media": ("account_id", "surface", "published_at DESC", "media_id"),
+    "media_superseded": ("account_id", "surface", "media_id", "valid_from"),
+    "media_metrics": ("account_id", "surface", "media_id", "metric", "observed_at"),
+}
+# Of media_children and its like, one for each list of objects that items carry.
+_CHILDREN = ("account_id", "surface", "media_id", "position")
+
+_log = logging.getLogger(__name__)
+
+# Where a DuckDB file says that it is one; how DuckDB names what it spills.
+_MAGIC = slice(8, 12)
+_SPILLED = "duckdb_temp_"
+
+_KEPT = "The warehouse stays as it was."
+
+
+@dataclass(frozen=True, slots=True)
+class Compacted:
+    """The file's size in bytes, before (with the log beside it) and after, and what became of the raw store."""
+
+    before: int
+    after: int
+    raw: CompactedParts
+
+
+def free_bytes(folder: Path) -> int:
+    """Return how much may still be written in a folder's file system."""
+    return shutil.disk_usage(folder).free
+
+
+def _beside(path: Path, suffix: str) -> Path:
+    return path.with_name(path.name + suffix)
+
+
+def _tables(db: DuckDBPyConnection, database: str) -> dict[tuple[str, str], list[tuple[object, ...]]]:
+    """Return each table's columns, in their order: name, type, whether it may be NULL, comment."""
+    found: dict[tuple[str, str], list[tuple[object, ...]]] = {}
+    columns = db.execute(
+        "SELECT schema_name, table_name, column_name, data_type, is_nullable, comment FROM duckdb_columns()"
+        " SEMI JOIN duckdb_tables() USING (database_oid, table_oid) WHERE database_name = ?"
+        " ORDER BY schema_name, table_name, column_index",
+        [database],
+    ).fetchall()
+    for schema, table, *column in columns:
+        found.setdefault((schema, table), []).append(tuple(column))
+    return found
+
+
+def _order(schema: str, table: str, columns: set[object]) -> str:
+    if schema != "core" or not (table == "media" or table.startswith("media_")):
+        return ""
+    keys = _SORTED.get(table, _CHILDREN)
+    return "ORDER BY " + ", ".join(keys) if all(key.split()[0] in columns for key in keys) else ""
+
+
+def _need_room(db: DuckDBPyConnection, path: Path, free: Callable[[Path], int]) -> None:
+    ((used,),) = db.execute(
+        f"SELECT used_blocks * block_size FROM pragma_database_size() WHERE database_name = '{_OLD}'"  # noqa: S608
+    ).fetchall()
+    if (room := free(path.parent)) < used:
+        message = (
+            f"cannot compact {path}: it needs room for a second copy, {used / 1e6:,.1f} MB,"
+            f" and {path.parent} has {room / 1e6:,.1f} MB left. {_KEPT}"
+        )
+        raise WarehouseUnusable(message)
+
+
+def _write(db: DuckDBPyConnection, draft: Path) -> None:
+    attach_draft(db, draft, _DRAFT)
+    db.execute(f"COPY FROM DATABASE {_OLD} TO {_DRAFT} (SCHEMA)")
+    for (schema, table), columns in _tables(db, _OLD).items():
+        order = _order(schema, table, {column[0] for column in columns})
+        target, source = quoted(_DRAFT, schema, table), quoted(_OLD, schema, table)
+        db.execute(f"INSERT INTO {target} SELECT * FROM {source} {order}")  # noqa: S608
+    db.execute(f"CHECKPOINT {_DRAFT}")
+    db.execute(f"DETACH {_DRAFT}")
+
+
+def _verify(db: DuckDBPyConnection, path: Path, draft: Path) -> None:
+    """Read the draft back from the disk: the same tables, columns and rows, in whatever order."""
+    db.execute(f"ATTACH {literal(str(draft))} AS {_DRAFT} (READ_ONLY)")
+    tables = _tables(db, _OLD)
+    same = _tables(db, _DRAFT) == tables
+    for schema, table in tables:
+        seen = [
+            db.execute(
+                f"SELECT count(*), bit_xor(hash({_ROW})), sum(hash({_ROW}))"  # noqa: S608
+                f" FROM {quoted(database, schema, table)} AS {_ROW}"
+            ).fetchall()
+            for database in (_OLD, _DRAFT)
+        ]
+        same = same and seen[0] == seen[1]
+    db.execute(f"DETACH {_DRAFT}")
+    if not same:
+        message = f"cannot compact {path}: what was written is not what was read; look after the disk. {_KEPT}"
+        raise WarehouseUnusable(message)
+
+
+def _replace(path: Path, draft: Path) -> None:
+    before = path.stat()
+    shutil.copymode(path, draft)
+    if (before.st_uid, before.st_gid) != (draft.stat().st_uid, draft.stat().st_gid):
+        os.chown(draft, before.st_uid, before.st_gid)
+    sync(draft)
+    draft.replace(path)
+    sync(path.parent)
+
+
+def _clear(draft: Path) -> None:
+    discard(draft)
+    shutil.rmtree(_beside(draft, ".tmp"), ignore_errors=True)
+
+
+def _draft_of(warehouse: Path) -> Path:
+    """Return where a compaction writes; `warehouse` is resolved."""
+    return warehouse.with_name(f".{warehouse.name}.compacted")
+
+
+def _is_a_draft(file: Path) -> bool:
+    """Say whether a file is one that DuckDB began to write, which no link is."""
+    if file.is_symlink() or not file.is_file():
+        return False
+    with file.open("rb") as opened:
+        head = opened.read(_MAGIC.stop)
+    return not head or head[_MAGIC] == b"DUCK"
+
+
+def remove_left_over(warehouse: Path) -> None:
+    """Remove the copy that a killed compaction left, and what it spilled; any other file of that name stays.
+
+    The caller has the warehouse open for writing: no compaction is under way.
+    """
+    draft = _draft_of(warehouse.resolve())
+    spill = _beside(draft, ".tmp")
+    try:
+        if _is_a_draft(draft):
+            discard(draft)
+            _log.warning("Removed %s: the copy of a compaction that was killed.", draft)
+        if (
+            not spill.is_symlink()
+            and spill.is_dir()
+            and all(file.name.startswith(_SPILLED) for file in spill.iterdir())
+        ):
+            shutil.rmtree(spill)
+    except OSError as error:
+        _log.warning("The copy of a killed compaction stays: %s. Fix: remove %s.", error.strerror, draft)
+
+
+def _rewrite(path: Path, draft: Path, free: Callable[[Path], int]) -> None:
+    spill = str(_beside(draft, ".tmp"))
+    with duckdb.connect(config={"memory_limit": "1GB", "temp_directory": spill}) as db:
+        db.execute("SET enable_progress_bar = false")
+        # Held open until the draft is in its place, the old file lets no other program write to it meanwhile.
+        db.execute(f"ATTACH {literal(str(path))} AS {_OLD} (READ_ONLY)")
+        if _beside(path, ".wal").exists():
+            message = f"cannot compact {path}: another program wrote to it just now. Try again. {_KEPT}"
+            raise WarehouseUnusable(message)
+        _need_room(db, path, free)
+        _write(db, draft)
+        _verify(db, path, draft)
+        _replace(path, draft)
+
+
+def compact(
+    warehouse: Path,
+    *,
+    now: datetime,
+    pause: Callable[[float], None],
+    raw: Path | None = None,
+    keep_raw: timedelta | None = None,
+    free: Callable[[Path], int] = free_bytes,
+) -> Compacted:
+    """Rewrite the warehouse file small and sorted, and small parts of the raw store into larger ones; return the sizes.
+
+    `raw` is the folder of raw stores; by default `raw` beside the file. Raw rows older than `keep_raw` that another one
+    of the item, in the same version, has superseded are deleted; None keeps them.
+
+    Whatever fails, the old file stays; when the process is killed, too. An older gramhouse's file is upgraded
+    on the way, as whenever it is opened.
+
+    Raises WarehouseBusy when another process holds the file, and WarehouseUnusable when there is none, it cannot
+    be used, or the disk has no room for a second copy.
+    """
+    if not warehouse.exists():
+        message = f"There is no warehouse at {warehouse} yet: `gramhouse sync` makes one."
+        raise WarehouseUnusable(message)
+    # A link stays a link: what it points to is replaced.
+    path = warehouse.resolve()
+    draft = _draft_of(path)
+    with hold(warehouse, "gramhouse compact", since=now.isoformat(timespec="seconds"), pause=pause):
+        try:
+            before = sum(part.stat().st_size for part in (path, _beside(path, ".wal")) if part.exists())
+            # Upgrades it, and leaves nothing in the log and the segments beside it that belongs into the file.
+            with connect(warehouse, raw) as connection:
+                make_ready(connection, path, now=now)
+                with connection.begin():
+                    before_that = None if keep_raw is None else newest(connection, now=now) - keep_raw
+                parts = compact_parts(connection, now=now, before=before_that)
+            _clear(draft)
+            try:
+                _rewrite(path, draft, free)
+            finally:
+                _clear(draft)
+            return Compacted(before, path.stat().st_size, parts)
+        except OSError as error:
+            message = f"cannot compact {warehouse}: {error.strerror}. {_KEPT}"
+            raise WarehouseUnusable(message) from error
+        except duckdb.Error as error:
+            if isinstance(explained := explain(warehouse, error), WarehouseBusy):
+                raise explained from error
+            message = f"cannot compact {warehouse}: {first_line(error).rstrip('.')}. {_KEPT}"
+            raise WarehouseUnusable(message) from error

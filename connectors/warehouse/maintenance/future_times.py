@@ -1,0 +1,189 @@
+"""Times that lie in the future: the clock was ahead when they were stored. They are found, and moved back.
+
+Sequences decide the order of runs and scans. Times only say how old something is and how long a wait lasts, and a time
+in the future does not.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+
+from duckdb import DuckDBPyConnection
+from sqlalchemy import Connection
+
+from connectors.warehouse.runs.ledger import warn
+from connectors.warehouse.schema.field_registry import read_mapping, read_registry, write_registry
+from connectors.warehouse.storage.connection import raw_connection, value
+from connectors.warehouse.storage.quoting import literal
+from models.runs import RunWarning
+from models.tables import WAREHOUSE
+from models.tables.columns import INSTANT
+
+# Not ours, or rightly in the future.
+_NOT_OURS = {
+    "core.media.published_at",
+    "core.media_superseded.published_at",
+    "core.completed_scans.covered_from",
+    "ops.checkpoints.read_to",
+    "core.run_outcomes.resume_after",
+    "ops.cooldowns.resume_after",
+}
+
+# Stored after the fact: what a publishing of today notes of older runs says nothing of when they were.
+_NO_WITNESS = {"core.runs.published_at"}
+
+# A wait, or the hours between two scans, count from here: a time moved further back would cut it short.
+_COUNTED_FROM = {"since", "missed_from", "asked_at"}
+
+# The age of such a scan is unknown: it is resumed, and then repeated from the first page.
+_AGE_UNKNOWN = {"ops.checkpoints.started_at"}
+
+# Fewer posts than this with a later time may be errors of their authors' clocks.
+_WITNESSES = 3
+
+# What NTP may put right at any time.
+_TOLERATED = timedelta(minutes=2)
+
+
+@dataclass(frozen=True, slots=True)
+class Ahead:
+    """The times of one column, `schema.table.column`, that lie in the future."""
+
+    column: str
+    count: int
+    first: datetime
+    last: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Repair:
+    """What was found in the future; `behind`: this machine's clock seems to be wrong instead, and nothing was moved."""
+
+    found: tuple[Ahead, ...] = ()
+    behind: bool = False
+
+    @property
+    def count(self) -> int:
+        """How many times lie, or lay, in the future."""
+        return sum(one.count for one in self.found)
+
+    def last(self) -> datetime:
+        """Return the latest of them; ValueError when there is none."""
+        return max(one.last for one in self.found)
+
+
+def _columns() -> list[tuple[str, str]]:
+    return [
+        (table.fullname, column.name)
+        for table in WAREHOUSE.sorted_tables
+        for column in table.columns
+        if column.type is INSTANT and f"{table.fullname}.{column.name}" not in _NOT_OURS
+    ]
+
+
+def _at(moment: datetime) -> str:
+    return f"TIMESTAMPTZ {literal(moment.astimezone(UTC).isoformat())}"
+
+
+def _micros(moment: datetime) -> int:
+    return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
+
+
+def find(db: DuckDBPyConnection, now: datetime) -> tuple[Ahead, ...]:
+    """Return the columns that hold times after `now`."""
+    asked = " UNION ALL ".join(
+        f"SELECT '{table}.{column}', count(*), min({column}), max({column}) FROM {table} WHERE {column} > {_at(now)}"  # noqa: S608
+        for table, column in _columns()
+    )
+    return tuple(Ahead(*row) for row in db.execute(asked).fetchall() if row[1])
+
+
+def _is_behind(db: DuckDBPyConnection, now: datetime) -> bool:
+    """Say whether it is rather `now` that is wrong: most runs lie after it, and more than two, or posts do, too."""
+    ahead, runs = db.execute(
+        f"SELECT count(*) FILTER (started_at > {_at(now)}), count(*) FROM core.runs WHERE state <> 'running'"  # noqa: S608
+    ).fetchall()[0]
+    if 2 * ahead <= runs:
+        return False
+    posts = f"SELECT count(*) FROM core.media WHERE published_at > {_at(now + timedelta(days=1))}"  # noqa: S608
+    return bool(runs > 2 or value(db, posts) >= _WITNESSES)
+
+
+def _trusted(db: DuckDBPyConnection, now: datetime) -> datetime | None:
+    newest = " UNION ALL ".join(
+        f"SELECT max({column}) AS newest FROM {table} WHERE {column} < {_at(now)}"  # noqa: S608
+        for table, column in _columns()
+        if f"{table}.{column}" not in _NO_WITNESS
+    )
+    found: datetime | None = value(db, f"SELECT max(newest) FROM ({newest})")  # noqa: S608
+    return found
+
+
+def repair(connection: Connection, *, now: datetime, unknown: datetime, insist: bool = False) -> Repair:
+    """Move every time after `now` back, in the open transaction; return what was found.
+
+    What was stored while the clock was ahead keeps its order, and where there is room its distances, and follows the
+    newest time that can be trusted: it is at least as old as it looks. Where there is none, and for scans that are
+    not complete, `unknown` stands for a time too long ago to count. Waits of the API's begin now, in their full length.
+
+    Nothing is moved when it seems to be `now` that is wrong, unless a person insists.
+    """
+    db = raw_connection(connection)
+    found = find(db, now)
+    if not found:
+        return Repair()
+    if not insist and _is_behind(db, now):
+        return Repair(found, behind=True)
+    low = (_trusted(db, now) or unknown) + timedelta(microseconds=1)
+    first = _micros(min(one.first for one in found))
+    span = _micros(max(one.last for one in found)) - first
+    scale = min(1.0, (_micros(now) - _micros(low)) / span) if span else 1.0
+
+    def moved(moment: datetime) -> datetime:
+        return low + timedelta(microseconds=int((_micros(moment) - first) * scale)) if moment > now else moment
+
+    _move_registry(connection, moved)
+    for table, anchor in (("core.run_outcomes", "ended_at"), ("ops.cooldowns", "asked_at")):
+        db.execute(
+            f"UPDATE {table} SET resume_after = {_at(now)} + (resume_after - {anchor}) WHERE {anchor} > {_at(now)}"  # noqa: S608
+        )
+    for one in found:
+        table, _, column = one.column.rpartition(".")
+        target = f"make_timestamptz({_micros(low)} + trunc((epoch_us({column}) - {first}) * {scale!r}::DOUBLE)::BIGINT)"
+        if column in _COUNTED_FROM:
+            target = _at(now)
+        elif one.column in _AGE_UNKNOWN:
+            target = _at(min(low, unknown))
+        db.execute(f"UPDATE {table} SET {column} = {target} WHERE {column} > {_at(now)}")  # noqa: S608
+    return Repair(found)
+
+
+def _move_registry(connection: Connection, moved: Callable[[datetime], datetime]) -> None:
+    known = read_registry(connection)
+    registry = {
+        key: replace(field, json_types={kind: moved(at) for kind, at in field.json_types.items()})
+        for key, field in known.items()
+    }
+    if registry != known:
+        write_registry(connection, registry, read_mapping(connection))
+
+
+def repair_future_times(connection: Connection, run_id: str, *, now: datetime, within: timedelta) -> None:
+    """Move back what lies in the future, and warn of it in a run; a step of a minute or two is worth no warning."""
+    found = repair(connection, now=now, unknown=unknown_age(now, within))
+    if not found.count or (not found.behind and found.last() - now <= _TOLERATED):
+        return
+    if found.behind:
+        code, hint = "clock_behind", "Set this machine's clock; if it is right, run `gramhouse doctor --repair`."
+        done = "Most runs do, so it seems to be this machine's clock that is behind, and nothing was changed."
+    else:
+        code, hint = "times_in_future", "Check that this machine's clock is set by NTP."
+        done = "The clock was ahead when they were stored; they were moved back, in their order."
+    many = "1 stored time lies" if found.count == 1 else f"{found.count:,} stored times lie"
+    detail = f"{many} after {now:%Y-%m-%d %H:%M} UTC, up to {found.last():%Y-%m-%d %H:%M}."
+    warn(connection, run_id, RunWarning(code, found.count, f"{detail} {done}", hint, makes_partial=True))
+
+
+def unknown_age(now: datetime, within: timedelta) -> datetime:
+    """Return the time that stands for one unknown: too long ago for what was done then to count."""
+    return now - within - timedelta(days=1)

@@ -1,0 +1,132 @@
+"""Forgetting what was kept long enough: runs in the ledger, records in quarantine."""
+
+import json
+from collections.abc import Collection
+from datetime import date, datetime
+
+from sqlalchemy import Connection, delete
+
+from connectors.warehouse.merge import run_counts
+from models.tables import core_quarantine
+
+# A run is kept whatever its age if it is under way, the last of its kind that ended, or one that the next run of its
+# kind may resume.
+_OLD = """
+WITH RECURSIVE runs AS (
+    SELECT
+        run_id, resumes, started_at, state,
+        state IN ('complete', 'partial', 'failed') AS ended,
+        state = 'interrupted' OR published_at IS NULL AS unfinished,
+        row_number() OVER (PARTITION BY kind, selection ORDER BY seq DESC) = 1 AS newest,
+        row_number() OVER (PARTITION BY kind, selection, ended ORDER BY seq DESC) = 1 AS last
+    FROM core.runs
+),
+chain AS (
+    SELECT run_id, resumes FROM runs WHERE newest AND unfinished
+    UNION
+    SELECT r.run_id, r.resumes FROM chain AS c JOIN runs AS r ON r.run_id = c.resumes WHERE r.unfinished
+)
+SELECT run_id FROM runs
+WHERE started_at < ?::TIMESTAMPTZ AND state <> 'running' AND NOT (ended AND last)
+  AND run_id NOT IN (SELECT run_id FROM chain)
+"""
+
+# What became of a partition last is what analysts are told of it, however long ago that was.
+_LAST_WORDS = """
+SELECT arg_max(o.rowid, r.seq) FROM core.run_outcomes AS o JOIN core.runs AS r USING (run_id)
+GROUP BY o.resource, o.account_id, o.surface
+"""
+
+_FORGET_OUTCOMES = f"""
+DELETE FROM core.run_outcomes
+WHERE run_id IN (SELECT unnest(from_json(?, '["VARCHAR"]')))
+  AND rowid NOT IN ({_LAST_WORDS})
+"""  # noqa: S608 - our own words
+
+_FORGET_WARNINGS = "DELETE FROM core.run_warnings WHERE run_id NOT IN (SELECT run_id FROM core.runs)"
+
+_FORGET_RUNS = """
+DELETE FROM core.runs
+WHERE run_id IN (SELECT unnest(from_json(?, '["VARCHAR"]')))
+  AND run_id NOT IN (SELECT run_id FROM core.run_outcomes)
+RETURNING run_id
+"""
+
+
+# What leaves less than this part, and days for less than half of the time to keep, is no tidying up: a clock is ahead.
+_LEAST_KEPT = 0.5
+
+
+def newest(connection: Connection, *, now: datetime) -> datetime:
+    """Return the time that ages are counted from: when the run before the last one ended, and `now` at the latest.
+
+    A clock that jumped ahead since then makes nothing older than it is.
+    """
+    found = connection.exec_driver_sql(
+        "SELECT arg_max(ended_at, seq) FROM core.runs WHERE seq < (SELECT max(seq) FROM core.runs)"
+    ).scalar()
+    return min(now, found) if isinstance(found, datetime) else now
+
+
+def is_nearly_all(days: Collection[date], *, before: date, keep: int) -> bool:
+    """Say whether too much would go with what is before a date: most of it, and with it most of the days to `keep`.
+
+    `days` are those of all that there is, one for each run.
+    """
+    kept = [day for day in days if day >= before]
+    return len(kept) < _LEAST_KEPT * len(days) and 2 * len(set(kept)) < keep
+
+
+def run_days(connection: Connection) -> list[date]:
+    """Return for each run the day (UTC) on which it began."""
+    return list(connection.exec_driver_sql("SELECT (started_at AT TIME ZONE 'UTC')::DATE FROM core.runs").scalars())
+
+
+def forget_runs(connection: Connection, *, before: datetime) -> int:
+    """Delete the runs that began before an instant, with their outcomes and warnings, in the open transaction.
+
+    Returns how many runs are gone.
+
+    None that still matters goes: a run under way, the last that ended of each kind and selection, those that may
+    yet be resumed. A partition's last outcome stays, and the run in which it was met. What the deleted runs did stays
+    counted, in one row for all of them.
+    """
+    old = connection.exec_driver_sql(_OLD, (before,)).scalars().all()
+    if not old:
+        return 0
+    ids = json.dumps(list(old))
+    connection.exec_driver_sql(_FORGET_OUTCOMES, (ids,))
+    gone = len(connection.exec_driver_sql(_FORGET_RUNS, (ids,)).all())
+    connection.exec_driver_sql(_FORGET_WARNINGS)
+    run_counts.forget(connection)
+    return gone
+
+
+# What went well is told by the run's own row; only its last word on a partition is asked for later.
+_THIN_OUTCOMES = f"""
+DELETE FROM core.run_outcomes
+WHERE outcome IN ('complete', 'recent', 'skipped') AND ended_at < ?::TIMESTAMPTZ
+  AND rowid NOT IN ({_LAST_WORDS})
+"""  # noqa: S608 - our own words
+
+
+def thin_outcomes(connection: Connection, *, before: datetime) -> None:
+    """Delete what went well before an instant, in the open transaction: a night of many accounts leaves many.
+
+    What went wrong stays as long as its run, and a partition's last outcome as long as there is none after it.
+    """
+    old = (
+        "SELECT EXISTS (FROM core.run_outcomes"
+        " WHERE outcome IN ('complete', 'recent', 'skipped') AND ended_at < ?::TIMESTAMPTZ)"
+    )
+    if connection.exec_driver_sql(old, (before,)).scalar():
+        connection.exec_driver_sql(_THIN_OUTCOMES, (before,))
+
+
+def forget_quarantined(connection: Connection, *, before: datetime) -> int:
+    """Delete the records in quarantine that were last met before an instant, in the open transaction; return how many.
+
+    A record that is still sent stays, however long ago it was first met.
+    """
+    statement = delete(core_quarantine).where(core_quarantine.c.last_seen_at < before)
+    return len(connection.execute(statement.returning(core_quarantine.c.seen_at)).all())

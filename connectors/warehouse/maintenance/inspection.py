@@ -1,0 +1,48 @@
+"""What a command reads of the warehouse file while no run writes it, without changing anything."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+
+import duckdb
+
+from connectors.warehouse.maintenance.future_times import Ahead, find
+from connectors.warehouse.storage.connection import explain
+from connectors.warehouse.storage.holder import hold
+from connectors.warehouse.storage.migrations import revisions
+
+_BOUND_TO = "SELECT base_url FROM ops.service"
+_COOLDOWNS = "SELECT scope, max(resume_after) FROM ops.cooldowns WHERE resume_after > $1 GROUP BY scope"
+
+
+@dataclass(frozen=True, slots=True)
+class Inspection:
+    """The times that lie in the future, the service's address, and until when (UTC) each tenant scope must wait."""
+
+    ahead: tuple[Ahead, ...] = ()
+    base_url: str | None = None
+    cooldowns: Mapping[str, datetime] = field(default_factory=dict)
+
+
+def inspect(
+    path: Path, activity: str, *, now: datetime, since: str, pause: Callable[[float], None]
+) -> Inspection | None:
+    """Read a warehouse that this gramhouse wrote last; None where there is none, or one of another version.
+
+    Raises WarehouseBusy and WarehouseUnusable.
+    """
+    if not path.exists():
+        return None
+    with hold(path, activity, since=since, pause=pause):
+        try:
+            with duckdb.connect(str(path), read_only=True) as db:
+                # An older one lacks columns; the next sync upgrades it.
+                if revisions.read(db) != revisions.HEAD:
+                    return None
+                db.execute("SET TimeZone = 'UTC'")
+                addresses = db.execute(_BOUND_TO).fetchall()
+                cooldowns = dict(db.execute(_COOLDOWNS, [now]).fetchall())
+                return Inspection(find(db, now), addresses[0][0] if addresses else None, cooldowns)
+        except duckdb.Error as error:
+            raise explain(path, error) from error

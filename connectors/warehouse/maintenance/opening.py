@@ -1,0 +1,94 @@
+"""What is done when a warehouse is opened for writing, before anything lands: recovery, and the upgrade of its rows."""
+
+import logging
+from datetime import datetime
+from pathlib import Path
+
+from sqlalchemy import Connection
+
+from connectors.warehouse.ingest.landing.segments import recover
+from connectors.warehouse.maintenance.rebuild import rebuild_outdated
+from connectors.warehouse.raw.parts import all_parts, write_part
+from connectors.warehouse.raw.recovery import recover_parts
+from connectors.warehouse.storage.connection import raw_connection, value
+
+_log = logging.getLogger(__name__)
+
+# Rows whose payloads move in one transaction.
+_AT_ONCE = 50_000
+
+# Rows that an older version wrote have no landing number of their own: theirs are below every other one.
+_LOWEST = -(2**62)
+
+# Versions first, which are stored in their order: the last landing number of an item is then that of its row in media.
+_MOVED = (("media_superseded", "valid_from"), ("media", "changed_at"))
+
+_HAS_PAYLOAD = """
+SELECT EXISTS (
+    FROM duckdb_columns() WHERE database_name = current_database() AND schema_name = 'core'
+    AND table_name = ? AND column_name = 'old payload'
+)
+"""
+
+_NUMBERED = """
+CREATE OR REPLACE TEMP TABLE moved AS
+SELECT order_key, {after} + row_number() OVER (ORDER BY order_key) AS landed FROM (
+    SELECT rowid AS order_key FROM core.{table} WHERE raw_landed IS NULL AND "old payload" IS NOT NULL ORDER BY rowid
+    LIMIT {at_once}
+)
+"""
+
+_RAW = """
+SELECT
+    t.account_id, t.surface, t.media_id, t.{at} AS seen_at, NULL::VARCHAR AS run_id, NULL::VARCHAR AS correlation_id,
+    m.landed, t."old payload"::VARCHAR AS payload
+FROM core.{table} AS t JOIN temp.moved AS m ON t.rowid = m.order_key
+"""
+
+
+def make_ready(connection: Connection, path: Path, *, now: datetime, at_once: int = _AT_ONCE) -> None:
+    """Recover what a killed process left, then bring the rows of an older version to this one's form.
+
+    Each step is a transaction of its own, and a process that is killed amid them goes on from there. `at_once` rows
+    move in one. The connection must be in no transaction. Raises WarehouseUnusable.
+    """
+    recover(connection, path)
+    recover_parts(connection, now=now)
+    _move_payloads(connection, at_once)
+    with connection.begin():
+        if items := rebuild_outdated(connection):
+            _log.info("Upgraded the %s stored items of an older version.", f"{items:,}")
+
+
+def _move_payloads(connection: Connection, at_once: int) -> None:
+    """Move the payloads that an older version kept in the warehouse to the raw store, then drop their columns."""
+    db = raw_connection(connection)
+    tables = [(table, at) for table, at in _MOVED if db.execute(_HAS_PAYLOAD, [table]).fetchall()[0][0]]
+    for table, at in tables:
+        while move_some(connection, table, at, at_once):
+            pass
+    for table, _ in tables:
+        drop_payload(connection, table)
+
+
+def drop_payload(connection: Connection, table: str) -> None:
+    """Drop the column of an older version's payloads, all of which have moved. In no transaction."""
+    with connection.begin():
+        connection.exec_driver_sql(f'ALTER TABLE core.{table} DROP COLUMN "old payload"')
+
+
+def move_some(connection: Connection, table: str, at: str, at_once: int) -> bool:
+    """Move some payloads to a part of the raw store, in one transaction; return whether there were any."""
+    db = raw_connection(connection)
+    with connection.begin():
+        last = max((part.last_landed for part in all_parts(connection) if part.last_landed < 0), default=_LOWEST)
+        db.execute(_NUMBERED.format(table=table, after=last, at_once=at_once))
+        if not value(db, "SELECT EXISTS (FROM temp.moved)"):
+            db.execute("DROP TABLE temp.moved")
+            return False
+        write_part(connection, _RAW.format(table=table, at=at))
+        db.execute(
+            f"UPDATE core.{table} SET raw_landed = m.landed FROM temp.moved AS m WHERE {table}.rowid = m.order_key"  # noqa: S608
+        )
+        db.execute("DROP TABLE temp.moved")
+    return True

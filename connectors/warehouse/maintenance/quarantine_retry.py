@@ -1,0 +1,235 @@
+"""Reading quarantined media items again, by the mapping in force: those that have an id by now become rows.
+
+An account rejected is not read again here: every sync lists it anew, and reads it by the reader of that day.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import Connection
+
+from connectors.warehouse.ingest.landing.page_commit import last_seq
+from connectors.warehouse.merge.merge import merge
+from connectors.warehouse.schema.field_registry import read_mapping
+from connectors.warehouse.storage.quoting import literal
+from models.schema.mapping import Mapping
+
+# As much payload (bytes) as is merged at once.
+_BATCH_BYTES = 16 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Records that were met between two instants, both included: microseconds since 1970."""
+
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a retry is about: `records` that become rows, of `items` media items; `outdated` ones have just left."""
+
+    records: int
+    items: int
+    outdated: int
+    batches: tuple[Batch, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Staying:
+    """Records that stay in quarantine, for one reason."""
+
+    resource: str
+    reason: str
+    records: int
+
+
+def _id(index: int) -> str:
+    # An object or a list is no id, and neither is empty text.
+    return f"CASE WHEN left(ids[{index}], 1) NOT IN ('', '{{', '[') THEN ids[{index}] END"
+
+
+def _media_id(mapping: Mapping) -> str:
+    return f"coalesce({', '.join(_id(index) for index in range(1, len(mapping.media_id) + 1))})"
+
+
+def _ids(mapping: Mapping) -> str:
+    paths = ", ".join(map(literal, mapping.media_id))
+    return f"CASE WHEN json_valid(payload) THEN json_extract_string(payload, [{paths}]::VARCHAR[]) END"
+
+
+def _identify(kind: str, table: str, mapping: Mapping, columns: str, where: str = "true") -> tuple[str, str]:
+    # Two statements: asked for at once, those with an id alone, DuckDB would take each payload apart a dozen times.
+    find = f"""
+CREATE {kind} {table} AS
+SELECT {columns}, {_media_id(mapping)} AS media_id
+FROM (
+    SELECT
+        *, rowid AS record,
+        {_ids(mapping)} AS ids
+    FROM core.quarantine WHERE resource = 'media' AND position IS NOT NULL AND {where}
+)
+"""  # noqa: S608 - made of the mapping's paths, quoted
+    return find, f"DELETE FROM {table} WHERE media_id IS NULL"  # noqa: S608
+
+
+_OPEN_SCANS = """
+SELECT account_id, surface, scan_id, updated_at FROM ops.checkpoints
+WHERE resource = 'media'
+QUALIFY row_number() OVER (PARTITION BY account_id, surface, run_kind ORDER BY seq DESC) = 1 AND state = 'scanning'
+"""
+
+
+# A quarantine may be larger than memory, so payloads are no part of the plan.
+_NARROW = "record, account_id, surface, seen_at, strlen(payload) AS size"
+
+_PLANNED = f"""
+CREATE TEMP TABLE retry_plan AS
+WITH seen AS (
+    SELECT s.account_id, s.surface, s.media_id, max(o.updated_at) AS updated_at
+    FROM ops.seen AS s JOIN ({_OPEN_SCANS}) AS o USING (scan_id)
+    GROUP BY ALL
+),
+known AS (
+    SELECT
+        m.account_id, m.surface, m.media_id,
+        CASE
+            WHEN m.removed_at IS NOT NULL THEN m.written_at
+            ELSE greatest(
+                coalesce(
+                    p.last_seen_at,
+                    greatest(
+                        m.written_at, w.complete_at, CASE WHEN m.published_at > w.covered_from THEN w.recent_at END
+                    )
+                ),
+                s.updated_at
+            )
+        END AS last_seen_at
+    FROM core.media AS m
+    LEFT JOIN core.completed_scans AS w
+        ON w.resource = 'media' AND w.account_id = m.account_id AND w.surface = m.surface
+    LEFT JOIN ops.missing AS p
+        ON p.account_id = m.account_id AND p.surface = m.surface AND p.media_id = m.media_id
+    LEFT JOIN seen AS s ON s.account_id = m.account_id AND s.surface = m.surface AND s.media_id = m.media_id
+    SEMI JOIN retry_identified AS i
+        ON i.account_id = m.account_id AND i.surface = m.surface AND i.media_id = m.media_id
+)
+SELECT i.*, coalesce(k.last_seen_at >= i.seen_at, false) AS outdated
+FROM retry_identified AS i LEFT JOIN known AS k USING (account_id, surface, media_id)
+"""  # noqa: S608 - made of our own names
+
+_COUNT = """
+SELECT
+    count(*) FILTER (NOT outdated),
+    count(DISTINCT (account_id, surface, media_id)) FILTER (NOT outdated),
+    count(*) FILTER (outdated)
+FROM retry_plan
+"""
+
+_SIZES = """
+SELECT epoch_us(seen_at) AS instant, sum(size)::BIGINT AS size FROM retry_plan
+WHERE NOT outdated GROUP BY ALL ORDER BY instant
+"""
+
+_DROP_OUTDATED = "DELETE FROM core.quarantine WHERE rowid IN (SELECT record FROM retry_plan WHERE outdated)"
+
+
+# In the order in which they were met, so that the last version of an item is its last. They count as seen by each scan
+# that is half-way: it passed its first pages by an older mapping, and could not tell that it misses them. Where two
+# are, each gets its own copy.
+_STAGE = f"""
+INSERT INTO ops.staging BY NAME
+SELECT
+    ? + row_number() OVER (ORDER BY r.seen_at, r.page, r.position, r.record, o.scan_id) AS seq,
+    r.resource, r.account_id, r.surface, ? AS run_id, coalesce(o.scan_id, '') AS scan_id, r.page,
+    r.seen_at AS received_at, r.correlation_id, '{{"items":[' || r.payload || ']}}' AS body
+FROM ops.retried AS r
+LEFT JOIN ({_OPEN_SCANS}) AS o USING (account_id, surface)
+"""  # noqa: S608
+
+# Their pages are counted for the runs that landed them.
+_NO_PAGES = "UPDATE core.run_counts SET pages = 0, items = 0 WHERE run_id = ?"
+
+_LEAVE = "DELETE FROM core.quarantine WHERE rowid IN (SELECT record FROM ops.retried)"
+
+# No complete scan since knew these items, so none of them says that they were still there at its end: when they were
+# last seen stays what the quarantine knows, until the next complete scan finds them there or gone.
+_DOUBT = """
+INSERT INTO ops.missing BY NAME
+SELECT
+    r.account_id, r.surface, r.media_id, ?::TIMESTAMPTZ AS since, max(r.seen_at) AS last_seen_at, true AS needs_full
+FROM ops.retried AS r
+JOIN core.completed_scans AS w ON w.resource = 'media' AND w.account_id = r.account_id AND w.surface = r.surface
+GROUP BY r.account_id, r.surface, r.media_id, w.complete_at
+HAVING max(r.seen_at) < w.complete_at
+"""
+
+_STAY = """
+SELECT resource, reason, count(*) AS records FROM core.quarantine GROUP BY ALL ORDER BY records DESC, resource, reason
+"""
+
+
+def _batches(sizes: Iterable[tuple[int, int]], most: int) -> tuple[Batch, ...]:
+    # Cut between instants, so that versions of an item met at once are compared with one another.
+    batches: list[Batch] = []
+    held = 0
+    for instant, size in sizes:
+        if batches and held + size <= most:
+            batches[-1] = Batch(batches[-1].first, instant)
+            held += size
+        else:
+            batches.append(Batch(instant, instant))
+            held = size
+    return tuple(batches)
+
+
+def plan_retry(connection: Connection, *, batch_bytes: int = _BATCH_BYTES) -> Plan:
+    """Find the quarantined media items that have an id by now, in the open transaction.
+
+    A record of an item that was seen at the same time or later leaves the quarantine without a trace: what is stored
+    is newer. All others wait for their batch, in which they all have room.
+    """
+    run = connection.exec_driver_sql
+    for statement in (*_identify("TEMP TABLE", "retry_identified", read_mapping(connection), _NARROW), _PLANNED):
+        run(statement)
+    records, items, outdated = map(int, run(_COUNT).one())
+    batches = _batches(((int(instant), int(size)) for instant, size in run(_SIZES)), batch_bytes)
+    run(_DROP_OUTDATED)
+    run("DROP TABLE temp.retry_plan")
+    run("DROP TABLE temp.retry_identified")
+    return Plan(records, items, outdated, batches)
+
+
+def retry(connection: Connection, batch: Batch, *, run_id: str, now: datetime) -> None:
+    """Make rows of a planned batch, in the open transaction: its records leave the quarantine, or nothing happens.
+
+    What that adds and changes is counted for the run `run_id`.
+
+    The batches of a plan must come in their order, and nothing may be merged in between.
+
+    Raises ValueError while something is staged: that must be merged first, for it landed before.
+    """
+    run = connection.exec_driver_sql
+    if run("SELECT count(*) FROM ops.staging").scalar_one():
+        message = "merge what is staged before a retry"
+        raise ValueError(message)
+    # No temporary table: the merge drops every one of them.
+    met = f"seen_at BETWEEN make_timestamptz({batch.first}) AND make_timestamptz({batch.last})"
+    for statement in _identify("TABLE", "ops.retried", read_mapping(connection), "* EXCLUDE (ids)", met):
+        run(statement)
+    last = last_seq(connection)
+    run(_STAGE, (last, run_id))
+    run(_LEAVE)
+    merge(connection)
+    # Their numbers are given again to what lands next, which must not take them for news of its own time.
+    run("UPDATE core.media SET written_seq = NULL WHERE written_seq > ?", (last,))
+    run(_NO_PAGES, (run_id,))
+    run(_DOUBT, (now,))
+    run("DROP TABLE ops.retried")
+
+
+def staying(connection: Connection) -> tuple[Staying, ...]:
+    """Return what is in quarantine, by reason."""
+    return tuple(Staying(*row) for row in connection.exec_driver_sql(_STAY))

@@ -1,0 +1,235 @@
+"""Reading everything stored anew, by another mapping, without asking the API: one transaction."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from sqlalchemy import Connection, Table
+
+from connectors.warehouse.ingest.columns import columns_select, counts_of
+from connectors.warehouse.merge.schema_evolution import create_children, insert_children
+from connectors.warehouse.merge.stored_items import PRESENT, SUPERSEDED, StoredItems, decode_stored, learn_stored
+from connectors.warehouse.runs.closed_scans import forget_order
+from connectors.warehouse.schema.field_registry import (
+    own_names,
+    read_mapping,
+    read_registry,
+    write_mapping,
+    write_registry,
+)
+from connectors.warehouse.storage.connection import raw_connection, value
+from connectors.warehouse.storage.limits import on_all_cores
+from connectors.warehouse.storage.quoting import literal, quoted
+from connectors.warehouse.storage.slices import slices
+from models.schema.fields import Field, OwnNames, Registry
+from models.schema.json_types import JsonType
+from models.schema.mapping import Mapping
+from models.schema.naming import unique
+from models.schema.table_schemas import Metric, TableSchema, history, table_schemas
+from models.tables import WAREHOUSE
+
+# As many items as are joined with their counts in the memory of a run.
+_JOINED_AT_ONCE = 250_000
+
+_OF_A_MAPPING = {JsonType.SHADOWED, JsonType.UNREADABLE}
+
+# Columns whose values do not follow from the payload, or are made for all of it.
+_KEY = "m.account_id, m.surface, m.media_id, m.raw_landed"
+_LIFE = (
+    f"{_KEY}, h.payload_hash, m.first_seen_at, m.written_at, m.written_seq, m.changed_at, m.content_changed_at,"
+    " m.removed_at, m.removal"
+)
+_PERIOD = f"{_KEY}, m.valid_from, m.valid_to"
+
+
+@dataclass(frozen=True, slots=True)
+class Reread:
+    """What was read anew: items, columns of media, child tables."""
+
+    items: int
+    columns: int
+    child_tables: int
+
+
+def _renamed(registry: Registry, own: OwnNames) -> Registry:
+    """Give way to the mapping: a field whose name it claims gets another."""
+    taken: dict[str, set[str]] = {resource: set(names) for resource, names in own.columns.items()}
+    fields: dict[tuple[str, str], Field] = {}
+    for key, field in sorted(registry.items(), key=lambda item: (item[0][0], item[1].ordinal)):
+        names = taken.setdefault(field.resource, set())
+        name = unique(field.name, names)
+        names.add(name)
+        kinds = {kind: at for kind, at in field.json_types.items() if kind not in _OF_A_MAPPING}
+        fields[key] = replace(field, name=name, json_types=kinds)
+    return fields
+
+
+def _registry(connection: Connection, mapping: Mapping) -> Registry:
+    own = own_names(mapping)
+    known = _renamed(read_registry(connection), own)
+    return learn_stored(connection, mapping, known, own)
+
+
+def _new_table(connection: Connection, table: Table, schema: TableSchema) -> str:
+    """Rename a table and create it empty, with the columns of its schema; return the old table's new name."""
+    before = f"{table.name}_before"
+    connection.exec_driver_sql(f"ALTER TABLE {table.fullname} RENAME TO {before}")
+    table.create(connection)
+    for column in schema.columns:
+        if column.name not in table.c:
+            connection.exec_driver_sql(f"ALTER TABLE {table.fullname} ADD COLUMN {quoted(column.name)} {column.type}")
+    return f"{table.schema}.{before}"
+
+
+def _decode_again(
+    connection: Connection,
+    mapping: Mapping,
+    registry: Registry,
+    stored: StoredItems,
+    schema: TableSchema,
+    kept: str,
+    children: Sequence[TableSchema] = (),
+) -> int:
+    """Decode the payloads of a table into a new one, with its children; return its rows. `kept` values stay."""
+    table = WAREHOUSE.tables[stored.table]
+    before = _new_table(connection, table, schema)
+    rows = 0
+    for decoded in decode_stored(connection, replace(stored, table=before), mapping, registry, own_names(mapping)):
+        columns = columns_select(schema, decoded.layout.media.cells)
+        ((written,),) = (
+            raw_connection(connection)
+            .execute(
+                f"""
+INSERT INTO {table.fullname} BY NAME
+SELECT {kept}, c.* EXCLUDE (_order_key)
+FROM (SELECT order_key AS _order_key, overflow{columns} FROM media_cells) AS c
+JOIN {before} AS m ON m.rowid = c._order_key JOIN stored_hashes AS h ON h.order_key = c._order_key
+ORDER BY c._order_key
+"""  # noqa: S608 - made of the schema, quoted
+            )
+            .fetchall()
+        )
+        rows += written
+        insert_children(connection, children, decoded, before)
+    rows += _keep_rest(connection, table, before)
+    connection.exec_driver_sql(f"DROP TABLE {before}")
+    return rows
+
+
+def _keep_rest(connection: Connection, table: Table, before: str) -> int:
+    """Keep the rows whose bytes are not kept, with what their columns say as far as the new ones can hold it."""
+    types = "SELECT column_name, data_type FROM duckdb_columns() WHERE schema_name || '.' || table_name = ?"
+    old, new = (
+        dict(raw_connection(connection).execute(f"{types} AND database_name = current_database()", [name]).fetchall())
+        for name in (before, table.fullname)
+    )
+    columns = ", ".join(f"TRY_CAST({quoted(name)} AS {new[name]}) AS {quoted(name)}" for name in new if name in old)
+    kept = f"SELECT {columns} FROM {before} WHERE raw_landed IS NULL ORDER BY rowid"  # noqa: S608 - quoted
+    ((rows,),) = raw_connection(connection).execute(f"INSERT INTO {table.fullname} BY NAME {kept}").fetchall()
+    return int(rows)
+
+
+def _metrics(connection: Connection, metrics: tuple[Metric, ...]) -> None:
+    """Append what the counts are now read as, where that is not what was last observed."""
+    counts = counts_of(metrics, "m")
+    names = "[" + ", ".join(literal(metric.name) for metric in metrics) + "]"
+    run = connection.exec_driver_sql
+    run("CREATE OR REPLACE TEMP TABLE recounted AS FROM core.media_metrics LIMIT 0")
+    for some in slices(raw_connection(connection), "FROM core.media", _JOINED_AT_ONCE):
+        run(
+            f"""
+INSERT INTO recounted BY NAME
+WITH present AS (
+    SELECT account_id, surface, media_id, changed_at AS observed_at, unnest({names}) AS metric, unnest(counts) AS value
+    FROM (SELECT *, {counts} AS counts FROM core.media AS m WHERE {some})
+),
+observed AS (FROM core.media_metrics WHERE {some}),
+-- Of an item that a page holds twice there are two.
+last AS (
+    SELECT account_id, surface, media_id, metric, value FROM observed
+    SEMI JOIN (
+        SELECT account_id, surface, media_id, metric, max(observed_at) AS observed_at FROM observed GROUP BY ALL
+    ) AS latest USING (account_id, surface, media_id, metric, observed_at)
+)
+SELECT p.* FROM present AS p
+ANTI JOIN last AS l
+    ON l.account_id = p.account_id AND l.surface = p.surface AND l.media_id = p.media_id AND l.metric = p.metric
+   AND l.value IS NOT DISTINCT FROM p.value
+WHERE p.value IS NOT NULL
+   OR (p.account_id, p.surface, p.media_id, p.metric) IN (SELECT (account_id, surface, media_id, metric) FROM last)
+"""  # noqa: S608 - made of the schema, quoted
+        )
+    run(
+        """
+DELETE FROM core.media_metrics USING recounted AS r
+WHERE media_metrics.account_id = r.account_id AND media_metrics.surface = r.surface
+  AND media_metrics.media_id = r.media_id AND media_metrics.metric = r.metric
+  AND media_metrics.observed_at = r.observed_at
+"""
+    )
+    run("INSERT INTO core.media_metrics BY NAME SELECT * FROM recounted ORDER BY ALL")
+    run("DROP TABLE temp.recounted")
+
+
+def rebuild_stored(connection: Connection, mapping: Mapping) -> Reread:
+    """Read every stored payload by the mapping: columns, versions', too, children, counts; in the open transaction.
+
+    Ids stay as they landed, and so do the instants at which versions begin and end, and counts of the past. What is
+    staged must be merged before.
+    """
+    with on_all_cores(raw_connection(connection)):
+        return _rebuild(connection, mapping)
+
+
+def _rebuild(connection: Connection, mapping: Mapping) -> Reread:
+    registry = _registry(connection, mapping)
+    media, *children = table_schemas(mapping, registry)
+    for child in children:
+        create_children(connection, child)
+    items = _decode_again(connection, mapping, registry, PRESENT, media, _LIFE, children)
+    _decode_again(connection, mapping, registry, SUPERSEDED, history(media, mapping), _PERIOD)
+    declared = {table.name for table in WAREHOUSE.sorted_tables}
+    wanted = {schema.table for schema in children}
+    present = connection.exec_driver_sql(
+        "SELECT table_name FROM duckdb_tables() WHERE schema_name = 'core' AND database_name = current_database()"
+    ).scalars()
+    for name in set(present) - declared - wanted:
+        connection.exec_driver_sql(f"DROP TABLE core.{quoted(name)}")
+    _metrics(connection, media.metrics)
+    if _times_and_ids(mapping) != _times_and_ids(read_mapping(connection)):
+        forget_order(connection)
+    write_registry(connection, registry, mapping)
+    write_mapping(connection, mapping)
+    return Reread(items, len(media.columns), len(children))
+
+
+def _times_and_ids(mapping: Mapping) -> tuple[object, ...]:
+    return mapping.media_id, *(column for column in mapping.columns if column.column == "published_at")
+
+
+_IS_OUTDATED = "SELECT EXISTS (FROM core.media WHERE payload_hash IS NULL AND raw_landed IS NOT NULL)"
+
+
+def rebuild_outdated(connection: Connection) -> int:
+    """Decode again, in the open transaction, what a version wrote that compared items by their text.
+
+    Returns how many items that were. Such rows have no hash, no overflow, and columns of less exact types: unless they
+    are rebuilt, the next sync takes them for changed.
+    """
+    if not value(raw_connection(connection), _IS_OUTDATED):
+        return 0
+    return rebuild_stored(connection, read_mapping(connection)).items
+
+
+def is_read_by(connection: Connection, mapping: Mapping) -> bool:
+    """Say whether the stored rows are what this mapping makes of their payloads.
+
+    A warehouse without rows takes the mapping at once. One that an older gramhouse filled is read by none yet.
+    """
+    if not connection.exec_driver_sql("SELECT EXISTS (FROM core.media)").scalar_one():
+        if not connection.exec_driver_sql("SELECT EXISTS (FROM ops.mapping)").scalar_one() or (
+            read_mapping(connection) != mapping
+        ):
+            write_mapping(connection, mapping)
+        return True
+    stored = connection.exec_driver_sql("SELECT mapping::VARCHAR FROM ops.mapping").scalar()
+    return stored is not None and Mapping.from_json(stored) == mapping

@@ -1,0 +1,1 @@
+"""Landed pages become rows, set by set, in one transaction."""

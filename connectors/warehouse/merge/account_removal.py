@@ -1,0 +1,139 @@
+"""Which accounts are gone: those that a complete catalogue does not list, with a guard against mass removals."""
+
+from sqlalchemy import Connection
+
+from connectors.warehouse.runs import ledger
+from connectors.warehouse.storage.connection import raw_connection, value
+from models.removal import ACCOUNTS_CONFIRM_AFTER_HOURS as _HOURS
+from models.removal import ACCOUNTS_LIMIT, CONFIRM_AFTER_HOURS
+from models.runs import RunWarning
+
+REMOVED = "accounts_removed"
+
+# An account that another scan listed since this one began may stand on a page that this one had behind it. An empty
+# catalogue confirms nothing, and nothing is ever confirmed by it: it leaves no `missed_from`. A scan that was resumed
+# began long before it ended, and another may follow at once: that one confirms nothing, either.
+_MISSED = f"""
+CREATE OR REPLACE TEMP TABLE missed_accounts AS
+WITH ended AS (
+    SELECT *, EXISTS (FROM core.accounts WHERE scan_id = finished.scan_id) AS lists_any
+    FROM finished WHERE resource = 'accounts'
+)
+SELECT
+    a.account_id, w.run_id,
+    least(p.since, w.complete_at) AS since,
+    CASE WHEN w.lists_any THEN least(p.missed_from, w.started_at) ELSE p.missed_from END AS missed_from,
+    w.lists_any AND coalesce(
+        greatest(p.missed_from + INTERVAL {_HOURS} HOUR, p.since + INTERVAL {CONFIRM_AFTER_HOURS} HOUR)
+        <= w.started_at AND p.missed_from IS NOT NULL, false
+    ) AS is_confirmed
+FROM core.accounts AS a
+JOIN ended AS w ON a.scan_id <> w.scan_id AND coalesce(a.seen_seq, 0) < w.began_seq
+LEFT JOIN ops.missing_accounts AS p ON p.account_id = a.account_id
+WHERE a.removed_at IS NULL
+"""  # noqa: S608 - our own numbers
+
+# Of the accounts known before the scan began: new ones must not make room for a mass removal. Only what was first seen
+# while it ran is new; a clock that was ahead may have left later times.
+_GUARDED = f"""
+WITH known AS (
+    SELECT count(*) AS accounts FROM core.accounts
+    WHERE removed_at IS NULL AND (
+        first_seen_at NOT BETWEEN (SELECT started_at FROM finished WHERE resource = 'accounts')
+            AND (SELECT complete_at FROM finished WHERE resource = 'accounts')
+        OR account_id IN (SELECT account_id FROM missed_accounts)
+    )
+),
+missed AS (
+    SELECT count(*) FILTER (NOT is_confirmed) AS in_doubt, count(*) FILTER (is_confirmed) AS confirmed
+    FROM missed_accounts
+)
+SELECT
+    in_doubt > 1 AND in_doubt > {ACCOUNTS_LIMIT} * (accounts - confirmed) OR in_doubt = accounts - confirmed
+FROM known, missed
+"""  # noqa: S608
+
+_ACCEPTED = """
+SELECT EXISTS (FROM core.runs SEMI JOIN finished ON finished.resource = 'accounts' AND finished.run_id = runs.run_id
+WHERE accept_removals)
+"""
+
+_GONE = """
+CREATE OR REPLACE TEMP TABLE gone_accounts AS FROM missed_accounts WHERE is_confirmed OR NOT {guarded}
+"""
+
+_MARK = (
+    """
+UPDATE core.accounts SET removed_at = g.since FROM gone_accounts AS g WHERE accounts.account_id = g.account_id
+""",
+    """
+UPDATE core.account_status_history AS h SET valid_to = g.since
+FROM gone_accounts AS g WHERE h.account_id = g.account_id AND h.valid_to IS NULL
+""",
+    """
+INSERT INTO core.account_status_history (account_id, status, valid_from)
+SELECT account_id, 'removed', since FROM gone_accounts ORDER BY account_id
+""",
+    "DELETE FROM ops.missing_accounts",
+    """
+INSERT INTO ops.missing_accounts
+SELECT account_id, since, missed_from FROM missed_accounts ANTI JOIN gone_accounts USING (account_id)
+""",
+)
+
+_COUNTS = """
+SELECT count(*), count(*) FILTER (is_confirmed), any_value(run_id), min(since) FILTER (is_confirmed) FROM gone_accounts
+"""
+
+
+def mark_accounts_gone(connection: Connection) -> None:
+    """Mark the accounts that the catalogue in `finished`, if one is there, did not list: they are in `gone_accounts`.
+
+    When too many are missing none is marked but those that an earlier catalogue has missed, too; the others wait in
+    `ops.missing_accounts`. A run that was started with `accept_removals` marks them all.
+    """
+    db = raw_connection(connection)
+    if not value(db, "SELECT EXISTS (FROM finished WHERE resource = 'accounts')"):
+        return
+    db.execute(_MISSED)
+    accepted = bool(value(db, _ACCEPTED))
+    guarded = bool(value(db, _GUARDED))
+    for statement in (_GONE.format(guarded=guarded and not accepted), *_MARK):
+        db.execute(statement)
+    gone, confirmed, run_id, since = db.execute(_COUNTS).fetchall()[0]
+    if guarded and accepted:
+        _warn(connection, run_id, gone, "they are not in the catalogue, and --accept-removals confirmed it")
+    elif confirmed:
+        why = f"catalogues at least {_HOURS} hours apart, the first of {since:%Y-%m-%d %H:%M} UTC, did not list them"
+        _warn(connection, run_id, confirmed, why)
+
+
+def _warn(connection: Connection, run_id: str, count: int, why: str) -> None:
+    detail = f"{count:,} {'account was' if count == 1 else 'accounts were'} marked removed: {why}."
+    ledger.warn(connection, run_id, RunWarning(REMOVED, count, detail))
+
+
+_STANDING = """
+SELECT
+    (SELECT count(*) FROM ops.missing_accounts),
+    (SELECT count(*) FROM core.accounts WHERE removed_at IS NULL),
+    (SELECT count(*) FROM ops.missing_accounts WHERE missed_from IS NULL)
+"""
+
+
+def missing_accounts(connection: Connection) -> RunWarning | None:
+    """Return a warning of the accounts whose removal awaits confirmation; None when there are none."""
+    missing, known, only_empty = raw_connection(connection).execute(_STANDING).fetchall()[0]
+    if not missing:
+        return None
+    confirms = f"a sync at least {_HOURS} hours later whose catalogue does not list them, either, marks them removed"
+    empty = ", which was empty" if only_empty == missing else ""
+    return RunWarning(
+        "accounts_missing",
+        missing,
+        f"{missing:,} of {known:,} known accounts are missing from the catalogue{empty}: none of them was marked"
+        " removed.",
+        "check which accounts the API key may access, and the address. If they are really gone, run"
+        f" `gramhouse sync --accept-removals`{'' if empty else f'; {confirms}, too'}.",
+        makes_partial=True,
+    )

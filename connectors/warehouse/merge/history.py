@@ -1,0 +1,105 @@
+"""Merging history, which is only appended to: versions of content that were superseded, and counts that changed."""
+
+from collections.abc import Sequence
+
+from sqlalchemy import Connection
+
+from connectors.warehouse.ingest.columns import counts_of
+from connectors.warehouse.merge.comparing import stored_said
+from connectors.warehouse.storage.connection import raw_connection
+from connectors.warehouse.storage.quoting import literal, quoted
+from models.schema.mapping import Mapping
+from models.schema.table_schemas import TableSchema, history
+
+# Every new sighting of an item beside the one before it; the row that was stored stands at the head of its own. What is
+# said once, and by an item that was not stored, has nothing before it, and is no part of this.
+_LINE = """
+CREATE OR REPLACE TEMP TABLE media_line AS
+WITH line AS (
+    SELECT
+        r.account_id, r.surface, r.media_id, r._order_key AS order_key, r._received_at AS seen_at, s.content,
+        {counts_read} AS counts, NULL::BIGINT AS stored
+    FROM media_read AS r JOIN media_said AS s ON s.order_key = r._order_key
+    SEMI JOIN (FROM media_touched WHERE news > 1 OR (news = 1 AND NOT is_new)) AS t
+        ON t.account_id = r.account_id AND t.surface = r.surface AND t.media_id = r.media_id
+    WHERE _seq > getvariable('slice_begin') AND _seq <= getvariable('slice_end')
+    UNION ALL
+    SELECT m.account_id, m.surface, m.media_id, -1, m.content_changed_at, s.content, {counts_stored}, s.stored
+    FROM core.media AS m JOIN ({stored}) AS s ON m.rowid = s.stored
+)
+SELECT
+    *, content IS DISTINCT FROM lag(content) OVER item AS begins, lag(counts) OVER item AS counts_before
+FROM line
+WINDOW item AS (PARTITION BY account_id, surface, media_id ORDER BY order_key)
+"""
+
+_SUPERSEDED = """
+INSERT INTO core.media_superseded BY NAME
+WITH versioned AS (
+    SELECT *, count(*) FILTER (begins) OVER (
+        PARTITION BY account_id, surface, media_id ORDER BY order_key ROWS UNBOUNDED PRECEDING
+    ) AS version
+    FROM media_line
+),
+versions AS (
+    SELECT
+        account_id, surface, media_id, version, arg_min(seen_at, order_key) AS valid_from, max(order_key) AS order_key,
+        max(stored) AS stored
+    FROM versioned GROUP BY account_id, surface, media_id, version
+),
+closed AS (
+    SELECT *, lead(valid_from) OVER (PARTITION BY account_id, surface, media_id ORDER BY version) AS valid_to
+    FROM versions QUALIFY valid_to IS NOT NULL
+)
+SELECT * EXCLUDE (_version) FROM (
+    SELECT
+        c.account_id, c.surface, c.media_id, c.valid_from, c.valid_to, c.version AS _version,
+        r._order_key AS raw_landed{read}
+    FROM closed AS c JOIN media_read AS r ON r._order_key = c.order_key
+    UNION ALL
+    SELECT c.account_id, c.surface, c.media_id, c.valid_from, c.valid_to, c.version, m.raw_landed{stored}
+    FROM closed AS c JOIN core.media AS m ON m.rowid = c.stored WHERE c.order_key = -1
+)
+ORDER BY account_id, surface, media_id, _version
+"""
+
+_METRICS = """
+INSERT INTO core.media_metrics BY NAME
+WITH line AS (
+    SELECT account_id, surface, media_id, seen_at, counts, counts_before FROM media_line WHERE order_key >= 0
+    UNION ALL
+    SELECT t.account_id, t.surface, t.media_id, r._received_at, {counts_read}, NULL
+    FROM media_touched AS t JOIN media_read AS r ON r._order_key = t.order_key
+    WHERE t.is_new AND t.news = 1
+)
+SELECT account_id, surface, media_id, metric, value, seen_at AS observed_at
+FROM (
+    SELECT
+        account_id, surface, media_id, seen_at, unnest({names}) AS metric, unnest(counts) AS value,
+        unnest(coalesce(counts_before, {nothing})) AS before
+    FROM line
+)
+WHERE value IS DISTINCT FROM before
+ORDER BY account_id, surface, media_id, observed_at, metric
+"""
+
+
+_CHANGED = "SELECT account_id, surface, media_id, stored FROM media_touched WHERE news > 0 AND stored IS NOT NULL"
+
+
+def merge_history(
+    connection: Connection, mapping: Mapping, media: TableSchema, children: Sequence[TableSchema]
+) -> None:
+    """Append what the news among `media_read` has made past. Needs `media_touched`, and the rows not yet rewritten."""
+    read = counts_of(media.metrics, "r")
+    stored = stored_said(media, children, mapping, _CHANGED)
+    line = _LINE.format(counts_read=read, counts_stored=counts_of(media.metrics, "m"), stored=stored)
+    names = "[" + ", ".join(literal(metric.name) for metric in media.metrics) + "]"
+    nothing = "[" + ", ".join("NULL::BIGINT" for _ in media.metrics) + "]"
+    metrics = _METRICS.format(names=names, nothing=nothing, counts_read=read)
+    kept = [quoted(name) for name in (*(column.name for column in history(media, mapping).columns), "overflow")]
+    superseded = _SUPERSEDED.format(
+        read="".join(f", r.{name}" for name in kept), stored="".join(f", m.{name}" for name in kept)
+    )
+    for statement in (line, superseded, metrics):
+        raw_connection(connection).execute(statement)

@@ -1,0 +1,330 @@
+"""Merging pages of media: items as last seen, rewritten only where they changed."""
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+from sqlalchemy import Connection
+
+from connectors.warehouse.ingest.arrays import array_of
+from connectors.warehouse.ingest.cells import decoded_children, identify, observations, read_columns, register_cells
+from connectors.warehouse.ingest.columns import columns_select
+from connectors.warehouse.ingest.decode import Decoded, Decoder
+from connectors.warehouse.ingest.registered import ArrowTables
+from connectors.warehouse.ingest.split import POSITION_BITS, Items, Page, split
+from connectors.warehouse.merge.addresses import addresses, merge_addresses
+from connectors.warehouse.merge.children import merge_children
+from connectors.warehouse.merge.comparing import children_said, content_of, counts_hash, overflow_of, stored_said
+from connectors.warehouse.merge.history import merge_history
+from connectors.warehouse.merge.schema_evolution import alter
+from connectors.warehouse.raw.parts import write_part
+from connectors.warehouse.schema.field_registry import own_names, read_mapping, read_registry, write_registry
+from connectors.warehouse.storage.connection import raw_connection
+from connectors.warehouse.storage.quoting import quoted
+from models.schema.table_schemas import TableSchema, table_schemas
+
+_KEY = "account_id, surface, media_id"
+
+_ITEMS = f"""
+CREATE OR REPLACE TEMP TABLE media_items AS
+SELECT
+    i.order_key, i.payload_hash, s.seq, s.scan_id, s.run_id, s.account_id, s.surface, s.page, s.correlation_id,
+    s.received_at, i.order_key & {(1 << POSITION_BITS) - 1} AS position
+FROM arrived_items AS i JOIN ops.staging AS s ON s.seq = i.order_key >> {POSITION_BITS}
+"""  # noqa: S608 - our own numbers
+
+# What is stored of the accounts that were met: the narrow columns alone.
+_STORED = """
+CREATE OR REPLACE TEMP TABLE media_stored AS
+SELECT
+    rowid AS stored, account_id, surface, media_id, payload_hash, first_seen_at, content_changed_at, removed_at
+FROM core.media AS m
+SEMI JOIN (SELECT DISTINCT account_id, surface FROM media_items) AS i USING (account_id, surface)
+"""
+
+# A payload that is stored byte by byte says nothing new, and need not be read.
+_KNOWN = """
+CREATE OR REPLACE TEMP TABLE media_known AS
+SELECT i.order_key, s.media_id, s.stored
+FROM media_items AS i JOIN media_stored AS s USING (account_id, surface, payload_hash)
+"""
+
+# Unless its item was met with another payload, too: then what it says is compared with that.
+_KNOWN_AND_MET = """
+SELECT k.order_key FROM media_known AS k JOIN media_items AS i USING (order_key)
+SEMI JOIN (
+    SELECT account_id, surface, media_id FROM decoded_ids JOIN media_items USING (order_key) WHERE media_id IS NOT NULL
+) AS d ON d.account_id = i.account_id AND d.surface = i.surface AND d.media_id = k.media_id
+ORDER BY k.order_key
+"""
+
+_RECORDS = """
+CREATE OR REPLACE TEMP TABLE media_records AS
+SELECT i.*, coalesce(d.media_id, k.media_id) AS media_id, coalesce(k.stored, p.stored) AS stored
+FROM media_items AS i LEFT JOIN decoded_ids AS d USING (order_key) LEFT JOIN media_known AS k USING (order_key)
+LEFT JOIN media_suspects AS p USING (order_key)
+"""
+
+_DECODED = """
+CREATE OR REPLACE TEMP TABLE media_decoded AS
+SELECT
+    i.seq AS _seq, i.order_key AS _order_key, i.received_at AS _received_at, i.account_id, i.surface, d.media_id,
+    i.payload_hash, c.overflow{columns}
+FROM media_cells AS c
+JOIN decoded_ids AS d USING (order_key)
+JOIN media_items AS i USING (order_key)
+WHERE d.media_id IS NOT NULL
+"""
+
+# Items that may say what they said before: those that are stored, or were met more than once.
+_SUSPECTS = """
+CREATE OR REPLACE TEMP TABLE media_suspects AS
+WITH counted AS (
+    SELECT _order_key AS order_key, account_id, surface, media_id,
+        count(*) OVER (PARTITION BY account_id, surface, media_id) > 1 AS again
+    FROM media_decoded
+)
+SELECT c.order_key, c.account_id, c.surface, c.media_id, s.stored
+FROM counted AS c LEFT JOIN media_stored AS s USING (account_id, surface, media_id)
+WHERE again OR s.stored IS NOT NULL
+"""
+
+_SAID = """
+CREATE OR REPLACE TEMP TABLE media_said AS
+SELECT d._order_key AS order_key, {content} AS content, {counts} AS counts
+FROM media_decoded AS d SEMI JOIN media_suspects AS s ON s.order_key = d._order_key
+LEFT JOIN ({children}) AS c ON c.order_key = d._order_key
+"""
+
+# Sightings that say something else than the one before them. Only the first is compared with what is stored: so the
+# result does not depend on how the pages were cut into merges.
+_NEWS = """
+CREATE OR REPLACE TEMP TABLE media_news AS
+WITH line AS (
+    SELECT s.account_id, s.surface, s.media_id, s.order_key, m.content, m.counts
+    FROM media_suspects AS s JOIN media_said AS m USING (order_key)
+    UNION ALL
+    SELECT s.account_id, s.surface, s.media_id, -1, b.content, b.counts
+    FROM ({stored}) AS b JOIN media_stored AS s USING (stored)
+),
+compared AS (
+    SELECT
+        order_key, row_number() OVER item = 1 OR content <> lag(content) OVER item OR counts <> lag(counts) OVER item
+            AS differs
+    FROM line WINDOW item AS (PARTITION BY account_id, surface, media_id ORDER BY order_key)
+)
+SELECT order_key FROM compared WHERE differs AND order_key >= 0
+UNION ALL
+SELECT _order_key FROM media_decoded WHERE _order_key NOT IN (SELECT order_key FROM media_suspects)
+"""
+
+_READ = """
+CREATE OR REPLACE TEMP VIEW media_read AS
+FROM media_decoded WHERE _order_key IN (SELECT order_key FROM media_news)
+"""
+
+_RAW = """
+SELECT
+    r.account_id, r.surface, r.media_id, r._received_at AS seen_at, i.run_id, i.correlation_id, r._order_key AS landed,
+    p.payload
+FROM media_read AS r
+JOIN media_items AS i ON i.order_key = r._order_key
+JOIN arrived_payloads AS p ON p.order_key = r._order_key
+"""
+
+_SIGHTINGS = """
+CREATE OR REPLACE TEMP VIEW media_sightings AS
+SELECT * FROM media_records WHERE seq > getvariable('slice_begin') AND seq <= getvariable('slice_end')
+"""
+
+# Rows that are written: from the last sighting that said something else, or the old one where an item only came back.
+# The first sighting of an item that is not stored says something else than nothing. `first_order_key`: of the
+# sighting that adds or returns it. `last_order_key`: of the last one, whose addresses of media are the newest.
+_TOUCHED = """
+CREATE OR REPLACE TEMP TABLE media_touched AS
+WITH news AS (
+    SELECT
+        account_id, surface, media_id, count(*) AS news, arg_min(_received_at, _order_key) AS first_received_at,
+        min(_order_key) AS first_order_key, arg_max(_received_at, _order_key) AS changed_at,
+        max(_order_key) AS order_key
+    FROM media_read WHERE _seq > getvariable('slice_begin') AND _seq <= getvariable('slice_end')
+    GROUP BY account_id, surface, media_id
+),
+last AS (
+    SELECT account_id, surface, media_id, max(_order_key) AS last_order_key FROM media_decoded
+    WHERE _seq > getvariable('slice_begin') AND _seq <= getvariable('slice_end')
+    GROUP BY account_id, surface, media_id
+),
+back AS (
+    SELECT
+        s.stored, arg_min(r.received_at, r.order_key) AS returned_at, min(r.order_key) AS first_order_key,
+        min(r.seq) AS first_seq
+    FROM media_sightings AS r
+    JOIN (FROM media_stored WHERE removed_at IS NOT NULL) AS s USING (account_id, surface, media_id)
+    GROUP BY s.stored
+)
+SELECT
+    n.account_id, n.surface, n.media_id, s.stored, s.stored IS NULL AS is_new, s.removed_at IS NOT NULL AS was_removed,
+    coalesce(s.first_seen_at, n.first_received_at) AS first_seen_at, NULL::TIMESTAMPTZ AS returned_at,
+    s.content_changed_at, n.news, n.changed_at, n.order_key,
+    if(s.stored IS NULL, n.first_order_key, b.first_order_key) AS first_order_key, NULL::BIGINT AS returned_seq, l.last_order_key
+FROM news AS n
+JOIN last AS l USING (account_id, surface, media_id)
+LEFT JOIN media_stored AS s USING (account_id, surface, media_id)
+LEFT JOIN back AS b ON b.stored = s.stored
+UNION ALL
+SELECT
+    s.account_id, s.surface, s.media_id, s.stored, false, true, s.first_seen_at, b.returned_at, s.content_changed_at,
+    0, NULL, NULL, b.first_order_key, b.first_seq, NULL
+FROM back AS b JOIN media_stored AS s USING (stored) ANTI JOIN news USING (account_id, surface, media_id)
+"""
+
+_RETURNED = """
+CREATE OR REPLACE TEMP TABLE media_returned AS
+SELECT m.* REPLACE (
+    t.returned_at AS written_at, t.returned_seq AS written_seq, NULL::TIMESTAMPTZ AS removed_at,
+    NULL::VARCHAR AS removal
+)
+FROM core.media AS m JOIN media_touched AS t ON m.rowid = t.stored
+WHERE t.news = 0
+"""
+
+_DELETE = "DELETE FROM core.media WHERE rowid IN (SELECT stored FROM media_touched WHERE NOT is_new)"
+
+_INSERT = """
+INSERT INTO core.media BY NAME
+SELECT
+    t.account_id, t.surface, t.media_id{columns}, a.payload_hash, r._order_key AS raw_landed, r.overflow,
+    t.first_seen_at, r._received_at AS written_at, r._seq AS written_seq, t.changed_at,
+    coalesce(l.content_changed_at, t.content_changed_at, t.changed_at) AS content_changed_at,
+    NULL::TIMESTAMPTZ AS removed_at, NULL::VARCHAR AS removal
+FROM media_touched AS t
+JOIN media_read AS r ON r._order_key = t.order_key
+JOIN media_decoded AS a ON a._order_key = t.last_order_key
+LEFT JOIN (
+    SELECT account_id, surface, media_id, arg_max(seen_at, order_key) FILTER (begins) AS content_changed_at
+    FROM media_line WHERE order_key >= 0
+    GROUP BY account_id, surface, media_id
+) AS l ON l.account_id = t.account_id AND l.surface = t.surface AND l.media_id = t.media_id
+ORDER BY t.account_id, t.surface, r.published_at
+"""
+
+
+class MediaMerge:
+    """The media pages of one merge: read at once, then merged slice by slice.
+
+    Reading comes first because it may alter tables, which DuckDB allows only before they are written to.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        """Begin."""
+        self._connection = connection
+        self._db = raw_connection(connection)
+        self.mapping = read_mapping(connection)
+        self._schemas: tuple[TableSchema, ...] = ()
+
+    def read(self, pages: Sequence[Page]) -> list[Page]:
+        """Split pages into items, decode those that are not stored as they came, and find what is new.
+
+        What is new is written to the raw store, durably, before any row is.
+        Returns the pages that could not be split.
+        """
+        items, unreadable = split(pages)
+        # The items have copies of the bytes.
+        del pages
+        arrived = {
+            "order_key": array_of(items.order_keys, pa.int64()),
+            "payload_hash": array_of(items.hashes, pa.binary()),
+        }
+        self._db.register("arrived_items", pa.table(arrived))
+        for statement in (_ITEMS, _STORED, _KNOWN):
+            self._db.execute(statement)
+        self._decode(items)
+        write_part(self._connection, _RAW)
+        self._db.execute(_RECORDS)
+        self._db.execute(_SIGHTINGS)
+        return unreadable
+
+    def _decode(self, items: Items) -> None:
+        known = read_registry(self._connection)
+        raw = dict(zip(items.order_keys, items.raw, strict=True))
+        received = dict(self._db.execute("SELECT DISTINCT seq, received_at FROM media_items").fetchall())
+        decoder = Decoder(
+            self.mapping, known, own_names(self.mapping), lambda order_key: received[order_key >> POSITION_BITS]
+        )
+        ids = "SELECT order_key FROM media_items ANTI JOIN media_known USING (order_key) ORDER BY order_key"
+        order_keys = [order_key for (order_key,) in self._db.execute(ids).fetchall()]
+        decoder.add(order_keys, [raw[order_key] for order_key in order_keys])
+        decoded = self._checked(decoder)
+        again = [order_key for (order_key,) in self._db.execute(_KNOWN_AND_MET).fetchall()]
+        if again:
+            decoder.add(again, [raw[order_key] for order_key in again])
+            decoded = self._checked(decoder)
+        self._schemas = table_schemas(self.mapping, decoded.registry)
+        if decoded.registry != known:
+            alter(self._connection, self.mapping, self._schemas, known, decoded.registry)
+            write_registry(self._connection, decoded.registry, self.mapping)
+            # Filling a column may have moved rows, and has other items decoded.
+            self._db.execute(_STORED)
+            self._db.execute(_KNOWN)
+            register_cells(ArrowTables(self._db), decoded)
+        order_keys += again
+        payloads = array_of([raw[order_key] for order_key in order_keys], pa.string())
+        table = pa.table({"order_key": array_of(order_keys, pa.int64()), "payload": payloads})
+        self._db.register("arrived_payloads", table)
+        self._find_news(decoded)
+
+    def _checked(self, decoder: Decoder) -> Decoded:
+        """Return what was decoded, once nothing more is learned from it; `decoded_ids` then has each item's id."""
+        while True:
+            decoded = decoder.finish()
+            register_cells(ArrowTables(self._db), decoded)
+            met = list(
+                observations(self._db, decoded.layout, self.mapping, "SELECT order_key, received_at FROM media_items")
+            )
+            before = decoder.registry
+            decoder.learn(met)
+            if decoder.registry == before:
+                break
+        identify(self._db, decoded.layout, self.mapping)
+        return decoded
+
+    def _find_news(self, decoded: Decoded) -> None:
+        media, *children = self._schemas
+        read_columns(self._db, decoded.layout, children)
+        columns = columns_select(media, decoded.layout.media.cells)
+        self._db.execute(_DECODED.format(columns=columns))
+        self._db.execute(_SUSPECTS)
+        message = children_said(
+            children,
+            self.mapping,
+            lambda schema: f"FROM {decoded_children(schema)} SEMI JOIN media_suspects USING (order_key)",
+            "order_key",
+        )
+        content = content_of(media, self.mapping, "d", overflow_of("d"), "coalesce(c.content, 0)")
+        counts = counts_hash(media, self.mapping, "d", "coalesce(c.counts, 0)")
+        self._db.execute(_SAID.format(content=content, counts=counts, children=message))
+        wanted = f"SELECT DISTINCT {_KEY}, stored FROM media_suspects WHERE stored IS NOT NULL"  # noqa: S608
+        self._db.execute(_NEWS.format(stored=stored_said(media, children, self.mapping, wanted)))
+        self._db.execute(_READ)
+
+    def merge_slice(self, *, is_first: bool) -> None:
+        """Merge the pages of the slice."""
+        media, *children = self._schemas
+        run = self._db.execute
+        if not is_first:
+            run(_STORED)
+        run(_TOUCHED)
+        merge_addresses(self._connection, self.mapping, media, children)
+        if not run("SELECT EXISTS (FROM media_touched)").fetchall()[0][0]:
+            return
+        merge_history(self._connection, self.mapping, media, children)
+        merge_children(self._connection, children)
+        newest = addresses(media, self.mapping)
+        names = "".join(f", {'a' if each.name in newest else 'r'}.{quoted(each.name)}" for each in media.columns)
+        for statement in (
+            _RETURNED,
+            _DELETE,
+            _INSERT.format(columns=names),
+            "INSERT INTO core.media BY NAME SELECT * FROM media_returned",
+        ):
+            run(statement)

@@ -1,0 +1,208 @@
+"""Merging: staged pages become rows, in one transaction, without a row passing through Python."""
+
+from collections import defaultdict
+
+from duckdb import DuckDBPyConnection
+from sqlalchemy import Connection
+
+from connectors.warehouse.ingest.records import register_records
+from connectors.warehouse.ingest.split import Page
+from connectors.warehouse.merge.accounts import merge_accounts
+from connectors.warehouse.merge.media import MediaMerge
+from connectors.warehouse.merge.quarantine import rejected
+from connectors.warehouse.merge.removal import mark_gone
+from connectors.warehouse.merge.run_counts import MergeStats, count_slice
+from connectors.warehouse.runs.closed_scans import CLOSE_SCANS
+from connectors.warehouse.runs.service import bind_new_warehouse
+from connectors.warehouse.storage.connection import raw_connection, value
+
+# A scan that ended is settled before its partition is scanned further, by whichever kind of run, or nobody could tell
+# what it had missed: what is staged after such an end waits for the next slice. An end lands with its last page, and
+# is settled when that is cleared.
+_LAST_BEFORE_NEXT_SCAN = """
+WITH ends AS (
+    SELECT resource, account_id, surface, seq FROM ops.checkpoints SEMI JOIN ops.staging USING (seq)
+    WHERE state IN ('complete', 'recent')
+)
+SELECT min(c.seq) - 1
+FROM ops.checkpoints AS c JOIN ends AS e USING (resource, account_id, surface)
+WHERE c.seq > e.seq
+"""
+
+_EVERYTHING = 2**63 - 1
+
+# A page that cannot be read must not stop the others for ever: it goes to quarantine whole.
+_UNREADABLE = "CREATE OR REPLACE TEMP TABLE unreadable (seq BIGINT, body VARCHAR)"
+
+_PAGES = "SELECT seq, resource, encode(body) FROM ops.staging ORDER BY seq"
+
+# Of media, whose items `MediaMerge` has read, only the pages of which something was noted.
+_MERGING = """
+CREATE OR REPLACE TEMP TABLE merging AS
+SELECT * EXCLUDE (body, rejected, unknown_fields) FROM ops.staging
+WHERE seq <= getvariable('slice_end')
+  AND (resource = 'accounts' OR rejected IS NOT NULL OR unknown_fields IS NOT NULL)
+  AND seq NOT IN (SELECT seq FROM unreadable)
+"""
+
+# Where a scan began: at the landing of its first page. One begun before that was kept began before all that counts.
+_BEGAN = """
+CREATE OR REPLACE TEMP TABLE began AS
+SELECT scan_id, coalesce(min(began_seq), min(seq) FILTER (pages <= 1), 0) AS began_seq
+FROM ops.checkpoints SEMI JOIN (FROM ops.staging WHERE seq <= getvariable('slice_end')) AS s USING (scan_id)
+GROUP BY scan_id
+"""
+
+_LAST_CHECKPOINTS = """
+CREATE OR REPLACE TEMP TABLE last_checkpoints AS
+SELECT * FROM ops.checkpoints
+WHERE seq <= getvariable('slice_end')
+QUALIFY row_number() OVER (PARTITION BY resource, account_id, surface, run_kind ORDER BY seq DESC) = 1
+"""
+
+# Closed scans: full ones, and recent ones, which say something of what was published after `covered_from` alone.
+# A scan that another one of its partition overtook, from beginning to end or only to its end, says nothing: its first
+# pages are older than what that one knew, so it can neither miss anything nor vouch for what it did not see. Landings
+# tell which came first: a clock may have been wrong.
+_FINISHED = """
+CREATE OR REPLACE TEMP TABLE finished AS
+SELECT
+    c.resource, c.account_id, c.surface, c.scan_id, c.run_id, c.started_at, c.updated_at AS complete_at, b.began_seq,
+    c.seq, c.scan_id IN (FROM rejecting) AS has_rejected, w.removals_undecided_since AS undecided_before,
+    c.state = 'recent' AS is_recent, if(c.state = 'recent', c.read_to, NULL) AS covered_from,
+    {
+        'pages': c.pages, 'items': c.items, 'broken_by': c.order_broken_by, 'read_to': c.read_to,
+        'full_share': c.full_share
+    } AS told,
+    {
+        'scan_id': w.scan_id, 'complete_at': w.complete_at, 'pages': w.pages, 'items': w.items,
+        'item_order': w.item_order, 'broken_by': w.order_broken_by, 'proofs': w.order_proofs,
+        'full_share': w.full_share
+    } AS before
+FROM last_checkpoints AS c
+SEMI JOIN ops.staging AS s USING (seq)
+JOIN began AS b USING (scan_id)
+LEFT JOIN core.completed_scans AS w USING (resource, account_id, surface)
+WHERE (c.state = 'complete' OR (c.state = 'recent' AND w.complete_at IS NOT NULL))
+  AND coalesce(w.seq <= b.began_seq, true)
+"""
+
+# Scans of media with a record that became no row: it may be any of the items that the scan does not list.
+_REJECTING = """
+CREATE OR REPLACE TEMP TABLE rejecting AS
+SELECT scan_id FROM media_sightings WHERE media_id IS NULL
+UNION
+SELECT scan_id FROM ops.staging SEMI JOIN unreadable USING (seq)
+WHERE resource = 'media' AND seq <= getvariable('slice_end')
+UNION
+SELECT scan_id FROM ops.seen WHERE media_id = ''
+"""
+
+_UNKNOWN_FIELDS = """
+INSERT INTO core.fields (resource, path, first_seen_at)
+WITH met AS (
+    SELECT
+        CASE WHEN f.resource = 'media' THEN 'media_page' WHEN p.path LIKE 'items[].%' THEN 'account'
+             ELSE 'account_page' END AS resource,
+        CASE WHEN f.resource = 'accounts' THEN regexp_replace(p.path, '^items\\[\\]\\.', '') ELSE p.path END AS path,
+        f.received_at, f.seq
+    FROM unknown_paths AS p JOIN merging AS f USING (seq)
+)
+SELECT resource, path, arg_min(received_at, seq) FROM met ANTI JOIN core.fields AS known USING (resource, path)
+GROUP BY resource, path
+"""
+
+# What an unfinished scan has seen must outlive its pages, or its end could not tell what it missed.
+_REMEMBER = (
+    """
+DELETE FROM ops.seen
+WHERE scan_id NOT IN (SELECT scan_id FROM last_checkpoints WHERE state = 'scanning')
+""",
+    """
+INSERT INTO ops.seen
+SELECT DISTINCT s.scan_id, s.account_id, s.surface, s.media_id
+FROM media_sightings AS s
+JOIN last_checkpoints AS c USING (scan_id)
+WHERE c.state = 'scanning' AND s.media_id IS NOT NULL
+UNION
+SELECT c.scan_id, c.account_id, c.surface, ''
+FROM rejecting JOIN last_checkpoints AS c USING (scan_id) ANTI JOIN (FROM ops.seen WHERE media_id = '') USING (scan_id)
+WHERE c.state = 'scanning'
+""",
+)
+
+_CLOSE = (
+    *CLOSE_SCANS,
+    "INSERT INTO core.quarantine BY NAME SELECT * FROM rejected",
+    "DELETE FROM ops.staging WHERE seq <= getvariable('slice_end')",
+    """
+DELETE FROM ops.checkpoints
+WHERE seq <= getvariable('slice_end') AND seq NOT IN (SELECT seq FROM last_checkpoints)
+""",
+    """
+UPDATE ops.checkpoints SET began_seq = b.began_seq FROM began AS b
+WHERE checkpoints.scan_id = b.scan_id AND checkpoints.state = 'scanning' AND checkpoints.began_seq IS NULL
+""",
+)
+
+
+def merge(connection: Connection, bodies: dict[int, bytes] | None = None) -> MergeStats:
+    """Merge all that is staged, in the open transaction, and clear it; return what changed.
+
+    `bodies` are the pages whose text is not in the table, by the number of the landing; it is emptied.
+
+    The work depends on what is staged, and on nothing else: merging after every page, once a night or once a
+    month leaves the same rows.
+    """
+    db = raw_connection(connection)
+    if not value(db, "SELECT EXISTS (FROM ops.staging)"):
+        return MergeStats()
+    bind_new_warehouse(db)
+    db.execute(_UNREADABLE)
+    pages = _pages(db, {} if bodies is None else bodies)
+    media = MediaMerge(connection)
+    unreadable = [*register_records(db, pages["accounts"]), *media.read(pages.pop("media", []))]
+    if unreadable:
+        db.executemany("INSERT INTO unreadable VALUES (?, ?)", unreadable)
+    counts = MergeStats()
+    begin = 0
+    while (end := value(db, _LAST_BEFORE_NEXT_SCAN)) is not None:
+        counts += _merge_slice(connection, media, begin, int(end))
+        begin = int(end)
+    counts += _merge_slice(connection, media, begin, _EVERYTHING)
+    _forget(db)
+    return counts
+
+
+def _pages(db: DuckDBPyConnection, bodies: dict[int, bytes]) -> dict[str, list[Page]]:
+    """Return the pages that are staged by resource, in the order of landing; takes those in `bodies` out of it."""
+    found: dict[str, list[Page]] = defaultdict(list)
+    for seq, resource, body in db.execute(_PAGES).fetchall():
+        found[resource].append((seq, body or bodies.pop(seq)))
+    return found
+
+
+def _forget(db: DuckDBPyConnection) -> None:
+    # Temporary tables live in memory, and hold the pages and items of the last slice.
+    views = "SELECT 'VIEW', view_name FROM duckdb_views() WHERE temporary AND NOT internal"
+    tables = "SELECT 'TABLE', table_name FROM duckdb_tables() WHERE temporary"
+    for kind, name in db.execute(f"{views} UNION ALL {tables}").fetchall():
+        db.execute(f"DROP {kind} temp.{name}")
+
+
+def _merge_slice(connection: Connection, media: MediaMerge, begin: int, end: int) -> MergeStats:
+    db = raw_connection(connection)
+    db.execute(f"SET VARIABLE slice_begin = {begin}")
+    db.execute(f"SET VARIABLE slice_end = {end}")
+    for statement in (_MERGING, _LAST_CHECKPOINTS, _BEGAN, _REJECTING, _FINISHED):
+        db.execute(statement)
+    is_first = begin == 0
+    merge_accounts(connection)
+    media.merge_slice(is_first=is_first)
+    rejected(connection, media.mapping)
+    db.execute(_UNKNOWN_FIELDS)
+    mark_gone(connection, is_first=is_first)
+    counts = count_slice(connection)
+    for statement in (*_REMEMBER, *_CLOSE):
+        db.execute(statement)
+    return counts

@@ -1,0 +1,113 @@
+"""Records that cannot become rows: one row for each, however often it is met."""
+
+from sqlalchemy import Connection
+
+from connectors.warehouse.storage.connection import raw_connection, value
+from connectors.warehouse.storage.quoting import literal
+from models.schema.mapping import Mapping
+
+_MET = """
+CREATE OR REPLACE TEMP TABLE quarantine_met AS
+WITH records AS (
+    SELECT
+        r.reason, f.resource, f.account_id, f.surface, f.page, r.position, r.payload, f.run_id,
+        f.correlation_id, f.received_at AS seen_at, f.seq
+    FROM rejected_records AS r JOIN merging AS f USING (seq)
+    UNION ALL
+    SELECT
+        'The item has no id that gramhouse knows.', 'media', account_id, surface, page, position,
+        payload, run_id, correlation_id, received_at, seq
+    FROM media_sightings JOIN arrived_payloads USING (order_key) WHERE media_id IS NULL
+    UNION ALL
+    SELECT
+        'The page is not JSON.', resource, account_id, surface, page, NULL, u.body, run_id, correlation_id,
+        received_at, seq
+    FROM ops.staging JOIN unreadable AS u USING (seq) WHERE seq <= getvariable('slice_end')
+)
+FROM records
+"""
+
+_SAME = "reason, resource, account_id, surface, digest"
+
+
+def _matches(one: str) -> str:
+    return " AND ".join(f"{one}.{name} = q.{name}" for name in _SAME.split(", "))
+
+
+# Rows of an older gramhouse, or of another mapping: a record may stand there once for each time it was met.
+_UNIDENTIFIED = "SELECT EXISTS (FROM core.quarantine WHERE digest IS NULL)"
+_MERGE = (
+    f"""
+CREATE OR REPLACE TEMP TABLE quarantine_twice AS
+SELECT {_SAME}, arg_min(rowid, (seen_at, page, position)) AS first, max(last_seen_at) AS last_seen_at
+FROM core.quarantine GROUP BY {_SAME} HAVING count(*) > 1
+""",  # noqa: S608 - our own names
+    f"DELETE FROM core.quarantine AS q USING quarantine_twice AS t WHERE {_matches('t')} AND q.rowid <> t.first",  # noqa: S608
+    f"UPDATE core.quarantine AS q SET last_seen_at = t.last_seen_at FROM quarantine_twice AS t WHERE {_matches('t')}",  # noqa: S608
+    "DROP TABLE temp.quarantine_twice",
+)
+
+_REJECTED_RECORDS = f"""
+CREATE OR REPLACE TEMP TABLE rejected AS
+WITH identified AS (SELECT *, {{digest}} AS digest FROM quarantine_met)
+SELECT * EXCLUDE (seq), max(seen_at) OVER (PARTITION BY {_SAME}) AS last_seen_at FROM identified
+QUALIFY row_number() OVER (PARTITION BY {_SAME} ORDER BY seq, position) = 1
+"""  # noqa: S608
+_AGAIN = (
+    f"""
+UPDATE core.quarantine AS q SET last_seen_at = greatest(q.last_seen_at, s.last_seen_at)
+FROM rejected AS s WHERE {_matches("s")}
+""",  # noqa: S608
+    f"DELETE FROM rejected AS s WHERE EXISTS (FROM core.quarantine AS q WHERE {_matches('s')})",  # noqa: S608
+)
+
+
+def _stable_text(mapping: Mapping) -> str:
+    """Return the expression of a payload's text without volatile URL parameters."""
+    text = "payload::VARCHAR"
+    # One pattern for each character that may stand before a parameter: what begins with one certain character is looked
+    # for three times as fast as what begins with either.
+    for mark, pattern in mapping.volatile_patterns.items():
+        text = f"regexp_replace({text}, {literal(pattern)}, '{mark}', 'g')"
+    return text
+
+
+def _content_text(mapping: Mapping) -> str:
+    """Return the expression of a payload's text without those and without its counts.
+
+    Within a JSON string a quote is escaped, so what looks like a key with a number is one.
+    """
+    key, count = f'"{mapping.count_key_pattern}":', "-?[0-9]+(?:\\.0+)?"
+    pair = f'{key}(?:{count}|"{count}"|null)'
+    # A fraction is no count: the first alternative keeps it.
+    fraction = f"(,?{key}-?[0-9]+(?:\\.[0-9]*[1-9]|(?:\\.[0-9]+)?[eE]))"
+    return f"regexp_replace({_stable_text(mapping)}, {literal(f'{fraction}|,{pair}|{pair},?')}, '\\1', 'g')"
+
+
+def _digest(text: str) -> str:
+    """Return the expression of a text's digest, a BIGINT."""
+    return f"(md5_number_lower({text}) >> 1)::BIGINT"
+
+
+def rejected(connection: Connection, mapping: Mapping) -> None:
+    """Find the records of a slice that cannot become rows: `rejected` holds those that quarantine has not met yet.
+
+    A record is what one account and surface send for one reason with one content, wherever on the page: counts and the
+    volatile parameters of URLs are no content, or an item without an id would be another record at every sync. Items
+    that differ in nothing else are one record. What was met before only gets a later `last_seen_at`; payload, page,
+    position, run and correlation id are those of the first time.
+
+    Needs the temporary tables of the merge; in the open transaction.
+    """
+    db = raw_connection(connection)
+    db.execute(_MET)
+    same = _digest(_content_text(mapping))
+    met = bool(value(db, "SELECT EXISTS (FROM quarantine_met)"))
+    if met and value(db, _UNIDENTIFIED):
+        db.execute(f"UPDATE core.quarantine SET digest = {same} WHERE digest IS NULL")  # noqa: S608
+        for statement in _MERGE:
+            db.execute(statement)
+    db.execute(_REJECTED_RECORDS.replace("{digest}", same))
+    if met:
+        for statement in _AGAIN:
+            db.execute(statement)

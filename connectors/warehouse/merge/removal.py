@@ -1,0 +1,201 @@
+"""What is gone: decided only by closed scans that rejected no record; mass disappearance awaits another full one.
+
+A full scan says it of all that it did not list. A recent one says it of what was published after `covered_from`, and
+only together with another: between two of its pages a post may slip from one to the other.
+"""
+
+from sqlalchemy import Connection
+
+from connectors.warehouse.ingest.split import POSITION_BITS
+from connectors.warehouse.storage.connection import raw_connection, value
+from models.removal import CONFIRM_AFTER_HOURS, MASS_REMOVAL_THRESHOLD, STORY_LIFE_HOURS
+
+# An item in doubt that any scan saw again, a complete one or not, is in doubt no longer.
+_SEEN_AGAIN = """
+DELETE FROM ops.missing
+WHERE (account_id, surface, media_id) IN (
+    SELECT (account_id, surface, media_id) FROM media_sightings WHERE media_id IS NOT NULL
+)
+"""
+
+_EXPIRED = (
+    "m.surface = 'stories' AND w.complete_at - coalesce(m.published_at, m.first_seen_at)"
+    f" >= INTERVAL {STORY_LIFE_HOURS} HOUR"
+)
+
+# Posts of the same time as the last one may follow it: they are not covered.
+_COVERED = "(NOT w.is_recent OR m.published_at > w.covered_from)"
+
+# Most scans see every row there is: then nothing is missed, and no id need be looked for. Rows are compared by their
+# rowid as it was before the first slice of a merge.
+_WITH_UNSEEN = f"""
+CREATE OR REPLACE TEMP TABLE scans_with_unseen AS
+WITH present AS (FROM media_stored WHERE removed_at IS NULL),
+before AS (FROM ops.seen SEMI JOIN finished USING (scan_id)),
+seen AS (
+    SELECT scan_id, count(DISTINCT stored) AS items FROM (
+        SELECT scan_id, stored FROM media_sightings SEMI JOIN present USING (stored)
+        UNION ALL
+        SELECT b.scan_id, p.stored FROM before AS b JOIN present AS p USING (account_id, surface, media_id)
+    )
+    GROUP BY scan_id
+),
+stored AS (
+    SELECT account_id, surface, count(stored) AS items
+    FROM (SELECT DISTINCT account_id, surface FROM media_items) LEFT JOIN present USING (account_id, surface)
+    GROUP BY account_id, surface
+),
+-- What another scan added or returned in this slice before this one began is in no count.
+others AS (
+    SELECT account_id, surface, min(first_order_key) >> {POSITION_BITS} AS first_seq FROM media_touched
+    GROUP BY account_id, surface
+)
+SELECT w.*
+FROM finished AS w
+LEFT JOIN seen USING (scan_id)
+LEFT JOIN stored AS s USING (account_id, surface)
+LEFT JOIN others AS o USING (account_id, surface)
+-- What is stored of partitions without an item in this merge was not counted.
+WHERE w.resource = 'media' AND (coalesce(seen.items, 0) IS DISTINCT FROM s.items OR o.first_seq < w.began_seq)
+"""  # noqa: S608 - our own numbers
+_ALL_WITH_UNSEEN = "CREATE OR REPLACE TEMP TABLE scans_with_unseen AS FROM finished WHERE resource = 'media'"
+
+# What another scan found new, changed or back since this one began may stand on a page that this one had behind it.
+_MISSED = f"""
+CREATE OR REPLACE TEMP TABLE missed AS
+WITH seen AS (
+    SELECT s.scan_id, s.account_id, s.surface, s.media_id
+    FROM media_sightings AS s SEMI JOIN scans_with_unseen USING (scan_id) WHERE s.media_id IS NOT NULL
+    UNION
+    SELECT s.scan_id, s.account_id, s.surface, s.media_id
+    FROM ops.seen AS s SEMI JOIN scans_with_unseen USING (scan_id)
+),
+known AS (
+    SELECT
+        w.scan_id, w.run_id, w.started_at, w.complete_at, w.has_rejected, m.account_id, m.surface, m.media_id,
+        w.is_recent, {_EXPIRED} AS expired
+    FROM core.media AS m
+    JOIN scans_with_unseen AS w ON w.account_id = m.account_id AND w.surface = m.surface
+    WHERE m.removed_at IS NULL AND coalesce(m.written_seq, 0) < w.began_seq AND {_COVERED}
+)
+SELECT
+    k.*, p.since, p.last_seen_at, coalesce(p.needs_full, false) AS needs_full,
+    coalesce(k.started_at >= p.since + INTERVAL {CONFIRM_AFTER_HOURS} HOUR, false) AS confirmed
+FROM known AS k
+ANTI JOIN seen AS s USING (scan_id, account_id, surface, media_id)
+LEFT JOIN ops.missing AS p USING (account_id, surface, media_id)
+"""  # noqa: S608
+
+_NOTHING_MISSED = "CREATE OR REPLACE TEMP TABLE missed (scan_id VARCHAR, has_rejected BOOLEAN)"
+
+# Of what was known before the scan began: new posts must not make room for a mass disappearance. What it missed was
+# known, whatever the clock says.
+_KNOWN_BEFORE = f"""
+CREATE OR REPLACE TEMP TABLE known_before AS
+SELECT m.account_id, m.surface, count(*) AS items
+FROM core.media AS m
+JOIN finished AS w ON w.resource = 'media' AND w.account_id = m.account_id AND w.surface = m.surface
+LEFT JOIN missed AS x ON x.account_id = m.account_id AND x.surface = m.surface AND x.media_id = m.media_id
+WHERE m.removed_at IS NULL AND NOT ({_EXPIRED}) AND {_COVERED}
+  AND (m.first_seen_at < w.started_at OR x.media_id IS NOT NULL)
+GROUP BY m.account_id, m.surface
+"""  # noqa: S608
+
+_MASS_REMOVAL = f"""
+CREATE OR REPLACE TEMP TABLE braked AS
+SELECT x.account_id, x.surface
+FROM missed AS x
+JOIN known_before AS k USING (account_id, surface)
+WHERE NOT x.expired
+GROUP BY x.account_id, x.surface, k.items
+HAVING count(*) FILTER (NOT x.needs_full) > {MASS_REMOVAL_THRESHOLD} * k.items
+"""  # noqa: S608
+
+# A story past its day is gone whether or not most others are. A scan that rejected a record may have listed the item as
+# that: the next one that rejected none decides.
+_GONE = """
+CREATE OR REPLACE TEMP TABLE gone AS
+SELECT
+    x.account_id, x.surface, x.media_id, x.run_id, coalesce(x.since, x.complete_at) AS removed_at,
+    CASE WHEN x.expired THEN 'expired' ELSE 'removed' END AS removal
+FROM missed AS x
+LEFT JOIN braked AS b USING (account_id, surface)
+WHERE NOT x.has_rejected AND (
+    x.expired
+    OR (x.needs_full AND x.confirmed AND NOT x.is_recent)
+    OR (NOT x.needs_full AND b.account_id IS NULL AND (x.since IS NOT NULL OR NOT x.is_recent))
+)
+"""
+
+# When the last closed scan saw an item, unless it is in doubt.
+_LAST_CLOSED = "greatest(w.complete_at, CASE WHEN m.published_at > w.covered_from THEN w.recent_at END)"
+
+# The row is written anew rather than updated: an UPDATE would rewrite its columns' whole row groups.
+_REWRITE = (
+    f"""
+CREATE OR REPLACE TEMP TABLE gone_rows AS
+SELECT m.* REPLACE (
+    g.removed_at AS removed_at, g.removal AS removal,
+    coalesce(p.last_seen_at, greatest(m.written_at, {_LAST_CLOSED}), m.written_at) AS written_at
+)
+FROM core.media AS m
+JOIN gone AS g USING (account_id, surface, media_id)
+LEFT JOIN core.completed_scans AS w ON w.resource = 'media' AND w.account_id = m.account_id AND w.surface = m.surface
+LEFT JOIN ops.missing AS p USING (account_id, surface, media_id)
+""",  # noqa: S608
+    """
+DELETE FROM core.media USING gone AS g
+WHERE media.account_id = g.account_id AND media.surface = g.surface AND media.media_id = g.media_id
+""",
+    "INSERT INTO core.media BY NAME SELECT * FROM gone_rows",
+)
+
+# A full scan settles what was in doubt: seen again, marked now, or still missing and so still in doubt. A recent one
+# does so with what it missed. One that rejected a record is no first scan that missed an item, and confirms nothing.
+_SETTLE = """
+DELETE FROM ops.missing USING finished AS w
+WHERE w.resource = 'media' AND missing.account_id = w.account_id AND missing.surface = w.surface AND NOT w.is_recent
+"""
+
+_DOUBT = (
+    f"""
+CREATE OR REPLACE TEMP TABLE doubted AS
+SELECT
+    x.account_id, x.surface, x.media_id,
+    CASE WHEN x.has_rejected THEN x.since ELSE coalesce(x.since, x.complete_at) END AS since,
+    coalesce(x.last_seen_at, greatest(m.written_at, {_LAST_CLOSED}), m.written_at) AS last_seen_at,
+    x.needs_full OR (NOT x.has_rejected AND b.account_id IS NOT NULL) AS needs_full
+FROM missed AS x
+LEFT JOIN braked AS b USING (account_id, surface)
+JOIN core.media AS m USING (account_id, surface, media_id)
+ANTI JOIN gone AS g USING (account_id, surface, media_id)
+LEFT JOIN core.completed_scans AS w ON w.resource = 'media' AND w.account_id = x.account_id AND w.surface = x.surface
+""",  # noqa: S608
+    _SETTLE,
+    """
+DELETE FROM ops.missing
+WHERE (account_id, surface, media_id) IN (SELECT (account_id, surface, media_id) FROM missed)
+""",
+    "INSERT INTO ops.missing BY NAME SELECT * FROM doubted",
+)
+
+_NOTHING_GONE = "CREATE OR REPLACE TEMP TABLE gone (run_id VARCHAR, removal VARCHAR)"
+
+
+def mark_gone(connection: Connection, *, is_first: bool) -> None:
+    """Mark what the scans in `finished` did not see; `gone` then holds it, with the run that completed the scan.
+
+    `is_first` says whether this is the first slice of a merge.
+
+    Needs the temporary tables of `merge_media`, and runs after it, in the same transaction.
+    """
+    db = raw_connection(connection)
+    for statement in (_SEEN_AGAIN, _WITH_UNSEEN if is_first else _ALL_WITH_UNSEEN):
+        db.execute(statement)
+    db.execute(_MISSED if value(db, "SELECT EXISTS (FROM scans_with_unseen)") else _NOTHING_MISSED)
+    if not value(db, "SELECT EXISTS (FROM missed)"):
+        db.execute(_NOTHING_GONE)
+        db.execute(_SETTLE)
+        return
+    for statement in (_KNOWN_BEFORE, _MASS_REMOVAL, _GONE, *_REWRITE, *_DOUBT):
+        db.execute(statement)

@@ -1,0 +1,171 @@
+"""What each run did to the warehouse: counted by the merge, in its transaction, for the run that landed each page.
+
+The sums over all rows are those of all that was ever merged, whatever was killed, resumed or removed by retention:
+`sum(added)` is the number of rows of `core.media`. An event counts once, however the pages were cut into merges.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, fields
+from datetime import datetime
+
+from sqlalchemy import Connection, RowMapping, func, select
+
+from connectors.warehouse.ingest.split import POSITION_BITS
+from connectors.warehouse.storage.connection import raw_connection
+from models.runs import RunState
+from models.tables import core_run_counts, core_runs
+from models.tables.columns import run_counts
+
+
+@dataclass(frozen=True, slots=True)
+class MergeStats:
+    """What was done to the media, and how many records went to quarantine. `changed` counts every change of an item."""
+
+    added: int = 0
+    changed: int = 0
+    returned: int = 0
+    removed: int = 0
+    expired: int = 0
+    quarantined: int = 0
+
+    def __add__(self, other: "MergeStats") -> "MergeStats":
+        return MergeStats(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
+
+    @property
+    def untouched(self) -> bool:
+        """Say whether the merge left every media item as it was."""
+        return not (self.added or self.changed or self.returned or self.removed or self.expired)
+
+
+@dataclass(frozen=True, slots=True)
+class RunCounts:
+    """What one run landed, as far as it is merged, and what that did."""
+
+    run_id: str
+    kind: str
+    state: RunState
+    started_at: datetime
+    pages: int
+    items: int
+    accounts_removed: int
+    media: MergeStats
+
+
+NAMES = tuple(column.name for column in run_counts())
+_SUMS = ", ".join(f"sum({name})::BIGINT AS {name}" for name in NAMES)
+
+# The first sighting of an item adds it or, if it was gone, returns it; every later one that says something else is a
+# change. A removal belongs to the run whose scan was complete without the item.
+_COUNTED = f"""
+CREATE OR REPLACE TEMP TABLE counted AS
+WITH landed AS (SELECT seq, run_id, scan_id FROM ops.staging WHERE seq <= getvariable('slice_end')),
+first_sightings AS (
+    SELECT first_order_key AS order_key, if(is_new, 'added', 'returned') AS what FROM media_touched
+    WHERE first_order_key IS NOT NULL
+),
+happened AS (
+    FROM first_sightings
+    UNION ALL
+    SELECT _order_key, 'changed' FROM media_read
+    WHERE _seq > getvariable('slice_begin') AND _seq <= getvariable('slice_end')
+      AND _order_key NOT IN (SELECT order_key FROM first_sightings)
+),
+counts AS (
+    -- A page that could not be read landed for quarantine alone.
+    SELECT run_id, 'pages' AS what, count(*) AS n FROM landed WHERE scan_id <> '' GROUP BY ALL
+    UNION ALL
+    SELECT run_id, 'items', count(*) FROM media_sightings GROUP BY ALL
+    UNION ALL
+    SELECT run_id, 'items', count(*) FROM merging JOIN (
+        SELECT seq FROM account_items UNION ALL SELECT seq FROM rejected_records WHERE position IS NOT NULL
+    ) USING (seq) WHERE resource = 'accounts' GROUP BY ALL
+    UNION ALL
+    SELECT run_id, what, count(*) FROM (SELECT order_key >> {POSITION_BITS} AS seq, what FROM happened)
+    JOIN landed USING (seq) GROUP BY ALL
+    UNION ALL
+    SELECT run_id, removal, count(*) FROM gone GROUP BY ALL
+    UNION ALL
+    SELECT run_id, 'accounts_removed', count(*) FROM gone_accounts GROUP BY ALL
+    UNION ALL
+    SELECT run_id, 'quarantined', count(*) FROM rejected GROUP BY ALL
+)
+SELECT run_id, {", ".join(f"coalesce(sum(n) FILTER (what = '{name}'), 0)::BIGINT AS {name}" for name in NAMES)}
+FROM counts GROUP BY run_id
+"""  # noqa: S608 - made of our own names
+
+_ADD = (
+    f"""
+CREATE OR REPLACE TEMP TABLE counted_so_far AS
+SELECT run_id, {_SUMS} FROM (FROM counted UNION ALL FROM core.run_counts SEMI JOIN counted USING (run_id))
+GROUP BY run_id
+""",  # noqa: S608
+    "DELETE FROM core.run_counts WHERE run_id IN (SELECT run_id FROM counted)",
+    "INSERT INTO core.run_counts BY NAME FROM counted_so_far",
+)
+
+
+def _media(numbers: Mapping[str, int] | RowMapping) -> MergeStats:
+    return MergeStats(**{field.name: numbers[field.name] for field in fields(MergeStats)})
+
+
+def count_slice(connection: Connection) -> MergeStats:
+    """Add what a slice of a merge did to the counts of its runs; return what it did for all of them together.
+
+    Needs the temporary tables of the slice, before its pages are cleared; in the open transaction.
+    """
+    db = raw_connection(connection)
+    for statement in (_COUNTED, *_ADD):
+        db.execute(statement)
+    row = db.execute(f"SELECT {_SUMS} FROM counted").fetchall()[0]  # noqa: S608 - made of our own names
+    # A slice may hold no page: only the end of a scan that was abandoned.
+    return _media({name: number or 0 for name, number in zip(NAMES, row, strict=True)})
+
+
+def of_runs(connection: Connection, run_ids: Collection[str]) -> tuple[RunCounts, ...]:
+    """Return what these runs did, in the order in which they began."""
+    counts = [func.coalesce(core_run_counts.c[name], 0).label(name) for name in NAMES]
+    runs = core_runs.c
+    rows = connection.execute(
+        select(runs.run_id, runs.kind, runs.state, runs.started_at, *counts)
+        .join_from(core_runs, core_run_counts, runs.run_id == core_run_counts.c.run_id, isouter=True)
+        .where(runs.run_id.in_(run_ids))
+        .order_by(runs.seq)
+    ).mappings()
+    return tuple(
+        RunCounts(
+            run_id=row["run_id"],
+            kind=row["kind"],
+            state=RunState(row["state"]),
+            started_at=row["started_at"],
+            pages=row["pages"],
+            items=row["items"],
+            accounts_removed=row["accounts_removed"],
+            media=_media(row),
+        )
+        for row in rows
+    )
+
+
+# Both in the form of the snapshot's `runs`. Counts that an older gramhouse did not record are NULL; a run that landed
+# nothing has no row of counts at all.
+LISTED = f"""
+SELECT r.* EXCLUDE (published_at),
+    {", ".join(f"if(c.run_id IS NULL, 0, c.{name}) AS {name}" for name in NAMES)}
+FROM core.runs AS r LEFT JOIN core.run_counts AS c USING (run_id)
+UNION ALL BY NAME
+SELECT
+    'totals' AS run_id, 'totals' AS kind, 'totals' AS state, TIMESTAMPTZ '1970-01-01 00:00:00+00' AS started_at,
+    'Counts of all runs no longer listed.' AS detail, '' AS version, {_SUMS}
+FROM core.run_counts ANTI JOIN core.runs USING (run_id) HAVING count(*) > 0
+"""  # noqa: S608
+
+
+def forget(connection: Connection) -> None:
+    """Put the counts of all runs that are no longer listed into one row, in the open transaction."""
+    for statement in (
+        "CREATE OR REPLACE TEMP TABLE unlisted AS FROM core.run_counts ANTI JOIN core.runs USING (run_id)",
+        "DELETE FROM core.run_counts WHERE run_id IN (SELECT run_id FROM unlisted)",
+        f"INSERT INTO core.run_counts BY NAME SELECT '' AS run_id, {_SUMS} FROM unlisted HAVING count(*) > 0",  # noqa: S608
+        "DROP TABLE temp.unlisted",
+    ):
+        connection.exec_driver_sql(statement)

@@ -1,0 +1,202 @@
+"""Bringing `media`, its versions and its child tables to the schemas: columns added, widened, filled from the payloads.
+
+DuckDB refuses to commit an ALTER of a table that the same transaction has already written rows to, so this comes
+before a merge's other work.
+"""
+
+from collections.abc import Collection, Sequence
+
+from sqlalchemy import Connection
+
+from connectors.warehouse.ingest.cells import children_query
+from connectors.warehouse.ingest.columns import columns_select
+from connectors.warehouse.ingest.decode import Decoded
+from connectors.warehouse.merge.stored_items import PRESENT, SUPERSEDED, StoredItems, decode_stored
+from connectors.warehouse.schema.field_registry import own_names
+from connectors.warehouse.storage.connection import raw_connection, value
+from connectors.warehouse.storage.quoting import quoted
+from models.schema.fields import MEDIA, Field, Registry
+from models.schema.json_types import JsonType
+from models.schema.mapping import Mapping as MediaMapping
+from models.schema.table_schemas import ColumnSchema, TableSchema, history
+from models.tables import core_superseded
+
+_COLUMNS = """
+SELECT table_name, column_name, data_type FROM duckdb_columns()
+WHERE schema_name = 'core' AND database_name = current_database()
+"""
+
+
+def _existing(connection: Connection) -> dict[str, dict[str, str]]:
+    tables: dict[str, dict[str, str]] = {}
+    for table, column, json_type in connection.exec_driver_sql(_COLUMNS).all():
+        tables.setdefault(table, {})[column] = json_type
+    return tables
+
+
+def _in_store(field: Field | None, known: Registry) -> bool:
+    """Say whether stored items may carry the field: what is met for the first time need not be looked for in them."""
+    if field is None:
+        return True
+    before = known.get((field.resource, field.path))
+    return before is not None and bool(before.json_types.keys() - {JsonType.NULL})
+
+
+def _alter_columns(
+    connection: Connection, schema: TableSchema, there: dict[str, str], known: Registry
+) -> list[ColumnSchema]:
+    """Add and widen columns; return those that stored items may fill."""
+    table = f"core.{schema.table}"
+    filled: list[ColumnSchema] = []
+    _keep_cells(connection, schema, there)
+    for column in schema.columns:
+        name = quoted(column.name)
+        if column.name not in there:
+            connection.exec_driver_sql(f"ALTER TABLE {table} ADD COLUMN {name} {column.type}")
+            if _in_store(column.field, known):
+                filled.append(column)
+        elif there[column.name] != column.type:
+            # Emptied, and filled below: DuckDB finds no function when it replays its log, and a file whose ALTER calls
+            # one would never open again after a kill.
+            connection.exec_driver_sql(
+                f"ALTER TABLE {table} ALTER COLUMN {name} SET DATA TYPE {column.type} USING (NULL)"
+            )
+            filled.append(column)
+    return filled
+
+
+def _keep_cells(connection: Connection, schema: TableSchema, there: dict[str, str]) -> None:
+    """Keep, by order key, what rows without bytes have in emptied columns, as the type that the column gets."""
+    widened = [column for column in schema.columns if there.get(column.name, column.type) != column.type]
+    cells = "".join(f", TRY_CAST({quoted(each.name)} AS {each.type}) AS {quoted(each.name)}" for each in widened)
+    raw_connection(connection).execute(
+        f"CREATE OR REPLACE TEMP TABLE kept_cells_of_{schema.table} AS SELECT rowid AS _order_key{cells}"  # noqa: S608 - quoted
+        f" FROM core.{schema.table} WHERE raw_landed IS NULL"
+    )
+
+
+def _alter_history(
+    connection: Connection, schema: TableSchema, there: dict[str, str], known: Registry
+) -> list[ColumnSchema]:
+    """Do the same for versions, and drop what is no content any more, as a column in which addresses were met."""
+    for name in there.keys() - {column.name for column in (*core_superseded.c, *schema.columns)}:
+        connection.exec_driver_sql(f"ALTER TABLE core.{schema.table} DROP COLUMN {quoted(name)}")
+    return _alter_columns(connection, schema, there, known)
+
+
+def create_children(connection: Connection, schema: TableSchema) -> None:
+    """Make a child table in the place of the one that is there, with the rows of items whose bytes are not kept."""
+    db = raw_connection(connection)
+    before = _existing(connection).get(schema.table, {})
+    kept = before and value(db, "SELECT EXISTS (FROM core.media WHERE raw_landed IS NULL)")
+    if kept:
+        items = "(SELECT account_id, surface, media_id FROM core.media WHERE raw_landed IS NULL)"
+        db.execute(
+            f"CREATE OR REPLACE TEMP TABLE kept_children AS FROM core.{quoted(schema.table)}"
+            f" SEMI JOIN {items} AS i USING (account_id, surface, media_id)"
+        )
+    _create_children(connection, schema)
+    if kept:
+        after = _existing(connection)[schema.table]
+        columns = ", ".join(
+            f"TRY_CAST({quoted(name)} AS {json_type}) AS {quoted(name)}"
+            for name, json_type in after.items()
+            if name in before
+        )
+        db.execute(f"INSERT INTO core.{quoted(schema.table)} BY NAME SELECT {columns} FROM kept_children")  # noqa: S608
+        db.execute("DROP TABLE temp.kept_children")
+
+
+def _create_children(connection: Connection, schema: TableSchema) -> None:
+    columns = "".join(f", {quoted(column.name)} {column.type}" for column in schema.columns)
+    connection.exec_driver_sql(
+        f"CREATE OR REPLACE TABLE core.{quoted(schema.table)} (account_id VARCHAR NOT NULL, surface VARCHAR NOT NULL,"
+        f" media_id VARCHAR NOT NULL, position INTEGER NOT NULL{columns})"
+    )
+
+
+def _alter_children(
+    connection: Connection, schema: TableSchema, there: dict[str, str] | None, known: Registry, registry: Registry
+) -> bool:
+    """Make a child table what its schema says; return whether it was emptied, to be filled from what is stored."""
+    lists = [registry[MEDIA, path] for path in schema.lists]
+    new_lists = [field for field in lists if JsonType.ROWS not in _json_types_before(field, known)]
+    new_columns = [column for column in schema.columns if there is None or column.name not in there]
+    widened = [
+        column for column in schema.columns if there is not None and there.get(column.name, column.type) != column.type
+    ]
+    in_store = any(_in_store(field, known) for field in new_lists) or any(
+        _in_store(column.field, known) for column in new_columns
+    )
+    if widened or in_store or there is None:
+        create_children(connection, schema)
+        return bool(widened or in_store)
+    for column in new_columns:
+        connection.exec_driver_sql(
+            f"ALTER TABLE core.{quoted(schema.table)} ADD COLUMN {quoted(column.name)} {column.type}"
+        )
+    return False
+
+
+def _json_types_before(field: Field, known: Registry) -> Collection[JsonType]:
+    before = known.get((field.resource, field.path))
+    return before.json_types.keys() if before is not None else ()
+
+
+def insert_children(connection: Connection, table_schemas: Sequence[TableSchema], decoded: Decoded, items: str) -> None:
+    """Append the children of items that were decoded, whose rows stand in the table `items`."""
+    db = raw_connection(connection)
+    for schema in table_schemas:
+        if schema.table in decoded.layout.children:
+            db.execute(
+                f"INSERT INTO core.{quoted(schema.table)} BY NAME"  # noqa: S608 - quoted
+                f" SELECT m.account_id, m.surface, m.media_id, c.* EXCLUDE (order_key)"
+                f" FROM ({children_query(decoded.layout, schema)}) AS c JOIN {items} AS m ON m.rowid = c.order_key"
+                " ORDER BY m.account_id, m.surface, m.media_id, c.position"
+            )
+
+
+def _fill(
+    connection: Connection,
+    mapping: MediaMapping,
+    registry: Registry,
+    stored: StoredItems,
+    columns: Sequence[ColumnSchema],
+    children: Sequence[TableSchema] = (),
+) -> None:
+    if not (columns or children):
+        return
+    db = raw_connection(connection)
+    db.execute("CREATE OR REPLACE TEMP TABLE filled AS SELECT NULL::BIGINT AS _order_key LIMIT 0")
+    for column in columns:
+        db.execute(f"ALTER TABLE temp.filled ADD COLUMN {quoted(column.name)} {column.type}")
+    for decoded in decode_stored(connection, stored, mapping, registry, own_names(mapping)):
+        if columns:
+            found = columns_select(TableSchema(MEDIA, tuple(columns)), decoded.layout.media.cells)
+            db.execute(f"INSERT INTO temp.filled BY NAME SELECT order_key AS _order_key{found} FROM media_cells")  # noqa: S608
+        insert_children(connection, children, decoded, stored.table)
+    if columns:
+        db.execute(f"INSERT INTO temp.filled BY NAME FROM kept_cells_of_{stored.table.removeprefix('core.')}")
+        names = ", ".join(f"{quoted(column.name)} = f.{quoted(column.name)}" for column in columns)
+        db.execute(f"UPDATE {stored.table} AS t SET {names} FROM temp.filled AS f WHERE t.rowid = f._order_key")  # noqa: S608
+    db.execute("DROP TABLE temp.filled")
+
+
+def alter(
+    connection: Connection,
+    mapping: MediaMapping,
+    table_schemas: Sequence[TableSchema],
+    known: Registry,
+    registry: Registry,
+) -> None:
+    """Make the tables what the schemas say; `known` is the registry by which they are as they are."""
+    tables = _existing(connection)
+    media, *children = table_schemas
+    versions = history(media, mapping)
+    columns = _alter_columns(connection, media, tables[media.table], known)
+    of_versions = _alter_history(connection, versions, tables[versions.table], known)
+    emptied = [
+        schema for schema in children if _alter_children(connection, schema, tables.get(schema.table), known, registry)
+    ]
+    _fill(connection, mapping, registry, PRESENT, columns, emptied)
+    _fill(connection, mapping, registry, SUPERSEDED, of_versions)

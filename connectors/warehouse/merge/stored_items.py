@@ -1,0 +1,76 @@
+"""Stored items decoded again, some thousands at a time: for columns that are new or were widened, and for a rebuild."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+
+import pyarrow as pa
+import xxhash
+from sqlalchemy import Connection
+
+from connectors.warehouse.ingest.arrays import array_of, instants_of
+from connectors.warehouse.ingest.cells import observations, register_cells
+from connectors.warehouse.ingest.decode import Decoded, Decoder
+from connectors.warehouse.ingest.registered import ArrowTables
+from connectors.warehouse.raw.reading import stored_payloads
+from connectors.warehouse.storage.connection import raw_connection
+from models.schema.fields import OwnNames, Registry
+from models.schema.mapping import Mapping
+
+_RECEIVED = "SELECT order_key, received_at FROM stored_payloads"
+
+
+@dataclass(frozen=True, slots=True)
+class StoredItems:
+    """A table whose rows were decoded from rows of the raw store; `at` is its column of when the item was met."""
+
+    table: str
+    at: str
+
+
+PRESENT = StoredItems("core.media", "changed_at")
+SUPERSEDED = StoredItems("core.media_superseded", "valid_from")
+
+
+def _batches(
+    connection: Connection, stored: StoredItems, tables: ArrowTables
+) -> Iterator[tuple[list[int], list[bytes], list[datetime]]]:
+    for rows in stored_payloads(connection, stored.table, stored.at):
+        tables.put("stored_payloads", rows)
+        order_keys, payloads, times = (rows.column(name) for name in ("order_key", "payload", "received_at"))
+        yield order_keys.to_pylist(), payloads.cast(pa.binary()).to_pylist(), instants_of(times)
+
+
+def decode_stored(
+    connection: Connection, stored: StoredItems, mapping: Mapping, registry: Registry, own: OwnNames
+) -> Iterator[Decoded]:
+    """Decode the payloads of a table; each time its cells are at hand, by `rowid` as order key.
+
+    Rows without `raw_landed` have none. What a batch teaches is known to the next ones.
+    `stored_hashes` has the hash of each payload by order key.
+    """
+    db = raw_connection(connection)
+    tables = ArrowTables(db)
+    for order_keys, payloads, times in _batches(connection, stored, tables):
+        received = dict(zip(order_keys, times, strict=True))
+        decoder = Decoder(mapping, registry, own, received.__getitem__)
+        decoder.add(order_keys, payloads)
+        while True:
+            decoded = decoder.finish()
+            register_cells(tables, decoded)
+            before = decoder.registry
+            decoder.learn(list(observations(db, decoded.layout, mapping, _RECEIVED)))
+            if decoder.registry == before:
+                break
+        registry = decoded.registry
+        hashes = array_of(list(map(xxhash.xxh3_128_digest, payloads)), pa.binary())
+        tables.put("stored_hashes", pa.table({"order_key": array_of(order_keys, pa.int64()), "payload_hash": hashes}))
+        yield decoded
+
+
+def learn_stored(connection: Connection, mapping: Mapping, known: Registry, own: OwnNames) -> Registry:
+    """Return the registry with what all stored items and their earlier versions carry."""
+    for stored in (PRESENT, SUPERSEDED):
+        for decoded in decode_stored(connection, stored, mapping, known, own):
+            known = decoded.registry
+    return known

@@ -1,0 +1,1 @@
+"""Runs, outcomes, checkpoints and what a backfill selects."""

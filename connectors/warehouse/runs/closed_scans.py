@@ -1,0 +1,127 @@
+"""The last closed scans of each partition: how a merge notes them, and what scans ask of them."""
+
+from collections.abc import Collection, Mapping
+from datetime import datetime, timedelta
+
+from sqlalchemy import Connection
+
+from connectors.warehouse.storage.connection import raw_connection
+from models.incremental import PROOFS, PROOFS_AGAIN, ClosedScan
+
+NEWEST_FIRST = "newest_first"
+
+# A part that differs by account, in (0, 1]: full scans that were made in one night are not all due in another.
+_SPREAD = "(1 + ('0x' || md5(account_id)[1:8])::BIGINT) / 4294967296.0"
+
+# A recent scan moves what it covered and nothing else. A full one proves an order, or shows that there is none.
+CLOSE_SCANS = (
+    """
+DELETE FROM core.completed_scans AS s USING finished AS f
+WHERE s.resource = f.resource AND s.account_id = f.account_id AND s.surface = f.surface
+""",
+    f"""
+INSERT INTO core.completed_scans BY NAME
+WITH ordered AS (
+    SELECT
+        *,
+        CASE
+            WHEN is_recent THEN before.proofs
+            WHEN surface <> 'posts' OR told.read_to IS NULL AND told.broken_by IS NULL
+                THEN coalesce(before.proofs, {PROOFS})
+            WHEN told.broken_by IS NOT NULL THEN {PROOFS_AGAIN}
+            ELSE greatest(coalesce(before.proofs, {PROOFS}) - 1, 0)
+        END AS order_proofs
+    FROM finished
+)
+SELECT
+    resource, account_id, surface, seq, order_proofs,
+    if(is_recent, before.scan_id, scan_id) AS scan_id,
+    if(is_recent, before.complete_at, complete_at) AS complete_at,
+    if(is_recent, complete_at, NULL) AS recent_at,
+    covered_from,
+    if(is_recent, before.pages, told.pages) AS pages,
+    if(is_recent, before.items, told.items) AS items,
+    CASE
+        WHEN is_recent THEN before.item_order
+        WHEN order_proofs = 0 AND told.read_to IS NOT NULL AND told.broken_by IS NULL THEN '{NEWEST_FIRST}'
+    END AS item_order,
+    if(is_recent, before.broken_by, told.broken_by) AS order_broken_by,
+    if(is_recent, before.full_share, coalesce(told.full_share, {_SPREAD})) AS full_share,
+    CASE
+        WHEN scan_id IN (SELECT scan_id FROM missed WHERE has_rejected) THEN coalesce(undecided_before, complete_at)
+        WHEN is_recent AND (account_id, surface) IN (
+            SELECT (account_id, surface) FROM ops.missing WHERE since IS NULL
+        ) THEN undecided_before
+    END AS removals_undecided_since
+FROM ordered
+""",  # noqa: S608 - our own numbers
+)
+
+_CLOSED = f"""
+SELECT
+    w.account_id, coalesce(w.seq, 0), w.complete_at, greatest(w.complete_at, w.recent_at), w.pages, w.items,
+    coalesce(w.item_order = '{NEWEST_FIRST}', false), coalesce(w.full_share, {_SPREAD}),
+    w.account_id IN (SELECT account_id FROM ops.missing WHERE surface = 'posts' AND needs_full)
+FROM core.completed_scans AS w
+WHERE w.resource = 'media' AND w.surface = 'posts'
+"""  # noqa: S608 - our own names
+
+# As many posts of an account as are handed on: enough to stop at, unless as many others lie between them.
+_MOST_KNOWN = 1_000
+
+# Rows of an open scan are above the landing that closed the last one: nothing read on from them to what was known.
+_KNOWN = f"""
+SELECT m.account_id, arg_max(m.media_id, m.published_at, {_MOST_KNOWN})
+FROM core.media AS m
+JOIN (SELECT unnest(?::VARCHAR[]) AS account_id, unnest(?::BIGINT[]) AS seq) AS w USING (account_id)
+WHERE m.surface = 'posts' AND m.removed_at IS NULL AND coalesce(m.written_seq, 0) <= w.seq AND m.published_at < ?
+GROUP BY m.account_id
+"""  # noqa: S608 - our own numbers
+
+
+def closed_scans(connection: Connection, account_ids: Collection[str]) -> Mapping[str, ClosedScan]:
+    """Return what is known of the last closed scans of these accounts' posts, as far as it is merged."""
+    rows = raw_connection(connection).execute(
+        f"{_CLOSED} AND w.account_id IN (SELECT unnest(?::VARCHAR[]))", [list(account_ids)]
+    )
+    return {account_id: ClosedScan(*message) for account_id, *message in rows.fetchall()}
+
+
+def full_scans_due(connection: Connection, *, now: datetime, every: timedelta) -> list[tuple[float, int]]:
+    """Return age, in refresh intervals, and pages of each full scan of posts that is due, of accounts to be scanned."""
+    accounts = "SELECT account_id FROM core.accounts WHERE removed_at IS NULL AND status = 'active'"
+    is_due = f"w.item_order = '{NEWEST_FIRST}' AND w.complete_at <= ?::TIMESTAMPTZ - to_seconds(? * w.full_share)"
+    query = f"{_CLOSED} AND w.account_id IN ({accounts}) AND {is_due}"
+    rows = raw_connection(connection).execute(query, [now, every.total_seconds()]).fetchall()
+    found = [ClosedScan(*message) for _, *message in rows]
+    due = [scan for scan in found if scan.is_eligible and scan.is_full_due(now, every)]
+    return [(scan.age(now, every), scan.pages or 0) for scan in due]
+
+
+def waiting_since(connection: Connection, account_ids: Collection[str]) -> Mapping[str, datetime]:
+    """Return when a scan of each account's media was last closed, the older of posts and stories, if any was."""
+    query = """
+SELECT account_id, min(greatest(complete_at, recent_at)) FROM core.completed_scans
+WHERE resource = 'media' AND account_id IN (SELECT unnest(?::VARCHAR[]))
+GROUP BY account_id
+"""
+    return dict(raw_connection(connection).execute(query, [list(account_ids)]).fetchall())
+
+
+def known_posts(
+    connection: Connection, closed: Mapping[str, ClosedScan], *, older_than: datetime
+) -> Mapping[str, frozenset[str]]:
+    """Return the ids of the accounts' posts published before `older_than` that a closed scan has seen, newest first."""
+    seqs = [scan.seq for scan in closed.values()]
+    rows = raw_connection(connection).execute(_KNOWN, [list(closed), seqs, older_than]).fetchall()
+    return {account_id: frozenset(ids) for account_id, ids in rows}
+
+
+def forget_order(connection: Connection) -> None:
+    """Have the next scan of each account's posts be full: times or ids are read otherwise from now on."""
+    db = raw_connection(connection)
+    db.execute(
+        "UPDATE core.completed_scans SET item_order = NULL, recent_at = NULL, covered_from = NULL,"  # noqa: S608 - a number
+        f" order_proofs = greatest(order_proofs, {PROOFS}) WHERE surface = 'posts'"
+    )
+    db.execute("UPDATE ops.checkpoints SET order_broken_by = '', known_seq = NULL WHERE surface = 'posts'")

@@ -1,0 +1,58 @@
+"""The service that a warehouse belongs to: it is never filled from another one by mistake."""
+
+from duckdb import DuckDBPyConnection
+from sqlalchemy import Connection, delete, insert, select, update
+
+from connectors.warehouse.storage.connection import value
+from connectors.warehouse.storage.errors import OtherService
+from models.tables import ops_checkpoints, ops_cooldowns, ops_service
+
+# A warehouse is new until its first pages are merged; one that an older version filled is bound by a complete sync.
+_IS_NEW = """
+SELECT NOT EXISTS (FROM ops.service) AND NOT EXISTS (FROM core.accounts) AND NOT EXISTS (FROM core.media)
+   AND NOT EXISTS (FROM core.completed_scans)
+"""
+
+_BIND_NEW = """
+INSERT INTO ops.service
+SELECT r.base_url FROM ops.staging AS s JOIN core.runs AS r USING (run_id)
+WHERE r.base_url IS NOT NULL ORDER BY s.seq LIMIT 1
+"""
+
+
+def bound_to(connection: Connection) -> str | None:
+    """Return the address of the service that filled the warehouse; None while that is not known."""
+    return connection.execute(select(ops_service.c.base_url)).scalar_one_or_none()
+
+
+def check_service(connection: Connection, base_url: str) -> None:
+    """Raise OtherService, which names both addresses, if the warehouse was filled from another one.
+
+    `base_url` and what it is compared with are in the one spelling of `connectors.source.base_url.normalized`.
+    """
+    bound = bound_to(connection)
+    if bound not in {None, base_url}:
+        message = (
+            f"This warehouse was filled from {bound}, and the address is {base_url}. Fix: set GRAMHOUSE_BASE_URL back,"
+            " use another warehouse, or accept the new address with `gramhouse sync --rebind`."
+        )
+        raise OtherService(message)
+
+
+def bind_service(connection: Connection, base_url: str) -> None:
+    """Bind the warehouse to an address; cursors and waits of another service that it was bound to are dropped."""
+    bound = bound_to(connection)
+    if bound == base_url:
+        return
+    connection.execute(delete(ops_service))
+    connection.execute(insert(ops_service).values(base_url=base_url))
+    if bound is not None:
+        unfinished = ops_checkpoints.c.state == "scanning"
+        connection.execute(update(ops_checkpoints).where(unfinished).values(state="abandoned", cursor=None))
+        connection.execute(delete(ops_cooldowns))
+
+
+def bind_new_warehouse(db: DuckDBPyConnection) -> None:
+    """Bind a warehouse that nothing was merged into yet to the service that the staged pages came from."""
+    if value(db, _IS_NEW):
+        db.execute(_BIND_NEW)

@@ -1,0 +1,109 @@
+"""The status file beside a snapshot: what the last process to write did, and how it ended.
+
+A snapshot is replaced only when a run ends. This file is replaced when one begins, too: so a run that is running or was
+interrupted is visible to those who read the snapshot. It is written under the warehouse's lock and holds no secret.
+"""
+
+import json
+import os
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from connectors.warehouse.storage.durable import no_link, sync, write
+from connectors.warehouse.storage.errors import StatusUnreadable
+from connectors.warehouse.storage.holder import look
+from models.runs import RunState
+
+_LIMIT = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """One use of a command that writes, by its name: `run_id`, `selection` and the counts are of a sync or a backfill.
+
+    Times in UTC. `state` is running until the process writes how it ended.
+    """
+
+    kind: str
+    state: RunState
+    pid: int
+    started_at: datetime
+    run_id: str | None = None
+    selection: str | None = None
+    ended_at: datetime | None = None
+    accounts: int | None = None
+    pages: int | None = None
+    items: int | None = None
+    error_code: str | None = None
+    detail: str | None = None
+
+
+def status_path(snapshot: Path) -> Path:
+    """Return the path of the status file beside a snapshot."""
+    return snapshot.with_name(snapshot.name + ".status.json")
+
+
+def write_status(snapshot: Path, status: Status) -> None:
+    """Replace the status file: readers see the old one or the new one, whole. Raises OSError."""
+    path = status_path(snapshot)
+    draft = path.with_name(f".{path.name}.next")
+    draft.unlink(missing_ok=True)
+    with open(draft, "xb", opener=no_link) as file:
+        write(file.fileno(), json.dumps(asdict(status), default=str).encode())
+        os.fsync(file.fileno())
+    draft.replace(path)
+    sync(path.parent)
+
+
+def _moment(value: object) -> datetime:
+    moment = datetime.fromisoformat(str(value))
+    if moment.tzinfo is None:
+        message = "a time has no time zone"
+        raise ValueError(message)
+    return moment
+
+
+def _parse(text: bytes) -> Status:
+    found: dict[str, Any] = json.loads(text)
+    status = Status(**found)
+    texts = (status.run_id or "", status.selection or "", status.error_code or "", status.detail or "", status.kind)
+    numbers = (status.accounts or 0, status.pages or 0, status.items or 0, status.pid)
+    if not all(isinstance(each, str) for each in texts) or not all(isinstance(each, int) for each in numbers):
+        message = "a value has the wrong type"
+        raise TypeError(message)
+    return replace(
+        status,
+        state=RunState(status.state),
+        started_at=_moment(status.started_at),
+        ended_at=None if status.ended_at is None else _moment(status.ended_at),
+    )
+
+
+def read_status(snapshot: Path) -> Status | None:
+    """Read the status file; None when there is none. Raises StatusUnreadable."""
+    path = status_path(snapshot)
+    try:
+        with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
+            # What is longer is not of gramhouse, and cut off it does not parse.
+            return _parse(file.read(_LIMIT))
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise StatusUnreadable(path, error.strerror or str(error)) from error
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
+        raise StatusUnreadable(path, "it is not what gramhouse writes") from error
+
+
+def settled(status: Status, warehouse: Path) -> Status:
+    """Return the status, as interrupted where it says running and its process no longer holds the warehouse's lock.
+
+    A machine without that lock, such as an analyst's with a copy of the snapshot, cannot know: there it stays as it is.
+    """
+    if status.state is not RunState.RUNNING or (lock := look(warehouse)) is None:
+        return status
+    if lock.is_held and (lock.holder is None or lock.holder.pid == status.pid):
+        return status
+    detail = f"Process {status.pid} ended before the run did: it was killed, or the machine failed."
+    return replace(status, state=RunState.INTERRUPTED, detail=detail)

@@ -1,0 +1,112 @@
+"""The registry of fields, and the mapping rows are read by, as the warehouse keeps them."""
+
+import json
+from collections.abc import Iterator
+from datetime import datetime
+
+from sqlalchemy import Connection, delete, select, update
+
+from connectors.warehouse.storage.appending import append, as_json
+from models.schema.fields import AND_MORE, MEDIA, Field, OwnNames, Registry
+from models.schema.json_types import JsonType
+from models.schema.mapping import READING_TYPES, Mapping
+from models.schema.mapping_built_in import BUILT_IN
+from models.schema.table_schemas import CHILDREN, child_table
+from models.tables import SNAPSHOT, WAREHOUSE, core_fields, core_quarantine, ops_mapping, own_columns
+from models.views import views
+
+
+def read_mapping(connection: Connection) -> Mapping:
+    """Return the mapping that the rows of media are read by."""
+    text = connection.execute(select(ops_mapping.c.mapping)).scalar()
+    if text is None:
+        return BUILT_IN
+    return Mapping.from_json(text if isinstance(text, str) else json.dumps(text))
+
+
+def write_mapping(connection: Connection, mapping: Mapping) -> None:
+    """Keep the mapping that the rows of media are read by from now on."""
+    connection.execute(delete(ops_mapping))
+    append(connection, ops_mapping, [as_json({"mapping": json.loads(mapping.to_json())})])
+    # What is no content of a record is the mapping's to say.
+    connection.execute(update(core_quarantine).values(digest=None))
+
+
+def own_names(mapping: Mapping) -> OwnNames:
+    """Return the names that no discovered field may have."""
+    tables = {table.name for house in (WAREHOUSE, SNAPSHOT) for table in house.sorted_tables}
+    tables.update(view.name for view in views())
+    declared = {name: own_columns(name) for name in (MEDIA, CHILDREN)}
+    declared[MEDIA].update(column.column for column in mapping.columns)
+    declared[CHILDREN].update(column.column for column in mapping.child_columns)
+    return OwnNames(declared, tables, mapping.children)
+
+
+def read_registry(connection: Connection) -> Registry:
+    """Return what is known of media items and their children."""
+    rows = connection.execute(select(core_fields).where(core_fields.c.ordinal.is_not(None))).mappings()
+    fields = (
+        Field(
+            row["resource"],
+            row["path"],
+            row["name"],
+            row["ordinal"],
+            {
+                JsonType(json_type): datetime.fromisoformat(at)
+                for json_type, at in json.loads(row["json_types"]).items()
+            },
+            row["child_table"],
+        )
+        for row in rows
+    )
+    return {(field.resource, field.path): field for field in fields}
+
+
+def write_registry(connection: Connection, registry: Registry, mapping: Mapping) -> None:
+    """Keep what is known of media items and their children."""
+    connection.execute(delete(core_fields).where(core_fields.c.ordinal.is_not(None)))
+    names = core_fields.columns.keys()
+    rows = [as_json(dict(zip(names, row, strict=True))) for row in _rows(registry, mapping)]
+    append(connection, core_fields, rows)
+
+
+# Kinds that fill no canonical column: an object's fields have their own.
+_NOTHING = {JsonType.NULL, JsonType.OBJECT, JsonType.EMPTY_LIST, JsonType.ROWS}
+
+
+def _rows(registry: Registry, mapping: Mapping) -> Iterator[tuple[object, ...]]:
+    read_into = {
+        (resource, path): (column.column, READING_TYPES[column.reading])
+        for resource, columns in ((MEDIA, mapping.columns), (CHILDREN, mapping.child_columns))
+        for column in reversed(columns)
+        for path in column.paths
+    }
+    read_into |= {(MEDIA, path): ("media_id", "VARCHAR") for path in mapping.media_id}
+    for key, field in sorted(registry.items(), key=lambda item: (item[0][0], item[1].ordinal)):
+        column: str | None = field.name if field.type is not None else None
+        json_type = field.type
+        if field.path == AND_MORE:
+            column = json_type = None
+        elif JsonType.ROWS in field.json_types and field.resource == MEDIA and json_type is None:
+            column = child_table(field, mapping)
+            json_type = None if column is None else "ROWS"
+        elif (
+            key in read_into
+            and JsonType.SHADOWED not in field.json_types
+            and JsonType.UNREADABLE not in field.json_types
+        ):
+            column, json_type = read_into[key] if set(field.json_types) - _NOTHING else (None, None)
+        json_types = json.dumps({json_type.value: at.isoformat() for json_type, at in sorted(field.json_types.items())})
+        yield (
+            field.resource,
+            field.path,
+            column,
+            json_type,
+            field.first_seen_at,
+            field.last_type_change_at,
+            None,
+            field.ordinal,
+            field.name,
+            field.table,
+            json_types,
+        )

@@ -1,0 +1,50 @@
+"""Values that a mapped column could not hold: the column is NULL though the item carries something there."""
+
+from collections.abc import Iterator
+
+from sqlalchemy import Connection
+
+from connectors.warehouse.schema.field_registry import read_mapping, read_registry
+from connectors.warehouse.storage.quoting import quoted
+from models.runs import RunWarning
+from models.schema.fields import MEDIA
+from models.schema.json_types import LISTS, JsonType
+from models.schema.mapping import ColumnMapping
+from models.schema.table_schemas import has_own_column
+
+CODE = "values_not_cast"
+
+_LOST = LISTS | {JsonType.MIXED, JsonType.UNREADABLE, JsonType.OBJECT}
+
+_HINT = "name a path that holds the value under [mapping] in gramhouse.toml, then run `gramhouse rebuild`"
+
+
+def _suspects(connection: Connection) -> Iterator[tuple[ColumnMapping, tuple[str, ...]]]:
+    """Yield the columns that met a value they cannot hold, each with the columns that hold those values."""
+    registry = read_registry(connection)
+    for column in read_mapping(connection).columns:
+        fields = [registry[MEDIA, path] for path in column.paths if (MEDIA, path) in registry]
+        if any(field.json_types.keys() & _LOST for field in fields):
+            yield column, tuple(field.name for field in fields if has_own_column(field, column.reading))
+
+
+def values_not_cast(connection: Connection) -> RunWarning | None:
+    """Return a warning that names each mapped column of present media items whose value was lost, and how many.
+
+    What a new value loses, it loses until the mapping or the item changes: so all that is there is counted, and not
+    only what a run landed. None when every value was read. A column of its own keeps the value; views that need the
+    mapped column leave the item out.
+    """
+    counts: dict[str, int] = {}
+    for column, holders in _suspects(connection):
+        held = " OR ".join(f"nullif({quoted(name)}::VARCHAR, '') IS NOT NULL" for name in holders) or "false"
+        query = f"""
+SELECT count(*) FROM core.media WHERE removed_at IS NULL AND {quoted(column.column)} IS NULL AND ({held})
+"""  # noqa: S608 - made of the mapping's and the registry's names, quoted
+        if items := int(connection.exec_driver_sql(query).scalar_one()):
+            counts[column.column] = items
+    if not counts:
+        return None
+    named = ", ".join(f"{name} ({items:,})" for name, items in sorted(counts.items(), key=lambda each: -each[1]))
+    detail = f"Values of media items that their column could not hold, so that it is NULL: {named}."
+    return RunWarning(CODE, sum(counts.values()), detail, hint=_HINT)

@@ -1,0 +1,1 @@
+"""The analysts' file: published, read, queried and exported."""

@@ -1,0 +1,241 @@
+"""What analysts find in a snapshot: each promised table as a query over the tables of the copied warehouse."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, Table
+
+from connectors.warehouse.merge import run_counts
+from connectors.warehouse.schema.field_registry import read_mapping, read_registry
+from connectors.warehouse.storage.connection import raw_connection, value
+from connectors.warehouse.storage.quoting import literal, quoted
+from models.partition import SURFACES
+from models.schema.fields import MEDIA, Registry
+from models.schema.mapping import Mapping as MediaMapping
+from models.schema.table_schemas import HISTORY, ColumnSchema, TableSchema, history, table_schemas
+from models.tables import SNAPSHOT, WAREHOUSE
+
+# What the views look up by account, in one join: every further join would cost each query over media as much again.
+LOOKUP = "core.account_lookup"
+_COMPLETE_AT = {surface: f"{surface}_complete_at" for surface in SURFACES}
+LOOKUP_SELECT = f"""
+WITH listed AS (SELECT account_id, any_value(ig_username) AS ig_username FROM core.accounts GROUP BY account_id),
+missing AS (SELECT account_id, min(since) AS missing_since FROM ops.missing_accounts GROUP BY account_id),
+doubted AS (SELECT account_id, bool_or(needs_full) AS needs_full FROM ops.missing WHERE surface = 'posts' GROUP BY ALL),
+scanned AS (
+    SELECT account_id,
+        {", ".join(f"max(complete_at) FILTER (surface = '{each}') AS {name}" for each, name in _COMPLETE_AT.items())},
+        max(recent_at) FILTER (surface = 'posts') AS posts_recent_at,
+        max(covered_from) FILTER (surface = 'posts') AS posts_covered_from
+    FROM core.completed_scans WHERE resource = 'media' GROUP BY account_id
+)
+SELECT account_id, ig_username, missing_since, {", ".join(_COMPLETE_AT.values())}, posts_recent_at, posts_covered_from,
+    needs_full
+FROM listed FULL JOIN missing USING (account_id) FULL JOIN scanned USING (account_id)
+FULL JOIN doubted USING (account_id)
+"""  # noqa: S608 - made of our own names
+
+# Items whose removal awaits confirmation, where there are any.
+MISSING = "core.missing_items"
+MISSING_SELECT = """
+SELECT account_id, surface, media_id, min(last_seen_at) AS last_seen_at
+FROM ops.missing GROUP BY account_id, surface, media_id
+"""
+
+# Scans that ended before they reached what was known, and that no scan of their partition was closed after. The last
+# run that turned to a partition says why.
+GAPS = "core.open_gaps"
+GAPS_SELECT = """
+WITH last_checkpoints AS (
+    FROM ops.checkpoints WHERE resource = 'media'
+    QUALIFY row_number() OVER (PARTITION BY account_id, surface ORDER BY seq DESC) = 1
+),
+open_scans AS (
+    SELECT c.*, w.seq AS closed_seq
+    FROM last_checkpoints AS c LEFT JOIN core.completed_scans AS w USING (resource, account_id, surface)
+    WHERE c.state IN ('scanning', 'abandoned') AND c.pages > 0 AND coalesce(c.seq > w.seq, true)
+),
+last_outcomes AS (
+    SELECT o.account_id, o.surface, arg_max(coalesce(o.error_code, 'interrupted'), r.seq) AS reason
+    FROM core.run_outcomes AS o JOIN core.runs AS r USING (run_id)
+    SEMI JOIN open_scans AS s ON s.run_id = o.run_id AND s.account_id = o.account_id AND s.surface = o.surface
+    GROUP BY o.account_id, o.surface
+)
+SELECT
+    s.account_id, s.surface, s.started_at AS since, s.cursor, s.pages, s.read_to AS read_down_to,
+    (
+        SELECT max(m.published_at) FROM core.media AS m
+        WHERE m.account_id = s.account_id AND m.surface = s.surface AND coalesce(m.written_seq, 0) <= s.closed_seq
+    ) AS known_from,
+    coalesce(o.reason, 'interrupted') AS reason
+FROM open_scans AS s LEFT JOIN last_outcomes AS o USING (account_id, surface)
+"""
+
+_SELECTS: Mapping[str, str] = {
+    "accounts": f"""
+SELECT
+    gh_account.account_id, gh_account.ig_username, public_id, status,
+    CASE WHEN status = 'token_expired' THEN status_since END AS token_expired_since,
+    first_seen_at, last_seen_at, removed_at, gh_lookup.missing_since
+FROM core.accounts AS gh_account LEFT JOIN {LOOKUP} AS gh_lookup ON gh_lookup.account_id = gh_account.account_id
+""",  # noqa: S608
+    "runs": run_counts.LISTED,
+    "gaps": f"FROM {GAPS}",
+    "completed_scans": f"""
+SELECT w.*, coalesce(l.needs_full, false) AND w.surface = 'posts' AS needs_full
+FROM core.completed_scans AS w LEFT JOIN {LOOKUP} AS l USING (account_id)
+""",  # noqa: S608
+}
+
+_KEY = ("account_id", "surface", "media_id")
+
+
+def _media(*, is_any_missing: bool, is_any_recent: bool) -> str:
+    """Return the query for media. What is there was seen by the last full scan, unless its removal is pending.
+
+    Where recent scans followed, they saw what was published since `covered_from`.
+    """
+    seen = " ".join(f"WHEN '{each}' THEN gh_lookup.{name}" for each, name in _COMPLETE_AT.items())
+    recent = (
+        ", CASE WHEN gh_item.surface = 'posts' AND gh_item.published_at > gh_lookup.posts_covered_from"
+        " THEN gh_lookup.posts_recent_at END"
+        if is_any_recent
+        else ""
+    )
+    last_seen_at = f"greatest(gh_item.written_at, CASE gh_item.surface {seen} END{recent})"
+    missing = ""
+    if is_any_missing:
+        last_seen_at = f"coalesce(gh_missing.last_seen_at, {last_seen_at})"
+        keys = " AND ".join(f"gh_missing.{name} = gh_item.{name}" for name in _KEY)
+        missing = f"LEFT JOIN {MISSING} AS gh_missing ON {keys}"
+    return f"""
+SELECT
+    gh_item.*, gh_lookup.ig_username,
+    CASE WHEN gh_item.removed_at IS NOT NULL THEN gh_item.written_at ELSE {last_seen_at} END AS last_seen_at
+FROM core.media AS gh_item
+LEFT JOIN {LOOKUP} AS gh_lookup ON gh_lookup.account_id = gh_item.account_id
+{missing}
+"""  # noqa: S608
+
+
+def _history(columns: Iterable[str]) -> str:
+    """Return the query for all versions, whose `columns` begin with the item's key, valid_from and valid_to."""
+    content = ", ".join(f"gh_version.{quoted(name)}" for name in list(columns)[len(_KEY) + 2 :])
+    key = ", ".join(f"gh_version.{name}" for name in _KEY)
+    return f"""
+SELECT {key}, gh_version.valid_from, gh_version.valid_to, {content} FROM core.{HISTORY} AS gh_version
+UNION ALL
+SELECT {key}, gh_version.content_changed_at, NULL, {content} FROM core.media AS gh_version
+"""  # noqa: S608 - made of the schema, quoted
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """A promised table: its columns in their order, each with its comment, and a query that has them all."""
+
+    name: str
+    comment: str
+    columns: Mapping[str, str]
+    source: str
+
+    @property
+    def select(self) -> str:
+        """Return the query that has these columns and no other."""
+        return f"SELECT {', '.join(map(quoted, self.columns))} FROM {self.source}"  # noqa: S608
+
+
+def _declared(table: Table) -> dict[str, str]:
+    return {column.name: column.comment or "" for column in table.columns}
+
+
+def _origin(column: ColumnSchema) -> str:
+    if column.field is None:
+        return "Mapped in gramhouse.toml."
+    return f"Discovered: what items carry at {column.field.path} ({', '.join(sorted(column.field.json_types))})."
+
+
+def _with_inferred(declared: Mapping[str, str], schema: TableSchema) -> dict[str, str]:
+    return {**declared, **{each.name: _origin(each) for each in schema.columns if each.name not in declared}}
+
+
+def _counts(
+    found: Sequence[TableSchema], mapping: MediaMapping, registry: Registry
+) -> Iterator[tuple[str, str, str, str]]:
+    """Yield each field that one column alone holds: a table, the field's resource and path, an expression that counts.
+
+    A column that several paths fill does not tell how many items carry which.
+    """
+    counted: set[tuple[str, str]] = set()
+    ids = [path for path in mapping.media_id if (MEDIA, path) in registry]
+    if len(ids) == 1:
+        counted.add((MEDIA, ids[0]))
+        yield MEDIA, MEDIA, ids[0], "count(*)"
+    for schema in found:
+        # A canonical column leaves out what it cannot read: a path's own column has it all.
+        for column in sorted(schema.columns, key=lambda column: column.field is None):
+            path = column.paths[0] if len(column.paths) == 1 else None
+            if path is not None and (schema.table, path) not in counted:
+                counted.add((schema.table, path))
+                yield schema.table, schema.table, path, f"count({quoted(column.name)})"
+        if len(schema.lists) == 1 and (MEDIA, schema.lists[0]) not in counted:
+            counted.add((MEDIA, schema.lists[0]))
+            yield schema.table, MEDIA, schema.lists[0], f"count(DISTINCT ({', '.join(_KEY)}))"
+
+
+def _fields(counts: Iterator[tuple[str, str, str, str]]) -> str:
+    """Return the query for fields: their items are counted when `items` is asked for, and only then.
+
+    For that each table's counts are one value beside every row: DuckDB computes no value that is not used.
+    """
+    by_table: dict[str, list[str]] = {}
+    for table, resource, path, items in counts:
+        carrier = f"[{literal(resource)}, {literal(path)}]"
+        by_table.setdefault(table, []).append(f"struct_pack(k := {carrier}, v := {items})")
+    counted = " ".join(
+        f"CROSS JOIN (SELECT [{', '.join(entries)}] AS entries FROM core.{quoted(table)}) AS gh_{number}"  # noqa: S608
+        for number, (table, entries) in enumerate(by_table.items())
+    )
+    items = "NULL::BIGINT"
+    if by_table:
+        all_entries = ", ".join(f"gh_{number}.entries" for number in range(len(by_table)))
+        items = f"map_from_entries(flatten([{all_entries}]))[[gh_field.resource, gh_field.path]]"
+    return f"""
+SELECT gh_field.* EXCLUDE (items), {items} AS items
+FROM core.fields AS gh_field {counted}
+ORDER BY gh_field.resource, gh_field.ordinal, gh_field.path
+"""  # noqa: S608 - made of declarations and quoted names
+
+
+def relations(connection: Connection) -> tuple[Relation, ...]:
+    """Return the promised tables of a snapshot of this warehouse, `published` aside, within a transaction."""
+    mapping, registry = read_mapping(connection), read_registry(connection)
+    found = table_schemas(mapping, registry)
+    by_name = {schema.table: schema for schema in found}
+    versions = history(by_name[MEDIA], mapping)
+    every_version = _with_inferred(_declared(SNAPSHOT.tables["media_history"]), versions)
+    is_any_missing = bool(value(raw_connection(connection), "SELECT EXISTS (FROM ops.missing)"))
+    is_any_recent = bool(
+        value(raw_connection(connection), "SELECT EXISTS (FROM core.completed_scans WHERE recent_at IS NOT NULL)")
+    )
+    selects = {
+        **_SELECTS,
+        MEDIA: _media(is_any_missing=is_any_missing, is_any_recent=is_any_recent),
+        "media_history": _history(every_version),
+        "fields": _fields(_counts(found, mapping, registry)),
+    }
+    by_name |= {HISTORY: versions, "media_history": versions}
+    made: list[Relation] = []
+    for table in SNAPSHOT.sorted_tables:
+        if table.name == "published":
+            continue
+        columns, schema = _declared(table), by_name.pop(table.name, None)
+        if schema is not None:
+            columns = _with_inferred(columns, schema)
+        select = selects.get(table.name)
+        source = f"core.{quoted(table.name)}" if select is None else f"({select})"
+        made.append(Relation(table.name, table.comment or "", columns, source))
+    key = dict(list(_declared(WAREHOUSE.tables["core.media_children"]).items())[:4])
+    for schema in by_name.values():
+        comment = f"Discovered: the objects in the list that items carry at {', '.join(schema.lists)}, one row each."
+        made.append(Relation(schema.table, comment, _with_inferred(key, schema), f"core.{quoted(schema.table)}"))
+    return tuple(made)

@@ -1,0 +1,281 @@
+"""Exporting the snapshot: every table and view as Parquet that any engine reads, and a manifest of it all."""
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from pathlib import Path
+from urllib.parse import quote
+
+import duckdb
+from duckdb import DuckDBPyConnection
+
+from connectors.warehouse.raw.listed import ListedPart, listed_parts
+from connectors.warehouse.raw.store import COLUMNS
+from connectors.warehouse.snapshot.export_folder import FORMAT, MANIFEST, Draft, replaced
+from connectors.warehouse.storage.durable import log_problem, sync, unreadable
+from connectors.warehouse.storage.errors import SnapshotMissing, WarehouseUnusable
+from connectors.warehouse.storage.quoting import literal
+from models.partition import SURFACES
+
+_VERSION = 1
+
+# The folder of an export, and its name in the manifest, that no table or view has.
+_RAW = "raw-store"
+
+_SETTINGS = {
+    "TimeZone": "UTC",
+    "memory_limit": "1GB",
+    "enable_progress_bar": "false",
+    # Rows are written in the order in which they are sorted.
+    "preserve_insertion_order": "true",
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+}
+
+# Small enough that one account's media is a row group or two, and that memory holds one for every thread.
+_ROW_GROUP = 16_384
+
+# What says of which item it speaks grows with the media, and is split by surface; by account it would be
+# a hundred thousand small files.
+_OF_AN_ITEM = {"account_id", "surface", "media_id"}
+
+# Who reads them asks for one account's, the newest first; each file is sorted by those of these columns that it has.
+_ORDER = {
+    "account_id": "", "published_at": " DESC", "media_id": "", "position": "", "metric": "", "observed_at": "",
+    "valid_from": "",
+}  # fmt: skip
+
+# A view over a table of the same name stands for that table; the others are computed.
+_RELATIONS = """
+SELECT table_name AS name, 'table' AS kind, comment
+FROM duckdb_tables() WHERE database_name = 'snapshot' AND schema_name = 'main' AND NOT internal
+UNION ALL
+SELECT v.view_name, if(t.table_name IS NULL, 'view', 'table'), v.comment
+FROM duckdb_views() AS v
+LEFT JOIN duckdb_tables() AS t
+    ON t.database_name = 'snapshot' AND t.schema_name = 'core' AND t.table_name = v.view_name
+WHERE v.database_name = 'snapshot' AND v.schema_name = 'main' AND NOT v.internal
+ORDER BY name
+"""
+
+_COLUMNS = """
+SELECT column_name, data_type, comment
+FROM duckdb_columns() WHERE database_name = 'snapshot' AND schema_name = 'main' AND table_name = ?
+ORDER BY column_index
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class ExportedColumn:
+    """A column as the files have it: its type in DuckDB's words."""
+
+    name: str
+    type: str
+    comment: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ExportedFile:
+    """A file: its path from the export's folder."""
+
+    path: str
+    rows: int
+    bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class ExportedTable:
+    """A table or view; the values of `partitioned_by` are in the folders' names, not in the files."""
+
+    name: str
+    kind: str
+    comment: str | None
+    partitioned_by: tuple[str, ...]
+    rows: int
+    bytes: int
+    columns: tuple[ExportedColumn, ...]
+    files: tuple[ExportedFile, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Export:
+    """What was exported: the snapshot it was, by which gramhouse, and every table of it."""
+
+    published_at: datetime
+    gramhouse: str
+    exported_at: datetime
+    tables: tuple[ExportedTable, ...]
+
+
+def _name(text: str) -> str:
+    return '"' + text.replace('"', '""') + '"'
+
+
+def _portable(column: ExportedColumn) -> tuple[str, ExportedColumn]:
+    """Return the expression that other engines can read a column by, and what it makes of the column."""
+    name = _name(column.name)
+    if column.type == "INTERVAL":
+        comment = f"{column.comment or ''} In seconds.".strip()
+        return f"epoch({name}) AS {name}", ExportedColumn(column.name, "DOUBLE", comment)
+    if column.type.removesuffix("[]") == "JSON":
+        kind = column.type.replace("JSON", "VARCHAR")
+        return f"CAST({name} AS {kind}) AS {name}", ExportedColumn(column.name, kind, column.comment)
+    return name, column
+
+
+@contextmanager
+def _opened(snapshot: Path) -> Iterator[DuckDBPyConnection]:
+    if not snapshot.exists():
+        message = f"There is no snapshot at {snapshot} yet: `gramhouse sync` makes one."
+        raise SnapshotMissing(message)
+    if (problem := log_problem(snapshot)) is not None:
+        raise WarehouseUnusable(problem)
+    with duckdb.connect() as db:
+        try:
+            for name, value in _SETTINGS.items():
+                db.execute(f"SET {name} = '{value}'")
+            db.execute(f"ATTACH {literal(str(snapshot.resolve()))} AS snapshot (TYPE duckdb, READ_ONLY)")
+            db.execute("USE snapshot")
+        except duckdb.Error as error:
+            raise WarehouseUnusable(unreadable(snapshot, str(error))) from error
+        yield db
+
+
+def _shut(db: DuckDBPyConnection, draft: Draft) -> None:
+    """Let the connection write the draft and nothing else: a view's text comes from the file."""
+    db.execute(f"SET temp_directory = {literal(str(draft.spill))}")
+    allowed = ", ".join(literal(f"{folder}/") for folder in (draft.files, draft.spill))
+    db.execute(f"SET allowed_directories = [{allowed}]")
+    db.execute("SET enable_external_access = false")
+    db.execute("SET lock_configuration = true")
+
+
+def _copy(db: DuckDBPyConnection, query: str, files: Path, path: str) -> ExportedFile:
+    file = files / path
+    if not file.parent.exists():
+        file.parent.mkdir(parents=True)
+    copy = f"COPY ({query}) TO {literal(str(file))} (FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {_ROW_GROUP})"
+    ((rows,),) = db.execute(copy).fetchall()
+    with file.open("rb") as written:
+        digest = hashlib.file_digest(written, "sha256").hexdigest()
+        os.fsync(written.fileno())
+    return ExportedFile(path, rows, file.stat().st_size, digest)
+
+
+def _surfaces(db: DuckDBPyConnection, table: str) -> list[str]:
+    # A surface without items has its empty file, too: a reader then finds no rows, rather than no table.
+    found = db.execute(f"SELECT DISTINCT surface FROM main.{_name(table)}").fetchall()  # noqa: S608 - quoted
+    return sorted({str(surface) for (surface,) in found} | set(SURFACES))
+
+
+def _export_table(db: DuckDBPyConnection, files: Path, name: str, kind: str, comment: str | None) -> ExportedTable:
+    columns = [ExportedColumn(*row) for row in db.execute(_COLUMNS, [name]).fetchall()]
+    readings = [_portable(column) for column in columns]
+    partitioned = {column.name for column in columns} >= _OF_AN_ITEM
+    selected = ", ".join(
+        expression for expression, column in readings if not (partitioned and column.name == "surface")
+    )
+    query = f"SELECT {selected} FROM main.{_name(name)}"  # noqa: S608 - quoted
+    stem = quote(name, safe="").replace(".", "%2E")
+    if partitioned:
+        names = {column.name for column in columns}
+        order = ", ".join(_name(name) + way for name, way in _ORDER.items() if name in names)
+        written = [
+            _copy(
+                db,
+                f"{query} WHERE surface = {literal(value)} ORDER BY {order}",
+                files,
+                f"{stem}/surface={quote(value, safe='')}/data.parquet",
+            )
+            for value in _surfaces(db, name)
+        ]
+    else:
+        written = [_copy(db, query, files, f"{stem}.parquet")]
+    return ExportedTable(
+        name=name,
+        kind=kind,
+        comment=comment,
+        partitioned_by=("surface",) if partitioned else (),
+        rows=sum(file.rows for file in written),
+        bytes=sum(file.bytes for file in written),
+        columns=tuple(column for _, column in readings),
+        files=tuple(written),
+    )
+
+
+def _copy_part(part: ListedPart, files: Path) -> ExportedFile:
+    path = f"{_RAW}/{part.path.name}"
+    file = files / path
+    file.parent.mkdir(exist_ok=True)
+    shutil.copyfile(part.path, file)
+    with file.open("rb") as written:
+        digest = hashlib.file_digest(written, "sha256").hexdigest()
+        os.fsync(written.fileno())
+    return ExportedFile(path, part.rows, file.stat().st_size, digest)
+
+
+def _export_raw(parts: Sequence[ListedPart], files: Path) -> ExportedTable:
+    written = tuple(_copy_part(part, files) for part in parts)
+    return ExportedTable(
+        name=_RAW,
+        kind="raw",
+        comment="The raw store: every version of every media item exactly as it came.",
+        partitioned_by=(),
+        rows=sum(file.rows for file in written),
+        bytes=sum(file.bytes for file in written),
+        columns=tuple(ExportedColumn(name, kind, comment) for name, (kind, comment) in COLUMNS.items()),
+        files=written,
+    )
+
+
+def _write_manifest(files: Path, export: Export) -> None:
+    document = {"format": FORMAT, "format_version": _VERSION, **asdict(export)}
+    text = json.dumps(document, indent=1, ensure_ascii=False, default=datetime.isoformat)
+    with (files / MANIFEST).open("w", encoding="utf-8") as file:
+        file.write(text + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+    for folder in (files, *(path for path in files.rglob("*") if path.is_dir())):
+        sync(folder)
+
+
+def _head(db: DuckDBPyConnection, snapshot: Path) -> tuple[datetime, str, Sequence[tuple[str, str, str | None]]]:
+    try:
+        ((published_at, version),) = db.execute("SELECT published_at, version FROM main.published").fetchall()
+        return published_at, version, db.execute(_RELATIONS).fetchall()
+    except (duckdb.Error, ValueError) as error:
+        message = f"{snapshot} is no snapshot of gramhouse: `gramhouse publish` makes one."
+        raise WarehouseUnusable(message) from error
+
+
+def export(snapshot: Path, folder: Path, *, at: datetime, with_raw: bool = False) -> Export:
+    """Write every table and view of the snapshot to a folder, and a manifest; an earlier export is replaced whole.
+
+    `with_raw` adds the parts of the raw store that the snapshot lists.
+
+    The warehouse is not touched, so a sync may be writing. Raises SnapshotMissing; WarehouseUnusable when the
+    snapshot, or such a part, cannot be read, the folder holds what is no export, or cannot be written; WarehouseBusy
+    when another export is writing there. What was in the folder then stays as it was.
+    """
+    with _opened(snapshot) as db:
+        published_at, version, relations = _head(db, snapshot)
+        parts = listed_parts(db) if with_raw else []
+        try:
+            with replaced(folder) as draft:
+                _shut(db, draft)
+                tables = tuple(_export_table(db, draft.files, *relation) for relation in relations)
+                if with_raw:
+                    tables = (*tables, _export_raw(parts, draft.files))
+                exported = Export(published_at, version, at, tables)
+                _write_manifest(draft.files, exported)
+        except duckdb.Error as error:
+            why = str(error).strip().splitlines()[0].removesuffix(".")
+            message = f"cannot export to {folder}: {why}. What was there stays as it was."
+            raise WarehouseUnusable(message) from error
+    return exported

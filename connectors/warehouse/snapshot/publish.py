@@ -1,0 +1,136 @@
+"""The snapshot: a copy of the warehouse file, made beside the old one and renamed into its place."""
+
+import logging
+import os
+import stat
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import duckdb
+from duckdb import DuckDBPyConnection
+from sqlalchemy import Connection
+
+from connectors.warehouse.raw.parts import store_of
+from connectors.warehouse.snapshot.contents import relations
+from connectors.warehouse.snapshot.draft import Signature, complete
+from connectors.warehouse.snapshot.file_copy import copy_file
+from connectors.warehouse.snapshot.ownership import PUBLISHED, OtherSnapshot, check_owner
+from connectors.warehouse.storage.connection import database_file, explain, first_line, raw_connection, reading
+from connectors.warehouse.storage.durable import discard, logs, sync
+from connectors.warehouse.storage.errors import WarehouseUnusable
+from connectors.warehouse.storage.limits import in_enough_memory, on_all_cores
+from connectors.warehouse.storage.quoting import literal
+from models.incremental import FULL_REFRESH_EVERY
+from models.runs import STALE_AFTER
+
+_log = logging.getLogger(__name__)
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def _remove_logs(snapshot: Path) -> None:
+    """Remove the logs of a program that opened the snapshot for writing: DuckDB would replay them into the new one."""
+    for log in logs(snapshot):
+        log.unlink(missing_ok=True)
+        _log.warning(
+            "Removed %s: a program had opened the snapshot for writing, and its changes are lost."
+            " Fix: open the snapshot read-only.",
+            log,
+        )
+
+
+def _check(db: DuckDBPyConnection, snapshot: Path) -> None:
+    """Read the snapshot in its place, as a reader would. Raises WarehouseUnusable when it is not what was written."""
+    fix = f"Fix: close the program that has {snapshot.name} open for writing, then run `gramhouse publish`."
+    try:
+        db.execute(f"ATTACH {literal(str(snapshot))} AS {PUBLISHED} (READ_ONLY)")
+        try:
+            db.execute(f"FROM {PUBLISHED}.main.published").fetchall()
+        finally:
+            db.execute(f"DETACH {PUBLISHED}")
+    except duckdb.Error as error:
+        message = f"{snapshot} was published but cannot be read: {first_line(error).rstrip('.')}. {fix}"
+        raise WarehouseUnusable(message) from error
+    if left := logs(snapshot):
+        message = (
+            f"{snapshot} was published, but another program writes to {left[0].name}: readers see its changes. {fix}"
+        )
+        raise WarehouseUnusable(message)
+
+
+def _put_in_place(db: DuckDBPyConnection, draft: Path, snapshot: Path, *, at: datetime) -> None:
+    """Rename the draft into the snapshot's place, without write permission and without a log of the old one."""
+    draft.chmod(stat.S_IMODE(draft.stat().st_mode) & ~0o222)
+    # The file shows when it was published, as the table in it does.
+    modified = (at - _EPOCH) // timedelta(microseconds=1) * 1000
+    os.utime(draft, ns=(modified, modified))
+    sync(draft)
+    _remove_logs(snapshot)
+    draft.replace(snapshot)
+    _remove_logs(snapshot)
+    sync(snapshot.parent)
+    _check(db, snapshot)
+
+
+def draft_of(snapshot: Path) -> Path:
+    """Return the path at which a snapshot is written before it is renamed into its place."""
+    return snapshot.with_name(f".{snapshot.name}.next")
+
+
+def _write_all(connection: Connection) -> None:
+    """Write the log into the warehouse file, of which then a copy is whole. Raises WarehouseUnusable."""
+    file = database_file(connection)
+    raw_connection(connection).execute("CHECKPOINT")
+    if any(log.stat().st_size for log in logs(file)):
+        message = f"cannot publish: the log of {file} is in use. The last snapshot stays as it was."
+        raise WarehouseUnusable(message)
+
+
+def publish(
+    connection: Connection,
+    snapshot: Path,
+    *,
+    at: datetime,
+    version: str,
+    stale_after: timedelta = STALE_AFTER,
+    full_refresh_every: timedelta = FULL_REFRESH_EVERY,
+) -> int:
+    """Put a copy of the warehouse file, with views for analysts, in the snapshot's place; return its size in bytes.
+
+    Readers that have the old snapshot open keep it until they open the file again. The connection must be in no
+    transaction, and no other may write. Raises WarehouseUnusable when the folder cannot be written or the disk is full
+    (the old snapshot stays as it was), and when the new one, in its place, cannot be read as it was written. So it does
+    when the old one is of another warehouse, unless this one has completed a scan of the account catalogue.
+    """
+    draft = draft_of(snapshot)
+    db = raw_connection(connection)
+    try:
+        snapshot.parent.mkdir(parents=True, exist_ok=True)
+        discard(draft)
+        own = check_owner(connection, snapshot, draft)
+        with on_all_cores(db):
+            _write_all(connection)
+            with connection.begin():
+                found = relations(connection)
+                raw = store_of(connection).folder.resolve()
+            signature = Signature(at, version, stale_after, full_refresh_every, own, raw)
+
+            def write() -> None:
+                discard(draft)
+                copy_file(reading(connection), draft)
+                complete(connection, draft, found, signature)
+
+            try:
+                in_enough_memory(db, write)
+                size = draft.stat().st_size
+                _put_in_place(db, draft, snapshot, at=at)
+            finally:
+                discard(draft)
+    except OSError as error:
+        message = f"cannot publish {snapshot}: {error.strerror}. The last snapshot stays as it was."
+        raise WarehouseUnusable(message) from error
+    except OtherSnapshot as error:
+        raise WarehouseUnusable(str(error)) from error
+    except duckdb.Error as error:
+        raise explain(snapshot, error) from error
+    return size

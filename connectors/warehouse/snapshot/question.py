@@ -1,0 +1,106 @@
+"""What a person may ask the snapshot: statements that read it and do nothing else, and values that can be shown."""
+
+import re
+from itertools import pairwise
+
+import duckdb
+from duckdb import DuckDBPyConnection, StatementType
+
+from connectors.warehouse.storage.quoting import quoted
+
+_READING = ("SELECT", "FROM", "DESCRIBE", "SHOW", "SUMMARIZE", "EXPLAIN", "PIVOT", "UNPIVOT", "WITH", "VALUES")
+_SPELLED = {*_READING, "DESC", "TABLE"}
+_PIVOTS = {"PIVOT", "PIVOT_WIDER"}
+
+# EXPLAIN ANALYZE runs its statement, whatever it is.
+_BEFORE_EXPLAINED = {"ANALYZE", "VERBOSE"}
+
+# Functions that a SELECT can call, and that change the process, write files, or run a text that is not checked here.
+_ACTING = re.compile(
+    r'\b(enable_logging|disable_logging|enable_profiling|disable_profiling|truncate_duckdb_logs|write_log|query|query_table'
+    r'|checkpoint|force_checkpoint)"?\s*\(',
+    re.IGNORECASE,
+)  # fmt: skip
+
+_QUOTED = re.compile(r"""(["'])(\1\1|(?!\1).)*\1""", re.DOTALL)
+_COMMENT = re.compile(r"--|/\*")
+
+_DESCRIBED = {"SELECT", "FROM", "WITH", "VALUES", "TABLE"}
+
+# Python holds neither a span of calendar months nor infinity, and no span of millions of years.
+_AS_TEXT = re.compile(r"DATE|TIMESTAMP(_\w+)?|.*\bINTERVAL\b.*", re.DOTALL)
+
+_ONLY = f"Only statements that read the snapshot are run: {', '.join(_READING)}."
+
+
+def refusal(db: DuckDBPyConnection, question: str) -> str | None:
+    """Return why a question is not run, as one line; None where each of its statements only reads.
+
+    Raises duckdb.Error when it cannot be parsed.
+    """
+    db.extract_statements(question)
+    return next(filter(None, (_refusal(db, text) for text in statements(question))), None)
+
+
+def shown(db: DuckDBPyConnection, question: str) -> str:
+    """Return a question that `refusal` has nothing against with the values that Python cannot hold as text."""
+    texts = statements(question)
+    if len(texts) != 1 or next((word for _, word in _words(texts[0]) if word != "("), "") not in _DESCRIBED:
+        return question
+    asked = f"FROM (\n{texts[0]}\n)"
+    try:
+        columns = [(str(name), str(kind)) for name, kind, *_ in db.execute(f"DESCRIBE {asked}").fetchall()]
+    except duckdb.Error:
+        # Asked as it was typed, it is refused with a message that quotes it.
+        return question
+    if not any(_AS_TEXT.fullmatch(kind) for _, kind in columns):
+        return question
+    chosen = (
+        f"CAST(#{index} AS VARCHAR) AS {quoted(name)}" if _AS_TEXT.fullmatch(kind) else f"#{index} AS {quoted(name)}"
+        for index, (name, kind) in enumerate(columns, 1)
+    )
+    return f"SELECT {', '.join(chosen)} {asked}"
+
+
+def statements(question: str) -> list[str]:
+    """Return the statements of a question as they were typed: DuckDB's own list has some of them rewritten."""
+    encoded = question.encode()
+    ends = [start for start, word in _words(question) if word == ";"]
+    texts = (encoded[start:end].decode() for start, end in pairwise([0, *(end + 1 for end in ends), len(encoded) + 1]))
+    return [text for text in (each.rstrip().removesuffix(";") for each in texts) if _words(text)]
+
+
+def _refusal(db: DuckDBPyConnection, statement: str) -> str | None:
+    words = _words(statement)
+    types = {found.type for found in db.extract_statements(statement)}
+    if any(word in _PIVOTS for _, word in words):
+        # DuckDB makes two statements of some pivots: the first creates a type of the values.
+        types.discard(StatementType.CREATE)
+    first = next((word for _, word in words if word != "("), "")
+    if first not in _SPELLED or not types <= {StatementType.SELECT, StatementType.EXPLAIN}:
+        return _ONLY
+    if acting := _ACTING.search(" ".join(word for _, word in words)):
+        return f"{acting[1].lower()} does not read the snapshot, so it is not run."
+    return refusal(db, _explained(statement, words)) if first == "EXPLAIN" else None
+
+
+def _words(text: str) -> list[tuple[int, str]]:
+    """Return each token with its offset in bytes, in capitals; what lies between tokens is space or comment."""
+    encoded = text.encode()
+    starts = [start for start, _ in duckdb.tokenize(text)]
+    tokens = (encoded[start:end].decode() for start, end in pairwise([*starts, len(encoded)]))
+    return [(start, _bare(token).upper()) for start, token in zip(starts, tokens, strict=True)]
+
+
+def _bare(token: str) -> str:
+    quoted = _QUOTED.match(token)
+    return quoted[0] if quoted else token if token[:1] == "$" else _COMMENT.split(token)[0].strip()
+
+
+def _explained(text: str, words: list[tuple[int, str]]) -> str:
+    rest = words[[word for _, word in words].index("EXPLAIN") + 1 :]
+    while rest and rest[0][1] in _BEFORE_EXPLAINED:
+        rest = rest[1:]
+    if len(rest) > 1 and rest[0][1] == "(" and rest[1][1] not in {*_SPELLED, "("}:
+        rest = rest[[word for _, word in rest].index(")") + 1 :]
+    return text.encode()[rest[0][0] :].decode() if rest else ""

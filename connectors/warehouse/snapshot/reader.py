@@ -1,0 +1,158 @@
+"""Reading the snapshot: read-only, shut off from every other file, never in a writer's way."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from connectors.warehouse.raw.listed import listed_parts, raw_media
+from connectors.warehouse.snapshot.question import refusal, shown
+from connectors.warehouse.storage.durable import log_problem, unreadable
+from connectors.warehouse.storage.errors import QueryError, SnapshotMissing, WarehouseUnusable
+from connectors.warehouse.storage.quoting import literal
+
+# Whoever may ask a question may not thereby read this machine's files, or write any.
+_SHUT: dict[str, str | bool | int | float | list[str]] = {
+    "enable_external_access": "false",
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+}
+
+
+_BATCH = 10_000
+
+_ENDLESS = {datetime.max: "infinity", datetime.min: "-infinity"}  # noqa: DTZ901 - what DuckDB gives has no zone
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A query's result: column names, and rows of Python values."""
+
+    columns: tuple[str, ...]
+    rows: list[tuple[Any, ...]]
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return the rows by column name."""
+        return [dict(zip(self.columns, row, strict=True)) for row in self.rows]
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """A query's result as it comes: whoever keeps no batch needs no memory for them all."""
+
+    columns: tuple[str, ...]
+    kinds: tuple[str, ...]
+    batches: Iterator[list[tuple[Any, ...]]]
+
+
+class Snapshot:
+    """An open snapshot. What is published meanwhile is seen by those who open it later."""
+
+    def __init__(self, db: duckdb.DuckDBPyConnection) -> None:
+        self._db = db
+
+    def ask(self, query: str, parameters: Sequence[object] = ()) -> Answer:
+        """Run a query; raises QueryError."""
+        stream = self.stream(query, parameters)
+        return Answer(stream.columns, [row for batch in stream.batches for row in batch])
+
+    def has(self, table: str) -> bool:
+        """Say whether the snapshot has a table or view of this name: one made by an older version may not."""
+        query = "SELECT 1 FROM information_schema.tables WHERE table_schema = 'main' AND table_name = ?"
+        return bool(self.ask(query, [table]).rows)
+
+    def question(self, text: str) -> Stream:
+        """Run what a person typed, if it only reads; raises QueryError, as its batches may."""
+        try:
+            why = refusal(self._db, text)
+            asked = text if why else shown(self._db, text)
+        except duckdb.Error as error:
+            raise QueryError(str(error)) from error
+        if why:
+            raise QueryError(why)
+        stream = self.stream(asked)
+        zoned = [index for index, kind in enumerate(stream.kinds) if kind == "TIMESTAMP WITH TIME ZONE"]
+        return replace(stream, batches=_endless_times(stream.batches, zoned)) if zoned else stream
+
+    def stream(self, query: str, parameters: Sequence[object] = ()) -> Stream:
+        """Run a query whose rows are read one batch after the other; raises QueryError, as its batches may."""
+        try:
+            cursor: duckdb.DuckDBPyConnection | None = self._db.execute(query, list(parameters))
+        except duckdb.Error as error:
+            raise QueryError(str(error)) from error
+        if cursor is None or not cursor.description:
+            message = "The query asks for nothing."
+            raise QueryError(message)
+        names, kinds = zip(*((str(name), str(kind)) for name, kind, *_ in cursor.description), strict=True)
+        return Stream(names, kinds, _batches(cursor))
+
+
+def _endless_times(batches: Iterator[list[tuple[Any, ...]]], indexes: Sequence[int]) -> Iterator[list[tuple[Any, ...]]]:
+    """Name the infinite times at these places, for which DuckDB gives Python's last and first, without a zone."""
+    for batch in batches:
+        yield [
+            tuple(
+                _ENDLESS.get(value, value) if index in indexes and isinstance(value, datetime) else value
+                for index, value in enumerate(row)
+            )
+            for row in batch
+        ]
+
+
+def _batches(cursor: duckdb.DuckDBPyConnection) -> Iterator[list[tuple[Any, ...]]]:
+    while True:
+        try:
+            batch = cursor.fetchmany(_BATCH)
+        except duckdb.Error as error:
+            raise QueryError(str(error)) from error
+        except (OverflowError, ValueError) as error:
+            message = f"A value is none that Python can hold ({error}): cast it to VARCHAR."
+            raise QueryError(message) from error
+        if not batch:
+            return
+        yield batch
+
+
+def _add_raw_media(db: duckdb.DuckDBPyConnection) -> None:
+    """Make `raw_media`, and shut the connection off from every file but the parts."""
+    try:
+        parts = listed_parts(db)
+    except WarehouseUnusable:
+        db.close()
+        raise
+    allowed = ", ".join(literal(str(part.path)) for part in parts)
+    db.execute(f"SET allowed_paths = [{allowed}]")
+    for name, value in _SHUT.items():
+        db.execute(f"SET {name} = {value}")
+    db.execute(raw_media(parts))
+
+
+@contextmanager
+def open_snapshot(path: Path, *, with_raw: bool = False) -> Iterator[Snapshot]:
+    """Open the snapshot for reading; `with_raw` with `raw_media`, from the parts of the raw store that it lists.
+
+    Raises SnapshotMissing and WarehouseUnusable.
+    """
+    if not path.exists():
+        message = f"There is no snapshot at {path} yet: `gramhouse sync` makes one."
+        raise SnapshotMissing(message)
+    if (problem := log_problem(path)) is not None:
+        raise WarehouseUnusable(problem)
+    try:
+        db = duckdb.connect(str(path), read_only=True, config={} if with_raw else _SHUT)
+        if with_raw:
+            _add_raw_media(db)
+        db.execute("SET TimeZone = 'UTC'")
+        # DuckDB would draw it on standard output, in front of the answer.
+        db.execute("SET enable_progress_bar = false")
+        db.execute("SET lock_configuration = true")
+    except duckdb.Error as error:
+        raise WarehouseUnusable(unreadable(path, str(error))) from error
+    try:
+        yield Snapshot(db)
+    finally:
+        db.close()

@@ -1,0 +1,1 @@
+"""The DuckDB file: connections, locks, migrations, durable writes."""

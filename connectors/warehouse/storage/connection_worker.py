@@ -1,0 +1,46 @@
+"""A connection to the warehouse file, and the one thread that works with it."""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple, TypeVar
+
+import duckdb
+from sqlalchemy import Connection
+from sqlalchemy.exc import DBAPIError
+
+from connectors.warehouse.storage.connection import explain
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionWorker:
+    """Where work on the file at `path` is done, one piece after the other."""
+
+    path: Path
+    connection: Connection
+    thread: ThreadPoolExecutor
+
+    async def do(self, work: Callable[[Connection], T]) -> T:
+        """Do work on the desk's thread; raises WarehouseError when DuckDB fails, and whatever else it raises.
+
+        What the thread was handed is done, also when whoever waits for it is cancelled.
+        """
+
+        def run() -> T:
+            try:
+                return work(self.connection)
+            except (duckdb.Error, DBAPIError) as error:
+                raise explain(self.path, error) from error
+
+        return await asyncio.shield(asyncio.get_running_loop().run_in_executor(self.thread, run))
+
+
+class ConnectionWorkers(NamedTuple):
+    """The writer's desks, one for each kind of work that goes on beside the others."""
+
+    landing: ConnectionWorker
+    merging: ConnectionWorker

@@ -1,0 +1,129 @@
+"""Who holds the warehouse: a lock file beside it, which dies with its process and says more than DuckDB's."""
+
+import fcntl
+import json
+import os
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import IO
+
+from connectors.warehouse.storage.durable import no_link
+from connectors.warehouse.storage.errors import WarehouseBusy, WarehouseUnusable
+
+_TRIES = 5
+_PAUSE = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """The process that writes: what it does, since when (ISO 8601, UTC)."""
+
+    pid: int
+    activity: str
+    since: str
+
+    def __str__(self) -> str:
+        return f"{self.activity} (process {self.pid}, since {self.since})"
+
+
+def lock_path(warehouse: Path) -> Path:
+    """Return the lock file's path."""
+    return warehouse.with_name(warehouse.name + ".lock")
+
+
+def _read(file: IO[str]) -> Holder | None:
+    file.seek(0)
+    try:
+        return Holder(**json.load(file))
+    except (ValueError, TypeError):
+        return None
+
+
+def _try_lock(file: IO[str], kind: int) -> bool:
+    try:
+        fcntl.flock(file, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+class Held(Exception):  # noqa: N818 - a state of the lock, not a fault of ours
+    """Another process has the lock; `who` it is, where that could be read."""
+
+    def __init__(self, who: Holder | None) -> None:
+        super().__init__(str(who or "another gramhouse"))
+        self.who = who
+
+
+@contextmanager
+def lock(path: Path, activity: str, *, since: str, pause: Callable[[float], None]) -> Iterator[None]:
+    """Have the lock file to oneself as long as the block runs; its folder is made where there is none.
+
+    The lock is the operating system's own (flock): a killed process leaves nothing held. A look by
+    `holder` takes it for an instant, which is why a first refusal is not yet believed.
+
+    Raises Held, and OSError where the folder cannot be written.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # What is opened here is emptied; a link would have another file emptied.
+    with open(path, "a+", encoding="utf-8", opener=no_link) as file:
+        for _ in range(_TRIES):
+            if _try_lock(file, fcntl.LOCK_EX):
+                break
+            pause(_PAUSE)
+        else:
+            raise Held(_read(file))
+        file.truncate(0)
+        json.dump(asdict(Holder(os.getpid(), activity, since)), file)
+        file.flush()
+        try:
+            yield
+        finally:
+            file.truncate(0)
+
+
+@contextmanager
+def hold(warehouse: Path, activity: str, *, since: str, pause: Callable[[float], None]) -> Iterator[None]:
+    """Hold the warehouse for writing as long as the block runs.
+
+    Raises WarehouseBusy, naming the holder, and WarehouseUnusable where the folder cannot be written.
+    """
+    with ExitStack() as held:
+        try:
+            held.enter_context(lock(lock_path(warehouse), activity, since=since, pause=pause))
+        except Held as other:
+            message = f"{warehouse} is held by {other}. Fix: wait for it to end, or read the snapshot meanwhile."
+            raise WarehouseBusy(message) from None
+        except OSError as error:
+            message = (
+                f"cannot write in {warehouse.parent}: {error.strerror}."
+                " Fix: point GRAMHOUSE_WAREHOUSE to a folder you may write in."
+            )
+            raise WarehouseUnusable(message) from error
+        yield
+
+
+@dataclass(frozen=True, slots=True)
+class Lock:
+    """The state of a warehouse's lock; `holder` is None where it is free, or where its holder cannot be read."""
+
+    is_held: bool
+    holder: Holder | None = None
+
+
+def look(warehouse: Path) -> Lock | None:
+    """Return the state of the warehouse's lock; None where there is no lock file, or none that may be read."""
+    try:
+        file = lock_path(warehouse).open(encoding="utf-8")
+    except OSError:
+        return None
+    with file:
+        return Lock(is_held=False) if _try_lock(file, fcntl.LOCK_SH) else Lock(is_held=True, holder=_read(file))
+
+
+def holder(warehouse: Path) -> Holder | None:
+    """Return the process that writes to the warehouse now; None when there is none."""
+    lock = look(warehouse)
+    return lock.holder if lock else None

@@ -1,0 +1,14 @@
+"""Where Alembic comes in: it works on the connection it is handed, in the transaction that is under way there."""
+
+from alembic import context
+
+from connectors.warehouse.storage.migrations.revisions import SCHEMA
+
+context.configure(
+    connection=context.config.attributes["connection"],
+    version_table_schema=SCHEMA,
+    # No table here has a key.
+    version_table_pk=False,
+)
+with context.begin_transaction():
+    context.run_migrations()

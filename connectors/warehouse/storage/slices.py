@@ -1,0 +1,26 @@
+"""Tables too large to be sorted or joined at once, slice by slice: whole accounts, one range after the other."""
+
+from collections.abc import Iterator
+
+from duckdb import DuckDBPyConnection
+
+from connectors.warehouse.storage.connection import value
+from connectors.warehouse.storage.quoting import literal
+
+
+def slices(db: DuckDBPyConnection, query: str, at_once: int) -> Iterator[str]:
+    """Yield conditions on `account_id` that share out a query's rows, in the order of accounts.
+
+    None has more than `at_once` rows, unless they are of one account.
+    """
+    if value(db, f"SELECT count(*) FROM ({query})") <= at_once:  # noqa: S608 - our own query
+        yield "true"
+        return
+    counts = f"SELECT account_id, count(*) FROM ({query}) GROUP BY account_id ORDER BY account_id"  # noqa: S608
+    after, held = "true", 0
+    for account_id, rows in db.execute(counts).fetchall():
+        if held and held + rows > at_once:
+            yield f"{after} AND account_id < {literal(account_id)}"
+            after, held = f"account_id >= {literal(account_id)}", 0
+        held += rows
+    yield after

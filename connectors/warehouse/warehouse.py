@@ -1,0 +1,337 @@
+"""The one writer: it makes durable whatever has arrived together, and merges beside it."""
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, asynccontextmanager
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Concatenate, ParamSpec, TypeVar
+from uuid import uuid4
+
+from sqlalchemy import Connection
+
+from connectors.warehouse.ingest.landing.backlog import Backlog
+from connectors.warehouse.ingest.landing.checkpoint_cache import CheckpointCache
+from connectors.warehouse.ingest.landing.page_commit import last_seq
+from connectors.warehouse.ingest.landing.pending_pages import PendingPages
+from connectors.warehouse.ingest.landing.segments import Segment, Segments
+from connectors.warehouse.maintenance.compact import remove_left_over
+from connectors.warehouse.maintenance.opening import make_ready
+from connectors.warehouse.merge.merge import merge
+from connectors.warehouse.merge.run_counts import MergeStats
+from connectors.warehouse.raw.parts import mark_unlisted
+from connectors.warehouse.runs.ledger import mark_published
+from connectors.warehouse.runs.progress import checkpoints
+from connectors.warehouse.snapshot.ownership import refusal
+from connectors.warehouse.snapshot.publish import draft_of, publish
+from connectors.warehouse.storage.connection import open_sibling, raw_connection, writer
+from connectors.warehouse.storage.connection_worker import ConnectionWorker, ConnectionWorkers
+from connectors.warehouse.storage.errors import WarehouseUnusable
+from connectors.warehouse.storage.limits import give_back, in_enough_memory, on_all_cores
+from models.checkpoint import Checkpoint, RunKind
+from models.incremental import FULL_REFRESH_EVERY
+from models.page_commit import PageCommit
+from models.partition import Partition
+from models.runs import STALE_AFTER, RunWarning
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_log = logging.getLogger(__name__)
+
+# As many landings as are made durable together, and as much text of pages (bytes) as is merged at once.
+_BATCH = 256
+_MERGE_BYTES = 16 * 1024 * 1024
+
+# As much as DuckDB's log may hold (bytes): what is only there, it keeps in memory besides.
+_LOG_BYTES = 96 * 1024 * 1024
+
+
+def _checkpoint(connection: Connection) -> None:
+    with on_all_cores(raw_connection(connection)):
+        raw_connection(connection).execute("CHECKPOINT")
+
+
+def _save_published(connection: Connection, *, at: datetime) -> None:
+    mark_published(connection, now=at)
+    mark_unlisted(connection, at=at)
+
+
+class Warehouse:
+    """The warehouse, open for writing by two threads: one lands, one merges what landed meanwhile.
+
+    Whatever else is asked of it is done on the first, in the order of the calls. Every method raises
+    WarehouseUnusable when the disk or DuckDB fails; what was committed stays.
+    """
+
+    def __init__(self, path: Path, workers: ConnectionWorkers, pending: PendingPages, *, merge_bytes: int) -> None:
+        self._path = path
+        self._landing = workers.landing
+        self._merging = workers.merging
+        self._pending = pending
+        self._backlog = Backlog(merge_bytes)
+        self._cache = CheckpointCache()
+        self._merged = MergeStats()
+        self._arrived: list[tuple[PageCommit, asyncio.Future[None]]] = []
+        self._committing: asyncio.Task[None] | None = None
+        self._merge_under_way: asyncio.Task[None] | None = None
+
+    async def land(self, landing: PageCommit) -> None:
+        """Return once the landing is durable; landings that arrive meanwhile become so together."""
+        durable = asyncio.get_running_loop().create_future()
+        self._arrived.append((landing, durable))
+        # A task that was cancelled before its first step is done, and could not say so.
+        if self._committing is None or self._committing.done():
+            self._committing = asyncio.create_task(self._commit_arrivals())
+        await durable
+
+    async def _commit_arrivals(self) -> None:
+        try:
+            while self._arrived:
+                batch, self._arrived = self._arrived[:_BATCH], self._arrived[_BATCH:]
+                failure: Exception | None = None
+                try:
+                    await self._make_room()
+                    landings = [landing for landing, _ in batch]
+                    after = await self._make_durable(landings)
+                except Exception as error:  # noqa: BLE001 - it is handed to those who wait, below
+                    failure = error
+                else:
+                    self._cache.add(landings, after=after)
+                    size = sum(len(landing.page.body) for landing in landings if landing.page is not None)
+                    self._backlog.add(self._pending.last, size)
+                    if self._backlog.is_worth_a_merge and self._merge_under_way is None:
+                        self._merge_under_way = asyncio.create_task(self._merge_staged())
+                for _, durable in batch:
+                    if durable.cancelled():
+                        continue
+                    if failure is None:
+                        durable.set_result(None)
+                    else:
+                        durable.set_exception(failure)
+        finally:
+            self._committing = None
+
+    async def _make_durable(self, landings: Sequence[PageCommit]) -> int:
+        return await self._landing.do(lambda _: self._pending.add(landings))
+
+    async def _make_room(self) -> None:
+        """Wait for the merge under way once as much again has landed beside it: a slow disk slows the fetch."""
+        under_way = self._merge_under_way
+        if under_way is not None and (under_way.done() or self._backlog.is_plenty):
+            await self._merge_has_ended()
+
+    async def _merge_staged(self) -> None:
+        last, counts = await self._merging.do(self._merge)
+        self._merged += counts
+        self._cache.forget(last)
+        self._backlog.forget(last)
+        if self._log_bytes() >= _LOG_BYTES:
+            # On the thread that lands, and between two merges: DuckDB checkpoints only while nobody else writes.
+            await self._landing.do(_checkpoint)
+
+    def _log_bytes(self) -> int:
+        log = self._path.with_name(self._path.name + ".wal")
+        return log.stat().st_size if log.exists() else 0
+
+    def _merge(self, connection: Connection) -> tuple[int, MergeStats]:
+        # What is merged in the transaction that takes it in need not be written to a table for it.
+        bodies: dict[int, bytes] = {}
+
+        def work() -> tuple[int, MergeStats]:
+            last = last_seq(connection)
+            return last, merge(connection, bodies)
+
+        merged = self._having_staged(connection, self._pending.batch(), work, bodies)
+        give_back(raw_connection(connection))
+        return merged
+
+    def _having_staged(
+        self,
+        connection: Connection,
+        batch: Sequence[Segment],
+        work: Callable[[], T],
+        bodies: dict[int, bytes] | None = None,
+    ) -> T:
+        """Do work in one transaction with the staging of a cut; once more, if there was too little memory for it."""
+
+        def transaction() -> T:
+            with connection.begin():
+                self._pending.stage(connection, batch, bodies)
+                return work()
+
+        with self._pending.taken(batch):
+            return in_enough_memory(raw_connection(connection), transaction)
+
+    async def _merge_has_ended(self) -> None:
+        """Wait for the merge under way, if any; raises what it ended with."""
+        task = self._merge_under_way
+        if task is None:
+            return
+        try:
+            # Whoever is cancelled here leaves it going, and the next one waits for it.
+            await asyncio.shield(task)
+        finally:
+            if task.done() and self._merge_under_way is task:
+                self._merge_under_way = None
+
+    async def transact(self, work: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run `work(connection, ...)` in a transaction of its own, after a merge that is under way.
+
+        It finds in the tables all that has landed; whoever only wants to know how far scans are asks for `checkpoints`.
+        """
+        if (under_way := self._merge_under_way) is not None:
+            await asyncio.wait([under_way])
+
+        def run(connection: Connection) -> T:
+            return self._having_staged(connection, self._pending.batch(), lambda: work(connection, *args, **kwargs))
+
+        return await self._landing.do(run)
+
+    async def read(self, work: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Return what `work(connection, ...)` reads of what is merged, without waiting for a merge under way."""
+
+        def run(connection: Connection) -> T:
+            with connection.begin():
+                return work(connection, *args, **kwargs)
+
+        return await self._landing.do(run)
+
+    async def checkpoints(
+        self, resource: str, account_ids: Collection[str], run_kind: RunKind = "sync"
+    ) -> Mapping[Partition, Checkpoint]:
+        """Return the last checkpoint by this kind of run of each partition of these accounts that has one."""
+        # First what no table holds: by the time they are read, some of it may have been merged into them.
+        cached = self._cache.of(resource, account_ids, run_kind)
+        return {**await self.read(checkpoints, resource, account_ids, run_kind), **cached}
+
+    async def merge(self) -> MergeStats:
+        """Merge all that is staged; return what was merged since the last call, on arrival too."""
+        await self._merge_has_ended()
+        self._merge_under_way = asyncio.create_task(self._merge_staged())
+        await self._merge_has_ended()
+        counts, self._merged = self._merged, MergeStats()
+        return counts
+
+    async def publish(
+        self,
+        snapshot: Path,
+        *,
+        at: datetime,
+        version: str,
+        stale_after: timedelta = STALE_AFTER,
+        full_refresh_every: timedelta = FULL_REFRESH_EVERY,
+    ) -> int:
+        """Write what is merged into the file, then publish a snapshot of it; return its size in bytes."""
+        await self._merge_has_ended()
+
+        def run(connection: Connection) -> int:
+            if snapshot.resolve() == self._path.resolve():
+                message = f"{snapshot} is the warehouse itself: give GRAMHOUSE_SNAPSHOT a path of its own."
+                raise WarehouseUnusable(message)
+            return publish(
+                connection,
+                snapshot,
+                at=at,
+                version=version,
+                stale_after=stale_after,
+                full_refresh_every=full_refresh_every,
+            )
+
+        size = await self._landing.do(run)
+        await self.transact(_save_published, at=at)
+        return size
+
+    async def publish_refusal(self, snapshot: Path) -> RunWarning | None:
+        """Return why `publish` would not replace this snapshot: it is of another warehouse. None if it would."""
+        await self._merge_has_ended()
+
+        def run(connection: Connection) -> RunWarning | None:
+            return refusal(connection, snapshot, draft_of(snapshot))
+
+        return await self._landing.do(run)
+
+    async def settle(self) -> None:
+        """Wait until nothing that arrived is left to commit, and nothing else is under way."""
+
+        # Again and again: whatever is committed last may begin a merge.
+        def pending() -> list[asyncio.Task[None]]:
+            tasks = self._committing, self._merge_under_way
+            return [task for task in tasks if task is not None and not task.done()]
+
+        while tasks := pending():
+            await asyncio.wait(tasks)
+        ended = self._merge_under_way
+        if ended is not None and not ended.cancelled() and (failure := ended.exception()) is not None:
+            # Nobody was there any more to hear it; what is staged waits for the next run.
+            _log.warning("%s", failure)
+
+
+@asynccontextmanager
+async def open_warehouse(
+    path: Path,
+    activity: str,
+    *,
+    now: datetime,
+    merge_bytes: int = _MERGE_BYTES,
+    pause: Callable[[float], None] = time.sleep,
+    raw: Path | None = None,
+    new_id: Callable[[], str] = lambda: uuid4().hex,
+) -> AsyncIterator[Warehouse]:
+    """Open the warehouse for writing; nobody else can until the block ends.
+
+    `raw` is the folder of raw stores; by default `raw` beside the file. `new_id` makes the id of a new warehouse.
+
+    Raises WarehouseBusy naming the holder, and WarehouseUnusable.
+    """
+    loop = asyncio.get_running_loop()
+    stack = ExitStack()
+    with ExitStack() as threads:
+        landing, *others = (
+            threads.enter_context(ThreadPoolExecutor(1, thread_name_prefix=name)) for name in ConnectionWorkers._fields
+        )
+
+        def enter() -> Warehouse:
+            since = now.isoformat(timespec="seconds")
+            opening = writer(path, activity, since=since, pause=pause, raw=raw, new_id=new_id)
+            connection = stack.enter_context(opening)
+            make_ready(connection, path, now=now)
+            remove_left_over(path)
+            workers = ConnectionWorkers(
+                ConnectionWorker(path, connection, landing),
+                *(ConnectionWorker(path, open_sibling(connection), one) for one in others),
+            )
+            with connection.begin():
+                segments = Segments(connection, path, session=uuid4().hex)
+                stack.callback(segments.close)
+                pending = PendingPages(connection, segments)
+                return Warehouse(path, workers, pending, merge_bytes=merge_bytes)
+
+        try:
+            warehouse = await loop.run_in_executor(landing, enter)
+        except BaseException:
+            # Whoever is cancelled while the file is being opened leaves it shut: this runs after `enter`.
+            landing.submit(stack.close)
+            raise
+        try:
+            yield warehouse
+        finally:
+            closing = asyncio.create_task(_close(warehouse, landing, others, stack))
+            try:
+                await asyncio.shield(closing)
+            except asyncio.CancelledError:
+                await closing
+                raise
+
+
+async def _close(
+    warehouse: Warehouse, landing: ThreadPoolExecutor, others: Iterable[ThreadPoolExecutor], stack: ExitStack
+) -> None:
+    await warehouse.settle()
+    for thread in others:
+        # Whose task was cancelled may still be at work there.
+        await asyncio.get_running_loop().run_in_executor(thread, lambda: None)
+    await asyncio.get_running_loop().run_in_executor(landing, stack.close)

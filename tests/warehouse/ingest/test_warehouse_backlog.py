@@ -1,0 +1,80 @@
+"""When a merge is worth while, and when there is too much for one."""
+
+import pytest
+
+from connectors.warehouse.ingest.landing.backlog import Backlog
+
+MB = 1024 * 1024
+
+
+def test_only_the_first_merge_is_small() -> None:
+    staged = Backlog(16 * MB)
+    sizes = []
+    waiting = 0
+    for last in range(1, 101):
+        staged.add(last, MB)
+        waiting += 1
+        if staged.is_worth_a_merge:
+            staged.forget(last)
+            sizes.append(waiting)
+            waiting = 0
+    assert sizes == [2, 16, 16, 16, 16, 16, 16]
+
+
+@pytest.mark.parametrize(("merge_bytes", "enough"), [(1, 1), (1000, 1000), (2 * MB, 2 * MB), (10**9, 2 * MB)])
+def test_the_first_is_small_and_never_larger_than_one_should_be(merge_bytes: int, enough: int) -> None:
+    staged = Backlog(merge_bytes)
+    assert not staged.is_worth_a_merge
+    staged.add(1, enough - 1)
+    assert not staged.is_worth_a_merge
+    staged.add(2, 1)
+    assert staged.is_worth_a_merge
+
+
+def test_a_merge_of_less_is_not_the_first() -> None:
+    staged = Backlog(16 * MB)
+    staged.forget(0)
+    staged.add(1, MB)
+    staged.forget(1)
+    staged.add(2, 2 * MB)
+    assert staged.is_worth_a_merge
+    staged.forget(2)
+    staged.add(3, 2 * MB)
+    assert not staged.is_worth_a_merge
+
+
+def test_beside_the_first_merge_no_more_lands_than_beside_others() -> None:
+    staged = Backlog(16 * MB)
+    staged.add(1, 18 * MB - 1)
+    assert not staged.is_plenty
+    staged.add(2, 1)
+    assert staged.is_plenty
+    staged.forget(1)
+    staged.add(3, 32 * MB - 2)
+    assert not staged.is_plenty
+    staged.add(4, 1)
+    assert staged.is_plenty
+
+
+def test_what_landed_beside_a_merge_waits_for_the_next() -> None:
+    staged = Backlog(10)
+    staged.add(3, 4)
+    staged.add(7, 6)
+    assert staged.is_worth_a_merge
+    staged.add(9, 13)
+    assert staged.is_plenty
+    staged.forget(7)
+    assert staged.is_worth_a_merge
+    assert not staged.is_plenty
+    staged.forget(8)
+    assert staged.is_worth_a_merge
+    staged.forget(9)
+    assert not staged.is_worth_a_merge
+
+
+def test_landings_without_pages_are_worth_no_merge() -> None:
+    staged = Backlog(10)
+    for last in range(100):
+        staged.add(last, 0)
+    assert not staged.is_worth_a_merge
+    assert not staged.is_plenty

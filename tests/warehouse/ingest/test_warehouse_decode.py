@@ -1,0 +1,243 @@
+"""Two decoders, one contract: whatever the fast one takes, the careful one reads the same."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from connectors.warehouse.ingest import careful, fast
+from connectors.warehouse.ingest.arrays import array_of
+from connectors.warehouse.ingest.decode import Decoded, Decoder
+from connectors.warehouse.ingest.layout import Layout
+from connectors.warehouse.ingest.split import NotAPage, raw_items, split
+from connectors.warehouse.schema.field_registry import own_names
+from models.schema.fields import Registry
+from models.schema.json_types import EXACT, Json, JsonType
+from models.schema.mapping_built_in import BUILT_IN
+
+T0 = datetime(2026, 3, 1, tzinfo=UTC)
+OWN = own_names(BUILT_IN)
+
+KEYS = st.sampled_from(
+    ["id", "a", "b", "0", "", "with space", 'quo"te', "sl/ash", "children", "data", "caption", "text"]
+)
+SCALARS = st.sampled_from(
+    [
+        None,
+        True,
+        False,
+        0,
+        -1,
+        7,
+        1.5,
+        -0.0,
+        1e300,
+        EXACT + 1,
+        2**63 - 1,
+        -(2**63),
+        2**63,
+        10**40,
+        "",
+        "x",
+        "💩",
+        "\x00",
+        "a\nb",
+        "2026-01-01T00:00:00Z",
+        "2026-01-01",
+        "12",
+    ]
+)
+VALUES = st.recursive(
+    SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=3), max_leaves=8
+)
+ITEMS = st.lists(st.dictionaries(KEYS, VALUES, max_size=5), min_size=1, max_size=12)
+
+
+def raw(items: Sequence[object]) -> list[bytes]:
+    return [json.dumps(item, ensure_ascii=False).encode() for item in items]
+
+
+def decoded(items: Sequence[bytes], registry: Registry | None = None) -> Decoded:
+    decoder = Decoder(BUILT_IN, registry or {}, OWN, lambda _: T0)
+    decoder.add(range(len(items)), items)
+    return decoder.finish()
+
+
+def plain(table: Any) -> list[dict[str, Any]]:  # noqa: ANN401 - pyarrow has no types
+    rows = table.to_pylist()
+    return sorted(rows, key=lambda row: (row["order_key"], row.get("position", 0)))
+
+
+def read_carefully(items: Sequence[bytes], layout: Layout) -> dict[str, list[dict[str, Any]]]:
+    found = [item for order_key, one in enumerate(items) if (item := careful.read(order_key, one)) is not None]
+    tables = {name: plain(careful.element_cells_of(found, table)) for name, table in layout.children.items()}
+    return {"media": plain(careful.cells_of(found, layout)), **tables}
+
+
+@settings(max_examples=200)
+@given(ITEMS)
+def test_what_the_fast_decoder_takes_the_careful_one_reads_the_same(items: list[dict[str, Any]]) -> None:
+    lines = raw(items)
+    learned = decoded(lines)
+    again = decoded(lines, learned.registry)
+    assert {"media": plain(again.media), **{name: plain(table) for name, table in again.children.items()}} == (
+        read_carefully(lines, again.layout)
+    )
+
+
+@settings(max_examples=100)
+@given(ITEMS, ITEMS)
+def test_items_decoded_together_or_one_by_one_are_the_same(
+    before: list[dict[str, Any]], now: list[dict[str, Any]]
+) -> None:
+    lines = raw([*before, *now])
+    first = decoded(raw(before))
+    decoder = Decoder(BUILT_IN, first.registry, OWN, lambda _: T0)
+    for order_key, line in enumerate(lines):
+        decoder.add([order_key], [line])
+    apart = decoder.finish()
+    assert plain(apart.media) == read_carefully(lines, apart.layout)["media"]
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [([], pa.string()), ([[]], pa.list_(pa.int64())), ([[], None], pa.list_(pa.string())), ([1, None], pa.int64())],
+)
+def test_arrow_is_given_aligned_buffers_of_the_values(values: list[object], kind: Any) -> None:  # noqa: ANN401
+    array = array_of(values, kind)
+    assert array.to_pylist() == values
+    assert all(buffer.address % 8 == 0 for buffer in array.buffers() if buffer is not None)
+
+
+@pytest.mark.parametrize(
+    ("known", "item"),
+    [
+        ({"a": 1}, {"a": "x"}),
+        ({"a": "x"}, {"a": 1}),
+        ({"a": 1}, {"a": 1.5}),
+        ({"a": 1}, {"a": 2**63}),
+        ({"a": 1.5}, {"a": EXACT + 1}),
+        ({"a": [1.5]}, {"a": [EXACT + 1]}),
+        ({"a": {"b": 1.5}}, {"a": {"b": EXACT + 1}}),
+        ({"a": 1}, {"b": 1}),
+        ({"a": {"b": 1}}, {"a": {"c": 1}}),
+        ({"a": {"b": 1}}, {"a": [1]}),
+        ({"a": [1]}, {"a": [[1]]}),
+        ({"a": None}, {"a": 1}),
+        ({"a": []}, {"a": [1]}),
+        ({"children": [{"b": 1}]}, {"children": [{"c": 1}]}),
+    ],
+)
+def test_what_is_not_as_the_registry_says_is_left_to_the_careful_decoder(known: object, item: object) -> None:
+    layout = decoded(raw([known])).layout
+    assert fast.read(raw([known]), layout) is not None
+    assert fast.read(raw([known, item]), layout) is None
+
+
+def test_a_key_given_twice_is_left_to_the_careful_decoder_and_the_first_counts() -> None:
+    [row] = plain(decoded([b'{"a":1,"b":2,"a":3}'], decoded(raw([{"a": 1, "b": 2}])).registry).media)
+    assert [row["c0"], row["c1"]] == [1, 2]
+
+
+def test_one_strange_item_costs_its_batch_little(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = raw([{"id": str(number), "likes": number} for number in range(4000)])
+    registry = decoded(lines[:1]).registry
+    lines[2500] = b'{"id":"2500","likes":"many"}'
+    read: list[int] = []
+    slow = careful.read
+
+    def watched(order_key: int, one: bytes) -> careful.CarefulItem | None:
+        read.append(order_key)
+        return slow(order_key, one)
+
+    monkeypatch.setattr(careful, "read", watched)
+    found = decoded(lines, registry)
+    assert found.media.num_rows == 4000
+    assert 2500 in read
+    assert len(set(read)) < 4000
+
+
+def test_no_integer_loses_digits_beside_fractions_in_whatever_order() -> None:
+    numbers = [1, 1.5, EXACT + 1, 2.0]
+    for order in (numbers, numbers[::-1]):
+        found = decoded(raw([{"n": one} for one in order]))
+        assert {row["c0"] for row in plain(found.media)} == {"1", "1.5", str(EXACT + 1), "2"}
+
+
+def test_fields_beyond_the_registry_s_limit_are_kept_as_overflow() -> None:
+    items = [{f"k{number}_{key}": key for key in range(50)} for number in range(20)]
+    found = decoded(raw(items))
+    kept = {}
+    for row, item in zip(plain(found.media), items, strict=True):
+        kept = {to: row[cell.name] for to, cell in found.layout.media.cells.items() if row[cell.name] is not None}
+        kept |= json.loads(row["overflow"] or "{}")
+        assert kept == {f"/{key}": value for key, value in item.items()}
+
+
+def test_pages_are_split_into_the_bytes_that_came() -> None:
+    body = b'{"x":{"items":[9]}, "items" : [ {"a" : 1.50 } ,{"b":"\\u00e9"}, null,5],"next_cursor":null}'
+    assert raw_items(body) == [b'{"a" : 1.50 }', b'{"b":"\\u00e9"}', b"null", b"5"]
+    items, unreadable = split([(1, body), (2, b"[]"), (3, b'{"items":[{}]}')])
+    assert items.order_keys == [*range(1 << 26, (1 << 26) + 4), 3 << 26]
+    assert unreadable == [(2, b"[]")]
+    assert items.hashes[0] != items.hashes[1]
+
+
+@pytest.mark.parametrize("body", [b"", b"[]", b"null", b'{"items":{}}', b'{"items":[1', b"{}", b"[" * 5000])
+def test_what_is_no_page_is_said(body: bytes) -> None:
+    with pytest.raises(NotAPage):
+        raw_items(body)
+
+
+HOSTILE = """
+import sys
+from datetime import UTC, datetime
+from tests.warehouse.ingest.test_warehouse_decode import decoded
+deep = b'{"a":' * 190 + b"1" + b"}" * 190
+lines = [b"null", b"5", b"[]", b'""', deep, b'{"a":1e999}', b'{"a":' + b"9" * 6000 + b"}", b"{}"]
+for known in ({}, decoded([b'{"a":1}']).registry, decoded([b'{"a":{"b":[1]}}']).registry):
+    assert decoded(lines, known).rejected == (0, 1, 2, 3)
+print("alive")
+"""
+
+
+def test_no_item_crashes_the_process() -> None:
+    # In a process of its own: what crashes it would end this one.
+    done = subprocess.run([sys.executable, "-c", HOSTILE], capture_output=True, text=True, timeout=120, check=False)
+    assert done.stdout == "alive\n", done.stderr[-2000:]
+
+
+def test_kinds_are_those_of_values() -> None:
+    item: dict[str, Json] = {"n": None, "t": "x", "i": "2026-01-01T00:00Z", "w": 2**63}
+    item |= {"l": [1, None, 2.5], "m": [1, "x"], "e": [{}]}
+    registry = decoded(raw([item])).registry
+    kinds = {path: set(field.json_types) for (_, path), field in registry.items()}
+    assert kinds == {
+        "/n": {JsonType.NULL},
+        "/t": {JsonType.TEXT},
+        "/i": {JsonType.INSTANT},
+        "/w": {JsonType.WIDE},
+        "/l": {JsonType.NUMBERS},
+        "/m": {JsonType.MIXED},
+        "/e": {JsonType.ROWS},
+    }
+
+
+def test_instants_are_read_where_neither_pandas_nor_numpy_is_installed() -> None:
+    # As in the environment of a user, and in a process of the command line.
+    script = """
+import sys
+sys.modules["pandas"] = sys.modules["numpy"] = None
+import pyarrow as pa
+from connectors.warehouse.ingest.arrays import instants_of
+print(*instants_of(pa.array([1_772_280_000_000_001, -1], pa.timestamp("us", tz="UTC"))))
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout == "2026-02-28 12:00:00.000001+00:00 1969-12-31 23:59:59.999999+00:00\n"

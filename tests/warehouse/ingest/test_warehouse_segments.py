@@ -1,0 +1,304 @@
+"""Segments on the disk: what can be read of them is what had landed."""
+
+import errno
+import os
+import shutil
+import struct
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from connectors.warehouse.ingest.landing import segments as module
+from connectors.warehouse.ingest.landing.page_commit import Record, last_seq, numbered
+from connectors.warehouse.ingest.landing.segments import Segments, recover
+from connectors.warehouse.storage.connection import connect
+from connectors.warehouse.storage.durable import write
+from connectors.warehouse.storage.errors import WarehouseUnusable
+from models.page_commit import PageCommit, ScopeCooldown
+from models.rejected_record import RejectedRecord
+from models.runs import Outcome, OutcomeKind
+from tests.warehouse.house import POSTS, T0, House, Scan, at
+
+STAGED = "SELECT seq, page, body FROM ops.staging ORDER BY seq"
+EVERYTHING = (
+    "FROM ops.staging ORDER BY seq",
+    "FROM ops.checkpoints ORDER BY seq",
+    "FROM ops.cooldowns",
+    "FROM core.run_outcomes",
+)
+
+
+@contextmanager
+def session(path: Path, name: str = "s1") -> Iterator[tuple[House, Segments]]:
+    """A process with the warehouse open; leaving it is dying."""
+    with connect(path) as connection:
+        recover(connection, path)
+        with connection.begin():
+            segments = Segments(connection, path, name)
+        yield House(connection), segments
+
+
+def pages(many: int, after: int = 0) -> list[Record]:
+    scan = Scan(POSTS, "w", T0)
+    landings = [scan.page([{"id": f"{n} é 🍲", "text": 'a "b"\\n'}], at(1)) for n in range(many)]
+    return numbered(landings, after=after)
+
+
+def files(path: Path) -> list[Path]:
+    return sorted(path.parent.glob("*.segment-*"))
+
+
+def staged(path: Path) -> list[tuple[object, ...]]:
+    """What a process finds that opens the warehouse now."""
+    with session(path, "later") as (house, _):
+        return house.rows(STAGED)
+
+
+def rows(records: list[Record]) -> list[tuple[object, ...]]:
+    return [(one.seq, place, one.body.decode()) for place, one in enumerate(records, 1)]
+
+
+def test_what_a_dead_process_landed_is_taken_in_by_the_next(path: Path, house: House) -> None:
+    scan = Scan(POSTS, "w", T0)
+    ended = Outcome(POSTS, "run-1", OutcomeKind.FAILED, T0, at(1), detail='It\'s "so"\nand so.')
+    landings = [
+        scan.page([{"id": "1"}], at(1)),
+        PageCommit(cooldown=ScopeCooldown("catalogue", at(5))),
+        PageCommit(outcomes=(ended, ended)),
+        scan.page([], at(2), text='{"items":[],\n"next_cursor":null}', unknown_fields=("a'b",)),
+        scan.abandon(at(3)),
+    ]
+    house.land(*landings)
+    expected = [house.rows(query) for query in EVERYTHING]
+    dead = path.with_name("dead.duckdb")
+    with session(dead) as (_, segments):
+        segments.append(numbered(landings[:2], after=0))
+        segments.append(numbered(landings[2:], after=2))
+    assert len(files(dead)) == 1
+    with session(dead, "s2") as (other, _):
+        assert [other.rows(query) for query in EVERYTHING] == expected
+        with other.connection.begin():
+            assert last_seq(other.connection) == 5
+    assert files(dead) == []
+
+
+def test_it_is_taken_in_once_however_often_a_process_dies_of_it(path: Path) -> None:
+    with session(path) as (house, segments):
+        segments.append(pages(3))
+        with house.connection.begin():
+            taken = segments.batch()
+            segments.take_in(house.connection, taken)
+        copy = path.with_name("copy")
+        shutil.copy(taken[0].path, copy)
+        segments.drop(taken)
+    # As if the power had failed before the folder knew that it was gone.
+    copy.rename(taken[0].path)
+    assert len(staged(path)) == 3
+    assert files(path) == []
+    assert len(staged(path)) == 3
+
+
+def test_what_was_not_committed_is_taken_in_again(path: Path) -> None:
+    with session(path) as (house, segments):
+        segments.append(pages(2))
+        with house.connection.begin() as transaction:
+            taken = segments.batch()
+            segments.take_in(house.connection, taken)
+            transaction.rollback()
+        segments.put_back(taken)
+        segments.append(pages(1, after=2))
+        with house.connection.begin():
+            taken = segments.batch()
+            segments.take_in(house.connection, taken)
+        segments.drop(taken)
+        assert [seq for seq, *_ in house.rows(STAGED)] == [1, 2, 3]
+        assert files(path) == []
+
+
+def test_of_a_torn_end_the_whole_landings_count_and_no_other(path: Path) -> None:
+    records = pages(4)
+    with session(path) as (_, segments):
+        segments.append(records)
+    (file,) = files(path)
+    whole = file.read_bytes()
+    lengths = {0: 0}
+    for size in range(len(whole)):
+        there = path.with_name(f"torn-{size % 7}.duckdb")
+        shutil.copy(path, there)
+        torn = there.with_name(f"{there.name}.segment-000001")
+        torn.write_bytes(whole[:size])
+        if size % 101 == 0 or size in range(len(whole) - 8, len(whole)):
+            found = staged(there)
+            assert found == rows(records)[: len(found)]
+            lengths[size] = len(found)
+        for left in there.parent.glob(f"{there.name}*"):
+            left.unlink()
+    assert sorted(lengths.values()) == list(lengths.values())
+    assert set(lengths.values()) == {0, 1, 2, 3}
+
+
+OLDER_NAMES = {
+    b'"scan_id":': b'"walk_id":',
+    b'"run_kind":': b'"lane":',
+    b'"rejected":': b'"set_aside":',
+    b'"state": "scanning"': b'"state": "walking"',
+}
+
+
+def as_version_1(data: bytes) -> bytes:
+    """A segment as the first releases wrote it."""
+    line, begin = data[: data.index(b"\n") + 1], data.index(b"\n") + 1
+    written = [line.replace(b"segment 2", b"segment 1")]
+    while begin < len(data):
+        seq, *lengths = struct.unpack_from("<Q5I", data, begin + 4)
+        begin += 4 + struct.calcsize("<Q5I")
+        parts = []
+        for length in lengths:
+            part = data[begin : begin + length]
+            begin += length
+            for new, old in OLDER_NAMES.items():
+                part = part.replace(new, old)
+            parts.append(part)
+        rest = struct.pack("<Q5I", seq, *map(len, parts)) + b"".join(parts)
+        written.append(struct.pack("<I", zlib.crc32(rest)) + rest)
+    return b"".join(written)
+
+
+def test_a_segment_of_an_older_version_is_read_by_its_own_names(path: Path) -> None:
+    rejected = (RejectedRecord(0, 'no "id"', '{"walk_id":"w","lane":1}'),)
+    scan = Scan(POSTS, "w", T0)
+    landings = [scan.page([{"id": "1"}], at(1), rejected=rejected), scan.page([{"id": "2"}], at(2))]
+    with session(path) as (_, segments):
+        segments.append(numbered(landings, after=0))
+    (file,) = files(path)
+    file.write_bytes(as_version_1(file.read_bytes()))
+    with session(path, "later") as (house, _):
+        assert house.rows("SELECT seq, scan_id FROM ops.staging ORDER BY seq") == [(1, "w"), (2, "w")]
+        assert house.rows("SELECT seq, scan_id, run_kind, state FROM ops.checkpoints ORDER BY seq") == [
+            (1, "w", "sync", "scanning"),
+            (2, "w", "sync", "scanning"),
+        ]
+        assert house.rows("SELECT rejected ->> '$[0].payload' FROM ops.staging WHERE seq = 1") == [
+            (rejected[0].payload,)
+        ]
+
+
+@pytest.mark.parametrize("place", [30, 60, -1])
+def test_a_changed_byte_ends_the_last_segment(path: Path, place: int) -> None:
+    with session(path) as (_, segments):
+        segments.append(pages(1))
+    (file,) = files(path)
+    damaged = bytearray(file.read_bytes())
+    damaged[place] ^= 1
+    file.write_bytes(damaged)
+    assert staged(path) == []
+
+
+def test_a_hole_in_the_midst_of_segments_is_said_and_nothing_is_taken_in(path: Path) -> None:
+    with session(path) as (house, segments):
+        segments.append(pages(1))
+        with house.connection.begin() as transaction:
+            taken = segments.batch()
+            segments.take_in(house.connection, taken)
+            segments.put_back(taken)
+            transaction.rollback()
+        segments.append(pages(1, after=1))
+    first, second = files(path)
+    whole = first.read_bytes()
+    first.write_bytes(whole[:-1])
+    with pytest.raises(
+        WarehouseUnusable, match=r"segment-000001 is damaged after \d+ bytes: look after the disk"
+    ) as message:
+        staged(path)
+    assert len(str(message.value).splitlines()) == 1
+    assert files(path) == [first, second]
+    first.write_bytes(whole)
+    assert [seq for seq, *_ in staged(path)] == [1, 2]
+
+
+def test_segments_of_another_state_of_the_warehouse_are_refused(path: Path) -> None:
+    with session(path):
+        pass
+    backup = path.with_name("backup")
+    shutil.copy(path, backup)
+    with session(path, "s2") as (_, segments):
+        segments.append(pages(1))
+    backup.replace(path)
+    with duckdb.connect(str(path)) as db:
+        # Of a segment with the same number it knows that it was taken in.
+        db.execute("INSERT INTO ops.segments SELECT session, 1 FROM ops.segments")
+    with pytest.raises(WarehouseUnusable, match="landed in another warehouse, or in a later state of this one"):
+        staged(path)
+    path.unlink()
+    with pytest.raises(WarehouseUnusable, match="or began anew, move that file away"):
+        staged(path)
+    files(path)[0].unlink()
+    assert staged(path) == []
+
+
+def full(_: int, __: bytes) -> None:
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_what_cannot_be_written_whole_is_taken_back(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def some(handle: int, data: bytes) -> None:
+        write(handle, data[:-3])
+        full(handle, data)
+
+    first, second = pages(1), pages(1, after=1)
+    with session(path) as (_, segments):
+        for _ in range(2):
+            monkeypatch.setattr(module, "write", some)
+            with pytest.raises(WarehouseUnusable, match=r"No space left on device\. The disk is full: make room"):
+                segments.append(first)
+            monkeypatch.undo()
+            segments.append(first)
+            first, second = second, pages(1, after=2)
+    assert [seq for seq, *_ in staged(path)] == [1, 2]
+
+
+def test_behind_what_cannot_be_taken_back_nothing_is_written(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    with session(path) as (_, segments):
+        segments.append(pages(1))
+        monkeypatch.setattr(os, "fsync", fails)
+        with pytest.raises(WarehouseUnusable, match="Input/output error"):
+            segments.append(pages(1, after=1))
+        monkeypatch.undo()
+        with pytest.raises(WarehouseUnusable, match="Input/output error"):
+            segments.append(pages(1, after=1))
+
+
+def test_no_link_is_followed(path: Path) -> None:
+    target = path.with_name("precious")
+    target.write_text("precious")
+    with session(path) as (_, segments):
+        path.with_name(f"{path.name}.segment-000001").symlink_to(target)
+        with pytest.raises(WarehouseUnusable):
+            segments.append(pages(1))
+    assert target.read_text() == "precious"
+
+
+def test_a_link_to_the_warehouse_has_its_segments(path: Path) -> None:
+    with session(path):
+        pass
+    link = path.parent / "elsewhere" / "link.duckdb"
+    link.parent.mkdir()
+    link.symlink_to(path)
+    with session(link, "s2") as (_, segments):
+        segments.append(pages(2))
+    assert len(staged(path)) == 2
+
+
+def test_many_are_taken_in_by_and_by(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_AT_ONCE", 2)
+    records = pages(5)
+    with session(path) as (_, segments):
+        segments.append(records)
+    assert staged(path) == rows(records)

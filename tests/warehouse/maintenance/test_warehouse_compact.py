@@ -1,0 +1,315 @@
+"""The warehouse rewritten: the same rows, small and sorted, or the old file untouched."""
+
+import asyncio
+import errno
+import os
+import stat
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+from connectors.warehouse.maintenance import compact as module
+from connectors.warehouse.maintenance.compact import Compacted, compact
+from connectors.warehouse.storage.connection import connect
+from connectors.warehouse.storage.errors import WarehouseBusy, WarehouseUnusable
+from connectors.warehouse.storage.holder import hold, holder
+from connectors.warehouse.warehouse import open_warehouse
+from tests.warehouse.house import T0, Row
+
+ROOT = Path(__file__).parents[3]
+
+DIES = """
+import os, sys
+from datetime import UTC, datetime
+from pathlib import Path
+from connectors.warehouse.maintenance import compact as module
+setattr(module, sys.argv[2], lambda *_: os._exit(9))
+module.compact(Path(sys.argv[1]), now=datetime.now(UTC), pause=lambda _: None)
+"""
+
+OPENS = """
+import sys, duckdb
+try:
+    duckdb.connect(sys.argv[1]).close()
+except duckdb.IOException:
+    print("refused")
+"""
+
+# An item each hour of four accounts, in no order; every tenth has no time.
+MEDIA = """
+INSERT INTO core.media BY NAME
+SELECT
+    'account-' || (n % 4) AS account_id, CASE WHEN n % 3 = 0 THEN 'stories' ELSE 'posts' END AS surface,
+    lpad(n::VARCHAR, 6, '0') AS media_id, repeat(md5(n::VARCHAR), 10) AS caption, 'a "name"' AS "order",
+    CASE WHEN n % 10 != 0 THEN TIMESTAMPTZ '2026-01-01' + INTERVAL (n * 7919 % 4000) HOUR END AS published_at,
+    now() AS first_seen_at, now() AS written_at, now() AS changed_at,
+    now() AS content_changed_at
+FROM range(1000) AS t(n)
+"""
+
+METRICS = """
+INSERT INTO core.media_metrics
+SELECT account_id, surface, media_id, 'like_count', hash(media_id) % 100, changed_at FROM core.media
+"""
+
+MUSIC = """
+CREATE TABLE core.media_music (
+    account_id VARCHAR NOT NULL, surface VARCHAR, media_id VARCHAR, position INTEGER, title VARCHAR[]
+)
+"""
+
+SONGS = """
+INSERT INTO core.media_music
+SELECT account_id, surface, media_id, 9 - n, ['x'] FROM core.media, range(3) AS t(n)
+"""
+
+COLUMNS = (
+    "SELECT schema_name, table_name, column_name, data_type, is_nullable, column_default, comment"
+    " FROM duckdb_columns() WHERE NOT internal ORDER BY schema_name, table_name, column_index"
+)
+
+
+@pytest.fixture
+def full(path: Path) -> Path:
+    """A warehouse with discovered columns and tables, a view of somebody's, and much free space."""
+    with connect(path) as connection:
+        connection.exec_driver_sql("CREATE TABLE core.gone AS SELECT md5(n::VARCHAR) AS it FROM range(100000) AS t(n)")
+        connection.commit()
+    with connect(path) as connection:
+        for statement in (
+            "DROP TABLE core.gone",
+            'ALTER TABLE core.media ADD COLUMN "order" VARCHAR',
+            "COMMENT ON COLUMN core.media.\"order\" IS 'Discovered: it''s /order.'",
+            MUSIC,
+            "CREATE TABLE core.media_notes AS SELECT unnest([3, 1, 2]) AS note",
+            "CREATE VIEW core.mine AS SELECT count(*) AS items FROM core.media",
+            MEDIA,
+            METRICS,
+            SONGS,
+            "DELETE FROM core.media WHERE media_id >= '000900'",
+            "INSERT INTO ops.cooldowns (scope, resume_after) VALUES ('b', now()), ('a', now())",
+        ):
+            connection.exec_driver_sql(statement)
+        connection.commit()
+    return path
+
+
+def run(path: Path, **more: Any) -> Compacted:  # noqa: ANN401 - what a test changes
+    return compact(path, now=T0, pause=lambda _: None, **more)
+
+
+def ask(path: Path, query: str) -> list[Row]:
+    with duckdb.connect(str(path), read_only=True) as db:
+        return db.execute(query).fetchall()
+
+
+def everything(path: Path) -> dict[str, list[Row]]:
+    tables = ask(path, "SELECT schema_name || '.' || table_name FROM duckdb_tables() ORDER BY 1")
+    return {"": ask(path, COLUMNS)} | {name: ask(path, f"FROM {name} ORDER BY ALL") for (name,) in tables}
+
+
+def refused(path: Path, kind: type[Exception] = WarehouseUnusable, **more: Any) -> str:  # noqa: ANN401
+    """What is said when it fails; the file is the very same, and nothing is left beside it."""
+    before = path.read_bytes(), path.stat().st_ino
+    with pytest.raises(kind) as raised:
+        run(path, **more)
+    assert (path.read_bytes(), path.stat().st_ino) == before
+    assert {beside.name for beside in path.parent.iterdir()} == {path.name, path.name + ".lock"}
+    message = str(raised.value)
+    assert "\n" not in message
+    return message
+
+
+def meanwhile(monkeypatch: pytest.MonkeyPatch, step: str, happens: Callable[..., None]) -> None:
+    """Let something happen right after a step."""
+    taken = getattr(module, step)
+
+    def both(*arguments: object) -> None:
+        taken(*arguments)
+        happens(*arguments)
+
+    monkeypatch.setattr(module, step, both)
+
+
+def test_all_of_it_is_kept_in_less_room(full: Path) -> None:
+    before, size = everything(full), full.stat().st_size
+    sizes = run(full)
+    assert everything(full) == before
+    assert (sizes.before, sizes.after) == (size, full.stat().st_size)
+    assert sizes.after < size - 1_000_000
+    assert ask(full, "FROM core.mine") == [(900,)]
+    assert {beside.name for beside in full.parent.iterdir()} == {full.name, full.name + ".lock"}
+
+
+@pytest.mark.parametrize(
+    ("table", "keys"),
+    [
+        ("core.media", "account_id, surface, published_at DESC, media_id"),
+        ("core.media_metrics", "account_id, surface, media_id, metric, observed_at"),
+        ("core.media_music", "account_id, surface, media_id, position"),
+    ],
+)
+def test_media_lie_as_they_are_asked_for(full: Path, table: str, keys: str) -> None:
+    as_it_lies = f"SELECT {keys.replace(' DESC', '')} FROM {table}"
+    in_order = f"{as_it_lies} ORDER BY {keys}"
+    assert ask(full, as_it_lies) != ask(full, in_order)
+    run(full)
+    assert ask(full, as_it_lies) == ask(full, in_order)
+
+
+def test_other_tables_keep_their_order(full: Path) -> None:
+    run(full)
+    assert ask(full, "SELECT scope FROM ops.cooldowns") == [("b",), ("a",)]
+    assert ask(full, "FROM core.media_notes") == [(3,), (1,), (2,)]
+
+
+def test_a_compacted_file_opens_and_is_compacted_again(full: Path) -> None:
+    before = everything(full)
+    run(full)
+    with connect(full):
+        pass
+    run(full)
+    assert everything(full) == before
+
+
+def test_too_little_room_is_said_beforehand(full: Path) -> None:
+    message = refused(full, free=lambda _: 1_000_000)
+    assert "it needs room for a second copy" in message
+    assert "has 1.0 MB left" in message
+    assert run(full, free=lambda _: full.stat().st_size).after > 0
+
+
+def test_a_copy_that_is_not_the_same_is_thrown_away(full: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def spoil(_: object, draft: Path) -> None:
+        with duckdb.connect(str(draft)) as db:
+            db.execute("UPDATE core.media SET caption = 'x' WHERE media_id = '000007'")
+
+    meanwhile(monkeypatch, "_write", spoil)
+    assert "what was written is not what was read" in refused(full)
+
+
+def test_a_copy_that_lacks_a_comment_is_thrown_away(full: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def spoil(_: object, draft: Path) -> None:
+        with duckdb.connect(str(draft)) as db:
+            db.execute("COMMENT ON COLUMN core.media.caption IS NULL")
+
+    meanwhile(monkeypatch, "_write", spoil)
+    assert "what was written is not what was read" in refused(full)
+
+
+def test_a_disk_that_fills_up_meanwhile_is_told(full: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fill(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    meanwhile(monkeypatch, "_verify", fill)
+    assert refused(full).endswith("No space left on device. The warehouse stays as it was.")
+
+
+def test_what_duckdb_cannot_write_is_told(full: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        message = "Could not write file"
+        raise duckdb.IOException(message)
+
+    meanwhile(monkeypatch, "_write", fail)
+    assert refused(full).endswith("Could not write file. The warehouse stays as it was.")
+
+
+@pytest.mark.parametrize("step", ["_verify", "_replace"])
+def test_a_kill_leaves_the_old_file_and_the_next_compaction_clears_up(full: Path, step: str) -> None:
+    before = everything(full)
+    command = [sys.executable, "-c", DIES, str(full), step]
+    assert subprocess.run(command, cwd=ROOT, check=False).returncode == 9
+    assert everything(full) == before
+    run(full)
+    assert everything(full) == before
+    assert {beside.name for beside in full.parent.iterdir()} == {full.name, full.name + ".lock"}
+
+
+async def _open(path: Path) -> None:
+    async with open_warehouse(path, "gramhouse sync", now=T0):
+        pass
+
+
+@pytest.mark.parametrize("step", ["_verify", "_replace"])
+@pytest.mark.parametrize("linked", [False, True])
+def test_the_next_command_that_writes_removes_what_a_kill_left(
+    full: Path, tmp_path: Path, step: str, *, linked: bool
+) -> None:
+    # Opening a warehouse for writing gives it an id, once.
+    asyncio.run(_open(full))
+    before = {**everything(full), "ops.segments": []}
+    subprocess.run([sys.executable, "-c", DIES, str(full), step], cwd=ROOT, check=False)
+    draft = full.with_name(f".{full.name}.compacted")
+    assert draft.exists()
+    spill = draft.with_name(draft.name + ".tmp")
+    spill.mkdir(exist_ok=True)
+    (spill / "duckdb_temp_storage_DEFAULT-0.tmp").write_bytes(b"spilled")
+    opened = full
+    if linked:
+        (tmp_path / "elsewhere").mkdir()
+        opened = tmp_path / "elsewhere" / "link.duckdb"
+        opened.symlink_to(full)
+    asyncio.run(_open(opened))
+    assert {beside.name for beside in full.parent.iterdir() if beside.is_file()} == {full.name, full.name + ".lock"}
+    assert not spill.exists()
+    # Opening it begins a session of segments.
+    assert {**everything(full), "ops.segments": []} == before
+
+
+def test_what_is_not_a_copy_of_ours_stays(full: Path, tmp_path: Path) -> None:
+    draft = full.with_name(f".{full.name}.compacted")
+    spill = draft.with_name(draft.name + ".tmp")
+    spill.mkdir()
+    (spill / "notes.txt").write_text("precious")
+    other = tmp_path / "other.duckdb"
+    duckdb.connect(str(other)).close()
+    for put in (lambda: draft.write_text("somebody's notes"), lambda: draft.symlink_to(other), draft.mkdir):
+        put()
+        asyncio.run(_open(full))
+        assert draft.exists()
+        assert (spill / "notes.txt").read_text() == "precious"
+        if draft.is_symlink() or draft.is_file():
+            draft.unlink()
+    assert other.exists()
+
+
+def test_no_other_program_can_write_meanwhile(full: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    output: list[str] = []
+
+    def other(*_: object) -> None:
+        assert holder(full) is not None
+        command = [sys.executable, "-c", OPENS, str(full)]
+        output.append(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+
+    meanwhile(monkeypatch, "_write", other)
+    meanwhile(monkeypatch, "_verify", other)
+    run(full)
+    assert output == ["refused\n", "refused\n"]
+
+
+def test_what_another_gramhouse_holds_is_busy(full: Path) -> None:
+    with hold(full, "gramhouse sync", since="then", pause=lambda _: None):
+        assert "is held by gramhouse sync" in refused(full, WarehouseBusy)
+
+
+def test_where_there_is_no_warehouse_none_is_made(path: Path) -> None:
+    with pytest.raises(WarehouseUnusable, match="`gramhouse sync` makes one"):
+        run(path)
+    assert list(path.parent.iterdir()) == []
+
+
+def test_who_may_read_it_and_where_a_link_points_stay(full: Path, tmp_path: Path) -> None:
+    full.chmod(0o640)
+    (tmp_path / "elsewhere").mkdir()
+    link = tmp_path / "elsewhere" / "link.duckdb"
+    link.symlink_to(full)
+    inode = full.stat().st_ino
+    run(link)
+    assert link.is_symlink()
+    assert full.stat().st_ino != inode
+    assert stat.S_IMODE(full.stat().st_mode) == 0o640

@@ -1,0 +1,139 @@
+"""What is kept long enough goes; what still matters stays, however old."""
+
+from datetime import timedelta
+from pathlib import Path
+
+from connectors.warehouse.maintenance.housekeeping import forget_runs, thin_outcomes
+from connectors.warehouse.runs import ledger
+from connectors.warehouse.snapshot.publish import publish
+from connectors.warehouse.snapshot.reader import open_snapshot
+from models.page_commit import PageCommit
+from models.partition import CATALOGUE, Partition, media
+from models.runs import Outcome, OutcomeKind, RunState, RunWarning
+from tests.warehouse.house import ANNA, BEN, POSTS, STORIES, House, Row, account, at
+
+ENDED = RunState.COMPLETE
+CUT = RunState.INTERRUPTED
+
+
+def run(
+    house: House,
+    run_id: str,
+    hour: float,
+    *partitions: Partition,
+    state: RunState | None = ENDED,
+    kind: str = "sync",
+    selection: str | None = None,
+    published: bool = True,
+) -> None:
+    """A run that lasts an hour and leaves an outcome of these partitions; one without a state is under way."""
+    with house.connection.begin():
+        message = {"within": timedelta(hours=12), "version": "1", "selection": selection}
+        ledger.begin(house.connection, run_id, kind, now=at(hour), **message)  # type: ignore[arg-type]
+    house.land(
+        PageCommit(outcomes=tuple(Outcome(p, run_id, OutcomeKind.COMPLETE, at(hour), at(hour + 1)) for p in partitions))
+    )
+    with house.connection.begin():
+        if state is not None:
+            ledger.end(house.connection, run_id, state, now=at(hour + 1))
+        if published:
+            ledger.mark_published(house.connection, now=at(hour + 1))
+
+
+def forget(house: House, hour: float) -> int:
+    with house.connection.begin():
+        return forget_runs(house.connection, before=at(hour))
+
+
+def runs(house: House) -> list[str]:
+    return [run_id for (run_id,) in house.rows("SELECT run_id FROM core.runs ORDER BY started_at")]
+
+
+def outcomes(house: House) -> list[Row]:
+    return house.rows("SELECT run_id, surface FROM core.run_outcomes ORDER BY ended_at, surface")
+
+
+def test_runs_that_began_before_an_instant_go_with_their_outcomes_and_warnings(house: House) -> None:
+    for night in range(4):
+        run(house, f"night-{night}", 24 * night, POSTS, STORIES, CATALOGUE)
+        with house.connection.begin():
+            ledger.warn(house.connection, f"night-{night}", RunWarning("a", 1, "One."))
+    assert forget(house, 48) == 2
+    assert house.rows("SELECT run_id FROM core.run_warnings ORDER BY run_id") == [("night-2",), ("night-3",)]
+    assert runs(house) == ["night-2", "night-3"]
+    assert len(outcomes(house)) == 6
+    assert forget(house, 48) == 0
+    assert forget(house, 9999) == 1
+    assert runs(house) == ["night-3"]
+
+
+def test_what_went_well_goes_before_its_run_and_what_went_wrong_stays(house: House) -> None:
+    for night in range(3):
+        run(house, f"night-{night}", 24 * night, POSTS)
+    house.land(PageCommit(outcomes=(Outcome(STORIES, "night-0", OutcomeKind.DENIED, at(0), at(1)),)))
+    house.land(PageCommit(outcomes=(Outcome(CATALOGUE, "night-0", OutcomeKind.COMPLETE, at(0), at(1)),)))
+    with house.connection.begin():
+        thin_outcomes(house.connection, before=at(30))
+    assert runs(house) == ["night-0", "night-1", "night-2"]
+    # The catalogue's is the last there is of it.
+    assert outcomes(house) == [("night-0", ""), ("night-0", "stories"), ("night-2", "posts")]
+    with house.connection.begin():
+        thin_outcomes(house.connection, before=at(30))
+    assert len(outcomes(house)) == 3
+
+
+def test_the_last_run_that_ended_of_each_kind_and_selection_stays(house: House) -> None:
+    run(house, "old", 0, POSTS)
+    run(house, "nightly", 1, POSTS, state=RunState.PARTIAL)
+    run(house, "stories", 2, POSTS, selection="stories")
+    run(house, "again", 3, POSTS, selection="stories", state=RunState.FAILED)
+    run(house, "anna", 4, POSTS, kind="backfill", selection="anna: posts")
+    run(house, "ben", 5, POSTS, kind="backfill", selection="ben: posts")
+    assert forget(house, 9999) == 2
+    assert runs(house) == ["nightly", "again", "anna", "ben"]
+
+
+def test_a_run_under_way_and_what_may_be_carried_on_stay(house: House) -> None:
+    run(house, "lost", 0, POSTS, state=CUT)
+    run(house, "well", 1, POSTS)
+    run(house, "cut", 2, POSTS, state=CUT, published=False)
+    run(house, "cut again", 3, POSTS, state=CUT, published=False)
+    assert house.value("SELECT resumes FROM core.runs WHERE run_id = 'cut again'") == "cut"
+    assert forget(house, 9999) == 1
+    assert runs(house) == ["well", "cut", "cut again"]
+    run(house, "under way", 4, POSTS, state=None, published=False)
+    assert forget(house, 9999) == 0
+    assert runs(house) == ["well", "cut", "cut again", "under way"]
+    with house.connection.begin():
+        ledger.end(house.connection, "under way", ENDED, now=at(5))
+    assert forget(house, 9999) == 1
+    assert runs(house) == ["cut", "cut again", "under way"], "its snapshot never came into place"
+    with house.connection.begin():
+        ledger.mark_published(house.connection, now=at(5))
+    assert forget(house, 9999) == 2
+    assert runs(house) == ["under way"]
+
+
+def test_analysts_are_told_the_same_of_each_partition_as_before(house: House, tmp_path: Path) -> None:
+    house.catalogue("c", 0, [account(ANNA, name="anna"), account(BEN, name="ben")])
+    ben = media(BEN, "posts")
+    run(house, "first", 1, POSTS, STORIES, ben)
+    run(house, "second", 24, POSTS, ben)
+    run(house, "third", 48, POSTS)
+    message = freshness(house, tmp_path)
+    assert [outcome for outcome, *_ in message].count(None) == 1
+    assert len(message) == 4
+    assert forget(house, 9999) == 0
+    assert runs(house) == ["first", "second", "third"]
+    assert outcomes(house) == [("first", "stories"), ("second", "posts"), ("third", "posts")]
+    assert freshness(house, tmp_path) == message
+    run(house, "fourth", 72, POSTS, STORIES)
+    assert forget(house, 9999) == 2
+    assert runs(house) == ["second", "fourth"]
+
+
+def freshness(house: House, folder: Path) -> list[Row]:
+    publish(house.connection, folder / "s.duckdb", at=at(99), version="1")
+    with open_snapshot(folder / "s.duckdb") as snapshot:
+        shown = "outcome, * EXCLUDE (outcome, stale_for, age_seconds, is_stale)"
+        return snapshot.ask(f"SELECT {shown} FROM freshness ORDER BY ALL").rows

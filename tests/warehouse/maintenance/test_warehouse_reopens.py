@@ -1,0 +1,107 @@
+"""Whatever was committed and not checkpointed: the file and its log, as a kill leaves them, open again.
+
+DuckDB 1.5 finds no function while it replays its log, so that a file whose ALTER called one would never open again.
+"""
+
+import gzip
+import json
+import shutil
+from collections.abc import Callable
+from itertools import permutations
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Connection
+
+from connectors.warehouse.maintenance.rebuild import rebuild_stored
+from connectors.warehouse.storage.connection import connect
+from models.schema.mapping import Mapping
+from models.schema.mapping_built_in import BUILT_IN
+from tests.warehouse.house import POSTS, House, Item, Row
+
+VALUES = {
+    "integer": 1,
+    "number": 0.5,
+    "boolean": True,
+    "text": "a",
+    "instant": "2026-01-01T00:00:00Z",
+    "wide": 2**70,
+    "integers": [1],
+    "texts": ["a"],
+    "mixed": [1, "a"],
+    "object": {"y": 1},
+    "objects": [{"y": 1}],
+    "other objects": [{"y": "a", "z": [1]}],
+}
+
+
+def _tables(house: House) -> dict[str, list[Row]]:
+    names = house.rows("SELECT table_name FROM duckdb_tables() WHERE schema_name = 'core' ORDER BY ALL")
+    return {name: sorted(house.rows(f'FROM core."{name}"'), key=repr) for (name,) in names}
+
+
+def _opens_again(path: Path, work: Callable[[Connection], object]) -> None:
+    """Do work, and open the copy that a kill would have left; it must hold what the work left."""
+    with connect(path) as connection:
+        connection.exec_driver_sql("CHECKPOINT")
+        connection.rollback()
+        work(connection)
+        copy = path.with_name("killed.duckdb")
+        shutil.copy(path, copy)
+        log = path.with_name(path.name + ".wal")
+        assert log.exists()
+        shutil.copy(log, copy.with_name(copy.name + ".wal"))
+        left = _tables(House(connection))
+    with connect(copy) as connection:
+        assert _tables(House(connection)) == left
+
+
+def _item(media_id: str, kinds: dict[str, str]) -> Item:
+    fields = {name: VALUES[kind] for name, kind in kinds.items()}
+    return {"id": media_id, **fields, "r": [fields]}
+
+
+def test_after_fields_show_any_other_kind(path: Path) -> None:
+    pairs = list(permutations(VALUES, 2))
+    with connect(path) as connection:
+        house = House(connection)
+        house.scan(POSTS, "one", 0, [_item("1", {f"{a} then {b}": a for a, b in pairs})])
+        seq = house.seq
+
+    def second(connection: Connection) -> None:
+        house = House(connection)
+        house.seq = seq
+        house.scan(POSTS, "two", 1, [_item("2", {f"{a} then {b}": b for a, b in pairs})])
+
+    _opens_again(path, second)
+
+
+def test_after_a_rebuild(path: Path) -> None:
+    with connect(path) as connection:
+        House(connection).scan(POSTS, "one", 0, [{"id": "1", "x": 1, "who": {"name": "a"}, "r": [{"x": 1}]}])
+    message = json.loads(BUILT_IN.to_json())
+    mapping = Mapping.from_json(json.dumps(message).replace('"/caption"', '"/who/name", "/caption"'))
+
+    def rebuild(connection: Connection) -> None:
+        with connection.begin():
+            rebuild_stored(connection, mapping)
+
+    _opens_again(path, rebuild)
+
+
+@pytest.mark.parametrize(
+    "release",
+    sorted((Path(__file__).parents[1] / "fixtures").glob("warehouse_*.duckdb.gz")),
+    ids=lambda path: path.stem,
+)
+def test_after_an_upgrade(path: Path, release: Path) -> None:
+    path.write_bytes(gzip.decompress(release.read_bytes()))
+    log = path.with_name(path.name + ".wal")
+    copy = path.with_name("killed.duckdb")
+    with connect(path) as connection:
+        shutil.copy(path, copy)
+        assert log.exists()
+        shutil.copy(log, copy.with_name(copy.name + ".wal"))
+        left = _tables(House(connection))
+    with connect(copy) as connection:
+        assert _tables(House(connection)) == left

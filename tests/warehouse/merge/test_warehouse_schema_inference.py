@@ -1,0 +1,590 @@
+import json
+import re
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from sqlalchemy import Connection
+
+from connectors.warehouse.schema.field_registry import read_mapping, read_registry
+from connectors.warehouse.storage.connection import connect
+from models.schema.fields import AND_MORE, MOST_COLUMNS, MOST_FIELDS
+from models.schema.mapping_built_in import BUILT_IN
+from models.schema.pointer import to_keys
+from models.schema.table_schemas import history, table_schemas
+from models.tables import core_children, core_media, core_superseded
+from tests.warehouse.house import POSTS, STORIES, T0, House, Item, Row, Scan, at, emptied
+
+Night = list[list[Item]]
+Keys = tuple[str, ...]
+
+CANDIDATES = {path for column in BUILT_IN.columns for path in column.paths} | set(BUILT_IN.media_id)
+CHILD_CANDIDATES = {path for column in BUILT_IN.child_columns for path in column.paths}
+KEY = ("account_id", "surface", "media_id")
+
+
+# What the columns must say, told once more in plain Python, which knows JSON and none of our code.
+
+
+def is_instant(value: object) -> bool:
+    if not isinstance(value, str) or not re.fullmatch(
+        r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d{1,6})?)?(Z|[+-]\d\d(:?\d\d)?)", value, re.ASCII
+    ):
+        return False
+    try:
+        datetime.fromisoformat(value)
+    except ValueError:
+        return False
+    return True
+
+
+def simple(value: object) -> str:
+    """The kind of a value that is neither list nor object."""
+    if isinstance(value, bool):
+        return "BOOLEAN"
+    if isinstance(value, int):
+        return "BIGINT" if abs(value) <= 2**53 else "LONG" if -(2**63) <= value < 2**63 else "VARCHAR"
+    if isinstance(value, float):
+        return "DOUBLE"
+    return "TIMESTAMP WITH TIME ZONE" if is_instant(value) else "VARCHAR"
+
+
+def common(types: set[str]) -> str:
+    if types <= {"BIGINT", "LONG"}:
+        return "BIGINT"
+    if len(types) == 1:
+        return next(iter(types))
+    return "DOUBLE" if types == {"BIGINT", "DOUBLE"} else "VARCHAR"
+
+
+def sort_of(value: object, *, deep: bool, in_child: bool) -> str:
+    if isinstance(value, dict):
+        return "mixed" if deep and value else "object"
+    if not isinstance(value, list):
+        return "simple"
+    there = [one for one in value if one is not None]
+    if there and all(isinstance(one, dict) for one in there):
+        return "mixed" if in_child else "rows"
+    if not there:
+        return "empty"
+    sorts = {"text" if isinstance(one, str) else "number" if type(one) in (int, float) else type(one) for one in there}
+    return "list" if len(sorts) == 1 and not sorts & {list, dict} else "mixed"
+
+
+def type_of(values: Sequence[object], *, deep: bool = False, in_child: bool = False) -> str | None:
+    """The type of the column that holds these values, none of which is null; None where it needs none."""
+    sorts = {sort_of(value, deep=deep, in_child=in_child) for value in values}
+    if "empty" in sorts and sorts & {"simple", "object", "mixed"} and "rows" not in sorts:
+        sorts.add("list")
+    sorts.discard("empty")
+    if "mixed" in sorts or len(sorts) > 1:
+        return "VARCHAR"
+    if sorts == {"simple"}:
+        return common({simple(value) for value in values})
+    if sorts == {"list"}:
+        elements = [one for value in values if isinstance(value, list) for one in value if one is not None]
+        return common({"VARCHAR" if isinstance(one, str) else simple(one) for one in elements}) + "[]"
+    return None
+
+
+def says(kind: str, found: object, value: object) -> bool:
+    """Whether a column of this type says of a value what the API said."""
+    if value is None:
+        return found is None
+    if kind.endswith("[]"):
+        assert isinstance(value, list)
+        return (
+            isinstance(found, list)
+            and len(found) == len(value)
+            and all(says(kind[:-2], *pair) for pair in zip(found, value, strict=True))
+        )
+    if kind == "VARCHAR":
+        if isinstance(value, str):
+            return found == value
+        assert isinstance(found, str)
+        return isinstance(json.loads(found), int | float if isinstance(value, float) else type(value)) and bool(
+            output(json.loads(found)) == output(value)
+        )
+    if kind == "DOUBLE":
+        assert isinstance(value, int | float)
+        return isinstance(found, float) and found == float(value)
+    if kind == "TIMESTAMP WITH TIME ZONE":
+        assert isinstance(value, str)
+        return found == datetime.fromisoformat(value)
+    return type(found) is type(value) and found == value
+
+
+def output(value: Any) -> Any:  # noqa: ANN401 - JSON is anything
+    """A value without what says nothing: null, and what is empty."""
+    if isinstance(value, dict):
+        return {key: there for key, each in value.items() if (there := output(each)) is not None} or None
+    if isinstance(value, list):
+        inner = [output(each) for each in value]
+        return inner if any(each is not None for each in inner) else None
+    return value
+
+
+def under(item: object, keys: Keys) -> Any:  # noqa: ANN401 - JSON is anything
+    for key in keys:
+        item = item.get(key) if isinstance(item, dict) else None
+    return item
+
+
+def paths(item: Item, above: Keys = ()) -> Iterator[Keys]:
+    for key, value in item.items():
+        keys = (*above, key)
+        if "\0" not in key:
+            yield keys
+            if isinstance(value, dict) and len(keys) < 8:
+                yield from paths(value, keys)
+
+
+def objects(item: Item, lists: Sequence[str]) -> Iterator[tuple[int, Item]]:
+    """What is in the lists of objects at these paths, one list after another, each with its place."""
+    every = (under(item, to_keys(path)) for path in lists)
+    elements = [
+        element
+        for one in every
+        if isinstance(one, list) and all(element is None or isinstance(element, dict) for element in one)
+        for element in one
+    ]
+    return ((place, element) for place, element in enumerate(elements) if element is not None)
+
+
+# What a warehouse holds.
+
+
+def columns(house: House, table: str) -> dict[str, str]:
+    query = "SELECT column_name, data_type FROM duckdb_columns() WHERE schema_name = 'core' AND table_name = "
+    return {str(name): str(kind) for name, kind in house.rows(f"{query}'{table}'")}
+
+
+def child_tables(house: House) -> list[str]:
+    found = house.rows("SELECT DISTINCT child_table FROM core.fields WHERE child_table IS NOT NULL")
+    return ["media_children", *(str(name) for (name,) in sorted(found))]
+
+
+def records(house: House, table: str) -> list[dict[str, Any]]:
+    names = sorted(columns(house, table))
+    source = f"core.{table}"
+    if table in {"media", "media_superseded"}:
+        source = house.kept(source)
+        names.append("gh_payload")
+    listed = ", ".join(f'"{name}"' for name in names)
+    orders = {"media": "first_seen_at", "media_superseded": "valid_from, valid_to, raw_landed"}
+    order = f"account_id, surface, media_id, {orders.get(table, 'position')}"
+    rows = house.rows(f"SELECT {listed} FROM {source} ORDER BY {order}")
+    return [dict(zip(names, row, strict=True)) for row in rows]
+
+
+def contents(house: House) -> dict[str, Any]:
+    tables = ["media", "media_superseded", *child_tables(house)]
+    return {
+        "fields": house.rows("SELECT * FROM core.fields ORDER BY resource, ordinal"),
+        "metrics": house.rows("SELECT * FROM core.media_metrics ORDER BY ALL"),
+        **{table: (columns(house, table), records(house, table)) for table in tables},
+    }
+
+
+def fields(house: House, resource: str) -> dict[str, dict[str, Any]]:
+    names = ("path", "column_name", "type", "name", "child_table", "ordinal", "kinds")
+    rows = house.rows(f"SELECT {', '.join(names)} FROM core.fields WHERE resource = '{resource}'")
+    return {row[0]: dict(zip(names, row, strict=True)) for row in rows}
+
+
+def check_value(kind: str, found: Any, value: Any) -> None:  # noqa: ANN401 - a column is anything
+    is_empty = output(value) is None and found in (None, "[]", "{}", [])
+    assert is_empty or says(kind, found, value), (kind, found, value)
+
+
+def check_versions(house: House) -> None:
+    """Compare each column of earlier versions with their payloads; no column of content is without its like there."""
+    there, media = columns(house, "media_superseded"), columns(house, "media")
+    with house.connection.begin():
+        mapping, registry = read_mapping(house.connection), read_registry(house.connection)
+    schema = history(table_schemas(mapping, registry)[0], mapping)
+    assert {column.name: media[column.name] for column in schema.columns}.items() <= there.items()
+    assert there.keys() == {column.name for column in (*core_superseded.c, *schema.columns)}
+    for record in records(house, "media_superseded"):
+        item = json.loads(record["gh_payload"])
+        for path, row in fields(house, "media").items():
+            if row["name"] in there:
+                check_value(there[row["name"]], record[row["name"]], under(item, to_keys(path)))
+
+
+def check_table(
+    house: House, table: str, own: set[str], seen: Sequence[Item], rows: Sequence[tuple[Item, dict[str, Any]]]
+) -> None:
+    """Compare each column of a table with all items (or children) ever seen, and those that are stored."""
+    there, known = columns(house, table), fields(house, table)
+    met = {keys for item in seen for keys in paths(item)}
+    assert {to_keys(path) for path in known} == met
+    candidates = CANDIDATES if table == "media" else CHILD_CANDIDATES if table == "media_children" else set()
+    expected: dict[str, str] = {}
+    for path, row in known.items():
+        keys = to_keys(path)
+        values = [value for item in seen if (value := under(item, keys)) is not None]
+        kind = type_of(values, deep=len(keys) >= 8, in_child=table != "media")
+        if path in candidates and row["name"] not in there:
+            continue
+        if kind is not None:
+            expected[row["name"]] = kind
+        if row["column_name"] is not None and row["type"] != "ROWS" and path not in candidates:
+            assert (row["column_name"], row["type"]) == (row["name"], kind)
+        for item, record in rows:
+            if kind is not None:
+                check_value(kind, record[row["name"]], under(item, keys))
+    assert {name: kind for name, kind in there.items() if name not in own} == expected
+
+
+def text_of(column: str, value: object) -> str:
+    """The text of a scalar that a mapped column reads; equal where the column's values are."""
+    if isinstance(value, str):
+        return "2026-01-01T00:00:00Z" if column == "published_at" and value == "2026-01-01" else value
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
+        return str(int(value))
+    return json.dumps(value)
+
+
+def mapped(item: Item) -> Item:
+    """The item with the first scalar among a mapped column's candidates at one place: its path is no content."""
+    found: Item = json.loads(json.dumps(item))
+    for column in BUILT_IN.columns:
+        for path in column.paths:
+            *above, key = to_keys(path)
+            holder = under(found, tuple(above))
+            if isinstance(holder, dict) and isinstance(value := holder.get(key), bool | int | float | str):
+                del holder[key]
+                found[f"mapped {column.column}"] = text_of(column.column, value)
+                break
+    return found
+
+
+def check(house: House, nights: Sequence[Night]) -> None:
+    """Compare every discovered column of every row with its bytes, by itself."""
+    seen = [item for night in nights for page in night for item in page]
+    last = {str(item["id"]): item for item in seen}
+    media = records(house, "media")
+    stored = {record["media_id"]: output(mapped(json.loads(record["gh_payload"]))) for record in media}
+    assert stored == {media_id: output(mapped(item)) for media_id, item in last.items()}
+    rows = [(last[record["media_id"]], record) for record in media]
+    check_table(house, "media", {column.name for column in core_media.c}, seen, rows)
+    check_versions(house)
+    lists: dict[str, list[str]] = {"media_children": []}
+    for path, row in fields(house, "media").items():
+        if any(sort_of(under(item, to_keys(path)), deep=False, in_child=False) == "rows" for item in seen):
+            table = "media_children" if path in BUILT_IN.children else row["child_table"]
+            lists.setdefault(table, []).append(path)
+    assert sorted(lists) == sorted(child_tables(house))
+    lists["media_children"].sort(key=BUILT_IN.children.index)
+    for table, some in lists.items():
+        children = {(media_id, place): child for media_id, item in last.items() for place, child in objects(item, some)}
+        found = {(record["media_id"], record["position"]): record for record in records(house, table)}
+        assert children.keys() == found.keys()
+        met = [child for item in seen for _, child in objects(item, some)]
+        declared = {column.name for column in core_children.c} if table == "media_children" else {*KEY, "position"}
+        check_table(house, table, declared, met, [(children[key], found[key]) for key in children])
+
+
+def land(house: House, nights: Sequence[Night], cuts: Sequence[bool]) -> None:
+    """Land a scan a night, a page an hour, and merge after each page that is cut."""
+    page = 0
+    for number, night in enumerate(nights):
+        scan = Scan(POSTS, f"night {number}", at(24 * number))
+        for place, items in enumerate(night):
+            house.land(scan.page(items, at(24 * number + place), last=place == len(night) - 1))
+            if cuts[page % len(cuts)]:
+                house.merge()
+            page += 1
+    house.merge()
+
+
+KEYS = (
+    "a", "A", "b", "aB", "a.b", "a'b", 'a"b', "0", "", "~1/", "é", "É", "order", "position", "seq", "counts", "found",
+    "received_at", "likes", "like_count", "caption", "text", "children", "carousel", "tags", "data", "pk", "saves",
+    "timestamp", "media_id", "g\0h",
+)  # fmt: skip
+TEXTS = (
+    "", "x", "7", "1.50", "true", "null", "[1", "{", "é'\"", "2026-01-01T00:00:00Z", "2026-01-01 02:00:00.5+0200",
+    "2026-02-30T00:00:00Z", "2026-01-01", "infinity", "99999999999999999999",
+)  # fmt: skip
+NUMBERS = (0, 1, -1, 7, 2**53 + 1, 2**63 - 1, 2**63, -(2**63), -(2**63) - 1, 2**70, 1.5, 0.0, -2.25, 1e30, 1e-9)
+
+scalars = st.one_of(st.none(), st.booleans(), st.sampled_from(NUMBERS), st.sampled_from(TEXTS))
+lists_of_scalars = st.one_of(
+    st.lists(st.sampled_from([0, 1, None, 2**63 - 1]), max_size=2),
+    st.lists(st.sampled_from(NUMBERS), max_size=2),
+    st.lists(st.sampled_from(TEXTS), max_size=2),
+    st.lists(st.booleans(), max_size=2),
+    st.lists(scalars, max_size=3),
+)
+
+
+@st.composite
+def stories(draw: st.DrawFn) -> list[Night]:
+    keys = st.sampled_from(draw(st.lists(st.sampled_from(KEYS), min_size=2, max_size=5, unique=True)))
+    # The same few kinds of value again and again: what all differs soon is but text.
+    favourites = st.sampled_from(draw(st.lists(st.one_of(scalars, lists_of_scalars), min_size=2, max_size=3)))
+    leaves = st.one_of(favourites, favourites, scalars, lists_of_scalars)
+    values = st.recursive(
+        leaves,
+        lambda inner: st.one_of(
+            st.dictionaries(keys, inner, max_size=3),
+            st.lists(st.dictionaries(keys, inner, max_size=3), max_size=3),
+            st.lists(st.one_of(st.none(), inner), max_size=2),
+        ),
+        max_leaves=6,
+    )
+    items = st.builds(
+        lambda number, fields: {"id": str(number), **fields},
+        st.integers(0, 3),
+        st.dictionaries(keys, values, max_size=4),
+    )
+    pages = st.lists(items, min_size=1, max_size=3)
+    return draw(st.lists(st.lists(pages, min_size=1, max_size=2), min_size=1, max_size=3))
+
+
+@given(nights=stories(), cuts=st.lists(st.booleans(), min_size=3, max_size=6))
+@settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck))
+def test_columns_say_what_payloads_say_however_pages_are_cut_into_merges(
+    open_house: Connection, nights: list[Night], cuts: list[bool]
+) -> None:
+    house = emptied(open_house)
+    land(house, nights, [False])
+    check(house, nights)
+    at_once = contents(house)
+    for some in ([True], cuts):
+        house = emptied(open_house)
+        land(house, nights, some)
+        assert contents(house) == at_once
+
+
+# What was found by the above, or must not wait for it.
+
+
+def test_a_list_where_a_count_is_expected_is_noted_alike_however_pages_are_cut(open_house: Connection) -> None:
+    story: list[Night] = [[[{"id": "1", "likes": [False]}], [{"id": "1", "likes": {"x": 1}}]]]
+    found = []
+    for cuts in ([False], [True]):
+        house = emptied(open_house)
+        land(house, story, cuts)
+        found.append(contents(house))
+    assert found[0] == found[1]
+
+
+def test_a_time_under_the_name_of_a_count_is_no_count(open_house: Connection) -> None:
+    house = emptied(open_house)
+    nights: list[Night] = [
+        [[{"id": "0", "saves": "2026-01-01T00:00:00Z"}]],
+        [[{"id": "0", "saves": "2026-01-02T00:00:00Z"}]],
+    ]
+    land(house, nights, [True])
+    check(house, nights)
+    assert house.rows("SELECT count(*) FROM core.media_superseded") == [(1,)]
+    assert house.rows("SELECT count(*) FROM core.media_metrics") == [(0,)]
+
+
+@pytest.mark.parametrize("value", [[0], ["x"], [{"a": 1}], [True, "x"]])
+def test_a_list_in_place_of_a_mapped_text_is_a_change_and_has_a_column_of_its_own(
+    open_house: Connection, value: list[object]
+) -> None:
+    house = emptied(open_house)
+    nights: list[Night] = [[[{"id": "0", "caption": "x"}]], [[{"id": "0", "caption": value}]], [[{"id": "0"}]]]
+    land(house, nights[:2], [True])
+    check(house, nights[:2])
+    assert house.rows("SELECT count(*) FROM core.media_superseded") == [(1,)]
+    land(house, nights[2:], [True])
+    assert house.rows("SELECT count(*) FROM core.media_superseded") == [(2,)]
+
+
+NOON = datetime.fromisoformat("2026-02-28T12:00:00Z")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "kind", "found"),
+    [
+        (True, False, "BOOLEAN", (True, False)),
+        (7, -(2**63), "BIGINT", (7, -(2**63))),
+        (7, 1.5, "DOUBLE", (7.0, 1.5)),
+        (7, "1.50", "VARCHAR", ("7", "1.50")),
+        ("1.50", 7, "VARCHAR", ("1.50", "7")),
+        (7, 2**63, "VARCHAR", ("7", "9223372036854775808")),
+        (1.5, 2**70, "VARCHAR", ("1.5", str(2**70))),
+        (True, 1, "VARCHAR", ("true", "1")),
+        ("2026-02-28T12:00:00Z", "2026-02-28T13:00:00+0100", "TIMESTAMP WITH TIME ZONE", (NOON, NOON)),
+        ("2026-02-28T13:00:00+0100", "soon", "VARCHAR", ("2026-02-28T13:00:00+0100", "soon")),
+        (None, "2026-02-28T12:00:00Z", "TIMESTAMP WITH TIME ZONE", (None, NOON)),
+        ("2026-02-28T12:00:00", None, "VARCHAR", ("2026-02-28T12:00:00", None)),
+        ([1], [2, None], "BIGINT[]", ([1], [2, None])),
+        ([1], [1.5], "DOUBLE[]", ([1.0], [1.5])),
+        ([1], ["x"], "VARCHAR[]", (["1"], ["x"])),
+        ([1], [2**70], "VARCHAR[]", (["1"], [str(2**70)])),
+        ([], [1], "BIGINT[]", ([], [1])),
+        ([], "x", "VARCHAR", ("[]", "x")),
+        ([1], 1, "VARCHAR", ("[1]", "1")),
+        ([1, "x"], [1], "VARCHAR", ('[1,"x"]', "[1]")),
+        ([[1]], None, "VARCHAR", ("[[1]]", None)),
+        ({"y": 1}, "x", "VARCHAR", ('{"y":1}', "x")),
+        ([{"y": 1}], "x", "VARCHAR", ('[{"y":1}]', "x")),
+        ([1, {"y": 1}], [{"y": 1}], "VARCHAR", ('[1,{"y":1}]', '[{"y":1}]')),
+    ],
+)
+@pytest.mark.parametrize("at_once", [True, False])
+def test_a_column_widens_and_is_read_again(
+    house: House, before: object, after: object, kind: str, found: Row, *, at_once: bool
+) -> None:
+    land(house, [[[{"id": "1", "x": before}], [{"id": "2", "x": after}]]], [not at_once])
+    assert columns(house, "media")["x"] == kind
+    assert tuple(value for (value,) in house.rows("SELECT x FROM core.media ORDER BY media_id")) == found
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [["99999999999999999999"], [1]],
+        [[2**70, "x"], [1]],
+        [None, "2026-01-01T00:00:00Z", None],
+        ["x", "2026-01-01T00:00:00Z", 1],
+        ["2026-01-01T00:00:00Z", "x"],
+        [[{"y": "x"}, {"y": 1}], [{"y": "2026-01-01T00:00:00Z"}]],
+        [[{"y": 2**70}, {"y": "x"}], [{"y": 1}]],
+        [[{"y": 1}, {"Y": 2}], [{"Y": 3}], [{"y": {}}]],
+        [[1, {"y": "2026-01-01T00:00:00Z"}], [{"y": "x"}]],
+        [[1, {"y": "x"}], [{"y": 5}]],
+        [[], [{"y": []}], [{"y": [1]}]],
+        [{"0": [1]}, ["x"]],
+        [{"0": 1}, ["x"], {"0": "y"}],
+        [{"0": [{"y": 1}]}, [[{"y": "x"}]]],
+        [{"y": 1, "Y": "x"}, {"y_2": True}, {"Y": None}],
+        [{"y": []}, {"y": {}}, {"y": 1}],
+    ],
+)
+def test_these_are_the_same_merged_page_by_page(house: House, values: list[object]) -> None:
+    items: list[Item] = [{"id": str(number), "x": value} for number, value in enumerate(values)]
+    found: list[dict[str, Any]] = []
+    for cut in (True, False):
+        house = emptied(house.connection)
+        land(house, [[[item] for item in items]], [cut])
+        check(house, [[items]])
+        found.append(contents(house))
+    assert found[0] == found[1]
+
+
+def test_null_and_what_is_empty_needs_no_column(house: House) -> None:
+    house.scan(POSTS, "p", 0, [{"id": "1", "n": None, "l": [], "o": {}, "ln": [None], "r": [{"l": [], "o": {}}]}])
+    assert set(columns(house, "media")) == {column.name for column in core_media.c}
+    assert columns(house, "media_r").keys() == {*KEY, "position"}
+    assert house.rows("SELECT position FROM core.media_r") == [(0,)]
+    assert {path: row["column_name"] for path, row in fields(house, "media").items()} == {
+        "/id": "media_id", "/n": None, "/l": None, "/o": None, "/ln": None, "/r": "media_r",
+    }  # fmt: skip
+
+
+def test_several_columns_may_be_added_and_widened_in_a_file_by_one_merge(path: Path) -> None:
+    first: Item = {"id": "1", "likes": 1, "caption": "a", "w": 1, "v": 2, "e": [], "o": {"x": 1}, "t": [1]}
+    second: Item = {
+        "id": "1", "like_count": 2, "likes": 3, "text": "b", "caption": {"text": "c"}, "w": "x", "v": 0.5, "e": ["y"],
+        "o": 5, "t": [{"z": 1}],
+    }  # fmt: skip
+    third: Item = {"id": "2", "like_count": 2, "likes": 3, "caption": "d", "text": "e"}
+    with connect(path) as connection:
+        kept = House(connection)
+        nights: list[Night] = [[[first]], [[second, third]]]
+        land(kept, nights, [True])
+        check(kept, nights)
+    with connect(path) as connection:
+        check(House(connection), nights)
+
+
+@pytest.mark.parametrize("name", ["position", "seq", "counts", "found", "received_at", "page", "scan_id", "payload"])
+def test_a_field_may_be_called_as_the_merge_calls_its_own(house: House, name: str) -> None:
+    item: Item = {"id": "1", name: "x", "tags": [{name: "y", "media_id": "z", "surface": 1, "account_id": 2}]}
+    nights: list[Night] = [[[item], [{**item, "id": "2", "caption": "a"}]], [[{**item, "caption": "b"}]]]
+    land(house, nights, [True])
+    check(house, nights)
+
+
+def test_the_page_after_too_many_fields_merges_like_any_other(house: House) -> None:
+    many = {f"f{number}": number for number in range(MOST_FIELDS + 10)}
+    house.scan(POSTS, "p", 0, [{"id": "1", **many}])
+    house.scan(STORIES, "s", 1, [{"id": "1", "later": 1, "f0": "x", "f299": 1}])
+    assert house.row("SELECT f0, f298 FROM core.media WHERE surface = 'posts'") == ("0", 298)
+    there = columns(house, "media").keys() - {column.name for column in core_media.c}
+    assert there == {f"f{number}" for number in range(MOST_COLUMNS - 1)}
+    found = fields(house, "media")
+    assert len(found) == MOST_FIELDS + 1
+    assert {key: found[AND_MORE][key] for key in ("column_name", "type", "name")} == {
+        "column_name": None, "type": None, "name": "",
+    }  # fmt: skip
+    assert found["/f400"]["column_name"] is None
+    assert "/later" not in found
+
+
+def test_kinds_are_known_since_the_page_that_showed_them_first(house: House) -> None:
+    land(house, [[[{"id": "1", "x": 1}], [{"id": "2", "x": 2.5}], [{"id": "3", "x": 3}]]], [False])
+    (kinds,) = house.row("SELECT json_types FROM core.fields WHERE path = '/x'")
+    assert json.loads(kinds) == {"integer": T0.isoformat(), "number": at(1).isoformat()}
+    assert house.row("SELECT first_seen_at, last_type_change_at FROM core.fields WHERE path = '/x'") == (T0, at(1))
+
+
+@pytest.mark.parametrize("key", ["a", 'a"'])
+def test_a_key_that_looks_like_an_index_does_not_lead_into_a_list(house: House, key: str) -> None:
+    items: list[Item] = [{"id": "1", key: {"0": [1]}}, {"id": "2", key: ["x"]}, {"id": "3", key: [["y"]]}]
+    for cut in (True, False):
+        house = emptied(house.connection)
+        land(house, [[[item] for item in items]], [cut])
+        check(house, [[items]])
+        assert house.rows("SELECT a__0 FROM core.media ORDER BY media_id") == [([1],), (None,), (None,)]
+
+
+def test_what_is_no_object_among_objects_leaves_its_place_or_the_whole_list_to_json(house: House) -> None:
+    items = [{"id": "1", "t": [{"a": 1}, None, {"a": 2}]}, {"id": "2", "t": [{"a": 3}, 4]}]
+    house.scan(POSTS, "p", 0, items)
+    assert house.rows("SELECT media_id, position, a FROM core.media_t") == [("1", 0, 1), ("1", 2, 2)]
+    assert house.rows("SELECT t FROM core.media ORDER BY media_id") == [
+        ('[{"a":1},null,{"a":2}]',), ('[{"a":3},4]',),
+    ]  # fmt: skip
+
+
+def test_a_candidate_is_not_read_away(house: House) -> None:
+    items: list[Item] = [
+        {"id": "1", "like_count": 5, "likes": 6},
+        {"id": "2", "likes": 7},
+        {"id": "3", "like_count": "many"},
+        {"id": "4", "like_count": 1.5},
+    ]
+    for cut in (True, False):
+        house = emptied(house.connection)
+        land(house, [[[item] for item in items]], [cut])
+        assert house.rows("SELECT like_count, likes, like_count_2 FROM core.media ORDER BY media_id") == [
+            (5, 6, "5"), (7, 7, None), (None, None, "many"), (None, None, "1.5"),
+        ]  # fmt: skip
+
+
+def test_children_of_all_candidate_lists_stand_one_after_another(house: House) -> None:
+    item: Item = {
+        "id": "1",
+        "carousel": [{"id": "c", "w": 1}],
+        "children": {"data": [{"id": "a"}, {"id": "b", "w": "x"}]},
+    }
+    nights: list[Night] = [[[{"id": "1", "carousel": [{"pk": "z"}]}], [item]]]
+    for cut in (True, False):
+        house = emptied(house.connection)
+        land(house, nights, [cut])
+        check(house, nights)
+        assert house.rows("SELECT position, child_id, w FROM core.media_children ORDER BY 1") == [
+            (0, "a", None), (1, "b", "x"), (2, "c", "1"),
+        ]  # fmt: skip
+
+
+def test_children_of_an_item_that_loses_them_are_gone(house: House) -> None:
+    nights: list[Night] = [
+        [[{"id": "1", "t": [{"a": 1}]}, {"id": "2", "t": [{"a": 2}]}]],
+        [[{"id": "1"}, {"id": "2", "t": []}]],
+    ]
+    land(house, nights, [True])
+    assert house.value("SELECT count(*) FROM core.media_t") == 0

@@ -1,0 +1,157 @@
+"""What readers find of the raw store: `raw_media` in a question, the parts in an export."""
+
+import json
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from connectors.warehouse.maintenance.compact import compact
+from connectors.warehouse.raw.listed import mentions_raw_media
+from connectors.warehouse.snapshot.export import export
+from connectors.warehouse.snapshot.publish import publish
+from connectors.warehouse.snapshot.reader import open_snapshot
+from connectors.warehouse.storage.connection import connect
+from connectors.warehouse.storage.errors import QueryError, WarehouseUnusable
+from models.page_commit import PageCommit
+from tests.warehouse.house import POSTS, T0, House, Row, Scan, at
+
+FIRST = '{ "id":"1", "caption" : "\\u00e9 é", "likes":1.0 }'
+SECOND = '{"caption":"b","id":"1","likes":1}'
+COUNTED = '{"caption":"b","id":"1","likes":2}'
+OTHER = '{"id":"2"}'
+
+
+def page(scan_id: str, hour: float, *items: str) -> PageCommit:
+    text = f'{{"items":[{", ".join(items)}],"next_cursor":null}}'
+    return Scan(POSTS, scan_id, at(hour)).page([{}] * len(items), at(hour), last=True, text=text)
+
+
+@contextmanager
+def filled(path: Path) -> Iterator[House]:
+    """A warehouse with an item of two versions, the last of which was counted again, and one of a single version."""
+    with connect(path, new_id=lambda: "an-id") as connection:
+        house = House(connection)
+        for number, items in enumerate(((FIRST, OTHER), (SECOND, OTHER), (COUNTED, OTHER))):
+            house.land(page(f"w{number}", 24 * number, *items))
+            house.merge()
+        yield house
+
+
+@pytest.fixture
+def house(path: Path) -> Iterator[House]:
+    with filled(path) as house:
+        yield house
+
+
+@pytest.fixture
+def snapshot(house: House, tmp_path: Path) -> Path:
+    publish(house.connection, tmp_path / "s.duckdb", at=at(99), version="1")
+    return tmp_path / "s.duckdb"
+
+
+def asked(snapshot: Path, query: str) -> list[Row]:
+    with open_snapshot(snapshot, with_raw=True) as opened:
+        return [row for batch in opened.question(query).batches for row in batch]
+
+
+def parts(path: Path) -> list[Path]:
+    return sorted((path.parent / "raw" / "an-id" / "media").iterdir())
+
+
+def all_rows(files: list[Path]) -> list[Row]:
+    with duckdb.connect() as db:
+        return db.execute("SELECT payload FROM read_parquet(?) ORDER BY landed", [list(map(str, files))]).fetchall()
+
+
+def test_each_merge_keeps_what_is_new_or_changed_and_nothing_else(house: House, path: Path) -> None:
+    assert all_rows(parts(path)) == [(FIRST,), (OTHER,), (SECOND,), (COUNTED,)]
+    house.land(page("w9", 90, '{"id":"1","likes":2, "caption":"b"}', OTHER))
+    house.merge()
+    assert len(parts(path)) == 3
+    kept = "SELECT caption, gh_payload FROM {}"
+    assert house.rows(kept.format(house.kept("core.media_superseded"))) == [("é é", FIRST)]
+    assert sorted(house.rows(kept.format(house.kept())), key=str) == [("b", COUNTED), (None, OTHER)]
+
+
+def test_raw_media_has_the_newest_bytes_of_each_item(snapshot: Path) -> None:
+    found = asked(snapshot, "SELECT media_id, payload, seen_at, run_id, correlation_id FROM Raw_Media ORDER BY 1")
+    assert found == [("1", COUNTED, at(48), "run-1", "w2-1"), ("2", OTHER, T0, "run-1", "w0-1")]
+    joined = "SELECT m.caption, r.payload->>'likes' FROM media AS m JOIN raw_media AS r USING (media_id) ORDER BY 1"
+    assert asked(snapshot, joined) == [("b", "2"), (None, None)]
+
+
+def test_a_question_with_raw_media_opens_no_other_file(snapshot: Path, tmp_path: Path) -> None:
+    (tmp_path / "secret.csv").write_text("a\n1\n")
+    for query in (
+        f"SELECT (SELECT count(*) FROM raw_media), * FROM read_csv('{tmp_path}/secret.csv')",
+        f"SELECT * FROM raw_media, read_text('{tmp_path}/secret.csv')",
+        "SELECT * FROM raw_media, glob('/etc/*')",
+    ):
+        with pytest.raises(QueryError):
+            asked(snapshot, query)
+
+
+@pytest.mark.parametrize(
+    ("question", "mentions"),
+    [("FROM raw_media", True), ('from "RAW_MEDIA" as r', True), ("FROM media", False), ("FROM raw_media_2", False)],
+)
+def test_only_a_question_that_mentions_it_opens_the_raw_store(question: str, *, mentions: bool) -> None:
+    assert mentions_raw_media(question) is mentions
+
+
+def test_a_part_that_cannot_be_read_is_one_line(snapshot: Path, path: Path) -> None:
+    gone = parts(path)[1]
+    gone.unlink()
+    with pytest.raises(WarehouseUnusable) as raised, open_snapshot(snapshot, with_raw=True):
+        pass
+    message = str(raised.value)
+    assert str(gone) in message
+    assert "Fix: " in message
+    assert "\n" not in message
+    with open_snapshot(snapshot) as opened:
+        assert opened.ask("SELECT count(*) FROM media").rows == [(2,)]
+
+
+def test_a_compacted_store_is_read_by_the_old_snapshot_and_the_new_one(path: Path, tmp_path: Path) -> None:
+    query = "SELECT media_id, payload FROM raw_media ORDER BY 1"
+    snapshot = tmp_path / "s.duckdb"
+    with filled(path) as house:
+        publish(house.connection, snapshot, at=at(99), version="1")
+    before = asked(snapshot, query)
+    done = compact(path, now=at(100), pause=lambda _: None)
+    assert (done.raw.parts_before, done.raw.parts_after) == (3, 1)
+    assert asked(snapshot, query) == before
+    with connect(path) as connection:
+        publish(connection, tmp_path / "new.duckdb", at=at(101), version="1")
+    assert asked(tmp_path / "new.duckdb", query) == before
+
+
+def test_retention_counts_from_the_run_before_and_a_rebuild_lacks_nothing(path: Path) -> None:
+    with filled(path) as house:
+        house.land(page("w3", 72, COUNTED.replace("2", "3"), OTHER))
+        house.merge()
+    done = compact(path, now=at(24 * 400), pause=lambda _: None, keep_raw=timedelta(days=30))
+    # The counts of 1 and 2 were superseded within their version.
+    assert done.raw.rows_deleted == 2
+    with connect(path) as connection:
+        again = House(connection)
+        assert again.value(f"SELECT count(gh_payload) FROM {again.kept()}") == 2
+        assert again.value(f"SELECT gh_payload FROM {again.kept('core.media_superseded')}") == FIRST
+
+
+def test_an_export_hands_over_the_parts(snapshot: Path, path: Path, tmp_path: Path) -> None:
+    exported = export(snapshot, tmp_path / "out", at=at(100), with_raw=True)
+    files = sorted((tmp_path / "out" / "raw-store").iterdir())
+    assert [file.read_bytes() for file in files] == [part.read_bytes() for part in parts(path)]
+    (raw,) = [table for table in exported.tables if table.kind == "raw"]
+    assert (raw.rows, len(raw.files)) == (4, 3)
+    result = json.loads((tmp_path / "out" / "manifest.json").read_text())
+    assert result["tables"][-1]["name"] == "raw-store"
+    assert not (tmp_path / "out" / "raw_media").exists()
+    shutil.rmtree(tmp_path / "out")
+    assert all(table.kind != "raw" for table in export(snapshot, tmp_path / "out", at=at(100)).tables)

@@ -1,0 +1,331 @@
+"""The raw store keeps rows byte for byte, and every part is named exactly when its transaction was committed."""
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import duckdb
+import pytest
+from sqlalchemy import Connection
+
+from connectors.warehouse.raw import store
+from connectors.warehouse.raw.compaction import compact_parts, groups
+from connectors.warehouse.raw.parts import Part, live_parts, mark_unlisted, store_of, write_part
+from connectors.warehouse.raw.reading import stored_payloads
+from connectors.warehouse.raw.recovery import recover_parts
+from connectors.warehouse.raw.store import COLUMNS, parquet
+from connectors.warehouse.storage.connection import connect, raw_connection
+from connectors.warehouse.storage.errors import WarehouseUnusable
+from connectors.warehouse.storage.quoting import literal
+from tests.warehouse.house import T0, at
+
+BYTES = (
+    '{"id":"1"}',
+    '{ "caption" : "\\u00e9 é 😀 \\ud83d\\ude00",\t"id":1.50, "b":1,"a":[ ]}',
+    '{"id":"\'; DROP TABLE x --","n":1e3,"n":1000}',
+    "{}",
+)
+
+
+class Lost(Exception):  # noqa: N818
+    """The process was killed."""
+
+
+@pytest.fixture
+def connection(tmp_path: Path) -> Iterator[Connection]:
+    with connect(tmp_path / "w.duckdb", new_id=lambda: "an-id") as opened:
+        yield opened
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "raw" / "an-id" / "media"
+
+
+def rows(*payloads: str, first: int = 1, seen_at: datetime = T0) -> str:
+    """A query of raw rows, one for each payload."""
+    listed = ", ".join(f"({landed}, {literal(payload)})" for landed, payload in enumerate(payloads, first))
+    return (
+        f"SELECT 'a' AS account_id, 'posts' AS surface, landed::VARCHAR AS media_id, TIMESTAMPTZ '{seen_at}'"
+        f" AS seen_at, 'run' AS run_id, NULL::VARCHAR AS correlation_id, landed::BIGINT AS landed, payload"
+        f" FROM (VALUES {listed}) AS v(landed, payload)"
+    )
+
+
+def write(connection: Connection, query: str) -> None:
+    with connection.begin():
+        write_part(connection, query)
+
+
+def write_and_die(connection: Connection, query: str) -> None:
+    def work() -> None:
+        with connection.begin():
+            write_part(connection, query)
+            raise Lost
+
+    with pytest.raises(Lost):
+        work()
+
+
+def kept(connection: Connection) -> list[tuple[int, str]]:
+    with connection.begin():
+        source = parquet(store_of(connection).path(part.number) for part in live_parts(connection))
+        return raw_connection(connection).execute(f"SELECT landed, payload FROM {source} ORDER BY landed").fetchall()
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def refused(connection: Connection) -> str:
+    with pytest.raises(WarehouseUnusable) as raised:
+        recover_parts(connection, now=T0)
+    message = str(raised.value)
+    assert "\n" not in message
+    assert "Fix: " in message
+    return message
+
+
+def test_rows_are_kept_byte_for_byte(connection: Connection, folder: Path) -> None:
+    write(connection, rows(*BYTES))
+    assert kept(connection) == list(enumerate(BYTES, 1))
+    with duckdb.connect() as db:
+        described = db.execute(f"DESCRIBE FROM '{folder}/part-0000001.parquet'").fetchall()
+    zoned = {"TIMESTAMPTZ": "TIMESTAMP WITH TIME ZONE"}
+    assert [row[:2] for row in described] == [(name, zoned.get(kind, kind)) for name, (kind, _) in COLUMNS.items()]
+
+
+def test_no_rows_make_no_part(connection: Connection, folder: Path) -> None:
+    write(connection, f"{rows('{}')} WHERE landed > 1")
+    assert not folder.exists()
+    assert kept(connection) == []
+
+
+def test_parts_are_numbered_and_described(connection: Connection, folder: Path) -> None:
+    write(connection, rows(*BYTES, seen_at=at(1)))
+    write(connection, rows("{}", first=9))
+    with connection.begin():
+        first, second = live_parts(connection)
+    assert (first.number, first.rows, first.first_landed, first.last_landed) == (1, 4, 1, 4)
+    assert (second.number, second.rows, second.first_landed, second.last_landed) == (2, 1, 9, 9)
+    assert (first.oldest_seen_at, second.oldest_seen_at) == (at(1), T0)
+    assert {part.number: part.bytes for part in (first, second)} == {
+        number: (folder / f"part-000000{number}.parquet").stat().st_size for number in (1, 2)
+    }
+
+
+def test_a_merge_that_is_rolled_back_leaves_a_part_that_the_next_one_replaces(
+    connection: Connection, folder: Path
+) -> None:
+    write_and_die(connection, rows("{}", "{}"))
+    assert names(folder) == ["part-0000001.parquet"]
+    write(connection, rows("[]"))
+    assert names(folder) == ["part-0000001.parquet"]
+    assert kept(connection) == [(1, "[]")]
+
+
+@pytest.mark.parametrize("step", ["sync", "replace", "commit"])
+def test_a_kill_at_any_step_leaves_what_was_committed(
+    tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    path = tmp_path / "w.duckdb"
+    with connect(path, new_id=lambda: "an-id") as connection:
+        write(connection, rows("{}"))
+
+        def killed(*_: object) -> None:
+            raise Lost
+
+        with monkeypatch.context() as patched:
+            if step == "sync":
+                patched.setattr(store, "sync", killed)
+                # Whoever is killed tidies nothing up.
+                patched.setattr(Path, "unlink", lambda *_, **__: None)
+            elif step == "replace":
+                patched.setattr(Path, "replace", killed)
+                patched.setattr(Path, "unlink", lambda *_, **__: None)
+            write_and_die(connection, rows("[]", first=2))
+    assert len(names(folder)) == 2
+    with connect(path) as connection:
+        recover_parts(connection, now=T0)
+        assert names(folder) == ["part-0000001.parquet"]
+        assert kept(connection) == [(1, "{}")]
+        write(connection, rows("[]", first=2))
+        assert kept(connection) == [(1, "{}"), (2, "[]")]
+
+
+def test_foreign_files_are_left_alone(connection: Connection, folder: Path) -> None:
+    write(connection, rows("{}"))
+    (folder / "notes.txt").write_text("mine")
+    (folder / "part-1.parquet").write_text("mine")
+    recover_parts(connection, now=T0)
+    assert names(folder) == ["notes.txt", "part-0000001.parquet", "part-1.parquet"]
+
+
+def test_a_part_that_nobody_names_is_refused(connection: Connection, folder: Path) -> None:
+    write(connection, rows("{}"))
+    strange = folder / "part-0000003.parquet"
+    strange.write_bytes(b"the only copy")
+    assert str(strange) in refused(connection)
+    assert strange.read_bytes() == b"the only copy"
+    strange.unlink()
+    recover_parts(connection, now=T0)
+
+
+def test_a_part_that_is_missing_or_of_another_size_is_refused(connection: Connection, folder: Path) -> None:
+    write(connection, rows("{}"))
+    part = folder / "part-0000001.parquet"
+    whole = part.read_bytes()
+    part.write_bytes(whole[:-1])
+    assert str(part) in refused(connection)
+    part.unlink()
+    assert "lacks part-0000001.parquet" in refused(connection)
+    folder.rmdir()
+    assert "GRAMHOUSE_RAW" in refused(connection)
+    folder.mkdir()
+    part.write_bytes(whole)
+    recover_parts(connection, now=T0)
+
+
+def test_a_folder_that_cannot_be_written_is_one_line(connection: Connection, folder: Path) -> None:
+    folder.parent.parent.mkdir()
+    folder.parent.write_text("a file")
+    with pytest.raises(WarehouseUnusable, match=r"cannot write the raw store .* Fix: "):
+        write(connection, rows("{}"))
+
+
+def media(connection: Connection, *landed: int) -> None:
+    """Have rows of media refer to raw rows."""
+    with connection.begin():
+        for number in landed:
+            connection.exec_driver_sql(
+                "INSERT INTO core.media BY NAME SELECT 'a' AS account_id, 'posts' AS surface,"
+                f" '{number}' AS media_id, {number} AS raw_landed, now() AS first_seen_at,"
+                " now() AS written_at, now() AS changed_at, now() AS content_changed_at"
+            )
+
+
+def test_small_parts_become_one_and_are_deleted_a_day_after_the_next_publish(
+    connection: Connection, folder: Path
+) -> None:
+    for landed, payload in enumerate(BYTES, 1):
+        write(connection, rows(payload, first=landed))
+    before = kept(connection)
+    done = compact_parts(connection, now=at(0))
+    assert (done.parts_before, done.parts_after, done.rows_deleted) == (4, 1, 0)
+    assert kept(connection) == before
+    recover_parts(connection, now=at(100))
+    assert len(names(folder)) == 5
+    with connection.begin():
+        mark_unlisted(connection, at=at(100))
+    recover_parts(connection, now=at(123))
+    assert len(names(folder)) == 5
+    recover_parts(connection, now=at(124))
+    assert names(folder) == ["part-0000005.parquet"]
+    assert kept(connection) == before
+    write(connection, rows("{}", first=9))
+    assert names(folder)[-1] == "part-0000006.parquet"
+    assert compact_parts(connection, now=at(0)).parts_after == 1
+
+
+def test_a_compaction_that_is_killed_has_changed_nothing(
+    connection: Connection, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(connection, rows("{}"))
+    write(connection, rows("[]", first=2))
+
+    def killed(*_: object) -> None:
+        raise Lost
+
+    with monkeypatch.context() as patched:
+        patched.setattr("connectors.warehouse.raw.compaction.update", killed)
+        with pytest.raises(Lost):
+            compact_parts(connection, now=T0)
+    assert len(names(folder)) == 3
+    recover_parts(connection, now=T0)
+    assert names(folder) == ["part-0000001.parquet", "part-0000002.parquet"]
+    assert kept(connection) == [(1, "{}"), (2, "[]")]
+
+
+def test_a_deletion_of_retired_parts_that_is_killed_goes_on(connection: Connection, folder: Path) -> None:
+    write(connection, rows("{}"))
+    write(connection, rows("[]", first=2))
+    compact_parts(connection, now=T0)
+    with connection.begin():
+        mark_unlisted(connection, at=T0)
+    (folder / "part-0000001.parquet").unlink()
+    recover_parts(connection, now=at(48))
+    assert names(folder) == ["part-0000003.parquet"]
+
+
+def test_retention_keeps_what_rows_refer_to_and_what_is_young(connection: Connection) -> None:
+    write(connection, rows("1", "2", "3"))
+    write(connection, rows("4", "5", first=4, seen_at=at(48)))
+    media(connection, 3, 5)
+    with connection.begin():
+        connection.exec_driver_sql(
+            "INSERT INTO core.media_superseded BY NAME SELECT 'a' AS account_id, 'posts' AS surface,"
+            " '2' AS media_id, 2 AS raw_landed, now() AS valid_from, now() AS valid_to"
+        )
+    done = compact_parts(connection, now=at(60), before=at(24))
+    assert done.rows_deleted == 1
+    assert kept(connection) == [(2, "2"), (3, "3"), (4, "4"), (5, "5")]
+    assert compact_parts(connection, now=at(60), before=at(24)).rows_deleted == 0
+    assert compact_parts(connection, now=at(60), before=at(72)).rows_deleted == 1
+    assert kept(connection) == [(2, "2"), (3, "3"), (5, "5")]
+
+
+def part(number: int, size: int) -> Part:
+    return Part(number, 1, size, number, number, T0)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "outdated", "wanted"),
+    [
+        ([], {}, []),
+        ([5], {}, []),
+        ([5], {1: 1}, [(1,)]),
+        ([50], {1: 1}, [(1,)]),
+        ([5, 5, 5], {}, [(1, 2, 3)]),
+        ([5, 50, 5], {}, []),
+        ([5, 50, 5], {2: 3}, [(1, 2, 3)]),
+        ([9, 9, 9, 9, 9], {}, [(1, 2), (3, 4)]),
+        ([50, 5, 5, 50, 5], {5: 1}, [(2, 3), (5,)]),
+    ],
+)
+def test_which_parts_are_written_together(
+    sizes: Sequence[int], outdated: dict[int, int], wanted: list[tuple[int, ...]]
+) -> None:
+    parts = [part(number, size) for number, size in enumerate(sizes, 1)]
+    made = groups(parts, outdated, small=10, large=60 if 50 in sizes else 20)
+    assert [tuple(each.number for each in group) for group in made] == wanted
+
+
+def test_stored_rows_are_given_their_bytes(connection: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("connectors.warehouse.raw.reading._LASTS", "SELECT unnest([2, 3, 9])")
+    write(connection, rows(*BYTES))
+    write(connection, rows("[]", first=9))
+    media(connection, 9, 4, 1, 3)
+    found: dict[int, str] = {}
+    with connection.begin():
+        for batch in stored_payloads(connection, "core.media", "changed_at"):
+            found |= dict(zip(batch["order_key"].to_pylist(), batch["payload"].to_pylist(), strict=True))
+    assert found == {0: "[]", 1: BYTES[3], 2: BYTES[0], 3: BYTES[2]}
+
+
+def test_batches_leave_out_no_landing_number(connection: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+    query = "SELECT max(landed) FROM (SELECT landed, (row_number() OVER (ORDER BY landed) - 1) // 3 AS batch"
+    monkeypatch.setattr(
+        "connectors.warehouse.raw.reading._LASTS", f"{query} FROM raw_wanted) GROUP BY batch ORDER BY batch"
+    )
+    write(connection, rows(*map(str, range(20))))
+    media(connection, *range(1, 21))
+    with connection.begin():
+        sizes = [batch.num_rows for batch in stored_payloads(connection, "core.media", "changed_at")]
+    assert sizes == [3, 3, 3, 3, 3, 3, 2]
+
+
+def test_the_time_of_a_row_does_not_depend_on_the_machine(connection: Connection) -> None:
+    write(connection, rows("{}", seen_at=T0 + timedelta(microseconds=7)))
+    with connection.begin():
+        (only,) = live_parts(connection)
+    assert only.oldest_seen_at == T0 + timedelta(microseconds=7)

@@ -1,0 +1,233 @@
+"""Whom a backfill scans: the same answer from the warehouse and from its snapshot."""
+
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from connectors.warehouse.runs import ledger
+from connectors.warehouse.runs.selection import choose, chosen
+from connectors.warehouse.snapshot.publish import publish
+from connectors.warehouse.snapshot.reader import open_snapshot
+from models.page_commit import PageCommit
+from models.partition import CATALOGUE, Partition, Surface, media
+from models.runs import Outcome, OutcomeKind, RunState
+from models.selection import ChosenAccount, Selection, SelectionError
+from tests.warehouse.house import ANNA, BEN, House, account, at
+
+CARA = "cccccccc-2222-4333-8444-555555555555"
+GONE = "dddddddd-2222-4333-8444-555555555555"
+BOTH: tuple[Surface, ...] = ("stories", "posts")
+
+Chooser = Callable[..., tuple[ChosenAccount, ...]]
+
+
+@pytest.fixture
+def peopled(house: House) -> House:
+    """Anna is active and was expired until hour 24; Ben is expired since then; Cara is active; one is gone."""
+    expired = "token_expired"
+    gone = account(GONE, name="gone")
+    house.catalogue("a", 0, [account(ANNA, name="anna", status=expired), account(BEN, name="Ben"), gone])
+    listed = [account(ANNA, name="anna"), account(BEN, name="Ben", status=expired), account(CARA, name="cara")]
+    house.catalogue("b", 24, listed)
+    return house
+
+
+@pytest.fixture(params=["warehouse", "snapshot"])
+def ask_for(request: pytest.FixtureRequest, peopled: House, tmp_path: Path) -> Chooser:
+    def from_warehouse(selection: Selection, page_size: int = 10, **more: bool) -> tuple[ChosenAccount, ...]:
+        with peopled.connection.begin():
+            return chosen(peopled.connection, selection, page_size, **more)
+
+    def from_snapshot(selection: Selection, page_size: int = 10, **more: bool) -> tuple[ChosenAccount, ...]:
+        publish(peopled.connection, tmp_path / "s.duckdb", at=at(99), version="1")
+        with open_snapshot(tmp_path / "s.duckdb") as snapshot:
+
+            def ask(query: str, values: Sequence[object]) -> list[tuple[Any, ...]]:
+                return snapshot.ask(query, values).rows
+
+            return choose(ask, "main", selection, page_size, **more)
+
+    return from_warehouse if request.param == "warehouse" else from_snapshot
+
+
+def names(found: tuple[ChosenAccount, ...]) -> list[str]:
+    return [one.ig_username for one in found]
+
+
+def run(
+    house: House,
+    run_id: str,
+    hour: float,
+    outcomes: dict[Partition, OutcomeKind],
+    state: RunState = RunState.PARTIAL,
+    *,
+    ended: bool = True,
+) -> None:
+    with house.connection.begin():
+        ledger.begin(house.connection, run_id, "sync", now=at(hour), within=timedelta(0), version="1")
+    house.land(PageCommit(outcomes=tuple(Outcome(p, run_id, k, at(hour), at(hour)) for p, k in outcomes.items())))
+    if ended:
+        with house.connection.begin():
+            ledger.end(house.connection, run_id, state, now=at(hour + 1))
+
+
+def test_an_account_is_told_with_its_surfaces_and_about_how_many_requests_it_takes(
+    peopled: House, ask_for: Chooser
+) -> None:
+    peopled.scan(media(ANNA, "posts"), "p", 25, [{"id": str(n)} for n in range(21)])
+    peopled.scan(media(ANNA, "posts"), "q", 26, [{"id": str(n)} for n in range(20)])
+    assert ask_for(Selection((ANNA,))) == (ChosenAccount(ANNA, "anna", False, BOTH, 2 + 1),)  # noqa: FBT003
+    assert ask_for(Selection((ANNA,)), 9)[0].pages == 3 + 1
+    assert ask_for(Selection((ANNA,), surfaces=("posts",)))[0] == ChosenAccount(
+        ANNA, "anna", expired=False, surfaces=("posts",), pages=2
+    )
+    assert ask_for(Selection((ANNA,), surfaces=("posts", "stories", "posts")))[0].surfaces == BOTH
+
+
+def test_an_expired_account_takes_no_request_unless_it_is_scanned(ask_for: Chooser) -> None:
+    assert ask_for(Selection((BEN,))) == (ChosenAccount(BEN, "Ben", expired=True, surfaces=BOTH, pages=0),)
+    assert ask_for(Selection((BEN,)), scan_expired=True)[0].pages == 2
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [
+        (BEN, CARA),
+        (CARA, BEN.upper(), BEN),
+        ("ben", "@CARA"),
+        ("@Ben", CARA.lower(), CARA.upper()),
+        (" ben ", "cara"),
+    ],
+)
+def test_accounts_are_found_by_id_or_username_in_any_case_each_once_by_name(
+    ask_for: Chooser, typed: tuple[str, ...]
+) -> None:
+    assert names(ask_for(Selection(typed))) == ["Ben", "cara"]
+
+
+def test_an_id_as_it_is_written_wins(peopled: House, ask_for: Chooser) -> None:
+    namesakes = [account("anna", name="x1"), account("x3", name="AnnA")]
+    peopled.catalogue("c", 48, [account(ANNA, name="anna"), *namesakes])
+    for typed in ("anna", "ANNA", "Anna"):
+        assert [one.account_id for one in ask_for(Selection((typed,)))] == ["anna"]
+    with pytest.raises(SelectionError, match=r"^More than one account is called '@anna': "):
+        ask_for(Selection(("@anna",)))
+
+
+def test_a_name_that_another_account_left_behind_is_that_of_who_has_it_now(peopled: House, ask_for: Chooser) -> None:
+    peopled.catalogue("c", 48, [account(ANNA, name="gone")])
+    assert [one.account_id for one in ask_for(Selection(("gone",)))] == [ANNA]
+
+
+HINT = ": `gramhouse accounts` lists them with their ids, and a sync finds new ones."
+
+
+@pytest.mark.parametrize(
+    ("typed", "message"),
+    [
+        (("abc",), "There is no account 'abc' in the warehouse"),
+        (
+            (ANNA, "it's", "@x\n; DROP TABLE core.accounts"),
+            "There is no account 'it's' or '@x ; DROP TABLE core.accounts' in the warehouse",
+        ),
+        (("",), "There is no account '' in the warehouse"),
+        (("gone",), "'gone' left the catalogue"),
+        (("x", GONE), f"There is no account 'x' in the warehouse, '{GONE}' left the catalogue"),
+        (
+            tuple("zyxwvut"),
+            "There is no account 'z' or 'y' or 'x' or 'w' or 'v' in the warehouse, and 2 more are wrong",
+        ),
+        (tuple("zyxwv"), "There is no account 'z' or 'y' or 'x' or 'w' or 'v' in the warehouse"),
+    ],
+)  # fmt: skip
+def test_whoever_is_not_there_is_named_with_the_mend(ask_for: Chooser, typed: tuple[str, ...], message: str) -> None:
+    with pytest.raises(SelectionError) as raised:
+        ask_for(Selection(typed, everything=True))
+    assert str(raised.value) == message + HINT
+
+
+def test_everything_is_all_that_are_listed_by_name_and_then_id(peopled: House, ask_for: Chooser) -> None:
+    assert names(ask_for(Selection(everything=True))) == ["Ben", "anna", "cara"]
+    listed = [account(ANNA, name="anna"), account(BEN, name="Ben"), account(CARA, name="cara")]
+    same = [account(one, name="same") for one in ("2", "1", "3")]
+    peopled.catalogue("c", 48, [*listed, *same])
+    found = [one.account_id for one in ask_for(Selection(everything=True))]
+    assert found == [BEN, ANNA, CARA, "1", "2", "3"]
+
+
+@pytest.mark.parametrize(
+    ("since", "found"),
+    [
+        (at(0), ["Ben", "anna"]),
+        (at(24) + timedelta(minutes=1), ["Ben", "anna"]),
+        (at(24) + timedelta(minutes=2), ["Ben"]),
+        (at(9999), ["Ben"]),
+    ],
+)
+def test_expired_since_are_those_whose_token_was_expired_at_any_time_since(
+    ask_for: Chooser, since: datetime, found: list[str]
+) -> None:
+    assert names(ask_for(Selection(expired_since=since))) == found
+
+
+def test_failed_is_exactly_what_was_left_undone_when_last_tried(peopled: House, ask_for: Chooser) -> None:
+    kinds = OutcomeKind
+    assert ask_for(Selection(failed=True)) == ()
+    run(peopled, "older", 30, {media(CARA, "stories"): kinds.FAILED})
+    run(
+        peopled,
+        "last",
+        40,
+        {
+            CATALOGUE: kinds.DENIED,
+            media(ANNA, "posts"): kinds.DEFERRED,
+            media(ANNA, "stories"): kinds.COMPLETE,
+            media(BEN, "posts"): kinds.SKIPPED,
+            media(BEN, "stories"): kinds.NOT_FOUND,
+            media(CARA, "posts"): kinds.FAILED,
+            media(CARA, "stories"): kinds.DENIED,
+            media(GONE, "posts"): kinds.FAILED,
+        },
+    )
+    run(peopled, "under way", 50, {media(BEN, "posts"): kinds.FAILED}, ended=False)
+    run(peopled, "cut short", 60, {media(BEN, "posts"): kinds.FAILED}, RunState.INTERRUPTED)
+    found = ask_for(Selection(failed=True))
+    assert [(one.ig_username, one.surfaces, one.pages) for one in found] == [
+        ("Ben", BOTH, 0), ("anna", ("posts",), 1), ("cara", BOTH, 2),
+    ]  # fmt: skip
+    found = ask_for(Selection(("ben",), failed=True, surfaces=("posts",)))
+    assert [(one.ig_username, one.surfaces) for one in found] == [
+        ("Ben", ("posts",)), ("anna", ("posts",)), ("cara", ("posts",)),
+    ]  # fmt: skip
+    run(peopled, "well", 70, {media(ANNA, "posts"): kinds.COMPLETE}, RunState.COMPLETE)
+    assert names(ask_for(Selection(failed=True))) == ["Ben", "cara"]
+
+
+def test_when_only_the_catalogue_failed_a_sync_is_the_mend(peopled: House, ask_for: Chooser) -> None:
+    outcomes = {CATALOGUE: OutcomeKind.FAILED, media(ANNA, "posts"): OutcomeKind.COMPLETE}
+    run(peopled, "r", 30, outcomes, RunState.FAILED)
+    with pytest.raises(SelectionError, match="the list of accounts could not be had: run `gramhouse sync`"):
+        ask_for(Selection(failed=True))
+    assert names(ask_for(Selection(("anna",)))) == ["anna"]
+
+
+def test_the_parts_are_put_together_each_account_once(peopled: House, ask_for: Chooser) -> None:
+    run(peopled, "r", 30, {media(BEN, "posts"): OutcomeKind.FAILED, media(CARA, "posts"): OutcomeKind.FAILED})
+    found = ask_for(Selection(("anna", "ben"), expired_since=at(0), failed=True))
+    assert [(one.ig_username, one.surfaces) for one in found] == [("Ben", BOTH), ("anna", BOTH), ("cara", ("posts",))]
+
+
+def test_nothing_chosen_is_nobody(house: House, ask_for: Chooser) -> None:
+    assert ask_for(Selection()) == ()
+    assert ask_for(Selection(surfaces=(), everything=True)) == ()
+    house.do("UPDATE core.accounts SET removed_at = last_seen_at")
+    assert ask_for(Selection(everything=True, expired_since=at(0))) == ()
+
+
+def test_a_selection_says_the_same_however_it_was_typed() -> None:
+    typed = Selection(("b", "a", "b"), expired_since=at(0), failed=True, surfaces=("posts", "stories"))
+    assert str(typed) == "a, b, expired since 2026-03-01T02:00:00Z, incomplete scans: stories and posts"
+    assert str(Selection(everything=True, surfaces=("posts",))) == "all accounts: posts"

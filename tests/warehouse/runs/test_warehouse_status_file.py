@@ -1,0 +1,149 @@
+"""The status file: whole or not there, and never believed where its process is gone."""
+
+import json
+import os
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from connectors.warehouse.runs.status_file import Status, read_status, settled, status_path, write_status
+from connectors.warehouse.storage.errors import StatusUnreadable
+from connectors.warehouse.storage.holder import hold
+from models.runs import RunState
+
+AT = datetime(2026, 3, 1, 2, 15, tzinfo=UTC)
+RUNNING = Status("sync", RunState.RUNNING, os.getpid(), AT, run_id="r1", selection="stories")
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture
+def snapshot(tmp_path: Path) -> Path:
+    return tmp_path / "analytics.duckdb"
+
+
+@pytest.fixture
+def warehouse(tmp_path: Path) -> Path:
+    return tmp_path / "warehouse.duckdb"
+
+
+def test_what_is_written_is_read_and_nothing_else_lies_there(snapshot: Path) -> None:
+    assert read_status(snapshot) is None
+    write_status(snapshot, RUNNING)
+    ended = Status("sync", RunState.FAILED, 1, AT, "r2", None, AT, 3, 2, 1, "api_unauthorized", "No.")
+    for status in (RUNNING, ended):
+        write_status(snapshot, status)
+        assert read_status(snapshot) == status
+    assert [path.name for path in snapshot.parent.iterdir()] == ["analytics.duckdb.status.json"]
+
+
+def test_a_write_that_is_cut_short_leaves_the_last_one(snapshot: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_status(snapshot, RUNNING)
+
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space"):
+        write_status(snapshot, Status("sync", RunState.COMPLETE, 1, AT))
+    assert read_status(snapshot) == RUNNING
+    monkeypatch.undo()
+    write_status(snapshot, Status("sync", RunState.COMPLETE, 1, AT))
+
+
+def test_a_link_in_its_place_is_replaced_and_not_written_through(snapshot: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.write_text("kept")
+    for name in (status_path(snapshot).name, f".{status_path(snapshot).name}.next"):
+        snapshot.with_name(name).symlink_to(other)
+    write_status(snapshot, RUNNING)
+    assert (read_status(snapshot), other.read_text()) == (RUNNING, "kept")
+
+
+GOOD = {"kind": "sync", "state": "running", "pid": 1, "started_at": AT.isoformat()}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{",
+        "[]",
+        "null",
+        "{}",
+        "[" * 60_000,
+        "\x00",
+        json.dumps(GOOD | {"more": 1}),
+        json.dumps(GOOD | {"state": "happy"}),
+        json.dumps(GOOD | {"started_at": "2026-03-01T02:15:00"}),
+        json.dumps(GOOD | {"started_at": 5}),
+        json.dumps(GOOD | {"pid": "1"}),
+        json.dumps(GOOD | {"detail": ["x"]}),
+        json.dumps(GOOD | {"pages": "many"}),
+        json.dumps(GOOD | {"detail": "x" * 70_000}),
+    ],
+)
+def test_a_damaged_file_is_one_line(snapshot: Path, text: str) -> None:
+    status_path(snapshot).write_text(text)
+    with pytest.raises(StatusUnreadable) as caught:
+        read_status(snapshot)
+    assert len(str(caught.value).splitlines()) == 1
+    assert "Fix:" in str(caught.value)
+
+
+@pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo], ids=["folder", "pipe"])
+def test_what_is_no_file_is_one_line_too(snapshot: Path, make: object) -> None:
+    assert callable(make)
+    make(status_path(snapshot))
+    with pytest.raises(StatusUnreadable):
+        read_status(snapshot)
+
+
+def test_running_is_believed_of_the_process_that_holds_the_lock(warehouse: Path) -> None:
+    with hold(warehouse, "gramhouse sync", since="now", pause=lambda _: None):
+        assert settled(RUNNING, warehouse) == RUNNING
+        # Another process has the lock: that of the status is gone.
+        other = Status("sync", RunState.RUNNING, os.getpid() + 1, AT)
+        assert settled(other, warehouse).state is RunState.INTERRUPTED
+    found = settled(RUNNING, warehouse)
+    assert (found.state, found.run_id) == (RunState.INTERRUPTED, "r1")
+    assert f"Process {os.getpid()} ended" in str(found.detail)
+
+
+def test_where_there_is_no_lock_file_nothing_is_guessed(warehouse: Path) -> None:
+    assert settled(RUNNING, warehouse) == RUNNING
+
+
+def test_what_has_ended_stays_as_it_is(warehouse: Path) -> None:
+    ended = Status("sync", RunState.PARTIAL, 1, AT)
+    with hold(warehouse, "gramhouse sync", since="now", pause=lambda _: None):
+        assert settled(ended, warehouse) == ended
+
+
+def test_a_killed_process_is_found_out(snapshot: Path, warehouse: Path) -> None:
+    program = f"""
+import os, sys, pathlib, datetime
+from connectors.warehouse.storage.holder import hold
+from connectors.warehouse.runs.status_file import Status, write_status
+from models.runs import RunState
+with hold(pathlib.Path({str(warehouse)!r}), "gramhouse sync", since="now", pause=lambda _: None):
+    write_status(pathlib.Path({str(snapshot)!r}), Status("sync", RunState.RUNNING, os.getpid(),
+        datetime.datetime.now(datetime.UTC)))
+    print(flush=True); sys.stdin.read()
+"""
+    with subprocess.Popen(
+        [sys.executable, "-c", program],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as other:
+        assert other.stdout is not None
+        other.stdout.readline()
+        status = read_status(snapshot)
+        assert status is not None
+        assert status.pid == other.pid
+        assert settled(status, warehouse).state is RunState.RUNNING
+        other.kill()
+    assert settled(status, warehouse).state is RunState.INTERRUPTED

@@ -1,0 +1,206 @@
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from connectors.warehouse.maintenance.rebuild import rebuild_stored
+from connectors.warehouse.snapshot.publish import publish
+from connectors.warehouse.snapshot.reader import open_snapshot
+from models.schema.fields import MOST_FIELDS
+from models.schema.mapping import ColumnMapping, Reading
+from models.schema.mapping_built_in import BUILT_IN
+from models.tables import SNAPSHOT
+from models.views import views
+from tests.warehouse.house import POSTS, House, Item, Row, at
+
+
+@pytest.fixture
+def snapshot(tmp_path: Path) -> Path:
+    return tmp_path / "analytics.duckdb"
+
+
+def put(house: House, snapshot: Path) -> None:
+    publish(house.connection, snapshot, at=at(60), version="1.2.3")
+
+
+def ask(snapshot: Path, query: str) -> list[Row]:
+    with open_snapshot(snapshot) as opened:
+        return opened.ask(query).rows
+
+
+def columns(snapshot: Path, table: str) -> list[tuple[str, str]]:
+    rows = ask(
+        snapshot,
+        "SELECT column_name, data_type FROM duckdb_columns()"
+        f" WHERE schema_name = 'main' AND table_name = '{table}' ORDER BY column_index",
+    )
+    return [(str(name), str(kind)) for name, kind in rows]
+
+
+def declared(table: str) -> list[str]:
+    return [column.name for column in SNAPSHOT.tables[table].c]
+
+
+def items_of(snapshot: Path, resource: str = "media") -> dict[str, int | None]:
+    rows = ask(snapshot, f"SELECT path, items FROM fields WHERE resource = '{resource}'")
+    return {str(path): items for path, items in rows}
+
+
+def scan(house: House, items: Sequence[Item], *, hour: float = 0) -> None:
+    house.scan(POSTS, f"scan {hour}", hour, [{"id": str(number), **item} for number, item in enumerate(items)])
+
+
+HOSTILE = {
+    "it's": 1,
+    'a"b': "x",
+    "; DROP TABLE media": True,
+    "🍲": [1],
+    "é": {"~/": 2.5},
+    "order": "2026-01-01T00:00:00Z",
+}
+
+
+def test_discovered_columns_follow_the_declared_ones_in_the_order_of_their_meeting(
+    house: House, snapshot: Path
+) -> None:
+    scan(house, [{"z": 1, "n": None, "likes": 1}, {"y": "x", "z": 2.5}])
+    scan(house, [{"n": True, "a": [1], "o": {"p": "2026-01-01T00:00:00Z"}}], hour=24)
+    put(house, snapshot)
+    there = columns(snapshot, "media")
+    assert [name for name, _ in there[: -len(("z", "n", "y", "a", "o__p"))]] == declared("media")
+    assert there[len(declared("media")) :] == [
+        ("z", "DOUBLE"), ("n", "BOOLEAN"), ("y", "VARCHAR"), ("a", "BIGINT[]"), ("o__p", "TIMESTAMP WITH TIME ZONE"),
+    ]  # fmt: skip
+    assert ask(snapshot, "SELECT media_id, z, n, y, a FROM media ORDER BY 1") == [
+        ("0", None, True, None, [1]), ("1", 2.5, None, "x", None),
+    ]  # fmt: skip
+
+
+def test_every_table_view_and_column_has_a_comment(house: House, snapshot: Path) -> None:
+    scan(house, [{**HOSTILE, "children": [{"id": "c", **HOSTILE}], "it's tags": [HOSTILE]}])
+    put(house, snapshot)
+    for what in ("tables", "views", "columns"):
+        without = f"FROM duckdb_{what}() WHERE schema_name = 'main' AND coalesce(comment, '') = '' AND NOT internal"
+        assert ask(snapshot, without) == []
+    query = "SELECT column_name, comment FROM duckdb_columns() WHERE schema_name = 'main' AND table_name = 'media'"
+    comments = {str(name): comment for name, comment in ask(snapshot, query)}
+    assert comments["it_s"] == "Discovered: what items carry at /it's (integer)."
+    assert comments["é_2"] == "Discovered: what items carry at /é/~0~1 (number)."
+    assert ask(snapshot, "SELECT comment FROM duckdb_views() WHERE view_name = 'media_it_s_tags'") == [
+        ("Discovered: the objects in the list that items carry at /it's tags, one row each.",)
+    ]
+
+
+def test_the_tables_are_the_declared_ones_and_one_for_each_list_of_objects(house: House, snapshot: Path) -> None:
+    scan(house, [{"tags": [{"a": 1}], "children": [{"id": "c"}], "stats": {"days": [{"n": 1}]}}])
+    put(house, snapshot)
+    query = "SELECT view_name FROM duckdb_views() WHERE schema_name = 'main' AND NOT internal"
+    names = {str(name) for (name,) in ask(snapshot, query)} - {view.name for view in views()}
+    assert names == SNAPSHOT.tables.keys() - {"published"} | {"media_tags", "media_stats__days"}
+    assert [name for name, _ in columns(snapshot, "media_tags")] == [*declared("media_children")[:4], "a"]
+
+
+def test_fields_are_counted_only_when_their_items_are_asked_for(house: House, snapshot: Path) -> None:
+    scan(house, [{"x": n, "tags": [{"a": n}]} for n in range(100)])
+    put(house, snapshot)
+    for columns_asked, reads in (("path, column_name, type", False), ("path, items", True)):
+        plan = str(ask(snapshot, f"EXPLAIN ANALYZE SELECT {columns_asked} FROM fields"))
+        assert (re.search(r"count\((x|DISTINCT|#)", plan) is not None) is reads, plan
+    assert items_of(snapshot)["/x"] == 100
+
+
+def test_fields_say_how_many_items_carry_them(house: House, snapshot: Path) -> None:
+    scan(
+        house,
+        [
+            {"like_count": 5, "x": 1, "caption": {"text": "a"}, "o": {"p": 1}, "n": None, "tags": [{"a": 1}, {"a": 2}]},
+            {"likes": 6, "x": "y", "caption": "b", "tags": [{"b": None}], "l": []},
+            {"likes": 7, "like_count": 8, "tags": [], "l": [1]},
+            {"like_count": "many"},
+        ],
+    )
+    put(house, snapshot)
+    assert items_of(snapshot) == {
+        "/id": 4, "/like_count": 3, "/likes": 2, "/x": 2, "/caption": None, "/caption/text": None, "/o": None,
+        "/o/p": 1, "/n": None, "/tags": 2, "/l": 2,
+    }  # fmt: skip
+    assert items_of(snapshot, "media_tags") == {"/a": 2, "/b": None}
+
+
+def test_of_a_path_that_cannot_always_be_read_every_item_counts(house: House, snapshot: Path) -> None:
+    scan(house, [{"like_count": 5}, {"like_count": "many"}])
+    put(house, snapshot)
+    assert items_of(snapshot)["/like_count"] == 2
+
+
+def test_the_items_of_a_field_are_unknown_without_a_column_of_its_own(house: House, snapshot: Path) -> None:
+    many = {f"f{number}": number for number in range(MOST_FIELDS + 1)}
+    scan(house, [many, {"f599": None, "f598": 1}])
+    put(house, snapshot)
+    counted = items_of(snapshot)
+    assert (counted["/f0"], counted["/f400"], counted[""]) == (1, None, None)
+    assert len(columns(snapshot, "media")) < MOST_FIELDS
+
+
+def test_of_several_ids_only_one_with_a_column_of_its_own_is_counted(house: House, snapshot: Path) -> None:
+    scan(house, [{"pk": 1}, {"pk": 2, "caption": "a"}])
+    put(house, snapshot)
+    assert items_of(snapshot) == {"/id": None, "/pk": 2, "/caption": 1}
+
+
+def test_fields_tell_where_they_are_found(house: House, snapshot: Path) -> None:
+    scan(house, [{"caption": "a", "x": 1, "o": {}, "tags": [{"a": 1}], "children": [{"pk": 1}]}])
+    put(house, snapshot)
+    rows = ask(snapshot, "SELECT resource, path, column_name, type FROM fields ORDER BY ALL")
+    assert rows == [
+        ("media", "/caption", "caption", "VARCHAR"),
+        ("media", "/children", "media_children", "ROWS"),
+        ("media", "/id", "media_id", "VARCHAR"),
+        ("media", "/o", None, None),
+        ("media", "/tags", "media_tags", "ROWS"),
+        ("media", "/x", "x", "BIGINT"),
+        ("media_children", "/pk", "child_id", "VARCHAR"),
+        ("media_tags", "/a", "a", "BIGINT"),
+    ]
+
+
+def test_what_fields_name_is_there(house: House, snapshot: Path) -> None:
+    scan(house, [{**HOSTILE, "like_count": 1, "likes": 2, "children": [HOSTILE], "tags": [{"id": "1", **HOSTILE}]}])
+    put(house, snapshot)
+    query = """
+SELECT f.resource, f.column_name, f.type FROM fields AS f
+LEFT JOIN duckdb_columns() AS c
+    ON c.schema_name = 'main' AND c.table_name = f.resource AND c.column_name = f.column_name
+WHERE f.type <> 'ROWS' AND c.data_type IS DISTINCT FROM f.type
+"""
+    assert ask(snapshot, query) == []
+    query = "SELECT column_name FROM fields ANTI JOIN duckdb_views() AS v ON v.view_name = column_name"
+    assert ask(snapshot, f"{query} WHERE type = 'ROWS'") == []
+
+
+def test_mapped_columns_stand_before_discovered_ones(house: House, snapshot: Path) -> None:
+    extra = ColumnMapping("rating", Reading.NUMBER, ("/stars", "/rating"))
+    child = ColumnMapping("alt_text", Reading.TEXT, ("/alt",))
+    mapping = replace(BUILT_IN, columns=(*BUILT_IN.columns, extra), child_columns=(*BUILT_IN.child_columns, child))
+    with house.connection.begin():
+        rebuild_stored(house.connection, mapping)
+    scan(house, [{"x": 1, "rating": "4.5", "children": [{"alt": "a", "w": 1}]}, {"stars": 3}])
+    put(house, snapshot)
+    assert columns(snapshot, "media")[len(declared("media")) :] == [("rating", "DOUBLE"), ("x", "BIGINT")]
+    assert columns(snapshot, "media_children")[-2:] == [("alt_text", "VARCHAR"), ("w", "BIGINT")]
+    assert ask(snapshot, "SELECT rating FROM media ORDER BY media_id") == [(4.5,), (3.0,)]
+    assert ask(snapshot, "SELECT alt_text, w FROM media_children") == [("a", 1)]
+    comments = "SELECT comment FROM duckdb_columns() WHERE schema_name = 'main'"
+    assert (
+        ask(snapshot, f"{comments} AND column_name IN ('rating', 'alt_text')") == [("Mapped in gramhouse.toml.",)] * 4
+    )
+
+
+def test_an_empty_warehouse_has_every_declared_table_and_view(house: House, snapshot: Path) -> None:
+    put(house, snapshot)
+    for table in SNAPSHOT.sorted_tables:
+        assert [name for name, _ in columns(snapshot, table.name)] == declared(table.name)
+    for view in views():
+        assert ask(snapshot, f"SELECT count(*) FROM {view.name}") == [(0,)]

@@ -1,0 +1,353 @@
+"""The export: whole, listed by its manifest, and never at the cost of what was there."""
+
+import fcntl
+import hashlib
+import json
+import os
+import resource
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow.parquet as pq
+import pytest
+from sqlalchemy import Connection
+from typer.testing import CliRunner
+
+from connectors.warehouse.snapshot.export import Export, export
+from connectors.warehouse.storage.connection import connect
+from connectors.warehouse.storage.errors import SnapshotMissing, WarehouseBusy, WarehouseUnusable
+from flows.cli.app import app
+from models.tables import SNAPSHOT
+from models.views import views
+from tests.warehouse.exported import make_snapshot, relations, snapshot_rows
+from tests.warehouse.house import POSTS, House, Scan, at
+
+
+@pytest.fixture(scope="module")
+def made(open_house: Connection, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("export") / "analytics.duckdb"
+    make_snapshot(open_house, path)
+    return path
+
+
+@pytest.fixture
+def snapshot(made: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copy(made, tmp_path / "analytics.duckdb"))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "out" / "export"
+
+
+def put(snapshot: Path, folder: Path) -> Export:
+    return export(snapshot, folder, at=at(4))
+
+
+def manifest(folder: Path) -> dict[str, Any]:
+    return dict(json.loads((folder / "manifest.json").read_text(encoding="utf-8")))
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """Return every file below a folder, hidden ones too."""
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def check_refused(snapshot: Path, folder: Path, message: str) -> None:
+    """See that an export is refused in one line, and leaves everything around it as it was."""
+    around = folder.parent.parent
+    before = contents(around)
+    with pytest.raises(WarehouseUnusable) as raised:
+        put(snapshot, folder)
+    assert message in str(raised.value)
+    assert str(folder) in str(raised.value)
+    assert "\n" not in str(raised.value)
+    assert contents(around) == before
+    assert [path.name for path in around.rglob(".*")] == []
+
+
+def test_the_manifest_lists_every_table_and_view_and_every_file(snapshot: Path, folder: Path) -> None:
+    put(snapshot, folder)
+    found = manifest(folder)
+    assert (found["format"], found["format_version"], found["gramhouse"]) == ("gramhouse export", 1, "1.2.3")
+    assert (found["published_at"], found["exported_at"]) == (at(3).isoformat(), at(4).isoformat())
+    assert [table["name"] for table in found["tables"]] == relations(snapshot)
+    assert {*SNAPSHOT.tables, "media_hand", *(view.name for view in views())} == set(relations(snapshot))
+    files = {file["path"]: file for table in found["tables"] for file in table["files"]}
+    written = contents(folder)
+    assert files.keys() | {"manifest.json"} == written.keys()
+    for path, file in files.items():
+        assert file["bytes"] == len(written[path])
+        assert file["sha256"] == hashlib.sha256(written[path]).hexdigest()
+        assert file["rows"] == pq.read_metadata(folder / path).num_rows
+    for table in found["tables"]:
+        assert (
+            table["rows"] == sum(file["rows"] for file in table["files"]) == len(snapshot_rows(snapshot, table["name"]))
+        )
+
+
+def test_the_manifest_tells_columns_with_type_and_comment(snapshot: Path, folder: Path) -> None:
+    put(snapshot, folder)
+    tables = {table["name"]: table for table in manifest(folder)["tables"]}
+    for declared in SNAPSHOT.sorted_tables:
+        assert tables[declared.name]["comment"] == declared.comment
+        comments = {column["name"]: column["comment"] for column in tables[declared.name]["columns"]}
+        assert {column.name: column.comment for column in declared.columns}.items() <= comments.items()
+    hand = {column["name"]: column for column in tables["media_hand"]["columns"]}
+    assert hand["wait"] == {"name": "wait", "type": "DOUBLE", "comment": "How long. In seconds."}
+    assert hand["documents"]["type"] == "VARCHAR[]"
+    assert tables["media_hand"]["partitioned_by"] == ["surface"]
+    assert tables["accounts"]["partitioned_by"] == []
+
+
+def test_the_types_in_the_manifest_are_those_of_the_files(snapshot: Path, folder: Path) -> None:
+    put(snapshot, folder)
+    for table in manifest(folder)["tables"]:
+        message = {
+            column["name"]: column["type"]
+            for column in table["columns"]
+            if column["name"] not in table["partitioned_by"]
+        }
+        for file in table["files"]:
+            with duckdb.connect() as db:
+                query = "DESCRIBE SELECT * FROM read_parquet(?, hive_partitioning = false)"
+                rows = db.execute(query, [str(folder / file["path"])]).fetchall()
+            assert {row[0]: row[1] for row in rows} == message
+
+
+def test_files_are_zstd_and_a_surface_without_items_has_its_file(snapshot: Path, folder: Path) -> None:
+    with duckdb.connect(str(snapshot)) as db:
+        db.execute("DELETE FROM core.media WHERE surface = 'stories'")
+    put(snapshot, folder)
+    read = {path.parent.name: pq.read_metadata(path) for path in (folder / "media").rglob("*.parquet")}
+    assert read["surface=stories"].num_rows == 0
+    group = read["surface=posts"].row_group(0)
+    assert {group.column(place).compression for place in range(group.num_columns)} == {"ZSTD"}
+
+
+def test_one_accounts_media_lie_together_and_the_statistics_say_so(snapshot: Path, folder: Path) -> None:
+    with duckdb.connect(str(snapshot)) as db:
+        db.execute("DELETE FROM core.media")
+        db.execute("""
+INSERT INTO core.media BY NAME
+SELECT
+    lpad((i // 300)::VARCHAR, 5, '0') AS account_id, 'posts' AS surface, i::VARCHAR AS media_id,
+    now() AS first_seen_at, now() AS written_at, now() AS changed_at, now() AS content_changed_at
+FROM range(150000) AS r(i)
+""")
+    put(snapshot, folder)
+    data = pq.read_metadata(folder / "media/surface=posts/data.parquet")
+    groups = [data.row_group(number).column(0).statistics for number in range(data.num_row_groups)]
+    assert len(groups) >= 8
+    assert all(before.max <= after.min for before, after in pairwise(groups))
+    assert sum(group.min <= "00250" <= group.max for group in groups) <= 2
+
+
+def test_it_works_while_the_warehouse_is_written(tmp_path: Path, folder: Path) -> None:
+    with connect(tmp_path / "warehouse.duckdb") as connection:
+        make_snapshot(connection, tmp_path / "analytics.duckdb")
+        House(connection).land(Scan(POSTS, "q", at(5)).page([{"id": "77"}], at(5)))
+        put(tmp_path / "analytics.duckdb", folder)
+    assert manifest(folder)["gramhouse"] == "1.2.3"
+
+
+def test_an_earlier_export_is_replaced_whole(snapshot: Path, folder: Path) -> None:
+    put(snapshot, folder)
+    with duckdb.connect(str(snapshot)) as db:
+        db.execute("DROP TABLE media_hand")
+        db.execute("DELETE FROM core.media")
+    put(snapshot, folder)
+    assert not (folder / "media_hand").exists()
+    assert {table["name"]: table["rows"] for table in manifest(folder)["tables"]}["media"] == 0
+    assert [path.name for path in folder.parent.iterdir()] == ["export"]
+
+
+def test_an_empty_folder_is_taken_and_a_link_is_followed(snapshot: Path, folder: Path, tmp_path: Path) -> None:
+    folder.mkdir(parents=True)
+    link = tmp_path / "link"
+    link.symlink_to(folder)
+    for _ in range(2):
+        put(snapshot, link)
+        assert link.is_symlink()
+        assert (folder / "manifest.json").exists()
+        assert [path.name for path in folder.parent.iterdir()] == ["export"]
+
+
+@pytest.mark.parametrize("text", [None, "", "[]", "{}", '{"format": "somebody else\'s", "tables": []}'])
+def test_a_folder_of_somebody_elses_is_refused(snapshot: Path, folder: Path, text: str | None) -> None:
+    folder.mkdir(parents=True)
+    (folder / "precious").write_text("mine")
+    if text is not None:
+        (folder / "manifest.json").write_text(text)
+    check_refused(snapshot, folder, "no earlier export")
+
+
+@pytest.mark.parametrize(
+    "stranger", ["notes.txt", "media/notes.txt", "media/surface=reels/data.parquet", "linked", "media"]
+)
+def test_an_export_with_something_of_somebody_elses_in_it_is_refused(
+    snapshot: Path, folder: Path, tmp_path: Path, stranger: str
+) -> None:
+    put(snapshot, folder)
+    if stranger == "media":
+        shutil.rmtree(folder / stranger)
+    if stranger in {"linked", "media"}:
+        (folder / stranger).symlink_to(tmp_path)
+    else:
+        (folder / stranger).parent.mkdir(exist_ok=True)
+        (folder / stranger).write_text("mine")
+    check_refused(snapshot, folder, "no export put there")
+
+
+def test_what_comes_into_the_folder_meanwhile_is_kept(
+    snapshot: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(snapshot, folder)
+    write = json.dumps
+
+    def slowly(*given: Any, **named: Any) -> str:  # noqa: ANN401
+        (folder / "precious").write_text("mine")
+        return write(*given, **named)
+
+    monkeypatch.setattr("connectors.warehouse.snapshot.export.json.dumps", slowly)
+    with pytest.raises(WarehouseUnusable, match="it holds precious"):
+        put(snapshot, folder)
+    assert (folder / "precious").read_text() == "mine"
+    assert [path.name for path in folder.parent.iterdir()] == ["export"]
+
+
+def test_a_file_in_the_way_is_told(snapshot: Path, folder: Path) -> None:
+    folder.parent.mkdir()
+    folder.write_text("mine")
+    check_refused(snapshot, folder, "it is a file")
+
+
+def test_a_file_where_a_folder_above_belongs_is_told(snapshot: Path, folder: Path) -> None:
+    folder.parent.mkdir()
+    (folder.parent / "file").write_text("mine")
+    check_refused(snapshot, folder.parent / "file" / "export", "is a file")
+
+
+def test_a_mounted_folder_is_told(snapshot: Path) -> None:
+    with pytest.raises(WarehouseUnusable, match="mounted folder"):
+        put(snapshot, Path("/proc"))
+    with pytest.raises(WarehouseUnusable, match="cannot export to /:"):
+        put(snapshot, Path("/"))
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_folder_that_must_not_be_written_is_told(snapshot: Path, folder: Path) -> None:
+    put(snapshot, folder)
+    folder.parent.chmod(0o500)
+    try:
+        check_refused(snapshot, folder, "Permission denied")
+    finally:
+        folder.parent.chmod(0o700)
+
+
+@contextmanager
+def no_file_longer_than(size: int) -> Iterator[None]:
+    """Make the operating system refuse writes as it does on a full disk: part of the file is there already."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@pytest.mark.parametrize("size", [100, 3000])
+def test_a_disk_that_takes_no_more_is_told_and_the_old_export_stays(snapshot: Path, folder: Path, size: int) -> None:
+    put(snapshot, folder)
+    with no_file_longer_than(size):
+        check_refused(snapshot, folder, "What was there stays as it was.")
+    put(snapshot, folder)
+
+
+def test_a_table_that_cannot_be_read_leaves_nothing_half_done(snapshot: Path, folder: Path) -> None:
+    put(snapshot, folder)
+    with duckdb.connect(str(snapshot)) as db:
+        db.execute("DROP TABLE core.completed_scans")
+    check_refused(snapshot, folder, "completed_scans")
+
+
+def test_a_view_that_reaches_for_other_files_gets_none(snapshot: Path, folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "secret.csv").write_text("a,b\n1,2\n")
+    with duckdb.connect(str(snapshot)) as db:
+        db.execute(f"CREATE VIEW sly AS SELECT * FROM read_csv('{tmp_path}/secret.csv')")
+    check_refused(snapshot, folder, "disabled by configuration")
+
+
+def test_two_at_once_do_not_meet(snapshot: Path, folder: Path) -> None:
+    put(snapshot, folder)
+    workshop = folder.with_name(".export.exporting")
+    workshop.mkdir()
+    handle = os.open(workshop, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        before = contents(folder)
+        with pytest.raises(WarehouseBusy, match="Another export is writing"):
+            put(snapshot, folder)
+        assert contents(folder) == before
+    finally:
+        os.close(handle)
+    put(snapshot, folder)
+    assert [path.name for path in folder.parent.iterdir()] == ["export"]
+
+
+def test_what_a_killed_export_left_is_mended(snapshot: Path, folder: Path) -> None:
+    put(snapshot, folder)
+    workshop = folder.with_name(".export.exporting")
+    (workshop / "files").mkdir(parents=True)
+    (workshop / "files" / "half.parquet").write_text("half")
+    folder.rename(workshop / "before")
+    with no_file_longer_than(100), pytest.raises(WarehouseUnusable):
+        put(snapshot, folder)
+    assert manifest(folder)["gramhouse"] == "1.2.3"
+    assert [path.name for path in folder.parent.iterdir()] == ["export"]
+
+
+def test_names_with_quotes_are_no_trouble(snapshot: Path, tmp_path: Path) -> None:
+    odd = tmp_path / 'it\'s "so" {i} *'
+    odd.mkdir()
+    put(snapshot.rename(odd / "it's.duckdb"), odd / "ex'port")
+    assert manifest(odd / "ex'port")["gramhouse"] == "1.2.3"
+
+
+def test_a_snapshot_that_is_not_there_or_none_is_told(tmp_path: Path, folder: Path) -> None:
+    with pytest.raises(SnapshotMissing, match="`gramhouse sync` makes one"):
+        put(tmp_path / "none.duckdb", folder)
+    (tmp_path / "text.duckdb").write_text("no database\n" * 1000)
+    with pytest.raises(WarehouseUnusable, match=r"cannot be read: .* Fix: `gramhouse publish` writes it again"):
+        put(tmp_path / "text.duckdb", folder)
+    duckdb.connect(str(tmp_path / "other.duckdb")).close()
+    with pytest.raises(WarehouseUnusable, match="is no snapshot of gramhouse"):
+        put(tmp_path / "other.duckdb", folder)
+    assert not folder.parent.exists()
+
+
+def test_the_command_says_what_it_wrote(snapshot: Path, folder: Path) -> None:
+    options = [str(folder), "--snapshot", str(snapshot)]
+    output = CliRunner().invoke(app, ["export", *options])
+    assert output.exit_code == 0
+    lines = {words[0]: words[1] for line in output.stdout.splitlines() if (words := line.split())}
+    assert lines["media"] == "8"
+    assert lines.keys() >= set(relations(snapshot))
+    document = json.loads(CliRunner().invoke(app, ["export", *options, "--json"]).stdout)
+    assert document["folder"] == str(folder)
+    tables = manifest(folder)["tables"]
+    assert document["tables"] == [{name: table[name] for name in ("name", "kind", "rows", "bytes")} for table in tables]
+
+
+def test_the_command_refuses_in_one_line_with_code_1(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "flows.cli", "export", str(tmp_path), "--snapshot", str(tmp_path / "none.duckdb")]
+    output = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert (output.returncode, output.stdout, output.stderr.count("\n")) == (1, "", 1)
+    assert "There is no snapshot at" in output.stderr

@@ -1,0 +1,64 @@
+"""A copy has all bytes of a file, whichever way the operating system makes it."""
+
+import errno
+import os
+import random
+from pathlib import Path
+
+import pytest
+
+from connectors.warehouse.snapshot import file_copy
+from connectors.warehouse.snapshot.file_copy import copy_file
+
+
+def refused(*_: object) -> int:
+    raise OSError(errno.EOPNOTSUPP, "not supported")
+
+
+def copied(source: Path, target: Path) -> bytes:
+    with source.open("rb") as opened:
+        copy_file(opened.fileno(), target)
+        assert opened.tell() == 0
+    return target.read_bytes()
+
+
+@pytest.mark.parametrize("size", [0, 1, 4096, 3_000_001])
+@pytest.mark.parametrize("way", ["as it comes", "in the kernel", "by hand", "by hand from the middle"])
+def test_all_bytes_are_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int, way: str) -> None:
+    source, target = tmp_path / "source", tmp_path / "target"
+    source.write_bytes(random.Random(size).randbytes(size))
+    if way != "as it comes":
+        monkeypatch.setattr("fcntl.ioctl", refused)
+    if way == "by hand":
+        monkeypatch.setattr(os, "copy_file_range", refused, raising=False)
+    if way == "by hand from the middle":
+        first = iter([True])
+
+        def once(source: int, target: int, count: int, at: int, to: int) -> int:
+            return os.pwrite(target, os.pread(source, min(count, 1000), at), to) if next(first, False) else refused()
+
+        monkeypatch.setattr(os, "copy_file_range", once, raising=False)
+    monkeypatch.setattr(file_copy, "_AT_ONCE", 1_000_000)
+    assert copied(source, target) == source.read_bytes()
+
+
+def test_a_file_or_link_in_the_way_is_not_written_to(tmp_path: Path) -> None:
+    (tmp_path / "source").write_bytes(b"new")
+    (tmp_path / "other").write_bytes(b"precious")
+    (tmp_path / "link").symlink_to(tmp_path / "other")
+    for name in ("other", "link"):
+        with pytest.raises(FileExistsError):
+            copied(tmp_path / "source", tmp_path / name)
+    assert (tmp_path / "other").read_bytes() == b"precious"
+
+
+@pytest.mark.parametrize("function", ["fcntl.ioctl", "os.copy_file_range"])
+def test_a_full_disk_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, function: str) -> None:
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "full")
+
+    (tmp_path / "source").write_bytes(b"new")
+    monkeypatch.setattr("fcntl.ioctl", refused)
+    monkeypatch.setattr(function, full, raising=False)
+    with pytest.raises(OSError, match="full"):
+        copied(tmp_path / "source", tmp_path / "target")

@@ -1,0 +1,139 @@
+"""What analysts read by: the snapshot and its export, in one library after the other, hold the same rows."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import duckdb
+import pandas as pd  # type: ignore[import-untyped]
+import polars as pl
+import pyarrow.dataset as ds
+import pytest
+from sqlalchemy import Connection, Engine, MetaData, Table, create_engine, inspect, make_url, select
+
+from connectors.warehouse.snapshot.export import export
+from models.tables import SNAPSHOT
+from models.views import views
+from tests.warehouse.exported import AGES, CAPTIONS, Rows, make_snapshot, plain, relations, snapshot_rows
+from tests.warehouse.house import at
+
+TABLES = [*sorted(SNAPSHOT.tables), "media_hand", *(view.name for view in views())]
+
+
+@pytest.fixture(scope="module")
+def snapshot(open_house: Connection, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("readers") / "analytics.duckdb"
+    make_snapshot(open_house, path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def folder(snapshot: Path) -> Path:
+    folder = snapshot.parent / "export"
+    export(snapshot, folder, at=at(4))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def truth(snapshot: Path) -> dict[str, Rows]:
+    """Every table as the snapshot has it; asked first, for in one process a file has one configuration."""
+    return {table: snapshot_rows(snapshot, table) for table in relations(snapshot)}
+
+
+@pytest.fixture
+def db(snapshot: Path, truth: dict[str, Rows]) -> Iterator[duckdb.DuckDBPyConnection]:
+    with duckdb.connect(str(snapshot), read_only=True) as connection:
+        # Clients that know no time zones of ours show times in the machine's own.
+        connection.execute("SET TimeZone = 'UTC'")
+        assert truth
+        yield connection
+
+
+@pytest.fixture
+def engine(snapshot: Path, truth: dict[str, Rows]) -> Iterator[Engine]:
+    url = make_url("duckdb://").set(database=str(snapshot))
+    assert truth
+    made = create_engine(url, connect_args={"read_only": True})
+    yield made
+    made.dispose()
+
+
+def timeless(rows: Rows) -> Rows:
+    return plain([{name: value for name, value in row.items() if name not in AGES} for row in rows])
+
+
+def where(folder: Path, table: str) -> Path:
+    return folder / table if (folder / table).is_dir() else folder / f"{table}.parquet"
+
+
+def test_every_table_is_looked_at(truth: dict[str, Rows]) -> None:
+    assert set(TABLES) <= set(truth)
+    assert {row["caption"] for row in truth["media"]} == set(CAPTIONS)
+    assert sum(bool(truth[table]) for table in TABLES) >= 7
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_exported_rows_are_the_snapshots_in_every_library(truth: dict[str, Rows], folder: Path, table: str) -> None:
+    path = where(folder, table)
+    expected = truth[table]
+    assert timeless(ds.dataset(path, partitioning="hive").to_table().to_pylist()) == expected
+    assert timeless(pl.scan_parquet(path, hive_partitioning=path.is_dir()).collect().to_dicts()) == expected
+    assert timeless(pd.read_parquet(path).to_dict("records")) == expected
+    files = f"{path}/*/*.parquet" if path.is_dir() else str(path)
+    with duckdb.connect() as other:
+        other.execute("SET TimeZone = 'UTC'")
+        answer = other.execute("SELECT * FROM read_parquet(?)", [files])
+        names = [column[0] for column in answer.description or ()]
+        assert timeless([dict(zip(names, row, strict=True)) for row in answer.fetchall()]) == expected
+
+
+def test_types_are_plain_in_parquet(folder: Path) -> None:
+    media = ds.dataset(where(folder, "media"), partitioning="hive").schema
+    types = {field.name: str(field.type) for field in media}
+    assert types["surface"] == types["caption"] == "string"
+    assert types["published_at"] == "timestamp[us, tz=UTC]"
+    assert types["like_count"] == "int64"
+    assert types['hand "odd", name'].startswith("list<")
+    hand = {field.name: str(field.type) for field in ds.dataset(where(folder, "media_hand")).schema}
+    assert hand["wait"] == "double"
+    assert "string" in hand["documents"]
+    assert "timestamp[us, tz=UTC]" in hand["instants"]
+
+
+# DuckDB's own use of pandas is behind the times.
+@pytest.mark.filterwarnings("ignore:The inplace keyword")
+def test_duckdb_reads_the_snapshot_plainly_and_as_frames(truth: dict[str, Rows], db: duckdb.DuckDBPyConnection) -> None:
+    expected = truth["media"]
+    assert plain(db.sql("FROM media").df().to_dict("records")) == expected
+    assert plain(db.sql("FROM media").pl().to_dicts()) == expected
+    assert plain(db.sql("FROM media").to_arrow_table().to_pylist()) == expected
+
+
+def test_polars_reads_through_duckdb(truth: dict[str, Rows], db: duckdb.DuckDBPyConnection) -> None:
+    frame = pl.read_database("SELECT * FROM media", connection=db)
+    assert plain(frame.to_dicts()) == truth["media"]
+
+
+def test_pandas_reads_through_sqlalchemy(truth: dict[str, Rows], engine: Engine) -> None:
+    found = pd.read_sql("SELECT account_id, media_id, caption, like_count FROM media", engine)
+    named = ("account_id", "media_id", "caption", "like_count")
+    expected = [{name: row[name] for name in named} for row in truth["media"]]
+    assert plain(found.to_dict("records")) == plain(expected)
+
+
+def test_sqlalchemy_reflects_tables_columns_and_comments(engine: Engine) -> None:
+    found_names = [*inspect(engine).get_table_names(), *inspect(engine).get_view_names()]
+    names = {name.rpartition(".")[2] for name in found_names}
+    assert {*SNAPSHOT.tables, "media_hand"} <= names
+    for declared in SNAPSHOT.sorted_tables:
+        found = Table(declared.name, MetaData(), autoload_with=engine)
+        assert found.comment == declared.comment
+        columns = {column.name: column.comment for column in found.columns}
+        assert {column.name: column.comment for column in declared.columns}.items() <= columns.items()
+
+
+def test_sqlalchemy_selects_from_what_it_reflected(truth: dict[str, Rows], engine: Engine) -> None:
+    media = Table("media", MetaData(), autoload_with=engine)
+    with engine.connect() as connection:
+        found = connection.execute(select(media.c.media_id, media.c.caption)).mappings().all()
+    expected = [{"media_id": row["media_id"], "caption": row["caption"]} for row in truth["media"]]
+    assert plain([dict(row) for row in found]) == plain(expected)

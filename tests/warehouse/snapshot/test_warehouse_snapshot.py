@@ -1,0 +1,110 @@
+from collections.abc import Iterator
+from pathlib import Path
+
+import duckdb
+import pytest
+from sqlalchemy import Connection
+
+from connectors.warehouse.snapshot.publish import publish
+from connectors.warehouse.snapshot.reader import Snapshot, open_snapshot
+from connectors.warehouse.storage.errors import QueryError, SnapshotMissing, WarehouseUnusable
+from tests.warehouse.house import POSTS, T0, emptied
+
+
+@pytest.fixture(scope="module")
+def published(open_house: Connection, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    house = emptied(open_house)
+    house.scan(POSTS, "p", 0, [{"id": "1", "caption": "it's"}])
+    snapshot = tmp_path_factory.mktemp("published") / "analytics.duckdb"
+    publish(house.connection, snapshot, at=T0, version="1")
+    return snapshot
+
+
+@pytest.fixture
+def snapshot(published: Path) -> Iterator[Snapshot]:
+    with open_snapshot(published) as opened:
+        yield opened
+
+
+def test_questions_are_answered_with_names_and_values(snapshot: Snapshot) -> None:
+    answer = snapshot.ask("SELECT media_id, caption AS text FROM media WHERE caption = ?", ["it's"])
+    assert answer.columns == ("media_id", "text")
+    assert answer.records() == [{"media_id": "1", "text": "it's"}]
+    assert snapshot.ask("SELECT 1 WHERE false").rows == []
+    assert snapshot.ask("SELECT published_at FROM published").rows == [(T0,)]
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "CREATE TABLE t (a INT)",
+        "INSERT INTO published (published_at) VALUES (now())",
+        "DELETE FROM media",
+        "UPDATE media SET caption = ''",
+        "DROP VIEW freshness",
+        "ALTER TABLE media ADD COLUMN x INT",
+    ],
+)
+def test_nothing_can_be_written(snapshot: Snapshot, query: str) -> None:
+    with pytest.raises(QueryError, match=r"read-only|base table"):
+        snapshot.ask(query)
+    assert snapshot.ask("SELECT count(*) FROM media").rows == [(1,)]
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT * FROM read_csv('{folder}/secret.csv')",
+        "SELECT * FROM '{folder}/secret.csv'",
+        "SELECT * FROM read_text('{folder}/secret.csv')",
+        "SELECT * FROM read_blob('/etc/passwd')",
+        "SELECT * FROM read_json('{folder}/secret.csv')",
+        "SELECT * FROM glob('{folder}/*')",
+        "ATTACH '{folder}/other.duckdb'",
+        "ATTACH '{folder}/new.duckdb'",
+        "COPY media TO '{folder}/out.csv'",
+        "COPY (SELECT 1) TO '{folder}/out.parquet'",
+        "COPY media FROM '{folder}/secret.csv'",
+        "EXPORT DATABASE '{folder}/out'",
+        "INSTALL httpfs",
+        "LOAD httpfs",
+        "SELECT * FROM 'https://127.0.0.1/x.csv'",
+        "SET enable_external_access = true",
+        "SET autoinstall_known_extensions = true",
+        "RESET lock_configuration",
+    ],
+)
+def test_no_other_file_can_be_reached(snapshot: Snapshot, tmp_path: Path, query: str) -> None:
+    (tmp_path / "secret.csv").write_text("a,b\n1,2\n")
+    duckdb.connect(str(tmp_path / "other.duckdb")).close()
+    before = sorted(tmp_path.iterdir())
+    with pytest.raises(QueryError):
+        snapshot.ask(query.format(folder=tmp_path))
+    assert sorted(tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize("query", ["SELEC 1", "SELECT nothing FROM media", "SELECT * FROM nowhere", "SELECT ?", ""])
+def test_bad_sql_is_a_query_error_or_an_empty_answer(snapshot: Snapshot, query: str) -> None:
+    if query:
+        with pytest.raises(QueryError):
+            snapshot.ask(query)
+    assert snapshot.ask("SELECT 1").rows == [(1,)]
+
+
+def test_a_snapshot_that_is_not_there_is_told_with_its_hint(tmp_path: Path) -> None:
+    with pytest.raises(SnapshotMissing, match=r"no snapshot at .*none\.duckdb yet: `gramhouse sync`"):
+        open_snapshot(tmp_path / "none.duckdb").__enter__()
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("kind", ["text", "folder", "empty"])
+def test_a_file_that_is_no_snapshot_is_told_in_one_line(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "x.duckdb"
+    if kind == "folder":
+        path.mkdir()
+    else:
+        path.write_text("no database\n" * 1000 if kind == "text" else "")
+    with pytest.raises(WarehouseUnusable) as raised:
+        open_snapshot(path).__enter__()
+    assert str(raised.value).startswith(f"{path} cannot be read: ")
+    assert "\n" not in str(raised.value)

@@ -1,0 +1,569 @@
+"""Each view's whole answer, compared with one that plain Python works out from the same rows."""
+
+import random
+import re
+from collections.abc import Iterator
+from datetime import UTC, date, datetime, timedelta
+from typing import Any
+
+import duckdb
+import pytest
+from duckdb import DuckDBPyConnection
+from sqlalchemy import Connection
+
+from connectors.warehouse.snapshot.publish import publish
+from models.tables import SNAPSHOT
+from models.views import views
+from tests.warehouse.analyst import ANSWERS, Answer, World
+from tests.warehouse.exported import AGES, as_tables
+from tests.warehouse.house import emptied
+
+# Clocks in New York went forward four days before, so that days counted by a local clock come out wrong.
+NOW = datetime(2026, 3, 12, 3, 15, tzinfo=UTC)
+
+Rows = dict[str, list[dict[str, Any]]]
+
+
+def ago(days: float = 0, hours: float = 0) -> datetime:
+    return NOW - timedelta(days=days, hours=hours)
+
+
+def account(account_id: str, **more: object) -> dict[str, Any]:
+    return {
+        "account_id": account_id,
+        "ig_username": f"name of {account_id}",
+        "public_id": "p",
+        "status": "active",
+        "token_expired_since": None,
+        "first_seen_at": ago(500),
+        "last_seen_at": NOW,
+        "removed_at": None,
+    } | more
+
+
+def item(account_id: str, surface: str, media_id: str, published_at: datetime | None, **more: object) -> dict[str, Any]:
+    return {
+        "account_id": account_id,
+        "ig_username": f"name of {account_id}",
+        "surface": surface,
+        "media_id": media_id,
+        "published_at": published_at,
+        "like_count": None,
+        "first_seen_at": published_at or ago(),
+        "last_seen_at": NOW,
+        "changed_at": ago(),
+        "content_changed_at": ago(1),
+        "removed_at": None,
+        "removal": None,
+    } | more
+
+
+def post(media_id: str, published_at: datetime | None, **more: object) -> dict[str, Any]:
+    return item("anna", "posts", media_id, published_at, **more)
+
+
+def count(media_id: str, observed_at: datetime, value: int | None, metric: str = "like_count") -> dict[str, Any]:
+    return {
+        "account_id": "anna",
+        "surface": "posts",
+        "media_id": media_id,
+        "metric": metric,
+        "value": value,
+        "observed_at": observed_at,
+    }
+
+
+def scan(account_id: str, surface: str, complete_at: datetime, undecided: datetime | None = None) -> dict[str, Any]:
+    return {
+        "resource": "media",
+        "account_id": account_id,
+        "surface": surface,
+        "complete_at": complete_at,
+        "removals_undecided_since": undecided,
+        "recent_at": None,
+        "covered_from": None,
+        "item_order": None,
+        "full_share": 1.0,
+    }
+
+
+def gap(account_id: str, surface: str, since: datetime) -> dict[str, Any]:
+    return {"account_id": account_id, "surface": surface, "since": since, "pages": 2, "reason": "interrupted"}
+
+
+def world(**rows: list[dict[str, Any]]) -> Rows:
+    names = ("accounts", "media", "media_metrics", "completed_scans", "run_outcomes", "gaps")
+    signed = {"published_at": NOW, "version": "1", "stale_after": 36 * 3600.0, "full_refresh_every": 7 * 86_400.0}
+    return {"published": [signed]} | {name: rows.get(name, []) for name in names}
+
+
+class Chance:
+    """A made-up snapshot: all times are whole hours before it, so that every limit is also met exactly."""
+
+    def __init__(self, seed: int) -> None:
+        self.draw = random.Random(seed)
+        self.rows = world()
+        for account_id in ("anna", "ben", "carl", "dora")[: self.draw.randint(0, 4)]:
+            self.account(account_id)
+        if self.draw.random() < 0.3:
+            self.media("never listed", None)
+
+    def moment(self) -> datetime:
+        limits = [36, 7 * 24, 28 * 24, 90 * 24]
+        far = self.draw.choice([72, 40 * 24, 200 * 24])
+        return ago(hours=self.draw.choice([self.draw.randrange(far), self.draw.choice(limits)]))
+
+    def account(self, account_id: str) -> None:
+        since = self.draw.choice([None, self.moment()])
+        self.rows["accounts"].append(
+            account(
+                account_id,
+                status="token_expired" if since else "active",
+                token_expired_since=since,
+                removed_at=self.draw.choice([None, None, None, ago(3)]),
+            )
+        )
+        for surface in ("posts", "stories"):
+            for night in range(self.draw.randint(0, 3)):
+                self.outcome(account_id, surface, ago(night, self.draw.randrange(20)))
+            if self.draw.random() < 0.8:
+                self.rows["completed_scans"].append(
+                    scan(
+                        account_id,
+                        surface,
+                        self.draw.choice([ago(), ago(0, 36), ago(0, 37), self.moment()]),
+                        self.draw.choice([None, None, ago(2)]),
+                    )
+                    | self.recent(surface)
+                )
+            if self.draw.random() < 0.2:
+                self.rows["gaps"].append(gap(account_id, surface, self.moment()))
+        self.media(account_id, f"name of {account_id}")
+
+    def recent(self, surface: str) -> dict[str, Any]:
+        """What recent scans of posts leave."""
+        if surface == "stories" or self.draw.random() < 0.5:
+            return {}
+        recent = {"recent_at": self.draw.choice([ago(), ago(0, 36), ago(0, 37)]), "covered_from": self.moment()}
+        proved = {"item_order": "newest_first", "full_share": self.draw.choice([0.125, 1.0])}
+        return proved | self.draw.choice([{}, recent])
+
+    def outcome(self, account_id: str, surface: str, ended_at: datetime) -> None:
+        self.rows["run_outcomes"].append(
+            {
+                "run_id": "r",
+                "resource": "media",
+                "account_id": account_id,
+                "surface": surface,
+                "outcome": self.draw.choice(["complete", "deferred"]),
+                "error_code": self.draw.choice([None, "RATE_LIMITED"]),
+                "resume_after": self.draw.choice([None, NOW]),
+                "started_at": ended_at,
+                "ended_at": ended_at,
+            }
+        )
+
+    def media(self, account_id: str, name: str | None) -> None:
+        draw = self.draw
+        published: list[datetime | None] = [draw.choice([None, self.moment()]) for _ in range(draw.randint(0, 6))]
+        if draw.random() < 0.6:
+            # One that posts regularly, and fell silent for about as long as makes it stale.
+            gap, silent = (
+                draw.choice([1, 24, 60, 72]),
+                draw.choice([0, 6 * 24, 7 * 24, 3 * 60, 9 * 24]) + draw.randint(0, 1),
+            )
+            published += [ago(hours=silent + gap * n) for n in range(draw.randint(4, 30))]
+        for surface in ("posts", "stories"):
+            for number, moment in enumerate(published):
+                self.item(account_id, name, surface, str(number), moment)
+
+    def item(
+        self, account_id: str, name: str | None, surface: str, media_id: str, published_at: datetime | None
+    ) -> None:
+        draw = self.draw
+        moment = first = (published_at or self.moment()) + timedelta(hours=draw.choice([0, 1, 24, 30, 48]))
+        likes = None
+        for metric in draw.sample(["like_count", "comments_count", "save_count"], draw.randint(0, 3)):
+            moment = first
+            for _ in range(draw.randint(1, 5)):
+                value = draw.choice([None, 0, 1, 2, 2, 3, 5, 8, 40])
+                row = count(media_id, moment, value, metric) | {"account_id": account_id, "surface": surface}
+                self.rows["media_metrics"].append(row)
+                likes = value if metric == "like_count" else likes
+                moment += timedelta(hours=draw.choice([1, 12, 23, 24, 144]))
+        removal = draw.choice([None, None, "removed", "expired"]) if surface == "stories" else None
+        removal = draw.choice([None, None, "removed"]) if surface == "posts" else removal
+        self.rows["media"].append(
+            item(
+                account_id,
+                surface,
+                media_id,
+                published_at,
+                ig_username=name,
+                like_count=likes,
+                first_seen_at=first,
+                last_seen_at=moment + timedelta(hours=draw.choice([0, 1, 100, 1000])) if draw.random() < 0.9 else first,
+                removed_at=NOW if removal else None,
+                removal=removal,
+            )
+        )
+
+
+@pytest.fixture(scope="module")
+def snapshot(open_house: Connection, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DuckDBPyConnection]:
+    """A published snapshot without a row, open for writing."""
+    path = tmp_path_factory.mktemp("views") / "analytics.duckdb"
+    publish(emptied(open_house).connection, path, at=NOW, version="1")
+    path.chmod(0o644)
+    with duckdb.connect(str(path)) as db:
+        as_tables(db)
+        db.execute("DELETE FROM published")
+        yield db
+
+
+@pytest.fixture(params=["UTC", "America/New_York"])
+def db(snapshot: DuckDBPyConnection, request: pytest.FixtureRequest) -> Iterator[DuckDBPyConnection]:
+    """The same for one test, asked by someone whose clock shows the time of some place."""
+    snapshot.execute(f"SET TimeZone = '{request.param}'")
+    snapshot.begin()
+    read_at(snapshot, NOW)
+    yield snapshot
+    snapshot.rollback()
+
+
+def read_at(db: DuckDBPyConnection, moment: datetime) -> None:
+    """Set the reader's clock: the views find this now() before DuckDB's own."""
+    db.execute(f"CREATE OR REPLACE MACRO now() AS TIMESTAMPTZ '{moment.isoformat()}'")
+
+
+def fill(db: DuckDBPyConnection, rows: World) -> None:
+    for table, records in rows.items():
+        db.execute(f"DELETE FROM {table}")
+        if records:
+            names = ", ".join(records[0])
+            marks = ", ".join("(" + ", ".join("?" * len(record)) + ")" for record in records)
+            db.execute(f"INSERT INTO {table} ({names}) VALUES {marks}", [v for r in records for v in r.values()])
+
+
+def ask(db: DuckDBPyConnection, query: str) -> Answer:
+    return alike(db.execute(query).fetchall())
+
+
+def alike(answer: Answer) -> Answer:
+    """Bring rows into an order, times to UTC, and floating point numbers to as many digits as are sure."""
+
+    def same(value: object) -> object:
+        if isinstance(value, float):
+            return round(value, 6)
+        return value.astimezone(UTC) if isinstance(value, datetime) else value
+
+    return sorted(
+        (tuple(same(value) for value in row) for row in answer), key=lambda row: [str(value) for value in row]
+    )
+
+
+def select(view: str) -> str:
+    return f"SELECT * EXCLUDE ({', '.join(AGES)}) FROM {view}" if view == "freshness" else f"FROM {view}"
+
+
+def test_every_view_is_answered_another_way() -> None:
+    assert list(ANSWERS) == [view.name for view in views()]
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_a_made_up_snapshot_is_answered_alike(db: DuckDBPyConnection, seed: int) -> None:
+    rows = Chance(seed).rows
+    fill(db, rows)
+    for view, answer in ANSWERS.items():
+        assert ask(db, select(view)) == alike(answer(rows)), view
+
+
+def test_a_field_of_the_items_takes_no_view_s_word(db: DuckDBPyConnection) -> None:
+    # Fields that items carry become columns of media, and may be called like anything in a view.
+    words = {word for view in views() for word in re.findall(r"(?:AS |^    )(\w+)\b", view.select, re.MULTILINE)}
+    for word in sorted(words - {column.name for column in SNAPSHOT.tables["media"].columns}):
+        db.execute(f"ALTER TABLE media ADD COLUMN \"{word.lower()}\" VARCHAR DEFAULT 'of an item'")
+    rows = Chance(1).rows
+    fill(db, rows)
+    for view, answer in ANSWERS.items():
+        assert ask(db, select(view)) == alike(answer(rows)), view
+
+
+def test_chance_meets_what_the_views_tell_apart() -> None:
+    """Otherwise two answers could be alike because neither says anything."""
+    seen: dict[str, Answer] = {view: [] for view in ANSWERS}
+    for seed in range(30):
+        rows = Chance(seed).rows
+        for view, answer in ANSWERS.items():
+            seen[view] += answer(rows)
+    assert {row[2] for row in seen["stale_accounts"]} == {
+        "token_expired",
+        "never_scanned",
+        "not_scanned",
+        "stopped_posting",
+    }
+    assert all(any(row[place] for row in seen["stories_by_day"]) for place in (4, 5, 6, 7))
+    for view, rows_seen in seen.items():
+        assert len(rows_seen) > 15, view
+    for place in (9, 11, 12, 13):
+        assert {row[place] is None for row in seen["post_growth"]} == {True, False}
+    assert any(row[10] < 0 for row in seen["post_growth"])
+    assert any(row[3] is not None and row[3] < 0 for row in seen["engagement_by_day"])
+    assert any(row[-1] is None for row in seen["relative_likes"])
+
+
+def test_without_data_every_view_is_empty(db: DuckDBPyConnection) -> None:
+    for rows in (world(), world() | {"published": []}):
+        fill(db, rows)
+        for view in views():
+            assert ask(db, f"FROM {view.name}") == []
+
+
+def test_only_freshness_follows_the_clock() -> None:
+    asking = [view.name for view in views() if "now()" in view.select or "current_" in view.select]
+    assert asking == ["freshness"]
+
+
+def outcome(account_id: str, surface: str, ended_at: datetime) -> dict[str, Any]:
+    return dict.fromkeys(("error_code", "resume_after")) | {
+        "run_id": "r",
+        "resource": "media",
+        "account_id": account_id,
+        "surface": surface,
+        "outcome": "complete",
+        "started_at": ended_at,
+        "ended_at": ended_at,
+    }
+
+
+def test_freshness_counts_from_now(db: DuckDBPyConnection) -> None:
+    fill(db, world(accounts=[account("anna")], scans=[scan("anna", "posts", ago(1))]))
+    assert ask(db, "SELECT stale_for, age_seconds FROM freshness") == [(timedelta(days=1), 86_400)]
+    read_at(db, NOW + timedelta(hours=2))
+    assert ask(db, "SELECT stale_for, age_seconds FROM freshness") == [(timedelta(hours=26), 26 * 3600)]
+
+
+def test_stale_is_what_was_not_scanned_for_longer_than_the_setting(db: DuckDBPyConnection) -> None:
+    accounts = [
+        account("fresh"),
+        account("old"),
+        account("new", first_seen_at=ago(0, 35)),
+        account("never"),
+        account("expired", status="token_expired"),
+        account("removed", removed_at=ago(9)),
+    ]
+    scans = [scan("fresh", "posts", ago(0, 36)), scan("old", "posts", ago(0, 37)), scan("removed", "posts", ago(20))]
+    scans.append(scan("expired", "posts", ago(20)))
+    rows = world(accounts=accounts, scans=scans)
+    fill(db, rows)
+    query = "SELECT account_id, is_stale, age_seconds FROM freshness"
+    assert ask(db, query) == [
+        ("expired", False, None),
+        ("fresh", False, 36 * 3600),
+        ("never", True, 500 * 86_400),
+        ("new", False, 35 * 3600),
+        ("old", True, 37 * 3600),
+    ]
+    assert ask(db, "SELECT max(age_seconds) FROM freshness") == [(500 * 86_400,)]
+    assert ask(db, "SELECT account_id, reason FROM stale_accounts") == [
+        ("expired", "token_expired"),
+        ("never", "never_scanned"),
+        ("old", "not_scanned"),
+    ]
+    # The setting decides, and nothing else.
+    db.execute("UPDATE published SET stale_after = 40 * 3600")
+    assert ask(db, f"SELECT account_id FROM ({query}) WHERE is_stale") == [("never",)]
+    assert ask(db, "SELECT account_id FROM stale_accounts") == [("expired",), ("never",)]
+    # A file that is a week old is stale, however fresh it was when it was made.
+    read_at(db, NOW + timedelta(days=7))
+    assert ask(db, "SELECT count(*), count(*) FILTER (is_stale) FROM freshness") == [(5, 4)]
+    assert ask(db, "SELECT count(*) FROM stale_accounts WHERE reason = 'not_scanned'") == [(2,)]
+
+
+def test_a_surface_that_no_run_scans_is_not_stale(db: DuckDBPyConnection) -> None:
+    rows = world(accounts=[account("anna"), account("ben")], scans=[scan("anna", "stories", NOW)])
+    fill(db, rows)
+    assert ask(db, "SELECT account_id, surface, is_stale FROM freshness") == [
+        ("anna", "stories", False),
+        ("ben", "stories", True),
+    ]
+    fill(db, rows | {"run_outcomes": [outcome("anna", "posts", NOW)]})
+    assert ask(db, "SELECT account_id, is_stale FROM freshness WHERE surface = 'posts'") == [
+        ("anna", True),
+        ("ben", True),
+    ]
+
+
+def test_every_column_has_its_comment(db: DuckDBPyConnection) -> None:
+    for view in views():
+        columns = db.execute(
+            "SELECT column_name, comment FROM duckdb_columns() WHERE table_name = ? ORDER BY column_index", [view.name]
+        ).fetchall()
+        assert columns == list(view.columns.items())
+
+
+def test_cadence_of_one_post_of_none_and_of_several_at_once(db: DuckDBPyConnection) -> None:
+    accounts = [account("anna"), account("ben"), account("carl"), account("gone", removed_at=ago(1))]
+    ben = [item("ben", "posts", "1", ago(7)), item("ben", "posts", "2", None)]
+    anna = [
+        post("1", ago(1)),
+        post("2", ago(1), removed_at=NOW, removal="removed"),
+        post("3", ago(4)),
+        post("4", ago(90)),
+    ]
+    elsewhere = [item("ben", "stories", "1", ago(0)), item("gone", "posts", "1", ago(1))]
+    fill(db, world(accounts=accounts, media=[*ben, *anna, *elsewhere], scans=[scan("anna", "posts", ago(0, 2))]))
+    assert ask(db, "FROM posting_cadence") == [
+        ("anna", "name of anna", 4, 3, 3, 3, 0.75, 3.0, ago(1), 1.0, ago(0, 2)),
+        ("ben", "name of ben", 1, 0, 1, 1, 0.25, None, ago(7), 7.0, None),
+        ("carl", "name of carl", 0, 0, 0, 0, 0.0, None, None, None, None),
+    ]
+
+
+def test_the_usual_gap_is_that_of_late(db: DuckDBPyConnection) -> None:
+    late = [post(f"late {n}", ago(n if n <= 10 else 10 + 3 * (n - 10))) for n in range(21)]
+    early = [post(f"early {n}", ago(100 + 50 * n)) for n in range(30)]
+    fill(db, world(accounts=[account("anna")], media=late + early))
+    assert ask(db, "SELECT posts, median_days_between_posts FROM posting_cadence") == [(51, 2.0)]
+
+
+@pytest.mark.parametrize(
+    ("posts", "every", "silent", "stale"),
+    [(4, 1, 60, False), (5, 1, 7, False), (5, 1, 7.1, True), (5, 10, 30, False), (5, 10, 30.1, True), (5, 0, 8, True)],
+)
+def test_who_posted_and_stopped_is_stale(
+    db: DuckDBPyConnection, posts: int, every: int, silent: float, *, stale: bool
+) -> None:
+    media = [post(str(n), ago(silent + every * n)) for n in range(posts)]
+    fill(db, world(accounts=[account("anna")], media=media, scans=[scan("anna", "posts", ago(0, 36))]))
+    assert ask(db, "SELECT reason FROM stale_accounts") == [("stopped_posting",)] * stale
+
+
+def test_who_is_not_scanned_is_stale_for_that_and_nothing_else(db: DuckDBPyConnection) -> None:
+    silent = [post(str(n), ago(100 + n)) for n in range(9)]
+    accounts = [
+        account("anna"),
+        account("ben"),
+        account("carl", status="token_expired"),
+        account("dora", status="token_expired"),
+    ]
+    scans = [scan("anna", "posts", ago(0, 37)), scan("ben", "stories", NOW), scan("dora", "posts", NOW)]
+    fill(db, world(accounts=accounts, media=silent, scans=scans))
+    assert ask(db, "SELECT account_id, reason FROM stale_accounts") == [
+        ("anna", "not_scanned"),
+        ("ben", "never_scanned"),
+        ("carl", "token_expired"),
+    ]
+
+
+def test_a_count_that_falls_vanishes_and_returns(db: DuckDBPyConnection) -> None:
+    counts = [(ago(5), 100), (ago(4), 90), (ago(3), None), (ago(2), 120), (ago(1), None)]
+    fill(
+        db,
+        world(
+            accounts=[account("anna", removed_at=ago(1))],
+            media=[post("1", ago(5, 1))],
+            media_metrics=[count("1", moment, value) for moment, value in counts],
+        ),
+    )
+    assert ask(db, "FROM engagement_by_day") == [
+        ("anna", "name of anna", date(2026, 3, 7), 100, None, 1),
+        ("anna", "name of anna", date(2026, 3, 8), -10, None, 0),
+        ("anna", "name of anna", date(2026, 3, 10), 30, None, 0),
+    ]
+    growth = ("like_count", 100, ago(5), 120, ago(2), ago(1), 20, 5.0, 100, None)
+    assert ask(db, "FROM post_growth") == [("anna", "name of anna", "1", ago(5, 1), *growth)]
+
+
+def test_what_grew_before_anyone_looked_is_no_gain(db: DuckDBPyConnection) -> None:
+    media = [post("old", ago(20)), post("just too old", ago(3)), post("new", ago(2, 23)), post("undated", None)]
+    first = [count(row["media_id"], ago(1), 10, "comments_count") for row in media]
+    fill(db, world(media=media, media_metrics=[*first, count("old", ago(0), 13, "comments_count")]))
+    assert ask(db, "SELECT day, comments_gained FROM engagement_by_day WHERE comments_gained IS NOT NULL") == [
+        (date(2026, 3, 11), 10),
+        (date(2026, 3, 12), 3),
+    ]
+
+
+def test_growth_after_a_day_and_a_week_is_said_only_of_posts_watched_then(db: DuckDBPyConnection) -> None:
+    media = [
+        post("watched", ago(10)),
+        post("found late", ago(10)),
+        post("too young", ago(0, 20)),
+        post("gone", ago(10), last_seen_at=ago(8, 23)),
+        post("hidden", ago(10)),
+    ]
+    counts = [
+        count("watched", ago(10), 0),
+        count("watched", ago(9), 7),
+        count("watched", ago(3), 9),
+        count("watched", ago(2, 23), 11),
+        count("found late", ago(8), 5),
+        count("too young", ago(0, 19), 3),
+        count("gone", ago(9, 23), 2),
+        count("hidden", ago(9, 23), 2),
+        count("hidden", ago(9, 1), None),
+    ]
+    fill(db, world(media=media, media_metrics=counts))
+    assert ask(db, "SELECT media_id, gained_24h, gained_7d FROM post_growth") == [
+        ("found late", None, 5),
+        ("gone", 2, None),
+        ("hidden", None, None),
+        ("too young", None, None),
+        ("watched", 7, 9),
+    ]
+
+
+def test_what_became_of_stories(db: DuckDBPyConnection) -> None:
+    scanned_at = ago(0, 2)
+    old = ago(0, 30)
+    fates: list[dict[str, Any]] = [
+        {"last_seen_at": scanned_at},
+        {"removed_at": NOW, "removal": "expired"},
+        {"removed_at": NOW, "removal": "removed"},
+        {"removed_at": NOW, "removal": "removed"},
+    ]
+    stories = [item("anna", "stories", f"old {n}", old, **fate) for n, fate in enumerate(fates)]
+    young: list[tuple[str, float, datetime]] = [
+        ("in the last complete scan", 20, scanned_at),
+        ("at 24 hours", 24, scanned_at),
+        ("missed by the last complete scan", 20, ago(0, 2.5)),
+        ("after the last complete scan", 1, ago(0, 1)),
+    ]
+    stories += [item("anna", "stories", name, ago(0, hours), last_seen_at=seen) for name, hours, seen in young]
+    stories.append(item("anna", "stories", "undated", None, first_seen_at=ago(0, 10), last_seen_at=scanned_at))
+    stories.append(item("ben", "stories", "of an unfinished scan", ago(0, 20), last_seen_at=ago(0, 1)))
+    # The last complete scan of another partition confirms nothing.
+    scans = [scan("anna", "stories", scanned_at), scan("anna", "posts", NOW), scan("ben", "posts", ago(0, 2))]
+    fill(db, world(media=stories, scans=scans))
+    assert ask(db, "FROM stories_by_day") == [
+        ("anna", "name of anna", date(2026, 3, 10), 4, 0, 1, 2, 1),
+        ("anna", "name of anna", date(2026, 3, 11), 4, 2, 0, 0, 2),
+        ("anna", "name of anna", date(2026, 3, 12), 1, 1, 0, 0, 0),
+        ("ben", "name of ben", date(2026, 3, 11), 1, 0, 0, 0, 1),
+    ]
+
+
+def test_the_best_hour_is_by_the_standard_of_each_account(db: DuckDBPyConnection) -> None:
+    monday, tuesday = datetime(2026, 2, 2, 9, tzinfo=UTC), datetime(2026, 2, 3, 18, 59, tzinfo=UTC)
+    anna = [post(str(n), monday, like_count=likes) for n, likes in enumerate((300, 400))]
+    anna += [
+        post("evening", tuesday, like_count=100),
+        post("young", ago(7), like_count=0, last_seen_at=ago(0, 0.5)),
+        post("hidden", monday),
+    ]
+    ben = [item("ben", "posts", "1", monday, like_count=1), item("ben", "posts", "2", tuesday, like_count=3)]
+    unliked = [item("carl", "posts", "1", monday, like_count=0)]
+    fill(db, world(media=anna + ben + unliked))
+    assert ask(db, "FROM best_hour") == [(1, 9, 3, 2, 1.0), (2, 18, 2, 2, round((1 / 3 + 3 / 2) / 2, 6))]
+    assert ask(db, "SELECT * EXCLUDE (ig_username) FROM best_hour_by_account WHERE weekday IS NULL") == [
+        ("anna", None, 18, 1, 100.0, round(1 / 3, 6)),
+        ("anna", None, 9, 2, 350.0, round(7 / 6, 6)),
+        ("ben", None, 18, 1, 3.0, 1.5),
+        ("ben", None, 9, 1, 1.0, 0.5),
+    ]
+    assert ask(db, "SELECT weekday, posts FROM best_hour_by_account WHERE hour IS NULL AND account_id = 'anna'") == [
+        (1, 2),
+        (2, 1),
+    ]
+    assert ask(db, "SELECT media_id, relative_likes FROM relative_likes WHERE account_id = 'carl'") == [("1", None)]

@@ -1,0 +1,227 @@
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from connectors.warehouse.storage.connection import connect, explain, writer
+from connectors.warehouse.storage.errors import WarehouseBusy, WarehouseUnusable
+from connectors.warehouse.storage.holder import Holder, hold, holder, lock_path
+from tests.warehouse.house import POSTS, T0, House, Scan, at
+
+ROOT = Path(__file__).parents[3]
+
+HOLDS = """
+import sys
+from pathlib import Path
+from connectors.warehouse.storage.connection import writer
+with writer(Path(sys.argv[1]), "gramhouse sync", since="2026-03-01T02:00:00+00:00", pause=lambda _: None):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+OPENS = """
+import sys, duckdb
+with duckdb.connect(sys.argv[1]) as db:
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+@contextmanager
+def process(code: str, path: Path) -> Iterator[subprocess.Popen[str]]:
+    """Another process, until the block ends, that has said it holds the file."""
+    command = [sys.executable, "-c", code, str(path)]
+    with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
+        try:
+            assert child.stdout is not None
+            assert child.stdout.readline() == "held\n"
+            yield child
+        finally:
+            child.kill()
+
+
+@contextmanager
+def writing(path: Path, activity: str = "gramhouse sync") -> Iterator[House]:
+    with writer(path, activity, since=T0.isoformat(), pause=lambda _: None) as connection:
+        yield House(connection)
+
+
+def refused(path: Path, kind: type[Exception]) -> str:
+    with pytest.raises(kind) as raised, writing(path):
+        raise AssertionError
+    message = str(raised.value)
+    assert "\n" not in message
+    assert "Traceback" not in message
+    return message
+
+
+def test_a_second_gramhouse_is_told_who_holds_the_file_until_it_dies(path: Path) -> None:
+    with process(HOLDS, path) as child:
+        who = Holder(child.pid, "gramhouse sync", "2026-03-01T02:00:00+00:00")
+        assert holder(path) == who
+        assert refused(path, WarehouseBusy) == (
+            f"{path} is held by gramhouse sync (process {child.pid}, since 2026-03-01T02:00:00+00:00)."
+            " Fix: wait for it to end, or read the snapshot meanwhile."
+        )
+        assert holder(path) == who
+        child.kill()
+        child.wait()
+        assert holder(path) is None
+        with writing(path):
+            pass
+
+
+def test_another_programs_connection_is_told_with_its_process(path: Path) -> None:
+    with process(OPENS, path) as child:
+        program = Path(os.path.realpath(sys.executable)).name
+        message = refused(path, WarehouseBusy)
+        assert f"is held by {program} (process {child.pid})" in message
+        assert holder(path) is None
+
+
+def test_whoever_holds_is_read_back_by_its_own_process_and_gone_afterwards(path: Path) -> None:
+    assert holder(path) is None
+    with writing(path, "gramhouse publish"):
+        assert holder(path) == Holder(os.getpid(), "gramhouse publish", T0.isoformat())
+    assert holder(path) is None
+    assert lock_path(path).read_text() == ""
+
+
+def test_two_holders_in_one_process_are_refused_too(path: Path) -> None:
+    with writing(path):
+        assert str(os.getpid()) in refused(path, WarehouseBusy)
+
+
+def test_the_lock_is_freed_when_the_work_fails(path: Path) -> None:
+    with pytest.raises(ZeroDivisionError), writing(path):
+        _ = 1 // 0
+    with writing(path):
+        pass
+
+
+def test_a_look_at_the_holder_disturbs_neither_the_holder_nor_the_next(path: Path) -> None:
+    with writing(path) as house:
+        for number in range(20):
+            assert holder(path) is not None
+            house.land(Scan(POSTS, f"w{number}", T0).page([], at(1)))
+    for _ in range(20):
+        assert holder(path) is None
+    with writing(path):
+        pass
+
+
+def test_a_first_refusal_is_not_believed(path: Path) -> None:
+    """Somebody who only looks holds the lock for an instant: it is tried again after a pause."""
+    with process(HOLDS, path) as child:
+        pauses: list[float] = []
+
+        def pause(seconds: float) -> None:
+            pauses.append(seconds)
+            if len(pauses) == 2:
+                child.kill()
+                child.wait()
+
+        with hold(path, "gramhouse sync", since="now", pause=pause):
+            assert holder(path) == Holder(os.getpid(), "gramhouse sync", "now")
+        assert len(pauses) == 2
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"pid": 1}'])
+def test_a_lock_whose_holder_cannot_be_read_is_still_a_lock(path: Path, text: str) -> None:
+    with writing(path):
+        lock_path(path).write_text(text)
+        assert "is held by another gramhouse." in refused(path, WarehouseBusy)
+
+
+@pytest.mark.parametrize("left", ["garbage", '{"pid": 1, "activity": "x", "since": "y"}'])
+def test_what_a_dead_holder_wrote_is_not_believed(path: Path, left: str) -> None:
+    lock_path(path).write_text(left)
+    assert holder(path) is None
+    with writing(path):
+        assert holder(path) == Holder(os.getpid(), "gramhouse sync", T0.isoformat())
+
+
+def test_a_file_that_is_no_database_is_told_and_left_alone(path: Path) -> None:
+    path.write_text("no database\n" * 1000)
+    assert refused(path, WarehouseUnusable).startswith(f"{path} cannot be used: ")
+    assert path.read_text() == "no database\n" * 1000
+    assert holder(path) is None
+
+
+def test_a_folder_is_no_warehouse(path: Path) -> None:
+    path.mkdir()
+    assert str(path) in refused(path, WarehouseUnusable)
+
+
+def test_a_folder_that_cannot_be_made_is_told_with_its_hint(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    message = refused(tmp_path / "file" / "w.duckdb", WarehouseUnusable)
+    assert message.startswith(f"cannot write in {tmp_path / 'file'}: ")
+    assert "GRAMHOUSE_WAREHOUSE" in message
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_folder_that_must_not_be_written_is_told_with_its_hint(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    assert "GRAMHOUSE_WAREHOUSE" in refused(tmp_path / "w.duckdb", WarehouseUnusable)
+
+
+def test_a_folder_is_made_where_there_is_none(tmp_path: Path) -> None:
+    with writing(tmp_path / "a" / "b" / "w.duckdb") as house:
+        assert house.value("SELECT count(*) FROM core.media") == 0
+
+
+@pytest.mark.parametrize("name", ["core.duckdb", "OPS.db", "core"])
+def test_a_file_that_duckdb_would_take_for_a_schema_is_refused_with_the_reason(tmp_path: Path, name: str) -> None:
+    assert "choose another name for the file" in refused(tmp_path / name, WarehouseUnusable)
+
+
+def test_opening_again_keeps_what_is_there_and_makes_what_is_missing(path: Path) -> None:
+    with writing(path) as house:
+        house.scan(POSTS, "p", 0, [{"id": "1"}])
+        house.do("DROP TABLE ops.cooldowns")
+    with connect(path) as connection:
+        assert House(connection).value("SELECT count(*) FROM core.media") == 1
+        assert House(connection).value("SELECT count(*) FROM ops.cooldowns") == 0
+
+
+def test_instants_are_read_back_in_utc_whatever_the_machines_zone(path: Path) -> None:
+    with writing(path) as house:
+        assert house.value("SELECT current_setting('TimeZone')") == "UTC"
+
+
+@pytest.mark.parametrize(
+    ("output", "result"),
+    [
+        (
+            'IO Error: Could not set lock on file "x": Conflicting lock is held in /usr/bin/duckdb (PID 7). See',
+            "duckdb",
+        ),
+        ("IO Error: Could not set lock on file: Resource temporarily unavailable", "another process"),
+    ],
+)
+def test_duckdbs_words_for_a_lock_are_understood(path: Path, output: str, result: str) -> None:
+    error = explain(path, OSError(output))
+    assert isinstance(error, WarehouseBusy)
+    assert result in str(error)
+
+
+@pytest.mark.parametrize(
+    ("output", "result"),
+    [
+        ("(duckdb.IOException) Odd\n[SQL: x]", "Odd."),
+        ("Odd!", "Odd!"),
+        ("", "OSError."),
+        (" \n", "OSError."),
+        (
+            "No space left on device",
+            "No space left on device. The disk is full: make room and try again; what had landed is kept.",
+        ),
+    ],
+)
+def test_any_other_word_of_duckdb_is_one_line(path: Path, output: str, result: str) -> None:
+    assert str(explain(path, OSError(output))) == f"{path} cannot be used: {result}"

@@ -1,0 +1,68 @@
+"""How much memory DuckDB has: what its settings say is not what counts."""
+
+from collections.abc import Iterator
+
+import duckdb
+import pytest
+from duckdb import DuckDBPyConnection
+
+from connectors.warehouse.storage.limits import SETTINGS, in_enough_memory, on_all_cores
+
+# Half as much again as a run has, in one piece that cannot be spilled.
+MANY = 50_000_000
+TOO_MUCH = f"SELECT len(list(range)) FROM range({MANY})"
+SAID = "SELECT current_setting('memory_limit'), current_setting('threads')"
+
+
+@pytest.fixture
+def db() -> Iterator[DuckDBPyConnection]:
+    with duckdb.connect() as opened:
+        for name, setting in SETTINGS.items():
+            opened.execute(f"SET {name} = '{setting}'")
+        yield opened
+
+
+def asked(db: DuckDBPyConnection, query: str) -> tuple[object, ...]:
+    (row,) = db.execute(query).fetchall()
+    return tuple(row)
+
+
+def test_what_needs_more_memory_than_a_run_has_is_done_again_in_more(db: DuckDBPyConnection) -> None:
+    tries: list[None] = []
+
+    def work() -> tuple[object, ...]:
+        tries.append(None)
+        return asked(db, TOO_MUCH)
+
+    assert in_enough_memory(db, work) == (MANY,)
+    assert len(tries) == 2
+    # And what follows has it at once, whatever is done in between.
+    with on_all_cores(db):
+        pass
+    assert in_enough_memory(db, work) == (MANY,)
+    assert len(tries) == 3
+
+
+def test_what_fails_in_a_transaction_says_what_failed(db: DuckDBPyConnection) -> None:
+    before = asked(db, SAID)
+    db.execute("BEGIN")
+    with pytest.raises(duckdb.OutOfMemoryException), on_all_cores(db):
+        db.execute(TOO_MUCH)
+    db.execute("ROLLBACK")
+    assert asked(db, SAID) == before
+
+
+def test_another_error_is_no_reason_to_try_again(db: DuckDBPyConnection) -> None:
+    before = asked(db, SAID)
+    with pytest.raises(duckdb.ConversionException):
+        in_enough_memory(db, lambda: db.execute("SELECT 'x'::INTEGER").fetchall())
+    assert asked(db, SAID) == before
+
+
+def test_all_cores_are_lent_and_given_back(db: DuckDBPyConnection) -> None:
+    before = asked(db, SAID)
+    with pytest.raises(RuntimeError), on_all_cores(db):
+        raise RuntimeError
+    assert asked(db, SAID) == before
+    with pytest.raises(duckdb.OutOfMemoryException):
+        db.execute(TOO_MUCH)

@@ -1,0 +1,452 @@
+import asyncio
+import errno
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+from sqlalchemy import Connection
+
+from connectors.warehouse import warehouse as writing
+from connectors.warehouse.ingest.landing import segments
+from connectors.warehouse.ingest.landing.page_commit import Record
+from connectors.warehouse.merge.merge import merge
+from connectors.warehouse.merge.run_counts import MergeStats
+from connectors.warehouse.snapshot.reader import open_snapshot
+from connectors.warehouse.storage.durable import write
+from connectors.warehouse.storage.errors import WarehouseUnusable
+from connectors.warehouse.storage.holder import holder
+from connectors.warehouse.warehouse import Warehouse, open_warehouse
+from models.page_commit import PageCommit
+from models.partition import media
+from tests.warehouse.house import POSTS, T0, Scan, at
+
+pytestmark = pytest.mark.anyio
+
+
+def opened(path: Path, merge_bytes: int = 10**9) -> Any:  # noqa: ANN401 - an async context manager
+    return open_warehouse(path, "gramhouse sync", now=T0, merge_bytes=merge_bytes, pause=lambda _: None)
+
+
+def ask(query: str) -> Callable[[Connection], Any]:
+    return lambda connection: connection.exec_driver_sql(query).scalar()
+
+
+def page(number: int) -> PageCommit:
+    return Scan(media(f"account-{number}", "posts"), f"w{number}", T0).page([{"id": str(number)}], at(1), last=True)
+
+
+def spoilt() -> PageCommit:
+    """For which the disk has no room."""
+    return Scan(media("account-0", "posts"), "w0", T0).page([{"id": "spoilt"}], at(1), last=True)
+
+
+@pytest.fixture
+def small_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    def write_some(handle: int, data: bytes) -> None:
+        if b"spoilt" in data:
+            write(handle, data[:-1])
+            raise OSError(errno.ENOSPC, "No space left on device")
+        write(handle, data)
+
+    monkeypatch.setattr(segments, "write", write_some)
+
+
+class Gate:
+    """Keeps the writer's thread busy until it is opened."""
+
+    def __init__(self, warehouse: Warehouse) -> None:
+        self._open = threading.Event()
+        self._busy = asyncio.create_task(warehouse.transact(self._wait))
+
+    def _wait(self, _: Connection) -> None:
+        assert self._open.wait(timeout=30)
+
+    async def open(self) -> None:
+        self._open.set()
+        await self._busy
+
+
+async def turn() -> None:
+    """Let every task run as far as it can without the writer's thread."""
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+
+async def test_many_land_at_once_and_each_is_durable_and_numbered(path: Path) -> None:
+    async with opened(path) as warehouse:
+        await asyncio.gather(*(warehouse.land(page(n)) for n in range(600)))
+        assert await warehouse.transact(ask("SELECT count(DISTINCT seq) FROM ops.staging")) == 600
+        assert await warehouse.transact(ask("SELECT max(seq) FROM ops.checkpoints")) == 600
+    async with opened(path) as warehouse:
+        await warehouse.land(page(600))
+        assert await warehouse.transact(ask("SELECT max(seq) FROM ops.staging")) == 601
+
+
+@pytest.mark.usefixtures("small_disk")
+async def test_landings_that_arrive_together_share_a_commit_and_its_failure(path: Path) -> None:
+    async with opened(path) as warehouse:
+        landings = [page(1), page(2), spoilt(), page(3)]
+        ended = await asyncio.gather(*map(warehouse.land, landings), return_exceptions=True)
+        assert all(isinstance(error, WarehouseUnusable) and "The disk is full" in str(error) for error in ended)
+        assert len(str(ended[0]).splitlines()) == 1
+        assert await warehouse.transact(ask("SELECT count(*) FROM ops.staging")) == 0
+        await asyncio.gather(*map(warehouse.land, [page(1), page(2)]))
+        assert await warehouse.transact(ask("SELECT count(*) FROM ops.staging")) == 2
+
+
+@pytest.mark.usefixtures("small_disk")
+async def test_those_who_arrive_after_a_failing_commit_began_are_not_harmed(path: Path) -> None:
+    async with opened(path) as warehouse:
+        gate = Gate(warehouse)
+        bad = asyncio.create_task(warehouse.land(spoilt()))
+        await turn()
+        good = asyncio.create_task(warehouse.land(page(1)))
+        await turn()
+        await gate.open()
+        with pytest.raises(WarehouseUnusable):
+            await bad
+        await good
+
+
+async def test_a_waiter_who_is_cancelled_harms_nobody(path: Path) -> None:
+    async with opened(path) as warehouse:
+        gate = Gate(warehouse)
+        tasks = [asyncio.create_task(warehouse.land(page(n))) for n in range(3)]
+        await turn()
+        tasks[1].cancel()
+        await turn()
+        assert [task.done() for task in tasks] == [False, True, False]
+        await gate.open()
+        await asyncio.gather(tasks[0], tasks[2])
+        assert await warehouse.transact(ask("SELECT count(*) FROM ops.staging")) == 3
+
+
+async def test_work_goes_on_to_its_end_when_its_caller_is_cancelled(path: Path) -> None:
+    async with opened(path) as warehouse:
+        gate = Gate(warehouse)
+        task = asyncio.create_task(
+            warehouse.transact(
+                ask("INSERT INTO ops.cooldowns (scope, resume_after) VALUES ('s', '2026-01-01T00:00:00Z')")
+            )
+        )
+        await turn()
+        task.cancel()
+        await gate.open()
+        assert await warehouse.transact(ask("SELECT count(*) FROM ops.cooldowns")) == 1
+
+
+class HeldMerge:
+    """Keeps merges from ending until it is opened."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self._open = threading.Event()
+        self._begun = threading.Event()
+        patch.setattr(writing, "merge", self._merge)
+
+    def _merge(self, connection: Connection, bodies: dict[int, bytes]) -> MergeStats:
+        self._begun.set()
+        counts = merge(connection, bodies)
+        assert self._open.wait(timeout=30)
+        return counts
+
+    async def has_begun(self) -> None:
+        assert await asyncio.to_thread(self._begun.wait, 30)
+
+    def open(self) -> None:
+        self._open.set()
+
+
+async def test_what_lands_while_a_merge_is_under_way_is_durable_and_waits_for_the_next(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with opened(path) as warehouse:
+        await warehouse.land(page(1))
+        held = HeldMerge(monkeypatch)
+        merging = asyncio.create_task(warehouse.merge())
+        await held.has_begun()
+        await warehouse.land(page(2))
+        assert sorted(segment.name for segment in path.parent.glob("*.segment-*")) == [
+            f"{path.name}.segment-000001",
+            f"{path.name}.segment-000002",
+        ]
+        held.open()
+        assert await merging == MergeStats(added=1)
+        assert await warehouse.transact(ask("SELECT count(*) FROM ops.staging")) == 1
+
+
+async def test_checkpoints_are_known_wherever_they_are_just_then(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    scans = [Scan(media(f"account-{n}", "posts"), f"w{n}", T0) for n in range(3)]
+    names = [scan.partition.account_id for scan in scans]
+
+    async def known() -> dict[str, str | None]:
+        found = await warehouse.checkpoints("media", names)
+        return {partition.account_id: checkpoint.cursor for partition, checkpoint in found.items()}
+
+    async with opened(path) as warehouse:
+        await warehouse.land(scans[0].page([], at(1)))
+        await warehouse.merge()
+        await warehouse.land(scans[1].page([], at(1)))
+        held = HeldMerge(monkeypatch)
+        merging = asyncio.create_task(warehouse.merge())
+        await held.has_begun()
+        await asyncio.gather(*(warehouse.land(scan.page([], at(2))) for scan in scans[1:]))
+        expected = {"account-0": "w0/1", "account-1": "w1/2", "account-2": "w2/1"}
+        assert await known() == expected
+        held.open()
+        await merging
+        assert await known() == expected
+        await warehouse.merge()
+        assert await known() == expected
+        assert await warehouse.checkpoints("media", names, "backfill") == {}
+        assert await warehouse.checkpoints("accounts", [""]) == {}
+
+
+async def test_what_is_staged_is_merged_when_there_is_enough_of_it(path: Path) -> None:
+    size = len(page(1).page.body)  # type: ignore[union-attr]
+    async with opened(path, merge_bytes=2 * size) as warehouse:
+        for number in range(1, 7):
+            await warehouse.land(page(number))
+        await warehouse.settle()
+        assert await warehouse.transact(ask("SELECT count(*) FROM core.media")) >= 2
+        assert await warehouse.merge() == MergeStats(added=6)
+        assert await warehouse.transact(ask("SELECT count(*) FROM ops.staging")) == 0
+
+
+async def test_a_long_log_is_written_into_the_file_between_two_merges(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = path.with_name(path.name + ".wal")
+    async with opened(path) as warehouse:
+        await warehouse.land(page(1))
+        await warehouse.merge()
+        assert log.stat().st_size
+        monkeypatch.setattr(writing, "_LOG_BYTES", 1)
+        await warehouse.land(page(2))
+        await warehouse.merge()
+        assert not log.exists()
+        assert await warehouse.transact(ask("SELECT count(*) FROM core.media")) == 2
+
+
+async def test_a_slow_merge_slows_the_landing_once_as_much_again_has_landed(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    size = len(page(1).page.body)  # type: ignore[union-attr]
+    held = HeldMerge(monkeypatch)
+    async with opened(path, merge_bytes=2 * size) as warehouse:
+        for number in range(1, 5):
+            await warehouse.land(page(number))
+        late = asyncio.create_task(warehouse.land(page(5)))
+        await held.has_begun()
+        await turn()
+        assert not late.done()
+        held.open()
+        await late
+
+
+def on_a_full_disk(_: Connection, __: dict[int, bytes]) -> MergeStats:
+    message = "IO Error: No space left on device"
+    raise duckdb.IOException(message)
+
+
+async def test_a_merge_that_fails_is_told_to_whoever_lands_next(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writing, "merge", on_a_full_disk)
+    async with opened(path, merge_bytes=1) as warehouse:
+        await warehouse.land(page(1))
+        with pytest.raises(WarehouseUnusable, match="The disk is full"):
+            await warehouse.land(page(2))
+        monkeypatch.undo()
+        await warehouse.land(page(3))
+        assert await warehouse.merge() == MergeStats(added=2)
+
+
+async def test_a_merge_that_had_too_little_memory_is_done_again_in_more(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits: list[str] = []
+
+    def starved(connection: Connection, bodies: dict[int, bytes]) -> MergeStats:
+        counts = merge(connection, bodies)
+        limits.append(ask("SELECT current_setting('memory_limit')")(connection))
+        if len(limits) == 1:
+            message = "failed to pin block"
+            raise duckdb.OutOfMemoryException(message)
+        return counts
+
+    monkeypatch.setattr(writing, "merge", starved)
+    async with opened(path) as warehouse:
+        await warehouse.land(page(1))
+        assert await warehouse.merge() == MergeStats(added=1)
+        assert len(limits) == len(set(limits)) == 2
+        assert await warehouse.transact(ask("SELECT count(*) FROM core.media")) == 1
+    assert list(path.parent.glob("*.segment-*")) == []
+
+
+async def test_a_merge_that_nobody_waits_for_any_more_says_why_it_failed(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    result: list[str] = []
+    monkeypatch.setattr(logging.getLogger(writing.__name__), "warning", lambda text, *args: result.append(text % args))
+
+    monkeypatch.setattr(writing, "merge", on_a_full_disk)
+    async with opened(path, merge_bytes=1) as warehouse:
+        await warehouse.land(page(1))
+    assert len(result) == 1
+    assert "The disk is full" in result[0]
+
+
+async def test_a_transaction_that_had_too_little_memory_is_done_again_in_more(path: Path) -> None:
+    limits: list[str] = []
+
+    def starved(connection: Connection) -> None:
+        connection.exec_driver_sql(
+            "INSERT INTO ops.cooldowns (scope, resume_after) VALUES ('s', '2026-01-01T00:00:00Z')"
+        )
+        limits.append(ask("SELECT current_setting('memory_limit')")(connection))
+        if len(limits) == 1:
+            message = "failed to pin block"
+            raise duckdb.OutOfMemoryException(message)
+
+    async with opened(path) as warehouse:
+        await warehouse.land(page(1))
+        await warehouse.transact(starved)
+        assert len(limits) == len(set(limits)) == 2
+        assert await warehouse.transact(ask("SELECT count(*) FROM ops.cooldowns")) == 1
+        assert await warehouse.merge() == MergeStats(added=1)
+
+
+async def test_pages_land_while_others_are_merged(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    merged: list[int] = []
+
+    def watched(connection: Connection, bodies: dict[int, bytes]) -> MergeStats:
+        merged.append(int(ask("SELECT count(*) FROM ops.staging")(connection)))
+        return merge(connection, bodies)
+
+    monkeypatch.setattr(writing, "merge", watched)
+    async with opened(path, merge_bytes=5000) as warehouse:
+
+        async def scan(account: int) -> None:
+            scan = Scan(media(f"account-{account}", "posts"), f"w{account}", T0)
+            for number in range(20):
+                await warehouse.land(scan.page([{"id": f"{number}-{n}"} for n in range(5)], at(1), last=number == 19))
+
+        await asyncio.gather(*map(scan, range(16)))
+        counts = await warehouse.merge()
+        assert counts == MergeStats(added=1600)
+        assert await warehouse.transact(ask("SELECT count(DISTINCT (account_id, media_id)) FROM core.media")) == 1600
+        assert await warehouse.transact(ask("SELECT count(*) FROM core.completed_scans")) == 16
+    assert len([pages for pages in merged if pages]) > 2
+    assert sum(merged) == 320
+
+
+async def test_a_merge_that_begins_while_the_warehouse_is_closed_is_waited_for(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, go_on = threading.Event(), threading.Event()
+    real = segments.Segments.append
+
+    def held(self: segments.Segments, records: Sequence[Record]) -> None:
+        begun.set()
+        assert go_on.wait(timeout=30)
+        real(self, records)
+
+    monkeypatch.setattr(segments.Segments, "append", held)
+    async with opened(path, merge_bytes=1) as warehouse:
+        landing = asyncio.create_task(warehouse.land(page(1)))
+        assert await asyncio.to_thread(begun.wait, 30)
+        landing.cancel()
+        asyncio.get_running_loop().call_soon(go_on.set)
+    assert list(path.parent.glob("*.segment-*")) == []
+    async with opened(path) as warehouse:
+        assert await warehouse.transact(ask("SELECT count(*) FROM core.media")) == 1
+
+
+async def test_a_transaction_that_fails_is_rolled_back_and_told_in_one_line(path: Path) -> None:
+    def spoil(connection: Connection) -> None:
+        connection.exec_driver_sql("INSERT INTO ops.cooldowns (scope, resume_after) VALUES ('s', now())")
+        connection.exec_driver_sql("SELECT nothing\nFROM nowhere")
+
+    async with opened(path) as warehouse:
+        with pytest.raises(WarehouseUnusable, match="nowhere") as raised:
+            await warehouse.transact(spoil)
+        assert "\n" not in str(raised.value)
+        assert "Traceback" not in str(raised.value)
+        assert await warehouse.transact(ask("SELECT count(*) FROM ops.cooldowns")) == 0
+
+
+async def test_errors_that_are_not_duckdbs_pass_unchanged(path: Path) -> None:
+    async with opened(path) as warehouse:
+        with pytest.raises(ZeroDivisionError):
+            await warehouse.transact(lambda _: 1 // 0)
+
+
+async def test_closing_waits_for_what_has_arrived(path: Path) -> None:
+    async with opened(path) as warehouse:
+        gate = Gate(warehouse)
+        tasks = [asyncio.create_task(warehouse.land(page(n))) for n in range(3)]
+        await turn()
+        await gate.open()
+    await asyncio.gather(*tasks)
+    async with opened(path) as warehouse:
+        assert await warehouse.transact(ask("SELECT count(*) FROM ops.staging")) == 3
+
+
+async def test_cancelled_while_it_closes_it_still_closes(path: Path) -> None:
+    entered = asyncio.Event()
+    gates: list[Gate] = []
+
+    async def work() -> None:
+        async with opened(path) as warehouse:
+            gates.append(Gate(warehouse))
+            entered.set()
+
+    task = asyncio.create_task(work())
+    await entered.wait()
+    await turn()
+    task.cancel()
+    await turn()
+    await gates[0].open()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    async with opened(path):
+        pass
+
+
+async def test_cancelled_while_it_opens_it_leaves_the_file_shut(path: Path) -> None:
+    async def work() -> None:
+        async with opened(path):
+            raise AssertionError
+
+    task = asyncio.create_task(work())
+    await turn()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert holder(path) is None
+    async with opened(path) as warehouse:
+        await warehouse.land(page(1))
+
+
+async def test_the_warehouse_is_never_overwritten_by_its_snapshot(path: Path) -> None:
+    async with opened(path) as warehouse:
+        await warehouse.land(page(1))
+        publish = partial(warehouse.publish, at=T0, version="1")
+        with pytest.raises(WarehouseUnusable, match="is the warehouse itself"):
+            await publish(path.parent / "." / path.name)
+        assert await publish(path.with_name("analytics.duckdb")) > 0
+        assert await warehouse.transact(ask("SELECT count(*) FROM ops.staging")) == 1
+
+
+async def test_publishing_shows_what_is_merged_and_nothing_staged(path: Path) -> None:
+    async with opened(path) as warehouse:
+        await warehouse.land(Scan(POSTS, "p", T0).page([{"id": "1"}], at(1), last=True))
+        await warehouse.merge()
+        await warehouse.land(page(2))
+        size = await warehouse.publish(path.with_name("s.duckdb"), at=T0, version="1")
+        assert size == path.with_name("s.duckdb").stat().st_size
+        with open_snapshot(path.with_name("s.duckdb")) as snapshot:
+            assert snapshot.ask("SELECT media_id FROM media").rows == [("1",)]
