@@ -17,7 +17,9 @@ from models.schema.table_schemas import Part, TableSchema, part_of
 _RESIGNED = """
 CREATE OR REPLACE TEMP TABLE media_resigned AS
 WITH last AS (
-    SELECT account_id, surface, media_id, max(_order_key) AS order_key, arg_max(payload_hash, _order_key) AS payload_hash
+    SELECT
+        account_id, surface, media_id, max(_order_key) AS order_key,
+        arg_max(payload_hash, _order_key) AS payload_hash
     FROM media_decoded WHERE _seq > getvariable('slice_begin') AND _seq <= getvariable('slice_end')
     GROUP BY account_id, surface, media_id
 )

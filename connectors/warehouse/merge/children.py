@@ -23,6 +23,7 @@ def merge_children(connection: Connection, table_schemas: Sequence[TableSchema])
         )
         raw_connection(connection).execute(
             f"INSERT INTO {table} BY NAME SELECT t.account_id, t.surface, t.media_id, c.* EXCLUDE (order_key)"  # noqa: S608
-            f" FROM media_touched AS t JOIN {decoded_children(schema)} AS c ON c.order_key = t.last_order_key WHERE t.news > 0"
+            f" FROM media_touched AS t JOIN {decoded_children(schema)} AS c ON c.order_key = t.last_order_key"
+            " WHERE t.news > 0"
             " ORDER BY t.account_id, t.surface, t.media_id, c.position"
         )

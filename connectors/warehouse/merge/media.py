@@ -166,7 +166,8 @@ SELECT
     n.account_id, n.surface, n.media_id, s.stored, s.stored IS NULL AS is_new, s.removed_at IS NOT NULL AS was_removed,
     coalesce(s.first_seen_at, n.first_received_at) AS first_seen_at, NULL::TIMESTAMPTZ AS returned_at,
     s.content_changed_at, n.news, n.changed_at, n.order_key,
-    if(s.stored IS NULL, n.first_order_key, b.first_order_key) AS first_order_key, NULL::BIGINT AS returned_seq, l.last_order_key
+    if(s.stored IS NULL, n.first_order_key, b.first_order_key) AS first_order_key, NULL::BIGINT AS returned_seq,
+    l.last_order_key
 FROM news AS n
 JOIN last AS l USING (account_id, surface, media_id)
 LEFT JOIN media_stored AS s USING (account_id, surface, media_id)

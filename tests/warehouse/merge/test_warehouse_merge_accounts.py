@@ -308,9 +308,9 @@ def test_an_account_that_returns_in_a_record_rejected_has_its_gap_closed(
 
 
 MERGE = (
-    "merge.py", "merge_accounts.py", "merge_children.py", "merge_history.py", "merge_media.py", "comparing.py",
-    "removal.py", "account_removal.py", "run_counts.py", "quarantine.py", "schema_evolution.py", "ingest/cells.py",
-    "ingest/columns.py", "ingest/records.py", "raw/parts.py",
+    "merge/merge.py", "merge/accounts.py", "merge/children.py", "merge/history.py", "merge/media.py",
+    "merge/comparing.py", "merge/removal.py", "merge/account_removal.py", "merge/run_counts.py", "merge/quarantine.py",
+    "merge/schema_evolution.py", "ingest/cells.py", "ingest/columns.py", "ingest/records.py", "raw/parts.py",
 )  # fmt: skip
 
 
