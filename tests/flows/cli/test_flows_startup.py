@@ -63,6 +63,7 @@ def test_the_help_imports_no_command(option: str) -> None:
     assert heavy(modules) == set()
     assert {name for name in modules if name.startswith("connectors.")} <= {
         "connectors.warehouse",
+        "connectors.warehouse.storage",
         "connectors.warehouse.storage.errors",
     }
 
