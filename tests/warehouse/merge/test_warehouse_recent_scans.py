@@ -12,7 +12,10 @@ from models.incremental import Feed
 from tests.warehouse.house import ANNA, POSTS, House, Item, Row, Scan, account, at
 
 GONE = "SELECT media_id, removed_at FROM core.media WHERE removed_at IS NOT NULL ORDER BY media_id"
-SCAN = "SELECT complete_at, recent_at, covered_from, item_order, order_proofs, removals_undecided_since FROM core.completed_scans"
+SCAN = """
+SELECT complete_at, recent_at, covered_from, item_order, order_proofs, removals_undecided_since
+FROM core.completed_scans
+"""
 NAMELESS: Item = {"id": None, "timestamp": at(-1).isoformat()}
 
 
