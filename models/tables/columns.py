@@ -239,7 +239,7 @@ def run(*counts: Column[int]) -> tuple[Column[object] | Column[str] | Column[int
         whole("accounts", "Accounts listed."),
         whole("accounts_missing", "Accounts missing from the catalogue whose removal awaits confirmation."),
         whole("partitions", "Partitions it owed an outcome: the catalogue, and each account x surface."),
-        whole("requests", "Requests it made, retries included; NULL while it has no end, and before version 0.3."),
+        whole("requests", "Requests it made, retries included; NULL while it has no end, and before 0.2."),
         whole("full_requests", "Requests it would have made with full scans alone, by the pages of the last ones."),
         *counts,
         text("error_code", "The error that stopped it, or else the one that most of its partitions met."),

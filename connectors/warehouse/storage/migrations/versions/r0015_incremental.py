@@ -80,7 +80,7 @@ _COLUMNS = (
         "core",
         "requests",
         sa.BIGINT,
-        "Requests it made, retries included; NULL while it has no end, and before version 0.3.",
+        "Requests it made, retries included; NULL while it has no end, and before 0.2.",
     ),
     (
         "runs",
