@@ -115,8 +115,11 @@ class Onlooker(Player):
             stored = {key: text for key, (_, text) in self._stored(snapshot).items() if key not in self._gone(snapshot)}
             shown = {key: text for key, (_, text) in self._truth().items()}
             expired = {row[0] for row in snapshot.rows("SELECT account_id FROM accounts WHERE status <> 'active'")}
-            left = {row[0] for row in snapshot.rows("SELECT account_id FROM accounts WHERE removed_at IS NOT NULL")}
-            doubted = {key for key in stored.keys() - shown.keys() if key[0] in left | expired or self._is_doubted(key)}
+            # Those that left the catalogue keep their posts, be it that a second catalogue has yet to confirm it.
+            listed = {account.id for account in self.sandbox.catalogue.accounts(self.sandbox.night)}
+            doubted = {
+                key for key in stored.keys() - shown.keys() if key[0] not in listed - expired or self._is_doubted(key)
+            }
             require(
                 {key: text for key, text in stored.items() if key[0] not in expired and key not in doubted}
                 == {key: text for key, text in shown.items() if key[0] not in expired},
