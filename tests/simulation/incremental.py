@@ -196,9 +196,12 @@ class Onlooker(Player):
         gaps = {row[0] for row in snapshot.rows("SELECT account_id FROM gaps WHERE surface = 'posts'")}
         require(not gaps & closed & landed, f"closed, and listed as gaps: {gaps & closed}")
         require(landed - closed <= gaps, f"cut short, and not listed as gaps: {landed - closed - gaps}")
+        # A full scan that began long ago may have ended before the recent one of this run.
+        moved = set[str]()
         for account_id, (complete_at, _) in depths.items():
             if self._complete_at.get(account_id) != complete_at:
                 self._complete_at[account_id] = complete_at
+                moved.add(account_id)
                 require((account_id, "posts") in self._ended, f"{account_id} is complete without a last page")
         self._ended.clear()
         for account_id in closed & landed:
@@ -208,7 +211,8 @@ class Onlooker(Player):
                 continue
             covered_from = depths[account_id][1] if outcomes[account_id] == "recent" else None
             self._hold(account_id, covered_from, truth, stored, gone)
-            self._two_looks(account_id, outcomes[account_id], truth, stored, gone)
+            outcome = "complete" if account_id in moved else outcomes[account_id]
+            self._two_looks(account_id, outcome, covered_from, truth, stored, gone)
         self._removed = gone
         self._count(closed, outcomes, log, truth)
 
@@ -225,13 +229,29 @@ class Onlooker(Player):
             require(key not in gone, f"{key} is listed, and marked as gone")
 
     def _two_looks(
-        self, account_id: str, outcome: str, truth: Posts, stored: Posts, gone: set[tuple[str, str]]
+        self,
+        account_id: str,
+        outcome: str,
+        covered_from: datetime | None,
+        truth: Posts,
+        stored: Posts,
+        gone: set[tuple[str, str]],
     ) -> None:
         newly = {key[1] for key in gone - self._removed if key[0] == account_id}
         before = self._absent.get(account_id, set())
         if outcome == "recent" and before is not None:
             require(newly <= before, f"{account_id}: one look marked {newly - before} as gone")
-        self._absent[account_id] = {key[1] for key in stored if key[0] == account_id and key not in truth}
+        # A look that did not reach its place says nothing of a post that an earlier one missed.
+        absent = {key[1] for key in stored if key[0] == account_id and key not in truth}
+        seen = {
+            key[1]
+            for key, (at, _) in truth.items()
+            if key[0] == account_id and (covered_from is None or (at is not None and at > covered_from))
+        }
+        if outcome == "complete":
+            self._absent[account_id] = absent
+        elif before is not None:
+            self._absent[account_id] = (before | absent) - seen
 
     def _count(self, closed: set[str], outcomes: dict[str, str], log: list[Event], truth: Posts) -> None:
         """An undisturbed recent scan asks for the pins, the window and the run, and one page of change."""
