@@ -28,7 +28,9 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 MAY_BE_EMPTY = ("expired_accounts", "outcome <> 'complete'", "stale_accounts AS s", "posts >= 20")
 COMMANDS = sorted(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
 QUESTIONS = (ROOT / "docs/questions.md").read_text(encoding="utf-8")
-QUERIES = re.findall(r"```sql\n(.*?)```", README + QUESTIONS, re.DOTALL)
+SETTINGS = (ROOT / "docs/settings.md").read_text(encoding="utf-8")
+SQL_EXAMPLES = (ROOT / "docs/sql-examples.md").read_text(encoding="utf-8")
+QUERIES = list(dict.fromkeys(re.findall(r"```sql\n(.*?)```", README + SQL_EXAMPLES + QUESTIONS, re.DOTALL)))
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -37,16 +39,16 @@ def test_every_command_is_in_the_readme(command: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(Settings.model_fields))
-def test_every_setting_is_in_the_readme_with_its_default(name: str) -> None:
-    row = re.search(rf"^\| `{PREFIX}{name.upper()}` \|([^|]*)\|", README, re.MULTILINE)
+def test_every_setting_is_documented_with_its_default(name: str) -> None:
+    row = re.search(rf"^\| `{PREFIX}{name.upper()}` \|([^|]*)\|", SETTINGS, re.MULTILINE)
     assert row, name
     default = Settings.model_fields[name].default
     assert row[1].strip().strip("`").lower() == ("" if default in (None, ()) else str(default).lower())
 
 
 @pytest.mark.parametrize("name", sorted([*SNAPSHOT.tables, *(view.name for view in views())]))
-def test_every_table_and_view_is_in_the_readme(name: str) -> None:
-    table = README[README.index("| table or view |") : README.index("Times are TIMESTAMPTZ")]
+def test_every_table_and_view_is_among_the_sql_examples(name: str) -> None:
+    table = SQL_EXAMPLES[SQL_EXAMPLES.index("| table or view |") : SQL_EXAMPLES.index("Times are TIMESTAMPTZ in")]
     assert f"`{name}`" in table
 
 
@@ -72,7 +74,7 @@ def snapshot(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("query", QUERIES, ids=[query.splitlines()[0][3:] for query in QUERIES])
-def test_every_query_of_the_readme_and_the_questions_answers(query: str, snapshot: Path) -> None:
+def test_every_query_of_the_examples_and_the_questions_answers(query: str, snapshot: Path) -> None:
     with duckdb.connect(str(snapshot), read_only=True) as db:
         answer = db.execute(query)
         assert answer.description
