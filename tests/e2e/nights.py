@@ -53,7 +53,10 @@ class Account:
 
 @dataclass
 class Media:
+    """An item. `payload` is that of its last change; `newest` differs from it in addresses of media at most."""
+
     payload: Item
+    newest: Item
     first_seen_at: Moment
     last_seen_at: Moment
     changed_at: Moment
@@ -153,12 +156,13 @@ class Nights:
     def _see(self, key: Key, item: Item, moment: Moment, names: dict[str, str]) -> None:
         media = self.media.get(key)
         if media is None:
-            self.media[key] = Media(item, moment, moment, moment, moment)
+            self.media[key] = Media(item, item, moment, moment, moment, moment)
             self.message["added"] += 1
         else:
             returned, changed = media.removed_at is not None, lasting(media.payload) != lasting(item)
             self.message["returned" if returned else "changed"] += returned or changed
             media.removed_at = media.removal = None
+            media.newest = item
             self.message["returned as it was"] += returned and not changed
             if not changed:
                 return

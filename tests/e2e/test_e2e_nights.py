@@ -108,8 +108,8 @@ def check_accounts(model: Nights, clock: Clock, operator: Operator) -> None:
 
 
 def canonical(model: Nights, media: Media, account_id: str) -> dict[str, Any]:
-    read = {column.column: reading.canonical(media.payload, column) for column in BUILT_IN.columns}
-    text = {name: value for name, value in attributes(media).items() if name != "payload"}
+    read = {column.column: reading.canonical(media.newest, column) for column in BUILT_IN.columns}
+    text = {name: value for name, value in attributes(media).items() if name not in ("payload", "newest")}
     return {**read, **text, "ig_username": model.accounts[account_id].ig_username}
 
 
@@ -123,7 +123,7 @@ def check_media(model: Nights, clock: Clock, operator: Operator, ever: Ever) -> 
     clock.check_rows(expected, rows, "media", [*KEYS, "gh_payload", *(own - declared)])
     for key, media in model.media.items():
         assert json.loads(rows[key]["gh_payload"]) == media.payload
-    pairs = [(media.payload, rows[key]) for key, media in model.media.items()]
+    pairs = [(media.newest, rows[key]) for key, media in model.media.items()]
     assert_every_value_has_its_column("media", pairs, found, ever.of["media"])
 
 
@@ -137,7 +137,7 @@ def check_children(model: Nights, clock: Clock, operator: Operator, ever: Ever) 
     children = {
         (*key, index): child
         for key, media in model.media.items()
-        for index, child in enumerate(children_of(media.payload))
+        for index, child in enumerate(children_of(media.newest))
     }
     wanted = {
         key: {column.column: reading.canonical(child, column) for column in BUILT_IN.child_columns}
