@@ -8,11 +8,10 @@ from collections.abc import Sequence
 from sqlalchemy import Connection
 
 from connectors.warehouse.ingest.cells import decoded_children
-from connectors.warehouse.merge.comparing import holds_addresses
 from connectors.warehouse.storage.connection import raw_connection, value
 from connectors.warehouse.storage.quoting import quoted
 from models.schema.mapping import Mapping
-from models.schema.table_schemas import TableSchema
+from models.schema.table_schemas import Part, TableSchema, part_of
 
 # Stored items of a slice that came with other bytes, and with neither another content nor other counts.
 _RESIGNED = """
@@ -31,8 +30,9 @@ WHERE s.payload_hash IS DISTINCT FROM l.payload_hash
 """
 
 
-def _addresses(schema: TableSchema, mapping: Mapping) -> list[str]:
-    return [quoted(column.name) for column in schema.columns if holds_addresses(column, mapping)]
+def addresses(schema: TableSchema, mapping: Mapping) -> list[str]:
+    """Return the columns of a schema that hold addresses of media."""
+    return [column.name for column in schema.columns if part_of(column, mapping) is Part.ADDRESS]
 
 
 def merge_addresses(
@@ -46,13 +46,13 @@ def merge_addresses(
     db.execute(_RESIGNED)
     if not value(db, "SELECT EXISTS (FROM media_resigned)"):
         return
-    names = [*_addresses(media, mapping), "overflow", "payload_hash"]
+    names = [quoted(name) for name in (*addresses(media, mapping), "payload_hash")]
     db.execute(
         f"UPDATE core.media AS m SET {', '.join(f'{name} = d.{name}' for name in names)}"  # noqa: S608 - quoted
         " FROM media_resigned AS r JOIN media_decoded AS d ON d._order_key = r.order_key WHERE m.rowid = r.stored"
     )
     for schema in children:
-        if names := _addresses(schema, mapping):
+        if names := [quoted(name) for name in addresses(schema, mapping)]:
             db.execute(
                 f"UPDATE core.{quoted(schema.table)} AS m"  # noqa: S608 - quoted
                 f" SET {', '.join(f'{name} = d.{name}' for name in names)}"

@@ -14,20 +14,9 @@ from models.schema.table_schemas import ColumnSchema, Part, TableSchema, holds_c
 # Within JSON text: a key that names an address of media, with its value.
 _ADDRESSES = '"(?:[^"]*[_/])?(?:url|uri|src)":"[^"]*"|"[^"]*(?:Url|URL|Uri|URI|Src)":"[^"]*"'
 
-_JSON_TEXT = {JsonType.OBJECT, JsonType.ROWS, JsonType.MIXED}
-
 
 def _without_addresses(text: str) -> str:
     return f"regexp_replace({text}, '{_ADDRESSES}', '', 'g')"
-
-
-def _is_json_text(column: ColumnSchema) -> bool:
-    return column.field is not None and column.type == "VARCHAR" and bool(column.field.json_types.keys() & _JSON_TEXT)
-
-
-def holds_addresses(column: ColumnSchema, mapping: Mapping) -> bool:
-    """Say whether a column may differ where the content does not: an address of media, or JSON text that holds some."""
-    return part_of(column, mapping) is Part.ADDRESS or _is_json_text(column)
 
 
 def _present(column: ColumnSchema, name: str) -> str:
@@ -44,7 +33,7 @@ def _present(column: ColumnSchema, name: str) -> str:
     text = f"nullif(nullif({name}, '{{}}'), '[]')"
     if JsonType.OBJECT in kinds and JsonType.MIXED not in kinds:
         text = f"CASE WHEN {name} NOT LIKE '{{\"%' THEN {text} END"
-    return _without_addresses(text) if _is_json_text(column) else text
+    return _without_addresses(text) if kinds & {JsonType.OBJECT, JsonType.ROWS, JsonType.MIXED} else text
 
 
 def _content(column: ColumnSchema, mapping: Mapping, row: str) -> str:

@@ -11,16 +11,9 @@ from connectors.warehouse.ingest.columns import columns_select
 from connectors.warehouse.ingest.decode import Decoded, Decoder
 from connectors.warehouse.ingest.registered import ArrowTables
 from connectors.warehouse.ingest.split import POSITION_BITS, Items, Page, split
-from connectors.warehouse.merge.addresses import merge_addresses
+from connectors.warehouse.merge.addresses import addresses, merge_addresses
 from connectors.warehouse.merge.children import merge_children
-from connectors.warehouse.merge.comparing import (
-    children_said,
-    content_of,
-    counts_hash,
-    holds_addresses,
-    overflow_of,
-    stored_said,
-)
+from connectors.warehouse.merge.comparing import children_said, content_of, counts_hash, overflow_of, stored_said
 from connectors.warehouse.merge.history import merge_history
 from connectors.warehouse.merge.schema_evolution import alter
 from connectors.warehouse.raw.parts import write_part
@@ -201,7 +194,7 @@ _DELETE = "DELETE FROM core.media WHERE rowid IN (SELECT stored FROM media_touch
 _INSERT = """
 INSERT INTO core.media BY NAME
 SELECT
-    t.account_id, t.surface, t.media_id{columns}, a.payload_hash, r._order_key AS raw_landed, a.overflow,
+    t.account_id, t.surface, t.media_id{columns}, a.payload_hash, r._order_key AS raw_landed, r.overflow,
     t.first_seen_at, r._received_at AS written_at, r._seq AS written_seq, t.changed_at,
     coalesce(l.content_changed_at, t.content_changed_at, t.changed_at) AS content_changed_at,
     NULL::TIMESTAMPTZ AS removed_at, NULL::VARCHAR AS removal
@@ -327,9 +320,8 @@ class MediaMerge:
             return
         merge_history(self._connection, self.mapping, media, children)
         merge_children(self._connection, children)
-        names = "".join(
-            f", {'a' if holds_addresses(each, self.mapping) else 'r'}.{quoted(each.name)}" for each in media.columns
-        )
+        newest = addresses(media, self.mapping)
+        names = "".join(f", {'a' if each.name in newest else 'r'}.{quoted(each.name)}" for each in media.columns)
         for statement in (
             _RETURNED,
             _DELETE,
