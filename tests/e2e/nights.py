@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from models.schema.mapping_built_in import BUILT_IN
 from tests.e2e import reading
-from tests.e2e.reading import Item
+from tests.e2e.reading import Item, lasting
 
 Partition = tuple[str, str]
 Key = tuple[str, str, str]
@@ -187,15 +187,6 @@ def _removal(surface: str, media: Media, now: datetime) -> str:
     published = reading.canonical(media.payload, _PUBLISHED)
     old = published is not None and now - published >= timedelta(hours=24)
     return "expired" if surface == "stories" and old else "removed"
-
-
-def lasting(value: Any) -> Any:  # noqa: ANN401 - any JSON
-    """An item without what its URLs get anew each time they are served."""
-    if isinstance(value, dict):
-        return {name: lasting(inner) for name, inner in value.items()}
-    if isinstance(value, list):
-        return [lasting(inner) for inner in value]
-    return re.sub(r"([?&])(_nc_\w+|oh|oe)=[^&]*", "", value) if isinstance(value, str) else value
 
 
 def content(item: Item) -> str:

@@ -21,7 +21,7 @@ from models import incremental
 from models.schema.mapping_built_in import BUILT_IN
 from tests import raw
 from tests.e2e import reading
-from tests.e2e.nights import lasting
+from tests.e2e.reading import lasting
 from tests.simulation.compare import Snapshot
 from tests.simulation.crashes import Crash
 from tests.simulation.disk import Disk

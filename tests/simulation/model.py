@@ -9,7 +9,8 @@ from typing import Any
 
 from models.schema.mapping_built_in import BUILT_IN
 from tests.e2e import reading
-from tests.e2e.nights import content, lasting
+from tests.e2e.nights import content
+from tests.e2e.reading import lasting
 from tests.simulation.events import CATALOGUE, Partition
 
 Key = tuple[str, str, str]

@@ -13,9 +13,9 @@ from connectors.sandbox.data.identity import Identity
 from connectors.sandbox.data.nights import FIRST_NIGHT
 from connectors.sandbox.data.population import MOST_ACCOUNTS, Account, Population
 from connectors.sandbox.data.posts import START, Posts
-from connectors.sandbox.settings import PLAIN_FEED
 from connectors.sandbox.data.shapes.select import shape_of
 from connectors.sandbox.data.stories import Stories
+from connectors.sandbox.settings import PLAIN_FEED
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator

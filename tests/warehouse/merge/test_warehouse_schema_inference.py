@@ -191,7 +191,7 @@ def contents(house: House) -> dict[str, Any]:
 
 
 def fields(house: House, resource: str) -> dict[str, dict[str, Any]]:
-    names = ("path", "column_name", "type", "name", "child_table", "ordinal", "kinds")
+    names = ("path", "column_name", "type", "name", "child_table", "ordinal", "json_types")
     rows = house.rows(f"SELECT {', '.join(names)} FROM core.fields WHERE resource = '{resource}'")
     return {row[0]: dict(zip(names, row, strict=True)) for row in rows}
 

@@ -451,9 +451,7 @@ def test_a_kill_at_any_moment_leaves_the_old_snapshot_or_the_new_one(
         frail = Frail(left)
         with monkeypatch.context() as patch:
             for module in ("publish", "draft", "ownership"):
-                patch.setattr(
-                    f"connectors.warehouse.snapshot.reader.{module}.raw_connection", lambda _, frail=frail: frail
-                )
+                patch.setattr(f"connectors.warehouse.snapshot.{module}.raw_connection", lambda _, frail=frail: frail)
             try:
                 put(kept, snapshot, 61)
             except Killed:

@@ -337,7 +337,7 @@ def outcome(account_id: str, surface: str, ended_at: datetime) -> dict[str, Any]
 
 
 def test_freshness_counts_from_now(db: DuckDBPyConnection) -> None:
-    fill(db, world(accounts=[account("anna")], scans=[scan("anna", "posts", ago(1))]))
+    fill(db, world(accounts=[account("anna")], completed_scans=[scan("anna", "posts", ago(1))]))
     assert ask(db, "SELECT stale_for, age_seconds FROM freshness") == [(timedelta(days=1), 86_400)]
     read_at(db, NOW + timedelta(hours=2))
     assert ask(db, "SELECT stale_for, age_seconds FROM freshness") == [(timedelta(hours=26), 26 * 3600)]
@@ -354,7 +354,7 @@ def test_stale_is_what_was_not_scanned_for_longer_than_the_setting(db: DuckDBPyC
     ]
     scans = [scan("fresh", "posts", ago(0, 36)), scan("old", "posts", ago(0, 37)), scan("removed", "posts", ago(20))]
     scans.append(scan("expired", "posts", ago(20)))
-    rows = world(accounts=accounts, scans=scans)
+    rows = world(accounts=accounts, completed_scans=scans)
     fill(db, rows)
     query = "SELECT account_id, is_stale, age_seconds FROM freshness"
     assert ask(db, query) == [
@@ -381,7 +381,7 @@ def test_stale_is_what_was_not_scanned_for_longer_than_the_setting(db: DuckDBPyC
 
 
 def test_a_surface_that_no_run_scans_is_not_stale(db: DuckDBPyConnection) -> None:
-    rows = world(accounts=[account("anna"), account("ben")], scans=[scan("anna", "stories", NOW)])
+    rows = world(accounts=[account("anna"), account("ben")], completed_scans=[scan("anna", "stories", NOW)])
     fill(db, rows)
     assert ask(db, "SELECT account_id, surface, is_stale FROM freshness") == [
         ("anna", "stories", False),
@@ -412,7 +412,10 @@ def test_cadence_of_one_post_of_none_and_of_several_at_once(db: DuckDBPyConnecti
         post("4", ago(90)),
     ]
     elsewhere = [item("ben", "stories", "1", ago(0)), item("gone", "posts", "1", ago(1))]
-    fill(db, world(accounts=accounts, media=[*ben, *anna, *elsewhere], scans=[scan("anna", "posts", ago(0, 2))]))
+    fill(
+        db,
+        world(accounts=accounts, media=[*ben, *anna, *elsewhere], completed_scans=[scan("anna", "posts", ago(0, 2))]),
+    )
     assert ask(db, "FROM posting_cadence") == [
         ("anna", "name of anna", 4, 3, 3, 3, 0.75, 3.0, ago(1), 1.0, ago(0, 2)),
         ("ben", "name of ben", 1, 0, 1, 1, 0.25, None, ago(7), 7.0, None),
@@ -435,7 +438,7 @@ def test_who_posted_and_stopped_is_stale(
     db: DuckDBPyConnection, posts: int, every: int, silent: float, *, stale: bool
 ) -> None:
     media = [post(str(n), ago(silent + every * n)) for n in range(posts)]
-    fill(db, world(accounts=[account("anna")], media=media, scans=[scan("anna", "posts", ago(0, 36))]))
+    fill(db, world(accounts=[account("anna")], media=media, completed_scans=[scan("anna", "posts", ago(0, 36))]))
     assert ask(db, "SELECT reason FROM stale_accounts") == [("stopped_posting",)] * stale
 
 
@@ -448,7 +451,7 @@ def test_who_is_not_scanned_is_stale_for_that_and_nothing_else(db: DuckDBPyConne
         account("dora", status="token_expired"),
     ]
     scans = [scan("anna", "posts", ago(0, 37)), scan("ben", "stories", NOW), scan("dora", "posts", NOW)]
-    fill(db, world(accounts=accounts, media=silent, scans=scans))
+    fill(db, world(accounts=accounts, media=silent, completed_scans=scans))
     assert ask(db, "SELECT account_id, reason FROM stale_accounts") == [
         ("anna", "not_scanned"),
         ("ben", "never_scanned"),
@@ -535,7 +538,7 @@ def test_what_became_of_stories(db: DuckDBPyConnection) -> None:
     stories.append(item("ben", "stories", "of an unfinished scan", ago(0, 20), last_seen_at=ago(0, 1)))
     # The last complete scan of another partition confirms nothing.
     scans = [scan("anna", "stories", scanned_at), scan("anna", "posts", NOW), scan("ben", "posts", ago(0, 2))]
-    fill(db, world(media=stories, scans=scans))
+    fill(db, world(media=stories, completed_scans=scans))
     assert ask(db, "FROM stories_by_day") == [
         ("anna", "name of anna", date(2026, 3, 10), 4, 0, 1, 2, 1),
         ("anna", "name of anna", date(2026, 3, 11), 4, 2, 0, 0, 2),

@@ -1,0 +1,1 @@
+"""The shapes in which items of media are served."""
