@@ -105,7 +105,7 @@ def media_content() -> tuple[Column[object] | Column[str] | Column[int], ...]:
         text("media_type", "Kind of media as the API says it, such as IMAGE, VIDEO, CAROUSEL_ALBUM."),
         text("caption", "The caption as published."),
         text("permalink", "Address of the item on the social network."),
-        text("media_url", "Address of the picture or film when the item last changed; a signature in it expires."),
+        text("media_url", "Address of the picture or film as it was last received; a signature in it expires."),
         instant("published_at", "When the item was published."),
         whole("like_count", "Likes when last seen; NULL where the account hides them."),
         whole("comments_count", "Comments when last seen."),
@@ -181,7 +181,7 @@ def media_child() -> tuple[Column[str], ...]:
     return (
         text("child_id", "The child's own id, always text."),
         text("media_type", "Kind of media as the API says it."),
-        text("media_url", "Address of the picture or film when the item last changed; a signature in it expires."),
+        text("media_url", "Address of the picture or film as it was last received; a signature in it expires."),
     )
 
 
