@@ -48,7 +48,7 @@ class _Dispatcher:
         for begin in range(0, len(accounts), _KNOWN_AT_ONCE):
             self.dispatch(accounts[begin : begin + _KNOWN_AT_ONCE])
 
-    async def writer_lock(self, accounts: Sequence[ListedAccount]) -> None:
+    async def scan_in_order(self, accounts: Sequence[ListedAccount]) -> None:
         """Scan accounts in their order, a batch after the other."""
         for begin in range(0, len(accounts), _KNOWN_AT_ONCE):
             self.batcher.add(accounts[begin : begin + _KNOWN_AT_ONCE])
@@ -88,7 +88,7 @@ async def scan_everything(run: RunContext, surfaces: tuple[Surface, ...], run_st
 
         await run_step("account catalogue", catalogue, describe)
         if waiting:
-            await batches.writer_lock(await _longest_waiting(run, waiting))
+            await batches.scan_in_order(await _longest_waiting(run, waiting))
         return batches.all_listed()
 
 

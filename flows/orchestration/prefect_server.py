@@ -33,7 +33,7 @@ def _pass_over(*_: object) -> None:
     pass
 
 
-def hint() -> None:
+def skip_inserted_states() -> None:
     """Let inserts of many runs at once pass over the states, which Prefect inserts by itself afterwards."""
     for table in (FlowRun, TaskRun):
         vars(table)["state"].bulk_dml_setter = _pass_over
@@ -63,7 +63,7 @@ def answer(report: Path) -> Response:
 
 
 if __name__ == "__main__":
-    hint()
+    skip_inserted_states()
     # As `prefect_arguments` puts it.
     if sys.argv[1] == "--report":
         show_report(Path(sys.argv[2]))

@@ -88,7 +88,7 @@ def stored_said(media: TableSchema, children: Sequence[TableSchema], mapping: Ma
 
     `wanted` is a query of their keys and `stored`.
     """
-    message = children_said(
+    of_children = children_said(
         children, mapping, lambda schema: f"FROM core.{quoted(schema.table)} SEMI JOIN ({wanted}) USING ({_KEY})", _KEY
     )
     return f"""
@@ -96,5 +96,5 @@ SELECT
     w.stored, {content_of(media, mapping, "m", overflow_of("m"), "coalesce(c.content, 0)")} AS content,
     {counts_hash(media, mapping, "m", "coalesce(c.counts, 0)")} AS counts
 FROM core.media AS m JOIN ({wanted}) AS w ON m.rowid = w.stored
-LEFT JOIN ({message}) AS c ON c.account_id = m.account_id AND c.surface = m.surface AND c.media_id = m.media_id
+LEFT JOIN ({of_children}) AS c ON c.account_id = m.account_id AND c.surface = m.surface AND c.media_id = m.media_id
 """  # noqa: S608 - made of the schemas' names, quoted

@@ -295,7 +295,7 @@ class MediaMerge:
         columns = columns_select(media, decoded.layout.media.cells)
         self._db.execute(_DECODED.format(columns=columns))
         self._db.execute(_SUSPECTS)
-        message = children_said(
+        of_children = children_said(
             children,
             self.mapping,
             lambda schema: f"FROM {decoded_children(schema)} SEMI JOIN media_suspects USING (order_key)",
@@ -303,7 +303,7 @@ class MediaMerge:
         )
         content = content_of(media, self.mapping, "d", overflow_of("d"), "coalesce(c.content, 0)")
         counts = counts_hash(media, self.mapping, "d", "coalesce(c.counts, 0)")
-        self._db.execute(_SAID.format(content=content, counts=counts, children=message))
+        self._db.execute(_SAID.format(content=content, counts=counts, children=of_children))
         wanted = f"SELECT DISTINCT {_KEY}, stored FROM media_suspects WHERE stored IS NOT NULL"  # noqa: S608
         self._db.execute(_NEWS.format(stored=stored_said(media, children, self.mapping, wanted)))
         self._db.execute(_READ)

@@ -9,7 +9,7 @@ from connectors.warehouse.ingest.records import register_records
 from connectors.warehouse.ingest.split import Page
 from connectors.warehouse.merge.accounts import merge_accounts
 from connectors.warehouse.merge.media import MediaMerge
-from connectors.warehouse.merge.quarantine import rejected
+from connectors.warehouse.merge.quarantine import collect_rejected
 from connectors.warehouse.merge.removal import mark_gone
 from connectors.warehouse.merge.run_counts import MergeStats, count_slice
 from connectors.warehouse.runs.closed_scans import CLOSE_SCANS
@@ -199,7 +199,7 @@ def _merge_slice(connection: Connection, media: MediaMerge, begin: int, end: int
     is_first = begin == 0
     merge_accounts(connection)
     media.merge_slice(is_first=is_first)
-    rejected(connection, media.mapping)
+    collect_rejected(connection, media.mapping)
     db.execute(_UNKNOWN_FIELDS)
     mark_gone(connection, is_first=is_first)
     counts = count_slice(connection)

@@ -89,7 +89,7 @@ def _digest(text: str) -> str:
     return f"(md5_number_lower({text}) >> 1)::BIGINT"
 
 
-def rejected(connection: Connection, mapping: Mapping) -> None:
+def collect_rejected(connection: Connection, mapping: Mapping) -> None:
     """Find the records of a slice that cannot become rows: `rejected` holds those that quarantine has not met yet.
 
     A record is what one account and surface send for one reason with one content, wherever on the page: counts and the
