@@ -21,10 +21,10 @@ _QUERIES = {
     "media": f"SELECT {_KEY}, {_ITEM} FROM {{media}}",
     "media_history": f"SELECT {_KEY}, valid_from, valid_to, caption FROM {{history}}",
     "media_metrics": f"SELECT {_KEY}, metric, value, observed_at FROM {{core}}media_metrics",
-    "completed_scans": "SELECT resource, account_id, surface, complete_at, removals_undecided_since"
-    " FROM {core}completed_scans",
+    "completed_scans": "SELECT resource, account_id, surface, complete_at, removals_undecided_since, recent_at,"
+    " covered_from, pages, item_order, order_broken_by, full_share FROM {core}completed_scans",
     "missing_accounts": "SELECT account_id, since, missed_from FROM ops.missing_accounts",
-    "missing": f"SELECT {_KEY}, since, last_seen_at FROM ops.missing",
+    "missing": f"SELECT {_KEY}, since, last_seen_at, needs_full FROM ops.missing",
     "run_counts": f"SELECT run_id, {', '.join(COUNTS)} FROM {{runs}}",
     "quarantine": "SELECT resource, account_id, surface, payload::VARCHAR FROM {core}quarantine",
 }

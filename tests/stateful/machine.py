@@ -5,6 +5,7 @@ import shutil
 import tempfile
 from collections.abc import Coroutine, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, ClassVar
@@ -15,21 +16,24 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from connectors.warehouse.maintenance.compact import compact
 from connectors.warehouse.maintenance.rebuild import rebuild_stored
 from connectors.warehouse.storage.errors import WarehouseUnusable
-from models.checkpoint import Checkpoint, ScanState
+from models.checkpoint import Checkpoint, RunKind, ScanState
+from models.incremental import SyncMode
 from models.partition import Partition
 from models.schema.mapping_built_in import BUILT_IN
 from tests.simulation.disk import Disk
 from tests.simulation.loop import Killed
+from tests.simulation.recent import Feed
 from tests.stateful.analyst import Analyst
 from tests.stateful.compare import column_of_drift, outcomes, progress, same, staged
 from tests.stateful.fuse import FailureGroup, Where
 from tests.stateful.model import Model, Row
-from tests.stateful.pages import Page, batches, nights
+from tests.stateful.pages import FEED, RUN_KINDS, News, Page, Served, batches, news, nights
 from tests.stateful.process import Process
-from tests.stateful.scans import Told, taken_up, tell
+from tests.stateful.scans import Reader, Told, depth_of, reader, taken_up, tell
 from tests.warehouse.house import T0
 
 _NEVER = 10**9
+MODES: tuple[SyncMode, ...] = ("incremental", "incremental", "incremental", "full_refresh")
 # Where files are memory: what is tested is what DuckDB writes, not what the disk does with it.
 _MEMORY = Path("/dev/shm")
 
@@ -60,6 +64,9 @@ class Warehouses(RuleBasedStateMachine):
         self.progress: dict[Row, Row] = {}
         self.outcomes: list[Row] = []
         self.in_mind = dict[tuple[Partition, str], Checkpoint]()
+        self.readers = dict[tuple[Partition, str], Reader]()
+        self.feeds = dict[str, Feed]()
+        self.served = Served(20, T0)
         self.analyst = Analyst()
         self.merge_bytes = _NEVER
         self.may_fail = False
@@ -90,8 +97,15 @@ class Warehouses(RuleBasedStateMachine):
             self.waiting.append(one)
             self.progress[one.run_kind] = one.progress
             self.outcomes += one.outcomes
+            self.feeds[one.checkpoint.scan_id] = one.heard.feed
         if returned:
-            self.in_mind |= {(one.checkpoint.partition, one.checkpoint.run_kind): one.checkpoint for one in message}
+            for one in message:
+                where = (one.checkpoint.partition, one.checkpoint.run_kind)
+                self.in_mind[where] = one.checkpoint
+                if one.reader is not None:
+                    self.readers[where] = one.reader
+        else:
+            self._forget()
         self._notice_a_merge(may=self.merge_bytes != _NEVER)
 
     @rule(hours=st.sampled_from((1, 30)), pages=nights(), merges=st.booleans())
@@ -101,6 +115,41 @@ class Warehouses(RuleBasedStateMachine):
             self.land(hours, [page], None)
             if merges:
                 self.merge(None)
+
+    @rule(
+        mode=st.sampled_from(MODES),
+        run_kind=st.sampled_from(RUN_KINDS),
+        hours=st.sampled_from((1, 24, 24, 72)),
+        news=news(),
+        trouble=st.tuples(st.integers(1, 4), troubles(5)),
+        merges=st.booleans(),
+    )
+    def sync(
+        self,
+        mode: SyncMode,
+        run_kind: RunKind,
+        hours: int,
+        news: News,
+        trouble: tuple[int, FailureGroup | None],
+        merges: bool,  # noqa: FBT001 - drawn by name
+    ) -> None:
+        """A scan of the feed, incremental or full, to its end or until it breaks at a page; the next resumes it."""
+        self._merge_all()
+        self.now += timedelta(hours=hours)
+        self.served.change(news, self.now)
+        page = Page(FEED, run_kind, (), "goes on", mode)
+        scan: Checkpoint | None = self._scan_of(page)
+        number = 0
+        while scan is not None and scan.state is ScanState.SCANNING:
+            number += 1
+            items, leads_to = self.served.page(scan.cursor)
+            following = replace(page, items=items, after="ends" if leads_to is None else "goes on", leads_to=leads_to)
+            self.land(0, [following], trouble[1] if number == trouble[0] else None)
+            scan = self.in_mind.get((FEED, run_kind))
+            if merges and scan is not None:
+                self.merge(None)
+        # The next one begins afresh, or at the checkpoint: as another process would.
+        self._forget()
 
     @rule(trouble=troubles(90))
     def merge(self, trouble: FailureGroup | None) -> None:
@@ -146,13 +195,29 @@ class Warehouses(RuleBasedStateMachine):
             last.callback(self._close)
             self.analyst.close()
 
+    def _scan_of(self, page: Page) -> Checkpoint:
+        """The scan that a page belongs to: the one in mind, or else one that is taken up or begun now."""
+        where = (page.partition, page.run_kind)
+        scan = self.in_mind.get(where)
+        if scan is not None and scan.state is ScanState.SCANNING:
+            return scan
+        self.scans += 1
+        depth = depth_of(self.alive, self.model, page, self.now) if page.partition == FEED else None
+        scan = taken_up(self.alive, page, scan_id=f"scan {self.scans}", now=self.now, depth=depth)
+        if depth is not None:
+            self.readers[where] = reader(self.alive, self.model, scan, depth, self.feeds.get(scan.scan_id))
+        self.in_mind[where] = scan
+        return scan
+
+    def _forget(self) -> None:
+        self.in_mind.clear()
+        self.readers.clear()
+
     def _next(self, page: Page) -> Told:
-        self.now += timedelta(seconds=2)
-        scan = self.in_mind.get((page.partition, page.run_kind))
-        if scan is None or scan.state is not ScanState.SCANNING:
-            self.scans += 1
-            scan = taken_up(self.alive, page, scan_id=f"scan {self.scans}", now=self.now - timedelta(seconds=1))
-        message = tell(scan, page, self.now)
+        self.now += timedelta(seconds=1)
+        scan = self._scan_of(page)
+        self.now += timedelta(seconds=1)
+        message = tell(scan, page, self.now, self.readers.get((page.partition, page.run_kind)))
         if scan.pages:
             assert self.progress[message.run_kind] == (scan.scan_id, scan.cursor, scan.pages, scan.items, "scanning")
         return message
@@ -172,7 +237,7 @@ class Warehouses(RuleBasedStateMachine):
             # A merge on arrival may fail unheard, and is then told to whoever comes next.
             assert self.may_fail
             self.may_fail = False
-            self.in_mind.clear()
+            self._forget()
         except Killed:
             self._live_again()
         else:
@@ -202,7 +267,7 @@ class Warehouses(RuleBasedStateMachine):
         self.process = Process(self.disk.warehouse, self.disk.salvage, now=self.now, merge_bytes=self.merge_bytes)
 
     def _close(self) -> None:
-        self.in_mind.clear()
+        self._forget()
         self.may_fail = False
         if self.process is not None:
             process, self.process = self.process, None

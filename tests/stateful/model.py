@@ -3,11 +3,12 @@
 import json
 import re
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any
 
 from tests.e2e import reading
+from tests.simulation.recent import Closed, Feed, Look, Missing, completed, is_covered, spread
 
 Where = tuple[str, str, str]
 Key = tuple[str, str, str]
@@ -19,7 +20,10 @@ COUNTS = ("pages", "items", "accounts_removed", "added", "changed", "removed", "
 
 @dataclass(frozen=True)
 class Heard:
-    """A page that landed `at`: the last one of its scan, or not."""
+    """A page that landed `at`: the last one of its scan, or not; the `pages`th, by which `feed` was read so far.
+
+    `recent`: the scan ended in known territory. `share`: see Checkpoint.
+    """
 
     where: Where
     scan_id: str
@@ -27,6 +31,10 @@ class Heard:
     at: datetime
     items: tuple[Any, ...]
     last: bool
+    recent: bool = False
+    pages: int = 0
+    share: float | None = None
+    feed: Feed = field(default_factory=Feed)
 
 
 def text_of(value: object) -> str:
@@ -58,25 +66,31 @@ def likes(item: dict[str, Any] | None) -> int | None:
     return None if output is None else int(output)
 
 
+def _published(row: dict[str, Any]) -> datetime | None:
+    text = row["item"].get("timestamp")
+    return datetime.fromisoformat(text) if text else None
+
+
 def _born(row: dict[str, Any]) -> datetime:
-    return datetime.fromisoformat(row["item"].get("timestamp", row["first"].isoformat()))
+    first: datetime = row["first"]
+    return _published(row) or first
 
 
 @dataclass
 class Model:
-    """All that was merged, by key. `scans` are the last complete ones, `doubt` what only one of them has missed."""
+    """All that was merged, by key. `closed` are the last closed scans, `doubt` what only one of them has missed."""
 
     accounts: dict[str, dict[str, Any]] = field(default_factory=dict)
     periods: list[list[Any]] = field(default_factory=list)
     media: dict[Key, dict[str, Any]] = field(default_factory=dict)
     versions: list[Row] = field(default_factory=list)
     metrics: list[Row] = field(default_factory=list)
-    scans: dict[Where, Row] = field(default_factory=dict)
+    closed: dict[Where, Closed] = field(default_factory=dict)
     landed: int = 0
     began: dict[str, int] = field(default_factory=dict)
     ended: dict[Where, int] = field(default_factory=dict)
     absent: dict[str, tuple[datetime, datetime | None]] = field(default_factory=dict)
-    doubt: dict[Key, tuple[datetime | None, datetime]] = field(default_factory=dict)
+    doubt: dict[Key, Missing] = field(default_factory=dict)
     rejecting: set[str] = field(default_factory=set)
     undecided: dict[Where, datetime] = field(default_factory=dict)
     seen: dict[str, set[Key]] = field(default_factory=dict)
@@ -103,8 +117,19 @@ class Model:
         # A scan that another one of its partition overtook says nothing of what is gone.
         if page.last and self.ended.get(page.where, 0) < self.began[page.scan_id]:
             (self._unlist if page.where[0] == "accounts" else self._miss)(page)
-            self.scans[page.where] = (page.scan_id, page.at)
+            self._close(page)
             self.ended[page.where] = self.landed
+
+    def _close(self, page: Heard) -> None:
+        before = self.closed.get(page.where)
+        if page.recent:
+            assert before is not None, "a recent scan of what was never scanned in full"
+            self.closed[page.where] = replace(before, recent_at=page.at, covered_from=page.feed.read_to)
+        else:
+            share, is_posts = page.share or spread(page.where[1]), page.where[2] == "posts"
+            self.closed[page.where] = completed(
+                before, page.feed, pages=page.pages, at=page.at, share=share, is_posts=is_posts
+            )
 
     def _list(self, page: Heard, item: dict[str, str]) -> None:
         known = self.accounts.get(item["id"], {"status": None, "since": None, "first": page.at, "removed": None})
@@ -183,39 +208,51 @@ class Model:
         row.update(item=item, written=page.at, changed=page.at, removed=None, removal=None, landed=self.landed)
 
     def _miss(self, page: Heard) -> None:
-        there = {key: row for key, row in self.media.items() if key[:2] == page.where[1:] and not row["removed"]}
+        there = {
+            key: row
+            for key, row in self.media.items()
+            if key[:2] == page.where[1:]
+            and not row["removed"]
+            and (not page.recent or is_covered(_published(row), page.feed.read_to))
+        }
         seen = self.seen.get(page.scan_id, set())
         missed = [key for key, row in there.items() if key not in seen and row["landed"] < self.began[page.scan_id]]
         old = {key for key, row in there.items() if page.where[2] == "stories" and page.at - _born(row) >= _DAY}
-        newly = [key for key in missed if self.doubt.get(key, (None,))[0] is None and key not in old]
-        rejects = page.scan_id in self.rejecting
-        if not (missed and rejects):
-            self.undecided.pop(page.where, None)
         known = sum((row["first"] < page.started_at or key in missed) and key not in old for key, row in there.items())
-        for key in missed:
-            row = there[key]
-            doubted, last = self.doubt.pop(key, (None, self.last_seen(key)))
-            if rejects:
-                self.undecided.setdefault(page.where, page.at)
-                self.doubt[key] = (doubted, last)
-                continue
-            believed = len(newly) <= known / 2
-            if doubted is not None:
-                believed = page.started_at - doubted >= timedelta(hours=1)
-            since = doubted or page.at
-            if key in old or believed:
-                row.update(removed=since, removal="expired" if key in old else "removed", written=last)
-                self.counts[page.scan_id][row["removal"]] += 1
-            else:
-                self.doubt[key] = (since, last)
+        rejects = page.scan_id in self.rejecting
+        doubts = {key: self.doubt.pop(key, Missing(None, self.last_seen(key), needs_full=False)) for key in missed}
+        look = Look(page.started_at, page.at, page.recent, rejects, known, old)
+        self.doubt.update(look.doubted(doubts))
+        for key, since in look.gone(doubts).items():
+            removal = "expired" if key in old else "removed"
+            there[key].update(removed=since, removal=removal, written=doubts[key].last_seen)
+            self.counts[page.scan_id][removal] += 1
+        if missed and rejects:
+            self.undecided.setdefault(page.where, page.at)
+        elif not page.recent or all(one.since for key, one in self.doubt.items() if key[:2] == page.where[1:]):
+            self.undecided.pop(page.where, None)
+
+    def needs_full(self, where: Where) -> bool:
+        """Whether removals are pending that only a full scan decides."""
+        return any(one.needs_full for key, one in self.doubt.items() if key[:2] == where[1:])
+
+    def known(self, where: Where, older_than: datetime) -> set[str]:
+        """The posts of before a time that a closed scan has seen, and that are not gone."""
+        return {
+            key[2]
+            for key, row in self.media.items()
+            if key[:2] == where[1:] and not row["removed"] and row["landed"] <= self.ended.get(where, 0)
+            if (at := _published(row)) is not None and at < older_than
+        }
 
     def last_seen(self, key: Key) -> datetime:
         """When an item was there for the last time, as far as is known."""
-        written: datetime = self.media[key]["written"]
+        row = self.media[key]
+        written: datetime = row["written"]
         if key in self.doubt:
-            return self.doubt[key][1]
-        scan = self.scans.get(("media", *key[:2]))
-        return written if scan is None or self.media[key]["removed"] else max(written, scan[1])
+            return self.doubt[key].last_seen
+        closed = self.closed.get(("media", *key[:2]))
+        return written if closed is None or row["removed"] else max(written, closed.last_saw(_published(row)))
 
     def tables(self, *, inside: bool) -> Tables:
         """Every table, as a snapshot must show it; `inside` the warehouse an item has the time of its last writing."""
@@ -243,7 +280,13 @@ class Model:
             ],
             "media_history": [*self.versions, *present],
             "media_metrics": [*self.metrics],
-            "completed_scans": [(*where, scan[1], self.undecided.get(where)) for where, scan in self.scans.items()],
+            "completed_scans": [
+                (
+                    *(*where, one.complete_at, self.undecided.get(where), one.recent_at, one.covered_from, one.pages),
+                    *("newest_first" if one.is_ordered else None, one.broken_by, one.share),
+                )
+                for where, one in self.closed.items()
+            ],
             "quarantine": [*self.quarantine.values()],
             "run_counts": [(run_id, *numbers) for run_id, numbers in by_run.items()],
             **({"missing_accounts": [(one, *doubt) for one, doubt in self.absent.items()]} if inside else {}),

@@ -1,11 +1,13 @@
 """What is served: pages of few ids, so that they meet again, changed or not, twice in a page, and in every shape."""
 
 from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from typing import Any, Literal
 
 from hypothesis import strategies as st
 
 from models.checkpoint import RunKind
+from models.incremental import SyncMode
 from models.partition import CATALOGUE, Partition, media
 
 Item = dict[str, Any]
@@ -14,6 +16,8 @@ After = Literal["goes on", "ends", "is given up"]
 IDS = ("a", "b", "c")
 POSTS = media("a", "posts")
 PARTITIONS = (POSTS, media("a", "stories"), media("b", "posts"), CATALOGUE)
+# Of this account posts are listed newest first: other pages than those of its feed would break the order.
+FEED = media("c", "posts")
 RUN_KINDS: tuple[RunKind, ...] = ("sync", "sync", "sync", "sync", "sync", "backfill")
 
 # Of every family of types, for a column that meets one after the other.
@@ -28,12 +32,14 @@ NAMELESS: tuple[object, ...] = ({"caption": "no id"}, {"id": ""}, {"id": None}, 
 
 @dataclass(frozen=True)
 class Page:
-    """A page to be landed, and what becomes of its scan after it."""
+    """A page to be landed, and what becomes of its scan after it. It leads to a cursor, if not to one of its own."""
 
     partition: Partition
     run_kind: RunKind
     items: tuple[Any, ...]
     after: After
+    mode: SyncMode = "full_refresh"
+    leads_to: str | None = None
 
 
 # In one order of keys, as a service writes them: in another an item would be another version of itself.
@@ -73,6 +79,65 @@ def _pages(draw: st.DrawFn) -> Page:
 def batches() -> st.SearchStrategy[list[Page]]:
     """Pages of several scans, which arrive together; every other one is its scan's last."""
     return st.lists(_pages(), min_size=1, max_size=4, unique_by=lambda page: (page.partition, page.run_kind))
+
+
+@dataclass(frozen=True)
+class News:
+    """What happened to a feed: so many new posts, and by their place in the list what is gone, edited or pinned."""
+
+    added: int
+    gone: frozenset[int]
+    edited: frozenset[int]
+    pins: tuple[int, ...]
+
+
+def news() -> st.SearchStrategy[News]:
+    """Mostly a few new posts, and now and then something else."""
+    places = st.integers(0, 20)
+    few = st.one_of(st.just(frozenset[int]()), st.frozensets(places, max_size=3))
+    many = st.frozensets(places, min_size=10)
+    pins = st.one_of(st.just(()), st.lists(places, max_size=4, unique=True).map(tuple))
+    return st.builds(News, st.sampled_from((0, 1, 2, 6)), st.one_of(few, few, few, many), few, pins)
+
+
+class Served:
+    """A feed as the service lists it, newest first after its pins; a page's cursor is the time of its last post.
+
+    Of a page of pins it is a time that no post has.
+    """
+
+    PAGE = 4
+
+    def __init__(self, posts: int, newest: datetime) -> None:
+        self._posts: list[Item] = []
+        self._pins: list[Item] = []
+        self._made = 0
+        for day in reversed(range(posts)):
+            self._post(newest - timedelta(days=day))
+
+    def _post(self, at: datetime) -> None:
+        self._made += 1
+        item = {"caption": "v1", "id": f"p{self._made}", "like_count": 5, "timestamp": at.isoformat()}
+        self._posts.insert(0, item)
+
+    def change(self, news: News, now: datetime) -> None:
+        """Let something happen, up to `now`."""
+        for place in range(len(self._posts)):
+            if place in news.edited:
+                self._posts[place] = {**self._posts[place], "caption": f"v{self._made}"}
+        self._posts = [post for place, post in enumerate(self._posts) if place not in news.gone]
+        for number in range(news.added):
+            self._post(now - timedelta(minutes=news.added - number))
+        self._pins = [self._posts[place] for place in news.pins if place < len(self._posts)]
+
+    def page(self, cursor: str | None) -> tuple[tuple[Item, ...], str | None]:
+        """Return the posts that follow a cursor, and the one that leads on, if any follow them."""
+        rest = [post for post in self._posts if post not in self._pins]
+        listed = [*self._pins, *rest] if cursor is None else [post for post in rest if post["timestamp"] < cursor]
+        items = tuple(listed[: self.PAGE])
+        if len(listed) <= self.PAGE:
+            return items, None
+        return items, "9999" if items[-1] in self._pins else items[-1]["timestamp"]
 
 
 @st.composite

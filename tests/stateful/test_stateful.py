@@ -7,6 +7,8 @@ from hypothesis.errors import Flaky
 from hypothesis.stateful import run_state_machine_as_test
 
 from connectors.warehouse.storage.connection import connect
+from models import incremental
+from tests.simulation.recent import RUN
 from tests.stateful.machine import Warehouses
 from tests.stateful.planted import PLANTED
 from tests.stateful.profiles import LOOKING, finding
@@ -20,6 +22,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         pass
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Warehouses, "template", path, raising=False)
+        patch.setattr(incremental, "KNOWN_RUN", RUN)
         yield
 
 
