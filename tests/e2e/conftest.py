@@ -20,8 +20,11 @@ from connectors.warehouse.ingest.landing.segments import recover
 from connectors.warehouse.raw.listed import listed_parts, mentions_raw_media, raw_media
 from connectors.warehouse.storage.connection import connect
 from flows.orchestration.processes import free_port, prefect
+from models.schema.mapping_built_in import BUILT_IN
+from tests.e2e import reading
 
 KEY = "sandbox-demo-key"
+_PUBLISHED = next(column for column in BUILT_IN.columns if column.column == "published_at")
 # Seconds until something that never comes is a failure; a busy machine may need minutes for what takes seconds.
 PATIENCE = 240.0
 EIGHT = ("--accounts", "8", "--posts", "30", "--seed", "11")
@@ -228,24 +231,37 @@ def expected_media(service: Service) -> dict[tuple[str, str, str], Any]:
     }
 
 
+def _stored(operator: Operator) -> dict[tuple[str, str, str], Any]:
+    rows = operator.ask(
+        "SELECT account_id, surface, media_id, raw_media.payload"
+        " FROM media JOIN raw_media USING (account_id, surface, media_id) WHERE removed_at IS NULL"
+        " AND account_id IN (SELECT account_id FROM accounts WHERE removed_at IS NULL)"
+    )
+    stored = {(account_id, surface, item_id): json.loads(payload) for account_id, surface, item_id, payload in rows}
+    assert len(stored) == len(rows)
+    return stored
+
+
+def assert_above_depths(operator: Operator, service: Service) -> None:
+    """What the service shows above the depths that `freshness` states is in the snapshot; no gap is left."""
+    assert operator.ask("SELECT account_id, surface FROM gaps") == []
+    depths = dict(operator.ask("SELECT account_id, covered_from FROM freshness WHERE surface = 'posts'"))
+    stored = _stored(operator)
+    for key, item in expected_media(service).items():
+        depth = depths[key[0]] if key[1] == "posts" else None
+        if depth is None or reading.canonical(item, _PUBLISHED) > depth:
+            assert key in stored, (key, depth)
+            assert _lasting(stored[key]) == _lasting(item), (key, depth)
+
+
 def assert_in_step(operator: Operator, service: Service) -> None:
     """The snapshot holds exactly what the service shows: no more, no less, no doubles."""
     accounts = operator.ask("SELECT account_id, ig_username, public_id, status FROM accounts WHERE removed_at IS NULL")
     shown = [(a["id"], a["ig_username"], a["public_id"], a["status"]) for a in service.accounts()]
     assert sorted(accounts) == sorted(shown)
     expired = service.expired()
-    rows = [
-        ((account_id, surface, item_id), json.loads(payload))
-        for account_id, surface, item_id, payload in operator.ask(
-            "SELECT account_id, surface, media_id, raw_media.payload"
-            " FROM media JOIN raw_media USING (account_id, surface, media_id) WHERE removed_at IS NULL"
-            " AND account_id IN (SELECT account_id FROM accounts WHERE removed_at IS NULL)"
-        )
-        if account_id not in expired
-    ]
-    expected = expected_media(service)
-    assert len(rows) == len(dict(rows)) == len(expected)
-    assert {key: _lasting(item) for key, item in rows} == {key: _lasting(item) for key, item in expected.items()}
+    stored = {key: _lasting(item) for key, item in _stored(operator).items() if key[0] not in expired}
+    assert stored == {key: _lasting(item) for key, item in expected_media(service).items()}
 
 
 def _lasting(value: Any) -> Any:  # noqa: ANN401 - any JSON

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.conftest import PATIENCE, Operator, Service, assert_in_step, stopped, until
+from tests.e2e.conftest import PATIENCE, Operator, Service, assert_above_depths, assert_in_step, stopped, until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.long]
 
@@ -24,9 +24,9 @@ def _landed(operator: Operator) -> set[str]:
     return {row[0] for row in operator.inside("SELECT correlation_id FROM ops.staging")}
 
 
-def _kill_somewhere(operator: Operator, service: Service, chance: random.Random) -> None:
+def _kill_somewhere(operator: Operator, service: Service, chance: random.Random, *options: str) -> None:
     by_time = chance.random() < 0.5
-    with stopped(operator.start("sync")) as process:
+    with stopped(operator.start("sync", *options)) as process:
         if by_time:
             time.sleep(chance.uniform(0, MOST_SECONDS))
         else:
@@ -56,3 +56,22 @@ def test_killed_anywhere_it_ends_where_it_would_have(seed: int, operator: Operat
         assert_in_step(operator, service)
         service.forget()
     assert not list(Path(operator.folder).glob("*.next*"))
+
+
+@pytest.mark.parametrize("seed", range(STORIES // 3))
+def test_incremental_syncs_killed_anywhere_lose_nothing(seed: int, operator: Operator, service: Service) -> None:
+    chance = random.Random(seed)
+    operator.env["GRAMHOUSE_PAGE_SIZE"] = "5"
+    operator.sync()
+    for night in range(1, 4):
+        service.night(night)
+        for _ in range(KILLS // 3):
+            _kill_somewhere(operator, service, chance, "--incremental")
+        operator.run("sync", "--incremental")
+        # What a killed run's scans had passed is seen by scans that begin now.
+        operator.run("sync", "--incremental")
+        assert_above_depths(operator, service)
+    ((recent,),) = operator.ask("SELECT count(*) FROM run_outcomes WHERE outcome = 'recent'")
+    assert recent
+    operator.run("sync", "--full-refresh")
+    assert_in_step(operator, service)

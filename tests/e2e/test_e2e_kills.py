@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.conftest import PATIENCE, Operator, Service, assert_in_step, stopped, until
+from tests.e2e.conftest import PATIENCE, Operator, Service, assert_above_depths, assert_in_step, stopped, until
 
 pytestmark = pytest.mark.e2e
 
@@ -20,9 +20,11 @@ def _key(entry: dict[str, Any]) -> tuple[Any, ...]:
     return (entry["operation"], entry["account_id"], entry["surface"], entry["cursor"])
 
 
-def _kill_after(operator: Operator, service: Service, requests: int, number: int = signal.SIGKILL) -> int:
+def _kill_after(
+    operator: Operator, service: Service, requests: int, number: int = signal.SIGKILL, *options: str
+) -> int:
     service.faults({"action": {"kind": "delay", "seconds": 0.02}})
-    with stopped(operator.start("sync")) as process:
+    with stopped(operator.start("sync", *options)) as process:
         until(lambda: service.stats()["total"] >= requests or process.poll() is not None, "the run to get there")
         process.send_signal(number)
         process.communicate(timeout=PATIENCE)
@@ -113,6 +115,25 @@ def test_killed_again_and_again_it_gets_there(operator: Operator, service: Servi
     assert not landed & {_key(entry) for entry in service.requests()}
     assert_in_step(operator, service)
     assert operator.sync()["media"]["added"] == 0
+
+
+def test_a_killed_incremental_sync_is_resumed_and_loses_nothing(operator: Operator, service: Service) -> None:
+    operator.sync()
+    for night, requests in ((1, 9), (2, 25)):
+        service.night(night).forget()
+        _kill_after(operator, service, requests, signal.SIGKILL, "--incremental")
+        landed = _landed(operator, service)
+        service.forget()
+        operator.run("sync", "--incremental")
+        assert not landed & {_key(entry) for entry in service.requests()}
+        assert_above_depths(operator, service)
+    assert operator.ask("SELECT state FROM runs ORDER BY started_at") == [
+        (state,) for state in ("complete", *("interrupted", "complete") * 2)
+    ]
+    ((recent,),) = operator.ask("SELECT count(*) FROM run_outcomes WHERE outcome = 'recent'")
+    assert recent
+    operator.run("sync", "--full-refresh")
+    assert_in_step(operator, service)
 
 
 def test_a_cursor_no_longer_accepted_restarts_that_scan_alone(operator: Operator, service: Service) -> None:
