@@ -181,13 +181,17 @@ def _report(path: Path | None, url: str | None) -> str:
     return f"[**Report with charts**]({url})" if url else f"Report with charts: {code(str(path), _DETAIL)}"
 
 
-def markdown(summary: Summary, report: Path | None = None, report_url: str | None = None) -> str:
+def markdown(
+    summary: Summary, report: Path | None = None, report_url: str | None = None, *, advice: str | None = None
+) -> str:
     """Return the page; whatever came from outside stands in code spans.
 
-    `report` is the HTML report that the run renewed, `report_url` where people open it.
+    `report` is the HTML report that the run renewed, `report_url` where people open it. `advice` is a sentence of our
+    own, in Markdown.
     """
+    advised = f"{advice}." if advice else ""
     sections = (
-        (f"## {verdict(summary)}", [numbers(summary), _report(report, report_url)]),
+        (f"## {verdict(summary)}", [numbers(summary), advised, _report(report, report_url)]),
         ("### Action required", _action_required(summary)),
         ("### Will recover by itself", _recovering(summary)),
         ("### This run", _run(summary)),

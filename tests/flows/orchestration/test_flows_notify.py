@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -12,6 +13,7 @@ from flows.engine.pipeline import run_sync
 from flows.engine.run_context import Counters
 from flows.orchestration import notify as telling
 from flows.orchestration.notify import notify, notify_failure, progress, share, standing
+from flows.reporting.report import recommendation
 from tests.flows.stage import Service, VirtualClock, request, staged
 
 pytestmark = pytest.mark.anyio
@@ -178,3 +180,17 @@ async def test_a_failure_is_told_and_a_failure_to_tell_it_is_none(
     assert caplog.messages == [
         "Prefect could not be given word of the failure (TimeoutError); the run stands in the warehouse."
     ]
+
+
+async def test_the_page_recommends_incremental_syncs_in_the_words_of_the_report(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = Server(monkeypatch)
+    async with staged(tmp_path, Service()) as resources:
+        report = await run_sync(request(tmp_path), resources)
+    await notify(report)
+    recommending = replace(report, requests=100, incremental_requests=40)
+    await notify(recommending)
+    advice = recommendation(recommending)
+    assert advice is not None
+    assert [f"{advice}." in page for page in server.pages] == [False, True]

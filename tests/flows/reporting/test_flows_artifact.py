@@ -30,6 +30,13 @@ def test_a_quiet_night_says_so_first_and_has_no_list_of_things_to_do() -> None:
     assert _sections(page) == ["Complete: nothing needs attention", "This run", "The last 1 run"]
 
 
+def test_advice_stands_below_the_numbers_and_is_none_where_there_is_none() -> None:
+    page = markdown(summary(), advice="`gramhouse sync --incremental` would have made about 9 requests instead of 40")
+    before, after = page.split("`gramhouse sync --incremental` would have made about 9 requests instead of 40.\n\n")
+    assert _sections(before) == _sections(page)[:1]
+    assert before + after == markdown(summary())
+
+
 def test_a_run_without_a_single_scan_has_no_table_of_them() -> None:
     assert "| scans |" not in markdown(summary(outcomes=()))
     assert "| scans |" in markdown(summary())
