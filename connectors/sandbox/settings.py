@@ -41,6 +41,10 @@ class FeedSettings:
         how many posts stand first, others every third night, 0 to 5; with ``pins_twice`` at their own positions, too.
     archived, back_dated
         one post of so many is archived for two nights of five, or claims to be 40 days older than it is; 0: none.
+    post_dated
+        one post of so many claims to be 40 days newer than it is, which may lie in the future; 0: none.
+    ties
+        times of publication are rounded down to so many days, so that several posts share one; 0: as they are.
 
     Raises ValueError for an unknown order and numbers out of bounds.
     """
@@ -50,12 +54,14 @@ class FeedSettings:
     pins_twice: bool = False
     archived: int = 0
     back_dated: int = 0
+    post_dated: int = 0
+    ties: int = 0
 
     def __post_init__(self) -> None:
         if self.order not in ORDERS:
             message = f"the order must be one of {', '.join(ORDERS)}, not {self.order!r}"
             raise ValueError(message)
-        if not (0 <= self.pins <= 5 and self.archived >= 0 and self.back_dated >= 0):
+        if not 0 <= self.pins <= 5 or min(self.archived, self.back_dated, self.post_dated, self.ties) < 0:
             message = f"a feed has 0 to 5 pins, and no number of it is negative: {self}"
             raise ValueError(message)
 

@@ -21,19 +21,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     message = parser.parse_args(arguments)
     seeds = range(message.first, message.first + message.seeds)
     began = time.perf_counter()
-    nights = ended = 0
+    nights = ended = recent = 0
     wrong: list[int] = []
     with ProcessPoolExecutor(message.jobs, mp_context=get_context("spawn")) as pool:
         results = pool.map(partial(try_seed, nights=message.nights), seeds)
-        for seed, (played, to_the_end, story) in zip(seeds, results, strict=True):
-            nights, ended = nights + played, ended + to_the_end
+        for seed, (played, to_the_end, stopped, story) in zip(seeds, results, strict=True):
+            nights, ended, recent = nights + played, ended + to_the_end, recent + stopped
             if story is not None:
                 wrong.append(seed)
                 sys.stdout.write(f"{story}\n\n")
                 sys.stdout.flush()
     seconds = time.perf_counter() - began
     sys.stdout.write(
-        f"{len(seeds)} seeds, {nights:,} nights ({ended:,} of them to their end) in {seconds:.0f} s:"
+        f"{len(seeds)} seeds, {nights:,} nights ({ended:,} of them to their end, {recent:,} recent scans)"
+        f" in {seconds:.0f} s:"
         f" {nights / seconds:.1f} nights/s; {len(wrong)} seeds went wrong{f': {wrong}' if wrong else ''}.\n"
     )
     return 1 if wrong else 0

@@ -12,9 +12,10 @@ from models.schema.mapping_built_in import BUILT_IN
 from tests import raw
 from tests.e2e import reading
 from tests.e2e.nights import counts
-from tests.simulation.events import CATALOGUE
-from tests.simulation.model import Key, Model
-from tests.simulation.referee import Foul
+from tests.simulation.events import CATALOGUE, Partition
+from tests.simulation.model import Model
+from tests.simulation.recent import Key
+from tests.simulation.referee import Foul, require
 
 Row = tuple[Any, ...]
 _COLUMNS = [column for column in BUILT_IN.columns if column.column != "media_url"]
@@ -24,6 +25,11 @@ _MEDIA = (
 )
 
 _COUNTS = ("pages", "items", "accounts_removed", "added", "changed", "removed", "expired", "returned")
+_CLOSED = (
+    "resource, account_id, surface, complete_at, removals_undecided_since, recent_at, covered_from, pages, items,"
+    " item_order, order_broken_by, full_share, needs_full"
+)
+_GAPS = "SELECT account_id, surface, cursor, pages, read_down_to FROM gaps"
 
 
 class Snapshot:
@@ -62,17 +68,24 @@ def _canonical(text: str) -> str:
         return text
 
 
-def compare(model: Model, snapshot: Snapshot) -> None:
+def _closed(model: Model, where: Partition) -> Row:
+    one = model.closed[where]
+    return (
+        "accounts" if where == CATALOGUE else "media",
+        *where,
+        *(one.complete_at, model.undecided.get(where), one.recent_at, one.covered_from, one.pages, one.items),
+        *("newest_first" if one.is_ordered else None, one.broken_by, one.share),
+        where[1] == "posts" and model.needs_full(where),
+    )
+
+
+def compare(model: Model, gaps: list[Row], snapshot: Snapshot) -> None:
     """Raise Foul at the first table that differs."""
+    _same("gaps", gaps, snapshot.rows(_GAPS))
     _same(
         "completed_scans",
-        [
-            ("accounts" if where == CATALOGUE else "media", *where, at, model.undecided.get(where))
-            for where, at in model.ended.items()
-        ],
-        snapshot.rows(
-            "SELECT resource, account_id, surface, complete_at, removals_undecided_since FROM completed_scans"
-        ),
+        [_closed(model, where) for where in model.closed],
+        snapshot.rows(f"SELECT {_CLOSED} FROM completed_scans"),
     )
     names = ("ig_username", "public_id", "status", "token_expired_since", "first_seen_at", "last_seen_at", "removed_at")
     _same(
@@ -125,6 +138,8 @@ def _compare_media(model: Model, snapshot: Snapshot) -> None:
         canonical = (reading.canonical(item, column) for column in _COLUMNS)
         payload = json.dumps(item, sort_keys=True)
         expected.append((*key, payload, *output, row["removed_at"], row["removal"], *canonical))
+        told, seen = model.last_seen(key), model.vouched[key]
+        require(told <= seen, f"{key} is said to be seen at {told}, and was at {seen} for the last time")
     found = [
         (*row[:3], _canonical(row[3]), *row[4:])
         for row in snapshot.rows(f"SELECT {_MEDIA} FROM {raw.media(snapshot.rows)}")

@@ -52,10 +52,11 @@ class Lost:
 
 @dataclass(frozen=True, slots=True)
 class PendingPages:
-    """A page is durable."""
+    """A page is durable; with it a recent scan is closed, or it goes on as far as its cursor leads."""
 
     at: float
     correlation_id: str | None
+    recent: bool = False
 
 
 @dataclass(frozen=True, slots=True)

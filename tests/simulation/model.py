@@ -2,7 +2,8 @@
 
 import json
 from collections import Counter
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Any
@@ -12,8 +13,8 @@ from tests.e2e import reading
 from tests.e2e.nights import content
 from tests.e2e.reading import lasting
 from tests.simulation.events import CATALOGUE, Partition
+from tests.simulation.recent import Closed, Feed, Key, Listed, Look, Missing, completed, is_covered, spread
 
-Key = tuple[str, str, str]
 Item = dict[str, Any]
 _PUBLISHED = next(column for column in BUILT_IN.columns if column.column == "published_at")
 _IDS = BUILT_IN.media_id
@@ -45,9 +46,14 @@ def id_of(item: object) -> str | None:
 
 @dataclass
 class Scan:
-    """One scan of a partition, as the service saw it: `following` is the cursor of the page that is next."""
+    """One scan of a partition, as the service saw it: `following` is the cursor of the page that is next.
+
+    It began between `earliest` and `started`. `known_landed` is the landing that closed what it may stop at; None: it
+    is full. `share` is that of the refresh interval after which the next full scan is due.
+    """
 
     started: datetime
+    earliest: datetime
     begun_in: int
     night: int
     following: str | None = None
@@ -59,7 +65,12 @@ class Scan:
     cursors: set[str] = field(default_factory=set)
     seen: set[Key] = field(default_factory=set)
     began: int = 0
+    last_landed: int = 0
     rejects: bool = False
+    feed: Feed = field(default_factory=Feed)
+    known_landed: int | None = None
+    share: float = 0.0
+    recent: bool = False
 
 
 @dataclass
@@ -72,9 +83,10 @@ class Model:
     superseded: list[tuple[Any, ...]] = field(default_factory=list)
     sightings: dict[Key, list[tuple[Item, datetime]]] = field(default_factory=dict)
     missing_accounts: dict[str, tuple[datetime, datetime | None]] = field(default_factory=dict)
-    missing: dict[Key, tuple[datetime | None, datetime]] = field(default_factory=dict)
+    missing: dict[Key, Missing] = field(default_factory=dict)
     undecided: dict[Partition, datetime] = field(default_factory=dict)
-    ended: dict[Partition, datetime] = field(default_factory=dict)
+    closed: dict[Partition, Closed] = field(default_factory=dict)
+    vouched: dict[Key, datetime] = field(default_factory=dict)
     landed: int = 0
     end_landed: dict[Partition, int] = field(default_factory=dict)
     quarantine: dict[tuple[Partition, str], str] = field(default_factory=dict)
@@ -82,9 +94,9 @@ class Model:
     count: Counter[str] = field(default_factory=Counter)
 
     def land(self, night: int, scan: Scan, partition: Partition, body: bytes, at: datetime) -> None:
-        """A page has landed in a process, which was received `at`."""
+        """A page has landed in a process, which was received `at`; with it a recent scan is closed, or not."""
         self.landed += 1
-        scan.began = scan.began or self.landed
+        scan.began, scan.last_landed = scan.began or self.landed, self.landed
         page = parsed(body)
         self.count = self.counts.setdefault(night, Counter())
         self.count.update(pages=1, items=len(page["items"]))
@@ -93,7 +105,7 @@ class Model:
                 self._account(scan, item, at)
             else:
                 self._item(scan, partition, item, at)
-        if page["next_cursor"] is None:
+        if page["next_cursor"] is None or scan.recent:
             self._end(scan, partition, at)
 
     def _account(self, scan: Scan, item: Any, at: datetime) -> None:  # noqa: ANN401 - any JSON
@@ -166,6 +178,7 @@ class Model:
             return
         key = (*partition, media_id)
         scan.seen.add(key)
+        self.vouched[key] = at
         self.missing.pop(key, None)
         known = self.media.get(key)
         gone = known is not None and known["removed_at"] is not None
@@ -198,44 +211,64 @@ class Model:
         self.quarantine.setdefault((partition, content(item) if isinstance(item, dict) else text), text)
 
     def _end(self, scan: Scan, partition: Partition, at: datetime) -> None:
-        before = self.ended.get(partition)
+        self.vouched.update(dict.fromkeys(scan.seen, at))
+        before = self.closed.get(partition)
         if self.end_landed.get(partition, 0) > scan.began:
             return
         self.end_landed[partition] = self.landed
         if partition == CATALOGUE:
             self._unlist(scan, at)
         else:
-            self._miss(scan, partition, at, before)
-        self.ended[partition] = at
+            self._miss(scan, partition, at)
+        if scan.recent:
+            assert before is not None, "a recent scan of what was never scanned in full"
+            self.closed[partition] = replace(before, recent_at=at, covered_from=scan.feed.read_to)
+        else:
+            share = scan.share or spread(partition[0])
+            is_posts = partition[1] == "posts"
+            self.closed[partition] = completed(
+                before, scan.feed, pages=scan.pages, at=at, share=share, is_posts=is_posts
+            )
 
-    def _miss(self, scan: Scan, partition: Partition, at: datetime, before: datetime | None) -> None:
-        there = {key: row for key, row in self.media.items() if key[:2] == partition and row["removed_at"] is None}
+    def _miss(self, scan: Scan, partition: Partition, at: datetime) -> None:
+        """Mark what a closed scan did not see; a recent one says it of what it covered, at the second look."""
+        covered_from = scan.feed.read_to
+        there = {
+            key: row
+            for key, row in self.media.items()
+            if key[:2] == partition
+            and row["removed_at"] is None
+            and (not scan.recent or is_covered(published(row), covered_from))
+        }
         missed = [key for key, row in there.items() if row["landed"] < scan.began and key not in scan.seen]
         old = {key for key, row in there.items() if partition[1] == "stories" and at - _born(row) >= _DAY}
         known = sum(
             (row["first_seen_at"] < scan.started or key in missed) and key not in old for key, row in there.items()
         )
-        if not (missed and scan.rejects):
+        before = {key: self.missing.pop(key, Missing(None, self.last_seen(key), needs_full=False)) for key in missed}
+        look = Look(scan.started, at, scan.recent, scan.rejects, known, old)
+        self.missing.update(look.doubted(before))
+        for key, since in look.gone(before).items():
+            removal = "expired" if key in old else "removed"
+            there[key].update(removed_at=since, written_at=before[key].last_seen, removal=removal)
+            self.count[removal] += 1
+        if missed and scan.rejects:
+            self.undecided.setdefault(partition, at)
+        elif not scan.recent or all(one.since for key, one in self.missing.items() if key[:2] == partition):
             self.undecided.pop(partition, None)
-        newly = [key for key in missed if self.missing.get(key, (None,))[0] is None and key not in old]
-        for key in missed:
-            row = there[key]
-            last_known = max(row["written_at"], before or row["written_at"])
-            missing_since, last_seen = self.missing.pop(key, (None, last_known))
-            if scan.rejects:
-                self.undecided.setdefault(partition, at)
-                self.missing[key] = (missing_since, last_seen)
-                continue
-            believed = 2 * len(newly) <= known
-            if missing_since is not None:
-                believed = scan.started - missing_since >= timedelta(hours=1)
-            since = missing_since or at
-            if key in old or believed:
-                gone = "expired" if key in old else "removed"
-                row.update(removed_at=since, written_at=last_seen, removal=gone)
-                self.count[gone] += 1
-            else:
-                self.missing[key] = (since, last_seen)
+
+    def needs_full(self, partition: Partition) -> bool:
+        """Whether removals are pending that only a full scan decides."""
+        return any(one.needs_full for key, one in self.missing.items() if key[:2] == partition)
+
+    def known(self, partition: Partition) -> set[str]:
+        """The posts that a closed scan has seen, and that are not gone."""
+        end = self.end_landed.get(partition, 0)
+        return {
+            key[2]
+            for key, row in self.media.items()
+            if key[:2] == partition and row["removed_at"] is None and row["landed"] <= end
+        }
 
     def last_seen(self, key: Key) -> datetime:
         """When a scan last saw an item, as far as is known."""
@@ -244,12 +277,26 @@ class Model:
         if row["removed_at"] is not None:
             return written
         if key in self.missing:
-            return self.missing[key][1]
-        return max(written, self.ended.get(key[:2], written))
+            return self.missing[key].last_seen
+        closed = self.closed.get(key[:2])
+        return max(written, closed.last_saw(published(row))) if closed else written
+
+
+def listed(items: Iterable[Any]) -> list[Listed]:
+    """The ids and times of a page's items."""
+    objects = (item if isinstance(item, dict) else {} for item in items)
+    return [(id_of(item), reading.canonical(item, _PUBLISHED)) for item in objects]
+
+
+def published(row: dict[str, Any]) -> datetime | None:
+    """When an item of the model says that it was published."""
+    found = reading.canonical(row["payload"], _PUBLISHED)
+    assert found is None or isinstance(found, datetime)
+    return found
 
 
 def _born(row: dict[str, Any]) -> datetime:
-    found = reading.canonical(row["payload"], _PUBLISHED) or row["first_seen_at"]
+    found = published(row) or row["first_seen_at"]
     assert isinstance(found, datetime)
     return found
 

@@ -10,11 +10,16 @@ from sqlalchemy import Connection
 from connectors.source import retry as backoff
 from connectors.warehouse.ingest.landing.page_commit import Record
 from connectors.warehouse.ingest.landing.page_commit import numbered as real_numbered
-from connectors.warehouse.merge import merge, run_counts
-from connectors.warehouse.runs import progress
+from connectors.warehouse.merge import merge, removal, run_counts
+from connectors.warehouse.runs import closed_scans, progress
+from connectors.warehouse.snapshot import contents
 from flows.engine import accounts as rounds
 from flows.engine import partition_scan as scanning
+from flows.engine import scan_depth
+from models import incremental
 from models.checkpoint import plan_scan
+from models.incremental import ClosedScan, Feed, FullReason, Incremental
+from models.incremental import why_full as real_why_full
 from models.page_commit import PageCommit
 from tests.simulation import play
 
@@ -80,13 +85,49 @@ def _counts_for_the_run_that_merges(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(run_counts, "_COUNTED", run_counts._COUNTED.replace(landed, newest))  # noqa: SLF001
 
 
+def _unproved(patch: pytest.MonkeyPatch) -> None:
+    """No order is looked at: known posts stop a scan."""
+
+    def why_full(closed: ClosedScan | None, mode: Incremental | None) -> FullReason | None:
+        why = real_why_full(closed, mode)
+        return None if why is FullReason.UNPROVED else why
+
+    patch.setattr(scan_depth, "why_full", why_full)
+    patch.setattr(Feed, "reaches_known", property(lambda feed: feed.known_run >= incremental.KNOWN_RUN))
+
+
+def _otherwise(patch: pytest.MonkeyPatch, module: object, name: str, old: str, new: str) -> None:
+    text = getattr(module, name)
+    assert text.count(old) == 1
+    patch.setattr(module, name, text.replace(old, new))
+
+
+def _one_look(patch: pytest.MonkeyPatch) -> None:
+    """What a recent scan misses is marked at once."""
+    _otherwise(patch, removal, "_GONE", " AND (x.since IS NOT NULL OR NOT x.is_recent))", ")")
+
+
+def _open_territory(patch: pytest.MonkeyPatch) -> None:
+    """What a scan landed that was cut short is known."""
+    _otherwise(patch, closed_scans, "_KNOWN", " AND coalesce(m.written_seq, 0) <= w.seq", "")
+
+
+def _seen_by_recent_scans(patch: pytest.MonkeyPatch) -> None:
+    """A recent scan is said to have seen all posts, and not those alone that it covered."""
+    _otherwise(patch, contents, "_RECENT", " AND gh_item.published_at > gh_lookup.posts_covered_from", "")
+
+
 # Each with a seed that finds it, or did when this was written: the stories change when their telling does.
 PLANTED: Mapping[str, tuple[Plant, int]] = {
-    "checkpoint before rows": (_checkpoint_before_rows, 1),
+    "checkpoint before rows": (_checkpoint_before_rows, 6),
     "dropped page": (_dropped_page, 0),
-    "tombstones after a partial scan": (_tombstones_after_a_partial_scan, 1),
+    "tombstones after a partial scan": (_tombstones_after_a_partial_scan, 4),
     "comes too early": (_comes_too_early, 2),
     "forgets promises": (_forgets_promises, 2),
-    "scans expired accounts": (_scans_expired, 1),
+    "scans expired accounts": (_scans_expired, 6),
     "scans again what was complete": (_scans_again, 2),
+    "an order that was not proved": (_unproved, 1),
+    "one look removes": (_one_look, 13),
+    "rows of an open scan are known": (_open_territory, 31),
+    "recent scans have seen everything": (_seen_by_recent_scans, 3),
 }

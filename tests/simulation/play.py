@@ -2,12 +2,11 @@
 
 import asyncio
 import hashlib
-import json
 import logging
 import tempfile
 import traceback
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import count
 from pathlib import Path
@@ -31,21 +30,24 @@ from connectors.warehouse.warehouse import open_warehouse
 from flows.engine.pipeline import NothingChosen, RunReport, RunRequest, run_sync
 from flows.engine.run_context import RunResources
 from flows.engine.slots import Slots
+from models import incremental
 from models.checkpoint import ScanState
 from models.page_commit import PageCommit
 from models.selection import Selection
 from tests.simulation.compare import Snapshot, compare
 from tests.simulation.crashes import Dice, watched
 from tests.simulation.disk import Disk
-from tests.simulation.events import Event, GivenUp, Held, Kept, PendingPages, instant
+from tests.simulation.events import Event, GivenUp, Held, Kept, PendingPages, Sent, instant
 from tests.simulation.loop import VirtualLoop, bury, live
-from tests.simulation.model import id_of
+from tests.simulation.recent import EVERY, LOOKBACK, RUN
 from tests.simulation.referee import WITHIN, Foul, Referee, Session, require
+from tests.simulation.service import hold_above_depths, hold_against_the_service, hold_to_its_requests, is_plain
 from tests.simulation.story import Night, Story
 from tests.simulation.transport import Wire
 
-# Long enough for every promise to wait to be over, and once more.
+# Long enough for every promise to wait to be over, and once more; then with full scans, if there were others.
 _QUIET = (Night(hours=60.0), Night())
+_QUIET_RECENT = (*(replace(night, mode="incremental") for night in _QUIET), Night(page_size=50))
 _MOST_BYTES = 300_000
 _EVERYTHING = Selection(everything=True)
 _OUTCOMES = "SELECT account_id, surface, outcome, error_code, correlation_id FROM run_outcomes WHERE run_id = '{}'"
@@ -98,6 +100,7 @@ class Player:
     runs: list[Run] = field(default_factory=list)
     nights: int = 0
     ended: int = 0
+    recent: int = 0
     trace: Any = field(default_factory=hashlib.sha256)
 
     def __post_init__(self) -> None:
@@ -128,11 +131,16 @@ class Player:
         nights = self.story.nights
         for number, night in enumerate(nights):
             self._play(number, night)
-        for number, night in enumerate(_QUIET, start=len(nights)):
+        is_recent = any(night.mode == "incremental" for night in nights)
+        for number, night in enumerate(_QUIET_RECENT if is_recent else _QUIET, start=len(nights)):
             report = self._play(number, night)
             due = "partial" if self.referee.model.missing_accounts else "complete"
             require(report is not None and report.state == due, f"a quiet night ended {report}")
-            self._compare_with_the_service()
+            snapshot = Snapshot(self.disk.snapshot)
+            try:
+                hold_against_the_service(self.referee, self.sandbox, snapshot)
+            finally:
+                snapshot.close()
 
     def _play(self, number: int, night: Night) -> RunReport | None:
         self.nights += 1
@@ -165,7 +173,8 @@ class Player:
                 bury(loop)
         for event in log:
             self.trace.update(repr(event).encode())
-        self._judge(Session(number, "backfill" if night.backfill else "sync", session_begun), log, report)
+        run_kind = "backfill" if night.backfill else "sync"
+        self._judge(night, Session(number, run_kind, session_begun, night.mode, night.max_requests), log, report)
         return report
 
     def _set_stage(self, night: Night) -> None:
@@ -193,7 +202,8 @@ class Player:
     def _events(self, landing: PageCommit) -> Iterator[Event]:
         now = self._time()
         if landing.page is not None and landing.page.scan_id:
-            yield PendingPages(now, landing.page.correlation_id)
+            recent = landing.checkpoint is not None and landing.checkpoint.state is ScanState.RECENT
+            yield PendingPages(now, landing.page.correlation_id, recent)
         elif landing.page is not None:
             [record], where = landing.page.rejected, landing.page.partition
             yield Kept(now, (where.account_id, where.surface), record.payload)
@@ -207,7 +217,7 @@ class Player:
         self._log += self._pending
         self._pending = []
 
-    def _judge(self, session: Session, log: list[Event], report: RunReport | None) -> None:
+    def _judge(self, night: Night, session: Session, log: list[Event], report: RunReport | None) -> None:
         session.chain = self._chain(session)
         self.referee.begin(session)
         self.referee.follow(session, log)
@@ -224,9 +234,16 @@ class Player:
             self.referee.judge(session, outcomes, report.state)
             resumed_runs = [night_of(run_id) for run_id in report.resumed_runs]
             require(resumed_runs == session.chain, f"the run resumes {resumed_runs}, and should {session.chain}")
-            compare(self.referee.model, snapshot)
+            compare(self.referee.model, self.referee.gaps(), snapshot)
         finally:
             snapshot.close()
+        recent = {where[0] for where, (kind, _, _) in outcomes.items() if kind == "recent"}
+        self.recent += len(recent)
+        if is_plain(night):
+            closed = {where for where, (kind, _, _) in outcomes.items() if kind in ("complete", "recent")}
+            begun = {one.partition for one in log if isinstance(one, Sent) and one.cursor is None}
+            hold_above_depths(self.referee, self.sandbox, closed & begun)
+        hold_to_its_requests(night, session, self.sandbox, recent, log)
         self.trace.update(repr((report.state, sorted(rows, key=repr))).encode())
 
     def _chain(self, session: Session) -> list[int]:
@@ -242,23 +259,18 @@ class Player:
             return []
         return [night_of(run.run_id) for run in chain]
 
-    def _compare_with_the_service(self) -> None:
-        """What a quiet night has left must be what the service shows, but for what is gone in doubt."""
-        model, night = self.referee.model, self.sandbox.night
-        shown = {account.id: account.status for account in self.sandbox.catalogue.accounts(night)}
-        present = {one: status for one, status in self.referee.present().items() if one not in model.missing_accounts}
-        require(present == shown, "the accounts are not those of the service")
-        truth = {
-            (account.id, surface, str(id_of(json.loads(item))))
-            for account, surface, item in self.sandbox.catalogue.truth(night)
-            if account.status == "active"
-        }
-        held = {key for key, row in model.media.items() if row["removed_at"] is None and shown.get(key[0]) == "active"}
-        require(held - model.missing.keys() == truth, "the media are not those of the service")
-
     def request(self, night: Night) -> RunRequest:
         """What the process of a night is asked to do."""
-        return RunRequest(self.disk.snapshot, WITHIN, "simulated", selection=_EVERYTHING if night.backfill else None)
+        return RunRequest(
+            self.disk.snapshot,
+            WITHIN,
+            "simulated",
+            selection=_EVERYTHING if night.backfill else None,
+            mode=night.mode,
+            lookback=LOOKBACK,
+            full_refresh_every=EVERY,
+            max_requests=night.max_requests,
+        )
 
     async def _process(self, loop: VirtualLoop, number: int, night: Night, random: Random) -> RunReport:
         clock = ProcessClock(loop)
@@ -285,11 +297,15 @@ class Player:
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """How a story ended: `trace` is the same whenever it is played, and `foul` is None when all was well."""
+    """How a story ended: `trace` is the same whenever it is played, and `foul` is None when all was well.
+
+    `recent` counts the scans that stopped in known territory.
+    """
 
     story: Story
     nights: int
     ended: int
+    recent: int
     trace: str
     foul: str | None = None
 
@@ -298,7 +314,8 @@ def play(story: Story) -> Played:
     """Play a story on a disk of its own."""
     logging.disable()
     home = "/dev/shm" if Path("/dev/shm").is_dir() else None
-    with tempfile.TemporaryDirectory(prefix="simulation-", dir=home) as folder:
+    with tempfile.TemporaryDirectory(prefix="simulation-", dir=home) as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(incremental, "KNOWN_RUN", RUN)
         player = Player(story, Disk(Path(folder)))
         foul = None
         try:
@@ -307,4 +324,4 @@ def play(story: Story) -> Played:
             foul = "".join(traceback.format_exception(error)[-2:]) if not isinstance(error, Foul) else f"{error}"
         finally:
             logging.disable(logging.NOTSET)
-        return Played(story, player.nights, player.ended, player.trace.hexdigest(), foul)
+        return Played(story, player.nights, player.ended, player.recent, player.trace.hexdigest(), foul)

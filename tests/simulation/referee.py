@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from email.utils import parsedate_to_datetime
 
+from models.incremental import SyncMode
 from tests.simulation.events import (
     CATALOGUE,
     SURFACES,
@@ -20,7 +21,8 @@ from tests.simulation.events import (
     instant,
     scope_of,
 )
-from tests.simulation.model import Model, Scan, is_account, parsed
+from tests.simulation.model import Model, Scan, is_account, listed, parsed
+from tests.simulation.recent import LOOKBACK, Why, why_full
 
 WITHIN = timedelta(hours=12)
 _JUST = 1e-5
@@ -38,12 +40,23 @@ def require(cooldowns: object, message: str) -> None:
 
 @dataclass
 class Session:
-    """What the referee knows of one process: `chain` are the nights it resumes."""
+    """What the referee knows of one process: `chain` are the nights it resumes.
+
+    `full` says why scans of posts must be full, as of the beginning; `known` what the others may stop at, and
+    `known_landed` the landing that closed it. `touched` are the partitions whose scan it has resumed or begun.
+    """
 
     number: int
     run_kind: str
     begun: datetime
+    mode: SyncMode = "full_refresh"
+    max_requests: int | None = None
     chain: Sequence[int] = ()
+    full: dict[Partition, Why | None] = field(default_factory=dict)
+    known: dict[Partition, set[str]] = field(default_factory=dict)
+    known_landed: dict[Partition, int | None] = field(default_factory=dict)
+    touched: set[Partition] = field(default_factory=set)
+    requests: int = 0
     listed: dict[str, str] = field(default_factory=dict)
     in_flight: dict[str, Sent] = field(default_factory=dict)
     promised: dict[str, float] = field(default_factory=dict)
@@ -67,6 +80,7 @@ class Referee:
 
     def begin(self, session: Session) -> None:
         """A process begins. What a scan of the catalogue that goes on has listed is this run's, too."""
+        self._set_depths(session)
         if session.run_kind == "backfill":
             session.listed = self.present()
             return
@@ -77,6 +91,16 @@ class Referee:
             for account_id, row in self.model.accounts.items():
                 if row["scan"] is scan:
                     session.listed[account_id] = row["status"]
+
+    def _set_depths(self, session: Session) -> None:
+        model = self.model
+        mode = session.mode if session.run_kind == "sync" else "full_refresh"
+        for partition, closed in model.closed.items():
+            if partition[1] == "posts":
+                needs_full = model.needs_full(partition)
+                session.full[partition] = why = why_full(closed, mode, session.begun, needs_full=needs_full)
+                session.known_landed[partition] = None if why else model.end_landed[partition]
+                session.known[partition] = set() if why else model.known(partition)
 
     def follow(self, session: Session, log: Collection[Event]) -> None:
         """Judge what happened in a night."""
@@ -102,6 +126,9 @@ class Referee:
 
     def _sent(self, session: Session, sent: Sent) -> None:
         scope = scope_of(sent.partition)
+        session.requests += 1
+        most = session.max_requests
+        require(most is None or session.requests <= most, f"more requests than {most}")
         require(scope not in session.in_flight, f"two requests at once of {scope}")
         session.in_flight[scope] = sent
         until = max(session.promised.get(scope, 0.0), self.promises.get(scope, 0.0))
@@ -117,6 +144,7 @@ class Referee:
             session.first_asked.setdefault(sent.partition, sent.at)
         else:
             require(scan is not None and scan.following == sent.cursor, f"{sent} is not what comes next")
+            session.touched.add(sent.partition)
 
     def _may_begin(self, session: Session, scan: Scan, sent: Sent) -> bool:
         if scan.dead or scan.given_up:
@@ -124,7 +152,14 @@ class Referee:
         if not scan.over:
             return session.run_kind == "backfill" and scan.night not in {session.number, *session.chain}
         dated = instant(sent.at) - scan.started > WITHIN and scan.begun_in < session.number
-        return dated or scan.ended_in not in {session.number, *session.chain}
+        return dated or not self._is_done(session, sent.partition, scan)
+
+    def _is_done(self, session: Session, partition: Partition, scan: Scan) -> bool:
+        """Whether a scan counts as this run's: a recent one of a run that it resumes does where one is enough."""
+        if scan.ended_in == session.number:
+            return True
+        is_enough = not scan.recent or session.known_landed.get(partition) is not None
+        return scan.ended_in in session.chain and is_enough
 
     def _got(self, session: Session, got: Got) -> None:
         scope = scope_of(got.partition)
@@ -149,7 +184,12 @@ class Referee:
         scan = self.scans.get((got.partition, session.run_kind))
         if got.cursor is None:
             first = instant(session.first_asked.pop(got.partition))
-            scan = self.scans[got.partition, session.run_kind] = Scan(first, session.number, session.number)
+            before, scan = scan, Scan(first, session.begun, session.number, session.number)
+            self.scans[got.partition, session.run_kind] = scan
+            scan.known_landed = session.known_landed.get(got.partition)
+            if got.partition in session.touched and before is not None and before.feed.broken_by is not None:
+                # An order that was found broken stays so until full scans prove another.
+                scan.known_landed = None
         assert scan is not None
         require(
             scan.following == got.cursor and not scan.over, f"{got.partition}: a page is missing before {got.cursor}"
@@ -160,16 +200,51 @@ class Referee:
             for item in page["items"]:
                 if is_account(item):
                     session.listed.setdefault(item["id"], item["status"])
+        if scan.night != session.number and scan.pages:
+            if got.partition[1] == "posts":
+                scan.feed.resume({key[2] for key in scan.seen})
+            if scan.known_landed != session.known_landed.get(got.partition):
+                scan.known_landed = None
+        session.touched.add(got.partition)
         scan.pages += 1
         scan.night = session.number
         scan.following = page["next_cursor"]
+        scan.share = 1.0 if session.full.get(got.partition) == "full_due" else 0.0
+        self._read(session, scan, got, recent=landed.recent)
         scan.cursors.add(str(scan.following))
         self.model.land(session.number, scan, got.partition, got.body, instant(got.at))
-        if scan.following is None:
+        if scan.following is None or scan.recent:
             scan.over, scan.ended_in = True, session.number
 
+    def _read(self, session: Session, scan: Scan, got: Got, *, recent: bool) -> None:
+        """A page is read: a recent scan may stop after it, or must."""
+        items = parsed(got.body)["items"]
+        if got.partition[1] != "posts":
+            scan.feed.received += len(items)
+            return
+        older = (scan.earliest - LOOKBACK, scan.started - LOOKBACK)
+        scan.feed.read(listed(items), session.known.get(got.partition, ()), older, instant(got.at))
+        may = scan.known_landed is not None and scan.following is not None
+        if recent:
+            require(may and scan.feed.may_stop(), f"{got.partition}: a scan stops, and may not: {scan.feed}")
+            scan.recent = True
+        else:
+            require(not (may and scan.feed.must_stop()), f"{got.partition}: a scan reads on, and need not: {scan.feed}")
+
+    def gaps(self) -> list[tuple[object, ...]]:
+        """The scans of media that were cut short, and that no scan of their partition was closed after."""
+        last: dict[Partition, Scan] = {}
+        for (partition, _), scan in self.scans.items():
+            if partition != CATALOGUE and (partition not in last or scan.last_landed > last[partition].last_landed):
+                last[partition] = scan
+        return [
+            (*partition, None if scan.given_up else scan.following, scan.pages, scan.feed.read_to)
+            for partition, scan in last.items()
+            if not scan.over and scan.last_landed > self.model.end_landed.get(partition, 0)
+        ]
+
     def owed(self, session: Session) -> dict[Partition, str]:
-        """What became of each partition of a run: complete, skipped, or left."""
+        """What became of each partition of a run: complete, recent, skipped, or left."""
         surfaces = {(one, surface) for one in session.listed for surface in SURFACES}
         partitions = surfaces if session.run_kind == "backfill" else {CATALOGUE, *surfaces}
         return {partition: self._became(session, partition) for partition in partitions}
@@ -178,9 +253,12 @@ class Referee:
         if partition != CATALOGUE and session.listed[partition[0]] != "active":
             return "skipped"
         scan = self.scans.get((partition, session.run_kind))
-        done = scan is not None and scan.over and scan.ended_in in {session.number, *session.chain}
-        dated = scan is not None and session.begun - scan.started > WITHIN and scan.ended_in == session.number
-        return "complete" if done and not dated else "left"
+        if scan is None or not scan.over or not self._is_done(session, partition, scan):
+            return "left"
+        dated = session.begun - scan.started > WITHIN and scan.ended_in == session.number
+        if dated:
+            return "left"
+        return "recent" if scan.recent else "complete"
 
     def judge(
         self, session: Session, outcomes: Mapping[Partition, tuple[str, str | None, str | None]], state: str
@@ -202,10 +280,10 @@ class Referee:
         kinds = {kind for kind, _, _ in outcomes.values()}
         if stops:
             expected = "failed"
-        elif kinds <= {"complete", "skipped"}:
+        elif kinds <= {"complete", "recent", "skipped"}:
             expected = "partial" if self.model.missing_accounts and session.run_kind == "sync" else "complete"
         else:
-            expected = "partial" if kinds & {"complete", "deferred"} else "failed"
+            expected = "partial" if kinds & {"complete", "recent", "deferred"} else "failed"
         require(state == expected, f"the run is {state}, and should be {expected} with {sorted(kinds)}")
 
 

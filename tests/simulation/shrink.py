@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
+from connectors.sandbox.settings import PLAIN_FEED
 from tests.simulation.story import Night, Story, World
 
 _PLAIN = Night()
@@ -20,6 +21,8 @@ def _smaller_worlds(world: World) -> Iterator[World]:
     for name in ("posts", "stories", "change_every"):
         if getattr(world, name):
             yield replace(world, **{name: getattr(world, name) // 2})
+    if world.feed != PLAIN_FEED:
+        yield replace(world, feed=PLAIN_FEED)
     if world.shape != "graph":
         yield replace(world, shape="graph")
 

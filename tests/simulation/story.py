@@ -8,7 +8,8 @@ from typing import Literal
 from connectors.sandbox.contract import ERRORS
 from connectors.sandbox.faults.rules import Action, Rule
 from connectors.sandbox.faults.tampering import MALFORMED, TAMPERINGS
-from connectors.sandbox.settings import PLAIN_FEED, SHAPES, FeedSettings, RateLimit
+from connectors.sandbox.settings import ORDERS, PLAIN_FEED, SHAPES, FeedSettings, RateLimit
+from models.incremental import SyncMode
 from tests.simulation.crashes import Crash
 
 # What ends a whole run comes seldom: a night that is over at its first request shows little.
@@ -59,7 +60,8 @@ class Night:
     latency: float = 0.2
     merge_bytes: int = 16 * 1024 * 1024
     backfill: bool = False
-    full_refresh: bool = False
+    mode: SyncMode = "full_refresh"
+    max_requests: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,4 +193,43 @@ def tell(seed: int, nights: int = 8) -> Story:
         change_every=draw.choice((0, max(1, accounts), max(2, accounts))),
         shape=draw.choice((*SHAPES, "graph", "mixed")),
     )
-    return Story(seed, world, tuple(_night(draw) for _ in range(nights)))
+    story = Story(seed, world, tuple(_night(draw) for _ in range(nights)))
+    return _with_recent_scans(story) if seed % 2 else story
+
+
+def _with_recent_scans(story: Story) -> Story:
+    """Longer feeds of every kind, and incremental nights; some of them calm, for scans must end to be recent."""
+    draw = Random(f"gramhouse recent scans {story.seed}")
+    feed = FeedSettings(
+        "newest_first" if draw.random() < 0.8 else draw.choice(ORDERS),
+        draw.choice((0, 0, 0, 1, 2, 3, 3, 3, 4, 5)),
+        pins_twice=draw.random() < 0.3,
+        archived=draw.choice((0, 0, 5)),
+        back_dated=draw.choice((0, 0, 7)),
+        post_dated=draw.choice((0, 0, 0, 0, 9)),
+        ties=draw.choice((0, 0, 3)),
+    )
+    world = replace(
+        story.world,
+        accounts=min(story.world.accounts, 2),
+        posts=draw.choice((20, 20, 40)),
+        change_every=draw.choice((0, 0, 2)),
+        # An item without a time, of which there are some in other shapes, proves that there is no order.
+        shape=draw.choice(("graph", "mixed", "camel", story.world.shape)),
+        feed=feed,
+    )
+    return replace(story, world=world, nights=tuple(_incremental(draw, night) for night in story.nights))
+
+
+def _incremental(draw: Random, night: Night) -> Night:
+    night = replace(
+        night,
+        hours=draw.choice((24.0, 24.0, 24.0, night.hours)),
+        advance=draw.choice((1, 1, 1, night.advance)),
+        page_size=draw.choice((3, 4, 5)),
+        mode="full_refresh" if draw.random() < 0.1 else "incremental",
+        max_requests=draw.randint(2, 30) if draw.random() < 0.1 else None,
+    )
+    if draw.random() < 0.6:
+        night = replace(night, faults=(), turns=(), crash=None, catalogue_limit=None, account_limit=None)
+    return night

@@ -3,8 +3,8 @@
 import sys
 
 
-def try_seed(seed: int, nights: int) -> tuple[int, int, str | None]:
-    """Play a seed; return its nights, those whose run ended, and, when it went wrong, what to tell."""
+def try_seed(seed: int, nights: int) -> tuple[int, int, int, str | None]:
+    """Play a seed; return its nights, those whose run ended, its recent scans, and the story if it went wrong."""
     # DuckDB's client would import it, which takes a second in each process (docs/decisions/0004).
     sys.modules.setdefault("pandas", None)  # type: ignore[arg-type]
     from tests.simulation.play import play  # noqa: PLC0415
@@ -13,8 +13,8 @@ def try_seed(seed: int, nights: int) -> tuple[int, int, str | None]:
 
     played = play(tell(seed, nights))
     if played.foul is None:
-        return played.nights, played.ended, None
+        return played.nights, played.ended, played.recent, None
     sys.stderr.write(f"seed {seed} went wrong: {played.foul.splitlines()[0]} ... looking for the shortest story\n")
     shortest = shrink(played.story, lambda story: play(story).foul is not None)
     foul = play(shortest).foul
-    return played.nights, played.ended, f"{shortest.message()}\n{foul}\n(as first met: {played.foul})"
+    return played.nights, played.ended, played.recent, f"{shortest.message()}\n{foul}\n(as first met: {played.foul})"

@@ -1,4 +1,4 @@
-"""Posts in another order than newest first, with pins, archived posts and back-dated ones: the contract allows all."""
+"""Posts in another order than newest first, with pins, archived posts and untrue times: the contract allows all."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 _PIN, _ARCHIVE, _DATE, _PLACE = 40, 41, 42, 43
 
-# Pins stay for so many nights, archived posts are hidden for two in five, and back-dated ones claim so many days.
+# Pins stay for so many nights, archived posts are hidden for two in five, and untrue times differ by so many days.
 _PINNED_FOR = 3
 _ARCHIVE_NIGHTS = 5
-_BACK_DATED = 40
+_CLAIMED = 40
 
 
 class ArrangedPosts:
@@ -54,9 +54,13 @@ class ArrangedPosts:
                 yield item._replace(published=self._published(position, item))
 
     def _published(self, position: int, item: Item) -> int:
-        every = self._feed.back_dated
-        is_dated = bool(every) and self._draw.one(_DATE, position, item.sequence) % every == 0
-        return item.published - _BACK_DATED * DAY if is_dated else item.published
+        feed, published = self._feed, item.published
+        chance = self._draw.one(_DATE, position, item.sequence)
+        if feed.back_dated and chance % feed.back_dated == 0:
+            published -= _CLAIMED * DAY
+        elif feed.post_dated and chance % feed.post_dated == 0:
+            published += _CLAIMED * DAY
+        return published - published % (feed.ties * DAY) if feed.ties else published
 
     def _is_archived(self, position: int, sequence: int, night: int) -> bool:
         every = self._feed.archived

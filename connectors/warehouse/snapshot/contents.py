@@ -89,6 +89,12 @@ FROM core.completed_scans AS w LEFT JOIN {LOOKUP} AS l USING (account_id)
 
 _KEY = ("account_id", "surface", "media_id")
 
+# When a recent scan saw a post: it vouches for what it covered.
+_RECENT = (
+    "CASE WHEN gh_item.surface = 'posts' AND gh_item.published_at > gh_lookup.posts_covered_from"
+    " THEN gh_lookup.posts_recent_at END"
+)
+
 
 def _media(*, is_any_missing: bool, is_any_recent: bool) -> str:
     """Return the query for media. What is there was seen by the last full scan, unless its removal is pending.
@@ -96,12 +102,7 @@ def _media(*, is_any_missing: bool, is_any_recent: bool) -> str:
     Where recent scans followed, they saw what was published since `covered_from`.
     """
     seen = " ".join(f"WHEN '{each}' THEN gh_lookup.{name}" for each, name in _COMPLETE_AT.items())
-    recent = (
-        ", CASE WHEN gh_item.surface = 'posts' AND gh_item.published_at > gh_lookup.posts_covered_from"
-        " THEN gh_lookup.posts_recent_at END"
-        if is_any_recent
-        else ""
-    )
+    recent = f", {_RECENT}" if is_any_recent else ""
     last_seen_at = f"greatest(gh_item.written_at, CASE gh_item.surface {seen} END{recent})"
     missing = ""
     if is_any_missing:
