@@ -23,8 +23,9 @@ from connectors.warehouse.maintenance.opening import make_ready
 from connectors.warehouse.merge.merge import merge
 from connectors.warehouse.merge.run_counts import MergeStats
 from connectors.warehouse.raw.parts import mark_unlisted
+from connectors.warehouse.runs.closed_scans import closed_scans, known_posts
 from connectors.warehouse.runs.ledger import mark_published
-from connectors.warehouse.runs.progress import checkpoints
+from connectors.warehouse.runs.progress import checkpoints, seen
 from connectors.warehouse.snapshot.ownership import refusal
 from connectors.warehouse.snapshot.publish import draft_of, publish
 from connectors.warehouse.storage.connection import open_sibling, raw_connection, writer
@@ -32,7 +33,7 @@ from connectors.warehouse.storage.connection_worker import ConnectionWorker, Con
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from connectors.warehouse.storage.limits import give_back, in_enough_memory, on_all_cores
 from models.checkpoint import Checkpoint, RunKind
-from models.incremental import FULL_REFRESH_EVERY
+from models.incremental import FULL_REFRESH_EVERY, ClosedScan
 from models.page_commit import PageCommit
 from models.partition import Partition
 from models.runs import STALE_AFTER, RunWarning
@@ -207,6 +208,20 @@ class Warehouse:
         # First what no table holds: by the time they are read, some of it may have been merged into them.
         cached = self._cache.of(resource, account_ids, run_kind)
         return {**await self.read(checkpoints, resource, account_ids, run_kind), **cached}
+
+    async def seen(self, scan_id: str) -> Collection[str]:
+        """Return the ids of what an unfinished scan has received in pages that are merged."""
+        return await self.read(seen, scan_id)
+
+    async def closed_scans(self, account_ids: Sequence[str]) -> Mapping[str, ClosedScan]:
+        """Return the last closed scans of posts, by account, as far as they are merged."""
+        return await self.read(closed_scans, account_ids)
+
+    async def known_posts(
+        self, closed: Mapping[str, ClosedScan], *, older_than: datetime
+    ) -> Mapping[str, frozenset[str]]:
+        """Return the posts published before `older_than` that these closed scans have seen, by account."""
+        return await self.read(known_posts, closed, older_than=older_than)
 
     async def merge(self) -> MergeStats:
         """Merge all that is staged; return what was merged since the last call, on arrival too."""

@@ -8,7 +8,7 @@ from datetime import datetime
 from connectors.source.endpoints import account_scope
 from connectors.source.errors import UNKNOWN_STATUS
 from flows.engine.partition_scan import PartitionScan
-from flows.engine.run_context import RunContext
+from flows.engine.run_context import ScanContext
 from flows.engine.scan_depth import Depth, Depths
 from flows.engine.task_group import fail_fast_group
 from models.checkpoint import Checkpoint
@@ -105,7 +105,7 @@ def _expected(last: Checkpoint | None) -> int | None:
 
 
 async def _scan_account(
-    run: RunContext, account: ListedAccount, last: Mapping[Partition, Checkpoint], depth: Depth
+    run: ScanContext, account: ListedAccount, last: Mapping[Partition, Checkpoint], depth: Depth
 ) -> list[Outcome]:
     # One after the other, for both surfaces are one tenant scope: never two requests of it at once, and a
     # wait that one was told binds the other (API 4.2).
@@ -132,7 +132,7 @@ async def _scan_account(
     return outcomes
 
 
-def _not_scanned(run: RunContext, account: ListedAccount, now: datetime) -> Iterator[Outcome]:
+def _not_scanned(run: ScanContext, account: ListedAccount, now: datetime) -> Iterator[Outcome]:
     kind, code, detail = (
         (OutcomeKind.SKIPPED, "token_expired", "Its access token must be renewed; it catches up by itself after that.")
         if account.unknown_status is None
@@ -143,7 +143,7 @@ def _not_scanned(run: RunContext, account: ListedAccount, now: datetime) -> Iter
         yield Outcome(partition, run.run_id, kind, now, now, error_code=code, detail=detail)
 
 
-async def _skip(run: RunContext, accounts: Sequence[ListedAccount]) -> list[Outcome]:
+async def _skip(run: ScanContext, accounts: Sequence[ListedAccount]) -> list[Outcome]:
     now = run.resources.clock.now()
     outcomes = [outcome for account in accounts for outcome in _not_scanned(run, account, now)]
     if outcomes:
@@ -152,7 +152,7 @@ async def _skip(run: RunContext, accounts: Sequence[ListedAccount]) -> list[Outc
     return outcomes
 
 
-async def scan_batch(run: RunContext, batch: Batch) -> BatchReport:
+async def scan_batch(run: ScanContext, batch: Batch) -> BatchReport:
     """Scan a batch's accounts, as many at once as there are places; land an outcome for each partition."""
     resources = run.resources
 

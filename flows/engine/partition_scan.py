@@ -10,8 +10,7 @@ from connectors.source.endpoints import ApiRequest, Response, accounts_request, 
 from connectors.source.errors import ApiError, Deferred, Disposition, Failure
 from connectors.source.pagination import Progress, scan
 from connectors.source.rate_limit import RateLimitBudget
-from connectors.warehouse.runs import progress as merged
-from flows.engine.run_context import RequestsSpent, RunContext, RunStopped, StopSignal
+from flows.engine.run_context import RequestsSpent, RunStopped, ScanContext, StopSignal
 from flows.engine.scan_depth import Depth
 from flows.reporting.words import count
 from models.api import AccountPage
@@ -84,7 +83,7 @@ def _rejected(page: object) -> tuple[RejectedRecord, ...]:
 class PartitionScan:
     """One partition's scan in one run, from where it was left to its outcome, which is always landed."""
 
-    run: RunContext
+    run: ScanContext
     partition: Partition
     budget: RateLimitBudget
     stop_signal: StopSignal
@@ -241,7 +240,7 @@ class PartitionScan:
         if self.partition.surface != "posts":
             return None
         # Where pages shifted meanwhile, the next one begins with what an earlier run received, which is merged by now.
-        seen = await self.run.resources.warehouse.read(merged.seen, checkpoint.scan_id) if checkpoint.pages else ()
+        seen = await self.run.resources.warehouse.seen(checkpoint.scan_id) if checkpoint.pages else ()
         return checkpoint.feed(seen)
 
     def _message(self, checkpoint: Checkpoint) -> str | None:
@@ -258,7 +257,7 @@ class PartitionScan:
         )
         if progress.repeated or progress.empty:
             # Without what an earlier run saw the next page would pass for new.
-            progress.remember(await resources.warehouse.transact(merged.seen, checkpoint.scan_id))
+            progress.remember(await resources.warehouse.seen(checkpoint.scan_id))
         return progress
 
     def _staged(self, response: Response, checkpoint: Checkpoint, now: datetime) -> StagedPage:

@@ -14,6 +14,7 @@ from connectors.source.rate_limit import RateLimitBudget
 from connectors.source.retry import BackoffPolicy, Send, fetch_with_retry
 from connectors.warehouse.warehouse import Warehouse
 from flows.engine.scan_depth import ScanMode
+from flows.engine.scan_store import ScanStore
 from flows.engine.slots import Slots
 from models.checkpoint import RunKind
 from models.clock import Clock
@@ -25,14 +26,14 @@ from models.schema.mapping_built_in import BUILT_IN
 
 
 @dataclass(frozen=True, slots=True)
-class RunResources:
-    """All that a run works with; time, randomness and ids among them.
+class ScanResources:
+    """All that scans work with; time, randomness and ids among them. `warehouse` is where their pages land.
 
     `base_url` names the service, in the one spelling of `connectors.source.base_url.normalized`; None binds to none.
     """
 
     send: Send
-    warehouse: Warehouse
+    warehouse: ScanStore
     clock: Clock
     random: Callable[[], float]
     new_id: Callable[[], str]
@@ -43,6 +44,13 @@ class RunResources:
     base_url: str | None = None
     policy: BackoffPolicy = field(default_factory=BackoffPolicy)
     mapping: Mapping = BUILT_IN
+
+
+@dataclass(frozen=True, slots=True)
+class RunResources(ScanResources):
+    """All that a run works with, in the process that writes the warehouse."""
+
+    warehouse: Warehouse
 
 
 @dataclass(slots=True)
@@ -150,26 +158,24 @@ class _StoppableClock:
 
 
 @dataclass(frozen=True, slots=True)
-class RunContext:
-    """One run under way: `resumed_runs` are the interrupted runs it resumes.
+class ScanContext:
+    """What the scans of one run share: `resumed_runs` are the interrupted runs it resumes.
 
     `cooldowns`: when each tenant scope may be asked again, as earlier runs know it.
 
     `limited_by` keeps, scope by scope, the error by which the API last told this run to wait. The end of a scan that
     began longer ago than `fresh_within` says too little of today: such a scan is ended, and the partition scanned
-    again. `run_kind`: whose checkpoints it goes by. With `accept_removals` a person vouches for this run's own scan of
-    the catalogue. `mode`: how deep it scans posts; `read_posts` reads them from a page's text, by the mapping in force
-    in the warehouse.
+    again. `run_kind`: whose checkpoints it goes by. `mode`: how deep it scans posts; `read_posts` reads them from a
+    page's text, by the mapping in force in the warehouse.
     """
 
     run_id: str
     started_at: datetime
     resumed_runs: tuple[str, ...]
     cooldowns: Map[str, datetime]
-    resources: RunResources
+    resources: ScanResources
     fresh_within: timedelta
     run_kind: RunKind = "sync"
-    accept_removals: bool = False
     mode: ScanMode = field(default_factory=ScanMode)
     max_requests: int | None = None
     read_posts: Callable[[str], Sequence[Post]] = field(default_factory=lambda: post_reader(BUILT_IN))
@@ -249,3 +255,11 @@ class RunContext:
                 yield
         finally:
             self.counters.waiting -= 1
+
+
+@dataclass(frozen=True, slots=True)
+class RunContext(ScanContext):
+    """One run under way. With `accept_removals` a person vouches for this run's own scan of the catalogue."""
+
+    resources: RunResources
+    accept_removals: bool = False

@@ -4,8 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from connectors.warehouse.runs.closed_scans import closed_scans, full_scans_due, known_posts
+from connectors.warehouse.runs.closed_scans import full_scans_due
 from connectors.warehouse.warehouse import Warehouse
+from flows.engine.scan_store import ScanStore
 from models.clock import Clock
 from models.incremental import (
     FULL_REFRESH_EVERY,
@@ -72,7 +73,7 @@ async def scan_mode(
 class Depths:
     """The depths of a batch's scans of posts, in the order of its accounts; what is known is read for a few at once."""
 
-    warehouse: Warehouse
+    warehouse: ScanStore
     clock: Clock
     mode: ScanMode
     account_ids: Sequence[str]
@@ -84,7 +85,7 @@ class Depths:
     async def begin(self) -> None:
         """Read what is known of the accounts' last closed scans."""
         self._places = {one: index for index, one in enumerate(self.account_ids)}
-        self._closed = await self.warehouse.read(closed_scans, self.account_ids)
+        self._closed = await self.warehouse.closed_scans(self.account_ids)
         mode = self.mode.incremental
         self._full = {one: why_full(self._closed.get(one), mode) for one in self.account_ids}
 
@@ -97,7 +98,7 @@ class Depths:
         if some:
             closed = {one: self._closed[one] for one in some}
             older_than = self.clock.now() - self.mode.lookback
-            self._known.update(await self.warehouse.read(known_posts, closed, older_than=older_than))
+            self._known.update(await self.warehouse.known_posts(closed, older_than=older_than))
 
     def take(self, account_id: str) -> Depth:
         """Return the depth of an account's scan of posts, and let go of what is known of it."""

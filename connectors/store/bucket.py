@@ -1,0 +1,86 @@
+"""A store in a bucket of S3, Google Cloud Storage or Azure, by obstore."""
+
+from collections.abc import Awaitable, Iterable
+from datetime import timedelta
+from typing import Any, TypeVar
+
+import obstore
+from obstore.exceptions import AlreadyExistsError, BaseError, NotFoundError
+from obstore.store import from_url
+
+from connectors.store.object_store import StoreError
+
+T = TypeVar("T")
+
+# An answer of the store that takes longer is asked for again, and after all retries it is an error.
+_TIMEOUT = timedelta(seconds=30)
+_RETRIES: Any = {"max_retries": 8, "retry_timeout": timedelta(minutes=2)}
+
+
+class BucketStore:
+    """Objects below a prefix of a bucket. Credentials and endpoint are what the cloud's own variables say."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        options: Any = {"timeout": _TIMEOUT, "allow_http": True}
+        try:
+            self._store: Any = from_url(url, client_options=options, retry_config=_RETRIES)
+        except BaseError as error:
+            raise self._refused(error) from error
+
+    async def put(self, key: str, data: bytes) -> None:
+        """Write an object whole; it replaces one of the same key."""
+        await self._do(obstore.put_async(self._store, key, data))
+
+    async def create(self, key: str, data: bytes) -> bool:
+        """Write an object unless there is one of that key; return whether it was written."""
+        try:
+            # In one request: the parts of an upload have no condition.
+            await self._do(obstore.put_async(self._store, key, data, mode="create", use_multipart=False))
+        except AlreadyExistsError:
+            # A create that was retried, because its answer was lost, may have found its own object.
+            return await self.get(key) == data
+        return True
+
+    async def get(self, key: str) -> bytes | None:
+        """Return an object; None where there is none."""
+
+        async def read() -> bytes:
+            response = await obstore.get_async(self._store, key)
+            return bytes(await response.bytes_async())
+
+        try:
+            return await self._do(read())
+        except (NotFoundError, FileNotFoundError):
+            return None
+
+    async def list(self, prefix: str) -> list[str]:
+        """Return the keys below a prefix, sorted; new objects may be missing for a while."""
+
+        async def read() -> list[str]:
+            return [meta["path"] async for page in obstore.list(self._store, prefix) for meta in page]
+
+        return sorted(await self._do(read()))
+
+    async def delete(self, keys: Iterable[str]) -> None:
+        """Delete objects; keys that do not exist are ignored."""
+        for key in keys:
+            try:
+                await self._do(obstore.delete_async(self._store, key))
+            except (NotFoundError, FileNotFoundError):
+                continue
+
+    async def _do(self, work: Awaitable[T]) -> T:
+        try:
+            return await work
+        except (AlreadyExistsError, NotFoundError, FileNotFoundError):
+            raise
+        except (BaseError, OSError) as error:
+            raise self._refused(error) from error
+
+    def _refused(self, error: Exception) -> StoreError:
+        why = (str(error).strip() or type(error).__name__).splitlines()[0][:300]
+        return StoreError(
+            f"the store {self._url} cannot be used: {why}."
+            " Fix: check the bucket's name and region, the credentials and the endpoint in the environment."
+        )

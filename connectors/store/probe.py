@@ -1,0 +1,30 @@
+"""Whether a store keeps the one promise that everything rests on: an object is created once."""
+
+import asyncio
+from collections.abc import Callable
+
+from connectors.store.object_store import ObjectStore, StoreError
+
+# At once, as two attempts at one batch would be.
+_RIVALS = 4
+
+
+async def probe(store: ObjectStore, url: str, *, new_id: Callable[[], str]) -> None:
+    """Create one object several times; raises StoreError unless exactly one attempt is accepted.
+
+    Some servers of the S3 protocol ignore the condition and accept every one.
+    """
+    key = f"probe/{new_id()}"
+    try:
+        accepted = await asyncio.gather(*(store.create(key, str(rival).encode()) for rival in range(_RIVALS)))
+        late = await store.create(key, b"late")
+        content = await store.get(key)
+        winners = [str(rival).encode() for rival, won in enumerate(accepted) if won]
+        if winners != [content] or late:
+            message = (
+                f"the store {url} accepted an object that already existed, so two workers could overwrite each other."
+                " Fix: use a store that supports conditional writes (If-None-Match), or a folder."
+            )
+            raise StoreError(message)
+    finally:
+        await store.delete([key])
