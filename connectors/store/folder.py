@@ -23,7 +23,7 @@ def _sync(path: Path) -> None:
 
 
 class FolderStore:
-    """Objects as files. An object is created by a hard link to a whole, durable file, which fails if the name exists."""
+    """Objects as files. To create one, a whole and durable file is linked to its name, which fails if that exists."""
 
     def __init__(self, folder: str) -> None:
         self._folder = Path(folder)
@@ -37,7 +37,7 @@ class FolderStore:
 
         def create() -> bool:
             try:
-                self._write(key, data, lambda draft, path: os.link(draft, path))
+                self._write(key, data, os.link)
             except FileExistsError:
                 return False
             return True

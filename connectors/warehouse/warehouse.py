@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mappi
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, asynccontextmanager
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
 from uuid import uuid4
@@ -15,7 +16,7 @@ from sqlalchemy import Connection
 
 from connectors.warehouse.ingest.landing.backlog import Backlog
 from connectors.warehouse.ingest.landing.checkpoint_cache import CheckpointCache
-from connectors.warehouse.ingest.landing.page_commit import last_seq
+from connectors.warehouse.ingest.landing.page_commit import last_seq, load, numbered
 from connectors.warehouse.ingest.landing.pending_pages import PendingPages
 from connectors.warehouse.ingest.landing.segments import Segment, Segments
 from connectors.warehouse.maintenance.compact import remove_left_over
@@ -23,6 +24,7 @@ from connectors.warehouse.maintenance.opening import make_ready
 from connectors.warehouse.merge.merge import merge
 from connectors.warehouse.merge.run_counts import MergeStats
 from connectors.warehouse.raw.parts import mark_unlisted
+from connectors.warehouse.runs.batch_logs import LogEntry, new_entries
 from connectors.warehouse.runs.closed_scans import closed_scans, known_posts
 from connectors.warehouse.runs.ledger import mark_published
 from connectors.warehouse.runs.progress import checkpoints, seen
@@ -125,8 +127,8 @@ class Warehouse:
         if under_way is not None and (under_way.done() or self._backlog.is_plenty):
             await self._merge_has_ended()
 
-    async def _merge_staged(self) -> None:
-        last, counts = await self._merging.do(self._merge)
+    async def _merge_staged(self, entries: Sequence[LogEntry] = ()) -> None:
+        last, counts = await self._merging.do(partial(self._merge, entries))
         self._merged += counts
         self._cache.forget(last)
         self._backlog.forget(last)
@@ -138,15 +140,18 @@ class Warehouse:
         log = self._path.with_name(self._path.name + ".wal")
         return log.stat().st_size if log.exists() else 0
 
-    def _merge(self, connection: Connection) -> tuple[int, MergeStats]:
+    def _merge(self, entries: Sequence[LogEntry], connection: Connection) -> tuple[int, MergeStats]:
         # What is merged in the transaction that takes it in need not be written to a table for it.
         bodies: dict[int, bytes] = {}
+        batch, after = self._pending.batch_before(sum(len(entry.commits) for entry in entries))
 
         def work() -> tuple[int, MergeStats]:
+            landings = [landing for entry in new_entries(connection, entries) for landing in entry.commits]
+            load(connection, numbered(landings, after=after), bodies)
             last = last_seq(connection)
             return last, merge(connection, bodies)
 
-        merged = self._having_staged(connection, self._pending.batch(), work, bodies)
+        merged = self._having_staged(connection, batch, work, bodies)
         give_back(raw_connection(connection))
         return merged
 
@@ -225,11 +230,16 @@ class Warehouse:
 
     async def merge(self) -> MergeStats:
         """Merge all that is staged; return what was merged since the last call, on arrival too."""
-        await self._merge_has_ended()
-        self._merge_under_way = asyncio.create_task(self._merge_staged())
-        await self._merge_has_ended()
+        await self.load(())
         counts, self._merged = self._merged, MergeStats()
         return counts
+
+    async def load(self, entries: Sequence[LogEntry]) -> None:
+        """Merge entries of logs in the shared store, each once, and all that is staged, in one transaction."""
+        while self._merge_under_way is not None:
+            await self._merge_has_ended()
+        self._merge_under_way = asyncio.create_task(self._merge_staged(entries))
+        await self._merge_has_ended()
 
     async def publish(
         self,

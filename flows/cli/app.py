@@ -9,6 +9,7 @@ from typing import Annotated, Protocol, runtime_checkable
 
 import typer
 
+from connectors.store.object_store import StoreError
 from connectors.warehouse.storage.errors import (
     OtherService,
     QueryError,
@@ -19,7 +20,7 @@ from connectors.warehouse.storage.errors import (
 )
 from flows.cli.command_table import Commands
 from flows.cli.output.streams import drop_output
-from flows.config.errors import SettingsError, TrackerUnreachable
+from flows.config.errors import ClusterLost, SettingsError, TrackerUnreachable
 from flows.reporting.exit_code import SIGNALLED, ExitCode
 from models.selection import SelectionError
 
@@ -40,6 +41,8 @@ _EXITS: Mapping[type[Exception], ExitCode] = {
     WarehouseUnusable: ExitCode.FAILED,
     OtherService: ExitCode.WRONG_USAGE,
     SnapshotMissing: ExitCode.FAILED,
+    ClusterLost: ExitCode.FAILED,
+    StoreError: ExitCode.FAILED,
 }
 
 
@@ -109,7 +112,7 @@ def _run() -> tuple[int, str | None]:
     """Run what was typed; return the exit code, and the message of a command that ended without a report."""
     try:
         return int(app(standalone_mode=False) or ExitCode.COMPLETE), None
-    except (SettingsError, SelectionError, WarehouseError, TrackerUnreachable) as error:
+    except (SettingsError, SelectionError, WarehouseError, TrackerUnreachable, ClusterLost, StoreError) as error:
         code, message = _EXITS[type(error)], str(error)
     except QueryError as error:
         code, message = (

@@ -14,3 +14,7 @@ class TrackerUnreachable(Exception):  # noqa: N818 - a state of the server, not 
     def __init__(self, url: str) -> None:
         fix = "start it (`gramhouse up` does; its address ends in /api), or unset PREFECT_API_URL"
         super().__init__(f"{url} does not answer: {fix}.")
+
+
+class ClusterLost(Exception):  # noqa: N818 - a state of the cluster, not a fault of ours
+    """The cluster of workers does not do its work; one line with what to do. What had landed is kept."""

@@ -4,12 +4,13 @@ import os
 import re
 import tomllib
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 from zoneinfo import ZoneInfo
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError
 
 from connectors.source.base_url import check_base_url
+from connectors.store.opening import check_url
 from connectors.warehouse.storage.paths import database, local
 from flows.config.errors import SettingsError
 from flows.config.mapping import ColumnSetting, MappingSettings
@@ -137,6 +138,17 @@ class Settings(BaseModel):
         ge=1,
         description="Requests that such full scans may take in one run; none: as many as are due.",
     )
+    engine: Literal["local", "dask"] = Field(
+        "local", description="Where batches of accounts are scanned: local, in this process; dask, by workers."
+    )
+    scheduler: str | None = Field(
+        None, description="Address of a Dask scheduler, tls://host:8786; none starts workers on this machine."
+    )
+    workers: int = Field(2, ge=1, le=256, description="Worker processes to start where no scheduler is named.")
+    store: Annotated[str, AfterValidator(check_url)] | None = Field(
+        None,
+        description="What workers share: a folder, s3://, gs:// or az://; by default store beside the warehouse.",
+    )
     keep_runs: int = Field(400, ge=1, description="Days for which runs and their outcomes are kept.")
     keep_quarantine: int = Field(
         400, ge=1, description="Days for which a record stays in quarantine after it was last met."
@@ -165,6 +177,10 @@ class Settings(BaseModel):
     def raw_folder(self) -> Path:
         """Return the folder of the raw store."""
         return self.warehouse.resolve().parent / "raw" if self.raw is None else self.raw
+
+    def store_url(self) -> str:
+        """Return the address of the shared store."""
+        return self.store or str(self.warehouse.resolve().parent / "store")
 
     def media_mapping(self) -> Mapping:
         """Return how media items are to be read."""

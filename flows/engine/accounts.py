@@ -9,7 +9,7 @@ from connectors.source.endpoints import Response
 from connectors.warehouse.runs import progress
 from connectors.warehouse.runs.account_ids import known_ids, unusual_spellings
 from connectors.warehouse.runs.closed_scans import waiting_since
-from flows.engine.batches import AccountBatcher, Batch, BatchReport, ListedAccount, scan_batch
+from flows.engine.batches import AccountBatcher, Batch, BatchReport, ListedAccount, LocalBatches
 from flows.engine.partition_scan import PartitionScan
 from flows.engine.run_context import RunContext
 from flows.engine.steps import RunStep
@@ -33,16 +33,22 @@ class _Dispatcher:
         self._run = run
         self._run_step = run_step
         self._group = group
-        self.batcher = AccountBatcher()
+        self._engine = run.resources.batches or LocalBatches()
+        self.batcher = AccountBatcher(self._engine.least, self._engine.most)
         # Every batch is a step of the run, and not of the step in which its accounts were listed.
         self._context = copy_context()
 
     def dispatch(self, accounts: Sequence[ListedAccount], *, all_of_them: bool = False) -> None:
+        self._add(accounts)
+        while (batch := self.batcher.take(all_of_them=all_of_them)) is not None:
+            self._scan_beside(batch)
+
+    def _add(self, accounts: Sequence[ListedAccount]) -> None:
         self.batcher.add(accounts)
         self._run.counters.accounts = self.batcher.listed
-        batch = self.batcher.take(all_of_them=all_of_them)
-        if batch is not None:
-            self._group.create_task(self._scan(batch), context=self._context.copy())
+
+    def _scan_beside(self, batch: Batch) -> "asyncio.Task[None]":
+        return self._group.create_task(self._scan(batch), context=self._context.copy())
 
     def dispatch_known(self, accounts: Sequence[ListedAccount]) -> None:
         for begin in range(0, len(accounts), _KNOWN_AT_ONCE):
@@ -51,15 +57,13 @@ class _Dispatcher:
     async def scan_in_order(self, accounts: Sequence[ListedAccount]) -> None:
         """Scan accounts in their order, a batch after the other."""
         for begin in range(0, len(accounts), _KNOWN_AT_ONCE):
-            self.batcher.add(accounts[begin : begin + _KNOWN_AT_ONCE])
-            self._run.counters.accounts = self.batcher.listed
-            batch = self.batcher.take(all_of_them=True)
-            if batch is not None:
-                await self._group.create_task(self._scan(batch), context=self._context.copy())
+            self._add(accounts[begin : begin + _KNOWN_AT_ONCE])
+            while (batch := self.batcher.take(all_of_them=True)) is not None:
+                await self._scan_beside(batch)
 
     async def _scan(self, batch: Batch) -> None:
         async def work() -> BatchReport:
-            return await scan_batch(self._run, batch)
+            return await self._engine.sync_batch(self._run, batch)
 
         await self._run_step(str(batch), work, str)
 

@@ -1,14 +1,16 @@
 """Accounts go to work in batches while the catalogue is still being listed."""
 
+import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Protocol
 
 from connectors.source.endpoints import account_scope
 from connectors.source.errors import UNKNOWN_STATUS
 from flows.engine.partition_scan import PartitionScan
-from flows.engine.run_context import ScanContext
+from flows.engine.run_context import RunContext, ScanContext
 from flows.engine.scan_depth import Depth, Depths
 from flows.engine.task_group import fail_fast_group
 from models.checkpoint import Checkpoint
@@ -69,13 +71,30 @@ class BatchReport:
         return f"{self.pages:,} pages, {self.items:,} items; outcomes: {kinds or 'none'}"
 
 
+class BatchEngine(Protocol):
+    """Scans batches of `least` to `most` accounts; only the last one may be smaller."""
+
+    @property
+    def least(self) -> int: ...  # noqa: D102
+
+    @property
+    def most(self) -> int: ...  # noqa: D102
+
+    async def sync_batch(self, run: RunContext, batch: Batch) -> BatchReport:
+        """Scan a batch's accounts, and land an outcome for each of its partitions."""
+        ...
+
+
 @dataclass(slots=True)
 class AccountBatcher:
     """Listed accounts on their way into batches, each account once a run however often it is listed.
 
-    `owed` counts the scans that they are due: as many outcomes the ledger must hold in the end.
+    `owed` counts the scans that they are due: as many outcomes the ledger must hold in the end. A batch has `least` to
+    `most` accounts, but for the last one.
     """
 
+    least: int = 1
+    most: int = sys.maxsize
     listed: int = 0
     owed: int = 0
     _known: set[str] = field(default_factory=set)
@@ -92,11 +111,12 @@ class AccountBatcher:
 
     def take(self, *, all_of_them: bool = False) -> Batch | None:
         """Return the next batch once there are enough accounts for one, or any at all; else None."""
-        enough = 1 if all_of_them else max(1, self.listed // _SHARE)
+        enough = 1 if all_of_them else min(max(self.least, self.listed // _SHARE), self.most)
         if len(self._waiting) < enough:
             return None
-        accounts, self._waiting = tuple(self._waiting), []
-        return Batch(self.listed - len(accounts) + 1, accounts)
+        first = self.listed - len(self._waiting) + 1
+        accounts, self._waiting = tuple(self._waiting[: self.most]), self._waiting[self.most :]
+        return Batch(first, accounts)
 
 
 def _expected(last: Checkpoint | None) -> int | None:
@@ -191,3 +211,14 @@ async def scan_batch(run: ScanContext, batch: Batch) -> BatchReport:
             # Not in a `finally` of its own: a task that is cancelled before it begins has none.
             task.add_done_callback(lambda _: resources.slots.give())
     return BatchReport(batch, Tally(dict(kinds)), pages, items)
+
+
+class LocalBatches:
+    """Scans batches in this process."""
+
+    least = 1
+    most = sys.maxsize
+
+    async def sync_batch(self, run: RunContext, batch: Batch) -> BatchReport:
+        """Scan a batch's accounts, and land an outcome for each of its partitions."""
+        return await scan_batch(run, batch)

@@ -155,8 +155,18 @@ async def open_resources(settings: Settings, activity: str, *, say: Say = _log.i
         )
     except ValueError as error:
         raise SettingsError(str(error)) from None
-    async with writing(settings, activity, clock=clock, say=say) as warehouse, client:
+    async with AsyncExitStack() as stack:
+        warehouse = await stack.enter_async_context(writing(settings, activity, clock=clock, say=say))
+        await stack.enter_async_context(client)
+        batches = None
+        if settings.engine == "dask":
+            # A part of an extra: nothing of it is imported for a run in one process.
+            from flows.cluster.dask_batches import open_batches  # noqa: PLC0415
+
+            opening = open_batches(settings, warehouse, clock=clock, new_id=new_id, say=say)
+            batches = await stack.enter_async_context(opening)
         yield RunResources(
+            batches=batches,
             send=client.send,
             warehouse=warehouse,
             clock=clock,

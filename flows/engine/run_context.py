@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from connectors.source.endpoints import ApiRequest, Response
 from connectors.source.errors import Failure
@@ -23,6 +24,9 @@ from models.page_commit import PageCommit, ScopeCooldown
 from models.post_times import post_reader
 from models.schema.mapping import Mapping
 from models.schema.mapping_built_in import BUILT_IN
+
+if TYPE_CHECKING:
+    from flows.engine.batches import BatchEngine
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +52,13 @@ class ScanResources:
 
 @dataclass(frozen=True, slots=True)
 class RunResources(ScanResources):
-    """All that a run works with, in the process that writes the warehouse."""
+    """All that a run works with, in the process that writes the warehouse.
+
+    `batches` scans batches of accounts elsewhere; by default this process does.
+    """
 
     warehouse: Warehouse
+    batches: "BatchEngine | None" = None
 
 
 @dataclass(slots=True)
@@ -130,6 +138,10 @@ class StopSignal:
         """Raise RunStopped when stopped."""
         if self.error is not None:
             raise RunStopped(self.error)
+
+    async def wait(self) -> None:
+        """Wait until the signal is set."""
+        await self._set.wait()
 
     async def sleep(self, clock: Clock, seconds: float) -> None:
         """Sleep, but no longer than until the signal is set."""

@@ -12,8 +12,9 @@ from prefect.client.schemas.objects import State
 from prefect.runtime import flow_run
 from prefect.states import AwaitingRetry, Cancelled, Completed, Crashed, Failed
 
+from connectors.store.object_store import StoreError
 from connectors.warehouse.storage.errors import OtherService, SnapshotMissing, WarehouseBusy, WarehouseUnusable
-from flows.config.errors import SettingsError
+from flows.config.errors import ClusterLost, SettingsError
 from flows.engine.pipeline import NothingChosen, RunReport
 from flows.engine.retrying import Retry
 from flows.orchestration.notify import notify_failure
@@ -49,6 +50,8 @@ _ENDS: Mapping[type[Exception], Callable[[str], State[Any]]] = {
     # No failure: another run is at it.
     WarehouseBusy: lambda text: Cancelled(name="Skipped: locked", message=text),
     WarehouseUnusable: lambda text: Failed(message=text),
+    StoreError: lambda text: Failed(message=text),
+    ClusterLost: lambda text: Failed(message=text),
     OtherService: lambda text: Failed(name="Invalid parameters", message=text),
     SnapshotMissing: lambda text: Failed(name="Invalid parameters", message=text),
 }

@@ -246,6 +246,17 @@ ops_segments = Table(
     comment="Segments of landed pages that were taken in, of the last session to write.",
 )
 
+ops_batch_logs = Table(
+    "batch_logs",
+    WAREHOUSE,
+    whole("run_sequence", "The run in the shared store, from 1."),
+    whole("batch", "The batch of that run, from 1; 0 stands for the run itself."),
+    whole("entries", "How many entries of its log are merged."),
+    Column("is_closed", BOOLEAN, comment="Whether its last entry is merged.", nullable=False),
+    schema="ops",
+    comment="Logs of batches in the shared store, of runs whose batches workers scanned, as far as they are merged.",
+)
+
 ops_seen = Table(
     "seen",
     WAREHOUSE,

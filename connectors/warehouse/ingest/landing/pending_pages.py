@@ -43,6 +43,13 @@ class PendingPages:
         with self._lock:
             return self._segments.batch()
 
+    def batch_before(self, landings: int) -> tuple[tuple[Segment, ...], int]:
+        """Cut off what has landed, and keep the next numbers for so many landings; return the last one before them."""
+        with self._lock:
+            after = self._last
+            self._last += landings
+            return self._segments.batch(), after
+
     def stage(self, connection: Connection, batch: Sequence[Segment], bodies: dict[int, bytes] | None = None) -> None:
         """Put a cut into the tables, in the open transaction; see `landing.load`. Raises duckdb.Error, besides."""
         self._segments.take_in(connection, batch, bodies)

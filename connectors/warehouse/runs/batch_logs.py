@@ -1,0 +1,99 @@
+"""How far the logs of batches in the shared store are merged: each entry is merged once."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, delete, func, insert, select
+
+from models.page_commit import PageCommit
+from models.tables import ops_batch_logs
+
+
+@dataclass(frozen=True, slots=True)
+class LogEntry:
+    """Entry number `number`, from 1, of a batch's log in run `run_sequence`; the `last` closes the log."""
+
+    run_sequence: int
+    batch: int
+    number: int
+    commits: tuple[PageCommit, ...]
+    last: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class MergedLog:
+    """How many entries of a log are merged, and whether the last one is."""
+
+    entries: int = 0
+    is_closed: bool = False
+
+
+def merged_logs(connection: Connection, run_sequence: int) -> Mapping[int, MergedLog]:
+    """Return the logs of a run that are merged in part or whole, by batch; the run itself is batch 0."""
+    table = ops_batch_logs.c
+    rows = connection.execute(
+        select(table.batch, table.entries, table.is_closed).where(table.run_sequence == run_sequence)
+    )
+    return {batch: MergedLog(entries, is_closed) for batch, entries, is_closed in rows}
+
+
+def last_run_sequence(connection: Connection) -> int:
+    """Return the number of the last run in the shared store that this warehouse knows; 0 when there was none."""
+    return int(connection.execute(select(func.max(ops_batch_logs.c.run_sequence))).scalar() or 0)
+
+
+def open_run_sequences(connection: Connection) -> Sequence[int]:
+    """Return the runs, oldest first, some of whose logs may not be merged."""
+    table = ops_batch_logs.c
+    is_open = (table.batch == 0) & ~table.is_closed
+    return connection.execute(select(table.run_sequence).where(is_open).order_by(table.run_sequence)).scalars().all()
+
+
+def enter_run(connection: Connection, run_sequence: int) -> None:
+    """Note that a run began in the shared store."""
+    connection.execute(insert(ops_batch_logs).values(run_sequence=run_sequence, batch=0, entries=0, is_closed=False))
+
+
+def close_run(connection: Connection, run_sequence: int) -> None:
+    """Note that all logs of a run are merged, and forget how far each of them and of earlier runs was."""
+    table = ops_batch_logs.c
+    connection.execute(delete(ops_batch_logs).where(table.run_sequence <= run_sequence))
+    connection.execute(insert(ops_batch_logs).values(run_sequence=run_sequence, batch=0, entries=0, is_closed=True))
+
+
+def new_entries(connection: Connection, entries: Sequence[LogEntry]) -> list[LogEntry]:
+    """Note entries as merged, in the transaction that merges them; return those that were not merged before.
+
+    Raises AssertionError at a gap: an entry comes only after the one before it.
+    """
+    new = []
+    for run_sequence in sorted({entry.run_sequence for entry in entries}):
+        merged = dict(merged_logs(connection, run_sequence))
+        touched = set()
+        for entry in entries:
+            if entry.run_sequence != run_sequence:
+                continue
+            before = merged.get(entry.batch, MergedLog())
+            if before.is_closed or entry.number <= before.entries:
+                continue
+            if entry.number != before.entries + 1:
+                message = f"entry {entry.number} of batch {entry.batch} came after entry {before.entries}"
+                raise AssertionError(message)
+            merged[entry.batch] = MergedLog(entry.number, entry.last)
+            touched.add(entry.batch)
+            new.append(entry)
+        _save(connection, run_sequence, {batch: merged[batch] for batch in touched})
+    return new
+
+
+def _save(connection: Connection, run_sequence: int, logs: Mapping[int, MergedLog]) -> None:
+    if not logs:
+        return
+    table = ops_batch_logs.c
+    is_saved = (table.run_sequence == run_sequence) & table.batch.in_(list(logs))
+    connection.execute(delete(ops_batch_logs).where(is_saved))
+    rows = [
+        {"run_sequence": run_sequence, "batch": batch, "entries": log.entries, "is_closed": log.is_closed}
+        for batch, log in logs.items()
+    ]
+    connection.execute(insert(ops_batch_logs), rows)

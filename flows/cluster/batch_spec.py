@@ -1,0 +1,86 @@
+"""All that a worker needs to scan a batch, but for the API key; written to the shared store before it is submitted."""
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+import msgspec
+
+from connectors.store.object_store import ObjectStore, StoreError
+from flows.engine.batches import Batch
+from flows.engine.scan_depth import ScanMode
+from models.checkpoint import Checkpoint, RunKind
+from models.incremental import ClosedScan
+from models.media_page import PagePaths
+from models.schema.mapping import Mapping
+
+
+@dataclass(frozen=True, slots=True)
+class ApiAccess:
+    """How the API is asked: its address, where lists lie in its pages, and how patiently (seconds)."""
+
+    base_url: str
+    paths: PagePaths
+    mapping: Mapping
+    stored_mapping: Mapping
+    page_size: int
+    concurrency: int
+    max_wait: float
+    scan_expired: bool
+
+
+@dataclass(frozen=True, slots=True)
+class KnownBefore:
+    """What the warehouse knows of a batch's accounts: see `flows.engine.scan_store.ScanStore`.
+
+    `cooldowns`: when each tenant scope may be asked again. `seen`: the ids that unfinished scans have received, by
+    scan. `known`: the posts that a recent scan may stop at, by account.
+    """
+
+    checkpoints: tuple[Checkpoint, ...] = ()
+    cooldowns: dict[str, datetime] = field(default_factory=dict)
+    seen: dict[str, frozenset[str]] = field(default_factory=dict)
+    closed: dict[str, ClosedScan] = field(default_factory=dict)
+    known: dict[str, frozenset[str]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class BatchSpec:
+    """A batch of a run, and how it is scanned; see `ScanContext` for the fields of the same name."""
+
+    run_id: str
+    started_at: datetime
+    resumed_runs: tuple[str, ...]
+    fresh_within: timedelta
+    run_kind: RunKind
+    mode: ScanMode
+    batch: Batch
+    api: ApiAccess
+    before: KnownBefore
+
+
+def run_prefix(sequence: int) -> str:
+    """Return where a run's objects lie in the store."""
+    return f"runs/{sequence:08}"
+
+
+def batch_prefix(sequence: int, batch: int) -> str:
+    """Return where a batch's objects lie in the store."""
+    return f"{run_prefix(sequence)}/{batch:06}"
+
+
+async def write_spec(store: ObjectStore, prefix: str, spec: BatchSpec) -> None:
+    """Write a batch's specification."""
+    await store.put(f"{prefix}/batch", msgspec.msgpack.encode(spec))
+
+
+async def read_spec(store: ObjectStore, prefix: str) -> BatchSpec:
+    """Return a batch's specification. Raises StoreError where there is none, or another version wrote it."""
+    data = await store.get(f"{prefix}/batch")
+    if data is None:
+        message = f"the store has no batch {prefix}. Fix: run the same command again."
+        raise StoreError(message)
+    try:
+        return msgspec.msgpack.decode(data, type=BatchSpec)
+    except msgspec.MsgspecError as error:
+        message = f"batch {prefix} was written by another version of gramhouse ({error}). Fix: install one version."
+        raise StoreError(message) from error

@@ -1,0 +1,310 @@
+"""Batches as tasks of a Dask cluster: submitted, followed in the store, and submitted again after a lost attempt."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+from connectors.source.endpoints import account_scope
+from connectors.source.errors import Failure
+from connectors.store.object_store import ObjectStore, StoreError
+from connectors.warehouse.schema.field_registry import read_mapping
+from connectors.warehouse.warehouse import Warehouse
+from flows.cluster.batch_spec import ApiAccess, BatchSpec, KnownBefore, batch_prefix, run_prefix, write_spec
+from flows.cluster.loader import FollowedBatch, Loader, expected_items
+from flows.cluster.shared_run import begin_shared_run
+from flows.cluster.worker import StopMark, encode_stop, stop_key, sync_batch
+from flows.config.errors import ClusterLost, SettingsError
+from flows.config.settings import Settings, set_by
+from flows.engine.batches import Batch, BatchReport
+from flows.engine.run_context import RunContext
+from flows.engine.steps import Say
+from models.checkpoint import ScanState
+from models.clock import Clock
+from models.incremental import why_full
+
+_log = logging.getLogger(__name__)
+
+# How often a batch is submitted at most: Dask itself repeats a task whose worker died.
+_ROUNDS = 3
+
+# Seconds for which workers may be away before a run gives up.
+_NO_WORKERS = 120.0
+
+# Beside those in progress, batches that may just have begun.
+_SLACK = 8
+
+
+class DaskBatches:
+    """Scans the batches of one run on the workers of a Dask cluster. See `flows.engine.batches.BatchEngine`."""
+
+    least = 25
+    most = 500
+
+    def __init__(
+        self,
+        client: Any,  # noqa: ANN401 - distributed has no types
+        store: ObjectStore,
+        store_url: str,
+        sequence: int,
+        api: ApiAccess,
+        warehouse: Warehouse,
+        clock: Clock,
+    ) -> None:
+        self._client = client
+        self._store = store
+        self._store_url = store_url
+        self._sequence = sequence
+        self._api = api
+        self._warehouse = warehouse
+        self._clock = clock
+        self._loader = Loader(store, warehouse, sequence, clock=clock)
+        self._specs = asyncio.Lock()
+        self._batches = 0
+        self._loading: asyncio.Task[None] | None = None
+        self._stopping: asyncio.Task[None] | None = None
+
+    async def sync_batch(self, run: RunContext, batch: Batch) -> BatchReport:
+        """Have a worker scan a batch; return what became of it once all of it is merged.
+
+        Raises ClusterLost, StoreError, SettingsError (of a worker) and WarehouseUnusable.
+        """
+        if self._loading is None:
+            self._begin(run)
+        followed, prefix = await self._enter(run, batch)
+        for attempt in range(1, _ROUNDS + 1):
+            error = await self._attempt(followed, prefix, attempt)
+            if followed.merged.is_set():
+                return followed.report()
+            if isinstance(error, SettingsError | StoreError):
+                raise error
+            _log.warning("%s: attempt %d of %d ended: %s", batch, attempt, _ROUNDS, error)
+            await self._await_workers()
+        message = (
+            f"{batch}: {_ROUNDS} attempts ended without a result. What had landed is kept."
+            " Fix: look for the cause in the workers' logs, and run the same command to resume."
+        )
+        raise ClusterLost(message)
+
+    def _begin(self, run: RunContext) -> None:
+        def on_stop(failure: Failure, only_media: bool) -> None:  # noqa: FBT001
+            if not only_media:
+                run.stop.set(failure)
+            run.stop_media.set(failure)
+
+        async def stop_workers() -> None:
+            await run.stop_media.wait()
+            failure = run.stop.error or run.stop_media.error
+            mark = StopMark(failure, only_media=run.stop.error is None)
+            await self._store.put(stop_key(run_prefix(self._sequence)), encode_stop(mark))
+
+        self._loading = asyncio.create_task(self._loader.run(run.counters, on_stop, self._width))
+        self._stopping = asyncio.create_task(stop_workers())
+
+    def _width(self) -> int:
+        threads = sum(worker["nthreads"] for worker in self._client.scheduler_info()["workers"].values())
+        return int(2 * threads + _SLACK)
+
+    async def _enter(self, run: RunContext, batch: Batch) -> tuple[FollowedBatch, str]:
+        before = await self._known_before(run, batch)
+        spec = BatchSpec(
+            run.run_id,
+            run.started_at,
+            run.resumed_runs,
+            run.fresh_within,
+            run.run_kind,
+            run.mode,
+            batch,
+            self._api,
+            before,
+        )
+        # One after the other: whoever takes over counts them until there is none.
+        async with self._specs:
+            number = self._batches + 1
+            prefix = batch_prefix(self._sequence, number)
+            await write_spec(self._store, prefix, spec)
+            self._batches = number
+        items = {one.partition: one.items for one in before.checkpoints if one.is_closed}
+        expected = expected_items(batch, items)
+        for one in expected.values():
+            run.counters.expect(one)
+        return self._loader.follow(number, batch, expected), prefix
+
+    async def _known_before(self, run: RunContext, batch: Batch) -> KnownBefore:
+        warehouse = self._warehouse
+        ids = [account.account_id for account in batch.accounts]
+        of_posts = [account.account_id for account in batch.accounts if "posts" in account.surfaces]
+        checkpoints = tuple((await warehouse.checkpoints("media", ids, run.run_kind)).values())
+        unfinished = [one.scan_id for one in checkpoints if one.state is ScanState.SCANNING and one.pages]
+        closed = await warehouse.closed_scans(of_posts)
+        recent = {one: closed[one] for one in closed if why_full(closed[one], run.mode.incremental) is None}
+        known = await warehouse.known_posts(recent, older_than=self._clock.now() - run.mode.lookback) if recent else {}
+        scopes = [account_scope(one) for one in ids]
+        return KnownBefore(
+            checkpoints,
+            {scope: run.cooldowns[scope] for scope in scopes if scope in run.cooldowns},
+            {scan_id: frozenset(await warehouse.seen(scan_id)) for scan_id in unfinished},
+            dict(closed),
+            dict(known),
+        )
+
+    async def _attempt(self, followed: FollowedBatch, prefix: str, attempt: int) -> BaseException | None:
+        """Submit a batch, and wait until its log is merged or the attempt is lost; return what it ended with."""
+        ended = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        future = self._client.submit(sync_batch, self._store_url, prefix, key=f"{prefix}-{attempt}", pure=False)
+        future.add_done_callback(lambda _: loop.call_soon_threadsafe(ended.set))
+        try:
+            await self._first(ended.wait(), followed.merged.wait())
+            if followed.merged.is_set():
+                return None
+            if future.status == "finished":
+                # All that it landed is in the store, and its end was read or will be.
+                await self._first(followed.merged.wait())
+                return None
+            if future.status == "error":
+                return await future.exception()  # type: ignore[no-any-return]
+            return ConnectionError("the connection to the Dask scheduler was lost")
+        finally:
+            # What is settled is let go of: Dask would compute it again if its worker died later.
+            future.release()
+
+    async def _first(self, *waits: Any) -> None:  # noqa: ANN401
+        """Wait for the first of these; raises what the loader ended with."""
+        tasks = [asyncio.ensure_future(wait) for wait in waits]
+        beside = [task for task in (self._loading, self._stopping) if task is not None]
+        try:
+            while True:
+                done, _ = await asyncio.wait([*tasks, *beside], return_when=asyncio.FIRST_COMPLETED)
+                for task in done.intersection(beside):
+                    task.result()
+                    beside.remove(task)
+                if done.intersection(tasks):
+                    return
+        finally:
+            for task in tasks:
+                task.cancel()
+
+    async def _await_workers(self) -> None:
+        waited = 0.0
+        while not self._client.scheduler_info().get("workers") or self._client.status != "running":
+            if waited >= _NO_WORKERS:
+                message = (
+                    f"no Dask worker was there for {_NO_WORKERS:.0f} s. What had landed is kept."
+                    " Fix: start the scheduler and its workers, and run the same command to resume."
+                )
+                raise ClusterLost(message)
+            await self._clock.sleep(1.0)
+            waited += 1.0
+
+    async def close(self, *, interrupted: bool) -> None:
+        """End the loader; have workers end their batches where the run was interrupted."""
+        for task in (self._loading, self._stopping):
+            if task is not None:
+                task.cancel()
+        await asyncio.gather(*filter(None, (self._loading, self._stopping)), return_exceptions=True)
+        if interrupted:
+            # The workers' batches end by themselves, too, when their entries are refused.
+            with suppress(StoreError):
+                await self._store.put(stop_key(run_prefix(self._sequence)), encode_stop(StopMark()))
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterAddress:
+    """Where the cluster and the store are; without a `scheduler`, processes of this machine are the cluster."""
+
+    scheduler: str | None
+    store_url: str
+
+
+def cluster_address(settings: Settings) -> ClusterAddress:
+    """Return where the settings say that batches are scanned. Raises SettingsError."""
+    scheduler = settings.scheduler
+    if scheduler is not None:
+        parts = urlsplit(scheduler)
+        if parts.scheme not in ("tls", "tcp") or not parts.hostname:
+            message = f"{set_by('scheduler')}: it is not the address of a Dask scheduler. Fix: write tls://host:8786."
+            raise SettingsError(message)
+        if parts.scheme == "tcp" and parts.hostname not in ("127.0.0.1", "::1", "localhost"):
+            message = (
+                f"{set_by('scheduler')}: a scheduler on another machine needs TLS, for whoever reaches it can run any"
+                " code on the workers. Fix: tls:// and certificates, see docs/scale.md."
+            )
+            raise SettingsError(message)
+        if settings.store is None:
+            message = (
+                "GRAMHOUSE_STORE is not set, and workers of a scheduler need it. Fix: name a bucket, such as"
+                " s3://bucket/gramhouse, or a folder that all machines share."
+            )
+            raise SettingsError(message)
+    return ClusterAddress(scheduler, settings.store_url())
+
+
+@asynccontextmanager
+async def open_batches(
+    settings: Settings,
+    warehouse: Warehouse,
+    *,
+    clock: Clock,
+    new_id: Callable[[], str],
+    say: Say,
+) -> AsyncIterator[DaskBatches]:
+    """Connect to the cluster and begin a run in the shared store; what earlier runs left there is merged first.
+
+    Raises SettingsError, StoreError, ClusterLost and WarehouseUnusable.
+    """
+    address = cluster_address(settings)
+    async with AsyncExitStack() as stack:
+        shared = await begin_shared_run(address.store_url, warehouse, clock=clock, new_id=new_id, say=say)
+        client = await stack.enter_async_context(_connect(address.scheduler, settings.workers))
+        api = ApiAccess(
+            settings.address(),
+            settings.page_paths(),
+            settings.media_mapping(),
+            await warehouse.read(read_mapping),
+            settings.page_size,
+            settings.concurrency,
+            settings.max_wait,
+            settings.scan_expired,
+        )
+        batches = DaskBatches(client, shared.store, address.store_url, shared.sequence, api, warehouse, clock)
+        try:
+            yield batches
+        except BaseException:
+            await batches.close(interrupted=True)
+            raise
+        await batches.close(interrupted=False)
+        await shared.close(now=clock.now())
+
+
+@asynccontextmanager
+async def _connect(scheduler: str | None, workers: int) -> AsyncIterator[Any]:
+    try:
+        from distributed import Client, LocalCluster  # noqa: PLC0415 - a part of an extra
+    except ImportError as error:
+        message = "GRAMHOUSE_ENGINE=dask needs a library that is not installed. Fix: pip install 'gramhouse[dask]'."
+        raise SettingsError(message) from error
+    for name in ("distributed", "tornado"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+    async with AsyncExitStack() as stack:
+        if scheduler is None:
+            cluster = LocalCluster(  # type: ignore[no-untyped-call]
+                n_workers=workers,
+                threads_per_worker=1,
+                asynchronous=True,
+                dashboard_address=None,
+                silence_logs=logging.CRITICAL,
+            )
+            target: Any = await stack.enter_async_context(cluster)
+        else:
+            target = scheduler
+        try:
+            connecting = Client(target, asynchronous=True, set_as_default=False)  # type: ignore[no-untyped-call]
+            client = await stack.enter_async_context(connecting)
+        except (OSError, TimeoutError) as error:
+            message = f"the Dask scheduler {scheduler} does not answer. Fix: start it, or correct GRAMHOUSE_SCHEDULER."
+            raise SettingsError(message) from error
+        yield client

@@ -1,0 +1,185 @@
+"""The loader: it reads the logs of batches in the shared store as they grow, and merges each entry once."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from connectors.source.errors import Failure
+from connectors.store.object_store import ObjectStore
+from connectors.warehouse.runs.batch_logs import LogEntry, MergedLog
+from connectors.warehouse.warehouse import Warehouse
+from flows.cluster.batch_log import BatchLog, End, Entry, Fenced
+from flows.cluster.batch_spec import batch_prefix
+from flows.engine.batches import Batch, BatchReport
+from flows.engine.run_context import Counters
+from models.clock import Clock
+from models.partition import Partition, media
+from models.runs import Outcome, OutcomeKind, Tally
+
+# Entries wait for a merge until they hold so much text of pages (bytes), or the first has waited so long (seconds).
+_MERGE_BYTES = 16 * 1024 * 1024
+_MERGE_AFTER = 15.0
+
+# Seconds between two looks at logs that had no new entry.
+_POLL = 0.2
+
+OnStop = Callable[[Failure, bool], None]
+
+
+@dataclass(slots=True)
+class FollowedBatch:
+    """A batch whose log is being read. `expected`: the items of each partition's last full scan, None if unknown."""
+
+    number: int
+    batch: Batch
+    expected: Mapping[Partition, int | None]
+    log: BatchLog
+    merged: asyncio.Event = field(default_factory=asyncio.Event)
+    is_closed: bool = False
+    _kinds: Counter[OutcomeKind] = field(default_factory=Counter)
+    _pages: int = 0
+    _items: int = 0
+
+    def count(self, entry: Entry, counters: Counters) -> None:
+        """Count what an entry says, here and in the run's counters."""
+        for commit in entry.commits:
+            counters.pages += commit.page is not None
+            if commit.cooldown is not None:
+                counters.cooldowns[commit.cooldown.scope] = commit.cooldown.resume_after
+            for outcome in commit.outcomes:
+                self._end(outcome, counters)
+        made = entry.requests
+        counters.requests += made.requests
+        counters.retries += made.retries
+        counters.restarted += made.restarted
+        counters.spared += made.spared
+        counters.sparable += made.sparable
+        if entry.end is End.DONE:
+            counters.accounts_done += len(self.batch.accounts)
+
+    def _end(self, outcome: Outcome, counters: Counters) -> None:
+        self._kinds[outcome.kind] += 1
+        self._pages += outcome.pages
+        self._items += outcome.items
+        counters.items += outcome.items
+        if outcome.partition in self.expected:
+            expected = self.expected[outcome.partition]
+            counters.items_left -= min(outcome.items, expected or 0)
+            counters.end(expected, outcome.items)
+
+    def report(self) -> BatchReport:
+        """Return what became of the batch, as far as its log was read."""
+        return BatchReport(self.batch, Tally(dict(self._kinds)), self._pages, self._items)
+
+
+class Loader:
+    """Reads the logs of one run's batches and merges them; `on_stop` is called with an error that ends the run."""
+
+    def __init__(
+        self,
+        store: ObjectStore,
+        warehouse: Warehouse,
+        sequence: int,
+        *,
+        clock: Clock,
+        merge_bytes: int = _MERGE_BYTES,
+    ) -> None:
+        self._store = store
+        self._warehouse = warehouse
+        self._sequence = sequence
+        self._clock = clock
+        self._merge_bytes = merge_bytes
+        self._open: dict[int, FollowedBatch] = {}
+        self._waiting: list[LogEntry] = []
+        self._waiting_bytes = 0
+        self._waiting_since = 0.0
+        self._read: list[FollowedBatch] = []
+
+    def follow(self, number: int, batch: Batch, expected: Mapping[Partition, int | None]) -> FollowedBatch:
+        """Read a batch's log from now on; `merged` is set once all of it is merged."""
+        log = BatchLog(self._store, batch_prefix(self._sequence, number))
+        followed = self._open[number] = FollowedBatch(number, batch, expected, log)
+        return followed
+
+    async def run(self, counters: Counters, on_stop: OnStop, width: Callable[[], int]) -> None:
+        """Read and merge until cancelled. Raises StoreError and WarehouseUnusable.
+
+        Batches are begun in their order, so that only the first `width()` of those that are open are looked at.
+        """
+        while True:
+            first = list(self._open.values())[: width()]
+            found = await asyncio.gather(*(self._next(followed, counters, on_stop) for followed in first))
+            if self._is_due():
+                await self._merge()
+            if not any(found):
+                await self._clock.sleep(_POLL)
+
+    async def _next(self, followed: FollowedBatch, counters: Counters, on_stop: OnStop) -> bool:
+        entry = await followed.log.next()
+        if entry is None:
+            return False
+        followed.count(entry, counters)
+        if entry.stop is not None:
+            on_stop(entry.stop, entry.only_media)
+        self._keep(followed.number, followed.log.last, entry)
+        if entry.end is not None:
+            followed.is_closed = True
+            del self._open[followed.number]
+            self._read.append(followed)
+        return True
+
+    def _keep(self, batch: int, number: int, entry: Entry) -> None:
+        if not self._waiting:
+            self._waiting_since = self._clock.monotonic()
+        self._waiting.append(LogEntry(self._sequence, batch, number, entry.commits, last=entry.end is not None))
+        self._waiting_bytes += sum(len(commit.page.body) for commit in entry.commits if commit.page is not None)
+
+    def _is_due(self) -> bool:
+        waited = self._clock.monotonic() - self._waiting_since >= _MERGE_AFTER
+        return bool(self._waiting) and (self._waiting_bytes >= self._merge_bytes or not self._open or waited)
+
+    async def _merge(self) -> None:
+        entries, self._waiting, self._waiting_bytes = self._waiting, [], 0
+        read, self._read = self._read, []
+        await self._warehouse.load(entries)
+        for followed in read:
+            followed.merged.set()
+
+    async def drain(self, merged: Mapping[int, MergedLog], *, attempt: str) -> None:
+        """Merge all that the run's logs hold, and close each, so that no attempt at its batches can add to it.
+
+        `merged`: how far they are merged by now. Raises StoreError and WarehouseUnusable.
+        """
+        number = 0
+        while await self._store.get(f"{batch_prefix(self._sequence, number + 1)}/batch") is not None:
+            number += 1
+            before = merged.get(number, MergedLog())
+            if not before.is_closed:
+                await self._drain_batch(number, before.entries, attempt)
+        if self._waiting:
+            await self._merge()
+
+    async def _drain_batch(self, number: int, entries: int, attempt: str) -> None:
+        log = BatchLog(self._store, batch_prefix(self._sequence, number), entries)
+        while True:
+            async for entry in log.read():
+                self._keep(number, log.last, entry)
+                if self._waiting_bytes >= self._merge_bytes:
+                    await self._merge()
+                if entry.end is not None:
+                    return
+            seal = Entry(attempt, end=End.SEALED)
+            try:
+                await log.append(seal)
+            except Fenced:
+                # An attempt wrote one more entry meanwhile.
+                continue
+            self._keep(number, log.last, seal)
+            return
+
+
+def expected_items(batch: Batch, closed_items: Mapping[Partition, int | None]) -> Mapping[Partition, int | None]:
+    """Return, for each partition of a batch, the items of its last full scan; None where that is not known."""
+    partitions = [media(account.account_id, surface) for account in batch.accounts for surface in account.surfaces]
+    return {partition: closed_items.get(partition) for partition in partitions}

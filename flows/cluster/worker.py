@@ -1,0 +1,293 @@
+"""Scanning a batch on a worker: what a Dask task or a flow run of a work pool does."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from random import SystemRandom
+from uuid import uuid4
+
+import msgspec
+
+from connectors.source.base_url import normalized
+from connectors.source.client import ApiClient
+from connectors.source.errors import Failure
+from connectors.source.retry import Send
+from connectors.store.object_store import ObjectStore
+from connectors.store.opening import open_store
+from flows.cluster.batch_log import BatchLog, End, Entry, Requests
+from flows.cluster.batch_spec import BatchSpec, read_spec
+from flows.config.settings import load
+from flows.engine.batches import Batch, scan_batch
+from flows.engine.clock import SystemClock
+from flows.engine.run_context import Counters, ScanContext, ScanResources, StopSignal
+from flows.engine.slots import Slots
+from models.checkpoint import Checkpoint, RunKind, ScanState
+from models.clock import Clock
+from models.incremental import ClosedScan
+from models.item_ids import ids_of
+from models.page_commit import PageCommit
+from models.partition import Partition
+from models.post_times import post_reader
+from models.runs import Outcome
+
+_log = logging.getLogger(__name__)
+
+# An entry is written after so many pages, so much text of pages (bytes), or so many seconds.
+_PAGES = 100
+_BYTES = 4 * 1024 * 1024
+_SECONDS = 5.0
+
+# Seconds between two looks for the run's stop mark.
+_STOP_EVERY = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class StopMark:
+    """Why the batches of a run end early: an error, or, without one, because the run was interrupted."""
+
+    failure: Failure | None = None
+    only_media: bool = False
+
+
+def stop_key(run_prefix: str) -> str:
+    """Return where a run's stop mark lies in the store."""
+    return f"{run_prefix}/stop"
+
+
+def encode_stop(mark: StopMark) -> bytes:
+    """Return a stop mark as it is stored."""
+    return msgspec.msgpack.encode(mark)
+
+
+@dataclass(slots=True)
+class Progress:
+    """What the log of a batch says: how far its scans are, and which have their outcome."""
+
+    checkpoints: dict[Partition, Checkpoint] = field(default_factory=dict)
+    outcomes: dict[Partition, Outcome] = field(default_factory=dict)
+    cooldowns: dict[str, datetime] = field(default_factory=dict)
+    bodies: dict[str, list[str]] = field(default_factory=dict)
+
+    def add(self, commit: PageCommit) -> None:
+        """Take in what landed next."""
+        if commit.page is not None and commit.page.scan_id:
+            self.bodies.setdefault(commit.page.scan_id, []).append(commit.page.body)
+        if (checkpoint := commit.checkpoint) is not None:
+            self.checkpoints[checkpoint.partition] = checkpoint
+            if checkpoint.state is not ScanState.SCANNING:
+                # Only a scan that is resumed is asked what it has received.
+                self.bodies.pop(checkpoint.scan_id, None)
+        for outcome in commit.outcomes:
+            self.outcomes[outcome.partition] = outcome
+        if (cooldown := commit.cooldown) is not None:
+            self.cooldowns[cooldown.scope] = cooldown.resume_after
+
+
+def remaining(batch: Batch, outcomes: Collection[Partition]) -> Batch:
+    """Return what of a batch has no outcome yet."""
+    accounts = []
+    for account in batch.accounts:
+        done = {partition.surface for partition in outcomes if partition.account_id == account.account_id}
+        surfaces = tuple(surface for surface in account.surfaces if surface not in done)
+        if surfaces:
+            accounts.append(replace(account, surfaces=surfaces))
+    return Batch(batch.first, tuple(accounts))
+
+
+class LoggedScans:
+    """Where the scans of a batch land on a worker: the batch's log. See `flows.engine.scan_store.ScanStore`.
+
+    Pages that wait for their entry are lost when the worker dies, and asked for again. A cooldown never waits.
+    """
+
+    def __init__(self, log: BatchLog, spec: BatchSpec, progress: Progress, attempt: str, counters: Counters) -> None:
+        self._log = log
+        self._spec = spec
+        self._progress = progress
+        self._attempt = attempt
+        self._counters = counters
+        self._reported = Requests()
+        self._waiting: list[PageCommit] = []
+        self._bytes = 0
+        self._lock = asyncio.Lock()
+
+    async def land(self, landing: PageCommit) -> None:
+        """Take a landing. Raises Fenced and StoreError, when an entry is due."""
+        self._waiting.append(landing)
+        self._bytes += len(landing.page.body) if landing.page else 0
+        if landing.cooldown is not None or len(self._waiting) >= _PAGES or self._bytes >= _BYTES:
+            await self.flush()
+
+    async def flush(self, end: End | None = None, *, stop: StopMark | None = None) -> None:
+        """Write what waits, if anything, as the next entry; `end` closes the log. Raises Fenced and StoreError."""
+        async with self._lock:
+            if not self._waiting and end is None:
+                return
+            commits, self._waiting, self._bytes = tuple(self._waiting), [], 0
+            made = Requests(**{name: getattr(self._counters, name) for name in Requests.__slots__})
+            since = {name: getattr(made, name) - getattr(self._reported, name) for name in Requests.__slots__}
+            self._reported = made
+            failure, only_media = (stop.failure, stop.only_media) if stop else (None, False)
+            await self._log.append(Entry(self._attempt, commits, Requests(**since), end, failure, only_media))
+
+    async def checkpoints(
+        self, resource: str, account_ids: Collection[str], run_kind: RunKind = "sync"
+    ) -> Mapping[Partition, Checkpoint]:
+        """Return the last checkpoints, those of the log before those of the warehouse."""
+        del resource, run_kind
+        before = {checkpoint.partition: checkpoint for checkpoint in self._spec.before.checkpoints}
+        wanted = set(account_ids)
+        found = {**before, **self._progress.checkpoints}
+        return {partition: one for partition, one in found.items() if partition.account_id in wanted}
+
+    async def seen(self, scan_id: str) -> Collection[str]:
+        """Return the ids of what an unfinished scan has received, in earlier runs and attempts."""
+        seen = set(self._spec.before.seen.get(scan_id, ()))
+        for body in self._progress.bodies.get(scan_id, ()):
+            seen.update(ids_of(body, self._spec.api.mapping))
+        return seen
+
+    async def closed_scans(self, account_ids: Sequence[str]) -> Mapping[str, ClosedScan]:
+        """Return the last closed scans of posts, by account."""
+        closed = self._spec.before.closed
+        return {account_id: closed[account_id] for account_id in account_ids if account_id in closed}
+
+    async def known_posts(
+        self, closed: Mapping[str, ClosedScan], *, older_than: datetime
+    ) -> Mapping[str, frozenset[str]]:
+        """Return the posts that these closed scans have seen, by account; the specification says how old they are."""
+        del older_than
+        known = self._spec.before.known
+        return {account_id: known[account_id] for account_id in closed if account_id in known}
+
+
+async def scan_logged(
+    store: ObjectStore,
+    prefix: str,
+    spec: BatchSpec,
+    send: Send,
+    *,
+    clock: Clock,
+    random: Callable[[], float],
+    new_id: Callable[[], str],
+) -> None:
+    """Scan what of a batch has no outcome in its log yet, and close the log.
+
+    Raises Fenced once another attempt goes on in this one's place, and StoreError.
+    """
+    log, progress = BatchLog(store, prefix), Progress()
+    async for entry in log.read():
+        if entry.end is not None:
+            return
+        for commit in entry.commits:
+            progress.add(commit)
+    api, counters = spec.api, Counters()
+    scans = LoggedScans(log, spec, progress, new_id(), counters)
+    resources = ScanResources(
+        send=send,
+        warehouse=scans,
+        clock=clock,
+        random=random,
+        new_id=new_id,
+        slots=Slots.for_requests(api.concurrency),
+        page_size=api.page_size,
+        max_wait=api.max_wait,
+        scan_expired=api.scan_expired,
+        base_url=normalized(api.base_url),
+        mapping=api.mapping,
+    )
+    run = ScanContext(
+        spec.run_id,
+        spec.started_at,
+        # An attempt resumes what another attempt of the same run left.
+        (*spec.resumed_runs, spec.run_id),
+        {**spec.before.cooldowns, **progress.cooldowns},
+        resources,
+        spec.fresh_within,
+        spec.run_kind,
+        mode=spec.mode,
+        read_posts=post_reader(api.stored_mapping),
+        counters=counters,
+    )
+    scanning: asyncio.Task[object] = asyncio.create_task(scan_batch(run, remaining(spec.batch, progress.outcomes)))
+    beside: list[asyncio.Task[None]] = [
+        asyncio.create_task(_flush_regularly(scans, clock, scanning)),
+        asyncio.create_task(_heed_stop(store, prefix.rpartition("/")[0], run, scanning, clock)),
+    ]
+    try:
+        await asyncio.wait([scanning, *beside], return_when=asyncio.FIRST_COMPLETED)
+        for helper in beside:
+            if helper.done():
+                # It only ends by an error, or once it has cancelled the scans.
+                helper.result()
+        await asyncio.wait([scanning])
+        if scanning.cancelled():
+            await scans.flush()
+            return
+        scanning.result()
+        await scans.flush(End.DONE, stop=_found_to_stop(run))
+    finally:
+        for task in [scanning, *beside]:
+            task.cancel()
+        await asyncio.gather(scanning, *beside, return_exceptions=True)
+
+
+def _found_to_stop(run: ScanContext) -> StopMark | None:
+    if run.stop.error is not None:
+        return StopMark(run.stop.error)
+    return None if run.stop_media.error is None else StopMark(run.stop_media.error, only_media=True)
+
+
+async def _flush_regularly(scans: LoggedScans, clock: Clock, scanning: "asyncio.Task[object]") -> None:
+    while not scanning.done():
+        await clock.sleep(_SECONDS)
+        await scans.flush()
+
+
+async def _heed_stop(
+    store: ObjectStore, run_prefix: str, run: ScanContext, scanning: "asyncio.Task[object]", clock: Clock
+) -> None:
+    while (data := await store.get(stop_key(run_prefix))) is None:
+        await clock.sleep(_STOP_EVERY)
+    mark = msgspec.msgpack.decode(data, type=StopMark)
+    if mark.failure is None:
+        scanning.cancel()
+        return
+    _stop(run, mark.failure, only_media=mark.only_media)
+    await scanning
+
+
+def _stop(run: ScanContext, failure: Failure, *, only_media: bool) -> None:
+    signals: tuple[StopSignal, ...] = (run.stop_media,) if only_media else (run.stop, run.stop_media)
+    for signal in signals:
+        signal.set(failure)
+
+
+async def _sync_batch(store_url: str, prefix: str) -> None:
+    settings = load()
+    store = open_store(store_url)
+    spec = await read_spec(store, prefix)
+    clock = SystemClock()
+    client = ApiClient(
+        spec.api.base_url, settings.key(), clock=clock, concurrency=spec.api.concurrency + 1, paths=spec.api.paths
+    )
+    async with client:
+        await scan_logged(
+            store,
+            prefix,
+            spec,
+            client.send,
+            clock=clock,
+            random=SystemRandom().random,
+            new_id=lambda: uuid4().hex,
+        )
+
+
+def sync_batch(store_url: str, prefix: str) -> None:
+    """Scan the batch at `prefix` of the store, on any machine; nothing is returned, for the log says it all.
+
+    The API key is read from the worker's own environment. Raises SettingsError, Fenced and StoreError.
+    """
+    asyncio.run(_sync_batch(store_url, prefix))
