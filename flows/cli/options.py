@@ -45,6 +45,19 @@ BusyWait = Annotated[
         show_default=False,
     ),
 ]
+Engine = Annotated[
+    Literal["local", "dask"] | None,
+    typer.Option("--engine", help="Scan in this process, or on Dask workers (GRAMHOUSE_ENGINE).", show_default=False),
+]
+Scheduler = Annotated[
+    str | None,
+    typer.Option(
+        "--scheduler",
+        metavar="ADDRESS",
+        help="The Dask scheduler, tls://host:8786; workers of this machine without one (GRAMHOUSE_SCHEDULER).",
+        show_default=False,
+    ),
+]
 SurfaceNames = Annotated[
     list[str] | None, typer.Option("--surface", help="posts or stories; both if not said.", show_default=False)
 ]

@@ -2,6 +2,7 @@
 
 import logging
 import sys
+from collections.abc import Mapping
 from datetime import timedelta
 from random import SystemRandom
 from typing import TYPE_CHECKING, Any
@@ -59,7 +60,7 @@ async def _direct(settings: Settings, request: "RunRequest", activity: str) -> "
             return await run_sync(request, resources, counters=counters, say=_say)
 
 
-async def _tracked(options: "SyncOptions | BackfillOptions", base_url: str | None) -> "RunReport":
+async def _tracked(options: "SyncOptions | BackfillOptions", typed: Mapping[str, object]) -> "RunReport":
     from flows.backfill import backfill
     from flows.cli.output.progress import watch
     from flows.config.options import SyncOptions
@@ -74,7 +75,7 @@ async def _tracked(options: "SyncOptions | BackfillOptions", base_url: str | Non
         return await backfill(options, return_state=True)
 
     with watch(counters):
-        return await tracked(call, Watcher(counters, begun=listen.get(), say=_say, base_url=base_url))
+        return await tracked(call, Watcher(counters, begun=listen.get(), say=_say, typed=typed))
 
 
 def speak_up(*, verbose: bool) -> None:
@@ -108,13 +109,13 @@ def carry_out(
     request: "RunRequest",
     *,
     what: str,
-    base_url: str | None,
+    typed: Mapping[str, object],
     retries: int,
     as_json: bool,
 ) -> None:
     """Carry out a run with up to `retries` retries, report the last of them, and exit with its code.
 
-    `what` is the command, `base_url` as it was typed.
+    `what` is the command; `typed` are settings that a flow run may not be asked for by others.
     """
     from flows.engine.retrying import retried
 
@@ -128,7 +129,7 @@ def carry_out(
         _say(warning)
 
     def attempt() -> "Coroutine[Any, Any, RunReport]":
-        return _tracked(options, base_url) if api else _direct(settings, request, f"gramhouse {what}")
+        return _tracked(options, typed) if api else _direct(settings, request, f"gramhouse {what}")
 
     clock = SystemClock()
 

@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -32,7 +32,8 @@ def in_order(surfaces: list[Surface]) -> tuple[Surface, ...]:
 class RunOptions(BaseModel):
     """What one run does otherwise than the settings say.
 
-    The API key is none of it; nor is the address, or whoever can start a run could have the key sent to theirs.
+    The API key is none of it; nor are the addresses of service and scheduler, or whoever can start a run could have
+    the key sent to theirs, or run code here.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -52,6 +53,10 @@ class RunOptions(BaseModel):
         Field(title="Longest wait", description="Seconds one limited account may make the run wait.", ge=0),
     ] = None
     busy_wait: BusyWait = None
+    engine: Annotated[
+        Literal["local", "dask"] | None,
+        Field(title="Engine", description="Scan in the process of the run (local), or on Dask workers (dask)."),
+    ] = None
 
     def chosen(self) -> dict[str, object]:
         """Return what is said here of the settings; None where they hold as they are."""

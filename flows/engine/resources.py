@@ -42,7 +42,10 @@ def build_request(
     mode: SyncMode | None = None,
     max_requests: int | None = None,
 ) -> RunRequest:
-    """Return what a run is asked to do: a sync of `surfaces`, or a backfill of `selection`."""
+    """Return what a run is asked to do: a sync of `surfaces`, or a backfill of `selection`. Raises SettingsError."""
+    if max_requests is not None and settings.engine != "local":
+        message = "--max-requests counts the requests of one process. Fix: leave it out, or use --engine local."
+        raise SettingsError(message)
     return RunRequest(
         snapshot=settings.snapshot,
         within=timedelta(seconds=settings.resume_within),

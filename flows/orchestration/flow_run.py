@@ -79,7 +79,7 @@ async def _carry_out(options: RunOptions, activity: str, build: Callable[[Settin
         if watcher is not None:
             watcher.say(line)
 
-    typed = {"base_url": watcher.base_url} if watcher else {}
+    typed = watcher.typed if watcher else {}
     settings = await load_with_credentials({**options.chosen(), **typed})
     request = build(settings)
     # Prefect is told of the end when the warehouse is free again.

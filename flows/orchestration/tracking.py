@@ -1,9 +1,9 @@
 """Running a flow from the command line as a flow run of the configured Prefect API."""
 
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from prefect.client.orchestration import get_client
 from prefect.logging.handlers import PrefectConsoleHandler
@@ -21,13 +21,13 @@ class Watcher:
     """Whoever watches from outside the flow run.
 
     `begun` is called inside it, before any of its work; `say` with lines for a person. `ended` is what the body came
-    to, whatever becomes of Prefect. `base_url` is the service's address, where it was typed.
+    to, whatever becomes of Prefect. `typed` are settings from the command line that are no parameters of the flow.
     """
 
     counters: Counters
     begun: Callable[[], None]
     say: Say
-    base_url: str | None = None
+    typed: Mapping[str, object] = field(default_factory=dict)
     ended: RunReport | BaseException | None = None
 
 

@@ -13,10 +13,12 @@ from flows.cli.options import (
     BaseUrl,
     BusyWait,
     Concurrency,
+    Engine,
     LogFormat,
     MaxWait,
     PageSize,
     Retries,
+    Scheduler,
     SnapshotFile,
     SurfaceNames,
     Verbose,
@@ -92,6 +94,8 @@ def backfill(
     page_size: PageSize = None,
     max_wait: MaxWait = None,
     busy_wait: BusyWait = None,
+    engine: Engine = None,
+    scheduler: Scheduler = None,
     retries: Retries = 0,
     as_json: AsJson = False,
     verbose: Verbose = False,
@@ -109,9 +113,11 @@ def backfill(
         "page_size": page_size,
         "max_wait": max_wait,
         "busy_wait": busy_wait,
+        "engine": engine,
     }
+    typed = {"base_url": base_url, "scheduler": scheduler}
     surfaces = to_surfaces(surface)
-    settings = load(**chosen, base_url=base_url)
+    settings = load(**chosen, **typed)
     with importing():
         from flows.cli.running import carry_out, speak_up
         from flows.config.options import BackfillOptions, asked
@@ -142,7 +148,7 @@ def backfill(
             settings,
             build_request(settings, selection=selection, reason=reason),
             what="backfill",
-            base_url=base_url,
+            typed=typed,
             retries=retries,
             as_json=as_json,
         )

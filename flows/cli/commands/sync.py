@@ -11,6 +11,7 @@ from flows.cli.options import (
     BaseUrl,
     BusyWait,
     Concurrency,
+    Engine,
     FullRefresh,
     Incremental,
     LogFormat,
@@ -19,6 +20,7 @@ from flows.cli.options import (
     PageSize,
     Rebind,
     Retries,
+    Scheduler,
     SnapshotFile,
     SurfaceNames,
     Verbose,
@@ -60,6 +62,8 @@ def sync(
     page_size: PageSize = None,
     max_wait: MaxWait = None,
     busy_wait: BusyWait = None,
+    engine: Engine = None,
+    scheduler: Scheduler = None,
     retries: Retries = 0,
     as_json: AsJson = False,
     verbose: Verbose = False,
@@ -81,8 +85,10 @@ def sync(
         "page_size": page_size,
         "max_wait": max_wait,
         "busy_wait": busy_wait,
+        "engine": engine,
     }
-    settings = load(**chosen, base_url=base_url)
+    typed = {"base_url": base_url, "scheduler": scheduler}
+    settings = load(**chosen, **typed)
     with importing():
         from flows.cli.running import carry_out, speak_up
         from flows.config.options import SyncOptions, asked, in_order
@@ -104,7 +110,7 @@ def sync(
         mode=mode,
         max_requests=max_requests,
     )
-    carry_out(options, settings, request, what="sync", base_url=base_url, retries=retries, as_json=as_json)
+    carry_out(options, settings, request, what="sync", typed=typed, retries=retries, as_json=as_json)
 
 
 def publish(
