@@ -1,6 +1,7 @@
 """A store in a bucket of S3, Google Cloud Storage or Azure, by obstore."""
 
 from collections.abc import Awaitable, Iterable
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any, TypeVar
 
@@ -12,8 +13,9 @@ from connectors.store.object_store import StoreError
 
 T = TypeVar("T")
 
-# An answer of the store that takes longer is asked for again, and after all retries it is an error.
-_TIMEOUT = timedelta(seconds=30)
+_MISSING = (NotFoundError, FileNotFoundError)
+
+# After these an answer that did not come is an error; one may take 30 s, as obstore has it.
 _RETRIES: Any = {"max_retries": 8, "retry_timeout": timedelta(minutes=2)}
 
 
@@ -22,9 +24,8 @@ class BucketStore:
 
     def __init__(self, url: str) -> None:
         self._url = url
-        options: Any = {"timeout": _TIMEOUT, "allow_http": True}
         try:
-            self._store: Any = from_url(url, client_options=options, retry_config=_RETRIES)
+            self._store: Any = from_url(url, retry_config=_RETRIES)
         except BaseError as error:
             raise self._refused(error) from error
 
@@ -36,7 +37,8 @@ class BucketStore:
         """Write an object unless there is one of that key; return whether it was written."""
         try:
             # In one request: the parts of an upload have no condition.
-            await self._do(obstore.put_async(self._store, key, data, mode="create", use_multipart=False))
+            writing = obstore.put_async(self._store, key, data, mode="create", use_multipart=False)
+            await self._do(writing, AlreadyExistsError)
         except AlreadyExistsError:
             # A create that was retried, because its answer was lost, may have found its own object.
             return await self.get(key) == data
@@ -50,8 +52,8 @@ class BucketStore:
             return bytes(await response.bytes_async())
 
         try:
-            return await self._do(read())
-        except (NotFoundError, FileNotFoundError):
+            return await self._do(read(), *_MISSING)
+        except _MISSING:
             return None
 
     async def list(self, prefix: str) -> list[str]:
@@ -65,15 +67,13 @@ class BucketStore:
     async def delete(self, keys: Iterable[str]) -> None:
         """Delete objects; keys that do not exist are ignored."""
         for key in keys:
-            try:
-                await self._do(obstore.delete_async(self._store, key))
-            except (NotFoundError, FileNotFoundError):
-                continue
+            with suppress(*_MISSING):
+                await self._do(obstore.delete_async(self._store, key), *_MISSING)
 
-    async def _do(self, work: Awaitable[T]) -> T:
+    async def _do(self, work: Awaitable[T], *expected: type[Exception]) -> T:
         try:
             return await work
-        except (AlreadyExistsError, NotFoundError, FileNotFoundError):
+        except expected:
             raise
         except (BaseError, OSError) as error:
             raise self._refused(error) from error

@@ -34,15 +34,7 @@ class FolderStore:
 
     async def create(self, key: str, data: bytes) -> bool:
         """Write an object unless there is one of that key; return whether it was written."""
-
-        def create() -> bool:
-            try:
-                self._write(key, data, os.link)
-            except FileExistsError:
-                return False
-            return True
-
-        return await self._do(create)
+        return await self._do(lambda: self._write(key, data, os.link))
 
     async def get(self, key: str) -> bytes | None:
         """Return an object; None where there is none."""
@@ -82,7 +74,7 @@ class FolderStore:
 
         await self._do(remove)
 
-    def _write(self, key: str, data: bytes, name_it: Callable[[Path, Path], object]) -> None:
+    def _write(self, key: str, data: bytes, name_it: Callable[[Path, Path], object]) -> bool:
         path = self._folder / key
         self._make(path.parent)
         handle, name = tempfile.mkstemp(prefix=_DRAFT, dir=path.parent)
@@ -92,10 +84,14 @@ class FolderStore:
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
-            name_it(draft, path)
+            try:
+                name_it(draft, path)
+            except FileExistsError:
+                return False
             _sync(path.parent)
         finally:
             draft.unlink(missing_ok=True)
+        return True
 
     def _make(self, folder: Path) -> None:
         if folder.is_dir():
@@ -108,8 +104,6 @@ class FolderStore:
     async def _do(self, work: Callable[[], T]) -> T:
         try:
             return await asyncio.to_thread(work)
-        except FileExistsError:
-            raise
         except OSError as error:
             message = (
                 f"the store {self._folder} cannot be used: {error.strerror}."

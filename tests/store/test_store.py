@@ -1,0 +1,107 @@
+"""Stores do what an `ObjectStore` promises: a folder, and a bucket of an S3 server."""
+
+import asyncio
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from connectors.store.bucket import BucketStore
+from connectors.store.folder import FolderStore
+from connectors.store.object_store import ObjectStore, StoreError
+from connectors.store.opening import check_url, open_store
+from connectors.store.probe import probe
+from tests.store.memory import MemoryStore, OverwritingStore
+from tests.store.s3 import s3_server
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture(scope="module")
+def s3() -> Iterator[dict[str, str]]:
+    with s3_server() as environment:
+        yield environment
+
+
+@pytest.fixture(params=["folder", "bucket"])
+def store(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ObjectStore:
+    if request.param == "folder":
+        return open_store(str(tmp_path / "shared" / "store"))
+    for name, value in request.getfixturevalue("s3").items():
+        monkeypatch.setenv(name, value)
+    return open_store(f"s3://bucket/{tmp_path.name}")
+
+
+async def test_objects_are_written_whole_replaced_listed_and_deleted(store: ObjectStore) -> None:
+    assert await store.get("runs/1/a") is None
+    await store.put("runs/1/a", b"one")
+    await store.put("runs/1/a", b"two")
+    await store.put("runs/2/b", b"")
+    assert await store.get("runs/1/a") == b"two"
+    assert await store.get("runs/2/b") == b""
+    assert await store.list("runs/") == ["runs/1/a", "runs/2/b"]
+    assert await store.list("runs/1/") == ["runs/1/a"]
+    assert await store.list("nothing/") == []
+    await store.delete(["runs/1/a", "runs/1/never"])
+    assert await store.list("runs/") == ["runs/2/b"]
+
+
+async def test_an_object_is_created_once_however_many_try(store: ObjectStore) -> None:
+    for key in ("a", "b/c"):
+        won = await asyncio.gather(*(store.create(key, str(rival).encode()) for rival in range(12)))
+        assert sum(won) == 1
+        assert await store.get(key) == str(won.index(True)).encode()
+        assert not await store.create(key, b"late")
+
+
+async def test_the_probe_accepts_a_store_that_creates_once_and_leaves_nothing(store: ObjectStore) -> None:
+    ids = count()
+    await probe(store, "here", new_id=lambda: str(next(ids)))
+    assert await store.list("probe/") == []
+
+
+async def test_the_probe_refuses_a_store_that_overwrites() -> None:
+    store = OverwritingStore()
+    with pytest.raises(StoreError, match=r"accepted an object that already existed.*Fix: use a store"):
+        await probe(store, "s3://bucket", new_id=lambda: "1")
+    assert store.objects == {}
+
+
+async def test_the_store_in_memory_creates_once() -> None:
+    await probe(MemoryStore(), "here", new_id=lambda: "1")
+
+
+async def test_what_a_bucket_refuses_is_one_line(monkeypatch: pytest.MonkeyPatch, s3: dict[str, str]) -> None:
+    for name, value in s3.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(StoreError, match=r"^the store s3://none cannot be used: [^\n]+Fix: check the bucket's name"):
+        await BucketStore("s3://none").put("a", b"b")
+
+
+async def test_a_folder_that_cannot_be_written_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(StoreError, match=r"cannot be used: File exists\. Fix: make the folder writable"):
+        await FolderStore(str(tmp_path / "file")).put("a", b"b")
+    with pytest.raises(StoreError, match="cannot be used"):
+        await FolderStore(str(tmp_path / "file")).create("a", b"b")
+
+
+def test_drafts_are_not_listed_and_do_not_stay(tmp_path: Path) -> None:
+    store = FolderStore(str(tmp_path))
+    (tmp_path / ".draft-left-by-a-kill").write_bytes(b"half")
+    asyncio.run(store.put("a", b"b"))
+    assert asyncio.run(store.list("")) == ["a"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".draft-left-by-a-kill", "a"]
+
+
+def test_addresses_of_stores() -> None:
+    assert check_url("s3://bucket/a/") == "s3://bucket/a"
+    assert check_url("folder") == str(Path("folder").absolute())
+    for wrong, why in {
+        "s3://": "no bucket",
+        "ftp://x": "not supported",
+        "s3://user:secret@bucket": "no bucket",
+    }.items():
+        with pytest.raises(ValueError, match=why):
+            check_url(wrong)
