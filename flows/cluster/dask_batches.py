@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from connectors.source.endpoints import account_scope
 from connectors.source.errors import Failure
 from connectors.store.object_store import ObjectStore, StoreError
+from connectors.store.opening import open_store
 from connectors.warehouse.schema.field_registry import read_mapping
 from connectors.warehouse.warehouse import Warehouse
 from flows.cluster.batch_spec import ApiAccess, BatchSpec, KnownBefore, batch_prefix, run_prefix, write_spec
@@ -245,39 +246,53 @@ def cluster_address(settings: Settings) -> ClusterAddress:
 
 @asynccontextmanager
 async def open_batches(
-    settings: Settings,
-    warehouse: Warehouse,
-    *,
-    clock: Clock,
-    new_id: Callable[[], str],
-    say: Say,
+    settings: Settings, warehouse: Warehouse, *, clock: Clock, new_id: Callable[[], str], say: Say
 ) -> AsyncIterator[DaskBatches]:
     """Connect to the cluster and begin a run in the shared store; what earlier runs left there is merged first.
 
     Raises SettingsError, StoreError, ClusterLost and WarehouseUnusable.
     """
     address = cluster_address(settings)
-    async with AsyncExitStack() as stack:
-        shared = await begin_shared_run(address.store_url, warehouse, clock=clock, new_id=new_id, say=say)
-        client = await stack.enter_async_context(_connect(address.scheduler, settings.workers))
-        api = ApiAccess(
-            settings.address(),
-            settings.page_paths(),
-            settings.media_mapping(),
-            await warehouse.read(read_mapping),
-            settings.page_size,
-            settings.concurrency,
-            settings.max_wait,
-            settings.scan_expired,
-        )
-        batches = DaskBatches(client, shared.store, address.store_url, shared.sequence, api, warehouse, clock)
-        try:
-            yield batches
-        except BaseException:
-            await batches.close(interrupted=True)
-            raise
-        await batches.close(interrupted=False)
-        await shared.close(now=clock.now())
+    api = ApiAccess(
+        settings.address(),
+        settings.page_paths(),
+        settings.media_mapping(),
+        await warehouse.read(read_mapping),
+        settings.page_size,
+        settings.concurrency,
+        settings.max_wait,
+        settings.scan_expired,
+    )
+    store = open_store(address.store_url)
+    async with (
+        _connect(address.scheduler, settings.workers) as client,
+        batches_on(client, store, address.store_url, api, warehouse, clock=clock, new_id=new_id, say=say) as batches,
+    ):
+        yield batches
+
+
+@asynccontextmanager
+async def batches_on(
+    client: Any,  # noqa: ANN401
+    store: ObjectStore,
+    store_url: str,
+    api: ApiAccess,
+    warehouse: Warehouse,
+    *,
+    clock: Clock,
+    new_id: Callable[[], str],
+    say: Say,
+) -> AsyncIterator[DaskBatches]:
+    """Begin a run in a store whose batches a client's cluster scans; see `open_batches`."""
+    shared = await begin_shared_run(store, store_url, warehouse, clock=clock, new_id=new_id, say=say)
+    batches = DaskBatches(client, store, store_url, shared.sequence, api, warehouse, clock)
+    try:
+        yield batches
+    except BaseException:
+        await batches.close(interrupted=True)
+        raise
+    await batches.close(interrupted=False)
+    await shared.close(now=clock.now())
 
 
 @asynccontextmanager

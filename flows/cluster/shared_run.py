@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from connectors.store.object_store import ObjectStore, StoreError
-from connectors.store.opening import open_store
 from connectors.store.probe import probe
 from connectors.warehouse.runs.batch_logs import (
     close_run,
@@ -48,13 +47,12 @@ class SharedRun:
 
 
 async def begin_shared_run(
-    store_url: str, warehouse: Warehouse, *, clock: Clock, new_id: Callable[[], str], say: Say
+    store: ObjectStore, store_url: str, warehouse: Warehouse, *, clock: Clock, new_id: Callable[[], str], say: Say
 ) -> SharedRun:
     """Check the store, merge what earlier runs left in it, and begin the next run there.
 
     Raises StoreError when the store cannot be used, belongs to another warehouse, or another run took it over.
     """
-    store = open_store(store_url)
     await probe(store, store_url, new_id=new_id)
     await _claim(store, store_url, await warehouse.read(warehouse_id))
     known = await warehouse.read(last_run_sequence)

@@ -21,7 +21,7 @@ from flows.cluster.batch_spec import BatchSpec, read_spec
 from flows.config.settings import load
 from flows.engine.batches import Batch, scan_batch
 from flows.engine.clock import SystemClock
-from flows.engine.run_context import Counters, ScanContext, ScanResources, StopSignal
+from flows.engine.run_context import Counters, Landed, ScanContext, ScanResources, StopSignal
 from flows.engine.slots import Slots
 from models.checkpoint import Checkpoint, RunKind, ScanState
 from models.clock import Clock
@@ -63,9 +63,10 @@ def encode_stop(mark: StopMark) -> bytes:
 
 @dataclass(slots=True)
 class Progress:
-    """What the log of a batch says: how far its scans are, and which have their outcome."""
+    """What the log of a batch says: how far its scans are, what they landed, and which have their outcome."""
 
     checkpoints: dict[Partition, Checkpoint] = field(default_factory=dict)
+    landed: dict[Partition, Landed] = field(default_factory=dict)
     outcomes: dict[Partition, Outcome] = field(default_factory=dict)
     cooldowns: dict[str, datetime] = field(default_factory=dict)
     bodies: dict[str, list[str]] = field(default_factory=dict)
@@ -75,6 +76,7 @@ class Progress:
         if commit.page is not None and commit.page.scan_id:
             self.bodies.setdefault(commit.page.scan_id, []).append(commit.page.body)
         if (checkpoint := commit.checkpoint) is not None:
+            self._count(checkpoint)
             self.checkpoints[checkpoint.partition] = checkpoint
             if checkpoint.state is not ScanState.SCANNING:
                 # Only a scan that is resumed is asked what it has received.
@@ -83,6 +85,13 @@ class Progress:
             self.outcomes[outcome.partition] = outcome
         if (cooldown := commit.cooldown) is not None:
             self.cooldowns[cooldown.scope] = cooldown.resume_after
+
+    def _count(self, checkpoint: Checkpoint) -> None:
+        before = self.checkpoints.get(checkpoint.partition)
+        pages, items = self.landed.get(checkpoint.partition, Landed())
+        if before is not None and before.scan_id == checkpoint.scan_id:
+            pages, items = pages - before.pages, items - before.items
+        self.landed[checkpoint.partition] = Landed(pages + checkpoint.pages, items + checkpoint.items)
 
 
 def remaining(batch: Batch, outcomes: Collection[Partition]) -> Batch:
@@ -135,12 +144,10 @@ class LoggedScans:
     async def checkpoints(
         self, resource: str, account_ids: Collection[str], run_kind: RunKind = "sync"
     ) -> Mapping[Partition, Checkpoint]:
-        """Return the last checkpoints, those of the log before those of the warehouse."""
+        """Return the last checkpoints: those of the log, or those that the warehouse had before."""
         del resource, run_kind
-        before = {checkpoint.partition: checkpoint for checkpoint in self._spec.before.checkpoints}
         wanted = set(account_ids)
-        found = {**before, **self._progress.checkpoints}
-        return {partition: one for partition, one in found.items() if partition.account_id in wanted}
+        return {one: found for one, found in self._progress.checkpoints.items() if one.account_id in wanted}
 
     async def seen(self, scan_id: str) -> Collection[str]:
         """Return the ids of what an unfinished scan has received, in earlier runs and attempts."""
@@ -177,7 +184,8 @@ async def scan_logged(
 
     Raises Fenced once another attempt goes on in this one's place, and StoreError.
     """
-    log, progress = BatchLog(store, prefix), Progress()
+    log = BatchLog(store, prefix)
+    progress = Progress({checkpoint.partition: checkpoint for checkpoint in spec.before.checkpoints})
     async for entry in log.read():
         if entry.end is not None:
             return
@@ -210,6 +218,7 @@ async def scan_logged(
         mode=spec.mode,
         read_posts=post_reader(api.stored_mapping),
         counters=counters,
+        landed=progress.landed,
     )
     scanning: asyncio.Task[object] = asyncio.create_task(scan_batch(run, remaining(spec.batch, progress.outcomes)))
     beside: list[asyncio.Task[None]] = [

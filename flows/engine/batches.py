@@ -10,7 +10,7 @@ from typing import Protocol
 from connectors.source.endpoints import account_scope
 from connectors.source.errors import UNKNOWN_STATUS
 from flows.engine.partition_scan import PartitionScan
-from flows.engine.run_context import RunContext, ScanContext
+from flows.engine.run_context import Landed, RunContext, ScanContext
 from flows.engine.scan_depth import Depth, Depths
 from flows.engine.task_group import fail_fast_group
 from models.checkpoint import Checkpoint
@@ -134,6 +134,7 @@ async def _scan_account(
     for surface in account.surfaces:
         partition = media(account.account_id, surface)
         expected = _expected(last.get(partition))
+        landed = run.landed.get(partition, Landed())
         scan = PartitionScan(
             run,
             partition,
@@ -145,6 +146,8 @@ async def _scan_account(
             username=account.ig_username,
             expected=expected,
             depth=depth,
+            pages=landed.pages,
+            items=landed.items,
         )
         outcomes.append(await scan.to_outcome())
         run.counters.end(expected, scan.items)

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from connectors.source.endpoints import ApiRequest, Response
 from connectors.source.errors import Failure
@@ -21,6 +21,7 @@ from models.checkpoint import RunKind
 from models.clock import Clock
 from models.incremental import Post
 from models.page_commit import PageCommit, ScopeCooldown
+from models.partition import Partition
 from models.post_times import post_reader
 from models.schema.mapping import Mapping
 from models.schema.mapping_built_in import BUILT_IN
@@ -106,6 +107,13 @@ class Counters:
             self.items_left -= max(expected - items, 0)
 
 
+class Landed(NamedTuple):
+    """What a run has landed of a partition."""
+
+    pages: int = 0
+    items: int = 0
+
+
 _NOTHING: Map[str, object] = MappingProxyType({})
 
 
@@ -177,7 +185,8 @@ class ScanContext:
 
     `limited_by` keeps, scope by scope, the error by which the API last told this run to wait. The end of a scan that
     began longer ago than `fresh_within` says too little of today: such a scan is ended, and the partition scanned
-    again. `run_kind`: whose checkpoints it goes by. `mode`: how deep it scans posts; `read_posts` reads them from a
+    again. `landed`: the pages and items of each partition that other attempts of this run have landed. `run_kind`:
+    whose checkpoints it goes by. `mode`: how deep it scans posts; `read_posts` reads them from a
     page's text, by the mapping in force in the warehouse.
     """
 
@@ -195,6 +204,7 @@ class ScanContext:
     stop: StopSignal = field(default_factory=StopSignal)
     stop_media: StopSignal = field(default_factory=StopSignal)
     limited_by: dict[str, Failure] = field(default_factory=dict)
+    landed: Map[Partition, Landed] = field(default_factory=dict)
 
     def budget(self, scope: str) -> RateLimitBudget:
         """Begin this run's waiting for a tenant scope, with what an earlier run was told."""

@@ -1,0 +1,227 @@
+"""Batches scanned by workers through a shared store end where those of one process end, whoever dies on the way."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from connectors.source.endpoints import ApiRequest
+from connectors.store.object_store import ObjectStore, StoreError
+from flows.cluster.batch_spec import batch_prefix
+from flows.config.errors import ClusterLost
+from flows.engine.pipeline import RunReport, run_sync
+from flows.engine.run_context import RunResources
+from models.runs import OutcomeKind, RunState
+from tests.flows.cluster.stage import DyingStore, FakeCluster, clustered
+from tests.flows.stage import Refusal, Service, account_of, cursor_of, is_posts, request, rows, staged
+from tests.store.memory import MemoryStore
+
+pytestmark = pytest.mark.anyio
+
+MEDIA = "SELECT account_id, surface, media_id, caption FROM core.media ORDER BY ALL"
+OUTCOMES = "SELECT account_id, surface, outcome, items FROM core.run_outcomes ORDER BY ALL"
+
+
+async def content(resources: RunResources) -> tuple[list[Any], list[Any]]:
+    return await rows(resources, MEDIA), await rows(resources, OUTCOMES)
+
+
+async def in_one_process(folder: Path, service: Service) -> tuple[list[Any], list[Any]]:
+    folder.mkdir()  # noqa: ASYNC240
+    async with staged(folder, service) as resources:
+        await run_sync(request(folder), resources)
+        return await content(resources)
+
+
+def asked_twice(service: Service) -> int:
+    return len(service.asked) - len(set(service.asked))
+
+
+async def test_a_cluster_leaves_what_one_process_leaves(tmp_path: Path) -> None:
+    service, store = Service(accounts=9, posts=7, expired=frozenset({4})), MemoryStore()
+    cluster = FakeCluster(service, store)
+    async with clustered(tmp_path, service, cluster) as resources:
+        report = await run_sync(request(tmp_path), resources)
+        found = await content(resources)
+    assert len(cluster.submitted) == 5
+    assert (report.state, report.pages, report.requests) == (RunState.COMPLETE, len(service.asked), len(service.asked))
+    assert report.outcomes[OutcomeKind.SKIPPED] == 2
+    assert found == await in_one_process(tmp_path / "alone", Service(accounts=9, posts=7, expired=frozenset({4})))
+    assert await store.get("runs/00000001/end")
+
+
+async def test_a_second_run_finds_nothing_new_and_has_the_next_number(tmp_path: Path) -> None:
+    service, store = Service(accounts=5, posts=7), MemoryStore()
+    for number in (1, 2):
+        async with clustered(tmp_path, service, FakeCluster(service, store)) as resources:
+            report = await run_sync(request(tmp_path), resources)
+        assert report.state is RunState.COMPLETE
+        assert report.media.untouched == (number == 2)
+        assert await store.get(f"runs/{number:08}/end")
+
+
+@pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+@pytest.mark.parametrize("entries", [0, 1, 2])
+async def test_a_lost_worker_is_replaced_and_nothing_doubles(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, entries: int, *, after: bool
+) -> None:
+    """An entry every 3 landings: what was not in one is asked for again, and nothing else."""
+    monkeypatch.setattr("flows.cluster.worker._PAGES", 3)
+    service, store = Service(accounts=4, posts=9), MemoryStore()
+
+    def store_of(key: str, shared: ObjectStore) -> ObjectStore:
+        return DyingStore(shared=store, entries=entries, after=after) if key.endswith("-1") else shared
+
+    cluster = FakeCluster(service, store, store_of)
+    async with clustered(tmp_path, service, cluster) as resources:
+        report = await run_sync(request(tmp_path), resources)
+        found = await content(resources)
+    assert report.state is RunState.COMPLETE
+    assert cluster.submitted == [f"{batch_prefix(1, batch)}-{attempt}" for batch in (1, 2) for attempt in (1, 2)]
+    assert found == await in_one_process(tmp_path / "alone", Service(accounts=4, posts=9))
+    # Of each lost worker: what waited for its entry, and what was in flight.
+    assert asked_twice(service) <= 2 * (3 + 4)
+    assert report.items == 4 + 4 * 9
+
+
+async def test_a_batch_that_kills_every_worker_ends_the_run_and_the_next_resumes(tmp_path: Path) -> None:
+    service, store = Service(accounts=4, posts=9), MemoryStore()
+    cluster = FakeCluster(service, store, lambda _, __: DyingStore(shared=store, entries=0))
+    with pytest.raises(ClusterLost, match=r"3 attempts ended without a result.*Fix: look for the cause"):
+        async with clustered(tmp_path, service, cluster) as resources:
+            await run_sync(request(tmp_path), resources)
+    said: list[str] = []
+    async with clustered(tmp_path, service, FakeCluster(service, store), said) as resources:
+        report = await run_sync(request(tmp_path), resources, say=said.append)
+        found = await rows(resources, MEDIA)
+    assert said[0] == "Merging what run 1 left in the store the store."
+    assert report.state is RunState.COMPLETE
+    assert report.resumed_runs
+    assert found == (await in_one_process(tmp_path / "alone", Service(accounts=4, posts=9)))[0]
+
+
+async def test_two_attempts_at_once_one_is_fenced_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("flows.cluster.worker._PAGES", 2)
+    service, store = Service(accounts=2, posts=9), MemoryStore()
+    cluster = FakeCluster(service, store)
+    doubles: list[asyncio.Task[None]] = []
+    submit = cluster.submit
+
+    def twice(work: object, url: str, prefix: str, *, key: str, pure: bool) -> object:
+        doubles.append(asyncio.create_task(cluster.scan(prefix, store)))
+        return submit(work, url, prefix, key=key, pure=pure)
+
+    monkeypatch.setattr(cluster, "submit", twice)
+    async with clustered(tmp_path, service, cluster) as resources:
+        report = await run_sync(request(tmp_path), resources)
+        found = await content(resources)
+    ended = await asyncio.gather(*doubles, *cluster.tasks, return_exceptions=True)
+    assert [type(one).__name__ for one in ended].count("Fenced") >= 1
+    assert report.state is RunState.COMPLETE
+    assert found == await in_one_process(tmp_path / "alone", Service(accounts=2, posts=9))
+
+
+async def test_a_cooldown_outlives_its_worker(tmp_path: Path) -> None:
+    """The first attempt is told to wait, and dies; the second asks nothing of that account."""
+    service, store = Service(accounts=2, posts=3), MemoryStore()
+
+    def failure(request: ApiRequest) -> Refusal | None:
+        return Refusal(429, "rate_limited", 10_000_000) if is_posts(request, 1) else None
+
+    service.failure = failure
+    cluster = FakeCluster(
+        service,
+        store,
+        lambda key, shared: DyingStore(shared=store, entries=0, after=True) if key.endswith("-1") else shared,
+    )
+    async with clustered(tmp_path, service, cluster) as resources:
+        report = await run_sync(request(tmp_path), resources)
+    # Its stories, which are the same scope, came first.
+    assert report.outcomes[OutcomeKind.DEFERRED] == 1
+    assert sum(is_posts(one, 1) for one in service.asked) == 1
+    again = FakeCluster(service, store)
+    async with clustered(tmp_path, service, again) as resources:
+        report = await run_sync(request(tmp_path), resources)
+    assert report.outcomes[OutcomeKind.DEFERRED] == 2
+    assert sum(is_posts(one, 1) for one in service.asked) == 1
+
+
+async def test_an_error_that_stops_the_run_stops_every_batch(tmp_path: Path) -> None:
+    service, store = Service(accounts=8, posts=99), MemoryStore()
+    service.failure = lambda request: (
+        Refusal(401, "api_key_invalid") if is_posts(request, 1) and cursor_of(request) else None
+    )
+    cluster = FakeCluster(service, store)
+    async with clustered(tmp_path, service, cluster) as resources:
+        report = await run_sync(request(tmp_path), resources)
+    assert report.state is RunState.FAILED
+    assert report.stopped_by is not None
+    assert report.stopped_by.code == "api_key_invalid"
+    assert report.outcomes.total == 1 + 2 * 8
+    assert await store.get("runs/00000001/stop")
+
+
+async def test_an_interrupted_run_is_drained_and_its_attempts_are_shut_out(tmp_path: Path) -> None:
+    service, store = Service(accounts=4, posts=9), MemoryStore()
+    cluster = FakeCluster(service, store)
+    begun = asyncio.Event()
+
+    def failure(request: ApiRequest) -> None:
+        if account_of(request) == 3:
+            begun.set()
+
+    service.failure = failure
+
+    async def interrupted() -> None:
+        async with clustered(tmp_path, service, cluster) as resources:
+            await run_sync(request(tmp_path), resources)
+
+    run = asyncio.create_task(interrupted())
+    await begun.wait()
+    run.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await run
+    await asyncio.gather(*cluster.tasks, return_exceptions=True)
+    service.failure = lambda _: None
+    async with clustered(tmp_path, service, FakeCluster(service, store)) as resources:
+        report = await run_sync(request(tmp_path), resources)
+        found = await rows(resources, MEDIA)
+        logs = await rows(resources, "SELECT run_sequence, batch, is_closed FROM ops.batch_logs ORDER BY ALL")
+    assert report.state is RunState.COMPLETE
+    assert found == (await in_one_process(tmp_path / "alone", Service(accounts=4, posts=9)))[0]
+    assert logs[0] == (1, 0, True) or logs[0][0] == 2
+
+
+async def test_a_store_of_another_warehouse_is_refused(tmp_path: Path) -> None:
+    service, store = Service(accounts=1, posts=1), MemoryStore()
+    async with clustered(tmp_path, service, FakeCluster(service, store)) as resources:
+        await run_sync(request(tmp_path), resources)
+    other = tmp_path / "other"
+    other.mkdir()
+    with pytest.raises(StoreError, match=r"belongs to another warehouse\. Fix:"):
+        async with clustered(other, service, FakeCluster(service, store)):
+            pass
+
+
+async def test_a_store_that_fails_ends_the_run_with_its_line(tmp_path: Path) -> None:
+    service, store = Service(accounts=4, posts=9), MemoryStore()
+
+    def failure(verb: str, key: str) -> None:
+        if verb == "get" and key.endswith("000001"):
+            message = "the store is away. Fix: bring it back."
+            raise StoreError(message)
+
+    cluster = FakeCluster(service, store)
+
+    async def failing() -> None:
+        async with clustered(tmp_path, service, cluster) as resources:
+            store.failure = failure
+            await run_sync(request(tmp_path), resources)
+
+    with pytest.raises(StoreError, match=r"is away\. Fix"):
+        await failing()
+    store.failure = lambda _, __: None
+    async with clustered(tmp_path, service, FakeCluster(service, store)) as resources:
+        report: RunReport = await run_sync(request(tmp_path), resources)
+    assert report.state is RunState.COMPLETE
