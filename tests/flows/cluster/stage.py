@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from connectors.store.object_store import ObjectStore
+from flows.cluster.batch_log import Entry, decode
 from flows.cluster.batch_spec import ApiAccess, read_spec
 from flows.cluster.dask_batches import batches_on
 from flows.cluster.worker import scan_logged
@@ -86,22 +87,27 @@ class Lost(Exception):  # noqa: N818
 
 @dataclass
 class DyingStore(MemoryStore):
-    """A worker's view of a store: after so many entries the worker is gone, before or after the entry is written."""
+    """A worker's view of a store: after so many entries the worker is gone, before or after the next is written.
+
+    Only entries that `counts` accepts are counted.
+    """
 
     shared: MemoryStore = field(default_factory=MemoryStore)
     entries: int = 1
     after: bool = False
+    counts: Callable[[Entry], bool] = lambda _: True
 
     def __post_init__(self) -> None:
         self.objects = self.shared.objects
 
     async def create(self, key: str, data: bytes) -> bool:
-        if self.entries == 0 and not self.after:
+        counts = self.counts(decode(data))
+        if counts and self.entries == 0 and not self.after:
             raise Lost
         created = await super().create(key, data)
-        if self.entries == 0:
+        if counts and self.entries == 0:
             raise Lost
-        self.entries -= 1
+        self.entries -= counts
         return created
 
 
