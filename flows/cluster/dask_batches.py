@@ -35,6 +35,9 @@ _ROUNDS = 3
 # Seconds for which workers may be away before a run gives up.
 _NO_WORKERS = 120.0
 
+# Seconds in which a scheduler must answer.
+_ANSWER = 10.0
+
 # Beside those in progress, batches that may just have begun.
 _SLACK = 8
 
@@ -65,6 +68,7 @@ class DaskBatches:
         self._loader = Loader(store, warehouse, sequence, clock=clock)
         self._specs = asyncio.Lock()
         self._batches = 0
+        self._threads = 0
         self._loading: asyncio.Task[None] | None = None
         self._stopping: asyncio.Task[None] | None = None
 
@@ -76,6 +80,7 @@ class DaskBatches:
         if self._loading is None:
             self._begin(run)
         followed, prefix = await self._enter(run, batch)
+        await self._await_workers()
         for attempt in range(1, _ROUNDS + 1):
             error = await self._attempt(followed, prefix, attempt)
             if followed.merged.is_set():
@@ -106,8 +111,7 @@ class DaskBatches:
         self._stopping = asyncio.create_task(stop_workers())
 
     def _width(self) -> int:
-        threads = sum(worker["nthreads"] for worker in self._client.scheduler_info()["workers"].values())
-        return int(2 * threads + _SLACK)
+        return 2 * self._threads + _SLACK
 
     async def _enter(self, run: RunContext, batch: Batch) -> tuple[FollowedBatch, str]:
         before = await self._known_before(run, batch)
@@ -191,7 +195,7 @@ class DaskBatches:
 
     async def _await_workers(self) -> None:
         waited = 0.0
-        while not self._client.scheduler_info().get("workers") or self._client.status != "running":
+        while not await self._count_threads():
             if waited >= _NO_WORKERS:
                 message = (
                     f"no Dask worker was there for {_NO_WORKERS:.0f} s. What had landed is kept."
@@ -200,6 +204,14 @@ class DaskBatches:
                 raise ClusterLost(message)
             await self._clock.sleep(1.0)
             waited += 1.0
+
+    async def _count_threads(self) -> int:
+        try:
+            threads = await asyncio.wait_for(self._client.nthreads(), _ANSWER)
+        except (OSError, TimeoutError):
+            threads = {}
+        self._threads = sum(threads.values())
+        return self._threads
 
     async def close(self, *, interrupted: bool) -> None:
         """End the loader; have workers end their batches where the run was interrupted."""

@@ -77,8 +77,8 @@ class FakeCluster:
             new_id=lambda: f"{prefix}-{id(store)}-{next(ids)}-{self.service.clock.passed}",
         )
 
-    def scheduler_info(self) -> dict[str, Any]:
-        return {"workers": {"one": {"nthreads": 2}}}
+    async def nthreads(self) -> dict[str, int]:
+        return {"one": 2}
 
 
 class Lost(Exception):  # noqa: N818

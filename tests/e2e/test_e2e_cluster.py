@@ -1,0 +1,179 @@
+"""A Dask cluster of processes and an S3 server: killed anywhere, the snapshot is what the service shows."""
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+
+from flows.orchestration.processes import free_port
+from tests.e2e.conftest import KEY, PATIENCE, Operator, Service, assert_in_step, stopped, until
+from tests.store.s3 import s3_server
+
+pytestmark = pytest.mark.e2e
+
+
+@pytest.fixture(scope="module")
+def s3() -> Iterator[dict[str, str]]:
+    with s3_server() as environment:
+        yield environment
+
+
+@contextmanager
+def dask(*arguments: str, environment: dict[str, str], log: Path) -> Iterator["subprocess.Popen[bytes]"]:
+    """Run a process of Dask's as long as the block; what it prints goes to a file."""
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "distributed.cli." + arguments[0], *arguments[1:]],
+            env=environment,
+            stdout=output,
+            stderr=output,
+        )
+        try:
+            yield process
+        finally:
+            process.kill()
+            process.wait(PATIENCE)
+
+
+class Cluster:
+    """A scheduler and workers, each of which may be killed."""
+
+    def __init__(self, operator: Operator, stack: ExitStack) -> None:
+        self._operator = operator
+        self._stack = stack
+        self._port = free_port()
+        self._started = 0
+        self.scheduler = f"tcp://127.0.0.1:{self._port}"
+
+    def _start(self, *arguments: str) -> "subprocess.Popen[bytes]":
+        self._started += 1
+        log = self._operator.folder / f"{arguments[0]}-{self._started}.log"
+        environment = self._operator.environment(DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL="10s")
+        return self._stack.enter_context(dask(*arguments, environment=environment, log=log))
+
+    def start_scheduler(self) -> "subprocess.Popen[bytes]":
+        return self._start(
+            "dask_scheduler", "--host", "127.0.0.1", "--port", str(self._port), "--dashboard-address", "127.0.0.1:0"
+        )
+
+    def start_worker(self) -> "subprocess.Popen[bytes]":
+        return self._start(
+            "dask_worker", self.scheduler, "--nthreads", "1", "--no-dashboard", "--no-nanny", "--host", "127.0.0.1"
+        )
+
+
+@pytest.fixture
+def many(serve: Callable[..., Service]) -> Service:
+    """Accounts for three batches."""
+    return serve("--accounts", "70", "--posts", "60", "--seed", "5")
+
+
+@pytest.fixture
+def there(tmp_path: Path, many: Service, s3: dict[str, str]) -> Operator:
+    folder = tmp_path / "warehouse"
+    folder.mkdir()
+    store = {"GRAMHOUSE_STORE": f"s3://bucket/{tmp_path.name}", **s3}
+    environment = {"GRAMHOUSE_BASE_URL": many.url, "GRAMHOUSE_API_KEY": KEY, "GRAMHOUSE_ENGINE": "dask", **store}
+    return Operator(folder, {**environment, "GRAMHOUSE_PAGE_SIZE": "10", "GRAMHOUSE_CONCURRENCY": "2"})
+
+
+@pytest.fixture
+def cluster(there: Operator) -> Iterator[Cluster]:
+    with ExitStack() as stack:
+        found = Cluster(there, stack)
+        there.env["GRAMHOUSE_SCHEDULER"] = found.scheduler
+        yield found
+
+
+def _asked(service: Service, requests: int) -> Callable[[], bool]:
+    return lambda: service.stats()["total"] >= requests
+
+
+def test_a_worker_that_is_killed_is_replaced(there: Operator, many: Service, cluster: Cluster) -> None:
+    cluster.start_scheduler()
+    first, _ = cluster.start_worker(), cluster.start_worker()
+    with stopped(there.start("sync", "--json")) as process:
+        until(_asked(many, 150), "the workers to be in the middle of it")
+        first.kill()
+        out, err = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 0, out + err
+    assert "Traceback" not in out + err
+    assert_in_step(there, many)
+    requests = len(many.requests())
+    different = len({(one["account_id"], one["surface"], one["cursor"]) for one in many.requests()})
+    # What its batch had not written yet: up to 100 pages, and those in flight.
+    assert requests - different <= 100 + 4 * 2
+
+
+def test_a_killed_run_is_taken_over_by_the_next(there: Operator, many: Service, cluster: Cluster) -> None:
+    cluster.start_scheduler()
+    cluster.start_worker()
+    with stopped(there.start("sync", "--json")) as process:
+        until(_asked(many, 150), "the worker to be in the middle of it")
+        process.send_signal(signal.SIGKILL)
+        process.communicate(timeout=PATIENCE)
+    assert there.sync()["state"] == "complete"
+    assert_in_step(there, many)
+
+
+def test_a_scheduler_that_is_killed_and_comes_back(there: Operator, many: Service, cluster: Cluster) -> None:
+    scheduler = cluster.start_scheduler()
+    cluster.start_worker()
+    with stopped(there.start("sync", "--json")) as process:
+        until(_asked(many, 150), "the worker to be in the middle of it")
+        scheduler.kill()
+        scheduler.wait(PATIENCE)
+        cluster.start_scheduler()
+        cluster.start_worker()
+        out, err = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 0, out + err
+    assert "Traceback" not in out + err
+    assert_in_step(there, many)
+
+
+def test_a_worker_that_hangs_is_replaced_and_shut_out(there: Operator, many: Service, cluster: Cluster) -> None:
+    cluster.start_scheduler()
+    first, _ = cluster.start_worker(), cluster.start_worker()
+    with stopped(there.start("sync", "--json")) as process:
+        until(_asked(many, 100), "the workers to be in the middle of it")
+        first.send_signal(signal.SIGSTOP)
+        out, err = process.communicate(timeout=PATIENCE)
+        first.send_signal(signal.SIGCONT)
+    assert process.returncode == 0, out + err
+    assert_in_step(there, many)
+    before = many.stats()["total"]
+    until(lambda: first.poll() is not None or many.stats()["total"] == before, "the worker to stop")
+    assert there.sync()["media"]["added"] == 0
+    assert_in_step(there, many)
+
+
+def test_workers_of_this_machine_need_no_scheduler(there: Operator, many: Service) -> None:
+    del there.env["GRAMHOUSE_STORE"]
+    report = there.sync()
+    assert report["state"] == "complete"
+    assert (there.folder / "store" / "runs" / "00000001" / "end").exists()
+    assert_in_step(there, many)
+
+
+def test_bad_addresses_and_a_missing_key_are_one_line(there: Operator, cluster: Cluster) -> None:
+    for scheduler, why in {
+        "tcp://10.0.0.1:8786": "needs TLS",
+        "scheduler:8786": "not the address of a Dask scheduler",
+    }.items():
+        refused = there.run("sync", code=2, GRAMHOUSE_SCHEDULER=scheduler)
+        assert why in refused.stderr
+        assert "Fix:" in refused.stderr
+    refused = there.run("sync", "--max-requests", "5", code=2)
+    assert "Fix: leave it out" in refused.stderr
+    key, there.env["GRAMHOUSE_API_KEY"] = there.env.pop("GRAMHOUSE_API_KEY"), ""
+    cluster.start_scheduler()
+    cluster.start_worker()
+    time.sleep(0)
+    there.env["GRAMHOUSE_API_KEY"] = key
+    refused = there.run("sync", code=2)
+    assert "No API key" in refused.stderr
