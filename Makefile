@@ -1,5 +1,5 @@
-# Everything here sets itself up on a machine with only python3, pip and make. The environment is made once,
-# from the pins in constraints.txt, and made anew only when those or pyproject.toml change.
+# Every target needs only python3, pip and make. The environment is created once from the pins in constraints.txt,
+# and again only when those or pyproject.toml change.
 
 PYTHON ?= python3
 VENV := .venv
@@ -10,24 +10,24 @@ DBT := $(VENV)/dbt
 NEXT_DUCKDB := duckdb==2.0.0
 PIP_INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check --no-input
 
-# Unset even where the machine sets it: tests start hundreds of processes, and each would compile every module again.
+# Unset: tests start hundreds of processes, and each would compile every module again.
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 .PHONY: help demo up test check lint types imports unit long simulate compat format dictionary notebook screenshots constraints clean matrix fuzz kills mutants conformance stateful soak proof bench bench-large bench-setup bench-tracking goals
 
-help: ## Say what can be made.
+help: ## List the targets.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
 
-demo: $(VENV)/.runtime ## Run it all on this machine: an API server, Prefect, one sync, a first look.
+demo: $(VENV)/.runtime ## Run everything on this machine: a sandbox API, Prefect, one sync, some queries.
 	@$(BIN)/gramhouse demo
 
-up: $(VENV)/.runtime ## Prefect's server with its UI, and the scheduled runs, until Ctrl-C.
+up: $(VENV)/.runtime ## Prefect server with its UI and the scheduled runs; stop with Ctrl-C.
 	@$(BIN)/gramhouse up
 
-test: check unit ## Everything CI runs: style, types, import arrows, tests.
+test: check unit ## Everything CI runs: style, types, import rules, tests.
 
-check: lint types imports ## Style, types and import arrows.
+check: lint types imports ## Style, types and import rules.
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -39,46 +39,46 @@ types: $(VENV)/.dev
 imports: $(VENV)/.dev
 	$(BIN)/lint-imports
 
-unit: $(VENV)/.dev $(DBT)/.made ## The tests alone.
+unit: $(VENV)/.dev $(DBT)/.made ## Tests only.
 	$(BIN)/pytest -n auto --dist loadfile --no-loadscope-reorder -m 'not long'
 
-long: $(VENV)/.dev ## The tests that take too long for every time.
+long: $(VENV)/.dev ## Slow tests.
 	$(BIN)/pytest -m long
 
 SEEDS ?= 200
-simulate: $(VENV)/.dev ## Nights of faults and crashes on a virtual clock, a story for each of SEEDS seeds.
+simulate: $(VENV)/.dev ## Simulate faults and crashes on a virtual clock, one scenario for each of SEEDS seeds.
 	$(BIN)/python -m tests.simulation --seeds $(SEEDS)
 
-matrix: $(VENV)/.dev ## Every fault at every moment.
+matrix: $(VENV)/.dev ## Every fault at every step of a run.
 	$(BIN)/pytest -q -n auto --dist worksteal tests/faults
 
 FUZZ_EXAMPLES ?= 600
-fuzz: $(VENV)/.dev ## Foreign bytes, for longer than every time.
+fuzz: $(VENV)/.dev ## Fuzz the parsers, with more examples than `make unit`.
 	FUZZ_EXAMPLES=$(FUZZ_EXAMPLES) $(BIN)/pytest -q -n auto --dist worksteal tests/fuzz
 
-kills: $(VENV)/.dev ## Hundreds of real kills at random moments.
+kills: $(VENV)/.dev ## Kill real processes at random moments, hundreds of times.
 	$(BIN)/pytest -q -n auto --dist worksteal tests/e2e/test_e2e_chaos.py
 
 CONFORMANCE_EXAMPLES ?= 300
-conformance: $(VENV)/.dev ## The API's description against its sandbox, for longer than every time.
+conformance: $(VENV)/.dev ## Check the sandbox against its OpenAPI description, with more examples than `make unit`.
 	CONFORMANCE_EXAMPLES=$(CONFORMANCE_EXAMPLES) $(BIN)/pytest -q -n auto --dist worksteal tests/conformance
 
-mutants: $(VENV)/.dev ## Break the code on purpose, and see that the tests notice.
+mutants: $(VENV)/.dev ## Mutation tests: change the code and check that the tests fail.
 	$(BIN)/python -m tests.mutation
 
 STATEFUL_EXAMPLES ?= 120
-stateful: $(VENV)/.dev ## Land, merge, die, resume and publish in any order, for longer than every time.
+stateful: $(VENV)/.dev ## Stateful tests of land, merge, kill, resume and publish, with more examples than `make unit`.
 	STATEFUL_EXAMPLES=$(STATEFUL_EXAMPLES) $(BIN)/pytest -q -m 'not long' tests/stateful
 
 RUNS ?= 1000
 FRESH ?= 200
-soak: $(VENV)/.dev ## Hundreds of runs of one warehouse: nothing may grow but with its rows.
+soak: $(VENV)/.dev ## Hundreds of runs on one warehouse: memory and files must not grow faster than its rows.
 	$(BIN)/python -m tests.soak --runs $(RUNS) --fresh $(FRESH)
 
-proof: simulate stateful matrix fuzz conformance kills mutants soak ## The long form of everything in docs/reliability.md.
+proof: simulate stateful matrix fuzz conformance kills mutants soak ## Long versions of all tests in docs/reliability.md.
 
 BENCH := $(BIN)/python -m benchmarks
-bench: $(VENV)/.bench $(DLT)/.made ## How fast it is, at small sizes, against the fetch alone and dlt; half an hour.
+bench: $(VENV)/.bench $(DLT)/.made ## Benchmarks at small sizes, compared with plain fetching and dlt; 30 minutes.
 	$(BENCH).cold
 	$(BENCH).cold --style spaced
 	$(BENCH).again warm
@@ -105,7 +105,7 @@ BENCH_FOLDER ?= data/bench
 FOLDER = --folder '$(BENCH_FOLDER)'
 M1 := --accounts 400 --posts 2500
 M10 := --accounts 4000 --posts 2500
-bench-large: $(VENV)/.bench ## The same at 1M and 10M items, in BENCH_FOLDER; hours, and 20 GB.
+bench-large: $(VENV)/.bench ## Benchmarks with 1M and 10M items in BENCH_FOLDER; several hours, 20 GB.
 	$(BENCH).cold $(M1) --without-dlt $(FOLDER)
 	$(BENCH).again warm $(M1) $(FOLDER)
 	$(BENCH).again nightly $(M1) $(FOLDER)
@@ -120,47 +120,47 @@ bench-large: $(VENV)/.bench ## The same at 1M and 10M items, in BENCH_FOLDER; ho
 	$(BENCH).plot
 	$(BENCH).goals
 
-goals: $(VENV)/.runtime ## What `make bench` and `make bench-large` measured last, against what is to be reached.
+goals: $(VENV)/.runtime ## Compare the last benchmark results with their goals.
 	@$(BENCH).goals
 
-bench-setup: $(VENV)/.bench $(DLT)/.made ## The environments that benchmarks need.
+bench-setup: $(VENV)/.bench $(DLT)/.made ## Create the environments for benchmarks.
 
-bench-tracking: $(VENV)/.runtime ## What it costs that Prefect tracks a sync.
+bench-tracking: $(VENV)/.runtime ## Measure the overhead of tracking by Prefect.
 	$(BIN)/python -m benchmarks.tracking
 
-compat: $(VENV)/.dev $(COMPAT)/.made ## What this DuckDB writes, the next one reads; it passes the readers' tests, too.
+compat: $(VENV)/.dev $(COMPAT)/.made ## Check that the next DuckDB version reads our files and passes the readers' tests.
 	rm -rf $(COMPAT)/files
 	$(BIN)/python -m tests.warehouse.compat make $(COMPAT)/files
 	$(COMPAT)/bin/python -m tests.warehouse.compat check $(COMPAT)/files
 	$(COMPAT)/bin/python -m pytest -q tests/warehouse/snapshot/test_warehouse_readers.py tests/warehouse/snapshot/test_warehouse_export.py
 
-format: $(VENV)/.dev ## Lay the code out.
+format: $(VENV)/.dev ## Format the code.
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-dictionary: $(VENV)/.runtime ## Write docs/data-dictionary.md from the declarations.
+dictionary: $(VENV)/.runtime ## Generate docs/data-dictionary.md from the declarations.
 	$(BIN)/python -c 'from models.tables.dictionary import markdown; print(markdown(), end="")' > docs/data-dictionary.md
 
-notebook: $(VENV)/.dev ## Run docs/notebooks/first-look.ipynb on 28 days of the sandbox, and draw its charts again.
+notebook: $(VENV)/.dev ## Run docs/notebooks/first-look.ipynb on 28 days of sandbox data and update its charts.
 	rm -rf data/notebook && $(BIN)/python -m tests.handoff.days data/notebook
 	GRAMHOUSE_SNAPSHOT=data/notebook/analytics.duckdb $(BIN)/python docs/notebooks/run.py docs/notebooks
 
-screenshots: $(VENV)/.runtime ## Photograph Prefect's UI anew for docs/operations.md; needs Chromium.
+screenshots: $(VENV)/.runtime ## Take the screenshots for docs/operations.md again; needs Chromium.
 	@$(BIN)/python docs/screenshots/take.py
 
-constraints: ## Pin anew what pyproject.toml allows.
+constraints: ## Update the pins in constraints.txt.
 	rm -rf .pins && $(PYTHON) -m venv .pins
 	.pins/bin/python -m pip install --quiet --disable-pip-version-check '.[bench,dev]' 'setuptools>=77'
 	.pins/bin/python -m pip freeze --exclude gramhouse > constraints.txt
 	.pins/bin/python -m pip list --format freeze | grep '^setuptools==' >> constraints.txt
 	rm -rf .pins
 
-clean: ## Remove what was made, the demo's data too.
+clean: ## Remove generated files, including the demo's data.
 	rm -rf $(VENV) .pins .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis data/demo
 
-# Some systems ship python3 without the means to make environments; virtualenv brings its own.
+# Some systems ship python3 without ensurepip; virtualenv brings its own pip.
 $(VENV)/.made:
-	@echo "Setting up the environment in $(VENV), once; it takes about a minute."
+	@echo "Creating the environment in $(VENV); this takes about a minute."
 	@$(PYTHON) -m venv $(VENV) 2>/dev/null || { rm -rf $(VENV); \
 	  $(PYTHON) -m pip install -qq --target .bootstrap virtualenv && \
 	  PYTHONPATH=.bootstrap $(PYTHON) -m virtualenv --quiet $(VENV) && rm -rf .bootstrap; }
@@ -178,19 +178,19 @@ $(VENV)/.bench: $(VENV)/.runtime
 	@PIP_CONSTRAINT=constraints.txt $(PIP_INSTALL) --editable '.[bench]'
 	@touch $@
 
-# What is measured against has an environment of its own: its pins are not ours.
+# dlt needs an environment of its own: its pins conflict with ours.
 $(DLT)/.made: $(VENV)/.made benchmarks/dlt-requirements.txt
 	@rm -rf $(DLT) && $(BIN)/python -m venv $(DLT) && $(DLT)/bin/python -m pip install -qq \
 	  --disable-pip-version-check --no-input --requirement benchmarks/dlt-requirements.txt
 	@touch $@
 
-# dbt has an environment of its own, too: its pins are not ours. Pinned in full, so nothing is left to resolve.
+# dbt needs an environment of its own, fully pinned.
 $(DBT)/.made: $(VENV)/.made docs/dbt/requirements.txt
 	@rm -rf $(DBT) && $(BIN)/python -m venv $(DBT) && $(DBT)/bin/python -m pip install -qq --no-deps --no-compile \
 	  --only-binary :all: --disable-pip-version-check --no-input --requirement docs/dbt/requirements.txt
 	@touch $@
 
-# The same packages but for DuckDB: an environment's own come first on its path.
+# The same packages except DuckDB: packages of this environment come first on its path.
 $(COMPAT)/.made: $(VENV)/.dev
 	@rm -rf $(COMPAT) && $(BIN)/python -m venv $(COMPAT) && $(COMPAT)/bin/python -m pip install -qq \
 	  --disable-pip-version-check --no-input --no-deps '$(NEXT_DUCKDB)'

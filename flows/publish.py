@@ -11,7 +11,7 @@ from flows.config.settings import load
 from flows.engine.upkeep import publish_now
 from flows.orchestration.conclusion import conclude
 from flows.orchestration.flow_run import run_name
-from flows.reporting.words import megabytes
+from flows.reporting.words import file_size
 
 
 class PublishOptions(BaseModel):
@@ -26,7 +26,7 @@ class PublishOptions(BaseModel):
 
 @flow(name="publish", flow_run_name=run_name, persist_result=False, retries=0)
 async def publish(options: PublishOptions | None = None) -> State[int]:
-    """Merge what has landed and publish a new snapshot, without asking the API."""
+    """Merge landed pages and publish a new snapshot, without API requests."""
     return await conclude(_publish(options or PublishOptions()))
 
 
@@ -34,4 +34,4 @@ async def _publish(options: PublishOptions) -> State[int]:
     settings = load(**options.model_dump())
     log = get_run_logger()
     size = await publish_now(settings, say=lambda line: log.info("%s", line))
-    return Completed(message=f"Published {settings.snapshot} ({megabytes(size)}).", data=size)
+    return Completed(message=f"Published {settings.snapshot} ({file_size(size)}).", data=size)

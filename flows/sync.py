@@ -12,7 +12,7 @@ from flows.orchestration.flow_run import carry_out, run_name
 
 @flow(name="sync", flow_run_name=run_name, persist_result=False, retries=0)
 async def sync(options: SyncOptions | None = None) -> State[RunReport]:
-    """Bring the warehouse into step with everything the API key can see, and publish a snapshot."""
+    """Sync everything the API key can see into the warehouse and publish a snapshot."""
     asked = options or SyncOptions()
 
     def request(settings: Settings) -> RunRequest:

@@ -31,7 +31,7 @@ from models.rejected_record import RejectedRecord
 MAX_ACCOUNTS = 50
 MAX_CURSOR = 1024
 _OWN_KEYS = (b'"items"', b'"next_cursor"')
-# A letter of theirs as an escape, which nobody has reason to write.
+# A letter of theirs as an escape, which no serializer writes.
 _ESCAPED_KEY = re.compile(rb"\\u00(?:5[fF]|6[359dDeEfF]|7[2-58])")
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
@@ -336,7 +336,7 @@ def _read_page(model: type[_Page], body: bytes) -> tuple[_Page, str]:
             from_json(text, allow_inf_nan=False)
         # Pydantic takes the last of two, DuckDB the first: what the one counted the other would not have merged.
         if _may_repeat_a_key(text) and _repeats_a_key(text):
-            message = "a key of the page is given twice"
+            message = "the page contains a duplicate key"
             raise MalformedPage(message)
     except ValidationError as error:
         raise MalformedPage(_reason(error)) from None
@@ -345,7 +345,7 @@ def _read_page(model: type[_Page], body: bytes) -> tuple[_Page, str]:
         raise MalformedPage(message) from None
     if page.next_cursor is not None and _REPLACEMENT in page.next_cursor and repair(body) != body:
         # API 8 rule 2: a cursor travels unchanged, and a repaired one would not.
-        message = "next_cursor: holds half of a surrogate pair"
+        message = "next_cursor: contains half of a surrogate pair"
         raise MalformedPage(message)
     return page, text.decode()
 

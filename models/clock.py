@@ -1,4 +1,4 @@
-"""Time as an argument: what the house may ask of a clock."""
+"""Time as an argument: the interface of a clock."""
 
 from datetime import datetime
 from typing import Protocol

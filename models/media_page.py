@@ -75,7 +75,7 @@ def rewritten(body: bytes, paths: PagePaths) -> tuple[bytes, frozenset[str]]:
         items = _only_list(page) if items is None else items
         cursor = _only_cursor(page) if cursor is None else cursor
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        message = "it is no JSON object"
+        message = "it is not a JSON object"
         raise NotFound(message) from error
     missing = [name for name, raw in (("list of items", items), ("next_cursor", cursor)) if raw is None]
     if items is None or cursor is None:

@@ -1,4 +1,4 @@
-"""What a backfill is asked to scan, as a person says it."""
+"""What a backfill scans, as a person selects it."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -10,9 +10,9 @@ from models.partition import SURFACES, Surface
 class Selection:
     """The scans a backfill makes again: the accounts that any of its parts names, on `surfaces`.
 
-    `accounts` are ids or usernames as typed. `everything`: every account that is listed. `expired_since`: those whose
-    token was expired at any time since then. `failed`: exactly the scans that are incomplete
-    when a run last turned to them.
+    `accounts` are ids or usernames as typed. `everything`: every account in the catalogue. `expired_since`: those whose
+    token was expired at any time since then. `failed`: exactly the scans that were
+    incomplete when last tried.
     """
 
     accounts: tuple[str, ...] = ()
@@ -24,13 +24,13 @@ class Selection:
     def __str__(self) -> str:
         parts = sorted(set(self.accounts))
         if self.everything:
-            parts.append("all accounts")
+            parts.append("--all")
         if self.expired_since is not None:
-            parts.append(f"expired since {self.expired_since.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}")
+            parts.append(f"--expired-since {self.expired_since.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}")
         if self.failed:
-            parts.append("incomplete scans")
+            parts.append("--failed")
         surfaces = [surface for surface in SURFACES if surface in self.surfaces]
-        return f"{', '.join(parts) or 'nothing'}: {' and '.join(surfaces)}"
+        return f"{', '.join(parts) or 'nothing'} ({', '.join(surfaces)})"
 
 
 @dataclass(frozen=True, slots=True)

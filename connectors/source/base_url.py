@@ -22,7 +22,7 @@ def check_base_url(url: str) -> str:
     quotes the host, which may hold a password.
     """
     if not url.isascii() or not url.isprintable() or any(char in url for char in " \\"):
-        message = "the base URL holds characters that no address may hold; write non-ASCII hosts in punycode"
+        message = "the base URL contains invalid characters; write non-ASCII hosts in punycode"
         raise ValueError(message)
     problem = _problem(url)
     if problem:
@@ -54,18 +54,18 @@ def _problem(url: str) -> str | None:
         parts = urlsplit(url)
         port = parts.port
     except ValueError:
-        return "is no address: its host or port cannot be read"
+        return "is not a valid address: its host or port cannot be parsed"
     past = parts.path.rstrip("/").partition(f"{_VERSION_PATH}/")[2]
     faults = {
         f"must begin with {_suggested(url)}": parts.scheme not in {"https", "http"},
-        "names no host": not parts.hostname,
-        "must hold no user name and no password": "@" in parts.netloc,
-        "names a host that is none": not _HOST.fullmatch(parts.netloc),
-        "must hold no query and no fragment": "?" in url or "#" in url,
-        "must hold no . or .. in its path": not {".", ".."}.isdisjoint(parts.path.split("/")),
-        "must use https: http is for this machine alone": parts.scheme == "http" and not _is_loopback(parts),
-        "names no port that exists": port == 0,
-        f"goes past {_VERSION_PATH}: leave out /{one_line(past, _SHOWN)}": bool(past),
+        "has no host": not parts.hostname,
+        "must not contain a user name or password": "@" in parts.netloc,
+        "has an invalid host": not _HOST.fullmatch(parts.netloc),
+        "must not contain a query or fragment": "?" in url or "#" in url,
+        "must not contain . or .. in its path": not {".", ".."}.isdisjoint(parts.path.split("/")),
+        "must use https; http is allowed for this machine only": parts.scheme == "http" and not _is_loopback(parts),
+        "has an invalid port": port == 0,
+        f"continues after {_VERSION_PATH}; remove /{one_line(past, _SHOWN)}": bool(past),
     }
     return next((fault for fault, present in faults.items() if present), None)
 

@@ -21,7 +21,7 @@ class BoundedBody:
     def __init__(self, content_encoding: str, limit: int) -> None:
         coding = content_encoding.strip().lower()
         if coding not in {"", "identity", "gzip", "x-gzip"}:
-            message = "the body's Content-Encoding is not the gzip that was asked for"
+            message = "the Content-Encoding of the body is not gzip, which was requested"
             raise BodyError(message)
         self._gzip = zlib.decompressobj(wbits=31) if coding.endswith("gzip") else None
         self._limit = limit
@@ -48,7 +48,7 @@ class BoundedBody:
                 # One byte more than fits is enough to know that it does not.
                 unpacked += self._gzip.decompress(piece, self._limit - self._size - len(unpacked) + 1)
             except zlib.error:
-                message = "the body's gzip is damaged"
+                message = "the gzip data of the body is damaged"
                 raise BodyError(message) from None
             piece = self._gzip.unused_data
         return unpacked
@@ -56,6 +56,6 @@ class BoundedBody:
     def whole(self) -> bytes:
         """Return the body; raises BodyError when its gzip did not end."""
         if self._gzip is not None and self._size and not self._gzip.eof:
-            message = "the body's gzip is cut"
+            message = "the gzip data of the body is truncated"
             raise BodyError(message)
         return b"".join(self._pieces)

@@ -193,7 +193,7 @@ async def _save_redirect(answer: httpx.Response) -> None:
 def _headers(api_key: SecretStr) -> dict[str, str]:
     key = api_key.get_secret_value()
     if not key or not key.isascii() or not key.isprintable() or " " in key:
-        message = "the API key is empty or holds characters that no header can carry (a line break, say)"
+        message = "the API key is empty or contains characters that are invalid in a header, such as a line break"
         raise ValueError(message)
     try:
         release = version("gramhouse")

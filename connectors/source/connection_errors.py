@@ -13,7 +13,7 @@ import httpx
 
 from connectors.source.body import BodyError, BodyTooLarge
 
-# The first row that fits decides; aiohttp's classes are told apart here because its httpx transport calls a
+# The first row that matches is used; aiohttp's classes are distinguished here because its httpx transport calls a
 # refused connection and a reset one both a ConnectTimeout.
 _CODES: tuple[tuple[tuple[type[BaseException], ...], str], ...] = (
     ((ssl.CertificateError, aiohttp.ServerFingerprintMismatch), "certificate_refused"),
@@ -31,10 +31,10 @@ _CODES: tuple[tuple[tuple[type[BaseException], ...], str], ...] = (
 _CONNECTING = (aiohttp.ConnectionTimeoutError, httpx.ConnectTimeout, httpx.PoolTimeout)
 _TEXTS: Mapping[str, str] = MappingProxyType(
     {
-        "certificate_refused": "the certificate of {server} is refused",
+        "certificate_refused": "the certificate of {server} is not trusted",
         "connection_failed": "cannot connect to {server}",
         "connection_reset": "{server} closed the connection before it answered",
-        "cut_body": "the answer of {server} ended early",
+        "cut_body": "the response of {server} ended early",
         "protocol_error": "{server} answered with something that is not HTTP",
         "timeout": "{server} did not answer in time",
     }
@@ -42,7 +42,7 @@ _TEXTS: Mapping[str, str] = MappingProxyType(
 _NAMES: Mapping[int, str] = MappingProxyType(
     {
         socket.EAI_NONAME: "the host name was not found",
-        socket.EAI_AGAIN: "the host name could not be looked up: no name server answered",
+        socket.EAI_AGAIN: "the host name could not be resolved: no name server answered",
     }
 )
 _ERRNO = re.compile(r"\[Errno (\d+)\]")

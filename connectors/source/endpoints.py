@@ -204,16 +204,16 @@ def _message(envelope: ErrorEnvelope) -> str:
 
 def _unenveloped(status: int, headers: Mapping[str, str]) -> str:
     if status // 100 == 3:
-        return f"the answer points to {_host(headers.get('location', ''))} and is not followed"
+        return f"the response redirects to {_host(headers.get('location', ''))}, which is not followed"
     kind = one_line(headers.get("content-type", "") or "no stated type", 80)
-    return f"the answer is no error of the API: status {status}, {kind}"
+    return f"the response is not an API error: status {status}, {kind}"
 
 
 def _host(location: str) -> str:
     try:
         return one_line(urlsplit(location).hostname or "another path of this host", 100)
     except ValueError:
-        return "an address that cannot be read"
+        return "an invalid address"
 
 
 def _http_date(text: str) -> datetime | None:

@@ -1,7 +1,7 @@
 """What can go wrong with a request, and what the caller does about it: tables, read by every retry layer.
 
-A failure is looked up by its code (`RULES` for what the service says, API 7; `CLIENT_ERRORS` for what befalls
-us on the way), and by its status when the code is unknown or came with a status that is not its own.
+A failure is looked up by its code (`RULES` for what the service says, API 7; `CLIENT_ERRORS` for
+failures on the way to it), and by its status when the code is unknown or came with a status that is not its own.
 """
 
 from collections.abc import Mapping
@@ -116,17 +116,17 @@ class Deferred(Exception):  # noqa: N818 - no error: the checkpoint keeps the wo
         return f"{self.scope} must wait until {self.resume_after.isoformat(timespec='seconds')}{cause}"
 
 
-_REPORT = "nothing you did: report this, with the correlation id, as a bug of gramhouse"
-_HEALS = "nothing, if it passes by itself; if it stays, ask the service's support with the correlation id"
-_KEY = "check the API key (wrong, revoked, or of another kind); keys are made in the service's API-key settings"
-_SCOPE = "make a key that holds the scope automations:read"
-_GRANT = "grant this account to the key in the service's API-key settings, or leave it out"
-_GONE = "see whether the account is still connected to the service; nothing else is affected"
-_CURSOR = "nothing: the next run scans it from its first page"
-_ADDRESS = "set GRAMHOUSE_BASE_URL to the address that answers"
-_NETWORK = "check the network and GRAMHOUSE_BASE_URL; if both are right, it passes by itself"
-_BETWEEN = "a proxy or gateway refused the request, not the service: look there, or set GRAMHOUSE_BASE_URL to bypass it"
-_BROKEN = "nothing, if it passes by itself; if it stays, look at what stands between us and the service"
+_REPORT = "report this as a bug in gramhouse, with the correlation id"
+_HEALS = "retry later; if it persists, contact the service's support with the correlation id"
+_KEY = "check the API key (wrong, revoked, or of another kind); keys are created in the service's API-key settings"
+_SCOPE = "create a key with the scope automations:read"
+_GRANT = "grant the key access to this account in the service's API-key settings, or exclude the account"
+_GONE = "check whether the account is still connected to the service; other accounts are not affected"
+_CURSOR = "no action needed; the next run scans it again from the first page"
+_ADDRESS = "set GRAMHOUSE_BASE_URL to the correct address"
+_NETWORK = "check the network and GRAMHOUSE_BASE_URL; if both are correct, retry later"
+_BETWEEN = "a proxy or gateway refused the request, not the service: check it, or set GRAMHOUSE_BASE_URL to bypass it"
+_BROKEN = "retry later; if it persists, check proxies and gateways between this machine and the service"
 
 
 def _rule(disposition: Disposition, hint: str, *statuses: int, outcome: Outcome = "failed") -> Rule:
@@ -151,7 +151,7 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         "api_invalid_limit": _rule(Disposition.SKIP, _REPORT, 422),
         "api_validation_error": _rule(Disposition.SKIP, _REPORT, 422),
         "api_automation_invalid_configuration": _rule(Disposition.SKIP, _HEALS, 422),
-        "rate_limited": _rule(Disposition.WAIT, "nothing: the wait is kept, here or by the next run", 429),
+        "rate_limited": _rule(Disposition.WAIT, "no action needed; gramhouse waits as long as the API requires", 429),
         "api_internal_error": _rule(Disposition.RETRY, _HEALS, 500),
         "api_invalid_projection": _rule(Disposition.RETRY, _HEALS, 500),
         "api_projection_too_large": _rule(Disposition.RETRY, _HEALS, 500),
@@ -182,19 +182,19 @@ CLIENT_ERRORS: Mapping[str, Rule] = MappingProxyType(
             Disposition.STOP, "check GRAMHOUSE_BASE_URL, this machine's clock and its trusted certificates"
         ),
         # More than we are willing to hold, after decompression.
-        "body_too_large_response": _rule(Disposition.SKIP, "ask for smaller pages: lower GRAMHOUSE_PAGE_SIZE"),
+        "body_too_large_response": _rule(Disposition.SKIP, "request smaller pages: decrease GRAMHOUSE_PAGE_SIZE"),
         # 3xx: never followed, so that the key goes nowhere else.
         "redirect": _rule(Disposition.SKIP, _ADDRESS),
         # 1xx or 2xx, and not 200.
         "unexpected_status": _rule(Disposition.SKIP, _HEALS),
         # The catalogue lists an account with a status that API 3 does not have.
         UNKNOWN_STATUS: _rule(
-            Disposition.SKIP, "see in the service what became of the account; a newer gramhouse may know the status"
+            Disposition.SKIP, "check the account's status in the service; a newer gramhouse may support it"
         ),
         # A cursor came twice within one scan, which would never end.
-        "cursor_loop": _rule(Disposition.SKIP, "ask the service's support, with the correlation id"),
+        "cursor_loop": _rule(Disposition.SKIP, "contact the service's support with the correlation id"),
         # Fresh cursors, and page after page without an item that the scan had not seen: it would never end.
-        "cursor_no_progress": _rule(Disposition.SKIP, "ask the service's support, with the correlation id"),
+        "cursor_no_progress": _rule(Disposition.SKIP, "contact the service's support with the correlation id"),
     }
 )
 """Every code of ours; a refusal without an envelope is `http_<status>`, ruled by its status."""
@@ -209,7 +209,7 @@ _BY_STATUS: Mapping[int, Rule] = MappingProxyType(
         400: _rule(Disposition.SKIP, _BETWEEN),
         401: _rule(Disposition.STOP, _KEY),
         403: _rule(Disposition.SKIP, _GRANT, outcome="denied"),
-        404: _rule(Disposition.SKIP, f"{_GONE}; were it every request, {_ADDRESS}", outcome="not_found"),
+        404: _rule(Disposition.SKIP, f"{_GONE}; if every request fails, {_ADDRESS}", outcome="not_found"),
         408: _rule(Disposition.RETRY, _HEALS),
         413: _rule(Disposition.SKIP, _BETWEEN),
         415: _rule(Disposition.SKIP, _BETWEEN),
@@ -269,7 +269,7 @@ def client_error(
     correlation_id: str | None = None,
     body: str | None = None,
 ) -> ApiError:
-    """Build the error for what befell us on the way; `code` is a key of `CLIENT_ERRORS`."""
+    """Build the error of a failure on our side of the API; `code` is a key of `CLIENT_ERRORS`."""
     rule = CLIENT_ERRORS[code]
     return ApiError(
         operation=operation,

@@ -26,7 +26,7 @@ class CursorTrail:
             raise client_error(
                 response.operation,
                 "cursor_loop",
-                f"after {len(self._seen)} cursors the next one is one of them: the scan would never end",
+                f"the API returned a cursor again after {len(self._seen)} cursors: the scan would never end",
                 correlation_id=response.correlation_id,
             )
         self._seen.add(digest)
@@ -78,7 +78,7 @@ class Progress:
         raise client_error(
             response.operation,
             "cursor_no_progress",
-            f"{self.repeated} pages of items that this scan had seen and {self.empty} empty ones came in a row:"
+            f"{self.repeated} pages of items already seen in this scan and {self.empty} empty ones came in a row:"
             " the listing does not end",
             correlation_id=response.correlation_id,
         )

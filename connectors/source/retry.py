@@ -41,7 +41,7 @@ class BackoffPolicy:
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """Ask again after `delay` seconds; with `whole_scope` nobody else may ask in that scope either."""
+    """Ask again after `delay` seconds; with `whole_scope` the scope's other requests wait as well."""
 
     delay: float
     whole_scope: bool

@@ -255,7 +255,7 @@ class Warehouse:
 
         def run(connection: Connection) -> int:
             if snapshot.resolve() == self._path.resolve():
-                message = f"{snapshot} is the warehouse itself: give GRAMHOUSE_SNAPSHOT a path of its own."
+                message = f"{snapshot} is the warehouse itself. Fix: set GRAMHOUSE_SNAPSHOT to another path."
                 raise WarehouseUnusable(message)
             return publish(
                 connection,

@@ -82,7 +82,7 @@ class House:
 
     def run(self, name: str, **options: object) -> str:
         """Run a deployment to its end; return the flow run's id."""
-        document = {"parameters": {"options": {"busy_wait": 600, **options}}} if options else {}
+        document = {"parameters": {"options": {"expert": {"busy_wait": 600}, **options}}} if options else {}
         run = str(self.ask(f"/deployments/{self.deployment(name)}/create_flow_run", document)["id"])
         until(lambda: self.ask(f"/flow_runs/{run}")["state_type"] in {"COMPLETED", "FAILED", "CANCELLED", "CRASHED"})
         return run
@@ -136,7 +136,7 @@ def house(folder: Path) -> Iterator[House]:
             stderr=subprocess.STDOUT,
         )
         try:
-            until(lambda: up.poll() is not None or b"Ctrl-C ends it" in log.read_bytes())
+            until(lambda: up.poll() is not None or b"Stop with Ctrl-C" in log.read_bytes())
             if up.poll() is not None:
                 sys.exit(log.read_text(encoding="utf-8"))
             yield House(settings["GRAMHOUSE_BASE_URL"], f"http://127.0.0.1:{port}")

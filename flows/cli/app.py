@@ -1,4 +1,4 @@
-"""The commands, and how an error becomes one line and an exit code."""
+"""The commands, and the mapping of errors to one line and an exit code."""
 
 import io
 import signal
@@ -27,7 +27,7 @@ from models.selection import SelectionError
 app = typer.Typer(
     name="gramhouse",
     cls=Commands,
-    help="Keeps a DuckDB warehouse in step with a REST API of social-media accounts and their media.",
+    help="Sync a REST API of social-media accounts and their media into a DuckDB warehouse.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -68,7 +68,7 @@ def _version(*, wanted: bool) -> None:
 @app.callback()
 def _gramhouse(
     *,
-    _: Annotated[bool, typer.Option("--version", help="Say the version.", callback=_version, is_eager=True)] = False,
+    _: Annotated[bool, typer.Option("--version", help="Show the version.", callback=_version, is_eager=True)] = False,
 ) -> None:
     pass
 
@@ -89,7 +89,7 @@ def _prepare() -> None:
 
 
 def _refused_by_system(error: OSError) -> str:
-    return f"{error.filename or 'What was to be written'}: {error.strerror or error}. Fix: correct this and try again."
+    return f"{error.filename or 'The output'}: {error.strerror or error}. Fix: correct this and retry."
 
 
 def _wants_json_log(arguments: Sequence[str]) -> bool:
@@ -118,8 +118,8 @@ def _run() -> tuple[int, str | None]:
         code, message = (
             ExitCode.FAILED,
             (
-                "The snapshot is not one that this gramhouse can read."
-                f" DuckDB says: {str(error).splitlines()[0]}. Fix: make a new one with `gramhouse publish`."
+                "This version of gramhouse cannot read the snapshot."
+                f" DuckDB says: {str(error).splitlines()[0]}. Fix: publish a new one with `gramhouse publish`."
             ),
         )
     except BrokenPipeError:
@@ -173,8 +173,11 @@ def main() -> None:
     try:
         code, message = _run()
     except Exception as error:
-        _end(ExitCode.FAILED, message=f"A bug of gramhouse: {type(error).__name__}: {error}", as_json=as_json)
+        _end(ExitCode.FAILED, message=f"Bug in gramhouse: {type(error).__name__}: {error}", as_json=as_json)
         raise
     if code >= SIGNALLED:
-        message = f"Stopped by {signal.Signals(code - SIGNALLED).name}. What had landed is kept. Fix: run it again."
+        message = (
+            f"Stopped by {signal.Signals(code - SIGNALLED).name}. Saved pages are kept. Fix: run the same"
+            " command to resume."
+        )
     sys.exit(_end(code, message=message, as_json=as_json))

@@ -29,52 +29,44 @@ class Command:
 
 COMMANDS: Mapping[str, Command] = {
     "demo": Command(
-        "demo", "Run it all here: our own API server, a Prefect server, one tracked sync, and a first look at the data."
+        "demo", "Run everything on this machine: a sandbox API, a Prefect server, one tracked sync and some queries."
     ),
-    "sync": Command(
-        "sync", "Bring the warehouse into step with everything the API key can see, and publish a snapshot."
-    ),
-    "backfill": Command("backfill", "Scan chosen accounts again from the first page, and publish a snapshot."),
-    "publish": Command("sync", "Merge what has landed and publish a new snapshot, without asking the API."),
-    "compact": Command("compact", "Rewrite the warehouse file, compact and sorted, in place of the old one."),
+    "sync": Command("sync", "Sync everything the API key can see into the warehouse and publish a snapshot."),
+    "backfill": Command("backfill", "Scan selected accounts again from the first page and publish a snapshot."),
+    "publish": Command("sync", "Merge landed pages and publish a new snapshot, without API requests."),
+    "compact": Command("compact", "Rewrite the warehouse file, compacted and sorted."),
     "rebuild": Command(
         "rebuild",
-        "Read everything stored again by the present mapping, and publish it, without a request to the API.",
+        "Decode the raw store again with the current mapping and publish, without API requests.",
     ),
-    "status": Command("status", "Say what is fresh, stale, expired, deferred, failed or interrupted, and why."),
-    "accounts": Command(
-        "listing", "List the accounts: their status, since when a token is expired, how old their media are."
-    ),
-    "runs": Command("listing", "List the last runs: what they landed, and how they ended."),
+    "status": Command("status", "Show what is fresh, stale, expired, deferred, failed or interrupted, and why."),
+    "accounts": Command("listing", "List accounts: status, token expiry and age of their media."),
+    "runs": Command("listing", "List recent runs: what they landed and how they ended."),
     "quarantine": Command(
         "quarantine",
-        "List the records in quarantine, newest first, with what is needed to find their requests again.",
+        "List records in quarantine, newest first, with the ids needed to trace their requests.",
     ),
     # A question may begin with a comment, which looks like an option.
     "query": Command(
         "query",
-        "Ask the snapshot a question, at any hour: no sync is disturbed by it, or disturbs it.",
+        "Run a SQL query on the snapshot. Queries and syncs do not block each other.",
         {"ignore_unknown_options": True},
     ),
-    "describe": Command(
-        "describe", "Say what analysts find in the snapshot: its tables and views, or the columns of one."
-    ),
-    "export": Command(
-        "export", "Write the snapshot as Parquet, with a manifest, for other engines; at any hour, as queries are."
-    ),
+    "describe": Command("describe", "List the tables and views of the snapshot, or the columns of one of them."),
+    "export": Command("export", "Export the snapshot as Parquet files with a manifest. Does not block a sync."),
     "report": Command(
         "report",
-        "Make one self-contained HTML page of charts and tables from the snapshot, for operators and analysts.",
+        "Create a self-contained HTML report with charts and tables from the snapshot.",
     ),
     "doctor": Command(
         "doctor",
-        "Check configuration, key, API (accounts and one media page), warehouse, snapshot and Prefect: one line each.",
+        "Check configuration, API key, API, warehouse, snapshot and Prefect: one line each.",
     ),
     "up": Command(
         "up",
-        "Bring up Prefect's server with its UI, and serve the nightly sync, the stories, backfills and publishing.",
+        "Start a Prefect server with its UI and serve the scheduled and manual deployments.",
     ),
-    "sandbox": Command("sandbox", "Serve the whole of API v1 on this machine, over a made-up catalogue."),
+    "sandbox": Command("sandbox", "Serve API v1 on this machine with generated data."),
 }
 
 

@@ -49,5 +49,5 @@ def current(settings: Settings) -> Current:
         return Current(None, str(error), is_damaged=True)
     if status is None:
         path = status_path(settings.snapshot)
-        return Current(None, f"{path} is missing: an interrupted run would not be shown. The next run writes it.")
+        return Current(None, f"{path} is missing: interrupted runs cannot be shown. The next run creates it.")
     return Current(settled(status, settings.warehouse))

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 import typer
 
-AsJson = Annotated[bool, typer.Option("--json", help="One JSON document on standard output, for programs.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document to standard output.")]
 # Paths are text here: Path would make s3:/bucket of s3://bucket, and a message would show that.
 WarehouseFile = Annotated[
     str | None,
@@ -23,7 +23,9 @@ BaseUrl = Annotated[
 ]
 Concurrency = Annotated[
     int | None,
-    typer.Option("--concurrency", help="Requests in flight at once (GRAMHOUSE_CONCURRENCY).", show_default=False),
+    typer.Option(
+        "--concurrency", help="Maximum number of concurrent requests (GRAMHOUSE_CONCURRENCY).", show_default=False
+    ),
 ]
 PageSize = Annotated[
     int | None,
@@ -33,7 +35,7 @@ MaxWait = Annotated[
     float | None,
     typer.Option(
         "--max-wait",
-        help="Seconds one limited account may make the run wait (GRAMHOUSE_MAX_WAIT).",
+        help="Longest wait in seconds for one rate-limited account (GRAMHOUSE_MAX_WAIT).",
         show_default=False,
     ),
 ]
@@ -41,7 +43,7 @@ BusyWait = Annotated[
     float | None,
     typer.Option(
         "--busy-wait",
-        help="Seconds to wait for the turn while another run holds the warehouse (GRAMHOUSE_BUSY_WAIT).",
+        help="Wait for the lock: seconds to wait while another process holds the warehouse (GRAMHOUSE_BUSY_WAIT).",
         show_default=False,
     ),
 ]
@@ -59,40 +61,44 @@ Scheduler = Annotated[
     ),
 ]
 SurfaceNames = Annotated[
-    list[str] | None, typer.Option("--surface", help="posts or stories; both if not said.", show_default=False)
+    list[str] | None,
+    typer.Option("--surface", help="posts or stories; may be repeated. Default: both.", show_default=False),
 ]
 Retries = Annotated[
     int,
     typer.Option(
         "--retries",
-        help="How many times to retry a run that an outage made fail: after 5, 15 and 60 minutes, then hourly.",
+        help="Retries of a run that failed because of an outage: after 5 and 15 minutes, then every 60 minutes.",
         min=0,
     ),
 ]
 LogFormat = Annotated[
     Literal["text", "json"],
     # What is typed is read before it is parsed (flows/cli/app.py); here it is only declared.
-    typer.Option("--log-format", help="Lines on standard error: text, or one JSON object each."),
+    typer.Option("--log-format", help="Log lines on standard error: text, or one JSON object per line."),
 ]
-Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Say every retry and wait.")]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Log every retry and wait.")]
 AcceptRemovals = Annotated[
     bool,
     typer.Option(
-        "--accept-removals", help="Mark accounts removed that the catalogue does not list, however many they are."
+        "--accept-removals",
+        help="Mark all accounts as removed that the catalogue no longer lists, even if there are many.",
     ),
 ]
 Rebind = Annotated[
     bool,
-    typer.Option("--rebind", help="Accept this service address, though the warehouse was filled from another one."),
+    typer.Option("--rebind", help="Accept a service address other than the one the warehouse was filled from."),
 ]
 Incremental = Annotated[
     bool,
-    typer.Option("--incremental", help="Read posts down to those it knows, where that is safe (GRAMHOUSE_SYNC_MODE)."),
+    typer.Option("--incremental", help="Fetch only new and recent posts where that is safe (GRAMHOUSE_SYNC_MODE)."),
 ]
 FullRefresh = Annotated[
-    bool, typer.Option("--full-refresh", help="Read all posts of every account (GRAMHOUSE_SYNC_MODE).")
+    bool, typer.Option("--full-refresh", help="Fetch all posts of every account (GRAMHOUSE_SYNC_MODE).")
 ]
 MaxRequests = Annotated[
     int | None,
-    typer.Option("--max-requests", help="After so many requests defer what is left.", min=1, show_default=False),
+    typer.Option(
+        "--max-requests", help="Maximum number of requests; remaining scans are deferred.", min=1, show_default=False
+    ),
 ]

@@ -2,19 +2,21 @@
 
 import logging
 import sys
+import time
 from collections.abc import Mapping
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from random import SystemRandom
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 from flows.cli.output import json_log
-from flows.cli.output.terminal import WARN, clean, err, out, reporting
+from flows.cli.output.terminal import DATED, WARN, clean, err, out, reporting
 from flows.cli.signalled import listen, run_until_signalled
 from flows.config.settings import Settings, exposed, prefect_api_url, without_effect
 from flows.engine.clock import SystemClock
 from flows.reporting.exit_code import EXIT_OF
+from flows.reporting.words import count
 from models.runs import RunState
 
 if TYPE_CHECKING:
@@ -27,7 +29,9 @@ if TYPE_CHECKING:
 
 
 def _say(line: str) -> None:
-    err.print(f"{WARN} {clean(line)}", soft_wrap=True)
+    # A log file needs dates; a JSON line has its own.
+    at = "" if err.is_terminal or json_log.in_force() else f"{datetime.now(UTC):{DATED}} "
+    err.print(f"{WARN} {at}{clean(line)}", soft_wrap=True)
 
 
 def _counters() -> "Counters":
@@ -49,25 +53,24 @@ def _log_end(lines: json_log.JsonLines, report: "RunReport") -> None:
     lines.say(sentence(report), level=level, facts=facts)
 
 
-async def _direct(settings: Settings, request: "RunRequest", activity: str) -> "RunReport":
+async def _direct(settings: Settings, request: "RunRequest", activity: str, counters: "Counters") -> "RunReport":
     from flows.cli.output.progress import watch
     from flows.engine.pipeline import run_sync
     from flows.engine.resources import open_resources
 
-    counters = _counters()
     async with open_resources(settings, activity, say=_say) as resources:
         with watch(counters):
             return await run_sync(request, resources, counters=counters, say=_say)
 
 
-async def _tracked(options: "SyncOptions | BackfillOptions", typed: Mapping[str, object]) -> "RunReport":
+async def _tracked(
+    options: "SyncOptions | BackfillOptions", typed: Mapping[str, object], counters: "Counters"
+) -> "RunReport":
     from flows.backfill import backfill
     from flows.cli.output.progress import watch
     from flows.config.options import SyncOptions
     from flows.orchestration.tracking import Watcher, tracked
     from flows.sync import sync
-
-    counters = _counters()
 
     async def call() -> object:
         if isinstance(options, SyncOptions):
@@ -87,7 +90,9 @@ def speak_up(*, verbose: bool) -> None:
         logging.getLogger("flows.engine.partition_scan").setLevel(logging.ERROR)
         return
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(logging.Formatter("%(message)s"))
+    formatter = logging.Formatter("%(asctime)s %(message)s", DATED)
+    formatter.converter = time.gmtime
+    handler.setFormatter(formatter)
     for package in ("connectors", "flows"):
         ours = logging.getLogger(package)
         ours.addHandler(handler)
@@ -97,7 +102,7 @@ def speak_up(*, verbose: bool) -> None:
 def _address(settings: Settings, *, tracked: bool) -> str:
     if tracked and settings.credentials is not None:
         # Only Prefect's server knows what its block holds; the run reads it there.
-        return settings.base_url or f"the service that {settings.credentials} names"
+        return settings.base_url or f"the service of block {settings.credentials}"
     address = settings.address()
     settings.key()
     return address
@@ -122,14 +127,23 @@ def carry_out(
     api = prefect_api_url()
     address = _address(settings, tracked=api is not None)
     how = (
-        f"tracked by {clean(api)}" if api else "run directly: PREFECT_API_URL is not set, so Prefect does not track it"
+        f"tracked by {clean(api)}" if api else "run directly (PREFECT_API_URL is not set, so Prefect does not track it)"
     )
     err.print(f"[bold]gramhouse {what}[/] of {clean(address)}, {how}.", soft_wrap=bool(json_log.in_force()))
     for warning in filter(None, (exposed(), without_effect(settings))):
         _say(warning)
 
+    attempts: list[Counters] = []
+
     def attempt() -> "Coroutine[Any, Any, RunReport]":
-        return _tracked(options, typed) if api else _direct(settings, request, f"gramhouse {what}")
+        attempts.append(_counters())
+        if api:
+            return _tracked(options, typed, attempts[-1])
+        return _direct(settings, request, f"gramhouse {what}", attempts[-1])
+
+    def stopped() -> str:
+        saved = count(sum(counters.pages for counters in attempts), "page")
+        return f"Stopped. {saved} saved; run the same command to resume."
 
     clock = SystemClock()
 
@@ -140,7 +154,8 @@ def carry_out(
         _say(f"The run ended {report.state.value}. {retry}, at {at:%H:%M:%S} UTC.")
 
     random = SystemRandom().random
-    report = run_until_signalled(retried(attempt, retries, sleep=clock.sleep, random=random, announce=announce))
+    work = retried(attempt, retries, sleep=clock.sleep, random=random, announce=announce)
+    report = run_until_signalled(work, stopped)
     if (lines := json_log.in_force()) is not None:
         _log_end(lines, report)
     with reporting():

@@ -1,4 +1,4 @@
-"""Work that a signal ends politely."""
+"""Run a coroutine until it ends or a signal cancels it."""
 
 import asyncio
 import signal
@@ -16,10 +16,10 @@ T = TypeVar("T")
 listen: ContextVar[Callable[[], None]] = ContextVar("listen")
 
 
-def run_until_signalled(work: Coroutine[Any, Any, T]) -> T:
+def run_until_signalled(work: Coroutine[Any, Any, T], stopped: Callable[[], str] = lambda: "Stopped.") -> T:
     """Run a coroutine; SIGTERM and SIGINT cancel it, so that it can close what it opened.
 
-    Exits with 128 plus the signal's number when one came.
+    Exits with 128 plus the signal's number when one came, after a line with the text of `stopped`.
     """
     received: list[int] = []
 
@@ -45,5 +45,5 @@ def run_until_signalled(work: Coroutine[Any, Any, T]) -> T:
     except asyncio.CancelledError:
         if not received:
             raise
-        err.print("Stopped. What had landed is kept; the same command goes on from there.")
+        err.print(stopped())
         sys.exit(SIGNALLED + received[0])

@@ -11,6 +11,6 @@ def to_surfaces(typed: Sequence[str] | None) -> list[Surface]:
     known = {str(surface): surface for surface in SURFACES}
     wrong = [name for name in typed or () if name not in known]
     if wrong:
-        message = f"--surface {wrong[0]}: there is no such surface; there are posts and stories."
+        message = f"--surface {wrong[0]}: unknown surface. Fix: use posts or stories."
         raise SettingsError(message)
     return [known[name] for name in typed or ()]

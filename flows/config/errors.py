@@ -12,8 +12,8 @@ class TrackerUnreachable(Exception):  # noqa: N818 - a state of the server, not 
     """The Prefect API that is configured does not answer; one line with what to do."""
 
     def __init__(self, url: str) -> None:
-        fix = "start it (`gramhouse up` does; its address ends in /api), or unset PREFECT_API_URL"
-        super().__init__(f"{url} does not answer: {fix}.")
+        fix = "start the server (`gramhouse up`; its address ends in /api), or unset PREFECT_API_URL"
+        super().__init__(f"{url} does not answer. Fix: {fix}.")
 
 
 class ClusterLost(Exception):  # noqa: N818 - a state of the cluster, not a fault of ours

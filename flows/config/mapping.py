@@ -20,14 +20,17 @@ def _path(text: str) -> str:
 
 def _column_name(name: str) -> str:
     if not re.fullmatch(r"[a-z][a-z0-9_]{0,59}", name) or name in RESERVED | TOUCHY:
-        message = f"{name!r} is no name for a column: small letters, digits and _, at most 60, and no word of SQL"
+        message = (
+            f"{name!r} is not a valid column name: use lower-case letters, digits and _, at most 60 characters,"
+            " and no SQL keyword"
+        )
         raise ValueError(message)
     return name
 
 
 def _parameter(name: str) -> str:
     if not re.fullmatch(r"[A-Za-z0-9_.~-]+", name):
-        message = f"{name!r} is no name of a URL parameter"
+        message = f"{name!r} is not a valid name of a URL parameter"
         raise ValueError(message)
     return re.escape(name)
 
@@ -82,16 +85,16 @@ class MappingSettings(BaseModel):
                     message = f"{name} is read as {readings[name].value}, which cannot be changed"
                     raise ValueError(message)
                 if name not in readings and name in taken:
-                    message = f"{name} is a column that gramhouse fills itself; call yours otherwise"
+                    message = f"{name} is a column that gramhouse fills itself; choose another name"
                     raise ValueError(message)
         return self
 
     def page_paths(self) -> PagePaths:
-        """Return where the list of items and the cursor of a media page lie, as far as it is said here."""
+        """Return the configured paths of a media page's items and cursor; empty where not configured."""
         return PagePaths(tuple(self.items), tuple(self.next_cursor))
 
     def mapping(self) -> Mapping:
-        """Return the built-in mapping with what is said here."""
+        """Return the built-in mapping with these settings applied."""
         return replace(
             BUILT_IN,
             media_id=_first(self.media_id, BUILT_IN.media_id),

@@ -1,10 +1,12 @@
-"""What a flow run may be asked for: the parameters of the deployments, as Prefect's UI shows them in its form."""
+"""Parameters of the deployments, as Prefect's UI shows them in its form."""
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic.fields import FieldInfo
 
 from flows.config.errors import SettingsError
 from flows.config.wrong_value import why
@@ -14,13 +16,13 @@ from models.selection import Selection, SelectionError
 
 Surfaces = Annotated[
     list[Surface],
-    Field(title="Surfaces", description="Posts, stories, or both; none means both.", max_length=2),
+    Field(title="Surfaces", description="Posts, stories or both. Default: both.", max_length=2),
 ]
 WarehouseFile = Annotated[Path | None, Field(title="Warehouse file", description="The writer's DuckDB file.")]
 SnapshotFile = Annotated[Path | None, Field(title="Snapshot file", description="The analysts' DuckDB file.")]
 BusyWait = Annotated[
     float | None,
-    Field(title="Wait for the turn", description="Seconds to wait while another run holds the warehouse.", ge=0),
+    Field(title="Wait for the lock", description="Seconds to wait while another process holds the warehouse.", ge=0),
 ]
 
 
@@ -29,28 +31,28 @@ def in_order(surfaces: list[Surface]) -> tuple[Surface, ...]:
     return tuple(surface for surface in SURFACES if surface in surfaces) or SURFACES
 
 
-class RunOptions(BaseModel):
-    """What one run does otherwise than the settings say.
+class ExpertOptions(BaseModel):
+    """Settings that differ for one run; None: as configured.
 
-    The API key is none of it; nor are the addresses of service and scheduler, or whoever can start a run could have
-    the key sent to theirs, or run code here.
+    The API key is not among them. Neither are the addresses of service and scheduler: whoever can start a run could
+    have the key sent elsewhere, or run code here.
     """
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", title="Expert options")
 
     credentials: Annotated[
         str | None,
-        Field(title="Credentials block", description="Name of a block that holds the service's address and key."),
+        Field(title="Credentials block", description="Name of a block with the service's address and API key."),
     ] = None
     warehouse: WarehouseFile = None
     snapshot: SnapshotFile = None
     concurrency: Annotated[
-        int | None, Field(title="Concurrency", description="Requests in flight at once.", ge=1, le=256)
+        int | None, Field(title="Concurrency", description="Maximum number of concurrent requests.", ge=1, le=256)
     ] = None
     page_size: Annotated[int | None, Field(title="Page size", description="Records per page.", ge=1, le=50)] = None
     max_wait: Annotated[
         float | None,
-        Field(title="Longest wait", description="Seconds one limited account may make the run wait.", ge=0),
+        Field(title="Longest wait", description="Longest wait in seconds for one rate-limited account.", ge=0),
     ] = None
     busy_wait: BusyWait = None
     engine: Annotated[
@@ -58,90 +60,107 @@ class RunOptions(BaseModel):
         Field(title="Engine", description="Scan in the process of the run (local), or on Dask workers (dask)."),
     ] = None
 
-    def chosen(self) -> dict[str, object]:
-        """Return what is said here of the settings; None where they hold as they are."""
-        return self.model_dump(include=set(RunOptions.model_fields))
 
+class RunOptions(BaseModel):
+    """What one run does differently from the settings. Prefect's form shows the expert options as a group."""
 
-class _Restarted(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    expert: Annotated[ExpertOptions, Field(title="Expert options")] = ExpertOptions()
     # Counted by the automation that starts a crashed run again; Prefect refuses a run beyond the limit.
     restarts: Annotated[
         int,
-        Field(title="Restarts", description="How often this run crashed and was started again, 3 at most.", ge=0, le=3),
+        Field(title="Restarts", description="How often this run crashed and was restarted, at most 3.", ge=0, le=3),
     ] = 0
 
+    def chosen(self) -> dict[str, object]:
+        """Return the settings that this run changes; None where it does not."""
+        return self.expert.model_dump(include=set(ExpertOptions.model_fields))
 
-class _Surfaces(BaseModel):
+
+class _Sync(BaseModel):
     surfaces: Surfaces = []
-
-
-class _Choice(BaseModel):
-    accounts: Annotated[
-        list[str], Field(title="Accounts", description="Account ids or names, as `gramhouse accounts` lists them.")
-    ] = []
-    surfaces: Surfaces = []
-    everything: Annotated[bool, Field(title="All accounts", description="Every account that is listed.")] = False
-    expired_since: Annotated[
-        datetime | None,
-        Field(title="Expired since", description="Accounts whose token was expired at any time since then (UTC)."),
-    ] = None
-    failed: Annotated[
-        bool, Field(title="Incomplete scans", description="Scans that failed, were denied or deferred.")
-    ] = False
-    reason: Annotated[
-        str | None, Field(title="Reason", description="Why; it is kept with the run.", max_length=500)
-    ] = None
-    dry_run: Annotated[
-        bool, Field(title="Dry run", description="Only show what would be scanned, and about how many requests.")
-    ] = False
-
-
-# The last base comes first in the form: what one is asked there, and only then what the settings say anyway.
-class SyncOptions(_Restarted, RunOptions, _Surfaces):
-    """A sync of everything the key can see. What is left empty is as the settings say."""
-
-    model_config = ConfigDict(extra="forbid", title="Sync")
-
-    accept_removals: Annotated[
-        bool,
-        Field(
-            title="Accept removals",
-            description="Mark accounts removed that the catalogue does not list, however many they are.",
-        ),
-    ] = False
     mode: Annotated[
         SyncMode | None,
         Field(
             title="Sync mode",
-            description="full_refresh reads all posts; incremental down to those it knows, where that is safe.",
+            description="full_refresh fetches all posts; incremental only new and recent posts where that is safe.",
         ),
     ] = None
     max_requests: Annotated[
         int | None,
-        Field(title="Most requests", description="After so many the run defers what is left.", ge=1),
+        Field(title="Maximum requests", description="Remaining scans are deferred.", ge=1),
     ] = None
+    accept_removals: Annotated[
+        bool,
+        Field(
+            title="Accept removals",
+            description="Mark all accounts as removed that the catalogue no longer lists, even if there are many.",
+        ),
+    ] = False
     rebind: Annotated[
         bool,
         Field(
             title="Rebind",
-            description="Accept the configured address, though the warehouse was filled from another one.",
+            description="Accept a service address other than the one the warehouse was filled from.",
         ),
     ] = False
 
 
-class BackfillOptions(_Restarted, RunOptions, _Choice):
-    """A scan from the first page of the accounts that any of these choose; history and first_seen_at are kept."""
+class _Backfill(BaseModel):
+    accounts: Annotated[
+        list[str], Field(title="Accounts", description="Account ids or names, as listed by `gramhouse accounts`.")
+    ] = []
+    surfaces: Surfaces = []
+    everything: Annotated[bool, Field(title="All accounts", description="All accounts in the catalogue.")] = False
+    failed: Annotated[
+        bool, Field(title="Unfinished scans", description="Scans that failed, were denied or were deferred.")
+    ] = False
+    dry_run: Annotated[
+        bool,
+        Field(title="Dry run", description="Show the scans and the estimated number of requests, without scanning."),
+    ] = False
+
+
+class BackfillExpertOptions(ExpertOptions):
+    """The expert options of a backfill."""
+
+    expired_since: Annotated[
+        datetime | None,
+        Field(title="Expired since", description="Accounts whose token was expired at any time since this date (UTC)."),
+    ] = None
+    reason: Annotated[str | None, Field(title="Reason", description="Reason, stored with the run.", max_length=500)] = (
+        None
+    )
+
+
+# Prefect's form shows the fields of the last base first.
+class SyncOptions(RunOptions, _Sync):
+    """A sync of everything the key can see. Empty fields: as configured."""
+
+    model_config = ConfigDict(extra="forbid", title="Sync")
+
+
+class BackfillOptions(RunOptions, _Backfill):
+    """A scan from the first page of all accounts selected by any field; history and first_seen_at are kept."""
 
     model_config = ConfigDict(extra="forbid", title="Backfill")
 
+    expert: Annotated[BackfillExpertOptions, Field(title="Expert options")] = BackfillExpertOptions()
+
+    @property
+    def reason(self) -> str | None:
+        """Return why the backfill is made, as its person says."""
+        return self.expert.reason
+
     def selection(self) -> Selection:
-        """Return what is to be scanned; raises SelectionError when that is not said."""
-        since = self.expired_since
+        """Return what is to be scanned; raises SelectionError when nothing is selected."""
+        since = self.expert.expired_since
         names = tuple(name.strip() for name in self.accounts if name.strip())
         if not (names or self.everything or since or self.failed):
             message = (
-                "Nothing is chosen: name accounts (--account), or take all of them (--all), those whose token was"
-                " expired (--expired-since), or incomplete scans (--failed)."
+                "Nothing is selected. Fix: use --account, --all (all accounts), --expired-since (accounts whose token"
+                " was expired) or --failed (unfinished scans)."
             )
             raise SelectionError(message)
         return Selection(
@@ -156,15 +175,24 @@ class BackfillOptions(_Restarted, RunOptions, _Choice):
 Options = TypeVar("Options", bound=RunOptions)
 
 
-def _line(error: dict[str, Any], kind: type[BaseModel]) -> str:
-    name = str(error["loc"][0])
-    return f"--{name.replace('_', '-')}: {why(error, kind.model_fields.get(name))}."
+_EXPERT: Mapping[type[RunOptions], type[ExpertOptions]] = {
+    SyncOptions: ExpertOptions,
+    BackfillOptions: BackfillExpertOptions,
+}
+
+
+def _line(error: dict[str, Any], fields: Mapping[str, FieldInfo]) -> str:
+    name = next((part for part in error["loc"] if part in fields and part != "expert"), error["loc"][0])
+    return f"--{str(name).replace('_', '-')}: {why(error, fields.get(name))}."
 
 
 def asked(kind: type[Options], given: dict[str, object]) -> Options:
-    """Return options as they were typed; raises SettingsError with a line for each that cannot be."""
+    """Return options as typed, expert ones included; raises SettingsError with a line for each error."""
+    expert = _EXPERT[kind].model_fields
+    nested = {"expert": {name: value for name, value in given.items() if name in expert}}
     try:
-        return kind.model_validate(given)
+        return kind.model_validate({name: value for name, value in given.items() if name not in expert} | nested)
     except ValidationError as error:
-        lines = [_line(dict(found), kind) for found in error.errors()]
+        fields = {**kind.model_fields, **expert}
+        lines = [_line(dict(found), fields) for found in error.errors()]
         raise SettingsError(*lines) from None

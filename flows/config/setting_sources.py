@@ -105,8 +105,8 @@ def no_such(name: str, known: Collection[str], prefix: str = "") -> str:
     """Return why a name is refused, with the setting it most likely stands for."""
     names = {each.lower(): prefix + each for each in known}
     near = difflib.get_close_matches(name.lower(), names, n=1, cutoff=_SIMILAR)
-    meant = f"did you mean {names[near[0]]}?" if near else f"there are {', '.join(names.values())}."
-    return f"there is no such setting; {meant}"
+    meant = f"did you mean {names[near[0]]}?" if near else f"valid settings are {', '.join(names.values())}."
+    return f"unknown setting; {meant}"
 
 
 def unknown_variables(environ: Mapping[str, str], known: Collection[str]) -> list[str]:
@@ -123,14 +123,14 @@ def unknown_variables(environ: Mapping[str, str], known: Collection[str]) -> lis
 
 
 def not_toml(error: tomllib.TOMLDecodeError, secrets: Collection[str]) -> str:
-    """Return the line for a configuration file that is not TOML; nothing of a secret's value is in it."""
+    """Return the line for a configuration file that is not valid TOML; nothing of a secret's value is in it."""
     text = str(error)
     at = _POSITION.search(text)
     line = int(at[1]) if at and at[1] else None
     content = _read(CONFIG).split("\n")[line - 1] if line else ""
     # What the parser says may quote a character, and its column tells how long a value is.
     what = "" if any(name in content for name in secrets) else f": {_POSITION.sub('', text).lower()}"
-    return f"{CONFIG}{f', line {line},' if line else ''} is not TOML{what}."
+    return f"{CONFIG}{f', line {line},' if line else ''} is not valid TOML{what}."
 
 
 def exposed_secrets(secrets: Collection[str]) -> str | None:
@@ -140,4 +140,8 @@ def exposed_secrets(secrets: Collection[str]) -> str | None:
         exposed = held and CONFIG.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO)
     except (OSError, tomllib.TOMLDecodeError):
         return None
-    return f"{CONFIG} holds {' and '.join(held)}, and others can read it. Fix: chmod 600 {CONFIG}." if exposed else None
+    return (
+        f"{CONFIG} contains {' and '.join(held)} and is readable by other users. Fix: chmod 600 {CONFIG}."
+        if exposed
+        else None
+    )

@@ -44,7 +44,7 @@ def _base_url(value: object) -> object:
 
 def _web_address(value: object) -> object:
     if isinstance(value, str) and not _WEB_ADDRESS.fullmatch(value):
-        message = "it is not an address of the web; write one such as https://reports.example.com/gramhouse.html"
+        message = "it is not a web address; use one such as https://reports.example.com/gramhouse.html"
         raise ValueError(message)
     return value
 
@@ -53,7 +53,7 @@ def _time_zone(name: str) -> str:
     try:
         ZoneInfo(name)
     except (KeyError, ValueError, OSError):
-        message = "it is not a time zone; write one such as Europe/Berlin"
+        message = "it is not a time zone; use one such as Europe/Berlin"
         raise ValueError(message) from None
     return name
 
@@ -78,38 +78,38 @@ class Settings(BaseModel):
         None, description="Address of the service, such as https://api.example.com, with or without /api/v1."
     )
     api_key: SecretStr | None = Field(None, description="The API key.")
-    api_key_file: File | None = Field(None, description="A file that holds the API key and nothing else.")
+    api_key_file: File | None = Field(None, description="A file that contains only the API key.")
     warehouse: DatabaseFile = Field(Path("data/warehouse.duckdb"), description="The writer's DuckDB file.")
     snapshot: DatabaseFile = Field(Path("data/analytics.duckdb"), description="The analysts' DuckDB file.")
-    report: File | None = Field(None, description="The HTML report that each publish renews; none renews none.")
+    report: File | None = Field(None, description="The HTML report that each publish updates; by default none.")
     report_url: Annotated[str, BeforeValidator(_web_address)] | None = Field(
-        None, description="Where people open the report, such as https://reports.example.com/gramhouse.html."
+        None, description="Address at which people open the report, such as https://reports.example.com/gramhouse.html."
     )
     raw: File | None = Field(
         None,
-        description="The folder that keeps every media item as it came; by default raw beside the warehouse.",
+        description="The folder of the raw store; by default raw in the warehouse's folder.",
     )
-    archive: File | None = Field(None, description="No longer used: the raw store keeps what came.")
-    concurrency: int = Field(16, ge=1, le=256, description="How many requests for media are in flight at once.")
-    page_size: int = Field(50, ge=1, le=50, description="Records per page asked for.")
+    archive: File | None = Field(None, description="No longer used: the raw store replaces it.")
+    concurrency: int = Field(16, ge=1, le=256, description="Maximum number of concurrent requests for media.")
+    page_size: int = Field(50, ge=1, le=50, description="Records per page.")
     max_wait: float = Field(
         3600,
         ge=0,
         allow_inf_nan=False,
-        description="Seconds that one limited account, or the catalogue, may make a run wait.",
+        description="Longest wait in seconds of a run for one rate-limited account, or for the catalogue.",
     )
     resume_within: float = Field(
         12 * 3600,
         ge=0,
         le=366 * 24 * 3600,
-        description="Seconds for which an interrupted run is resumed rather than begun anew.",
+        description="Seconds within which an interrupted run is resumed instead of restarted.",
     )
-    scan_expired: bool = Field(default=False, description="Scan the media of accounts whose token expired, too.")
+    scan_expired: bool = Field(default=False, description="Also scan the media of accounts whose token is expired.")
     busy_wait: float = Field(
         0,
         ge=0,
         allow_inf_nan=False,
-        description="Seconds that a run waits for its turn while another holds the warehouse; 0 ends it at once.",
+        description="Wait for the lock: seconds a run waits while another process holds the warehouse; 0: do not wait.",
     )
     stale_after: float = Field(
         int(STALE_AFTER.total_seconds()),
@@ -119,24 +119,26 @@ class Settings(BaseModel):
     )
     sync_mode: SyncMode = Field(
         "full_refresh",
-        description="full_refresh: a sync reads all posts; incremental: down to those it knows, where that is safe.",
+        description=(
+            "full_refresh: a sync fetches all posts; incremental: only new and recent posts where that is safe."
+        ),
     )
     lookback_window: int = Field(
         LOOKBACK_WINDOW.days,
         ge=0,
         le=3660,
-        description="Days for which an incremental sync reads posts again, for their counts and edits.",
+        description="Days for which an incremental sync fetches posts again, to update counts and edits.",
     )
     full_refresh_every: int = Field(
         FULL_REFRESH_EVERY.days,
         ge=1,
         le=366,
-        description="Days after which an incremental sync reads all posts of an account again.",
+        description="Days after which an incremental sync fetches all posts of an account again.",
     )
     full_refresh_budget: int | None = Field(
         None,
         ge=1,
-        description="Requests that such full scans may take in one run; none: as many as are due.",
+        description="Maximum number of requests of such full scans in one run; by default no limit.",
     )
     engine: Literal["local", "dask"] = Field(
         "local", description="Where batches of accounts are scanned: local, in this process; dask, by workers."
@@ -151,28 +153,35 @@ class Settings(BaseModel):
     )
     keep_runs: int = Field(400, ge=1, description="Days for which runs and their outcomes are kept.")
     keep_quarantine: int = Field(
-        400, ge=1, description="Days for which a record stays in quarantine after it was last met."
+        400, ge=1, description="Days for which a record stays in quarantine after it was last seen."
     )
     keep_raw: int | None = Field(
         None,
         ge=1,
-        description="Days for which the raw store keeps rows that a later one of their version superseded; none: all.",
+        description="Days for which the raw store keeps superseded rows; by default all.",
     )
     keep_archive: int | None = Field(None, ge=1, description="No longer used.")
     keep_prefect: int = Field(30, ge=1, description="Days for which Prefect keeps its own history, under `up`.")
-    nightly: Cron = Field("15 2 * * *", description="When `up` makes the nightly sync, as cron says it.")
-    stories: Cron = Field("15 */6 * * *", description="When `up` scans the stories, which live for 24 hours.")
+    nightly: Cron = Field("15 2 * * *", description="Schedule of the nightly sync of `up`, a cron expression.")
+    stories: Cron = Field(
+        "15 */6 * * *",
+        description="Schedule of the stories sync of `up`, a cron expression; stories expire after 24 hours.",
+    )
     time_zone: TimeZone = Field("UTC", description="The time zone of the schedules.")
-    prefect_home: File = Field(Path("data/prefect"), description="Where `up` keeps what Prefect's server knows.")
-    prefect_port: int = Field(4200, ge=1, le=65535, description="The port of Prefect's UI, on this machine alone.")
+    prefect_home: File = Field(Path("data/prefect"), description="Folder for the data of the Prefect server of `up`.")
+    prefect_port: int = Field(4200, ge=1, le=65535, description="Port of the Prefect UI on 127.0.0.1.")
     prefect_database: SecretStr | None = Field(
-        None, description="PostgreSQL for Prefect, postgresql+asyncpg://...; none keeps SQLite in its home."
+        None, description="PostgreSQL for Prefect, postgresql+asyncpg://...; by default SQLite in its folder."
     )
-    notify: Words = Field((), description="Prefect blocks that are told, such as slack-webhook/on-call, by commas.")
+    notify: Words = Field(
+        (), description="Prefect blocks to notify, such as slack-webhook/on-call, separated by commas."
+    )
     credentials: str | None = Field(
-        None, description="Prefect block that holds address and key; only runs that Prefect tracks read it."
+        None, description="Prefect block with address and key; only runs tracked by Prefect use it."
     )
-    mapping: MappingSettings | None = Field(None, description="How media items are read, a table of gramhouse.toml.")
+    mapping: MappingSettings | None = Field(
+        None, description="Mapping of media items to columns, a table in gramhouse.toml."
+    )
 
     def raw_folder(self) -> Path:
         """Return the folder of the raw store."""
@@ -195,23 +204,23 @@ class Settings(BaseModel):
         if self.api_key is not None:
             return self.api_key
         if self.api_key_file is None:
-            message = "No API key: set GRAMHOUSE_API_KEY, or GRAMHOUSE_API_KEY_FILE to a file that holds it."
+            message = "No API key. Fix: set GRAMHOUSE_API_KEY, or GRAMHOUSE_API_KEY_FILE to a file that contains it."
             raise SettingsError(message)
         try:
             text = self.api_key_file.read_text(encoding="utf-8").strip()
         except (OSError, UnicodeDecodeError) as error:
             why = error.strerror if isinstance(error, OSError) else "it is not text"
-            message = f"{set_by('api_key_file')}: the file it names cannot be read ({why})."
+            message = f"{set_by('api_key_file')}: the file cannot be read ({why})."
             raise SettingsError(message) from None
         if not text:
-            message = f"{set_by('api_key_file')}: the file it names is empty."
+            message = f"{set_by('api_key_file')}: the file is empty."
             raise SettingsError(message)
         return SecretStr(text)
 
     def address(self) -> str:
         """Return the base URL; SettingsError when there is none."""
         if self.base_url is None:
-            message = "No address: set GRAMHOUSE_BASE_URL to the service, such as https://api.example.com."
+            message = "No API address. Fix: set GRAMHOUSE_BASE_URL, for example to https://api.example.com."
             raise SettingsError(message)
         return self.base_url
 
@@ -269,7 +278,7 @@ def load(**chosen: object) -> Settings:
     except tomllib.TOMLDecodeError as error:
         wrong.append(not_toml(error, _SECRETS))
     except UnicodeDecodeError:
-        wrong.append(f"{CONFIG} is not TOML: it is not UTF-8.")
+        wrong.append(f"{CONFIG} is not valid TOML: it is not UTF-8.")
     except OSError as error:
         wrong.append(f"{CONFIG} cannot be read: {error.strerror}.")
     if wrong or settings is None:
@@ -305,7 +314,7 @@ def without_effect(settings: Settings) -> str | None:
     found = [set_by(name) for name in _WITHOUT_EFFECT if getattr(settings, name) is not None]
     if not found:
         return None
-    return f"{', '.join(found)}: no longer used; the raw store (GRAMHOUSE_RAW) keeps what came. Fix: remove it."
+    return f"{', '.join(found)}: no longer used; the raw store (GRAMHOUSE_RAW) replaces it. Fix: remove the setting."
 
 
 def prefect_api_url() -> str | None:
@@ -314,7 +323,7 @@ def prefect_api_url() -> str | None:
 
 
 def no_proxy() -> str:
-    """Return whom no proxy stands before, as this process was told, and this machine, which never has one."""
+    """Return the hosts in NO_PROXY, and this machine."""
     hosts = os.environ.get("NO_PROXY") or os.environ.get("no_proxy") or ""
     return ",".join([*filter(None, [hosts]), "127.0.0.1", "localhost"])
 

@@ -38,7 +38,7 @@ def fix(error: Mapping[str, Any], field: FieldInfo | None) -> str:
         return ""
     default = field.default
     if default is None:
-        return " Fix: change it, or leave it out."
+        return " Fix: change it, or remove it."
     return f" Fix: change it; the default is {str(default).lower() if isinstance(default, bool) else default}."
 
 

@@ -157,7 +157,11 @@ async def _scan_account(
 
 def _not_scanned(run: ScanContext, account: ListedAccount, now: datetime) -> Iterator[Outcome]:
     kind, code, detail = (
-        (OutcomeKind.SKIPPED, "token_expired", "Its access token must be renewed; it catches up by itself after that.")
+        (
+            OutcomeKind.SKIPPED,
+            "token_expired",
+            "Its access token must be renewed; the next sync after that scans it again.",
+        )
         if account.unknown_status is None
         else (OutcomeKind.FAILED, UNKNOWN_STATUS, f"The catalogue lists it with the status {account.unknown_status}.")
     )

@@ -132,7 +132,8 @@ class PartitionScan:
                     return outcome
                 resumed = False
                 self.message = (
-                    f"A scan begun {checkpoint.started_at:%Y-%m-%d} was ended, and scanned again from the first page."
+                    f"An old scan, started {checkpoint.started_at:%Y-%m-%d} was abandoned; scanned again from"
+                    " the first page."
                 )
                 checkpoint = self._fresh(checkpoint)
                 continue
@@ -148,8 +149,8 @@ class PartitionScan:
                 restarted, resumed = True, False
                 self.run.counters.restarted += 1
                 facts = {**self._about(), **error.facts}
-                _log.info("%s: its cursor was refused; scanning from the first page", self.partition, extra=facts)
-                self.message = "Its cursor was refused: scanned again from the first page."
+                _log.info("%s: cursor refused; scanning again from the first page", self.partition, extra=facts)
+                self.message = "The cursor was refused; scanned again from the first page."
                 checkpoint = self._fresh(checkpoint)
                 continue
             _log.warning("%s: %s", self.partition, error, extra={**self._about(), **error.facts})
@@ -246,7 +247,7 @@ class PartitionScan:
     def _message(self, checkpoint: Checkpoint) -> str | None:
         if checkpoint.known_seq is None or checkpoint.order_broken_by is None:
             return self.message
-        broken = "The posts are not listed newest first, so all of them were read."
+        broken = "The posts are not listed newest first, so all of them were fetched."
         return f"{self.message} {broken}" if self.message else broken
 
     async def _progress(self, checkpoint: Checkpoint) -> Progress:
@@ -283,18 +284,18 @@ class PartitionScan:
             http_status=error.status if error else None,
             correlation_id=error.correlation_id if error else None,
             resume_after=deferred.resume_after,
-            detail=error.message if error else "An earlier run was told to wait, and the wait is not over.",
+            detail=error.message if error else "A cooldown from an earlier run is still active.",
         )
         until = deferred.resume_after
         facts = {"code": outcome.error_code, **(error.facts if error else {}), "resume_after": until}
         about = {**self._about(), **facts}
-        _log.info("%s: deferred; its cooldown lasts until %s UTC", self.partition, f"{until:%F %T}", extra=about)
+        _log.info("%s: deferred; cooldown until %s UTC", self.partition, f"{until:%F %T}", extra=about)
         await self._land(PageCommit(outcomes=(outcome,)))
         return outcome
 
     async def _end_without_requests(self, began: datetime) -> Outcome:
         most = count(self.run.max_requests or 0, "request")
-        detail = f"The run had made the {most} that --max-requests allows; the next one goes on from here."
+        detail = f"The run had made the {most} allowed by --max-requests; the next run continues here."
         outcome = self._outcome(OutcomeKind.DEFERRED, began, error_code=REQUEST_BUDGET, detail=detail)
         await self._land(PageCommit(outcomes=(outcome,)))
         return outcome

@@ -34,7 +34,7 @@ from flows.engine.scan_depth import scan_mode
 from flows.engine.steps import RunStep, Say, run_directly
 from flows.reporting.recording import STOPPED, recorded, short
 from flows.reporting.renewing import renew
-from flows.reporting.words import changes, count, megabytes
+from flows.reporting.words import changes, count, file_size
 from models.checkpoint import RunKind
 from models.incremental import FULL_REFRESH_EVERY, LOOKBACK_WINDOW, OVERDUE, SyncMode
 from models.partition import SURFACES, Surface
@@ -238,10 +238,10 @@ async def run_sync(
 
         size, renewed = None, None
         if not any(warning.code == OTHER_SNAPSHOT for warning in ended["warnings"]):
-            size = await run_step("publish", publish, lambda written: f"{request.snapshot}, {megabytes(written)}")
+            size = await run_step("publish", publish, lambda written: f"{request.snapshot}, {file_size(written)}")
             if request.report is not None:
                 renewed = await run_step(
-                    "report", partial(report, request.report), lambda path: str(path or "not renewed")
+                    "report", partial(report, request.report), lambda path: str(path or "not updated")
                 )
         expired = await warehouse.transact(expired_accounts)
         stopped_by = ended["stopped_by"]
@@ -269,8 +269,8 @@ async def run_sync(
 
 def _resuming(last: RunCounts) -> str:
     if last.state is RunState.INTERRUPTED:
-        return f"Resuming run {last.run_id}, which was interrupted: what it landed is not asked for again."
-    return f"Run {last.run_id} ended, and was not published: scans that it completed are not repeated."
+        return f"Resuming interrupted run {last.run_id}; saved pages will not be fetched again."
+    return f"Run {last.run_id} ended but was not published; its completed scans will not be repeated."
 
 
 async def _check_service(request: RunRequest, resources: RunResources) -> None:
@@ -281,7 +281,8 @@ async def _check_service(request: RunRequest, resources: RunResources) -> None:
 async def _choose(selection: Selection, resources: RunResources) -> Sequence[ListedAccount]:
     found = await resources.warehouse.transact(chosen, selection, resources.page_size)
     if not found:
-        message = f"Nothing to scan: no account is chosen by {selection}."
+        only_failed = selection == Selection(failed=True, surfaces=selection.surfaces)
+        message = f"Nothing to backfill: {'no unfinished scans' if only_failed else f'no accounts match {selection}'}."
         raise NothingChosen(message)
     spelled = await resources.warehouse.transact(listed_spellings)
     return [
@@ -419,7 +420,7 @@ async def _full_overdue(run: RunContext) -> RunWarning | None:
         f"The last full scan of the posts of {count(len(overdue), 'account')} is more than twice as old as"
         f" GRAMHOUSE_FULL_REFRESH_EVERY ({mode.every.days} d) says, up to {max(overdue) * mode.every.days:.0f} d."
     )
-    return RunWarning("full_overdue", len(overdue), detail, "Raise GRAMHOUSE_FULL_REFRESH_BUDGET.")
+    return RunWarning("full_overdue", len(overdue), detail, "Increase GRAMHOUSE_FULL_REFRESH_BUDGET.")
 
 
 def _reason(

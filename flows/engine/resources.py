@@ -73,18 +73,18 @@ def check_snapshot(snapshot: Path, warehouse: Path) -> None:
     """Find out before a night of scanning, and not after it, that nothing could be published."""
     folder = snapshot.parent
     message = f"cannot write {snapshot}"
-    fix = "Fix: point GRAMHOUSE_SNAPSHOT to a file in a folder you may write in."
+    fix = "Fix: set GRAMHOUSE_SNAPSHOT to a file in a writable folder."
     if snapshot.resolve() == warehouse.resolve():
-        message = f"{snapshot} is the warehouse itself: give GRAMHOUSE_SNAPSHOT a path of its own."
+        message = f"{snapshot} is the warehouse itself. Fix: set GRAMHOUSE_SNAPSHOT to another path."
         raise SettingsError(message)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        why = f"{folder} is no folder" if isinstance(error, FileExistsError) else error.strerror
+        why = f"{folder} is not a folder" if isinstance(error, FileExistsError) else error.strerror
         message = f"{message}: {why}. {fix}"
         raise WarehouseUnusable(message) from error
     if snapshot.is_dir() or not os.access(folder, os.W_OK | os.X_OK):
-        why = "it is a folder" if snapshot.is_dir() else f"{folder} is not yours to write in"
+        why = "it is a folder" if snapshot.is_dir() else f"{folder} is not writable"
         message = f"{message}: {why}. {fix}"
         raise WarehouseUnusable(message)
 
@@ -93,7 +93,7 @@ def check_report(settings: Settings) -> None:
     """Find out before a run that the report would take the place of a database. Raises SettingsError."""
     databases = {settings.snapshot.resolve(), settings.warehouse.resolve()}
     if settings.report is not None and settings.report.resolve() in databases:
-        message = f"{set_by('report')}: {settings.report} is the place of a database. Fix: name another file."
+        message = f"{set_by('report')}: {settings.report} is reserved for a database. Fix: choose another file."
         raise SettingsError(message)
 
 
@@ -107,11 +107,11 @@ def check_raw(settings: Settings) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if not os.access(folder, os.W_OK | os.X_OK):
-            why = "it is not yours to write in"
+            why = "it is not writable"
     except OSError as error:
-        why = "it is no folder" if isinstance(error, FileExistsError) else str(error.strerror)
+        why = "it is not a folder" if isinstance(error, FileExistsError) else str(error.strerror)
     if why:
-        message = f"cannot write the raw store {folder}: {why}. Fix: point GRAMHOUSE_RAW to a folder you may write in."
+        message = f"cannot write the raw store {folder}: {why}. Fix: set GRAMHOUSE_RAW to a writable folder."
         raise WarehouseUnusable(message)
 
 

@@ -42,12 +42,12 @@ async def tidy(keeping: Keeping, warehouse: Warehouse, *, now: datetime, say: Sa
         if keeping.runs is not None:
             await _tidy_runs(keeping.runs, warehouse, now, say)
     except WarehouseError as error:
-        say(f"No run could be forgotten: {error}")
+        say(f"Could not delete old runs: {error}")
     try:
         if keeping.quarantine is not None:
             await _tidy_quarantine(keeping.quarantine, warehouse, now, say)
     except WarehouseError as error:
-        say(f"No record could be deleted from quarantine: {error}")
+        say(f"Could not delete old records from quarantine: {error}")
 
 
 async def _tidy_runs(keep: timedelta, warehouse: Warehouse, now: datetime, say: Say) -> None:
@@ -61,15 +61,15 @@ async def _tidy_runs(keep: timedelta, warehouse: Warehouse, now: datetime, say: 
         return
     forgotten = await warehouse.transact(forget_runs, before=now - keep)
     if forgotten:
-        say(f"Forgot {count(forgotten, 'run')} older than {count(keep.days, 'day')}.")
+        say(f"Deleted {count(forgotten, 'run')} older than {count(keep.days, 'day')}.")
 
 
 async def _tidy_quarantine(keep: timedelta, warehouse: Warehouse, now: datetime, say: Say) -> None:
     # All records may well be old; a clock that is wrong shows in the runs.
     if is_nearly_all(await warehouse.transact(run_days), before=(now - keep).date(), keep=keep.days):
         say(
-            "GRAMHOUSE_KEEP_QUARANTINE: no record was deleted, because nearly all runs are as old."
-            " Fix: check this machine's clock; if it is right, nothing is to be done."
+            "GRAMHOUSE_KEEP_QUARANTINE: no record was deleted, because nearly all runs are older."
+            " Fix: check this machine's clock; if it is correct, no action is needed."
         )
         return
     deleted = await warehouse.transact(forget_quarantined, before=now - keep)
@@ -81,6 +81,6 @@ async def _tidy_quarantine(keep: timedelta, warehouse: Warehouse, now: datetime,
 def _refusal(setting: str, what: str, days: Collection[date], before: date) -> str:
     old = sum(day < before for day in days)
     return (
-        f"{setting} would delete {old:,} of {len(days):,} {what}: that is nearly everything, so none was deleted."
-        " Fix: check this machine's clock; if it is right, nothing is to be done."
+        f"{setting} would delete {old:,} of {len(days):,} {what}: that is nearly all of them, so none was deleted."
+        " Fix: check this machine's clock; if it is correct, no action is needed."
     )

@@ -28,7 +28,7 @@ _log = logging.getLogger(__name__)
 async def _standing(settings: Settings, activity: str, say: Say = _log.info) -> AsyncIterator[Warehouse]:
     """Open the warehouse there is, with all that has landed merged."""
     if not settings.warehouse.exists():
-        message = f"There is no warehouse at {settings.warehouse} yet: `gramhouse sync` makes one."
+        message = f"There is no warehouse at {settings.warehouse} yet. Fix: `gramhouse sync` creates it."
         raise WarehouseUnusable(message)
     check_snapshot(settings.snapshot, settings.warehouse)
     check_report(settings)

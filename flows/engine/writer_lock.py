@@ -29,9 +29,9 @@ async def writer_lock(
         except WarehouseBusy as busy:
             if not patience:
                 raise
-            say(f"{str(busy).split('. ')[0]}. Waiting up to {span(patience)} for it to end.")
+            say(f"{str(busy).split('. ')[0]}. Waiting up to {span(patience)} for the lock.")
             opened = await _enter(stack, opening, until, clock)
-            say("The warehouse is free; going on.")
+            say("The warehouse is free; continuing.")
         yield opened
 
 

@@ -67,7 +67,7 @@ def _name_of(block: str) -> tuple[str, str]:
     slug, _, name = block.partition("/")
     if not slug or not name:
         message = (
-            f"GRAMHOUSE_NOTIFY: {block!r} names no block: write its type and its name, as in slack-webhook/on-call."
+            f"GRAMHOUSE_NOTIFY: {block!r} is not a block. Fix: write its type and name, such as slack-webhook/on-call."
         )
         raise SettingsError(message)
     return slug, name
@@ -79,12 +79,14 @@ async def _block(client: PrefectClient, wanted: str) -> UUID:
         found = await client.read_block_document_by_name(name, slug, include_secrets=False)
     except ObjectNotFound:
         message = (
-            f"GRAMHOUSE_NOTIFY: there is no block {wanted}: make it in Prefect's UI (Blocks), or by"
+            f"GRAMHOUSE_NOTIFY: there is no block {wanted}. Fix: create it in the Prefect UI (Blocks), or with"
             f" `prefect block create {slug}`."
         )
         raise SettingsError(message) from None
     if found.block_schema is None or "notify" not in found.block_schema.capabilities:
-        message = f"GRAMHOUSE_NOTIFY: {wanted} cannot notify: name a block of a type such as slack-webhook."
+        message = (
+            f"GRAMHOUSE_NOTIFY: {wanted} cannot send notifications. Fix: use a block of a type such as slack-webhook."
+        )
         raise SettingsError(message)
     return found.id
 
@@ -129,7 +131,7 @@ async def _keep(client: PrefectClient, automation: dict[str, Any], blocks: Seque
     for each in superfluous:
         await client.delete_automation(each.id)
     if became is None and superfluous:
-        became = "removed" if wanted is None else "its doubles removed"
+        became = "removed" if wanted is None else "duplicates removed"
     return [f"{name}: {became}"] if became else []
 
 

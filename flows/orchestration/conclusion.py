@@ -25,7 +25,7 @@ from models.selection import SelectionError
 
 T = TypeVar("T")
 
-_INTERRUPTED = "Stopped from outside. What had landed is kept; the same run, made again, goes on from there."
+_INTERRUPTED = "Stopped from outside. Saved pages are kept; run it again to resume."
 
 
 def final_state(report: RunReport) -> State[RunReport]:
@@ -78,7 +78,7 @@ async def _interrupted() -> State[Any]:
             state = (await client.read_flow_run(flow_run.id)).state
         if state is not None and state.is_cancelling():
             return Cancelled(message=_INTERRUPTED)
-    # By its stock name, by which an automation knows that it is to be started again.
+    # By its standard name, by which an automation knows that it is to be started again.
     return Crashed(message=_INTERRUPTED)
 
 

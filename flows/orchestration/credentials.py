@@ -16,7 +16,7 @@ class ApiCredentials(Block):
     _block_type_slug = "gramhouse-api-credentials"
     _description = "Address and API key of the service that gramhouse syncs from."
 
-    base_url: str = Field(title="Address", description="Such as https://api.example.com, with or without /api/v1.")
+    base_url: str = Field(title="Address", description="For example https://api.example.com, with or without /api/v1.")
     api_key: SecretStr = Field(title="API key")
 
 
@@ -33,12 +33,13 @@ async def load_with_credentials(chosen: dict[str, object]) -> Settings:
         block = cast("ApiCredentials", await ApiCredentials.aload(name))
     except ValueError as error:
         message = (
-            f"GRAMHOUSE_CREDENTIALS: there is no block {name!r} of the type {ApiCredentials.get_block_type_slug()}:"
-            " make it in Prefect's UI (Blocks), or leave the setting out."
+            f"GRAMHOUSE_CREDENTIALS: there is no block {name!r} of the type"
+            f" {ApiCredentials.get_block_type_slug()}. Fix:"
+            " create it in the Prefect UI (Blocks), or remove the setting."
         )
         raise SettingsError(message) from error
     try:
         return load(**{**chosen, "base_url": chosen.get("base_url") or block.base_url, "api_key": block.api_key})
     except SettingsError as error:
-        message = f"GRAMHOUSE_CREDENTIALS: the block {name!r} holds a wrong {str(error).removeprefix('--')}"
+        message = f"GRAMHOUSE_CREDENTIALS: the block {name!r} has an invalid {str(error).removeprefix('--')}"
         raise SettingsError(message) from None

@@ -34,7 +34,9 @@ def _schedule(plan: Plan, settings: Settings) -> Mapping[str, Any]:
 
 
 async def _deployment(plan: Plan, settings: Settings) -> RunnerDeployment:
-    options = {**plan.options, "busy_wait": settings.busy_wait or _PATIENCE}
+    busy_wait = {"busy_wait": settings.busy_wait or _PATIENCE}
+    # Publishing has this option alone.
+    options = busy_wait if plan.name == "publish" else {**plan.options, "expert": busy_wait}
     # By module and not by file: an installed package then runs from whichever folder `up` was started in.
     return await _flow(plan.flow).ato_deployment(
         name=plan.name,

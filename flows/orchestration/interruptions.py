@@ -60,7 +60,7 @@ async def _end(client: PrefectClient, deployments: list[UUID], ended: dict[UUID,
             if run.id not in ended:
                 ended[run.id] = run.name
                 # Prefect's own way of ending a run: its runner sees the state, and tells the run's process.
-                await _put(client, run.id, Cancelling(message="`gramhouse up` is being ended."))
+                await _put(client, run.id, Cancelling(message="`gramhouse up` is stopping."))
         await asyncio.sleep(_PAUSE)
 
 
@@ -71,17 +71,17 @@ async def end_runs(client: PrefectClient, deployments: Iterable[UUID], say: Say)
         await asyncio.wait_for(_end(client, list(deployments), ended), _PATIENCE)
     for run, name in ended.items():
         if (await client.read_flow_run(run)).state_type is StateType.CANCELLED:
-            message = "`gramhouse up` was ended. What had landed is kept; the same run, made again, goes on from there."
+            message = "`gramhouse up` was stopped. Saved pages are kept; run it again to resume."
             await _put(client, run, Cancelled(name=INTERRUPTED, message=message))
-            say(f"{name} was under way, and was ended.")
+            say(f"{name} was running and has been stopped.")
 
 
 async def mark_dead(client: PrefectClient, deployments: Iterable[UUID], say: Say) -> None:
     """Mark the runs that seem to be under way though nothing is: their process was killed, or the machine fell."""
     for run in await _runs(client, deployments, _UNDER_WAY):
-        message = "Its process was killed. What had landed is kept; the same run, made again, goes on from there."
+        message = "Its process was killed. Saved pages are kept; run it again to resume."
         await _put(client, run.id, Crashed(name=INTERRUPTED, message=message))
-        say(f"{run.name} was killed while it ran; it is marked so.")
+        say(f"{run.name} was killed while running; it is marked as crashed.")
 
 
 def _fate(run: FlowRun) -> Fate:
@@ -110,7 +110,7 @@ async def make_up(client: PrefectClient, served: Mapping[str, UUID], now: dateti
     for run_id, verdict in catch_up(due, PLANS).items():
         name, run = found[run_id]
         if verdict is Verdict.DROP:
-            message = "Missed while nothing ran; a later run makes up for it."
+            message = "Missed while gramhouse was not running; a later run covers it."
             # It never began, so it has no name but the one that Prefect drew for it.
             await client.update_flow_run(run_id, name=f"{name} {run.expected_start_time:%Y-%m-%d %H:%M}")
             await _put(client, run_id, Cancelled(name="Missed", message=message))
@@ -119,6 +119,6 @@ async def make_up(client: PrefectClient, served: Mapping[str, UUID], now: dateti
                 # It was asked for before, and has not begun.
                 continue
             await client.create_flow_run_from_deployment(served[name], parameters=run.parameters)
-            say(f"{name}: {run.name} was interrupted; it is made once more.")
+            say(f"{name}: {run.name} was interrupted; starting it again.")
         else:
-            say(f"{name}: a run was missed at {run.expected_start_time:%Y-%m-%d %H:%M} UTC; it is made now.")
+            say(f"{name}: a run was missed at {run.expected_start_time:%Y-%m-%d %H:%M} UTC; starting it now.")

@@ -37,7 +37,10 @@ _WHOLE = 100.0
 
 
 def _warn(what: str, error: Exception) -> None:
-    line = f"Prefect could not be given {what} ({str(error) or type(error).__name__}); the run stands in the warehouse."
+    line = (
+        f"Prefect could not be given {what} ({str(error) or type(error).__name__}); the run is recorded in the"
+        " warehouse."
+    )
     try:
         get_run_logger().warning("%s", line)
     except MissingContextError:

@@ -58,7 +58,7 @@ def answer(report: Path) -> Response:
     try:
         page = report.read_bytes()
     except OSError:
-        return PlainTextResponse("There is no report yet. Fix: make it with a run, or `gramhouse report`.", 404)
+        return PlainTextResponse("There is no report yet. Fix: run `gramhouse report`, or wait for the next run.", 404)
     return Response(page, media_type="text/html; charset=utf-8", headers=_HEADERS)
 
 

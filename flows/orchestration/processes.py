@@ -28,11 +28,13 @@ PREFECT_QUIET = {
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
     "DO_NOT_TRACK": "1",
     "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": "30",
+    # By default its lines in a log have a time and no date.
+    "PREFECT_LOGGING_FORMATTERS_STANDARD_DATEFMT": "%Y-%m-%d %H:%M:%S",
 }
 
 
 class ProcessError(Exception):
-    """A process that did not come up, or went away; the last lines of its log say why."""
+    """A process that did not start, or went away; the last lines of its log say why."""
 
 
 class GivenUp(Exception):  # noqa: N818 - somebody's wish, and no error
@@ -92,7 +94,7 @@ class ChildProcess:
             if given_up():
                 raise GivenUp
             if self.process.poll() is not None or time.monotonic() > until:
-                what = "did not come up"
+                what = "did not start"
                 raise self._failure_group(what)
             time.sleep(_PAUSE)
 

@@ -25,7 +25,7 @@ _SIGNS = re.compile(r"[\d*,/-]+")
 _FIELDS = 5
 
 # The line by which the serving process says that it serves; whoever started it looks for it in the log.
-READY = "gramhouse serves its deployments"
+READY = "gramhouse is serving its deployments"
 
 # Where Prefect's server, started by `up`, shows the HTML report.
 REPORT_PATH = "/gramhouse/report"
@@ -54,26 +54,26 @@ PLANS = (
     Plan(
         "nightly",
         "flows.sync:sync",
-        "Brings the warehouse into step with everything the API key can see, and publishes a snapshot.",
+        "Syncs everything the API key can see into the warehouse and publishes a snapshot.",
         when="nightly",
         covers=frozenset({"stories"}),
     ),
     Plan(
         "stories",
         "flows.sync:sync",
-        "Scans the stories alone. They live for 24 hours, so this runs several times a day.",
+        "Scans stories only. They expire after 24 hours, so this runs several times a day.",
         when="stories",
         options={"surfaces": ["stories"]},
     ),
     Plan(
         "backfill",
         "flows.backfill:backfill",
-        "Scans the partitions you choose again, from their first page. Runs when you ask for it.",
+        "Scans the partitions you choose again from their first page. Runs on request.",
     ),
     Plan(
         "publish",
         "flows.publish:publish",
-        "Merges what has landed and publishes a new snapshot, without asking the API. Runs when you ask for it.",
+        "Merges landed pages and publishes a new snapshot, without API requests. Runs on request.",
     ),
 )
 
@@ -90,7 +90,7 @@ def check_cron(expression: str) -> str:
     except CronSimError:
         usable = False
     if not usable:
-        message = "it is not a cron expression; write one such as 15 2 * * *"
+        message = "it is not a valid cron expression; use five fields, such as 15 2 * * *"
         raise ValueError(message)
     return expression
 
@@ -128,6 +128,6 @@ def gap_warning(nightly: str, stories: str, time_zone: str, now: datetime) -> st
     if gap <= STORY_LIFE:
         return None
     return (
-        f"stories live for 24 h, and nobody looks at them for up to {span(gap.total_seconds())}:"
-        " set GRAMHOUSE_STORIES to run more often, such as 15 */6 * * *."
+        f"stories expire after 24 h, and no run scans them for up to {span(gap.total_seconds())}."
+        " Fix: set GRAMHOUSE_STORIES to run more often, such as 15 */6 * * *."
     )

@@ -80,7 +80,7 @@ async def tracked(call: Callable[[], Awaitable[object]], watcher: Watcher) -> Ru
         if watcher.ended is None:
             raise
         reason = str(failure) or type(failure).__name__
-        watcher.say(f"Prefect could not be told how the run ended ({reason}); the report below holds all the same.")
+        watcher.say(f"Prefect did not receive the result of the run ({reason}); the report below is correct.")
     if watcher.ended is None:
         message = "the flow run ended without a report"
         raise TypeError(message)

@@ -1,1 +1,1 @@
-"""What a run did, in words, JSON, Markdown and HTML."""
+"""A run's report as text, JSON, Markdown and HTML."""

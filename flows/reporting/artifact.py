@@ -1,14 +1,13 @@
-"""A run's page in Prefect's UI: what needs a person first, then how things stand."""
+"""A run's page in Prefect's UI: required action first, then the state of the data."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from connectors.source.errors import hint_for
 from flows.reporting.foreign import code
 from flows.reporting.headline import LOST, media, moment, numbers, run_title, verdict
 from flows.reporting.summary import Drift, Example, FailureGroup, Field, Freshness, RunFacts, Some, Summary, Token
-from flows.reporting.words import count, span
+from flows.reporting.words import count, fix_for, span
 from models.runs import OutcomeKind
 
 T = TypeVar("T")
@@ -21,16 +20,10 @@ _FIXED = "\N{NO-BREAK SPACE}"
 _EIGHTHS = "▏▎▍▌▋▊▉█"
 
 _TOKENS = (
-    ("newly", "newly expired", "Whoever owns them must connect them again; the media then catch up by themselves."),
-    ("recovered", "active again", "Nothing to do: the media catch up by themselves."),
-    ("still", "expired before", "Known already: their media wait for their owners."),
+    ("newly", "newly expired", "Their owners must reconnect them; the next sync then fetches their media."),
+    ("recovered", "active again", "No action needed: the next sync fetches their media."),
+    ("still", "expired before", "Already known: their owners must reconnect them."),
 )
-
-
-def hint(error_code: str) -> str:
-    """Say what a person can do about an error code; empty for a code that nobody knows."""
-    hint = hint_for(error_code)
-    return f"{hint[:1].upper()}{hint[1:]}." if hint else ""
 
 
 def bar(value: float, most: float) -> str:
@@ -76,7 +69,7 @@ def _failure_group(group: FailureGroup) -> str:
     why = f", {code(group.error_code)}" if group.error_code else ""
     detail = f": {code(group.detail, _DETAIL)}" if group.detail else ""
     after = f" Deferred until {moment(group.resume_after)} UTC." if group.resume_after else ""
-    todo = "" if deferred else hint(group.error_code)
+    todo = "" if deferred else fix_for(group.error_code)
     more = group.scans - len(group.examples)
     such = "; ".join(map(_example, group.examples)) + (f"; and {more:,} more" if more else "")
     head = f"**{count(group.scans, 'scan')} {'deferred' if deferred else group.outcome.replace('_', ' ')}**"
@@ -102,7 +95,7 @@ def _action_required(summary: Summary) -> Iterator[str]:
     for each in summary.freshness:
         if each.overdue:
             limit = span(summary.stale_after.total_seconds())
-            yield f"**{count(each.overdue, 'account')}: {each.surface} stale**, not scanned to the end within {limit}."
+            yield f"**{count(each.overdue, 'account')}: {each.surface} stale**, no completed scan within {limit}."
 
 
 def _recovering(summary: Summary) -> Iterator[str]:
@@ -113,7 +106,7 @@ def _recovering(summary: Summary) -> Iterator[str]:
 def _run(summary: Summary) -> Iterator[str]:
     run = summary.run
     if summary.resumed:
-        yield "Counted for the earlier runs that landed them, and not for this one:\n\n" + "\n".join(
+        yield "Counted for the earlier runs that landed them, not for this run:\n\n" + "\n".join(
             f"- {run_title(each)} UTC ({each.state.value}): {count(each.pages, 'page')}, {count(each.items, 'record')};"
             f" media: {media(each)}"
             for each in summary.resumed
@@ -151,7 +144,7 @@ def _field(field: Field) -> Sequence[str]:
 
 
 def _drift(drift: Drift) -> Iterator[str]:
-    for some, what in ((drift.new, "new"), (drift.retyped, "of another type than before")):
+    for some, what in ((drift.new, "new"), (drift.retyped, "with a changed type")):
         if some.total:
             yield f"**{count(some.total, 'field')} {what}**\n\n" + _listed(some, ("of", "field", "type"), _field)
 
@@ -195,8 +188,8 @@ def markdown(
         ("### Action required", _action_required(summary)),
         ("### Will recover by itself", _recovering(summary)),
         ("### This run", _run(summary)),
-        ("### How fresh it is", _freshness(summary)),
-        ("### What the API sends that is new", _drift(summary.drift)),
+        ("### Freshness", _freshness(summary)),
+        ("### New or changed fields", _drift(summary.drift)),
         (f"### The last {count(len(summary.last), 'run')}", _last(summary)),
     )
     filled = ((head, [part for part in parts if part]) for head, parts in sections)

@@ -1,4 +1,4 @@
-"""Which tenant scopes the API told earlier runs to leave alone, and as of when that is known."""
+"""The cooldowns of tenant scopes that earlier runs received, and as of when they are known."""
 
 import time
 from collections.abc import Mapping
@@ -34,7 +34,7 @@ class Cooldowns:
         if self.as_of is None:
             return ""
         at = f"{self.as_of:%Y-%m-%d %H:%M} UTC"
-        return f" Cooldowns are known as of {at}, from the snapshot: the warehouse cannot be read now."
+        return f" Cooldowns are those of {at}, from the snapshot, because the warehouse cannot be read now."
 
 
 def read_cooldowns(settings: Settings, activity: str, snapshot: Snapshot | None, *, now: datetime) -> Cooldowns:

@@ -4,12 +4,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from connectors.source.errors import hint_for
 from flows.engine.retrying import Retry
-from flows.reporting.artifact import hint
 from flows.reporting.foreign import plain
 from flows.reporting.headline import LOST, headline, overdue, run_title
 from flows.reporting.summary import COUNTS, Some, Summary, Token
-from flows.reporting.words import count, span
+from flows.reporting.words import count, fix_for, span
 
 TOKENS = "gramhouse.tokens"
 STALE = "gramhouse.stale"
@@ -69,13 +69,13 @@ def _token_lines(summary: Summary) -> Iterator[str]:
     tokens = summary.tokens
     if tokens.newly.total:
         yield (
-            f"{count(tokens.newly.total, 'account')} newly found with an expired token: {_named(tokens.newly)}."
-            " Whoever owns them must connect them again; the media then catch up by themselves."
+            f"{count(tokens.newly.total, 'account')} newly expired: {_named(tokens.newly)}."
+            " Their owners must reconnect them; the next sync then fetches their media."
         )
     if tokens.recovered.total:
         yield f"Active again: {_named(tokens.recovered)}."
     if tokens.still.total:
-        yield f"Expired before, and still: {count(tokens.still.total, 'account')}."
+        yield f"Still expired: {count(tokens.still.total, 'account')}."
 
 
 def _tokens(summary: Summary) -> Iterator[Event]:
@@ -100,7 +100,7 @@ def _matters(summary: Summary) -> list[dict[str, Any]]:
             "scans": group.scans,
             "accounts": group.accounts,
             "detail": plain(group.detail, _MESSAGE),
-            "hint": hint(group.error_code),
+            "hint": hint_for(group.error_code),
             "correlation_id": plain(group.examples[0].correlation_id or "") if group.examples else "",
             "resume_after": group.resume_after.isoformat() if group.resume_after else None,
         }
@@ -123,16 +123,20 @@ def _warnings(summary: Summary) -> list[dict[str, Any]]:
 def _first(matters: list[dict[str, Any]]) -> str:
     if not matters:
         return ""
-    # What was deferred waits for nobody.
+    # What was deferred needs no action.
     first = next((matter for matter in matters if matter["outcome"] in LOST), matters[0])
     parts = ": ".join(part for part in (first["error_code"], first["detail"].rstrip(".")) if part)
-    todo = f" {first['hint']}" if first["outcome"] in LOST else ""
+    todo = f" {fix_for(first['error_code'])}".rstrip() if first["outcome"] in LOST else ""
     return f" First: {count(first['scans'], 'scan')} {first['outcome'].replace('_', ' ')}, {parts}.{todo}"
 
 
 def _run(summary: Summary) -> Event:
     run, matters, warnings = summary.run, _matters(summary), _warnings(summary)
-    partial = "".join(f" {each['detail']} {each['hint']}".rstrip() for each in warnings if each["makes_partial"])
+    partial = "".join(
+        f" {each['detail']}" + (f" Fix: {each['hint']}" if each["hint"] else "")
+        for each in warnings
+        if each["makes_partial"]
+    )
     return Event(
         f"gramhouse.run.{run.state.value}",
         _labels(summary),
@@ -159,7 +163,7 @@ def _accounts_gone(summary: Summary) -> Iterator[Event]:
             f"{count(number, 'account')} {what}."
             for number, what in (
                 (removed, "marked removed: the catalogue no longer lists them"),
-                (missing, "missing from the catalogue and not marked removed: check the API key's grants"),
+                (missing, "missing from the catalogue but not marked as removed. Fix: check the API key's grants"),
             )
             if number
         ]
@@ -177,7 +181,7 @@ def _stale(summary: Summary) -> Iterator[Event]:
         yield Event(
             STALE,
             _labels(summary, **dict.fromkeys(surfaces, "yes")),
-            {"sentence": f"Not scanned to the end within {limit}: {parts}.", "overdue": surfaces},
+            {"sentence": f"No completed scan within {limit}: {parts}.", "overdue": surfaces},
         )
 
 
@@ -185,7 +189,7 @@ def _drift(summary: Summary) -> Iterator[Event]:
     new, retyped = summary.drift.new, summary.drift.retyped
     parts = [
         f"{what}: {_names((field.path for field in some.shown), some.total)}."
-        for some, what in ((new, "New fields"), (retyped, "Fields of another type than before"))
+        for some, what in ((new, "New fields"), (retyped, "Fields with a changed type"))
         if some.total
     ]
     if parts:

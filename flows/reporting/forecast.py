@@ -68,7 +68,7 @@ def described(found: Forecast) -> str:
     parts = ["Nothing would be scanned"]
     if scans:
         accounts, requests = count(len(found.scanned), "account"), count(found.requests, "request")
-        parts = [f"{count(scans, 'scan')} of {accounts} would be made, about {requests}"]
+        parts = [f"{count(scans, 'scan')} of {accounts} would run, about {requests}"]
     if found.expired:
         parts.append(f"{count(len(found.expired), 'account')} with an expired token would be skipped")
     if found.cooling:

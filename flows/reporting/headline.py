@@ -1,8 +1,9 @@
-"""A run in one line: what it came to, and whether it needs a person. Numbers only, so nothing in it is foreign."""
+"""A run in one line: its result and whether it needs action. It has numbers only, so no text from outside."""
 
 from collections.abc import Iterator
 from datetime import datetime
 
+from flows.reporting import words
 from flows.reporting.foreign import plain
 from flows.reporting.summary import RunFacts, Summary
 from flows.reporting.words import count, shortfall, span
@@ -18,8 +19,8 @@ def moment(at: datetime | None) -> str:
 
 def run_title(run: RunFacts) -> str:
     """Name a run: `sync of stories 2026-03-01 06:15`."""
-    what = f" of {plain(run.selection)}" if run.kind == "sync" and run.selection else ""
-    return f"{run.kind}{what} {moment(run.started_at)}"
+    what = words.run_title(run.kind, run.selection and plain(run.selection)) if run.kind == "sync" else run.kind
+    return f"{what} {moment(run.started_at)}"
 
 
 def overdue(summary: Summary) -> str:
@@ -38,7 +39,7 @@ def _needs(summary: Summary) -> Iterator[str]:
 
 
 def verdict(summary: Summary) -> str:
-    """Say what a run came to and why; then, apart from that, what else needs attention."""
+    """Return a run's result and the reason, then what else needs attention."""
     why, needs = shortfall(summary.tally, summary.warnings), ", ".join(_needs(summary))
     if not why and not needs and summary.run.state is RunState.COMPLETE:
         why = "nothing needs attention"
@@ -72,9 +73,7 @@ def numbers(summary: Summary) -> str:
     removed = f" ({run.accounts_removed:,} removed)" if run.accounts_removed else ""
     scanned = f"{count(run.accounts, 'account')}{removed}, landed {count(run.pages, 'page')}"
     made = (
-        f"; {count(run.requests, 'request')} of {run.full_requests:,} that a full run would make"
-        if run.requests
-        else ""
+        f"; {count(run.requests, 'request')} of {run.full_requests:,} a full refresh would make" if run.requests else ""
     )
     return f"The {run_title(run)} UTC{took} saw {scanned}{made}; media: {media(run)}."
 

@@ -17,7 +17,7 @@ from models.runs import RunState
 
 _LONGEST = 1000
 
-STOPPED = "Stopped by a person or by the machine."
+STOPPED = "Stopped by a signal."
 
 
 class Recording:
@@ -38,9 +38,7 @@ class Recording:
             write_status(self._snapshot, self._status)
         except OSError as error:
             path = status_path(self._snapshot)
-            self._say(
-                f"cannot write {path}: {error.strerror}. `gramhouse status` will not show this run until it ends."
-            )
+            self._say(f"cannot write {path}: {error.strerror}. `gramhouse status` cannot show this run until it ends.")
 
     def end(self, state: RunState, *, error_code: str | None = None, detail: str | None = None) -> None:
         """Write how it ended, and what it has landed."""

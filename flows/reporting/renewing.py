@@ -15,6 +15,6 @@ async def renew(snapshot: Path, report: Path, *, say: Say) -> Path | None:
         await asyncio.to_thread(write, snapshot, report)
     except Exception as error:  # noqa: BLE001 - whatever is wrong with the page, the snapshot is published
         lines = str(error).splitlines() or [type(error).__name__]
-        say(f"The report was not renewed: {lines[0]}")
+        say(f"The report was not updated: {lines[0]}")
         return None
     return report

@@ -40,7 +40,7 @@ def landed(run: RunCounts) -> str:
 
 def requests_made(report: RunReport) -> str:
     """Say how many requests a run made, and how many full scans alone would have made."""
-    return f"{report.requests:,}; a full run would have made {report.full_requests:,}"
+    return f"{report.requests:,}; a full refresh would have made {report.full_requests:,}"
 
 
 def recommendation(report: RunReport) -> str | None:

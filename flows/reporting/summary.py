@@ -63,7 +63,7 @@ class RunFacts:
 
 @dataclass(frozen=True, slots=True)
 class OutcomeCount:
-    """How many scans of a surface (empty: of the catalogue) came to an outcome."""
+    """Number of scans of a surface (empty: of the catalogue) with an outcome."""
 
     surface: str
     outcome: OutcomeKind
@@ -147,7 +147,7 @@ class Drift:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """A run, what it leaves to do, how fresh the house is, and the last runs, newest first."""
+    """A run, its open work, the freshness of the data, and the last runs, newest first."""
 
     run: RunFacts
     resumed_runs: tuple[str, ...]
@@ -163,7 +163,7 @@ class Summary:
 
     @property
     def scope(self) -> str:
-        """Say what the run covers, for whoever waits for a night's: everything, some surfaces, or chosen accounts."""
+        """Return what the run covers, for alerts: everything, some surfaces, or chosen accounts."""
         if self.run.kind == "sync":
             return "everything" if self.run.selection is None else "some"
         return "chosen"
@@ -217,9 +217,9 @@ def _read(
 
     run = ask(queries.RUN, run_id)
     if not run:
-        message = f"the snapshot knows nothing of run {run_id}"
+        message = f"the snapshot does not contain run {run_id}"
         raise RunUnknown(message)
-    # What an interrupted run landed is told by the one that resumes it: nobody was told before.
+    # The results of an interrupted run are reported by the run that resumes it.
     [begun] = ask(queries.BEGUN, [run_id, *resumed_runs])
     since = begun["since"]
     return {

@@ -2,7 +2,7 @@
 
 RUN = "SELECT * FROM runs WHERE run_id = $1"
 
-# Runs that were cut short told nobody: whoever ends next tells what they learned, whatever it scans. $1[1] is the run.
+# Interrupted runs reported nothing: the next run that ends reports their findings, too. $1[1] is that run.
 BEGUN = """
 SELECT min(started_at) AS since FROM runs
 WHERE list_contains($1, run_id) OR seq > (
@@ -33,7 +33,7 @@ FROM expired_accounts WHERE token_expired_since >= $1
 ORDER BY ig_username, account_id LIMIT $2
 """
 
-# The latest first: those that are long known have been told of before.
+# Newest first: older ones have been reported before.
 STILL_EXPIRED = """
 SELECT account_id, ig_username, token_expired_since AS since, media_as_of, count(*) OVER () AS total
 FROM expired_accounts WHERE token_expired_since < $1

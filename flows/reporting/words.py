@@ -1,9 +1,10 @@
-"""Numbers, spans of time and what a run changed, in words."""
+"""Numbers, durations, sizes and changes as text."""
 
 from collections.abc import Iterable
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from connectors.source.errors import hint_for
 from models.runs import INCOMPLETE, RunWarning, Tally
 
 if TYPE_CHECKING:
@@ -35,9 +36,23 @@ def shortfall(tally: Tally, warnings: Iterable[RunWarning]) -> str:
     return ", ".join(scans + serious)
 
 
-def megabytes(size: int) -> str:
-    """Say a file's size, bytes, in megabytes."""
-    return f"{size / 1e6:,.1f} MB"
+def run_title(kind: str, selection: str | None) -> str:
+    """Return what a run was asked to do: `sync`, `sync of stories`, `backfill --failed (posts, stories)`."""
+    return f"{kind}{' of' if kind == 'sync' else ''} {selection}" if selection else kind
+
+
+def file_size(size: float) -> str:
+    """Return a size, bytes, as text: `512 B`, `12.3 kB`, `1.2 MB`, `3.4 GB`."""
+    if size < 1e3:
+        return f"{size:.0f} B"
+    scale, unit = next((each for each in ((1e3, "kB"), (1e6, "MB")) if size < 999.95 * each[0]), (1e9, "GB"))
+    return f"{size / scale:,.1f} {unit}"
+
+
+def fix_for(error_code: str) -> str:
+    """Return what a person can do about an error code: `Fix: ...`; empty for an unknown code."""
+    hint = hint_for(error_code)
+    return hint and f"Fix: {hint}."
 
 
 def changes(media: "MergeStats") -> str:

@@ -8,7 +8,7 @@ from enum import StrEnum
 
 Keys = tuple[str, ...]
 
-# Deeper objects keep their JSON as text: nobody reads a column whose name is a sentence.
+# Deeper objects stay JSON text: their column names would be too long to use.
 _DEEPEST = 8
 
 

@@ -58,7 +58,7 @@ def _cut(name: str, keys: Keys) -> str:
 def safe_name(keys: Keys) -> str:
     """Return a name for the field at this path, such as owner__full_name for ("owner", "fullName").
 
-    Letters of any script stay. A long name is cut, and told from others by a digest of the path.
+    Letters of any script stay. A long name is truncated and made unique by a digest of the path.
     """
     name = _joined(keys)
     if name in RESERVED or name in TOUCHY:

@@ -58,7 +58,7 @@ class Part(StrEnum):
     ADDRESS = "address"
 
 
-# An address of media is signed anew each time it is served; one of a page is content.
+# Media URLs are signed again for each response; URLs of pages are content.
 _ADDRESS = re.compile(r"(?:.*_)?(?:url|uri|src)|.*(?:Url|URL|Uri|URI|Src)")
 
 

@@ -1,4 +1,4 @@
-"""The columns tables are made of, each with its comment; what several tables share is said once."""
+"""The columns of all tables, each with its comment; shared columns are declared once."""
 
 from sqlalchemy import BIGINT, BOOLEAN, DOUBLE, INTEGER, TIMESTAMP, VARCHAR, Column
 from sqlalchemy.types import TypeEngine

@@ -23,7 +23,7 @@ def elsewhere(service: Service) -> str:
 def test_a_key_with_fewer_grants_removes_nothing_until_a_person_says_so(operator: Operator) -> None:
     operator.sync()
     text = operator.run("sync", code=3, GRAMHOUSE_API_KEY=ONE_ACCOUNT).stdout
-    assert "7 of 8 known accounts are missing from the catalogue: none of them was marked removed." in text
+    assert "7 of 8 known accounts are missing from the catalogue: none of them was marked as removed." in text
     assert "--accept-removals" in text
     assert operator.ask(PRESENT) == [(8,)]
     assert "7 of 8 known accounts are missing" in operator.run("status", code=3).stdout
@@ -83,4 +83,4 @@ def test_under_prefect_the_states_and_options_are_the_same(
     (page,) = [
         found["data"] for found in ask(api, "artifacts/filter") if "7 accounts marked removed" in str(found["data"])
     ]
-    assert "--accept-removals confirmed it" in page
+    assert "--accept-removals was given" in page

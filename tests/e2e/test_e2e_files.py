@@ -86,7 +86,7 @@ def small(tmp_path: Path) -> Iterator[Path]:
 def test_a_full_disk_is_one_line_and_what_had_landed_is_kept(operator: Operator, service: Service, small: Path) -> None:
     operator.env |= {"GRAMHOUSE_WAREHOUSE": str(small / "warehouse.duckdb")}
     message = _refused(operator)
-    assert "The disk is full: make room and try again; what had landed is kept." in message
+    assert "The disk is full: free space and retry; landed pages are kept." in message
     subprocess.run(["mount", "-o", "remount,size=200m", str(small)], check=True)
     report = operator.sync()
     assert report["resumed_runs"]

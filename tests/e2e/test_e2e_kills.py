@@ -148,9 +148,9 @@ def test_a_cursor_no_longer_accepted_restarts_that_scan_alone(operator: Operator
     text = operator.run("sync", "--json", "--verbose")
     report = json.loads(text.stdout)
     assert report["state"] == "complete"
-    assert text.stderr.count("its cursor was refused; scanning from the first page") == len(half)
+    assert text.stderr.count("cursor refused; scanning again from the first page") == len(half)
     assert_in_step(operator, service)
-    restarted = operator.ask("SELECT account_id, surface FROM run_outcomes WHERE detail LIKE 'Its cursor was refused%'")
+    restarted = operator.ask("SELECT account_id, surface FROM run_outcomes WHERE detail LIKE 'The cursor was refused%'")
     assert sorted(restarted) == sorted(half)
     assert report["restarted"] == len(half)
 

@@ -120,12 +120,10 @@ def test_newly_expired_tokens_reach_a_webhook_by_name(
     first, again, *refused, gone, back = map(json.loads, output.splitlines())
     names = sorted(set(_names(api)))
     told_of = [name for name in names if name not in (DOUBLE["name"], "gramhouse: a crashed run is started again")]
-    assert sorted(first) == sorted(
-        [f"{DOUBLE['name']}: its doubles removed", *(f"{name}: updated" for name in told_of)]
-    )
+    assert sorted(first) == sorted([f"{DOUBLE['name']}: duplicates removed", *(f"{name}: updated" for name in told_of)])
     assert again == []
     assert [line.split(":")[0] for line in refused] == ["GRAMHOUSE_NOTIFY"] * 3
-    assert "there is no block slack-webhook/nobody: make it in Prefect's UI (Blocks)" in refused[0]
+    assert "there is no block slack-webhook/nobody. Fix: create it in the Prefect UI (Blocks)" in refused[0]
     assert "secret/mute cannot notify" in refused[1]
     assert "'ops' names no block" in refused[2]
     assert sorted(gone) == [f"{name}: removed" for name in told_of]

@@ -79,7 +79,7 @@ def test_what_is_deployed_to_a_pool_is_carried_out_by_its_worker(pool: Pool, ser
         "backfill": [],
         "publish": [],
     }
-    assert deployed["stories"]["parameters"] == {"options": {"surfaces": ["stories"], "busy_wait": 21600}}
+    assert deployed["stories"]["parameters"] == {"options": {"surfaces": ["stories"], "expert": {"busy_wait": 21600}}}
     for one in deployed.values():
         assert one["tags"] == ["gramhouse"]
         assert one["work_pool_name"] == "gramhouse"

@@ -69,14 +69,14 @@ def test_a_signal_ends_a_tracked_run_politely(operator: Operator, service: Servi
     assert "What had landed is kept" in newest["state"]["message"]
     service.faults()
     output = operator.run("sync")
-    assert "Resuming run" in output.stderr
+    assert "Resuming interrupted run" in output.stderr
     assert "resumed" in output.stdout
     assert_in_step(operator, service)
 
 
 def test_a_prefect_api_that_does_not_answer_is_one_line(operator: Operator) -> None:
     output = operator.run("sync", code=1, PREFECT_API_URL=f"http://127.0.0.1:{free_port()}/api")
-    assert "does not answer: start it (`gramhouse up` does" in output.stderr
+    assert "does not answer. Fix: start the server (`gramhouse up`" in output.stderr
     assert output.stdout == ""
 
 

@@ -48,7 +48,7 @@ class Up:
         output = []
         for line in self.process.stdout:
             output.append(line.rstrip())
-            if "Ctrl-C ends it" in line:
+            if "Stop with Ctrl-C" in line:
                 return output
         _, err = self.process.communicate()
         raise AssertionError(err)
@@ -209,32 +209,32 @@ def test_a_backfill_with_a_bad_account_is_refused_with_a_sentence(up: Up) -> Non
     assert (refused["state_type"], refused["state"]["name"]) == ("FAILED", "Invalid parameters")
     assert refused["state"]["message"].startswith("There is no account 'nobody' in the warehouse")
     with pytest.raises(urllib.error.HTTPError) as wrong:
-        up.trigger("backfill", parameters={"options": {"accounts": ["nobody"], "page_size": 80}})
+        up.trigger("backfill", parameters={"options": {"accounts": ["nobody"], "expert": {"page_size": 80}}})
     assert wrong.value.code in {409, 422}
     wrong.value.close()
 
 
 def test_a_backfill_of_a_good_account_runs(up: Up) -> None:
     name = next(a["ig_username"] for a in up.service.accounts() if a["status"] == "active")
-    options = {"accounts": [name], "surfaces": ["posts"], "reason": "a test"}
+    options = {"accounts": [name], "surfaces": ["posts"], "expert": {"reason": "a test"}}
     run = up.ended(up.trigger("backfill", parameters={"options": options}))
     assert (run["state_type"], "1 account chosen" in run["state"]["message"]) == ("COMPLETED", True)
     output = up.ended(up.trigger("backfill", parameters={"options": {"everything": True, "dry_run": True}}))
     assert output["state"]["name"] == "Dry run"
     active = sum(a["status"] == "active" for a in up.service.accounts())
-    assert f"scans of {active} accounts would be made" in output["state"]["message"]
+    assert f"scans of {active} accounts would run" in output["state"]["message"]
 
 
 def test_two_do_not_write_at_once_and_one_is_cancelled_in_the_ui(up: Up) -> None:
     up.service.faults(SLOW)
     first = up.under_way("stories")
-    second = up.ended(up.trigger("backfill", parameters={"options": {"everything": True, "busy_wait": 0}}))
+    second = up.ended(up.trigger("backfill", parameters={"options": {"everything": True, "expert": {"busy_wait": 0}}}))
     assert (second["state_type"], second["state"]["name"]) == ("CANCELLED", "Skipped: locked")
     assert "is held by gramhouse sync (process " in second["state"]["message"]
     up.ask(f"/flow_runs/{first}/set_state", {"state": {"type": "CANCELLING"}})
     assert up.ended(first)["state"]["name"] == "Cancelled"
     last = "SELECT state, detail FROM core.runs ORDER BY started_at DESC LIMIT 1"
-    assert up.operator.inside(last) == [("interrupted", "Stopped by a person or by the machine.")]
+    assert up.operator.inside(last) == [("interrupted", "Stopped by a signal.")]
 
 
 def test_a_killed_run_is_noticed_and_started_again(up: Up) -> None:
@@ -340,7 +340,7 @@ def test_what_was_missed_or_interrupted_is_made_up_for_once(up: Up) -> None:
         missed = [each["id"] for each in runs if each["state_type"] == "SCHEDULED"][:4]
         assert [each["state_type"] for each in runs if each["state_name"] == "Interrupted"] == ["CANCELLED"]
     output = up.begin()
-    assert len([line for line in output if "was interrupted; it is made once more." in line]) == 1
+    assert len([line for line in output if "was interrupted; starting it again." in line]) == 1
     assert [up.run(each)["state_name"] for each in missed] == ["Missed"] * 4
     assert [up.deployments()[name]["paused"] for name in ("nightly", "stories")] == [False, True]
     again = max(up.runs_of("nightly"), key=lambda each: each["created"] if not each["auto_scheduled"] else "")

@@ -37,7 +37,7 @@ def test_the_second_waits_for_its_turn_and_says_for_whom(operator: Operator, ser
             out, err = second.communicate(timeout=PATIENCE)
     assert (first.returncode, second.returncode) == (128 + signal.SIGTERM, 0)
     assert "chosen" in out
-    assert "The warehouse is free; going on." in err
+    assert "The warehouse is free; continuing." in err
     assert operator.inside("SELECT kind, state FROM core.runs ORDER BY started_at") == [
         ("sync", "complete"),
         ("sync", "interrupted"),
@@ -68,7 +68,7 @@ def test_a_backfill_as_it_is_typed(operator: Operator, service: Service) -> None
     assert [account["ig_username"] for account in message["accounts"]] == [names[0]]
     service.forget()
     shown = operator.run("backfill", "--account", names[0], "--surface", "posts", "--dry-run").stdout
-    assert f"1 scan of 1 account would be made, about {message['accounts'][0]['pages'] - 1} request" in shown
+    assert f"1 scan of 1 account would run, about {message['accounts'][0]['pages'] - 1} request" in shown
     assert service.stats()["total"] == 0
 
     typed = ("backfill", "--account", f"@{names[0].upper()}", "--surface", "posts", "--reason", "a test", "--json")
@@ -79,5 +79,5 @@ def test_a_backfill_as_it_is_typed(operator: Operator, service: Service) -> None
 
     refused = operator.run("backfill", "--account", "nobody", code=2)
     assert "There is no account 'nobody' in the warehouse" in refused.stderr
-    assert "Nothing to scan" in operator.run("backfill", "--failed").stdout
+    assert "Nothing to backfill: no unfinished scans." in operator.run("backfill", "--failed").stdout
     assert len(operator.ask("SELECT * FROM runs")) == 2

@@ -25,7 +25,7 @@ def test_a_report_lies_beside_the_snapshot_when_nothing_else_is_said(snapshot: P
     code, message, errors = run("report", "--snapshot", str(snapshot))
     index = snapshot.with_name("report.html")
     assert (code, errors) == (0, "")
-    assert message.startswith(f"✔ {index} (0.")
+    assert message.startswith(f"✔ {index} (")
     assert "the snapshot of 2026-03-03 02:15 UTC" in message
     assert index.read_text(encoding="utf-8").startswith(MARK)
     assert list(index.parent.glob(".report*")) == []
@@ -41,25 +41,25 @@ def test_a_named_file_in_a_new_folder_and_json(snapshot: Path, tmp_path: Path) -
         assert document["report"] == str(target)
         assert document["report_bytes"] == target.stat().st_size
         assert document["published_at"].startswith(f"{FIRST:%Y-%m}-03")
-        assert document["needs_a_person"] > 0
+        assert document["action_required"] > 0
         assert document["exit_code"] == 0
 
 
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (["folder"], 2, "folder is a folder. Fix: name another file."),
-        (["notes.txt"], 2, "notes.txt holds something else than a report of gramhouse, so it is not replaced. Fix:"),
-        (["here.duckdb", "--snapshot", "here.duckdb"], 2, "here.duckdb is the place of a database. Fix:"),
-        (["data/warehouse.duckdb"], 2, "data/warehouse.duckdb is the place of a database. Fix:"),
+        (["folder"], 2, "folder is a folder. Fix: choose another file."),
+        (["notes.txt"], 2, "notes.txt is not a gramhouse report and is not replaced. Fix:"),
+        (["here.duckdb", "--snapshot", "here.duckdb"], 2, "here.duckdb is reserved for a database. Fix:"),
+        (["data/warehouse.duckdb"], 2, "data/warehouse.duckdb is reserved for a database. Fix:"),
         (["s3://bucket/page.html"], 2, "FILE: it is not a local path; only local files and folders are supported (got"),
-        (["/dev/null"], 2, "/dev/null is not a regular file. Fix: name another file."),
+        (["/dev/null"], 2, "/dev/null is not a regular file. Fix: choose another file."),
         (["notes.txt/page.html"], 1, "cannot write the report notes.txt/page.html: notes.txt is not a folder. Fix:"),
         (["page.html", "--account", "none.here"], 2, "--account: the snapshot has no account 'none.here';"),
         (
             ["page.html", "--surface", "reels"],
             2,
-            "--surface reels: there is no such surface; there are posts and stories.",
+            "--surface reels: unknown surface. Fix: use posts or stories.",
         ),
         (["page.html", "--snapshot", "none.duckdb"], 1, "There is no snapshot at none.duckdb yet"),
         (["page.html", "--snapshot", "notes.txt"], 1, "notes.txt cannot be read"),

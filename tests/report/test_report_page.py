@@ -129,7 +129,7 @@ def test_nothing_to_do_is_said(snapshot: Path, tmp_path: Path) -> None:
 
     report = page(rewritten(snapshot, tmp_path / "calm.duckdb", calm))
     assert report.attention == 0
-    assert "Nothing needs a person." in report.html
+    assert "No action required." in report.html
     assert "No scan of the last 30 runs failed" in report.html
     assert ">100%</b>" in report.html
 
@@ -184,7 +184,7 @@ def test_a_day_without_a_run_is_a_gap_and_no_zero(snapshot: Path) -> None:
 
 
 def test_top_posts_are_by_the_accounts_own_standard(snapshot: Path) -> None:
-    rows = table(page(snapshot).html, "Posts with most likes by the standard")
+    rows = table(page(snapshot).html, "Posts with the most likes relative")
     times = [float(row[3]) for row in rows]
     assert times == sorted(times, reverse=True)
     [(most,)] = answer(snapshot, "SELECT max(relative_likes) FROM relative_likes WHERE median_likes >= 10")
@@ -203,7 +203,7 @@ def test_removed_posts_and_stories_are_listed(snapshot: Path) -> None:
     html = page(snapshot).html
     [(removed,)] = answer(snapshot, "SELECT count(*) FROM media WHERE removal = 'removed'")
     assert removed
-    assert len(table(html, "The last items that were removed")) == min(removed, 20)
+    assert len(table(html, "Most recently removed items")) == min(removed, 20)
     message = {row[0][4:]: [int(cell) for cell in row[1:]] for row in table(html, "Stories by day of publication")}
     for day, *fates in answer(
         snapshot,
@@ -220,7 +220,7 @@ def test_every_chart_has_its_numbers_as_a_table(snapshot: Path) -> None:
     without = [re.findall(r"<h3>(.*?)</h3>", found)[0] for found in figures if "<table>" not in found]
     shared = ["Outcomes by run", "Requests", "Duration", "Likes gained by day", "Comments gained by day"]
     assert without == [*shared, "Posts published by day", "How recent posts grew"]
-    for caption in ("The last 30 runs", "Engagement by day", "The posts of the last 28 days"):
+    for caption in ("The last 30 runs", "Engagement by day", "Best posts of the last 28 days"):
         assert table(html, caption)
 
 
@@ -290,7 +290,7 @@ def test_values_that_were_never_there_do_not_break_the_page(snapshot: Path, tmp_
 
     report = page(rewritten(snapshot, tmp_path / "hollow.duckdb", hollow))
     assert sections(report.html) == [*SECTIONS, *ANALYSIS]
-    assert "never scanned to the end" in report.html
+    assert "never completed" in report.html
 
 
 def test_a_hundred_thousand_accounts_make_a_page_that_can_be_sent(snapshot: Path, tmp_path: Path) -> None:

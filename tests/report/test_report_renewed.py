@@ -76,7 +76,7 @@ async def test_a_report_that_cannot_be_made_is_one_line_and_the_run_is_complete(
     assert (found.state, found.report) == (RunState.COMPLETE, None)
     assert found.snapshot_bytes
     [line] = text
-    assert line.startswith("The report was not renewed: ")
+    assert line.startswith("The report was not updated: ")
     assert "Fix:" in line
     assert (tmp_path / "notes.txt").read_text() == "mine"
 
@@ -88,7 +88,7 @@ async def test_a_bug_in_the_page_is_one_line_too(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr("flows.reporting.page.write.make", broken)
     text: list[str] = []
     assert (await run(tmp_path, tmp_path / "page.html", text.append)).state is RunState.COMPLETE
-    assert text == ["The report was not renewed: ZeroDivisionError"]
+    assert text == ["The report was not updated: ZeroDivisionError"]
 
 
 async def test_publish_renews_it_by_the_setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,14 +112,14 @@ def test_a_report_in_the_place_of_a_database_is_refused_before_a_run(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GRAMHOUSE_REPORT", f"data/{name}")
-    with pytest.raises(SettingsError, match=f"^GRAMHOUSE_REPORT: data/{name} is the place of a database. Fix:"):
+    with pytest.raises(SettingsError, match=f"^GRAMHOUSE_REPORT: data/{name} is reserved for a database. Fix:"):
         check_report(load())
 
 
 @pytest.mark.parametrize("address", ["ftp://x.example/", "https://x.example/) [y](z", "report.html", "https://a b"])
 def test_an_address_that_is_none_is_refused(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GRAMHOUSE_REPORT_URL", address)
-    with pytest.raises(SettingsError, match=r"^GRAMHOUSE_REPORT_URL: it is not an address of the web"):
+    with pytest.raises(SettingsError, match=r"^GRAMHOUSE_REPORT_URL: it is not a web address"):
         load()
 
 

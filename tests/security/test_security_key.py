@@ -145,7 +145,7 @@ async def test_an_encoded_key_is_as_little_repeated(way: str, sent: str, caplog:
 
 
 async def test_a_page_instead_of_an_envelope_is_not_searched_for_long() -> None:
-    with pytest.raises(ApiError, match="http_500: the answer is no error of the API"):
+    with pytest.raises(ApiError, match="http_500: the response is not an API error"):
         await _client(Answer(500, body=envelope("x" * 1_000_000))).send(REQUEST)
 
 
@@ -196,7 +196,7 @@ def test_settings_show_no_key() -> None:
 
 @pytest.mark.parametrize("key", [f"{KEY}\n{KEY}", f"{KEY} {KEY}", f"{KEY}\r\nX-Evil: 1", f"{KEY}é", f"{KEY}\x00"])
 def test_a_key_that_would_break_the_header_is_refused_unseen(key: str) -> None:
-    with pytest.raises(ValueError, match="characters that no header can carry") as caught:
+    with pytest.raises(ValueError, match="characters that are invalid in a header") as caught:
         _client(Answer(), key)
     assert not tells(str(caught.value), KEY)
 

@@ -272,7 +272,7 @@ async def test_a_key_that_the_service_repeats_is_not_repeated_by_us() -> None:
     error = await failing(saying(http("418 Teapot", json.dumps(output).encode())))
     assert (error.code, error.message) == ("bad_***", "no such key: ***")
     error = await failing(saying(http("302 Found", b"", location=f"https://{KEY}.example/")))
-    assert error.message == "the answer points to ***.example and is not followed"
+    assert error.message == "the response redirects to ***.example, which is not followed"
     error = await failing(saying(f"HTTP/1.1 200 {KEY}\r\nbad {KEY} header\r\n\r\n".encode()))
     assert error.code == "protocol_error"
 

@@ -125,7 +125,7 @@ async def test_a_host_that_does_not_exist() -> None:
         (
             answering(b"HTTP/1.1 200 OK\r\ncontent-length: 99\r\n\r\nabc"),
             "cut_body",
-            "the answer of 127.0.0.1:PORT ended early",
+            "the response of 127.0.0.1:PORT ended early",
         ),
         (
             answering(b"220 mail.example ESMTP\r\n\r\n"),
@@ -175,7 +175,7 @@ async def test_a_certificate_says_why_it_is_refused(self_signed: Path) -> None:
         result = await failure(f"https://127.0.0.1:{port}")
         assert result == (
             "certificate_refused",
-            "the certificate of 127.0.0.1:PORT is refused: self-signed certificate",
+            "the certificate of 127.0.0.1:PORT is not trusted: self-signed certificate",
         )
         code, message = await failure(f"https://localhost:{port}", trusting)
     assert code == "certificate_refused"

@@ -131,7 +131,7 @@ def test_unknown_codes_and_messages_are_tamed_and_issues_told() -> None:
 def test_an_answer_without_envelope_gets_a_code_of_ours(status: int, code: str) -> None:
     error = refused(status, b"<html>bad\ngateway</html>", content_type="text/html\x07")
     assert error.code == code
-    assert error.message == f"the answer is no error of the API: status {status}, text/html"
+    assert error.message == f"the response is not an API error: status {status}, text/html"
     assert refused(status).message.endswith("no stated type")
 
 
@@ -141,14 +141,14 @@ def test_an_answer_without_envelope_gets_a_code_of_ours(status: int, code: str) 
         ("https://user:secret@www.elsewhere.example:8443/login?token=1", "www.elsewhere.example"),
         ("/login", "another path of this host"),
         ("", "another path of this host"),
-        ("https://[broken", "an address that cannot be read"),
+        ("https://[broken", "an invalid address"),
     ],
 )
 def test_a_redirect_names_the_host_and_nothing_else(location: str, host: str) -> None:
     error = refused(302, location=location)
     assert error.code == "redirect"
-    assert error.message == f"the answer points to {host} and is not followed"
-    assert error.hint == "set GRAMHOUSE_BASE_URL to the address that answers"
+    assert error.message == f"the response redirects to {host}, which is not followed"
+    assert error.hint == "set GRAMHOUSE_BASE_URL to the correct address"
 
 
 @pytest.mark.parametrize(

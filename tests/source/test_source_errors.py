@@ -110,7 +110,7 @@ def test_only_an_error_envelope_of_the_service_is_a_bug_of_ours(status: int) -> 
     assert {rule_for(code, status).disposition for code in ("", "api_brand_new", "timeout")} == {Disposition.STOP}
     between = rule_for(None, status)
     assert (between.disposition, between.outcome) == (Disposition.SKIP, "failed")
-    assert "bug of gramhouse" not in hint_for(f"http_{status}")
+    assert "bug in gramhouse" not in hint_for(f"http_{status}")
     assert "proxy" in hint_for(f"http_{status}")
 
 

@@ -40,7 +40,7 @@ _log = logging.getLogger(__name__)
 _MAGIC = slice(8, 12)
 _SPILLED = "duckdb_temp_"
 
-_KEPT = "The warehouse stays as it was."
+_KEPT = "The warehouse is unchanged."
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ def _need_room(db: DuckDBPyConnection, path: Path, free: Callable[[Path], int]) 
     ).fetchall()
     if (room := free(path.parent)) < used:
         message = (
-            f"cannot compact {path}: it needs room for a second copy, {used / 1e6:,.1f} MB,"
+            f"cannot compact {path}: a second copy needs {used / 1e6:,.1f} MB,"
             f" and {path.parent} has {room / 1e6:,.1f} MB left. {_KEPT}"
         )
         raise WarehouseUnusable(message)
@@ -121,7 +121,7 @@ def _verify(db: DuckDBPyConnection, path: Path, draft: Path) -> None:
         same = same and seen[0] == seen[1]
     db.execute(f"DETACH {_DRAFT}")
     if not same:
-        message = f"cannot compact {path}: what was written is not what was read; look after the disk. {_KEPT}"
+        message = f"cannot compact {path}: the copy differs from the original. Fix: check the disk. {_KEPT}"
         raise WarehouseUnusable(message)
 
 
@@ -164,7 +164,7 @@ def remove_left_over(warehouse: Path) -> None:
     try:
         if _is_a_draft(draft):
             discard(draft)
-            _log.warning("Removed %s: the copy of a compaction that was killed.", draft)
+            _log.warning("Removed %s: the copy of an interrupted compaction.", draft)
         if (
             not spill.is_symlink()
             and spill.is_dir()
@@ -172,7 +172,9 @@ def remove_left_over(warehouse: Path) -> None:
         ):
             shutil.rmtree(spill)
     except OSError as error:
-        _log.warning("The copy of a killed compaction stays: %s. Fix: remove %s.", error.strerror, draft)
+        _log.warning(
+            "Could not remove the copy of an interrupted compaction: %s. Fix: remove %s.", error.strerror, draft
+        )
 
 
 def _rewrite(path: Path, draft: Path, free: Callable[[Path], int]) -> None:
@@ -182,7 +184,7 @@ def _rewrite(path: Path, draft: Path, free: Callable[[Path], int]) -> None:
         # Held open until the draft is in its place, the old file lets no other program write to it meanwhile.
         db.execute(f"ATTACH {literal(str(path))} AS {_OLD} (READ_ONLY)")
         if _beside(path, ".wal").exists():
-            message = f"cannot compact {path}: another program wrote to it just now. Try again. {_KEPT}"
+            message = f"cannot compact {path}: another program has just written to it. Fix: try again. {_KEPT}"
             raise WarehouseUnusable(message)
         _need_room(db, path, free)
         _write(db, draft)
@@ -211,7 +213,7 @@ def compact(
     be used, or the disk has no room for a second copy.
     """
     if not warehouse.exists():
-        message = f"There is no warehouse at {warehouse} yet: `gramhouse sync` makes one."
+        message = f"There is no warehouse at {warehouse} yet. Fix: `gramhouse sync` creates it."
         raise WarehouseUnusable(message)
     # A link stays a link: what it points to is replaced.
     path = warehouse.resolve()

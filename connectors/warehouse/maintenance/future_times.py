@@ -174,11 +174,11 @@ def repair_future_times(connection: Connection, run_id: str, *, now: datetime, w
     if not found.count or (not found.behind and found.last() - now <= _TOLERATED):
         return
     if found.behind:
-        code, hint = "clock_behind", "Set this machine's clock; if it is right, run `gramhouse doctor --repair`."
-        done = "Most runs do, so it seems to be this machine's clock that is behind, and nothing was changed."
+        code, hint = "clock_behind", "Set this machine's clock; if it is correct, run `gramhouse doctor --repair`."
+        done = "Most runs are affected, so this machine's clock is probably behind; nothing was changed."
     else:
         code, hint = "times_in_future", "Check that this machine's clock is set by NTP."
-        done = "The clock was ahead when they were stored; they were moved back, in their order."
+        done = "The clock was ahead when they were stored; they were moved back, preserving their order."
     many = "1 stored time lies" if found.count == 1 else f"{found.count:,} stored times lie"
     detail = f"{many} after {now:%Y-%m-%d %H:%M} UTC, up to {found.last():%Y-%m-%d %H:%M}."
     warn(connection, run_id, RunWarning(code, found.count, f"{detail} {done}", hint, makes_partial=True))

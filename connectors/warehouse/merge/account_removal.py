@@ -102,14 +102,14 @@ def mark_accounts_gone(connection: Connection) -> None:
         db.execute(statement)
     gone, confirmed, run_id, since = db.execute(_COUNTS).fetchall()[0]
     if guarded and accepted:
-        _warn(connection, run_id, gone, "they are not in the catalogue, and --accept-removals confirmed it")
+        _warn(connection, run_id, gone, "they are not in the catalogue, and --accept-removals was given")
     elif confirmed:
         why = f"catalogues at least {_HOURS} hours apart, the first of {since:%Y-%m-%d %H:%M} UTC, did not list them"
         _warn(connection, run_id, confirmed, why)
 
 
 def _warn(connection: Connection, run_id: str, count: int, why: str) -> None:
-    detail = f"{count:,} {'account was' if count == 1 else 'accounts were'} marked removed: {why}."
+    detail = f"{count:,} {'account was' if count == 1 else 'accounts were'} marked as removed: {why}."
     ledger.warn(connection, run_id, RunWarning(REMOVED, count, detail))
 
 
@@ -126,14 +126,14 @@ def missing_accounts(connection: Connection) -> RunWarning | None:
     missing, known, only_empty = raw_connection(connection).execute(_STANDING).fetchall()[0]
     if not missing:
         return None
-    confirms = f"a sync at least {_HOURS} hours later whose catalogue does not list them, either, marks them removed"
+    confirms = f"a sync at least {_HOURS} hours later marks them as removed if they are still missing"
     empty = ", which was empty" if only_empty == missing else ""
     return RunWarning(
         "accounts_missing",
         missing,
         f"{missing:,} of {known:,} known accounts are missing from the catalogue{empty}: none of them was marked"
-        " removed.",
-        "check which accounts the API key may access, and the address. If they are really gone, run"
-        f" `gramhouse sync --accept-removals`{'' if empty else f'; {confirms}, too'}.",
+        " as removed.",
+        "check which accounts the API key can access, and the address. If the accounts were really removed, run"
+        f" `gramhouse sync --accept-removals`{'' if empty else f'; {confirms}'}.",
         makes_partial=True,
     )

@@ -49,12 +49,15 @@ def listed_parts(db: DuckDBPyConnection) -> list[ListedPart]:
     try:
         rows = db.execute(f"SELECT folder, number, rows FROM {_LIST} ORDER BY number").fetchall()  # noqa: S608
     except duckdb.CatalogException as error:
-        message = "this snapshot lists no raw store: an older gramhouse published it. Fix: `gramhouse publish`."
+        message = (
+            "this snapshot has no list of the raw store: it was published by an older version. Fix: `gramhouse"
+            " publish`."
+        )
         raise WarehouseUnusable(message) from error
     parts = [ListedPart(Path(folder), int(number), int(count)) for folder, number, count in rows]
     for part in parts:
         if not os.access(part.path, os.R_OK):
-            why = "permission is denied" if part.path.exists() else "it is not there"
+            why = "permission is denied" if part.path.exists() else "it does not exist"
             message = (
                 f"{part.path} of the raw store cannot be read: {why}. Fix: make {part.folder} readable here; after"
                 " `gramhouse compact`, open a new snapshot."

@@ -92,8 +92,8 @@ def write_part(connection: Connection, query: str, *, level: int = _LEVEL) -> Pa
 
 def _refused(store: RawStore, why: str) -> WarehouseUnusable:
     return WarehouseUnusable(
-        f"cannot write the raw store {store.folder}: {why}. What had landed is kept and waits."
-        " Fix: make room or the folder writable, or move it whole and set GRAMHOUSE_RAW."
+        f"cannot write the raw store {store.folder}: {why}. Landed pages are kept."
+        " Fix: free disk space or make the folder writable, or move it and set GRAMHOUSE_RAW."
     )
 
 

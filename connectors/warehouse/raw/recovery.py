@@ -33,7 +33,7 @@ def recover_parts(connection: Connection, *, now: datetime) -> None:
     except OSError as error:
         message = (
             f"the raw store {store.folder} cannot be used: {error.strerror}."
-            " Fix: make the folder readable and writable, or point GRAMHOUSE_RAW to the place where it is now."
+            " Fix: make the folder readable and writable, or set GRAMHOUSE_RAW to its current path."
         )
         raise WarehouseUnusable(message) from error
     remove_retired(connection, now=now)
@@ -41,12 +41,14 @@ def recover_parts(connection: Connection, *, now: datetime) -> None:
 
 def _problem(store: RawStore, parts: list[Part], found: Mapping[int, int], number: int) -> str | None:
     """Return what is wrong between the parts that are named and those that are found, one line; None if nothing is."""
-    restore = "Fix: restore the folder, or point GRAMHOUSE_RAW to the place where it is now."
+    restore = "Fix: restore the folder, or set GRAMHOUSE_RAW to its current path."
     for part in parts:
         if part.retired_at is not None:
             continue
         if part.number not in found:
-            return f"the raw store {store.folder} lacks {part_name(part.number)}, which the warehouse names. {restore}"
+            return (
+                f"the raw store {store.folder} lacks {part_name(part.number)}, which the warehouse refers to. {restore}"
+            )
         if found[part.number] != part.bytes:
             return (
                 f"{store.path(part.number)} has {found[part.number]:,} bytes and should have {part.bytes:,}."
@@ -74,7 +76,7 @@ def remove_retired(connection: Connection, *, now: datetime) -> int:
         for number in old:
             store.remove(number)
     except OSError as error:
-        message = f"a part that is no longer needed cannot be deleted from {store.folder}: {error.strerror}."
+        message = f"cannot delete an obsolete part from {store.folder}: {error.strerror}."
         raise WarehouseUnusable(message) from error
     if old:
         with connection.begin():

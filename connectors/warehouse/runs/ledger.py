@@ -77,7 +77,7 @@ def mark_interrupted(connection: Connection) -> None:
         .where(core_runs.c.state == RunState.RUNNING.value)
         .values(
             state=RunState.INTERRUPTED.value,
-            detail="The process ended before the run did: it was killed, or the machine failed.",
+            detail="The process ended before the run: it was killed, or the machine failed.",
         )
     )
 

@@ -155,9 +155,9 @@ def _message(wrong: Sequence[str], found: Mapping[str, list[str] | None]) -> str
         kind.append(f"'{one_line(name)}'")
     parts = [
         *([f"there is no account {' or '.join(absent)} in the warehouse"] if absent else ()),
-        *([f"more than one account is called {' or '.join(several)}"] if several else ()),
+        *([f"more than one account is named {' or '.join(several)}"] if several else ()),
         *([f"{' and '.join(gone)} left the catalogue"] if gone else ()),
-        *([f"and {len(wrong) - _TOLD:,} more are wrong"] if len(wrong) > _TOLD else ()),
+        *([f"and {len(wrong) - _TOLD:,} more are unknown"] if len(wrong) > _TOLD else ()),
     ]
     what = ", ".join(parts)
     return f"{what[0].upper()}{what[1:]}: `gramhouse accounts` lists them with their ids, and a sync finds new ones."
@@ -166,5 +166,5 @@ def _message(wrong: Sequence[str], found: Mapping[str, list[str] | None]) -> str
 def _refuse_catalogue(ask: Ask, schema: str) -> None:
     ((catalogue, media),) = ask(_LEFT_INCOMPLETE.format(schema=schema), ())
     if catalogue and not media:
-        message = "When it was last asked for, the list of accounts could not be had: run `gramhouse sync`."
+        message = "The account catalogue could not be fetched by the last run. Fix: run `gramhouse sync`."
         raise SelectionError(message)

@@ -33,7 +33,8 @@ def check_service(connection: Connection, base_url: str) -> None:
     bound = bound_to(connection)
     if bound not in {None, base_url}:
         message = (
-            f"This warehouse was filled from {bound}, and the address is {base_url}. Fix: set GRAMHOUSE_BASE_URL back,"
+            f"This warehouse was filled from {bound}, but the configured address is {base_url}. Fix: set"
+            " GRAMHOUSE_BASE_URL back,"
             " use another warehouse, or accept the new address with `gramhouse sync --rebind`."
         )
         raise OtherService(message)

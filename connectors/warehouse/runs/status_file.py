@@ -93,7 +93,7 @@ def read_status(snapshot: Path) -> Status | None:
     except OSError as error:
         raise StatusUnreadable(path, error.strerror or str(error)) from error
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
-        raise StatusUnreadable(path, "it is not what gramhouse writes") from error
+        raise StatusUnreadable(path, "its content is invalid") from error
 
 
 def settled(status: Status, warehouse: Path) -> Status:
@@ -105,5 +105,5 @@ def settled(status: Status, warehouse: Path) -> Status:
         return status
     if lock.is_held and (lock.holder is None or lock.holder.pid == status.pid):
         return status
-    detail = f"Process {status.pid} ended before the run did: it was killed, or the machine failed."
+    detail = f"Process {status.pid} ended before the run: it was killed, or the machine failed."
     return replace(status, state=RunState.INTERRUPTED, detail=detail)

@@ -16,7 +16,7 @@ CODE = "values_not_cast"
 
 _LOST = LISTS | {JsonType.MIXED, JsonType.UNREADABLE, JsonType.OBJECT}
 
-_HINT = "name a path that holds the value under [mapping] in gramhouse.toml, then run `gramhouse rebuild`"
+_HINT = "set a path to the value under [mapping] in gramhouse.toml, then run `gramhouse rebuild`"
 
 
 def _suspects(connection: Connection) -> Iterator[tuple[ColumnMapping, tuple[str, ...]]]:
@@ -46,5 +46,5 @@ SELECT count(*) FROM core.media WHERE removed_at IS NULL AND {quoted(column.colu
     if not counts:
         return None
     named = ", ".join(f"{name} ({items:,})" for name, items in sorted(counts.items(), key=lambda each: -each[1]))
-    detail = f"Values of media items that their column could not hold, so that it is NULL: {named}."
+    detail = f"Values of media items that could not be converted to their column's type and are NULL: {named}."
     return RunWarning(CODE, sum(counts.values()), detail, hint=_HINT)

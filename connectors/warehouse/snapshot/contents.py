@@ -152,7 +152,7 @@ def _declared(table: Table) -> dict[str, str]:
 def _origin(column: ColumnSchema) -> str:
     if column.field is None:
         return "Mapped in gramhouse.toml."
-    return f"Discovered: what items carry at {column.field.path} ({', '.join(sorted(column.field.json_types))})."
+    return f"Inferred from {column.field.path} ({', '.join(sorted(column.field.json_types))})."
 
 
 def _with_inferred(declared: Mapping[str, str], schema: TableSchema) -> dict[str, str]:
@@ -237,6 +237,6 @@ def relations(connection: Connection) -> tuple[Relation, ...]:
         made.append(Relation(table.name, table.comment or "", columns, source))
     key = dict(list(_declared(WAREHOUSE.tables["core.media_children"]).items())[:4])
     for schema in by_name.values():
-        comment = f"Discovered: the objects in the list that items carry at {', '.join(schema.lists)}, one row each."
+        comment = f"Inferred from the list at {', '.join(schema.lists)}, one row each."
         made.append(Relation(schema.table, comment, _with_inferred(key, schema), f"core.{quoted(schema.table)}"))
     return tuple(made)

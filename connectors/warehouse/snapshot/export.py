@@ -132,7 +132,7 @@ def _portable(column: ExportedColumn) -> tuple[str, ExportedColumn]:
 @contextmanager
 def _opened(snapshot: Path) -> Iterator[DuckDBPyConnection]:
     if not snapshot.exists():
-        message = f"There is no snapshot at {snapshot} yet: `gramhouse sync` makes one."
+        message = f"There is no snapshot at {snapshot} yet. Fix: `gramhouse sync` creates it."
         raise SnapshotMissing(message)
     if (problem := log_problem(snapshot)) is not None:
         raise WarehouseUnusable(problem)
@@ -250,7 +250,7 @@ def _head(db: DuckDBPyConnection, snapshot: Path) -> tuple[datetime, str, Sequen
         ((published_at, version),) = db.execute("SELECT published_at, version FROM main.published").fetchall()
         return published_at, version, db.execute(_RELATIONS).fetchall()
     except (duckdb.Error, ValueError) as error:
-        message = f"{snapshot} is no snapshot of gramhouse: `gramhouse publish` makes one."
+        message = f"{snapshot} is not a gramhouse snapshot. Fix: `gramhouse publish`."
         raise WarehouseUnusable(message) from error
 
 
@@ -276,6 +276,6 @@ def export(snapshot: Path, folder: Path, *, at: datetime, with_raw: bool = False
                 _write_manifest(draft.files, exported)
         except duckdb.Error as error:
             why = str(error).strip().splitlines()[0].removesuffix(".")
-            message = f"cannot export to {folder}: {why}. What was there stays as it was."
+            message = f"cannot export to {folder}: {why}. The previous export is unchanged."
             raise WarehouseUnusable(message) from error
     return exported

@@ -53,18 +53,21 @@ def _refusal(folder: Path) -> str | None:
     """Say why a folder must not be replaced; None when it may."""
     if not os.path.lexists(folder):
         above = next(parent for parent in folder.parents if os.path.lexists(parent))
-        return None if above.is_dir() else f"{above} is a file. Name a folder."
+        return None if above.is_dir() else f"{above} is a file. Fix: choose a folder."
     if not folder.is_dir():
-        return "it is a file. Name a folder."
+        return "it is a file. Fix: choose a folder."
     if folder.is_mount():
-        return "a mounted folder cannot be replaced whole. Name a folder in it."
+        return "a mounted folder cannot be replaced. Fix: choose a folder inside it."
     if not any(folder.iterdir()):
         return None
     listed = _listed(folder)
     if listed is None:
-        return "it is not empty, and no earlier export. Name another folder."
+        return "folder is not empty and is not a gramhouse export. Fix: choose another folder."
     stranger = _stranger(folder, listed)
-    return stranger and f"it holds {stranger}, which no export put there. Move that away, or name another folder."
+    return (
+        stranger
+        and f"it contains {stranger}, which is not part of an export. Fix: move it away or choose another folder."
+    )
 
 
 def _check(folder: Path) -> None:
@@ -86,7 +89,7 @@ def _held(workshop: Path, folder: Path) -> Iterator[None]:
         except BlockingIOError:
             ours = False
         if not ours:
-            message = f"Another export is writing to {folder}. Wait for it to end."
+            message = f"Another export is writing to {folder}. Fix: wait until it has finished."
             raise WarehouseBusy(message)
         yield
     finally:
@@ -138,5 +141,5 @@ def replaced(folder: Path) -> Iterator[Draft]:
                 with suppress(OSError):
                     workshop.rmdir()
     except OSError as error:
-        message = f"cannot export to {folder}: {error.strerror or error}. What was there stays as it was."
+        message = f"cannot export to {folder}: {error.strerror or error}. The previous export is unchanged."
         raise WarehouseUnusable(message) from error

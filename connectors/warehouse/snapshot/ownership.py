@@ -91,11 +91,11 @@ def check_owner(connection: Connection, snapshot: Path, draft: Path) -> str:
     if _replaces_another(raw_connection(connection), snapshot, draft, own):
         if not catalogued:
             message = (
-                f"{snapshot} is the snapshot of another warehouse and stays as it was: this warehouse never completed"
+                f"{snapshot} is the snapshot of another warehouse and is not replaced: this warehouse never completed"
                 " a scan of the account catalogue."
             )
             raise OtherSnapshot(message, FIX)
-        _log.warning("%s was the snapshot of another warehouse; this warehouse replaces it.", snapshot)
+        _log.warning("%s was the snapshot of another warehouse; replaced by this warehouse's.", snapshot)
     return own
 
 

@@ -82,7 +82,7 @@ def _write_all(connection: Connection) -> None:
     file = database_file(connection)
     raw_connection(connection).execute("CHECKPOINT")
     if any(log.stat().st_size for log in logs(file)):
-        message = f"cannot publish: the log of {file} is in use. The last snapshot stays as it was."
+        message = f"cannot publish: the log of {file} is in use. The previous snapshot is unchanged."
         raise WarehouseUnusable(message)
 
 
@@ -127,7 +127,7 @@ def publish(
             finally:
                 discard(draft)
     except OSError as error:
-        message = f"cannot publish {snapshot}: {error.strerror}. The last snapshot stays as it was."
+        message = f"cannot publish {snapshot}: {error.strerror}. The previous snapshot is unchanged."
         raise WarehouseUnusable(message) from error
     except OtherSnapshot as error:
         raise WarehouseUnusable(str(error)) from error

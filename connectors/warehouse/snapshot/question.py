@@ -30,7 +30,7 @@ _DESCRIBED = {"SELECT", "FROM", "WITH", "VALUES", "TABLE"}
 # Python holds neither a span of calendar months nor infinity, and no span of millions of years.
 _AS_TEXT = re.compile(r"DATE|TIMESTAMP(_\w+)?|.*\bINTERVAL\b.*", re.DOTALL)
 
-_ONLY = f"Only statements that read the snapshot are run: {', '.join(_READING)}."
+_ONLY = f"Only statements that read the snapshot are allowed: {', '.join(_READING)}."
 
 
 def refusal(db: DuckDBPyConnection, question: str) -> str | None:
@@ -80,7 +80,7 @@ def _refusal(db: DuckDBPyConnection, statement: str) -> str | None:
     if first not in _SPELLED or not types <= {StatementType.SELECT, StatementType.EXPLAIN}:
         return _ONLY
     if acting := _ACTING.search(" ".join(word for _, word in words)):
-        return f"{acting[1].lower()} does not read the snapshot, so it is not run."
+        return f"{acting[1].lower()} does not read the snapshot and is not allowed."
     return refusal(db, _explained(statement, words)) if first == "EXPLAIN" else None
 
 

@@ -85,7 +85,7 @@ class Snapshot:
         except duckdb.Error as error:
             raise QueryError(str(error)) from error
         if cursor is None or not cursor.description:
-            message = "The query asks for nothing."
+            message = "The query is empty."
             raise QueryError(message)
         names, kinds = zip(*((str(name), str(kind)) for name, kind, *_ in cursor.description), strict=True)
         return Stream(names, kinds, _batches(cursor))
@@ -110,7 +110,7 @@ def _batches(cursor: duckdb.DuckDBPyConnection) -> Iterator[list[tuple[Any, ...]
         except duckdb.Error as error:
             raise QueryError(str(error)) from error
         except (OverflowError, ValueError) as error:
-            message = f"A value is none that Python can hold ({error}): cast it to VARCHAR."
+            message = f"A value cannot be represented in Python ({error}). Fix: cast it to VARCHAR."
             raise QueryError(message) from error
         if not batch:
             return
@@ -138,7 +138,7 @@ def open_snapshot(path: Path, *, with_raw: bool = False) -> Iterator[Snapshot]:
     Raises SnapshotMissing and WarehouseUnusable.
     """
     if not path.exists():
-        message = f"There is no snapshot at {path} yet: `gramhouse sync` makes one."
+        message = f"There is no snapshot at {path} yet. Fix: `gramhouse sync` creates it."
         raise SnapshotMissing(message)
     if (problem := log_problem(path)) is not None:
         raise WarehouseUnusable(problem)

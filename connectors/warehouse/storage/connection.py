@@ -60,8 +60,8 @@ _CONFLICT = re.compile(r"Conflicting lock is held in (?P<program>.*?) \(PID (?P<
 
 
 _HINTS = {
-    "No space left on device": " The disk is full: make room and try again; what had landed is kept.",
-    "Disk quota exceeded": " The quota is used up: make room and try again; what had landed is kept.",
+    "No space left on device": " The disk is full: free space and retry; landed pages are kept.",
+    "Disk quota exceeded": " The quota is used up: free space and retry; landed pages are kept.",
 }
 
 
@@ -71,11 +71,14 @@ def explain(path: Path, error: Exception) -> WarehouseError:
     if found := _CONFLICT.search(text):
         program = Path(found["program"]).name
         message = (
-            f"{path} is held by {program} (process {found['pid']}). Fix: close it there, or read the snapshot instead."
+            f"{path} is held by {program} (process {found['pid']}). Fix: close that program, or read the"
+            " snapshot instead."
         )
         return WarehouseBusy(message)
     if "Could not set lock" in text:
-        return WarehouseBusy(f"{path} is held by another process. Fix: close it there, or read the snapshot instead.")
+        return WarehouseBusy(
+            f"{path} is held by another process. Fix: close that program, or read the snapshot instead."
+        )
     hint = next((hint for sign, hint in _HINTS.items() if sign in text), "")
     line = first_line(error)
     stop = "" if line.endswith((".", "!", "?")) else "."
@@ -201,17 +204,19 @@ def _revision(db: DuckDBPyConnection, path: Path) -> str | None:
             return revisions.FIRST
         message = (
             f"{path} cannot be used: it is a DuckDB file, but not one that gramhouse wrote as its warehouse"
-            f" (it holds {min(present - set(WAREHOUSE.tables))}). Fix: point GRAMHOUSE_WAREHOUSE to another."
+            f" (it holds {min(present - set(WAREHOUSE.tables))}). Fix: set GRAMHOUSE_WAREHOUSE to another file."
         )
         raise WarehouseUnusable(message)
     revision = revisions.read(db)
     if not revision:
-        message = f"{path} cannot be used: {revisions.TABLE} should hold one row, its revision. Restore a backup."
+        message = (
+            f"{path} cannot be used: {revisions.TABLE} should contain one row, its revision. Fix: restore a backup."
+        )
         raise WarehouseUnusable(message)
     if revision not in revisions.REVISIONS:
         message = (
             f"{path} cannot be used: it was written by a newer gramhouse (revision {revision};"
-            f" this one knows up to {revisions.HEAD}). Upgrade gramhouse."
+            f" this one knows up to {revisions.HEAD}). Fix: upgrade gramhouse."
         )
         raise WarehouseUnusable(message)
     return revision
@@ -237,8 +242,8 @@ def _ready(connection: Connection, path: Path, new_id: Callable[[], str]) -> Non
         if written in {None, revisions.HEAD}:
             raise
         message = (
-            f"{path} cannot be upgraded from revision {written} to {revisions.HEAD} and stays as it was:"
-            f" {first_line(error).rstrip('.')}. Fix that and try again, or keep using the version that wrote it."
+            f"{path} cannot be upgraded from revision {written} to {revisions.HEAD} and is unchanged:"
+            f" {first_line(error).rstrip('.')}. Fix: correct this and retry, or keep using the version that wrote it."
         )
         raise WarehouseUnusable(message) from error
 

@@ -39,7 +39,7 @@ def log_problem(snapshot: Path) -> str | None:
     if not (left := logs(snapshot)):
         return None
     return (
-        f"{snapshot} is not read: another program opened it for writing and left {left[0].name}."
+        f"{snapshot} is not used: another program opened it for writing and left {left[0].name}."
         " Fix: `gramhouse publish`; open the snapshot read-only."
     )
 
@@ -47,9 +47,9 @@ def log_problem(snapshot: Path) -> str | None:
 def unreadable(snapshot: Path, why: str) -> str:
     """Return the line for a snapshot that DuckDB does not open; `why` is its message."""
     if snapshot.is_dir():
-        fix = "point GRAMHOUSE_SNAPSHOT to a file, not to a folder"
+        fix = "set GRAMHOUSE_SNAPSHOT to a file, not to a folder"
     elif not os.access(snapshot, os.R_OK):
-        fix = f"ask for permission to read it (chmod a+r {snapshot})"
+        fix = f"make it readable (chmod a+r {snapshot})"
     else:
         fix = "`gramhouse publish` writes it again; close any program that has it open for writing"
     return f"{snapshot} cannot be read: {why.splitlines()[0].rstrip('.!')}. Fix: {fix}."

@@ -4,7 +4,7 @@ WarehouseError
 ├── WarehouseBusy      another process holds the file
 ├── WarehouseUnusable  the file cannot be opened, read or written
 ├── OtherService       the file was filled from another service address
-├── SnapshotMissing    nothing has been published yet
+├── SnapshotMissing    no snapshot has been published yet
 └── StatusUnreadable   the status file beside the snapshot is damaged
 
 QueryError is none of these: what is wrong is the query.
@@ -38,7 +38,7 @@ class StatusUnreadable(WarehouseError):  # noqa: N818
 
     def __init__(self, path: Path, why: str) -> None:
         fix = "Fix: `gramhouse publish`, or the next run, replaces it"
-        super().__init__(f"{path} cannot be read: {why}. An interrupted run would not be shown. {fix}.")
+        super().__init__(f"{path} cannot be read: {why}. Interrupted runs cannot be shown. {fix}.")
 
 
 class QueryError(Exception):

@@ -94,12 +94,14 @@ def hold(warehouse: Path, activity: str, *, since: str, pause: Callable[[float],
         try:
             held.enter_context(lock(lock_path(warehouse), activity, since=since, pause=pause))
         except Held as other:
-            message = f"{warehouse} is held by {other}. Fix: wait for it to end, or read the snapshot meanwhile."
+            message = (
+                f"{warehouse} is held by {other}. Fix: wait until it has finished, or read the snapshot meanwhile."
+            )
             raise WarehouseBusy(message) from None
         except OSError as error:
             message = (
                 f"cannot write in {warehouse.parent}: {error.strerror}."
-                " Fix: point GRAMHOUSE_WAREHOUSE to a folder you may write in."
+                " Fix: set GRAMHOUSE_WAREHOUSE to a file in a writable folder."
             )
             raise WarehouseUnusable(message) from error
         yield

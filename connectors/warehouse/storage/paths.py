@@ -26,7 +26,7 @@ _RENAMED = {"main", "system", "temp"}
 def local(path: Path) -> Path:
     """Return a path on this machine, with a home folder's `~` replaced; ValueError for any other."""
     if not path.name or "\0" in str(path):
-        message = "it names no file"
+        message = "it is not a file name"
         raise ValueError(message)
     if _ELSEWHERE.match(str(path)):
         message = "it is not a local path; only local files and folders are supported"
@@ -38,10 +38,10 @@ def database(path: Path) -> Path:
     """Return the path of a DuckDB file as `local` does; ValueError also for one that DuckDB would misread."""
     found = local(path)
     if "?" in str(found.absolute()):
-        message = "a path with a question mark cannot be used by DuckDB; choose another name or folder"
+        message = "paths with a question mark are not supported by DuckDB; choose another path"
         raise ValueError(message)
     name = found.name.split(".")[0]
     if name.lower() in _TAKEN or (name.lower() in _RENAMED and name != name.lower()):
-        message = f"the name {name} stands for something else in DuckDB; choose another name for the file"
+        message = f"the name {name} is reserved in DuckDB; choose another file name"
         raise ValueError(message)
     return found

@@ -67,25 +67,28 @@ def backfill(
     *,
     account: Annotated[
         list[str] | None,
-        typer.Option("--account", help="An account's id or name; may be repeated.", show_default=False),
+        typer.Option("--account", help="Account id or name; may be repeated.", show_default=False),
     ] = None,
     surface: SurfaceNames = None,
-    everything: Annotated[bool, typer.Option("--all", help="Every account that is listed.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="All accounts in the catalogue.")] = False,
     expired_since: Annotated[
         datetime | None,
         typer.Option(
             "--expired-since",
-            help="Accounts whose token was expired at any time since then (UTC).",
+            help="Accounts whose token was expired at any time since this date (UTC).",
             formats=["%Y-%m-%d", "%Y-%m-%dT%H:%M:%S"],
             show_default=False,
         ),
     ] = None,
     failed: Annotated[
-        bool, typer.Option("--failed", help="The scans that were not completed when last tried.")
+        bool, typer.Option("--failed", help="Unfinished scans: those that failed, were denied or were deferred.")
     ] = False,
-    reason: Annotated[str | None, typer.Option(help="Why; it is kept with the run.", show_default=False)] = None,
+    reason: Annotated[str | None, typer.Option(help="Reason, stored with the run.", show_default=False)] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only show what would be scanned, and about how many requests.")
+        bool,
+        typer.Option(
+            "--dry-run", help="Show what would be scanned and the estimated number of requests, without scanning."
+        ),
     ] = False,
     base_url: BaseUrl = None,
     warehouse: WarehouseFile = None,
@@ -101,10 +104,10 @@ def backfill(
     verbose: Verbose = False,
     _: LogFormat = "text",
 ) -> None:
-    """Scan chosen accounts again from the first page, and publish a snapshot.
+    """Scan selected accounts again from the first page and publish a snapshot.
 
-    History and first_seen_at are kept, and a sync that was cut short goes on from where it was. Exit codes as
-    those of `gramhouse sync`; 0 also when there is nothing to scan.
+    History and first_seen_at are kept. An interrupted sync keeps its progress. Exit codes are those of
+    `gramhouse sync`; 0 also when there is nothing to scan.
     """
     chosen = {
         "warehouse": warehouse,

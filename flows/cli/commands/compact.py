@@ -1,4 +1,4 @@
-"""`gramhouse compact`: the warehouse file written anew, small and sorted."""
+"""`gramhouse compact`: rewrite the warehouse file, compacted and sorted."""
 
 import typer
 
@@ -6,16 +6,16 @@ from flows.cli.options import AsJson, LogFormat, WarehouseFile
 from flows.cli.output.terminal import clean, out, print_json, reporting
 from flows.config.settings import load
 from flows.reporting.exit_code import ExitCode
-from flows.reporting.words import count, megabytes
+from flows.reporting.words import count, file_size
 
 
 def compact(*, warehouse: WarehouseFile = None, as_json: AsJson = False, _: LogFormat = "text") -> None:
-    """Rewrite the warehouse file, compact and sorted, in place of the old one.
+    """Rewrite the warehouse file, compacted and sorted.
 
-    Small parts of the raw store become larger ones, without what GRAMHOUSE_KEEP_RAW no longer keeps. The old parts are
-    deleted a day after the next publish, since an older snapshot lists them.
+    Small parts of the raw store are combined, without the rows that GRAMHOUSE_KEEP_RAW has expired. The old parts are
+    deleted a day after the next publish, because an older snapshot refers to them.
 
-    It needs disk room for a second copy while it works. Whatever fails, the old file stays as it was.
+    It needs disk space for a second copy. If it fails, the old file is unchanged.
 
     Exit codes: 0 done, 1 failed, 2 wrong usage or configuration, 4 the warehouse is held by another process.
     """
@@ -34,13 +34,13 @@ def compact(*, warehouse: WarehouseFile = None, as_json: AsJson = False, _: LogF
             document = {"warehouse": str(settings.warehouse), "bytes_before": sizes.before, "bytes_after": sizes.after}
             print_json({**document, "raw": asdict(sizes.raw)})
         else:
-            before, after = megabytes(sizes.before), megabytes(sizes.after)
+            before, after = file_size(sizes.before), file_size(sizes.after)
             out.print(f"Compacted {clean(settings.warehouse)}: {before} before, {after} now.")
             raw = sizes.raw
             if (raw.parts_before, raw.rows_deleted) != (raw.parts_after, 0):
                 deleted = f", {count(raw.rows_deleted, 'row')} deleted" if raw.rows_deleted else ""
                 parts = count(raw.parts_after, "part")
                 out.print(
-                    f"Raw store: {raw.parts_before:,} before, {parts} now ({megabytes(raw.bytes_after)}){deleted}."
+                    f"Raw store: {raw.parts_before:,} before, {parts} now ({file_size(raw.bytes_after)}){deleted}."
                 )
     raise typer.Exit(ExitCode.COMPLETE)

@@ -28,18 +28,18 @@ from flows.reporting.words import count
 _KEY = "sandbox-demo-key"
 
 _QUERIES = {
-    "What is in here?": """
+    "What does the snapshot contain?": """
 SELECT surface, count(*) AS items, count(DISTINCT account_id) AS accounts,
        round(avg(like_count)) AS avg_likes, max(published_at)::DATE AS newest,
-       count(removed_at) AS gone_but_kept
+       count(removed_at) AS removed_but_kept
 FROM media GROUP BY surface ORDER BY surface
 """,
-    "Which posts do people like most?": """
+    "Which posts have the most likes?": """
 SELECT ig_username, like_count, comments_count, left(caption, 40) AS caption
 FROM media WHERE surface = 'posts' AND removed_at IS NULL
 ORDER BY like_count DESC LIMIT 4
 """,
-    "On which days of the week do posts do best?": """
+    "Which days of the week get the most likes?": """
 SELECT dayname(published_at) AS day, count(*) AS posts,
        median(like_count)::INTEGER AS median_likes
 FROM media WHERE surface = 'posts' GROUP BY day ORDER BY median_likes DESC LIMIT 3
@@ -66,12 +66,12 @@ def _program() -> str:
     return str(given.relative_to(here)) if given.is_absolute() and given.is_relative_to(here) else str(given)
 
 
-# The demo's first night lies so many days back: its second and third, minutes later, are then no future yet.
+# The demo's first day is in the past, so that later calls, each a day later, do not lie in the future.
 _BACK = timedelta(days=3)
 
 
 def _nights(snapshot: Path, now: datetime) -> tuple[int, datetime]:
-    """Return the night that the demo has come to, from 0, and when its first one was."""
+    """Return the number of the demo's next simulated day, from 0, and the date of the first."""
     try:
         with open_snapshot(snapshot) as opened:
             ((nights, began),) = opened.ask("SELECT count(*), min(started_at) FROM runs WHERE state = 'complete'").rows
@@ -83,7 +83,7 @@ def _nights(snapshot: Path, now: datetime) -> tuple[int, datetime]:
 @contextmanager
 def _servers(folder: Path, night: int, first: datetime) -> Iterator[dict[str, str]]:
     api, tracker = free_port(), free_port()
-    with ExitStack() as stack, err.status("[dim]bringing up the API and a Prefect server …[/]"):
+    with ExitStack() as stack, err.status("[dim]starting the sandbox API and a Prefect server …[/]"):
         started = [
             stack.enter_context(sandbox(folder, api, "--night", str(night), "--first-night", f"{first:%Y-%m-%d}")),
             stack.enter_context(prefect(folder / "prefect", tracker)),
@@ -109,12 +109,12 @@ def _first_look(snapshot: Snapshot) -> None:
 
     accounts, posts, stories, gone, runs = snapshot.ask(_TOTALS).rows[0]
     contents = f"{count(accounts, 'account')}, {count(posts, 'post')}, {count(stories, 'story', 'stories')}"
-    kept = f", and {count(gone, 'item')} that are gone but kept" if gone else ""
-    out.print(f"\n{DONE} The snapshot holds {contents}{kept}, after {count(runs, 'night')}.")
+    kept = f", and {count(gone, 'item')} that were removed or expired and are kept" if gone else ""
+    out.print(f"\n{DONE} The snapshot holds {contents}{kept}, after {count(runs, 'sync')}.")
     expired = snapshot.ask(_EXPIRED).rows
     if expired:
         names = ", ".join(f"[bold]{clean(name)}[/] (since {moment(since)} UTC)" for name, since in expired)
-        out.print(f"{WARN} Expired tokens, flagged and skipped, not failed: {names}.")
+        out.print(f"{WARN} Skipped because their token is expired: {names}.")
     for question, sql in _QUERIES.items():
         out.print(f"\n[bold]{question}[/]")
         out.print(Syntax(sql.strip(), "sql", background_color="default", word_wrap=True))
@@ -124,31 +124,31 @@ def _first_look(snapshot: Snapshot) -> None:
 def _next(folder: Path, snapshot: Path) -> None:
     program = _program()
     lines = (
-        (f"{program} report --open", "the same as charts, in the browser"),
-        (f'{program} query "FROM runs"', "your own question"),
-        (f"{program} accounts --expired", "who must renew a token"),
-        (f"{program} status", "what is fresh, and what is not"),
-        (f"{program} demo", "the next night: posts come, change and go"),
+        (f"{program} report --open", "the same data as charts in the browser"),
+        (f'{program} query "FROM runs"', "your own query"),
+        (f"{program} accounts --expired", "accounts whose token must be renewed"),
+        (f"{program} status", "what is fresh and what is stale"),
+        (f"{program} demo", "the next sync: posts are added, changed and removed"),
     )
     grid = Table.grid(padding=(0, 3))
     for command, what in lines:
         grid.add_row(f"[cyan]{clean(command)}[/]", f"[dim]{what}[/]")
     export = f"[cyan]export GRAMHOUSE_SNAPSHOT={clean(snapshot)}[/]"
     if (report := folder / "report.html").exists():
-        out.print(f"\n{DONE} The report, as charts and tables: open [bold]{clean(report)}[/] in a browser.")
+        out.print(f"\n{DONE} Report with charts and tables: open [bold]{clean(report)}[/] in a browser.")
+    out.print(Panel(Group(export, grid), title="Next steps", title_align="left", border_style="dim", expand=False))
     out.print(
-        Panel(Group(export, grid), title="What to type next", title_align="left", border_style="dim", expand=False)
+        f"[dim]All files are in {clean(folder)}; delete the folder to start over. To use a real API, see README.md.[/]"
     )
-    out.print(f"[dim]All of it is in {clean(folder)}; delete the folder to begin again. A real server: README.md.[/]")
 
 
 def demo(
     *,
     folder: Annotated[str, typer.Option(metavar="PATH", help="Where the demo keeps its files.")] = "data/demo",
 ) -> None:
-    """Run it all here: our own API server, a Prefect server, one tracked sync, and a first look at the data.
+    """Run everything on this machine: a sandbox API, a Prefect server, one tracked sync and some queries.
 
-    Each time is another night of the same catalogue.
+    Each call syncs the same catalogue one day later.
     """
     check_variables()
     home = Path(folder)
@@ -160,7 +160,7 @@ def demo(
         raise SettingsError(message) from None
     night, first = _nights(snapshot, SystemClock().now())
     out.print(
-        f"[bold]gramhouse demo[/], night {night + 1}: 40 made-up accounts behind an API on this machine,"
+        f"[bold]gramhouse demo[/], sync {night + 1}: a sandbox API with 40 accounts on this machine,"
         " and one sync, tracked by a Prefect server."
     )
     try:

@@ -1,4 +1,4 @@
-"""`gramhouse describe`: what is in the snapshot, table by table, column by column."""
+"""`gramhouse describe`: list the snapshot's tables or a table's columns."""
 
 from typing import Annotated, Any, Literal
 
@@ -41,15 +41,16 @@ def _print_dbt(snapshot: Snapshot, relations: list[dict[str, Any]]) -> None:
 
 
 def describe(
-    table: Annotated[str | None, typer.Argument(help="A table or view; without it, all are listed.")] = None,
+    table: Annotated[str | None, typer.Argument(help="Table or view. Default: list all.")] = None,
     *,
     form: Annotated[
-        Literal["text", "dbt"], typer.Option("--format", help="text, or dbt: a sources.yml of all tables and views.")
+        Literal["text", "dbt"],
+        typer.Option("--format", help="text, or dbt for a sources.yml with all tables and views."),
     ] = "text",
     snapshot: SnapshotFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Say what analysts find in the snapshot: its tables and views, or the columns of one."""
+    """List the tables and views of the snapshot, or the columns of one of them."""
     if form == "dbt" and (table is not None or as_json):
         message = "--format dbt writes all tables, as YAML. Fix: leave out the table and --json."
         raise SettingsError(message)
@@ -64,7 +65,7 @@ def describe(
             rows = opened.ask(_COLUMNS, [table]).records()
             if not rows:
                 names = ", ".join(relation["name"] for relation in relations)
-                message = f"There is no table or view {table!r}; there are {names}."
+                message = f"Unknown table or view {table!r}. Fix: use one of {names}."
                 raise SettingsError(message)
     if as_json:
         print_json({"tables": rows} if table is None else {"table": table, "columns": rows})
@@ -74,7 +75,10 @@ def describe(
         out.print(f"[bold]{clean(table)}[/]: {clean(comment or '')}\n")
     kinds = {"name": "", "type": ""} if table else {"name": "", "kind": "", "rows": "right"}
     shown = plain_table(kinds)
-    shown.add_column("what it is")
+    if table is not None:
+        # A nested type may be wider than the terminal.
+        shown.columns[1].no_wrap, shown.columns[1].overflow = False, "fold"
+    shown.add_column("description")
     for row in rows:
         cells = [f"{row[kind]:,}" if isinstance(row[kind], int) else clean(row[kind] or "") for kind in kinds]
         shown.add_row(*cells, clean(row["comment"] or ""))

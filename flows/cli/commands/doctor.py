@@ -50,7 +50,9 @@ def _configuration(settings: Settings) -> Iterator[Finding]:
         where = set_by("api_key") if settings.api_key else f"{settings.api_key_file}"
         yield Finding("key", "ok", f"from {where}")
         if settings.api_key is None and settings.api_key_file and settings.api_key_file.stat().st_mode & 0o077:
-            yield Finding("key", "note", f"others on this machine can read {settings.api_key_file}: chmod 600 it.")
+            yield Finding(
+                "key", "note", f"other users can read {settings.api_key_file}. Fix: chmod 600 {settings.api_key_file}."
+            )
     except SettingsError as error:
         yield Finding("key", "bad", str(error))
     for warning in filter(None, (exposed(), without_effect(settings))):
@@ -75,12 +77,14 @@ def _api(settings: Settings, now: datetime) -> Iterator[Finding]:
     try:
         address, key = settings.address(), settings.key()
     except SettingsError:
-        yield Finding("API", "note", "not asked, for want of an address or a key.")
+        yield Finding("API", "note", "not checked: no address or no key is configured.")
         return
     cooldowns = _cooldowns(settings, now)
     if CATALOGUE_SCOPE in cooldowns.until:
         until = moment(cooldowns.until[CATALOGUE_SCOPE], seconds=True)
-        yield Finding("API", "note", f"not asked: the account list is limited until {until} UTC.{cooldowns.caveat}")
+        yield Finding(
+            "API", "note", f"not checked: the account catalogue is rate-limited until {until} UTC.{cooldowns.caveat}"
+        )
         return
     yield from asyncio.run(_asked(address, key, cooldowns))
 
@@ -94,7 +98,7 @@ async def _asked(address: str, key: SecretStr, cooldowns: Cooldowns) -> list[Fin
     def refused(check: str, error: ApiError) -> Finding:
         if error.disposition is Disposition.WAIT:
             wait = f" for {span(error.retry_after)}" if error.retry_after else ""
-            return Finding(check, "note", f"{error}. Limited{wait}: not asked again.")
+            return Finding(check, "note", f"{error}. Rate-limited{wait}; not retried.")
         # An account that is gone says nothing of the key.
         verdict = "note" if error.outcome == "not_found" else "bad"
         return Finding(check, verdict, f"{error}. Fix: {error.hint}.")
@@ -118,13 +122,13 @@ async def _asked(address: str, key: SecretStr, cooldowns: Cooldowns) -> list[Fin
             (one for one in accounts if one.status == "active" and account_scope(one.id) not in cooldowns.until), None
         )
         if asked is None:
-            why = "no account of the first page has a valid token and is not in a cooldown"
-            return [*found, Finding("media", "note", f"not asked: {why}.{cooldowns.caveat}")]
+            why = "no account on the first page has a valid token and no cooldown"
+            return [*found, Finding("media", "note", f"not checked: {why}.{cooldowns.caveat}")]
         try:
             await client.send(media_request(asked.id, "posts", None, 1))
         except ApiError as error:
             return [*found, refused("media", error)]
-        return [*found, Finding("media", "ok", f"the key may list media (asked for those of {asked.ig_username})")]
+        return [*found, Finding("media", "ok", f"the key can list media (checked with {asked.ig_username})")]
 
 
 def _folder(settings: Settings) -> Iterator[Finding]:
@@ -136,16 +140,20 @@ def _folder(settings: Settings) -> Iterator[Finding]:
     for name, wanted in folders:
         folder = next(there for there in (wanted, *wanted.parents) if there.exists())
         if not os.access(folder, os.W_OK):
-            hint = f"{folder} cannot be written: change its permissions, or set {PREFIX}{name.upper()} elsewhere."
+            hint = (
+                f"{folder} is not writable. Fix: change its permissions, or set {PREFIX}{name.upper()} to another path."
+            )
             yield Finding(name, "bad", hint)
 
 
 def _warehouse(settings: Settings) -> Finding:
     writing = holder(settings.warehouse)
     if writing:
-        return Finding("warehouse", "note", f"{settings.warehouse} is held by {writing}; a sync would exit with 4.")
+        return Finding(
+            "warehouse", "note", f"{settings.warehouse} is locked by {writing}; a sync would exit with code 4."
+        )
     if not settings.warehouse.exists():
-        return Finding("warehouse", "note", f"{settings.warehouse} is not there yet: the first sync makes it.")
+        return Finding("warehouse", "note", f"{settings.warehouse} does not exist yet: the first sync creates it.")
     from connectors.warehouse.maintenance.inspection import inspect
     from connectors.warehouse.storage.connection import check
 
@@ -166,13 +174,13 @@ def _warehouse(settings: Settings) -> Finding:
             " Fix: check this machine's clock; the next sync moves them back, and so does `gramhouse doctor --repair`.",
         )
     size = settings.warehouse.stat().st_size / 1e6
-    bound = f"; it belongs to {found.base_url}" if found and found.base_url else ""
+    bound = f"; filled from {found.base_url}" if found and found.base_url else ""
     return Finding("warehouse", "ok", f"{settings.warehouse} opens ({size:,.1f} MB){bound}")
 
 
 def _snapshot(settings: Settings) -> Finding:
     if not settings.snapshot.exists():
-        return Finding("snapshot", "note", f"{settings.snapshot} is not there yet: the first sync publishes it.")
+        return Finding("snapshot", "note", f"{settings.snapshot} does not exist yet: the first sync publishes it.")
     try:
         with open_snapshot(settings.snapshot) as snapshot:
             (at,) = snapshot.ask("SELECT max(published_at) FROM published").rows[0]
@@ -181,9 +189,7 @@ def _snapshot(settings: Settings) -> Finding:
     except QueryError:
         at = None
     if not isinstance(at, datetime):
-        return Finding(
-            "snapshot", "bad", f"{settings.snapshot} is no snapshot of gramhouse: `gramhouse publish` makes it."
-        )
+        return Finding("snapshot", "bad", f"{settings.snapshot} is not a gramhouse snapshot. Fix: `gramhouse publish`.")
     age = (datetime.now(UTC) - at).total_seconds()
     if age < 0:
         when = f"{at.astimezone(UTC):%Y-%m-%d %H:%M} UTC"
@@ -197,7 +203,7 @@ def _snapshot(settings: Settings) -> Finding:
 def _prefect() -> Finding:
     url = prefect_api_url()
     if url is None:
-        return Finding("Prefect", "note", "PREFECT_API_URL is not set: syncs run directly, and no server tracks them.")
+        return Finding("Prefect", "note", "PREFECT_API_URL is not set: syncs run directly, without Prefect.")
     from flows.orchestration.tracking import check_tracker
 
     try:
@@ -214,7 +220,7 @@ def _schedules(settings: Settings) -> Finding:
         return Finding("schedules", "note", warning)
     due = next(fires(settings.nightly, settings.time_zone, now))
     when = f"{due:%Y-%m-%d %H:%M} {settings.time_zone}"
-    return Finding("schedules", "ok", f"`gramhouse up` makes the next nightly at {when}; no story can go unseen")
+    return Finding("schedules", "ok", f"`gramhouse up` runs the next nightly sync at {when}; no story can be missed")
 
 
 def _findings(settings: Settings) -> Iterator[Finding]:
@@ -234,7 +240,7 @@ def _repair(settings: Settings) -> Iterator[Finding]:
     for one in done.found:
         what = f"{one.column}: {count(one.count, 'time')} in the future, up to {one.last:%Y-%m-%d %H:%M} UTC"
         held = one.column.startswith("ops.cooldowns.")
-        yield Finding("repair", "ok", f"{what}: {'these cooldowns begin now' if held else 'moved back'}")
+        yield Finding("repair", "ok", f"{what}: {'these cooldowns start now' if held else 'moved back'}")
     if not done.found:
         yield Finding("repair", "ok", "no stored time lies in the future: nothing to repair")
 
@@ -245,15 +251,15 @@ def doctor(
         bool,
         typer.Option(
             "--repair",
-            help="First move back the times in the warehouse that lie in the future, for a clock that was ahead, and"
-            " begin the cooldowns now that count from them.",
+            help="First correct stored times that are in the future because the clock was ahead, and restart the"
+            " cooldowns that depend on them.",
         ),
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Check configuration, key, API (accounts and one media page), warehouse, snapshot and Prefect: one line each.
+    """Check configuration, API key, API, warehouse, snapshot and Prefect: one line each.
 
-    Exit codes: 0 all is well, and what --repair found is repaired; 1 a check failed; 2 wrong usage or configuration;
+    Exit codes: 0 all checks passed and --repair, if given, succeeded; 1 a check failed; 2 wrong usage or configuration;
     4 --repair found the warehouse held by another process.
     """
     settings = load()

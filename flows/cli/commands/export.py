@@ -13,20 +13,20 @@ from flows.cli.options import AsJson, LogFormat, SnapshotFile
 from flows.cli.output.terminal import DONE, clean, err, moment, out, print_json
 from flows.config.errors import SettingsError
 from flows.config.settings import load
-from flows.reporting.words import count, megabytes
+from flows.reporting.words import count, file_size
 
 
 def export(
-    folder: Annotated[str, typer.Argument(metavar="DIR", help="The folder; an earlier export in it is replaced.")],
+    folder: Annotated[str, typer.Argument(metavar="DIR", help="Target folder; an earlier export in it is replaced.")],
     *,
     raw: Annotated[
-        bool, typer.Option("--raw", help="Add the raw store: every version of every media item as it came.")
+        bool, typer.Option("--raw", help="Also export the raw store: every version of every media item as received.")
     ] = False,
     snapshot: SnapshotFile = None,
     as_json: AsJson = False,
     _: LogFormat = "text",
 ) -> None:
-    """Write the snapshot as Parquet, with a manifest, for other engines; at any hour, as queries are."""
+    """Export the snapshot as Parquet files with a manifest. Does not block a sync."""
     settings = load(snapshot=snapshot)
     try:
         written = local(Path(folder))
@@ -43,9 +43,9 @@ def export(
         return
     shown = plain_table({"name": "", "rows": "right", "size": "right"})
     for table in exported.tables:
-        shown.add_row(clean(table.name), f"{table.rows:,}", megabytes(table.bytes))
+        shown.add_row(clean(table.name), f"{table.rows:,}", file_size(table.bytes))
     out.print(shown)
-    size = megabytes(sum(table.bytes for table in exported.tables))
+    size = file_size(sum(table.bytes for table in exported.tables))
     published = moment(exported.published_at)
     tables = count(len(exported.tables), "table")
     err.print(f"{DONE} {tables}, {size}, in {clean(folder)}: the snapshot of {published} UTC")

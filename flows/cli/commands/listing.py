@@ -12,7 +12,7 @@ from flows.cli.current import current
 from flows.cli.options import AsJson, SnapshotFile, WarehouseFile
 from flows.cli.output.terminal import WARN, clean, err, moment, out, print_json
 from flows.config.settings import load
-from flows.reporting.words import count, span
+from flows.reporting.words import count, run_title, span
 
 _ACCOUNTS = """
 SELECT
@@ -43,15 +43,16 @@ def _number(value: int | None) -> str:
 
 
 def _what(run: Mapping[str, Any]) -> str:
-    what = f"{run['kind']} of {run['selection']}" if run["selection"] else str(run["kind"])
-    return clean(what if len(what) <= _ROOM_FOR_WHAT else f"{what[: _ROOM_FOR_WHAT - 1]}…")
+    what = run_title(run["kind"], run["selection"])
+    is_short = len(what) <= _ROOM_FOR_WHAT or not out.is_terminal
+    return clean(what if is_short else f"{what[: _ROOM_FOR_WHAT - 1]}…")
 
 
 def plain_table(columns: Mapping[str, str]) -> Table:
-    """Return an unruled table; `columns` says which stand to the right."""
+    """Return a table without rules; `columns` maps names to `right` or an empty text."""
     table = Table(box=None, header_style="bold", pad_edge=False)
     for name, side in columns.items():
-        # On a narrow terminal only the id is cut: nobody reads it, and --json has it whole.
+        # On a narrow terminal only the id is cut; --json prints it whole.
         no_wrap = name != "account id"
         table.add_column(name, justify="right" if side == "right" else "left", no_wrap=no_wrap, overflow="ellipsis")
     return table
@@ -59,11 +60,13 @@ def plain_table(columns: Mapping[str, str]) -> Table:
 
 def accounts(
     *,
-    expired: Annotated[bool, typer.Option("--expired", help="Only those whose access token must be renewed.")] = False,
+    expired: Annotated[
+        bool, typer.Option("--expired", help="Only accounts whose access token must be renewed.")
+    ] = False,
     snapshot: SnapshotFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the accounts: their status, since when a token is expired, how old their media are."""
+    """List accounts: status, token expiry and age of their media."""
     with open_snapshot(load(snapshot=snapshot).snapshot) as opened:
         # Snapshots of older versions know of no missing accounts.
         known = "missing_since" in opened.ask("FROM accounts LIMIT 0").columns
@@ -100,17 +103,17 @@ def accounts(
         )
     if removed["accounts"]:
         last = f"the last on {moment(removed['last'])} UTC"
-        out.print(f"[dim]{count(removed['accounts'], 'account')} not listed: marked removed, {last}.[/]")
+        out.print(f"[dim]{count(removed['accounts'], 'account')} marked as removed and not shown, {last}.[/]")
 
 
 def runs(
     *,
-    last: Annotated[int, typer.Option(help="How many runs.", min=1)] = 20,
+    last: Annotated[int, typer.Option(help="Number of runs.", min=1)] = 20,
     warehouse: WarehouseFile = None,
     snapshot: SnapshotFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the last runs: what they landed, and how they ended."""
+    """List recent runs: what they landed and how they ended."""
     settings = load(snapshot=snapshot, warehouse=warehouse)
     now = current(settings)
     try:

@@ -1,4 +1,4 @@
-"""`gramhouse quarantine`: what was rejected, with its request; and reading it again."""
+"""`gramhouse quarantine`: list rejected records, or import them with the current mapping."""
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,7 +10,7 @@ from flows.cli.options import AsJson, LogFormat, SnapshotFile, WarehouseFile
 from flows.cli.output.terminal import DONE, WARN, clean, moment, out, print_json, reporting
 from flows.config.settings import Settings, load
 from flows.reporting.exit_code import ExitCode
-from flows.reporting.words import count, megabytes
+from flows.reporting.words import count, file_size
 from models.api import one_line
 
 if TYPE_CHECKING:
@@ -70,16 +70,16 @@ def _lines(row: dict[str, Any]) -> Iterator[str]:
 def _what_next(resources: Sequence[str]) -> Iterator[str]:
     if "media" in resources:
         yield (
-            "Media items become rows once gramhouse knows where their id is: name it in gramhouse.toml (media_id), then"
-            " type `gramhouse rebuild` and `gramhouse quarantine --retry`."
+            "To import these media items, set the path of their id in gramhouse.toml (media_id), then run"
+            " `gramhouse rebuild` and `gramhouse quarantine --retry`."
         )
     if "accounts" in resources:
-        yield "Accounts recover by themselves: every sync reads them again, and takes them once the API corrects them."
+        yield "Accounts recover by themselves: each sync reads them again and imports them once the API corrects them."
 
 
 def _show(reasons: Sequence[dict[str, Any]], rows: Sequence[dict[str, Any]]) -> Iterator[str]:
     if not reasons:
-        yield f"{DONE} Nothing is rejected: every record that came is in the tables."
+        yield f"{DONE} Quarantine is empty: every received record is in the tables."
         return
     yield _headline(reasons)
     for row in rows:
@@ -88,9 +88,9 @@ def _show(reasons: Sequence[dict[str, Any]], rows: Sequence[dict[str, Any]]) -> 
     yield ""
     total = sum(reason["records"] for reason in reasons)
     if len(rows) < total:
-        yield f"These are the newest {len(rows):,} of {total:,}: `gramhouse quarantine --limit {total}` lists all."
+        yield f"Showing the newest {len(rows):,} of {total:,}. List all with `gramhouse quarantine --limit {total}`."
     yield from _what_next([reason["resource"] for reason in reasons])
-    yield "`gramhouse quarantine --json` has the whole payloads; name a correlation id to the API's support."
+    yield "`gramhouse quarantine --json` shows full payloads. Give the correlation id to the API's support."
 
 
 def _list(settings: Settings, limit: int | None, *, as_json: bool) -> None:
@@ -107,11 +107,11 @@ def _list(settings: Settings, limit: int | None, *, as_json: bool) -> None:
 
 def _message(done: "Plan", stay: Sequence["Staying"]) -> Iterator[str]:
     if done.records:
-        yield f"{DONE} {count(done.records, 'record')} became rows: {count(done.items, 'media item')}."
+        yield f"{DONE} {count(done.records, 'record')} imported: {count(done.items, 'media item')}."
     if done.outdated:
-        yield f"{DONE} {count(done.outdated, 'record')} left, because the item is known as it was seen since."
+        yield f"{DONE} {count(done.outdated, 'record')} deleted from quarantine: a newer version of the item is stored."
     if not stay:
-        yield f"{DONE} Nothing is rejected now."
+        yield f"{DONE} Quarantine is empty."
         return
     staying = sum(some.records for some in stay)
     yield f"{WARN} {count(staying, 'record')} {'stays' if staying == 1 else 'stay'} in quarantine:"
@@ -139,27 +139,28 @@ def _retry(settings: Settings, *, as_json: bool) -> None:
         return
     for line in _message(done, stay):
         out.print(line, soft_wrap=True)
-    out.print(f"Published {clean(settings.snapshot)} ({megabytes(size)}).")
+    out.print(f"Published {clean(settings.snapshot)} ({file_size(size)}).")
 
 
 def quarantine(
     *,
     retry: Annotated[
-        bool, typer.Option("--retry", help="Read media items again, by the mapping in force, and publish.")
+        bool,
+        typer.Option("--retry", help="Decode media items in quarantine again with the current mapping and publish."),
     ] = False,
     limit: Annotated[
         int | None,
-        typer.Option(help="How many records are listed: 20, or with --json all.", min=1, show_default=False),
+        typer.Option(help="Number of records to list. Default: 20, or all with --json.", min=1, show_default=False),
     ] = None,
     warehouse: WarehouseFile = None,
     snapshot: SnapshotFile = None,
     as_json: AsJson = False,
     _: LogFormat = "text",
 ) -> None:
-    """List the records in quarantine, newest first, with what is needed to find their requests again.
+    """List records in quarantine, newest first, with the ids needed to trace their requests.
 
-    With --retry, media items that have an id by the mapping in force become rows. An older version of an item never
-    takes the place of a newer one.
+    With --retry, media items whose id the current mapping finds are imported. An older version of an item never
+    replaces a newer one.
 
     Exit codes: 0 done, 1 failed, 2 wrong usage or configuration, 4 the warehouse is held by another process.
     """

@@ -1,4 +1,4 @@
-"""`gramhouse query`: ask the snapshot."""
+"""`gramhouse query`: query the snapshot."""
 
 import csv
 import signal
@@ -42,7 +42,7 @@ def _print_table(columns: Sequence[str], shown: Sequence[tuple[Any, ...]], rows:
         table.add_row(*("[dim]NULL[/]" if value is None else clean(value) for value in row))
     out.print(table)
     if rows > len(shown):
-        out.print(f"[dim]the first {len(shown)} of {count(rows, 'row')}; `--format csv` writes all[/]")
+        out.print(f"[dim]first {len(shown)} of {count(rows, 'row')}; `--format csv` prints all[/]")
 
 
 def print_answer(answer: Answer) -> None:
@@ -91,15 +91,15 @@ def _gone_at_once() -> Iterator[None]:
 
 
 def query(
-    sql: Annotated[str, typer.Argument(help="The question, in DuckDB's SQL; `-` reads it from standard input.")],
+    sql: Annotated[str, typer.Argument(help="SQL query in DuckDB's dialect; `-` reads it from standard input.")],
     *,
-    style: Annotated[Format, typer.Option("--format", "-f", help="How the answer is written.")] = Format.TABLE,
+    style: Annotated[Format, typer.Option("--format", "-f", help="Output format.")] = Format.TABLE,
     as_json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
     snapshot: SnapshotFile = None,
 ) -> None:
-    """Ask the snapshot a question, at any hour: no sync is disturbed by it, or disturbs it.
+    """Run a SQL query on the snapshot. Queries and syncs do not block each other.
 
-    Besides its tables and views there is raw_media: each media item's newest bytes, read from the raw store.
+    In addition to the tables and views, raw_media contains the newest raw JSON of each media item.
     """
     settings = load(snapshot=snapshot)
     text = sys.stdin.read() if sql == "-" else sql

@@ -1,4 +1,4 @@
-"""`gramhouse rebuild`: everything stored decoded again, without asking the API."""
+"""`gramhouse rebuild`: decode the raw store again, without API requests."""
 
 import typer
 
@@ -7,7 +7,7 @@ from flows.cli.output.terminal import clean, out, print_json, reporting
 from flows.cli.signalled import run_until_signalled
 from flows.config.settings import load
 from flows.reporting.exit_code import ExitCode
-from flows.reporting.words import count, megabytes
+from flows.reporting.words import count, file_size
 
 
 def rebuild(
@@ -17,9 +17,9 @@ def rebuild(
     as_json: AsJson = False,
     _: LogFormat = "text",
 ) -> None:
-    """Read everything stored again by the present mapping, and publish it, without a request to the API.
+    """Decode the raw store again with the current mapping and publish, without API requests.
 
-    The raw store has every item as it came.
+    The raw store contains every item as received.
     """
     settings = load(warehouse=warehouse, snapshot=snapshot)
     from flows.engine.upkeep import rebuild_now
@@ -30,6 +30,6 @@ def rebuild(
             counts = {"items": reread.items, "columns": reread.columns, "child_tables": reread.child_tables}
             print_json({**counts, "snapshot": str(settings.snapshot), "snapshot_bytes": size})
         else:
-            what = f"Read {count(reread.items, 'item')} anew into {count(reread.columns, 'column')}"
-            out.print(f"{what}, and published {clean(settings.snapshot)} ({megabytes(size)}).")
+            what = f"Decoded {count(reread.items, 'item')} again into {count(reread.columns, 'column')}"
+            out.print(f"{what}, and published {clean(settings.snapshot)} ({file_size(size)}).")
     raise typer.Exit(ExitCode.COMPLETE)

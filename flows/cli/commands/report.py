@@ -13,7 +13,7 @@ from flows.config.errors import SettingsError
 from flows.config.settings import load
 from flows.reporting.page.reader import SURFACES, WEEKS, Audience, Scope
 from flows.reporting.page.write import default_path, write
-from flows.reporting.words import count, megabytes
+from flows.reporting.words import count, file_size
 
 _MOST_WEEKS = 57
 
@@ -23,28 +23,28 @@ def report(
         str | None,
         typer.Argument(
             metavar="FILE",
-            help="The page (GRAMHOUSE_REPORT); without both, report.html beside the snapshot.",
+            help="Output file (GRAMHOUSE_REPORT). Default: report.html in the snapshot's folder.",
             show_default=False,
         ),
     ] = None,
     *,
     account: Annotated[
         list[str] | None,
-        typer.Option("--account", help="Only this account, by name or id; may be repeated.", show_default=False),
+        typer.Option("--account", help="Only this account (name or id); may be repeated.", show_default=False),
     ] = None,
     surface: SurfaceNames = None,
-    weeks: Annotated[int, typer.Option(help="How far back charts by day go.", min=1, max=_MOST_WEEKS)] = WEEKS,
-    audience: Annotated[Audience, typer.Option("--for", help="Which part of the page to make.")] = "both",
-    show: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
+    weeks: Annotated[int, typer.Option(help="Number of weeks in daily charts.", min=1, max=_MOST_WEEKS)] = WEEKS,
+    audience: Annotated[Audience, typer.Option("--for", help="Sections to include.")] = "both",
+    show: Annotated[bool, typer.Option("--open", help="Open the report in the browser.")] = False,
     snapshot: SnapshotFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make one self-contained HTML page of charts and tables from the snapshot, for operators and analysts.
+    """Create a self-contained HTML report with charts and tables from the snapshot.
 
-    The page makes no request and runs no script: it can be sent by mail and opened years later. It is made at any
-    hour, as queries are.
+    The page makes no requests and runs no scripts, so it can be sent by mail and archived. Creating it does not block
+    a sync.
 
-    Exit codes: 0 made, 1 there is no snapshot that can be read or the page cannot be written, 2 wrong usage.
+    Exit codes: 0 written, 1 the snapshot cannot be read or the page cannot be written, 2 wrong usage.
     """
     chosen = to_surfaces(surface)
     settings = load(snapshot=snapshot)
@@ -64,14 +64,14 @@ def report(
                 "report": str(path),
                 "report_bytes": written.bytes,
                 "published_at": written.published_at,
-                "needs_a_person": written.attention,
+                "action_required": written.attention,
                 "exit_code": 0,
             }
         )
     else:
-        needs = f"; {count(written.attention, 'thing')} on it need a person" if written.attention else ""
+        needs = f"; action required: {count(written.attention, 'item')}" if written.attention else ""
         made = f"the snapshot of {moment(written.published_at)} UTC{needs}"
-        out.print(f"{DONE} {clean(path)} ({megabytes(written.bytes)}): {made}", soft_wrap=True)
+        out.print(f"{DONE} {clean(path)} ({file_size(written.bytes)}): {made}", soft_wrap=True)
     if show:
         _open(path)
 
@@ -80,4 +80,4 @@ def _open(path: Path) -> None:
     import webbrowser
 
     if not webbrowser.open(path.resolve().as_uri()):
-        err.print(f"{WARN} No browser could be started. Fix: open {clean(path.resolve())} yourself.", soft_wrap=True)
+        err.print(f"{WARN} Could not start a browser. Fix: open {clean(path.resolve())} manually.", soft_wrap=True)

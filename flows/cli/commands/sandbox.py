@@ -27,7 +27,7 @@ def _limit(text: str | None) -> "RateLimit | None":
 
     found = _LIMIT.fullmatch(text)
     if not found:
-        message = f"{text!r} is no limit: write REQUESTS/SECONDS, such as 30/60."
+        message = f"{text!r} is not a limit. Fix: write REQUESTS/SECONDS, such as 30/60."
         raise SettingsError(message)
     return RateLimit(int(found[1]), float(found[2]))
 
@@ -40,7 +40,7 @@ def _faults(path: Path | None) -> "tuple[Rule, ...]":
     try:
         return tuple(rule_from_json(rule) for rule in json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError) as error:
-        message = f"{path} holds no list of faults: {error}"
+        message = f"{path} is not a list of faults: {error}"
         raise SettingsError(message) from None
 
 
@@ -58,39 +58,39 @@ def _two_o_clock(date: datetime) -> int:
 
 def sandbox(
     *,
-    port: Annotated[int, typer.Option(help="Port on 127.0.0.1; 0 takes a free one.", min=0, max=65535)] = 8787,
-    accounts: Annotated[int, typer.Option(help="Accounts on the first night.", min=0)] = 40,
+    port: Annotated[int, typer.Option(help="Port on 127.0.0.1; 0 selects a free port.", min=0, max=65535)] = 8787,
+    accounts: Annotated[int, typer.Option(help="Number of accounts on the first day.", min=0)] = 40,
     posts: Annotated[int, typer.Option(help="Posts per account, on average.", min=0)] = 60,
-    stories: Annotated[int, typer.Option(help="Stories per account and night, on average.", min=0)] = 2,
-    seed: Annotated[int, typer.Option(help="The only source of chance.")] = 7,
-    night: Annotated[int, typer.Option(help="The night it begins at; every night the catalogue changes.", min=0)] = 0,
+    stories: Annotated[int, typer.Option(help="Stories per account and day, on average.", min=0)] = 2,
+    seed: Annotated[int, typer.Option(help="Seed of the random generator.")] = 7,
+    night: Annotated[
+        int, typer.Option(help="Simulated day to start at, from 0; the data changes every day.", min=0)
+    ] = 0,
     first_night: Annotated[
         datetime | None,
-        typer.Option(help="The date that night 0 stands for.", formats=["%Y-%m-%d"], show_default="2025-03-01"),
+        typer.Option(help="Date of simulated day 0.", formats=["%Y-%m-%d"], show_default="2025-03-01"),
     ] = None,
     shape: Annotated[
         str, typer.Option(help="Shape of media items: graph, camel, flat, mixed, nested or drift.")
     ] = "mixed",
     order: Annotated[
-        str, typer.Option(help="How posts are listed: newest_first, oldest_first, random, by_id or by_last_edit.")
+        str, typer.Option(help="Order of posts: newest_first, oldest_first, random, by_id or by_last_edit.")
     ] = "newest_first",
-    pins: Annotated[int, typer.Option(help="Pinned posts of each account, which stand first.", min=0, max=5)] = 0,
-    archived: Annotated[
-        int, typer.Option(help="One post of so many is archived for two nights of five; 0: none.", min=0)
-    ] = 0,
+    pins: Annotated[int, typer.Option(help="Pinned posts per account; they are listed first.", min=0, max=5)] = 0,
+    archived: Annotated[int, typer.Option(help="One in N posts is archived on two of five days; 0: none.", min=0)] = 0,
     back_dated: Annotated[
-        int, typer.Option(help="One post of so many claims to be 40 days older than it is; 0: none.", min=0)
+        int, typer.Option(help="One in N posts reports a date 40 days too early; 0: none.", min=0)
     ] = 0,
     account_limit: Annotated[
-        str | None, typer.Option(help="Limit of each account, REQUESTS/SECONDS.", show_default=False)
+        str | None, typer.Option(help="Rate limit per account, REQUESTS/SECONDS.", show_default=False)
     ] = None,
     catalogue_limit: Annotated[
-        str | None, typer.Option(help="Limit of the account list, REQUESTS/SECONDS.", show_default=False)
+        str | None, typer.Option(help="Rate limit of the account list, REQUESTS/SECONDS.", show_default=False)
     ] = None,
     key: Annotated[
         list[str] | None,
         typer.Option(
-            help="Make a key, NAME/SCOPES/ACCOUNTS, such as reader/automations:read/30; repeat for more. "
+            help="Create a key, NAME/SCOPES/ACCOUNTS, such as reader/automations:read/30; repeat for more. "
             "SCOPES: all, none, or a comma-separated list. "
             "ACCOUNTS: all, a number N for the first N, or a comma-separated list of ids and usernames.",
             show_default=False,
@@ -98,12 +98,14 @@ def sandbox(
     ] = None,
     faults: Annotated[
         Path | None,
-        typer.Option(help="JSON file with faults to play, as POST /_sandbox/faults takes.", show_default=False),
+        typer.Option(
+            help="JSON file with faults to inject, in the format of POST /_sandbox/faults.", show_default=False
+        ),
     ] = None,
 ) -> None:
-    """Serve the whole of API v1 on this machine, over a made-up catalogue.
+    """Serve API v1 on this machine with generated data.
 
-    The key is `sandbox-demo-key`. POST /_sandbox/night moves it on by a night.
+    The key is `sandbox-demo-key`. POST /_sandbox/night advances the data by one day.
 
     Keys, while it runs: GET /_sandbox/keys lists them, POST /_sandbox/keys makes one of
     {"name": "reader", "scopes": ["automations:read"], "accounts": 30}, DELETE /_sandbox/keys/NAME revokes one.
@@ -142,14 +144,16 @@ def sandbox(
         out.print(f"export GRAMHOUSE_BASE_URL={url} GRAMHOUSE_API_KEY={DEMO_KEY}", soft_wrap=True)
         for request, secret in made:
             out.print(f"export GRAMHOUSE_API_KEY={secret}  # {_choices(request)}", soft_wrap=True, highlight=False)
-        line, more = ("first line", " The other lines choose its keys.") if made else ("line", "")
+        line, more = ("first line", " The other lines select the created keys.") if made else ("line", "")
         err.print(
-            f"[dim]Serving API v1; Ctrl-C ends it. In another terminal, type the {line} above, then `gramhouse sync`."
+            f"[dim]Serving API v1; Stop with Ctrl-C. In another terminal, run the {line} above, then `gramhouse sync`."
             f"{more}[/]"
         )
 
     try:
         serve(server, port=port, on_ready=ready)
     except OSError as error:
-        message = f"port {port} cannot be served: {clean(error.strerror or error)}; choose another with --port."
+        message = (
+            f"cannot listen on port {port}: {clean(error.strerror or error)}. Fix: choose another port with --port."
+        )
         raise SettingsError(message) from None

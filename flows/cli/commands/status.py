@@ -21,7 +21,7 @@ from flows.engine.clock import SystemClock
 from flows.reporting.exit_code import ExitCode
 from flows.reporting.headline import LOST
 from flows.reporting.summary_queries import WARNINGS
-from flows.reporting.words import count, span
+from flows.reporting.words import count, run_title, span
 from models.runs import RunState
 
 _MARKS = {"complete": DONE, "failed": FAIL, "interrupted": FAIL}
@@ -154,37 +154,34 @@ def attention(found: Mapping[str, Any], state: Current) -> list[str]:
     return [reason for reason, holds in reasons.items() if holds]
 
 
-def _run(run: Mapping[str, Any], word: str = "last ", *, is_checked: bool = True) -> str:
+def _run(run: Mapping[str, Any], *, is_last: bool = True, is_checked: bool = True) -> str:
     why = ": ".join(clean(run[name].rstrip(".")) for name in ("error_code", "detail") if run[name])
     numbers = [count(run[name], noun) for name, noun in (("accounts", "account"), ("pages", "page")) if run[name]]
     numbers += [f"{run[name]:,} {noun}" for name, noun in (("added", "new"), ("changed", "changed")) if run[name]]
     mark = _MARKS.get(run["state"], WARN)
     if mark == DONE and not is_checked:
         mark = WARN
-    what = f" of {run['selection']}" if run["selection"] else ""
+    what = clean(run_title(run["kind"], run["selection"]))
+    title = f"Last run: {what}:" if is_last else f"Earlier run: {what}:"
     state = f"[bold]{clean(run['state'])}[/]{f' ({why})' if why else ''}"
     fix = ""
     if run["state"] == "interrupted":
-        fix = " Fix: run the same command again; it resumes where this one ended."
+        fix = " Fix: run the same command to resume."
     done = f": {', '.join(numbers)}" if numbers else ""
-    return f"{mark} {word}{clean(run['kind'] + what)} {state}, started {moment(run['started_at'])} UTC{done}.{fix}"
+    return f"{mark} {title} {state}, started {moment(run['started_at'])} UTC{done}.{fix}"
 
 
 def _fresh(fact: Mapping[str, Any], found: Mapping[str, Any]) -> str:
     limit = span(found["totals"]["stale_after"])
     surface, accounts = clean(fact["surface"]), count(fact["accounts"], "account")
     if not fact["stale"]:
-        return (
-            f"{DONE} {surface} of {accounts} are fresh (within {limit}); the oldest is {span(fact['age_seconds'])} old"
-        )
+        return f"{DONE} {accounts}: {surface} refreshed within {limit}; the oldest is {span(fact['age_seconds'])} old"
     names = [clean(each["ig_username"]) for each in found["stale"] if each["surface"] == fact["surface"]]
     more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
-    never = f"; {fact['never']:,} never scanned to the end" if fact["never"] else ""
-    stale = (
-        f"{fact['stale']:,} of {accounts} are stale (no scan was closed within {limit}): {', '.join(names[:_NAMED])}"
-    )
+    never = f"; {fact['never']:,} never completed" if fact["never"] else ""
+    stale = f"{fact['stale']:,} of {accounts}: {surface} not refreshed within {limit}: {', '.join(names[:_NAMED])}"
     age = f"the oldest is {span(fact['age_seconds'])} old"
-    return f"{FAIL} {surface} of {stale}{more}{never}; {age}. Fix: `gramhouse sync`."
+    return f"{FAIL} {stale}{more}{never}; {age}. Fix: `gramhouse sync`."
 
 
 def _undecided_line(undecided: list[dict[str, Any]]) -> str:
@@ -192,20 +189,16 @@ def _undecided_line(undecided: list[dict[str, Any]]) -> str:
     more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
     since = moment(undecided[0]["removals_undecided_since"])
     return (
-        f"{FAIL} no item of {', '.join(names[:_NAMED])}{more} was marked removed or expired since {since} UTC: their"
-        " scans reject records. Fix: see `gramhouse quarantine`; name the path of their ids under [mapping] in"
-        " gramhouse.toml."
+        f"{FAIL} no items of {', '.join(names[:_NAMED])}{more} were marked as removed or expired since {since} UTC,"
+        " because their scans rejected records. Fix: see `gramhouse quarantine`; set the path of their ids under"
+        " [mapping] in gramhouse.toml."
     )
 
 
 def _failure_group(failure: dict[str, Any]) -> str:
     mark = FAIL if failure["outcome"] in LOST else WARN
     scans = count(failure["scans"], "scan")
-    after = (
-        f", to be asked again after {moment(failure['resume_after'], seconds=True)} UTC"
-        if failure["resume_after"]
-        else ""
-    )
+    after = f", retry after {moment(failure['resume_after'], seconds=True)} UTC" if failure["resume_after"] else ""
     trace = f" (correlation id {clean(failure['correlation_id'])})" if failure["correlation_id"] else ""
     what = failure["outcome"].replace("_", " ")
     detail = clean((failure["detail"] or "").rstrip("."))
@@ -217,7 +210,7 @@ def _lines(found: Mapping[str, Any]) -> Iterator[str]:
     if found["last_run"]:
         yield _run(found["last_run"])
     for run in found["unresolved"]:
-        yield _run(run, "")
+        yield _run(run, is_last=False)
     for warning in found["warnings"]:
         yield f"{WARN} {clean(warning['detail'])}" + (f" Fix: {clean(warning['hint'])}" if warning["hint"] else "")
     for fact in found["freshness"]:
@@ -246,13 +239,13 @@ def _unpublished(state: Current) -> dict[str, Any]:
 
 
 def _print(found: Mapping[str, Any], state: Current, writing: Holder | None) -> None:
-    what = "what follows is the snapshot before it" if found["totals"] else "nothing has been published yet"
+    what = "the following describes the previous snapshot" if found["totals"] else "no snapshot has been published yet"
     if writing:
-        out.print(f"{WARN} {clean(writing)} is writing; {what}.")
+        out.print(f"{WARN} {clean(writing)} is running; {what}.")
     if state.problem:
         out.print(f"{FAIL if state.is_damaged else WARN} {clean(state.problem)}", soft_wrap=True)
     if state.status and state.status.state is RunState.RUNNING and writing is None:
-        out.print(f"{WARN} Whether process {state.status.pid} still runs cannot be checked on this machine.")
+        out.print(f"{WARN} Cannot check on this machine whether process {state.status.pid} is still running.")
     if (other := state.other()) is not None:
         out.print(_run((state.as_run() or {}) | {"kind": other.kind, "added": None, "changed": None}))
     if found["snapshot_problem"]:
@@ -302,21 +295,21 @@ def status(
     *,
     form: Annotated[
         Literal["text", "openmetrics"],
-        typer.Option("--format", help="text, or openmetrics for Prometheus' textfile collector."),
+        typer.Option("--format", help="text, or openmetrics for Prometheus's textfile collector."),
     ] = "text",
     warehouse: WarehouseFile = None,
     snapshot: SnapshotFile = None,
     as_json: AsJson = False,
 ) -> None:
-    """Say what is fresh, stale, expired, deferred, failed or interrupted, and why.
+    """Show what is fresh, stale, expired, deferred, failed or interrupted, and why.
 
     Exit codes: 0 healthy, 1 nothing can be read, 2 wrong usage or configuration, 3 something is stale, failed or
-    interrupted, or removals are undecided for too long.
+    interrupted, or removals have been unconfirmed for too long.
     """
     settings = load(warehouse=warehouse, snapshot=snapshot)
     as_metrics = form == "openmetrics"
     if as_json and as_metrics:
-        message = "--json and --format openmetrics exclude each other. Fix: leave one out."
+        message = "--json and --format openmetrics cannot be combined. Fix: use one of them."
         raise SettingsError(message)
     try:
         code = report(settings, SystemClock().now(), as_json=as_json, as_metrics=as_metrics)

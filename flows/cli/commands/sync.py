@@ -32,14 +32,14 @@ from flows.cli.surfaces import to_surfaces
 from flows.config.errors import SettingsError
 from flows.config.settings import load
 from flows.reporting.exit_code import ExitCode
-from flows.reporting.words import megabytes
+from flows.reporting.words import file_size
 from models.incremental import SyncMode
 
 
 def sync_mode(*, incremental: bool, full_refresh: bool) -> SyncMode | None:
     """Return the mode that was typed, None where none was. Raises SettingsError for both."""
     if incremental and full_refresh:
-        message = "--incremental and --full-refresh exclude each other: give one of them."
+        message = "--incremental and --full-refresh cannot be combined. Fix: use one of them."
         raise SettingsError(message)
     return "incremental" if incremental else "full_refresh" if full_refresh else None
 
@@ -53,7 +53,7 @@ def sync(
     full_refresh: FullRefresh = False,
     max_requests: MaxRequests = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only show about how many requests it would make, by reason.")
+        bool, typer.Option("--dry-run", help="Show the estimated number of requests by reason, without syncing.")
     ] = False,
     base_url: BaseUrl = None,
     warehouse: WarehouseFile = None,
@@ -69,9 +69,9 @@ def sync(
     verbose: Verbose = False,
     _: LogFormat = "text",
 ) -> None:
-    """Bring the warehouse into step with everything the API key can see, and publish a snapshot.
+    """Sync everything the API key can see into the warehouse and publish a snapshot.
 
-    A run that was killed is resumed: pages that had landed are not asked for again.
+    An interrupted run is resumed: saved pages are not fetched again.
 
     Exit codes: 0 complete, 1 failed, 2 wrong usage or configuration, 3 partial, 4 the warehouse is held by
     another process.
@@ -121,7 +121,7 @@ def publish(
     as_json: AsJson = False,
     _: LogFormat = "text",
 ) -> None:
-    """Merge what has landed and publish a new snapshot, without asking the API."""
+    """Merge landed pages and publish a new snapshot, without API requests."""
     from flows.engine.upkeep import publish_now
 
     settings = load(warehouse=warehouse, snapshot=snapshot, busy_wait=busy_wait)
@@ -130,5 +130,5 @@ def publish(
         if as_json:
             print_json({"snapshot": str(settings.snapshot), "snapshot_bytes": size})
         else:
-            out.print(f"Published {clean(settings.snapshot)} ({megabytes(size)}).")
+            out.print(f"Published {clean(settings.snapshot)} ({file_size(size)}).")
     raise typer.Exit(ExitCode.COMPLETE)

@@ -41,7 +41,7 @@ _DAY = int(timedelta(days=1).total_seconds())
 
 
 def server_environment(settings: Settings) -> dict[str, str]:
-    """Return what Prefect's server is told: where it keeps things, for how long, and to call nobody."""
+    """Return the environment of the Prefect server: storage, retention, no telemetry."""
     env = {
         **prefect_environment(settings.prefect_home, settings.prefect_port),
         "PREFECT_SERVER_SERVICES_DB_VACUUM_ENABLED": "events,flow_runs,orphans",
@@ -58,7 +58,7 @@ def server_environment(settings: Settings) -> dict[str, str]:
 def _schedule(settings: Settings, now: datetime) -> Iterator[str]:
     for plan in PLANS:
         if plan.when is None:
-            yield f"  {plan.name:<9} when you ask for it"
+            yield f"  {plan.name:<9} on request"
         else:
             due = next(fires(getattr(settings, plan.when), settings.time_zone, now))
             yield f"  {plan.name:<9} next {due:%a %Y-%m-%d %H:%M} {settings.time_zone}"
@@ -153,39 +153,39 @@ def _greet(settings: Settings, api: str | None, now: datetime, notes: Iterable[s
         out.print(clean(line))
     report = settings.report or default_path(settings.snapshot)
     shown = "" if api else f", shown at http://127.0.0.1:{settings.prefect_port}{REPORT_PATH}"
-    out.print(f"Each run renews the report {clean(report)}{shown}.", soft_wrap=True)
+    out.print(f"Each run updates the report {clean(report)}{shown}.", soft_wrap=True)
     warning = gap_warning(settings.nightly, settings.stories, settings.time_zone, now)
     for note in (*notes, *([warning] if warning else ())):
         out.print(f"{WARN} {clean(note)}")
-    out.print(f"Logs are in {clean(settings.prefect_home)}. Ctrl-C ends it.")
+    out.print(f"Logs are in {clean(settings.prefect_home)}. Stop with Ctrl-C.")
 
 
 def _run(settings: Settings, api: str | None, ended: threading.Event) -> None:
     with ExitStack() as stack:
-        with err.status("[dim]bringing up Prefect …[/]"):
+        with err.status("[dim]starting Prefect …[/]"):
             processes = _bring_up(settings, api, stack, ended)
         _greet(settings, api, datetime.now(UTC), _notes(processes[-1].log))
         try:
             _watch(processes, ended)
         finally:
-            err.print("Ending: flow runs first, then the rest.")
-    err.print("Ended.")
+            err.print("Stopping: flow runs first, then the servers.")
+    err.print("Stopped.")
 
 
 def up(
     *,
     port: Annotated[
         int | None,
-        typer.Option(help="Port of Prefect's UI (GRAMHOUSE_PREFECT_PORT).", min=1, max=65535, show_default=False),
+        typer.Option(help="Port of the Prefect UI (GRAMHOUSE_PREFECT_PORT).", min=1, max=65535, show_default=False),
     ] = None,
     _: LogFormat = "text",
 ) -> None:
-    """Bring up Prefect's server with its UI, and serve the nightly sync, the stories, backfills and publishing.
+    """Start a Prefect server with its UI and serve the scheduled and manual deployments.
 
-    With PREFECT_API_URL set no server is started: the deployments are served to that one.
+    If PREFECT_API_URL is set, no server is started; the deployments are served to that API.
 
-    Ctrl-C or SIGTERM ends all of it. Exit codes: 0 ended, 1 something fell, 2 wrong usage or configuration,
-    4 it is up already.
+    Ctrl-C or SIGTERM stops all processes. Exit codes: 0 stopped, 1 a process failed, 2 wrong usage or configuration,
+    4 already running.
     """
     settings = load(prefect_port=port)
     if settings.credentials is None:
@@ -201,15 +201,15 @@ def up(
                 lock(settings.prefect_home / "up.lock", f"gramhouse up at {where}", since=now, pause=time.sleep)
             )
             if api is None and not port_is_free(settings.prefect_port):
-                message = f"Port {settings.prefect_port} is in use by something else; choose another with --port."
+                message = f"Port {settings.prefect_port} is in use. Fix: choose another port with --port."
                 raise SettingsError(message)
             _run(settings, api, ended)
         except Held as other:
-            hint = f"kill {other.who.pid}" if other.who else "end that one"
-            err.print(f"{FAIL} It is up already: {clean(other)}. To begin anew, first {hint}.")
+            hint = f"kill {other.who.pid}" if other.who else "end that process"
+            err.print(f"{FAIL} Already running: {clean(other)}. Stop it first: {hint}.")
             raise typer.Exit(ExitCode.BUSY) from None
         except ProcessError as error:
             err.print(f"{FAIL} {clean(error)}")
             raise typer.Exit(ExitCode.FAILED) from None
         except GivenUp:
-            err.print("Ended.")
+            err.print("Stopped.")

@@ -81,7 +81,7 @@ def sources(
             table["config"] |= freshness
     source = {
         "name": SOURCE,
-        "description": "The snapshot of gramhouse: accounts and their media, as a REST API lists them.",
+        "description": "Snapshot by gramhouse: social-media accounts and their media, from a REST API.",
         "database": SOURCE,
         "schema": "main",
         "tables": described,

@@ -13,13 +13,13 @@ from models.partition import Surface
 _WHAT = {
     CATALOGUE: "account catalogue",
     STORIES: "stories",
-    RECENT: "posts: recent, down to what is known",
-    FullReason.MODE: "posts: full, as the mode says",
-    FullReason.FIRST: "posts: full, for the first time",
-    FullReason.UNPROVED: "posts: full, their order is not proved",
-    FullReason.SHORT: "posts: full, of fewer than three pages",
-    FullReason.REMOVALS: "posts: full, removals are pending",
-    FullReason.DUE: "posts: full, it is due",
+    RECENT: "posts: recent only",
+    FullReason.MODE: "posts: full, because of the sync mode",
+    FullReason.FIRST: "posts: full, first scan",
+    FullReason.UNPROVED: "posts: full, order not verified",
+    FullReason.SHORT: "posts: full, fewer than three pages",
+    FullReason.REMOVALS: "posts: full, removals to confirm",
+    FullReason.DUE: "posts: full, due by schedule",
 }
 
 
@@ -44,7 +44,7 @@ def show_estimate(
 
 
 def _sentence(found: Estimate, most: int | None) -> str:
-    message = f"About {count(found.total, 'request')} would be made; a full run would make {found.full_requests:,}."
+    message = f"Estimate: {count(found.total, 'request')}; a full refresh would make {found.full_requests:,}."
     if most is not None and most < found.total:
         message += f" --max-requests would defer about {found.total - most:,} of them."
     return message

@@ -55,8 +55,8 @@ def incremental_lines(found: Mapping[str, Any]) -> Iterator[str]:
 
 def _recent_line(recent: Mapping[str, Any]) -> str:
     return (
-        f"{DONE} {clean(recent['surface'])} of {count(recent['accounts'], 'account')}: recent {span(recent['recent'])}"
-        f" ago, whole {span(recent['complete'])} ago, or later"
+        f"{DONE} {clean(recent['surface'])} of {count(recent['accounts'], 'account')}: oldest recent scan"
+        f" {span(recent['recent'])} ago, oldest full scan {span(recent['complete'])} ago"
     )
 
 
@@ -65,7 +65,7 @@ def _full_overdue_line(overdue: Sequence[Mapping[str, Any]]) -> str:
     more = f" and {len(overdue) - _NAMED:,} more" if len(overdue) > _NAMED else ""
     return (
         f"{FAIL} full_overdue: the last full scan of {names}{more} was {moment(overdue[0]['complete_at'])} UTC or"
-        " later, more than twice GRAMHOUSE_FULL_REFRESH_EVERY ago. Fix: raise GRAMHOUSE_FULL_REFRESH_BUDGET."
+        " later, more than twice GRAMHOUSE_FULL_REFRESH_EVERY ago. Fix: increase GRAMHOUSE_FULL_REFRESH_BUDGET."
     )
 
 
@@ -76,7 +76,7 @@ def _gap_lines(gaps: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         name = clean(gap["ig_username"] or gap["account_id"])
         yield (
             f"{WARN} gap in {clean(gap['surface'])} of {name} ({clean(gap['reason'])}), since {moment(gap['since'])}"
-            f" UTC{read}. The next scan reads on."
+            f" UTC{read}. The next scan continues there."
         )
     if len(gaps) > _NAMED:
         yield f"{WARN} and {len(gaps) - _NAMED:,} more gaps: see `gramhouse query 'FROM gaps'`"

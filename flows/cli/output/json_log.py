@@ -80,7 +80,7 @@ def begin() -> None:
 
     def uncaught(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         text = "".join(traceback.format_exception(kind, error, trace))
-        lines.say(f"A bug of gramhouse: {kind.__name__}: {error}", level="error", facts={"traceback": text})
+        lines.say(f"Bug in gramhouse: {kind.__name__}: {error}", level="error", facts={"traceback": text})
 
     sys.stderr = lines
     sys.excepthook = uncaught

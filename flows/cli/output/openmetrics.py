@@ -100,9 +100,11 @@ def metrics(found: Mapping[str, Any], reasons: Iterable[str], *, writing: bool) 
     lines = [
         *_family("snapshot_readable", "1 if there is a snapshot that can be read.", _plain(int(bool(found["totals"]))))
     ]
-    lines += _family("attention", "1 for each reason why a person should look, else 0.", why)
+    lines += _family("attention", "1 for each reason that requires attention, else 0.", why)
     lines += _family("writer_active", "1 while a process writes the warehouse.", _plain(int(writing)))
-    lines += _family("unresolved_runs", "Failed or interrupted runs that no later run made up for.", _plain(unresolved))
+    lines += _family(
+        "unresolved_runs", "Failed or interrupted runs that no later run has replaced.", _plain(unresolved)
+    )
     if found["last_run"]:
         lines += _last_run(found["last_run"])
     if found["totals"]:

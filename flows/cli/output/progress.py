@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from rich.live import Live
 from rich.spinner import Spinner
 
-from flows.cli.output.terminal import err
+from flows.cli.output import json_log
+from flows.cli.output.terminal import DATED, err
 from flows.engine.clock import SystemClock
 from flows.engine.run_context import Counters
 from flows.reporting.pace import Pace, outlook
@@ -27,7 +28,7 @@ def line(counters: Counters, seconds: float, outlook: Iterable[str] = ()) -> str
     if counters.waiting:
         parts.append(f"{counters.waiting:,} waiting")
     if counters.retries:
-        parts.append(f"{counters.retries:,} tried again")
+        parts.append(f"{counters.retries:,} retried")
     return " · ".join([*parts, f"{seconds:,.0f} s", *outlook])
 
 
@@ -56,7 +57,8 @@ def watch(counters: Counters) -> Iterator[None]:
 
     def speak() -> None:
         while not ended.wait(_PLAIN_EVERY):
-            err.print(present(), soft_wrap=True)
+            at = "" if json_log.in_force() else f"{clock.now():{DATED}} "
+            err.print(f"{at}{present()}", soft_wrap=True)
 
     speaker = threading.Thread(target=speak, name="progress", daemon=True)
     speaker.start()

@@ -88,7 +88,7 @@ class Document:
             last_resort.start()
             try:
                 name = signal.Signals(received[0]).name
-                self.end(failure(code, f"Stopped by {name}. Fix: run it again."))
+                self.end(failure(code, f"Stopped by {name}. Fix: run the same command again."))
             finally:
                 os._exit(code)
 

@@ -1,16 +1,16 @@
-"""What a person reads when a sync has ended."""
+"""The report of a sync on the terminal."""
 
 from collections.abc import Iterator
 
 from rich.table import Table
 
-from connectors.source.errors import Failure, hint_for
+from connectors.source.errors import Failure
 from connectors.warehouse.merge.run_counts import RunCounts
 from connectors.warehouse.runs.failure_groups import FailureGroup
 from flows.cli.output.terminal import DONE, FAIL, WARN, clean, moment, out
 from flows.engine.pipeline import RunReport
 from flows.reporting.report import landed, outcomes, recommendation, requests_made
-from flows.reporting.words import changes, count, megabytes, span
+from flows.reporting.words import changes, count, file_size, fix_for, span
 from models.runs import OutcomeKind, RunState, RunWarning
 
 _MARKS = {RunState.COMPLETE: DONE, RunState.PARTIAL: WARN, RunState.FAILED: FAIL}
@@ -28,17 +28,15 @@ def _failure_group(failure_group: FailureGroup) -> str:
     after = (
         f" Deferred until {moment(failure_group.resume_after, seconds=True)} UTC." if failure_group.resume_after else ""
     )
-    hint = hint_for(failure_group.error_code)
-    advice = (
-        f"\n[dim]{hint[:1].upper()}{hint[1:]}.[/]" if hint and failure_group.outcome is not OutcomeKind.DEFERRED else ""
-    )
+    fix = "" if failure_group.outcome is OutcomeKind.DEFERRED else fix_for(failure_group.error_code)
+    advice = f"\n[dim]{fix}[/]" if fix else ""
     return f"{what}, [yellow]{clean(failure_group.error_code)}[/]{detail}{example}.{after}{advice}"
 
 
 def _listed(report: RunReport) -> str:
     result = count(report.accounts, "account")
     if report.kind == "sync" and report.accounts and report.expired:
-        result += f", {report.expired:,} of them with an expired token"
+        result += f", {report.expired:,} with an expired token"
     if report.accounts_removed:
         result += f"; {count(report.accounts_removed, 'account')} marked removed"
     return result
@@ -46,9 +44,7 @@ def _listed(report: RunReport) -> str:
 
 def _stopped(stop: Failure) -> str:
     trace = f" (correlation id {clean(stop.correlation_id)})" if stop.correlation_id else ""
-    return (
-        f"[red]{clean(stop.code)}[/]: {clean(stop.message.rstrip('.'))}{trace}. {stop.hint[:1].upper()}{stop.hint[1:]}."
-    )
+    return f"[red]{clean(stop.code)}[/]: {clean(stop.message.rstrip('.'))}{trace}. Fix: {stop.hint}."
 
 
 def _warning(warning: RunWarning) -> str:
@@ -56,7 +52,7 @@ def _warning(warning: RunWarning) -> str:
 
 
 def _relation(run: RunCounts, report: RunReport) -> str:
-    """Say in one word what an earlier run is to this one."""
+    """Return the relation of an earlier run to this one in one word."""
     if run.run_id not in report.resumed_runs:
         return "merged"
     return "resumed" if run.state is RunState.INTERRUPTED else "unpublished"
@@ -71,7 +67,7 @@ def _rows(report: RunReport) -> Iterator[tuple[str, str]]:
             f"{run.kind} of {moment(run.started_at)} UTC ({run.state.value}), which landed {landed(run)}",
         )
     if report.restarted:
-        yield "restarted", f"{count(report.restarted, 'scan')} whose cursor was refused, from the first page"
+        yield "restarted", f"{count(report.restarted, 'scan')} from the first page because the cursor was refused"
     yield "listed" if report.kind == "sync" else "chosen", _listed(report)
     if report.state is not RunState.COMPLETE:
         yield "scans", outcomes(report)
@@ -81,7 +77,7 @@ def _rows(report: RunReport) -> Iterator[tuple[str, str]]:
     if report.media.quarantined:
         yield "quarantine", f"{count(report.media.quarantined, 'record')} rejected: see `gramhouse quarantine`"
     if report.mapping_pending:
-        yield "mapping", "the media are read by an earlier one: `gramhouse rebuild` applies the present"
+        yield "mapping", "stored media use an earlier mapping: run `gramhouse rebuild` to apply the current one"
     for failure_group in report.failure_groups:
         if report.stopped_by is None or failure_group.error_code != report.stopped_by.code:
             yield failure_group.outcome.value.replace("_", " "), _failure_group(failure_group)
@@ -93,7 +89,7 @@ def _rows(report: RunReport) -> Iterator[tuple[str, str]]:
 def _made(report: RunReport) -> Iterator[tuple[str, str]]:
     if advised := recommendation(report):
         yield "advice", clean(advised)
-    size = "left as it was" if report.snapshot_bytes is None else megabytes(report.snapshot_bytes)
+    size = "unchanged" if report.snapshot_bytes is None else file_size(report.snapshot_bytes)
     yield "snapshot", f"{clean(report.snapshot)} ({size})"
     if report.report:
         yield "report", clean(report.report)
@@ -113,10 +109,4 @@ def show(report: RunReport) -> None:
     grid.add_column()
     for name, result in _rows(report):
         grid.add_row(name, result)
-    if out.is_terminal:
-        out.print(grid)
-        return
-    with out.capture() as captured:
-        out.print(grid)
-    for line in captured.get().splitlines():
-        out.out(line.rstrip())
+    out.print(grid)

@@ -1,11 +1,13 @@
-"""How a person is spoken to: results on standard output, everything else on standard error."""
+"""Terminal output: results on standard output, everything else on standard error."""
 
 import json
+import re
 import sys
 import unicodedata
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
+from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
@@ -13,8 +15,9 @@ from rich.markup import escape
 from flows.cli.output.streams import drop_output
 from flows.reporting.exit_code import ExitCode
 
-# What goes into a pipe or a file is not wrapped to a terminal that is not there.
-_WIDE = 240
+# Lines that go into a pipe or a file are neither wrapped nor truncated.
+_UNLIMITED = 10**6
+_PADDING = re.compile(r" +$", re.MULTILINE)
 
 
 class _Console(Console):
@@ -22,15 +25,31 @@ class _Console(Console):
         # By default it ends the process, whatever the exit code of the work that is reported.
         raise  # noqa: PLE0704 - it is called while the error is handled
 
+    def print(self, *objects: Any, **options: Any) -> None:  # noqa: ANN401 - the signature is Rich's
+        # `out`, which sets crop, calls this with text as it is.
+        if self.is_terminal or "crop" in options:
+            super().print(*objects, **options)
+            return
+        with self.capture() as captured:
+            super().print(*objects, **options)
+        self.out(_PADDING.sub("", captured.get()), end="")
 
-out = _Console(highlight=False, emoji=False, width=None if sys.stdout.isatty() else _WIDE)
-err = _Console(stderr=True, highlight=False, emoji=False, width=None if sys.stderr.isatty() else _WIDE)
+
+out = _Console(highlight=False, emoji=False, width=None if sys.stdout.isatty() else _UNLIMITED)
+err = _Console(stderr=True, highlight=False, emoji=False, width=None if sys.stderr.isatty() else _UNLIMITED)
+
+# How a line in a log begins.
+DATED = "%Y-%m-%d %H:%M:%S UTC"
 
 DONE = "[green]✔[/]"
 WARN = "[yellow]![/]"
 FAIL = "[red]✖[/]"
 
-_STATES: dict[int, str] = {ExitCode.FAILED: "failed", ExitCode.WRONG_USAGE: "refused", ExitCode.BUSY: "busy"}
+_STATES: dict[int, str] = {
+    ExitCode.FAILED: "failed",
+    ExitCode.WRONG_USAGE: "invalid_parameters",
+    ExitCode.BUSY: "locked",
+}
 
 _SHOWN = {"\t", "\n"}
 
@@ -76,7 +95,7 @@ def reporting() -> Iterator[None]:
         sys.stdout.flush()
     except OSError as error:
         drop_output()
-        err.print(f"{WARN} The report cannot be written to standard output: {error.strerror or error}.")
+        err.print(f"{WARN} Cannot write the report to standard output: {error.strerror or error}.")
 
 
 def moment(at: datetime | None, *, seconds: bool = False) -> str:

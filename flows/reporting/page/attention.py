@@ -1,11 +1,10 @@
-"""What needs a person, and since when; failures by their cause."""
+"""What needs action, and since when; failures by their cause."""
 
 from collections.abc import Iterator
 
-from connectors.source.errors import hint_for
 from flows.reporting.page.html import Html, Row, Table, element, foreign, join, rest
 from flows.reporting.page.reader import Reader, Record, account, stamp
-from flows.reporting.words import count, span
+from flows.reporting.words import count, fix_for, span
 
 _EXPIRED = """
 SELECT ig_username, token_expired_since, media_as_of, count(*) OVER () AS total FROM expired_accounts
@@ -65,8 +64,8 @@ SELECT count(*) FILTER (is_stale) AS stale, count(DISTINCT account_id) FILTER (i
 
 
 def _fix(code: str | None) -> Html | None:
-    hint = hint_for(code or "")
-    return element("p", "Fix: ", hint[:1].upper(), hint[1:], ".", class_="fix") if hint else None
+    fix = fix_for(code or "")
+    return element("p", fix, class_="fix") if fix else None
 
 
 def _trace(correlation_id: str | None) -> Html:
@@ -92,7 +91,7 @@ def _expired(reader: Reader) -> tuple[Html | None, int]:
     ]
     heads = ("account", "expired since (UTC)", "media as of (UTC)")
     table = Table("Accounts whose token expired", heads, rows, more=rest(total, len(rows), "FROM expired_accounts"))
-    message = "The owners must connect these accounts again; their media then catch up by themselves."
+    message = "The owners must reconnect these accounts; the next sync then fetches their media."
     return join([element("h3", f"{count(total, 'access token')} to renew"), element("p", message), table.html()]), total
 
 
@@ -122,7 +121,7 @@ def _incomplete(reader: Reader, *, deferred: bool) -> tuple[Html | None, int]:
     heads = ("account", "surface", "outcome", "tried (UTC)", "complete (UTC)", *resumes, "correlation id")
     query = f"FROM freshness WHERE outcome {'=' if deferred else 'NOT IN'} "
     query += "'deferred'" if deferred else "('complete', 'skipped', 'recent', 'deferred')"
-    what = "deferred: a later run resumes them by itself" if deferred else "not complete in their last run"
+    what = "deferred: a later run resumes them automatically" if deferred else "not complete in their last run"
     title = f"{count(total, 'scan')} {what}"
     table = Table(title, heads, rows, more=rest(total, len(rows), query))
     return join([element("h3", title), table.html()]), total
@@ -134,10 +133,10 @@ def _others(reader: Reader) -> Iterator[Html]:
         limit = span(reader.published["stale_after"])
         what = f"{count(stale['stale'], 'scan')} of {count(stale['accounts'], 'account')}"
         see = element("a", "Freshness", href="#freshness")
-        yield element("li", element("b", f"Stale: {what}"), f", not scanned to the end within {limit}. See ", see, ".")
+        yield element("li", element("b", f"Stale: {what}"), f", no completed scan within {limit}. See ", see, ".")
     for each in reader.records(_WARNINGS):
         fix = ["Fix: ", foreign(each["hint"], 500)] if each["hint"] else None
-        yield element("li", element("b", "The last run warns: "), foreign(each["detail"], 500), " ", fix)
+        yield element("li", element("b", "Warning of the last run: "), foreign(each["detail"], 500), " ", fix)
     for each in reader.records(_QUARANTINE):
         trace = [", correlation id ", _trace(each["correlation_id"])] if each["correlation_id"] else None
         what = f"{count(each['records'], 'record')} in quarantine"
@@ -148,17 +147,17 @@ def _others(reader: Reader) -> Iterator[Html]:
         path = element("code", foreign(each["path"]))
         when = stamp(each["last_type_change_at"])
         kind = element("code", foreign(each["type"]))
-        yield element("li", element("b", "A field changed its type: "), path, " is ", kind, " since ", when, ".")
+        yield element("li", element("b", "A field changed type: "), path, " is ", kind, " since ", when, ".")
 
 
 def attention(reader: Reader) -> tuple[Html, int]:
-    """Return the list of what needs a person, and how many things stand on it; what resumes by itself is not one."""
+    """Return the list of what needs action, and how many things stand on it; what resumes by itself is not one."""
     expired, tokens = _expired(reader)
     incomplete, scans = _incomplete(reader, deferred=False)
     others = list(_others(reader))
     things = tokens + scans + len(others)
     parts = [
-        element("p", "Nothing needs a person.", class_="good") if not things else None,
+        element("p", "No action required.", class_="good") if not things else None,
         element("ul", others, class_="others") if others else None,
         expired,
         incomplete,

@@ -77,7 +77,7 @@ def engagement(reader: Reader) -> Html:
     gained = {each["day"]: each for each in reader.records(_BY_DAY)}
     posts = {each["day"]: each["posts"] for each in reader.records(_POSTS)}
     if not gained:
-        return element("p", "No gain was seen yet: it shows when a second run sees the counts again.")
+        return element("p", "No data yet: gains appear after the second run.")
     observed = reader.observed()
     days = reader.calendar
 
@@ -105,8 +105,8 @@ def engagement(reader: Reader) -> Html:
     heads = ("day (UTC)", "likes gained", "comments gained", "posts published")
     table = Table("Engagement by day, newest first", heads, rows, frozenset({1, 2, 3}))
     lead = (
-        "Counted on the day on which a scan saw it: a nightly scan sees most of the day before. Hatched: no run that"
-        " day, so nothing is known; the next run's gain includes it."
+        "Counted on the day of the scan that saw it; a nightly scan sees mostly the day before. Hatched: no run that"
+        " day, so no data; the next run's gain includes it."
     )
     return join(
         [
@@ -141,8 +141,8 @@ def _gainers(reader: Reader) -> Html | None:
     if not rows:
         return None
     heads = ("account", "likes gained", "comments gained", "likes by day")
-    table = Table(f"Accounts that gained most in {reader.days} days", heads, rows, frozenset({1, 2}))
-    return join([element("h3", f"Who gained most in {reader.days} days"), table.html()])
+    table = Table(f"Accounts with the largest gain in {reader.days} days", heads, rows, frozenset({1, 2}))
+    return join([element("h3", f"Largest gains in {reader.days} days"), table.html()])
 
 
 def cadence(reader: Reader) -> Html:
@@ -160,7 +160,7 @@ def cadence(reader: Reader) -> Html:
                 each["posts_90d"],
                 _days(each["median_days_between_posts"]),
                 _days(each["days_since_last_post"]),
-                "fell silent" if each["is_silent"] else "",
+                "silent accounts" if each["is_silent"] else "",
             ],
             reader.key(each["ig_username"]),
         )
@@ -183,13 +183,13 @@ def cadence(reader: Reader) -> Html:
         for each in silent
     ]
     quiet = Table(
-        "Accounts silent for three times their usual gap, and a week at least",
+        "Accounts silent for more than three times their usual gap and at least a week",
         ("account", "last post (UTC)", "ago", "usual gap"),
         fell,
         frozenset({2, 3}),
         rest(silent[0]["total"] if silent else 0, len(fell), "FROM stale_accounts"),
     )
-    return join([table.html(), [element("h3", "Fell silent"), quiet.html()] if fell else None])
+    return join([table.html(), [element("h3", "Silent accounts"), quiet.html()] if fell else None])
 
 
 def _days(value: float | None) -> str:

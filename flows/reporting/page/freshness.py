@@ -15,7 +15,7 @@ _AGES = (
     (168, "3 to 7 days"),
     (None, "more than 7 days"),
 )
-_NEVER = "never scanned to the end"
+_NEVER = "never completed"
 
 _HISTOGRAM = """
 SELECT surface, hours, count(*) AS scans, count(*) FILTER (is_stale) AS stale,

@@ -32,7 +32,7 @@ FROM media WHERE removed_at IS NULL AND surface IN {surfaces} AND {only}
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A finished page: when its snapshot was made, and how many things on it need a person."""
+    """A finished page: when its snapshot was made, and how many things on it need action."""
 
     html: str
     published_at: datetime
@@ -50,7 +50,7 @@ class _Section:
 
 
 _OPERATOR = (
-    _Section("attention", "What needs a person", lambda reader: attention(reader)[0], "FROM expired_accounts"),
+    _Section("attention", "Action required", lambda reader: attention(reader)[0], "FROM expired_accounts"),
     _Section(
         "causes",
         "Failures by cause",
@@ -109,7 +109,7 @@ def _tiles(reader: Reader, things: int) -> Html:
         ),
     ]
     if is_operator:
-        what = "needs a person" if things == 1 else "need a person"
+        what = "needs action" if things == 1 else "need action"
         tiles.append(_tile(f"{things:,}", what, target="attention", style="bad" if things else "good"))
     return element("nav", tiles, class_="tiles", aria_label="Summary")
 
@@ -137,7 +137,7 @@ def _filters(reader: Reader) -> tuple[Html | None, str]:
             for each in reader.scope.surfaces
         ]
     command = element("code", "gramhouse report --account NAME")
-    note = element("small", "Charts and totals are of all accounts; ", command, " makes the page of one.")
+    note = element("small", "Charts and totals cover all accounts; ", command, " creates a report for one account.")
     return element("div", parts, note, class_="filters"), "".join(rules)
 
 
@@ -150,7 +150,7 @@ def _covered(reader: Reader) -> str:
 
 def _section(section: _Section, content: Html) -> Html:
     query = element("code", f'gramhouse query "{section.query}"')
-    ask = element("p", "Ask for all of it: ", query, class_="ask")
+    ask = element("p", "Full list: ", query, class_="ask")
     return element("section", element("h2", section.title), content, ask, id=section.key)
 
 
@@ -204,9 +204,9 @@ def make(snapshot: Snapshot, scope: Scope, *, release: str) -> Report:
             "footer",
             element(
                 "p",
-                "Ages count from the time of the snapshot. The comments of the views say how each number is counted: ",
+                "Ages are relative to the time of the snapshot. View comments define each number: ",
                 element("code", "gramhouse describe engagement_by_day"),
-                ". This page makes no request and runs no script.",
+                ". This page makes no requests and runs no scripts.",
             ),
         ),
     )

@@ -131,7 +131,9 @@ def growth(reader: Reader) -> Html:
     reader.prepare("recent_likes", _COUNTS)
     top = reader.records(_TOP)
     if not top:
-        return element("p", f"No post of the last {_DAYS} days is of an account whose median post has {_LEAST} likes.")
+        return element(
+            "p", f"No posts in the last {_DAYS} days from accounts whose median post has at least {_LEAST} likes."
+        )
     curves, kinds = _curves(top, reader.records(_POINTS))
     usual = reader.records(_BAND)
     if usual:
@@ -161,10 +163,10 @@ def growth(reader: Reader) -> Html:
         for post in top
     ]
     heads = ("", "account", "post", "published (UTC)", "times the usual", "likes", "after 24 h", "after 7 days")
-    table = Table(f"The posts of the last {_DAYS} days that did best", heads, rows, frozenset({4, 5, 6, 7}))
+    table = Table(f"Best posts of the last {_DAYS} days", heads, rows, frozenset({4, 5, 6, 7}))
     lead = (
         f"Likes, in times the likes of the account's median post, by days since publication. Posts of the last {_DAYS}"
-        " days: the five that did best in colour, fifteen more in grey. A count holds until a scan sees another."
+        " days: the best five in colour, fifteen more in grey. A count is constant until a scan sees a new one."
     )
     return join([figure("How recent posts grew", lead, drawing, legend=legend(kinds)), table.html()])
 
@@ -188,12 +190,17 @@ def standard(reader: Reader) -> Html:
         for each in reader.records(_bounded(_STANDARD, reader))
     ]
     if not rows:
-        return element("p", f"No post was seen for seven days, of an account whose median post has {_LEAST} likes.")
+        return element(
+            "p", f"No posts older than seven days from accounts whose median post has at least {_LEAST} likes."
+        )
     heads = ("account", "post", "published (UTC)", "times the usual", "likes", "account's median", "")
-    table = Table("Posts with most likes by the standard of their account", heads, rows, frozenset({3, 4, 5}))
-    lead = "Likes by the account's median post, so that accounts with many followers do not drown the others."
+    table = Table("Posts with the most likes relative to their account", heads, rows, frozenset({3, 4, 5}))
+    lead = "Likes divided by the account's median post, so that accounts of different sizes are comparable."
     if not reader.scope.accounts:
-        lead += f" At most {_OF_ONE} posts of an account; none where the median post has fewer than {_LEAST} likes."
+        lead += (
+            f" At most {_OF_ONE} posts per account; accounts whose median post has fewer than {_LEAST} likes are"
+            " excluded."
+        )
     return join([element("p", lead), table.html()])
 
 
@@ -213,10 +220,10 @@ def hours(reader: Reader) -> Html:
     reader.prepare("ripe", _RIPE)
     found = {(each["weekday"], each["hour"]): each for each in reader.records(_HOURS)}
     if not found:
-        return element("p", "No post was seen for seven days yet.")
+        return element("p", "No posts older than seven days yet.")
     cells = [[_cell(found.get((day, hour)), name, hour) for hour in range(24)] for day, name in enumerate(_WEEK, 1)]
     names = [f"{hour:02d}" if not hour % 3 else "" for hour in range(24)]
-    drawing = heat("Likes by hour of publication, UTC, by the accounts' own standard", _WEEK, names, cells)
+    drawing = heat("Relative likes by hour of publication (UTC)", _WEEK, names, cells)
     best = sorted(found.values(), key=lambda each: (each["posts"] < _FEW, -each["relative_likes"], each["weekday"]))
     rows = [
         Row(
@@ -231,11 +238,11 @@ def hours(reader: Reader) -> Html:
     ]
     heads = ("hour (UTC)", "times the usual", "posts", "accounts")
     table = Table(
-        f"Hours of the week, the best first; those with fewer than {_FEW} posts last", heads, rows, frozenset({1, 2, 3})
+        f"Hours of the week, best first; hours with fewer than {_FEW} posts last", heads, rows, frozenset({1, 2, 3})
     )
     lead = (
-        f"The median of likes by the account's usual, by hour of publication in UTC. Pale: fewer than {_FEW} posts;"
-        " hatched: none. That posts of an hour had more likes does not say that the hour was the reason."
+        f"Median of relative likes by hour of publication (UTC). Pale: fewer than {_FEW} posts;"
+        " hatched: none. This shows a correlation, not a cause."
     )
     kinds = [Kind(name, f"cell {style}") for name, (_, style) in zip(_HEAT_NAMES, _HEAT, strict=True)]
     return figure("Best hours to post", lead, drawing, table, legend=legend(kinds))

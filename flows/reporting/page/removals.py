@@ -64,8 +64,8 @@ def removals(reader: Reader) -> Html:
     query = "FROM media WHERE removal = 'removed'"
     heads = ("account", "surface", "caption", "published (UTC)", "last seen", "found removed", "likes")
     more = rest(last[0]["total"] if last else 0, len(rows), query)
-    listed = Table("The last items that were removed", heads, rows, frozenset({6}), more)
-    lead = "By the day on which a complete scan first missed them; hatched: no run that day. The items are kept."
+    listed = Table("Most recently removed items", heads, rows, frozenset({6}), more)
+    lead = "By the day of the first complete scan without them; hatched: no run that day. The items are kept."
     drawing = columns("Items found removed by day", kinds, slots, height=90)
     return join(
         [
@@ -91,5 +91,5 @@ def stories(reader: Reader) -> Html:
     ]
     rows = [Row([f"{day:%a %Y-%m-%d}", *values[day]]) for day in reversed(reader.calendar)]
     table = Table("Stories by day of publication, newest first", ("day (UTC)", *_FATES), rows, frozenset(range(1, 5)))
-    lead = "By day of publication: live, expired after their 24 hours, removed before, or not seen again."
+    lead = "By day of publication: live, expired after 24 hours, removed earlier, or not seen again."
     return figure("Stories", lead, columns("Stories by day", kinds, slots, height=110), table, legend=legend(kinds))

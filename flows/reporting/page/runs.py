@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from flows.reporting.page.html import Child, Html, Row, Table, element, figure, foreign, join
 from flows.reporting.page.reader import Reader, Record, account, stamp
 from flows.reporting.page.svg import Kind, Slot, bar, columns, legend
-from flows.reporting.words import span
+from flows.reporting.words import run_title, span
 
 _RUNS = """
 SELECT r.*, o.outcomes FROM (SELECT * FROM runs WHERE kind <> 'totals' ORDER BY seq DESC LIMIT 30) AS r
@@ -38,8 +38,7 @@ _NOTES = {"interrupted": "interrupted", "failed": "failed", "running": "running"
 
 
 def _title(run: Record) -> str:
-    what = f" of {run['selection']}" if run["selection"] else ""
-    return f"{run['kind']}{what}, {run['started_at']:%Y-%m-%d %H:%M} UTC: {run['state']}"
+    return f"{run_title(run['kind'], run['selection'])}, {run['started_at']:%Y-%m-%d %H:%M} UTC: {run['state']}"
 
 
 def _seconds(run: Record) -> float:
@@ -58,7 +57,7 @@ def _row(run: Record) -> Row:
     message = ", ".join(f"{outcomes[kind]:,} {kind.replace('_', ' ')}" for kind in _OUTCOMES if outcomes.get(kind))
     cells: list[Child] = [
         stamp(run["started_at"]),
-        join([run["kind"], " of " if run["selection"] else None, foreign(run["selection"], 40)]),
+        foreign(run_title(run["kind"], run["selection"]), 60),
         element("span", run["state"], class_=f"tag {run['state']}"),
         span(_seconds(run)) if run["ended_at"] else "",
         run["pages"],
@@ -110,14 +109,14 @@ def runs(reader: Reader) -> Html:
     table = Table(
         "The last 30 runs, newest first", heads, [_row(run) for run in reversed(found)], frozenset(range(3, 11))
     )
-    lead = "One column per run, oldest first. A mark (!) stands above a run that is not complete."
+    lead = "One column per run, oldest first. A mark (!) above a column: the run is not complete."
     return join(
         [
             figure("Outcomes by run", lead, by_outcome, legend=legend(kinds)),
             element(
                 "div",
                 figure("Requests", "Pages landed; the first page of a scan counts as one.", pages),
-                figure("Duration", "Seconds from begin to end.", took),
+                figure("Duration", "Seconds from start to end.", took),
                 class_="pair",
             ),
             figure("What was new, changed and removed", None, changes, table, legend=legend(news)),

@@ -17,7 +17,7 @@ from flows.reporting.page.reader import Scope
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A report in its place: its size in bytes, its snapshot's time, and how many things on it need a person."""
+    """A report in its place: its size in bytes, its snapshot's time, and how many things on it need action."""
 
     path: Path
     bytes: int
@@ -35,9 +35,9 @@ def check_place(path: Path, *databases: Path) -> None:
 
     Raises SettingsError and WarehouseUnusable.
     """
-    fix = "Fix: name another file."
+    fix = "Fix: choose another file."
     if path.resolve() in {database.resolve() for database in databases}:
-        message = f"{path} is the place of a database. {fix}"
+        message = f"{path} is reserved for a database. {fix}"
         raise SettingsError(message)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -51,7 +51,7 @@ def check_place(path: Path, *databases: Path) -> None:
             with path.open("rb") as file:
                 head = file.read(len(MARK))
             if head not in (b"", MARK.encode()):
-                message = f"{path} holds something else than a report of gramhouse, so it is not replaced. {fix}"
+                message = f"{path} is not a gramhouse report and is not replaced. {fix}"
                 raise SettingsError(message)
     except OSError as error:
         raise _refused(path, error) from error
@@ -61,7 +61,7 @@ def _refused(path: Path, error: OSError) -> WarehouseUnusable:
     why = (
         f"{path.parent} is not a folder" if isinstance(error, (FileExistsError, NotADirectoryError)) else error.strerror
     )
-    return WarehouseUnusable(f"cannot write the report {path}: {why}. Fix: name a file in a folder you may write in.")
+    return WarehouseUnusable(f"cannot write the report {path}: {why}. Fix: choose a file in a writable folder.")
 
 
 def write(snapshot: Path, path: Path, scope: Scope | None = None, *, apart_from: Path | None = None) -> Written:

@@ -85,9 +85,9 @@ def test_bad_usage_exits_with_2(arguments: list[str]) -> None:
             "--page-size: it must be a whole number from 1 to 50 (got '0'). Fix: ",
         ),
         (["sync", "--base-url", "http://example.com"], "must use https"),
-        (["sync", "--surface", "reels"], "there is no such surface"),
-        (["backfill"], "name accounts (--account)"),
-        (["backfill", "--all", "--surface", "reels"], "there is no such surface"),
+        (["sync", "--surface", "reels"], "unknown surface"),
+        (["backfill"], "Nothing is selected. Fix: use --account"),
+        (["backfill", "--all", "--surface", "reels"], "unknown surface"),
         (["backfill", "--all", "--reason", "x" * 501], "--reason"),
         (["sandbox", "--account-limit", "soon"], "REQUESTS/SECONDS"),
         (["sandbox", "--account-limit", "0/5"], "at least 1 request"),
@@ -113,7 +113,7 @@ def test_every_command_refuses_a_mistyped_variable(typed: Typed, monkeypatch: py
     monkeypatch.setenv("GRAMHOUSE_CONCURENCY", "7")
     code, out, err = typed(command, *REQUIRED.get(command, ()))
     assert (code, out) == (2, "")
-    assert err == "✖ GRAMHOUSE_CONCURENCY: there is no such setting; did you mean GRAMHOUSE_CONCURRENCY?\n"
+    assert err == "✖ GRAMHOUSE_CONCURENCY: unknown setting; did you mean GRAMHOUSE_CONCURRENCY?\n"
     assert typed(command, "--help")[0] == 0
 
 
@@ -123,7 +123,7 @@ def test_a_key_in_a_file_that_others_can_read_is_warned_of(typed: Typed, monkeyp
     file = Path("gramhouse.toml")
     file.write_text('api_key = "sandbox-demo-key"\n', encoding="utf-8")
     file.chmod(0o644)
-    warning = "gramhouse.toml holds api_key, and others can read it. Fix: chmod 600 gramhouse.toml."
+    warning = "gramhouse.toml contains api_key and is readable by other users. Fix: chmod 600 gramhouse.toml."
     code, _, err = typed("sync")
     assert (code, warning in err) == (0, True)
     findings = json.loads(typed("doctor", "--json")[1])["findings"]
@@ -137,7 +137,7 @@ def test_a_key_in_a_file_that_others_can_read_is_warned_of(typed: Typed, monkeyp
 def test_before_the_first_sync_each_command_says_what_to_do(typed: Typed, command: list[str]) -> None:
     code, out, err = typed(*command)
     assert (code, out, len(err.splitlines())) == (1, "", 1)
-    assert "`gramhouse sync` makes one" in err
+    assert "`gramhouse sync` creates it" in err
 
 
 @pytest.mark.parametrize("command", ["status", "accounts", "runs"])
@@ -145,7 +145,7 @@ def test_somebody_elses_file_is_one_line(typed: Typed, command: str) -> None:
     duckdb.connect("other.duckdb").close()
     code, _, err = typed(command, "--snapshot", "other.duckdb")
     assert (code, len(err.splitlines())) == (1, 1)
-    assert "is not one that this gramhouse can read" in err
+    assert "This version of gramhouse cannot read the snapshot" in err
 
 
 @pytest.mark.usefixtures("environment")
@@ -173,7 +173,7 @@ def test_a_sync_and_all_that_asks_about_it(typed: Typed) -> None:
     assert "run directly" in err
     assert typed("sync", "-v")[:1] == (0,)
     assert json.loads(typed("status", "--json")[1])["last_run"]["state"] == "complete"
-    assert "last sync" in typed("status")[1]
+    assert "Last run: sync: complete" in typed("status")[1]
     assert len(json.loads(typed("accounts", "--json")[1])["accounts"]) == 4
     assert typed("accounts")[0] == typed("accounts", "--expired")[0] == 0
     assert len(json.loads(typed("runs", "--json")[1])["runs"]) == 2
@@ -200,7 +200,7 @@ def test_the_doctor_finds_times_of_the_future_and_moves_them_back(typed: Typed) 
     code, out, _ = typed("doctor", "--repair")
     assert code == 0
     assert "core.completed_scans.complete_at: 4 times in the future" in out
-    assert "these cooldowns begin now" in " ".join(out.split())
+    assert "these cooldowns start now" in " ".join(out.split())
     with duckdb.connect("data/warehouse.duckdb") as db:
         assert db.execute("SELECT resume_after - now() < INTERVAL 24 HOURS FROM ops.cooldowns").fetchall() == [(True,)]
     with duckdb.connect("data/analytics.duckdb", read_only=True) as db:
@@ -247,11 +247,9 @@ def test_a_snapshot_that_cannot_be_written_is_found_before_anything_is_asked(typ
     for wrong in ("file/s.duckdb", "folder"):
         code, _, err = typed("sync", "--snapshot", wrong)
         assert (code, len(err.splitlines())) == (1, 2)
-        assert "Fix: point GRAMHOUSE_SNAPSHOT" in err
+        assert "Fix: set GRAMHOUSE_SNAPSHOT" in err
         assert "File exists" not in err
-        assert json.loads(typed("sync", "--json", "--snapshot", wrong)[1])["hint"].startswith(
-            "point GRAMHOUSE_SNAPSHOT"
-        )
+        assert json.loads(typed("sync", "--json", "--snapshot", wrong)[1])["hint"].startswith("set GRAMHOUSE_SNAPSHOT")
     code, _, err = typed("sync", "--snapshot", "same.duckdb", "--warehouse", "./same.duckdb")
     assert code == 2
     assert "is the warehouse itself" in err
@@ -303,7 +301,7 @@ def test_a_warehouse_that_cannot_be_written_is_one_line(typed: Typed, tmp_path: 
     (tmp_path / "file").touch()
     code, _, err = typed("sync", "--warehouse", "file/w.duckdb")
     assert (code, len(err.splitlines())) == (1, 2)
-    assert "Fix: point GRAMHOUSE_WAREHOUSE" in err
+    assert "Fix: set GRAMHOUSE_WAREHOUSE" in err
 
 
 def test_the_machines_refusals_are_one_line(typed: Typed, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -311,7 +309,7 @@ def test_the_machines_refusals_are_one_line(typed: Typed, monkeypatch: pytest.Mo
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), "/somewhere/s.duckdb")
 
     monkeypatch.setattr(command_line, "app", refused)
-    assert typed() == (1, "", "✖ /somewhere/s.duckdb: Permission denied. Fix: correct this and try again.\n")
+    assert typed() == (1, "", "✖ /somewhere/s.duckdb: Permission denied. Fix: correct this and retry.\n")
 
 
 def test_a_prefect_server_that_does_not_answer_is_one_line(typed: Typed, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -323,7 +321,7 @@ def test_a_prefect_server_that_does_not_answer_is_one_line(typed: Typed, monkeyp
     monkeypatch.setattr(command_line, "app", refused)
     code, _, err = typed()
     assert (code, len(err.splitlines())) == (1, 1)
-    assert "`gramhouse up` does" in err
+    assert "`gramhouse up`" in err
 
 
 def test_a_second_sync_exits_with_4(typed: Typed, monkeypatch: pytest.MonkeyPatch, address: str) -> None:
@@ -347,7 +345,7 @@ def test_a_second_sync_exits_with_4(typed: Typed, monkeypatch: pytest.MonkeyPatc
         answered = typed("sync", "--json")[1]
         other.communicate()
     assert code == 4
-    assert (json.loads(answered)["state"], json.loads(answered)["exit_code"]) == ("busy", 4)
+    assert (json.loads(answered)["state"], json.loads(answered)["exit_code"]) == ("locked", 4)
     assert f"a test (process {other.pid}" in err
 
 
@@ -356,5 +354,5 @@ def test_progress_in_words() -> None:
     assert progress.line(counters, 61) == "3 of 1,200+ accounts · 5 pages · 40 records · 61 s"
     counters.catalogue_complete, counters.waiting, counters.retries = True, 2, 7
     assert progress.line(counters, 1).endswith(
-        "3 of 1,200 accounts · 5 pages · 40 records · 2 waiting · 7 tried again · 1 s"
+        "3 of 1,200 accounts · 5 pages · 40 records · 2 waiting · 7 retried · 1 s"
     )

@@ -8,6 +8,7 @@ import pytest
 
 from connectors.warehouse.storage.connection import connect, writer
 from flows.cli.app import main
+from flows.reporting.words import file_size
 
 
 def typed(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
@@ -38,7 +39,7 @@ def test_it_says_the_size_before_and_after(
     after = warehouse.stat().st_size
     assert after < before
     message = capsys.readouterr().out
-    assert message == f"Compacted {warehouse}: {before / 1e6:.1f} MB before, {after / 1e6:.1f} MB now.\n"
+    assert message == f"Compacted {warehouse}: {file_size(before)} before, {file_size(after)} now.\n"
 
 
 def test_programs_read_one_json_document(
@@ -69,4 +70,4 @@ def test_where_there_is_no_warehouse_it_says_how_to_make_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert typed(monkeypatch, "--warehouse", str(tmp_path / "none.duckdb")) == 1
-    assert "`gramhouse sync` makes one" in capsys.readouterr().err
+    assert "`gramhouse sync` creates it" in capsys.readouterr().err

@@ -64,7 +64,7 @@ def test_a_limit_is_a_note_and_is_not_asked_twice(typed: Typed, monkeypatch: pyt
         verdict, message = _found(typed, 0)["media"]
     assert verdict == "note"
     assert "rate_limited" in message
-    assert "not asked again" in message
+    assert "not retried" in message
 
 
 def _hold(scope: str, until: datetime) -> None:
@@ -81,7 +81,11 @@ def test_cooldowns_are_read_from_the_warehouse_that_no_run_writes(
         for row in json.loads(typed("accounts", "--json")[1])["accounts"]:
             _hold(f"selected_account:{row['account_id']}", later)
         verdict, message = _found(typed, 0)["media"]
-        assert (verdict, message.startswith("not asked"), "as of" in message) == ("note", True, False)
+        assert (verdict, message.startswith("not checked"), "Cooldowns are those of" in message) == (
+            "note",
+            True,
+            False,
+        )
         forecast = json.loads(typed("backfill", "--all", "--dry-run", "--json")[1])
         assert (forecast["accounts"], forecast["cooldowns_as_of"]) == ([], None)
         assert {one["reason"] for one in forecast["skipped"]} <= {"cooldown", "token_expired"}
@@ -90,16 +94,16 @@ def test_cooldowns_are_read_from_the_warehouse_that_no_run_writes(
         with hold(Path("data/warehouse.duckdb"), "a sync", since="now", pause=lambda _: None):
             forecast = json.loads(typed("backfill", "--all", "--dry-run", "--json")[1])
             assert (len(forecast["accounts"]) > 0, forecast["cooldowns_as_of"] is not None) == (True, True)
-            assert "Cooldowns are known as of" in typed("backfill", "--all", "--dry-run")[1]
+            assert "Cooldowns are those of" in typed("backfill", "--all", "--dry-run")[1]
 
 
 def test_the_address_that_a_warehouse_belongs_to_is_shown(typed: Typed, monkeypatch: pytest.MonkeyPatch) -> None:
     with served(monkeypatch, "sandbox-demo-key"):
         assert typed("sync")[0] == 0
         address = os.environ["GRAMHOUSE_BASE_URL"]
-        assert _found(typed, 0)["warehouse"][1].endswith(f"; it belongs to {address}")
+        assert _found(typed, 0)["warehouse"][1].endswith(f"; filled from {address}")
         monkeypatch.setenv("GRAMHOUSE_BASE_URL", "https://other.example.com")
-        assert f"it belongs to {address}" in _found(typed, 1)["warehouse"][1]
+        assert f"filled from {address}" in _found(typed, 1)["warehouse"][1]
 
 
 def test_what_is_in_a_cooldown_is_not_asked(typed: Typed, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -113,8 +117,8 @@ def test_what_is_in_a_cooldown_is_not_asked(typed: Typed, monkeypatch: pytest.Mo
         found = _found(typed, 0)
         assert found["API"][0] == "ok"
         assert found["media"][0] == "note"
-        assert found["media"][1].startswith("not asked")
-        assert "Cooldowns are known as of" in found["media"][1]
+        assert found["media"][1].startswith("not checked")
+        assert "Cooldowns are those of" in found["media"][1]
         with duckdb.connect("data/analytics.duckdb") as db:
             db.execute(f"UPDATE core.run_outcomes SET {deferred} WHERE resource = 'accounts'", [later])
         found = _found(typed, 0)

@@ -31,7 +31,7 @@ def typed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], t
 def test_two_modes_at_once_are_refused_in_a_line(typed: Typed) -> None:
     code, out, err = typed("sync", "--incremental", "--full-refresh")
     assert (code, out) == (2, "")
-    assert err.strip().endswith("--incremental and --full-refresh exclude each other: give one of them.")
+    assert err.strip().endswith("--incremental and --full-refresh cannot be combined. Fix: use one of them.")
 
 
 def test_a_dry_run_before_the_first_sync_says_what_is_missing(typed: Typed) -> None:
@@ -57,8 +57,8 @@ async def test_a_dry_run_shows_requests_by_reason(typed: Typed, tmp_path: Path) 
     here = ("--snapshot", "analytics.duckdb", "--page-size", "50")
     code, out, _ = typed("sync", "--full-refresh", "--dry-run", "--max-requests", "5", *here)
     assert code == 0
-    assert "posts: full, as the mode says" in out
-    assert "About 10 requests would be made; a full run would make 10." in out
+    assert "posts: full, because of the sync mode" in out
+    assert "Estimate: 10 requests; a full refresh would make 10." in out
     assert "--max-requests would defer about 5 of them." in out
     message = json.loads(typed("sync", "--incremental", "--dry-run", "--json", *here)[1])
     assert (message["mode"], message["full_requests"]) == ("incremental", 10)
@@ -95,7 +95,7 @@ async def test_the_status_says_how_old_recent_and_full_scans_are_and_lists_gaps(
     [gap] = found["gaps"]
     assert (gap["ig_username"], gap["surface"], gap["reason"], gap["pages"]) == ("user_2", "posts", "api_forbidden", 2)
     lines = list(incremental_lines(found | {"gaps": [gap | dict.fromkeys(_INSTANTS, NIGHT)]}))
-    assert lines[0].endswith("posts of 1 account: recent 4 h ago, whole 1 d 4 h ago, or later")
+    assert lines[0].endswith("posts of 1 account: oldest recent scan 4 h ago, oldest full scan 1 d 4 h ago")
     assert "gap in posts of user_2 (api_forbidden)" in lines[1]
     overdue = [{"ig_username": "user_2", "complete_at": NIGHT}]
     [_, line, _] = incremental_lines(found | {"full_overdue": overdue, "gaps": [gap | dict.fromkeys(_INSTANTS, NIGHT)]})

@@ -60,7 +60,7 @@ def test_every_command_answers_wrong_usage_with_one_object(typed: Typed, command
     # A question may begin as an option does.
     for wrong in ([] if command == "query" else ["--nonsense"], ["--snapshot"]):
         code, out, err = typed(command, "--json", *wrong)
-        assert (code, failed(out)["exit_code"], failed(out)["state"]) == (2, 2, "refused")
+        assert (code, failed(out)["exit_code"], failed(out)["state"]) == (2, 2, "invalid_parameters")
         assert err
 
 
@@ -116,7 +116,7 @@ def test_a_query_that_fails_after_rows_were_written_is_one_object(
     late = "SELECT CASE WHEN range < 300000 THEN range ELSE error('too far') END AS a FROM range(300001)"
     code, out, err = typed("query", late, *style, "--snapshot", str(snapshot))
     found = json.loads(out)
-    assert (code, found["exit_code"], found["state"]) == (2, 2, "refused")
+    assert (code, found["exit_code"], found["state"]) == (2, 2, "invalid_parameters")
     # Where one of DuckDB's threads fails while rows are fetched, it may report that it stopped the others.
     assert re.search("too far|Interrupted", found["message"])
     assert re.search("too far|Interrupted", err)
@@ -190,7 +190,7 @@ def test_a_fix_is_the_hint(typed: Typed, monkeypatch: pytest.MonkeyPatch) -> Non
     found = failed(typed("status", "--json")[1])
     assert (found["message"], found["hint"]) == (
         "/data/x: No space left on device.",
-        "correct this and try again.",
+        "correct this and retry.",
     )
 
 

@@ -79,7 +79,7 @@ def test_a_sync_logs_its_run_and_each_trouble_with_account_partition_code_and_co
     assert retried["retry_in"] >= 0
     assert (denied["level"], denied["http_status"]) == ("warning", 403)
     assert deferred["resume_after"]
-    assert "its cooldown lasts until" in deferred["message"]
+    assert "cooldown until" in deferred["message"]
 
 
 @pytest.mark.parametrize(

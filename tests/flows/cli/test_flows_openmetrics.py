@@ -89,4 +89,4 @@ def test_an_error_code_is_data_whatever_it_is() -> None:
 def test_two_forms_at_once_are_refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     code, _, err = Typed(monkeypatch, capsys)("status", "--format", "openmetrics", "--json")
     assert code == 2
-    assert "exclude each other" in err
+    assert "cannot be combined" in err

@@ -93,7 +93,7 @@ def test_it_lists_what_was_rejected_with_its_request(typed: Typed) -> None:
     assert "2026-03-01 02:00:00 UTC  accounts, the account catalogue, page 1, position 1" in lines
     assert [line.rsplit(" ", 1)[1] for line in lines if "position" in line] == ["0", "1", "2", "1"]
     assert "`gramhouse quarantine --retry`" in out
-    assert "every sync reads them again" in out
+    assert "each sync reads them again" in out
     assert "\x1b" not in out
     assert "\u202e" not in out
 
@@ -102,7 +102,7 @@ def test_it_lists_what_was_rejected_with_its_request(typed: Typed) -> None:
 def test_it_lists_no_more_than_asked_for_and_says_so(typed: Typed) -> None:
     out = typed("--limit", "1")[1]
     assert out.count("correlation id c-1") + out.count("correlation id p-2") == 1
-    assert "newest 1 of 4: `gramhouse quarantine --limit 4` lists all" in out
+    assert "newest 1 of 4. List all with `gramhouse quarantine --limit 4`" in out
     assert "lists all" not in typed("--limit", "4")[1]
     assert len(json.loads(typed("--limit", "3", "--json")[1])["records"]) == 3
     assert typed("--limit", "0")[0] == 2
@@ -147,11 +147,11 @@ def test_an_empty_quarantine_is_one_friendly_line(warehouse: Path, typed: Typed)
     with connect(warehouse):
         pass
     typed(command="publish")
-    assert typed() == (0, "✔ Nothing is rejected: every record that came is in the tables.\n", "")
+    assert typed() == (0, "✔ Quarantine is empty: every received record is in the tables.\n", "")
     assert typed("--json")[1] == '{"records": []}\n'
     code, out, _ = typed("--retry")
     assert code == 0
-    assert out.startswith("✔ Nothing is rejected now.\nPublished ")
+    assert out.startswith("✔ Quarantine is empty.\nPublished ")
 
 
 def test_listing_works_while_another_process_writes(rejected: Path, typed: Typed) -> None:
@@ -171,7 +171,7 @@ def test_before_the_first_sync_it_says_what_to_do(typed: Typed, arguments: list[
         len(arguments) if "--json" in arguments else 0,
         1,
     )
-    assert "`gramhouse sync` makes one" in err
+    assert "`gramhouse sync` creates it" in err
     assert not Path("data").exists()
 
 
@@ -181,7 +181,7 @@ def test_a_retry_after_a_changed_mapping(rejected: Path, typed: Typed) -> None:
     assert (code, err) == (0, "")
     lines = out.splitlines()
     assert lines[:4] == [
-        "✔ 2 records became rows: 2 media items.",
+        "✔ 2 records imported: 2 media items.",
         "! 2 records stay in quarantine:",
         f"  1 of accounts: {REASON}.",
         f"  1 of media: {NO_ID}",
@@ -228,8 +228,8 @@ def test_a_retry_says_what_was_outdated(warehouse: Path, typed: Typed) -> None:
     map_uuid(warehouse)
     lines = typed("--retry")[1].splitlines()
     assert lines[:2] == [
-        "✔ 1 record left, because the item is known as it was seen since.",
-        "✔ Nothing is rejected now.",
+        "✔ 1 record deleted from quarantine: a newer version of the item is stored.",
+        "✔ Quarantine is empty.",
     ]
     assert published("SELECT count(*) FROM media_superseded") == [(0,)]
 
@@ -243,7 +243,7 @@ def test_what_is_still_staged_is_merged_first(warehouse: Path, typed: Typed) -> 
     assert "1 record stays in quarantine" in typed("--retry")[1]
     Path("gramhouse.toml").write_text('[mapping]\nmedia_id = ["/uuid"]\n')
     assert typed(command="rebuild")[0] == 0
-    assert typed("--retry")[1].startswith("✔ 1 record became rows: 1 media item.\n")
+    assert typed("--retry")[1].startswith("✔ 1 record imported: 1 media item.\n")
     assert typed(command="rebuild")[0] == 0
     assert published("SELECT media_id, first_seen_at FROM media") == [("a", at(0))]
     assert published("FROM quarantine") == []

@@ -101,12 +101,12 @@ def test_a_new_mapping_is_applied_without_asking_the_api(typed: Typed, sandbox: 
     assert not json.loads(typed("sync", "--json")[0])["mapping_pending"]
     Path("gramhouse.toml").write_text(OWNER, encoding="utf-8")
     sandbox.night = 1
-    assert "`gramhouse rebuild` applies the present" in typed("sync")[0]
+    assert "run `gramhouse rebuild` to apply the current one" in typed("sync")[0]
     asked = sandbox.log.counts.total()
     out = typed("rebuild")[0]
     items, of_somebody = owners()
     assert items == of_somebody > 50
-    assert out.startswith(f"Read {items:,} items anew into ")
+    assert out.startswith(f"Decoded {items:,} items again into ")
     assert sandbox.log.counts.total() == asked
     assert not json.loads(typed("sync", "--json")[0])["mapping_pending"]
 
@@ -146,7 +146,7 @@ def test_a_raw_store_that_cannot_be_written_is_found_before_anything_is_asked(
     monkeypatch.setenv("GRAMHOUSE_RAW", "file/kept")
     err = typed("sync", code=1)[1]
     assert len(err.splitlines()) == 2
-    assert "Fix: point GRAMHOUSE_RAW" in err
+    assert "Fix: set GRAMHOUSE_RAW" in err
     assert not WAREHOUSE.exists()
 
 

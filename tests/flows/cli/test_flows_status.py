@@ -64,7 +64,7 @@ async def test_a_run_that_is_complete_is_healthy_until_it_is_stale(
     await _run(Service(accounts=9, expired=frozenset({9})), tmp_path)
     code, found = _looked(capsys, timedelta(hours=36))
     assert (code, found["attention"], found["stale"], found["oldest_age_seconds"]) == (0, [], [], 36 * 3600)
-    assert "are fresh" in _message(capsys)
+    assert "posts refreshed within" in _message(capsys)
 
     code, found = _looked(capsys, timedelta(days=7))
     assert (code, found["attention"], found["oldest_age_seconds"]) == (3, ["stale"], 7 * 86_400)
@@ -72,7 +72,7 @@ async def test_a_run_that_is_complete_is_healthy_until_it_is_stale(
     names = {f"user_{number}" for number in range(1, 9)}
     assert {each["ig_username"] for each in found["stale"] if each["surface"] == "posts"} == names
     text = _message(capsys, timedelta(days=7))
-    assert "8 of 8 accounts are stale" in text
+    assert "8 of 8 accounts: posts not refreshed" in text
     assert "user_1, user_2, user_3, user_4, user_5 and 3 more" in text
 
 
@@ -91,7 +91,7 @@ async def test_the_readers_own_setting_wins_over_that_of_the_snapshot(
     code, found = _looked(capsys, timedelta(hours=2))
     assert (code, found["attention"], found["oldest_age_seconds"]) == (3, ["stale"], 7200)
     assert (len(found["stale"]), found["totals"]["stale_after"]) == (6, 3600)
-    assert "3 of 3 accounts are stale (no scan was closed within 1 h)" in _message(capsys, timedelta(hours=2))
+    assert "3 of 3 accounts: posts not refreshed within 1 h" in _message(capsys, timedelta(hours=2))
     monkeypatch.setenv("GRAMHOUSE_STALE_AFTER", "36000")
     assert _looked(capsys, timedelta(hours=4))[0] == 0
 
@@ -110,7 +110,7 @@ async def test_removals_that_no_scan_could_decide_for_too_long_are_not_healthy(
     assert [each["ig_username"] for each in found["undecided"]] == ["user_1", "user_2", "user_3"]
     assert {each["surface"] for each in found["undecided"]} == {"stories"}
     text = " ".join(_message(capsys, timedelta(hours=37)).split())
-    assert "no item of user_1, user_2, user_3 was marked removed or expired since" in text
+    assert "no items of user_1, user_2, user_3 were marked as removed or expired since" in text
     assert "Fix: see `gramhouse quarantine`" in text
 
 
@@ -132,7 +132,7 @@ async def test_a_log_of_another_program_is_reported_and_not_read(
     assert (code, found["attention"], found["totals"]) == (3, ["snapshot_log"], None)
     output = _message(capsys)
     assert found["snapshot_problem"] in output
-    assert ("! last sync complete" in output, "\u2714" in output) == (True, False)
+    assert ("! Last run: sync: complete" in output, "\u2714" in output) == (True, False)
     assert "left analytics.duckdb.wal. Fix: `gramhouse publish`" in found["snapshot_problem"]
     for command in (("query", "SELECT 1"), ("accounts",), ("export", "out")):
         failed, out, err = typed(*command, *HERE[:2])
@@ -254,8 +254,8 @@ asyncio.run(story._run(service, pathlib.Path({str(tmp_path)!r})))
     code, found = _looked(capsys, timedelta(days=1))
     assert (code, found["attention"], found["last_run"]["run_id"]) == (3, ["interrupted"], status.run_id)
     text = _message(capsys, timedelta(days=1))
-    assert f"Process {status.pid} ended before the run did" in text
-    assert "Fix: run the same command again" in text
+    assert f"Process {status.pid} ended before the run" in text
+    assert "Fix: run the same command to resume" in text
     await publish_now(_settings())
     assert [row["state"] for row in _runs(typed)] == ["interrupted", "complete"]
     assert _looked(capsys, timedelta(days=1))[0] == 3
@@ -287,7 +287,7 @@ async def test_an_analyst_with_the_two_files_sees_what_is_known(
     monkeypatch.chdir(elsewhere)
     code, found = _looked(capsys)
     assert (code, found["last_run"]["state"]) == (0, "running")
-    assert "Whether process 7 still runs cannot be checked" in _message(capsys)
+    assert "Cannot check on this machine whether process 7 is still running" in _message(capsys)
 
 
 async def test_a_backfill_and_a_publish_are_recorded(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -314,7 +314,7 @@ async def test_a_warehouse_that_does_not_open_is_a_failure_that_is_seen(
         await publish_now(_settings())
     code, found = _looked(capsys)
     assert (code, found["attention"]) == (3, ["failed"])
-    assert "last publish failed" in _message(capsys)
+    assert "Last run: publish: failed" in _message(capsys)
 
 
 async def test_before_anything_is_published_an_interrupted_run_is_shown(
@@ -323,7 +323,7 @@ async def test_before_anything_is_published_an_interrupted_run_is_shown(
     status = Status("sync", RunState.INTERRUPTED, 1, datetime.now(UTC), run_id="r1", detail="Stopped.")
     write_status(tmp_path / SNAPSHOT, status)
     assert (_looked(capsys)[0], _looked(capsys)[1]["totals"]) == (3, None)
-    assert "last sync interrupted (Stopped)" in _message(capsys)
+    assert "Last run: sync: interrupted (Stopped)" in _message(capsys)
     assert "interrupted" in typed("runs", *HERE)[1]
 
 

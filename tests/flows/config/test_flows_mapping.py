@@ -56,21 +56,21 @@ def test_a_path_named_twice_is_tried_once_at_its_first_place() -> None:
 @pytest.mark.parametrize(
     ("output", "message"),
     [
-        ('[mapping]\nmedia_id = ["uuid"]', "mapping.media_id.0: 'uuid' is no path"),
-        ('[mapping]\nids = ["$.uuid"]', "mapping.ids: there is no such setting; there are media_id, "),
+        ('[mapping]\nmedia_id = ["uuid"]', "mapping.media_id.0: 'uuid' is not a path"),
+        ('[mapping]\nids = ["$.uuid"]', "mapping.ids: unknown setting; valid settings are media_id, "),
         (
             '[mapping.columns.caption]\npath = "$.x"',
-            "caption.path: there is no such setting; did you mean paths?",
+            "caption.path: unknown setting; did you mean paths?",
         ),
         ("[mapping.columns.caption]\npaths = []", "mapping.columns.caption.paths: "),
         ('[mapping.columns.caption]\npaths = ["$.x"]\ntype = "count"', "caption is read as text"),
         ('[mapping.columns.overflow]\npaths = ["$.x"]', "overflow is a column that gramhouse fills itself"),
         ('[mapping.columns.last_seen_at]\npaths = ["$.x"]', "last_seen_at is a column that gramhouse fills itself"),
         ('[mapping.columns.alt]\npaths = ["$.x"]\ntype = "colour"', "mapping.columns.alt.type: "),
-        ('[mapping.columns.select]\npaths = ["$.x"]', "'select' is no name for a column"),
-        ('[mapping.columns."a b"]\npaths = ["$.x"]', "'a b' is no name for a column"),
+        ('[mapping.columns.select]\npaths = ["$.x"]', "'select' is not a valid column name"),
+        ('[mapping.columns."a b"]\npaths = ["$.x"]', "'a b' is not a valid column name"),
         ('[mapping]\ncount_words = ["a|b"]', "mapping.count_words.0: "),
-        ('[mapping]\nvolatile_parameters = ["a=b"]', "'a=b' is no name of a URL parameter"),
+        ('[mapping]\nvolatile_parameters = ["a=b"]', "'a=b' is not a valid name of a URL parameter"),
         ("mapping = 5", "mapping: "),
     ],
 )

@@ -160,10 +160,10 @@ def test_two_wrong_values_are_two_lines(monkeypatch: pytest.MonkeyPatch) -> None
 @pytest.mark.parametrize(
     ("content", "output"),
     [
-        (b"page_size = ", "gramhouse.toml is not TOML: invalid value"),
-        (b"\xff\xfe", "gramhouse.toml is not TOML"),
-        (b"pagesize = 1", "pagesize: there is no such setting; did you mean page_size"),
-        (b'warehouse = "a\\u0000b"', "gramhouse.toml, line 1: warehouse: it names no file"),
+        (b"page_size = ", "gramhouse.toml is not valid TOML: invalid value"),
+        (b"\xff\xfe", "gramhouse.toml is not valid TOML"),
+        (b"pagesize = 1", "pagesize: unknown setting; did you mean page_size"),
+        (b'warehouse = "a\\u0000b"', "gramhouse.toml, line 1: warehouse: it is not a file name"),
         (b"api_key = 123456", "gramhouse.toml, line 1: api_key: "),
     ],
 )
@@ -215,7 +215,7 @@ def test_what_is_missing_says_what_to_set() -> None:
         ("GRAMHOUSE_KEY", "did you mean GRAMHOUSE_API_KEY?"),
         ("GRAMHOUSE_API_KEYFILE", "did you mean GRAMHOUSE_API_KEY_FILE?"),
         ("gramhouse_base_uri", "did you mean GRAMHOUSE_BASE_URL?"),
-        ("GRAMHOUSE_QQQ", "there are GRAMHOUSE_BASE_URL, GRAMHOUSE_API_KEY, "),
+        ("GRAMHOUSE_QQQ", "valid settings are GRAMHOUSE_BASE_URL, GRAMHOUSE_API_KEY, "),
     ],
 )
 def test_a_mistyped_variable_is_refused_with_the_nearest_name(
@@ -224,7 +224,7 @@ def test_a_mistyped_variable_is_refused_with_the_nearest_name(
     monkeypatch.setenv(variable, SECRET)
     with pytest.raises(SettingsError) as raised:
         load()
-    assert str(raised.value).startswith(f"{variable}: there is no such setting; {meant}")
+    assert str(raised.value).startswith(f"{variable}: unknown setting; {meant}")
     assert len(str(raised.value).splitlines()) == 1
     assert SECRET not in str(raised.value)
 
@@ -244,7 +244,7 @@ def test_the_variables_that_kubernetes_makes_of_a_service_named_gramhouse_are_no
         monkeypatch.setenv(f"GRAMHOUSE_{name}", value)
     load()
     monkeypatch.setenv("GRAMHOUSE_PORT", "80")
-    with pytest.raises(SettingsError, match=r"^GRAMHOUSE_PORT: there is no such setting"):
+    with pytest.raises(SettingsError, match=r"^GRAMHOUSE_PORT: unknown setting"):
         load()
 
 
@@ -273,9 +273,9 @@ def test_a_wrong_value_in_the_file_is_named_by_its_line() -> None:
         load()
     assert sorted(str(raised.value).splitlines()) == [
         "gramhouse.toml, line 11: mapping.columns.likes.paths: it is missing.",
-        "gramhouse.toml, line 12: mapping.columns.likes.path: there is no such setting; did you mean paths?",
+        "gramhouse.toml, line 12: mapping.columns.likes.path: unknown setting; did you mean paths?",
         f"gramhouse.toml, line 3: page_size: {NO_PAGE_SIZE}",
-        "gramhouse.toml, line 4: nottify: there is no such setting; did you mean notify?",
+        "gramhouse.toml, line 4: nottify: unknown setting; did you mean notify?",
         "gramhouse.toml, line 7: mapping.media_id.1: it must be text (got '7').",
     ]
 
@@ -297,7 +297,7 @@ def test_a_wrong_value_names_what_set_it(monkeypatch: pytest.MonkeyPatch) -> Non
         ("MAX_WAIT", "-1", "a number of at least 0", "; the default is 3600"),
         ("MAX_WAIT", "inf", "a number of at least 0", "; the default is 3600"),
         ("STALE_AFTER", "0", "a number above 0, at most 31622400", "; the default is 129600"),
-        ("KEEP_ARCHIVE", "soon", "a whole number of at least 1", ", or leave it out"),
+        ("KEEP_ARCHIVE", "soon", "a whole number of at least 1", ", or remove it"),
         ("SCAN_EXPIRED", "maybe", "true or false", "; the default is false"),
     ],
 )
@@ -372,7 +372,7 @@ def test_a_key_that_was_put_in_the_wrong_place_is_not_shown(
 )
 def test_a_key_in_a_file_that_is_no_toml_leaves_no_trace(content: str) -> None:
     Path("gramhouse.toml").write_text(f"page_size = 3\n{content}\n", encoding="utf-8")
-    with pytest.raises(SettingsError, match=r"^gramhouse\.toml, line [23], is not TOML\.$"):
+    with pytest.raises(SettingsError, match=r"^gramhouse\.toml, line [23], is not valid TOML\.$"):
         load()
 
 
@@ -386,11 +386,11 @@ def test_what_set_a_value_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("content", "mode", "message"),
     [
-        (f'api_key = "{SECRET}"', 0o644, "gramhouse.toml holds api_key, and others can read it."),
-        (f'api_key = "{SECRET}"', 0o640, "gramhouse.toml holds api_key, and others can read it."),
+        (f'api_key = "{SECRET}"', 0o644, "gramhouse.toml contains api_key and is readable by other users."),
+        (f'api_key = "{SECRET}"', 0o640, "gramhouse.toml contains api_key and is readable by other users."),
         (f'api_key = "{SECRET}"', 0o600, None),
         ("page_size = 3", 0o644, None),
-        (f'prefect_database = "postgresql+asyncpg://p:{SECRET}@h/d"', 0o604, "holds prefect_database"),
+        (f'prefect_database = "postgresql+asyncpg://p:{SECRET}@h/d"', 0o604, "contains prefect_database"),
     ],
 )
 def test_a_secret_in_a_file_that_others_can_read_is_warned_of(content: str, mode: int, message: str | None) -> None:
@@ -413,7 +413,7 @@ def test_lines_of_a_document() -> None:
     [
         ("127.0.0.1:8801", "must begin with http:// (got '127.0.0.1:8801')."),
         ("api.example", "must begin with https:// (got 'api.example')."),
-        ("https://api.example/api/v1/accounts", "leave out /accounts (got 'https://api.example/api/v1/accounts')."),
+        ("https://api.example/api/v1/accounts", "remove /accounts (got 'https://api.example/api/v1/accounts')."),
         ("a-key-that-is-no-address", "must begin with https://."),
         ("me:hunter2@api.example", "must begin with https://."),
     ],

@@ -71,12 +71,12 @@ async def test_only_what_was_chosen_is_asked_for_from_the_first_page(tmp_path: P
             await rows(resources, "SELECT * EXCLUDE (written_at) FROM core.media ORDER BY account_id, media_id")
             == before
         )
-        assert (report.kind, report.selected, report.reason) == ("backfill", f"{uuid(2)}: posts", "an edited post")
+        assert (report.kind, report.selected, report.reason) == ("backfill", f"{uuid(2)} (posts)", "an edited post")
         assert (report.accounts, report.outcomes.kinds) == (1, {OutcomeKind.COMPLETE: 1})
         entered = await rows(resources, "SELECT kind, selection, reason, state FROM core.runs ORDER BY started_at")
         assert entered == [
             ("sync", None, None, "complete"),
-            ("backfill", f"{uuid(2)}: posts", "an edited post", "complete"),
+            ("backfill", f"{uuid(2)} (posts)", "an edited post", "complete"),
         ]
 
 
@@ -150,7 +150,7 @@ async def test_a_backfill_cut_short_is_carried_on_by_the_next_of_its_kind(tmp_pa
         asked_for = replace(request(tmp_path), selection=Selection(everything=True, surfaces=POSTS))
         report = await run_sync(asked_for, resources, say=text.append)
         assert len(report.resumed_runs) == 1
-        assert "Resuming run" in text[0]
+        assert "Resuming interrupted run" in text[0]
         assert (2, "posts", None) not in pages_asked(service, since)
         assert (2, "posts", "c4") in pages_asked(service, since)
 
@@ -177,7 +177,7 @@ async def test_what_the_last_run_left_is_scanned_and_nothing_else(tmp_path: Path
         report = await backfill(tmp_path, resources, failed)
         assert report.state is RunState.COMPLETE
         assert {page[:2] for page in pages_asked(service, since)} == {(3, "posts")}
-        with pytest.raises(NothingChosen, match="incomplete scans"):
+        with pytest.raises(NothingChosen, match="Nothing to backfill: no unfinished scans"):
             await backfill(tmp_path, resources, failed)
         assert await rows(resources, "SELECT count(*) FROM core.runs") == [(2,)]
 
@@ -228,9 +228,9 @@ async def test_a_dry_run_counts_what_would_be_done(tmp_path: Path, monkeypatch: 
     ((cooling, until),) = found.cooling
     assert (cooling.account_id, until > now + timedelta(hours=1)) == (uuid(4), True)
     assert described(found) == (
-        "4 scans of 2 accounts would be made, about 8 requests; 1 account with an expired token would be skipped;"
+        "4 scans of 2 accounts would run, about 8 requests; 1 account with an expired token would be skipped;"
         f" 1 account in a cooldown would be deferred, the first until {until:%Y-%m-%d %H:%M:%S} UTC."
-        " Cooldowns are known as of 2026-03-01 02:25 UTC, from the snapshot: the warehouse cannot be read now."
+        " Cooldowns are those of 2026-03-01 02:25 UTC, from the snapshot, because the warehouse cannot be read now."
     )
     # What is left of the cooldown is within the budget, so a run waits for it; and it ends.
     for later in (load(max_wait=90_000), load()):
@@ -259,7 +259,7 @@ async def test_an_account_that_was_scanned_since_is_in_no_cooldown(tmp_path: Pat
 def test_nothing_to_do_is_one_line() -> None:
     assert described(Forecast()) == "Nothing would be scanned."
     one = ChosenAccount("a", "a", expired=False, surfaces=POSTS, pages=1)
-    assert described(Forecast(scanned=(one,))) == "1 scan of 1 account would be made, about 1 request."
+    assert described(Forecast(scanned=(one,))) == "1 scan of 1 account would run, about 1 request."
     skipped = "Nothing would be scanned; 1 account with an expired token would be skipped."
     assert described(Forecast(expired=(one,))) == skipped
 
@@ -278,7 +278,7 @@ async def test_the_dry_run_as_it_is_typed(tmp_path: Path, typed: Typed) -> None:
     assert [(one["account_id"], one["reason"]) for one in message["skipped"]] == [(uuid(2), "token_expired")]
     shown = typed("backfill", "--all", "--dry-run", "--snapshot", snapshot)[1]
     assert "token expired: skipped" in shown
-    assert "4 scans of 2 accounts would be made, about 4 requests; 1 account with an expired token" in shown
+    assert "4 scans of 2 accounts would run, about 4 requests; 1 account with an expired token" in shown
 
 
 @pytest.mark.parametrize(
@@ -309,9 +309,10 @@ def test_options_that_cannot_be_are_a_line_each() -> None:
     assert "--page-size: it must be a whole number from 1 to 50." in str(refused.value).splitlines()
 
 
-def test_the_form_begins_with_what_is_asked() -> None:
-    assert next(iter(BackfillOptions.model_json_schema()["properties"])) == "accounts"
-    assert next(iter(SyncOptions.model_json_schema()["properties"])) == "surfaces"
+def test_the_form_has_five_fields_before_the_expert_options() -> None:
+    backfill, sync = (list(kind.model_json_schema()["properties"]) for kind in (BackfillOptions, SyncOptions))
+    assert backfill == ["accounts", "surfaces", "everything", "failed", "dry_run", "expert", "restarts"]
+    assert sync == ["surfaces", "mode", "max_requests", "accept_removals", "rebind", "expert", "restarts"]
 
 
 def test_surfaces_are_scanned_in_their_order() -> None:

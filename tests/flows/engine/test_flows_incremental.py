@@ -420,7 +420,7 @@ async def test_requests_are_counted_and_an_incremental_sync_is_recommended(tmp_p
     assert (third.requests, third.full_requests, third.recommends_incremental) == (2 + RECENT_PAGES, 42, False)
     message = stage.ask("SELECT requests, full_requests FROM runs WHERE kind = 'sync' ORDER BY seq")
     assert message == [(42, 42), (42, 42), (2 + RECENT_PAGES, 42)]
-    assert "requests: 10; a full run would have made 42" in sentence(third)
+    assert "requests: 10; a full refresh would have made 42" in sentence(third)
 
 
 async def test_a_run_of_so_many_requests_defers_what_is_left_and_the_longest_waiting_come_first(

@@ -54,7 +54,7 @@ async def test_a_failed_run_of_an_empty_warehouse_leaves_the_snapshot(
     show(report)
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 2
-    assert "is the snapshot of another warehouse and stays as it was" in lines[1]
+    assert "is the snapshot of another warehouse and is not replaced" in lines[1]
 
     result: list[str] = []
 

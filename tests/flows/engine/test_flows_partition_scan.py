@@ -306,7 +306,7 @@ async def test_a_wait_past_the_budget_defers_both_surfaces_with_the_trace(tmp_pa
     early = Service(accounts=2, clock=service.clock)
     report, outcomes = await _run(tmp_path, early)
     assert report.outcomes[OutcomeKind.DEFERRED] == 2
-    assert "An earlier run was told to wait" in outcomes[uuid(1), "posts"][-1]
+    assert "A cooldown from an earlier run is still active" in outcomes[uuid(1), "posts"][-1]
     assert not [request for request in early.asked if account_of(request) == 1]
 
 
@@ -391,7 +391,7 @@ async def _interrupt(folder: Path, service: Service, after: int) -> None:
         [(state, detail)] = await rows(
             resources, "SELECT state, detail FROM core.runs ORDER BY started_at DESC LIMIT 1"
         )
-    assert (state, detail) == ("interrupted", "Stopped by a person or by the machine.")
+    assert (state, detail) == ("interrupted", "Stopped by a signal.")
 
 
 @pytest.mark.parametrize("after", [1, 4, 12, 20, 27])

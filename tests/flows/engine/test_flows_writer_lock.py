@@ -59,7 +59,7 @@ async def test_who_waits_says_once_for_whom() -> None:
     assert door.knocks == 6
     assert text == [
         "w.duckdb is held by gramhouse sync (process 7, since 02:15). Waiting up to 1 min for it to end.",
-        "The warehouse is free; going on.",
+        "The warehouse is free; continuing.",
     ]
 
 

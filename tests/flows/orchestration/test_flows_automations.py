@@ -89,7 +89,7 @@ def test_runs_are_known_by_the_names_of_our_flows() -> None:
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("options", [None, {}, {"surfaces": ["stories"], "busy_wait": 60}, {"restarts": 2}])
+@pytest.mark.parametrize("options", [None, {}, {"surfaces": ["stories"], "expert": {"busy_wait": 60}}, {"restarts": 2}])
 async def test_a_crashed_run_is_started_again_with_its_own_options(options: dict[str, Any] | None) -> None:
     [action] = _by_name()["a crashed run is started again"]["actions"]
     assert (action["type"], action["source"]) == ("run-deployment", "inferred")
@@ -270,7 +270,7 @@ async def test_of_doubles_the_one_that_is_as_written_stays(server: Server) -> No
     await apply(load())
     [_, as_written] = kept = list(server.kept)
     server.kept.insert(0, as_written.model_copy(update={"id": uuid4(), "description": "another"}))
-    assert await apply(load()) == [f"{ALONE}: its doubles removed"]
+    assert await apply(load()) == [f"{ALONE}: duplicates removed"]
     assert server.kept == kept
 
 
@@ -278,13 +278,13 @@ async def test_of_doubles_the_one_that_is_as_written_stays(server: Server) -> No
 @pytest.mark.parametrize(
     ("block", "text"),
     [
-        ("on-call", "'on-call' names no block: write its type and its name, as in slack-webhook/on-call."),
-        ("slack-webhook/", "'slack-webhook/' names no block: write its type"),
+        ("on-call", "'on-call' is not a block. Fix: write its type and name, such as slack-webhook/on-call."),
+        ("slack-webhook/", "'slack-webhook/' is not a block. Fix: write its type"),
         (
             "slack-webhook/x",
-            "there is no block slack-webhook/x: make it in Prefect's UI (Blocks), or by `prefect block",
+            "there is no block slack-webhook/x. Fix: create it in the Prefect UI (Blocks), or with `prefect block",
         ),
-        ("secret/key", "secret/key cannot notify: name a block of a type such as slack-webhook."),
+        ("secret/key", "secret/key cannot send notifications. Fix: use a block of a type such as slack-webhook."),
     ],
 )
 async def test_a_block_that_cannot_be_told_is_a_line_and_takes_nothing_away(

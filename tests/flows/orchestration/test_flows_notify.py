@@ -120,7 +120,9 @@ async def test_progress_warns_once_of_a_server_that_is_away_and_goes_on_when_it_
         async with progress(counters, _Ticks(counters, enough)):
             await enough.wait()
     assert [percent for percent, _ in server.shown] == [20.0, 100.0]
-    assert caplog.messages == ["Prefect could not be given the run's progress (away); the run stands in the warehouse."]
+    assert caplog.messages == [
+        "Prefect could not be given the run's progress (away); the run is recorded in the warehouse."
+    ]
 
 
 async def test_progress_of_a_run_that_raises_is_left_where_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -158,7 +160,7 @@ async def test_what_cannot_be_told_is_a_line_of_the_log(
         report.snapshot.unlink()
         await notify(report)
     away, gone = caplog.messages
-    assert away == "Prefect could not be given the run's page (away); the run stands in the warehouse."
+    assert away == "Prefect could not be given the run's page (away); the run is recorded in the warehouse."
     assert "There is no snapshot" in gone
     # The events of the first had been sent before its page could not be.
     assert server.emitted[0] == "gramhouse.run.complete"
@@ -178,7 +180,7 @@ async def test_a_failure_is_told_and_a_failure_to_tell_it_is_none(
     with caplog.at_level(logging.WARNING, "flows.orchestration.notify"):
         await notify_failure("the warehouse is no file")
     assert caplog.messages == [
-        "Prefect could not be given word of the failure (TimeoutError); the run stands in the warehouse."
+        "Prefect could not be given word of the failure (TimeoutError); the run is recorded in the warehouse."
     ]
 
 

@@ -45,7 +45,7 @@ def test_a_cron_expression_is_kept_as_it_came(expression: str) -> None:
     ],
 )
 def test_what_is_no_cron_expression_or_means_something_else_elsewhere_is_refused(expression: str) -> None:
-    with pytest.raises(ValueError, match="it is not a cron expression; write one such as 15 2 "):
+    with pytest.raises(ValueError, match="it is not a valid cron expression; use five fields, such as 15 2 "):
         check_cron(expression)
 
 
@@ -55,7 +55,8 @@ def test_a_bad_schedule_is_one_line_that_names_its_setting(monkeypatch: pytest.M
     with pytest.raises(SettingsError) as raised:
         load()
     assert str(raised.value) == (
-        f"GRAMHOUSE_{name.upper()}: it is not a cron expression; write one such as 15 2 * * * (got 'at two')."
+        f"GRAMHOUSE_{name.upper()}: it is not a valid cron expression; use five fields, such as 15 2 * * *"
+        " (got 'at two')."
     )
 
 
@@ -90,7 +91,7 @@ def test_a_gap_that_stories_can_fall_through_is_warned_about() -> None:
     assert gap_warning("15 2 * * *", "15 2 * * *", "UTC", NOW) is None
     warning = gap_warning("15 2 * * *", "15 2 * * *", BERLIN, NOW)
     assert warning is not None
-    assert "up to 1 d 1 h: set GRAMHOUSE_STORIES" in warning
+    assert "up to 1 d 1 h. Fix: set GRAMHOUSE_STORIES" in warning
 
 
 @pytest.mark.anyio

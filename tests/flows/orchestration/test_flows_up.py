@@ -54,7 +54,7 @@ def test_a_bad_schedule_is_refused(monkeypatch: pytest.MonkeyPatch, capsys: pyte
     monkeypatch.setenv("GRAMHOUSE_STORIES", "often")
     code, message = typed(monkeypatch, capsys)
     assert code == 2
-    assert "GRAMHOUSE_STORIES: it is not a cron expression" in message
+    assert "GRAMHOUSE_STORIES: it is not a valid cron expression" in message
 
 
 @pytest.mark.usefixtures("_ready")
@@ -66,7 +66,7 @@ def test_a_port_in_use_is_told_with_the_mend(
         assert not port_is_free(port)
         code, message = typed(monkeypatch, capsys, "--port", str(port))
     assert code == 2
-    assert f"Port {port} is in use by something else; choose another with --port" in message
+    assert f"Port {port} is in use. Fix: choose another port with --port" in message
     assert port_is_free(free_port())
 
 
@@ -190,7 +190,7 @@ def test_a_neighbour_that_falls_is_told_with_the_end_of_its_log(tmp_path: Path) 
     with process("It", ["no_such_module"], is_up=lambda: False, log=log, env={}) as (it, _):
         with pytest.raises(ProcessError) as raised:
             it.wait()
-        assert str(raised.value).startswith(f"It did not come up; {log} says: ")
+        assert str(raised.value).startswith(f"It did not start; {log} says: ")
         assert "no_such_module" in str(raised.value)
         with pytest.raises(GivenUp):
             it.wait(lambda: True)

@@ -7,9 +7,10 @@ import pytest
 from markdown_it import MarkdownIt
 from markdown_it.token import Token as Part
 
-from flows.reporting.artifact import bar, hint, markdown
+from flows.reporting.artifact import bar, markdown
 from flows.reporting.headline import headline, numbers, run_title, verdict
 from flows.reporting.summary import Drift, Field, OutcomeCount, Some, Tokens
+from flows.reporting.words import fix_for
 from models.runs import OutcomeKind, RunState, RunWarning
 from tests.flows.summaries import NIGHT, RUN, failure, fresh, hostile, run, summary, tokens
 
@@ -70,11 +71,11 @@ def test_what_needs_a_person_comes_before_what_mends_itself_with_the_mend_in_wor
     waits, _ = rest.split("### This run")
     assert "| `anna` | 2026-03-01 02:15 | never scanned |" in needs
     assert "**5 scans denied**, `api_forbidden`: `No.`" in needs
-    assert "**Grant this account to the key" in needs
+    assert "Fix: grant the key access" in needs
     assert "posts of `anna`, correlation id `TRACE`; and 4 more" in needs
     assert "and 20 more groups of failures" in needs
     assert "**2 records rejected**: see `gramhouse quarantine`." in needs
-    assert "**4 accounts: posts stale**, not scanned to the end within 1 d 12 h." in needs
+    assert "**4 accounts: posts stale**, no completed scan within 1 d 12 h." in needs
     assert "stories stale" not in page
     assert "**1 scan deferred**, `rate_limited`: `No.` Deferred until 2026-03-01 02:15 UTC." in waits
     assert "The wait is kept" not in waits
@@ -111,10 +112,10 @@ def test_new_fields_and_resumed_runs_and_why_a_backfill_was_made() -> None:
     page = markdown(summary(run=chosen, resumed=(resumed,), drift=Drift(new, retyped)))
     assert "**1 field new**" in page
     assert "| media | `/mood` | `VARCHAR` |" in page
-    assert "**1 field of another type than before**" in page
+    assert "**1 field with a changed type**" in page
     assert "| media children | `/w` | `?` |" in page
     counted = "- sync 2026-03-01 02:15 UTC (interrupted): 30 pages, 1,200 records; media: 1,000 new, 3 changed"
-    assert f"Counted for the earlier runs that landed them, and not for this one:\n\n{counted}" in page
+    assert f"Counted for the earlier runs that landed them, not for this run:\n\n{counted}" in page
     assert "Scanned: `anna: posts`, because `they asked`" in page
 
 
@@ -143,18 +144,18 @@ def test_bars(value: float, most: float, drawn: str) -> None:
 @pytest.mark.parametrize(
     ("code", "begins"),
     [
-        ("api_forbidden", "Grant this account"),
-        ("cursor_loop", "Ask the service's support"),
-        ("http_401", "Check the API key"),
+        ("api_forbidden", "Fix: grant the key"),
+        ("cursor_loop", "Fix: contact the service's support"),
+        ("http_401", "Fix: check the API key"),
         ("http_", ""),
         ("http_abc", ""),
         ("unheard_of", ""),
         ("", ""),
     ],
 )
-def test_mends(code: str, begins: str) -> None:
-    assert hint(code).startswith(begins)
-    assert bool(hint(code)) == bool(begins)
+def test_each_known_error_code_has_a_fix(code: str, begins: str) -> None:
+    assert fix_for(code).startswith(begins)
+    assert bool(fix_for(code)) == bool(begins)
 
 
 def test_a_headline_names_why_a_run_is_partial_and_nothing_else_as_the_reason() -> None:
@@ -182,7 +183,7 @@ def test_headlines() -> None:
     assert headline(summary()) == f"{verdict(summary())}. {numbers(summary())}"
     assert numbers(summary()).endswith("saw 100 accounts, landed 300 pages; media: 40 new, 7 changed.")
     counted = summary(run=run(requests=310, full_requests=1100))
-    assert "landed 300 pages; 310 requests of 1,100 that a full run would make; media:" in numbers(counted)
+    assert "landed 300 pages; 310 requests of 1,100 a full refresh would make; media:" in numbers(counted)
     still = summary(run=run(added=0, changed=0, seconds=None))
     assert numbers(still) == "The sync 2026-03-01 02:15 UTC saw 100 accounts, landed 300 pages; media: nothing changed."
     assert run_title(run(selection="stories")) == "sync of stories 2026-03-01 02:15"
@@ -209,7 +210,7 @@ def test_nothing_from_outside_breaks_a_table() -> None:
         "Action required",
         "Will recover by itself",
         "This run",
-        "What the API sends that is new",
+        "New or changed fields",
         "The last 16 runs",
     ]
     tables = [block for block in markdown(hostile()).split("\n\n") if block.startswith("| ")]

@@ -37,8 +37,8 @@ def test_tokens_are_told_with_names_and_labels_to_match() -> None:
     labels = {name: message.labels[f"gramhouse.{name}"] for name in ("newly_expired", "recovered", "still_expired")}
     assert labels == {"newly_expired": "yes", "recovered": "yes", "still_expired": "yes"}
     assert message.payload["sentence"] == (
-        "30 accounts newly found with an expired token: anna, ben and 28 more. Whoever owns them must connect them"
-        " again; the media then catch up by themselves. Active again: carl. Expired before, and still: 1 account."
+        "30 accounts newly expired: anna, ben and 28 more. Their owners must reconnect"
+        " them; the next sync then fetches their media. Active again: carl. Still expired: 1 account."
     )
     assert message.payload["newly_expired"] == {
         "total": 30,
@@ -52,7 +52,7 @@ def test_tokens_are_told_with_names_and_labels_to_match() -> None:
 def test_tokens_that_were_expired_before_match_no_alarm() -> None:
     _, message = events(summary(tokens=Tokens(still=tokens("dora"))))
     assert (message.labels["gramhouse.newly_expired"], message.labels["gramhouse.recovered"]) == ("no", "no")
-    assert message.payload["sentence"] == "Expired before, and still: 1 account."
+    assert message.payload["sentence"] == "Still expired: 1 account."
 
 
 def test_a_sentence_names_twenty_and_the_payload_all_that_are_known() -> None:
@@ -66,7 +66,7 @@ def test_a_partial_run_tells_first_what_somebody_can_mend() -> None:
     failed = failure(OutcomeKind.NOT_FOUND, "http_404", scans=2, detail="Gone.", examples=())
     [message] = events(summary(run=run(state=RunState.PARTIAL), failure_groups=Some(2, (put_off, failed))))
     assert message.name == "gramhouse.run.partial"
-    assert " First: 2 scans not found, http_404: Gone. See whether the account" in message.payload["sentence"]
+    assert " First: 2 scans not found, http_404: Gone. Fix: check whether the account" in message.payload["sentence"]
     first, second = message.payload["failure_groups"]
     assert (first["outcome"], first["correlation_id"], first["resume_after"]) == (
         "deferred",
@@ -83,7 +83,7 @@ def test_a_runs_event_has_its_warnings_and_says_those_that_make_it_partial() -> 
     noted = RunWarning("values_not_cast", 2, "2 values could not be cast.")
     [event] = events(summary(warnings=(missing, noted)))
     assert event.payload["warnings"] == [asdict(missing), asdict(noted) | {"hint": ""}]
-    assert event.payload["sentence"].endswith(" 30 accounts are missing. Check the key.")
+    assert event.payload["sentence"].endswith(" 30 accounts are missing. Fix: Check the key.")
 
 
 def test_a_failed_run_is_told_as_that() -> None:
@@ -113,7 +113,7 @@ def test_stale_surfaces_are_told_by_name() -> None:
     assert message.name == "gramhouse.stale"
     assert message.labels["gramhouse.posts"] == "yes"
     assert "gramhouse.stories" not in message.labels
-    assert message.payload["sentence"] == "Not scanned to the end within 1 d 12 h: posts of 2 accounts."
+    assert message.payload["sentence"] == "No completed scan within 1 d 12 h: posts of 2 accounts."
     assert message.payload["overdue"] == {"posts": 2}
 
 
@@ -122,7 +122,7 @@ def test_drift_is_told_with_the_fields() -> None:
     _, message = events(summary(drift=Drift(new, retyped)))
     assert message.name == "gramhouse.drift"
     assert (message.labels["gramhouse.new"], message.labels["gramhouse.retyped"]) == ("yes", "yes")
-    assert message.payload["sentence"] == ("New fields: /mood and 2 more. Fields of another type than before: /views.")
+    assert message.payload["sentence"] == ("New fields: /mood and 2 more. Fields with a changed type: /views.")
     _, message = events(summary(drift=Drift(retyped=retyped)))
     assert (message.labels["gramhouse.new"], message.payload["new"]) == ("no", [])
 

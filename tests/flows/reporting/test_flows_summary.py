@@ -185,7 +185,7 @@ async def test_a_catalogue_that_fails_is_named_as_that(tmp_path: Path) -> None:
     assert found.run.state is RunState.FAILED
     assert found.failure_groups.shown[0].examples == (Example("", "", TRACE),)
     assert "the account catalogue, correlation id" in markdown(found)
-    assert "Check the API key" in markdown(found)
+    assert "check the API key" in markdown(found)
     assert found.freshness == ()
 
 
@@ -235,7 +235,7 @@ async def test_names_that_mean_harm_are_rejected_and_fields_that_do_are_shown_as
 
 async def test_a_run_that_the_snapshot_does_not_know(tmp_path: Path) -> None:
     [report] = await _nights(tmp_path, Service(), _nothing)
-    with pytest.raises(RunUnknown, match="knows nothing of run another"):
+    with pytest.raises(RunUnknown, match="does not contain run another"):
         summarize(report.snapshot, "another", resumed_runs=(), now=NIGHT)
     with pytest.raises(SnapshotMissing):
         summarize(tmp_path / "none", "another", resumed_runs=(), now=NIGHT)

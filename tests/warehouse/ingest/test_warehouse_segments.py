@@ -253,7 +253,7 @@ def test_what_cannot_be_written_whole_is_taken_back(path: Path, monkeypatch: pyt
     with session(path) as (_, segments):
         for _ in range(2):
             monkeypatch.setattr(module, "write", some)
-            with pytest.raises(WarehouseUnusable, match=r"No space left on device\. The disk is full: make room"):
+            with pytest.raises(WarehouseUnusable, match=r"No space left on device\. The disk is full: free space"):
                 segments.append(first)
             monkeypatch.undo()
             segments.append(first)

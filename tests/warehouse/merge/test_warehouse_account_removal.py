@@ -149,7 +149,7 @@ def test_a_person_confirms_with_the_run_that_ends_the_catalogue(house: House) ->
     assert (removed(house), missing(house)) == (40, 0)
     (message,) = warnings(house, "by hand")
     assert (message.code, message.count, message.makes_partial) == ("accounts_removed", 40, False)
-    assert "--accept-removals confirmed" in message.detail
+    assert "--accept-removals was given" in message.detail
 
 
 def test_a_time_in_the_future_delays_a_confirmation_by_twelve_hours_at_most(house: House) -> None:
@@ -190,7 +190,9 @@ def test_the_warning_says_how_many_of_how_many_and_what_to_do(house: House) -> N
         message = missing_accounts(house.connection)
     assert message is not None
     assert (message.code, message.count, message.makes_partial) == ("accounts_missing", 30, True)
-    assert message.detail == "30 of 60 known accounts are missing from the catalogue: none of them was marked removed."
+    assert (
+        message.detail == "30 of 60 known accounts are missing from the catalogue: none of them was marked as removed."
+    )
     assert message.hint is not None
     assert "--accept-removals" in message.hint
     assert "12 hours later" in message.hint

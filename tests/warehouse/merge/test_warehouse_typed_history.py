@@ -165,4 +165,4 @@ def test_the_snapshot_s_history_has_all_versions_and_says_what_each_column_is(ho
         for table in ("media_history", "media_superseded"):
             found = dict(db.execute(described.format(table)).fetchall())
             declared = {column.name: column.comment for column in SNAPSHOT.tables[table].columns}
-            assert found == {**declared, "mood": "Discovered: what items carry at /mood (text)."}
+            assert found == {**declared, "mood": "Inferred from /mood (text)."}

@@ -86,10 +86,10 @@ def test_every_table_view_and_column_has_a_comment(house: House, snapshot: Path)
         assert ask(snapshot, without) == []
     query = "SELECT column_name, comment FROM duckdb_columns() WHERE schema_name = 'main' AND table_name = 'media'"
     comments = {str(name): comment for name, comment in ask(snapshot, query)}
-    assert comments["it_s"] == "Discovered: what items carry at /it's (integer)."
-    assert comments["é_2"] == "Discovered: what items carry at /é/~0~1 (number)."
+    assert comments["it_s"] == "Inferred from /it's (integer)."
+    assert comments["é_2"] == "Inferred from /é/~0~1 (number)."
     assert ask(snapshot, "SELECT comment FROM duckdb_views() WHERE view_name = 'media_it_s_tags'") == [
-        ("Discovered: the objects in the list that items carry at /it's tags, one row each.",)
+        ("Inferred from the list at /it's tags, one row each.",)
     ]
 
 

@@ -186,7 +186,7 @@ def test_a_folder_of_somebody_elses_is_refused(snapshot: Path, folder: Path, tex
     (folder / "precious").write_text("mine")
     if text is not None:
         (folder / "manifest.json").write_text(text)
-    check_refused(snapshot, folder, "no earlier export")
+    check_refused(snapshot, folder, "is not a gramhouse export")
 
 
 @pytest.mark.parametrize(
@@ -203,7 +203,7 @@ def test_an_export_with_something_of_somebody_elses_in_it_is_refused(
     else:
         (folder / stranger).parent.mkdir(exist_ok=True)
         (folder / stranger).write_text("mine")
-    check_refused(snapshot, folder, "no export put there")
+    check_refused(snapshot, folder, "is not part of an export")
 
 
 def test_what_comes_into_the_folder_meanwhile_is_kept(
@@ -217,7 +217,7 @@ def test_what_comes_into_the_folder_meanwhile_is_kept(
         return write(*given, **named)
 
     monkeypatch.setattr("connectors.warehouse.snapshot.export.json.dumps", slowly)
-    with pytest.raises(WarehouseUnusable, match="it holds precious"):
+    with pytest.raises(WarehouseUnusable, match="it contains precious"):
         put(snapshot, folder)
     assert (folder / "precious").read_text() == "mine"
     assert [path.name for path in folder.parent.iterdir()] == ["export"]
@@ -267,7 +267,7 @@ def no_file_longer_than(size: int) -> Iterator[None]:
 def test_a_disk_that_takes_no_more_is_told_and_the_old_export_stays(snapshot: Path, folder: Path, size: int) -> None:
     put(snapshot, folder)
     with no_file_longer_than(size):
-        check_refused(snapshot, folder, "What was there stays as it was.")
+        check_refused(snapshot, folder, "The previous export is unchanged.")
     put(snapshot, folder)
 
 
@@ -322,13 +322,13 @@ def test_names_with_quotes_are_no_trouble(snapshot: Path, tmp_path: Path) -> Non
 
 
 def test_a_snapshot_that_is_not_there_or_none_is_told(tmp_path: Path, folder: Path) -> None:
-    with pytest.raises(SnapshotMissing, match="`gramhouse sync` makes one"):
+    with pytest.raises(SnapshotMissing, match="`gramhouse sync` creates it"):
         put(tmp_path / "none.duckdb", folder)
     (tmp_path / "text.duckdb").write_text("no database\n" * 1000)
     with pytest.raises(WarehouseUnusable, match=r"cannot be read: .* Fix: `gramhouse publish` writes it again"):
         put(tmp_path / "text.duckdb", folder)
     duckdb.connect(str(tmp_path / "other.duckdb")).close()
-    with pytest.raises(WarehouseUnusable, match="is no snapshot of gramhouse"):
+    with pytest.raises(WarehouseUnusable, match="is not a gramhouse snapshot"):
         put(tmp_path / "other.duckdb", folder)
     assert not folder.parent.exists()
 

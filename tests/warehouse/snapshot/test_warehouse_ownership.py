@@ -73,7 +73,7 @@ def test_a_warehouse_without_a_complete_catalogue_replaces_no_other_ones_snapsho
             put(house, snapshot)
         message = str(raised.value)
         assert "\n" not in message
-        assert "is the snapshot of another warehouse and stays as it was" in message
+        assert "is the snapshot of another warehouse and is not replaced" in message
         assert "Fix: check GRAMHOUSE_WAREHOUSE" in message
         warning = refusal(house.connection, snapshot, draft_of(snapshot))
         assert warning is not None
@@ -92,7 +92,7 @@ def test_a_warehouse_that_listed_all_accounts_replaces_it_and_says_so(
         house.catalogue("c", 0, [account()])
         assert refusal(house.connection, snapshot, draft_of(snapshot)) is None
         put(house, snapshot)
-        assert caplog.messages == [f"{snapshot} was the snapshot of another warehouse; this warehouse replaces it."]
+        assert caplog.messages == [f"{snapshot} was the snapshot of another warehouse; replaced by this warehouse's."]
         put(house, snapshot, 61)
         assert len(caplog.messages) == 1
     assert owner(snapshot) == [("second", 0)]

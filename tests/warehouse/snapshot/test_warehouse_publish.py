@@ -324,7 +324,7 @@ def test_a_folder_in_the_way_of_the_draft_is_told_and_the_old_snapshot_stays(kep
     put(kept, snapshot)
     draft = snapshot.parent / ".analytics.duckdb.next"
     draft.mkdir()
-    assert "The last snapshot stays" in check_refused(kept, snapshot)
+    assert "The previous snapshot is unchanged" in check_refused(kept, snapshot)
     assert ask(snapshot, "SELECT version FROM published") == [("1.2.3",)]
     draft.rmdir()
     assert put(kept, snapshot) > 0

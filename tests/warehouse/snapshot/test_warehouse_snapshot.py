@@ -92,7 +92,7 @@ def test_bad_sql_is_a_query_error_or_an_empty_answer(snapshot: Snapshot, query: 
 
 
 def test_a_snapshot_that_is_not_there_is_told_with_its_hint(tmp_path: Path) -> None:
-    with pytest.raises(SnapshotMissing, match=r"no snapshot at .*none\.duckdb yet: `gramhouse sync`"):
+    with pytest.raises(SnapshotMissing, match=r"no snapshot at .*none\.duckdb yet\. Fix: `gramhouse sync`"):
         open_snapshot(tmp_path / "none.duckdb").__enter__()
     assert list(tmp_path.iterdir()) == []
 

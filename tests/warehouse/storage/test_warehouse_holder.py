@@ -65,7 +65,7 @@ def test_a_second_gramhouse_is_told_who_holds_the_file_until_it_dies(path: Path)
         assert holder(path) == who
         assert refused(path, WarehouseBusy) == (
             f"{path} is held by gramhouse sync (process {child.pid}, since 2026-03-01T02:00:00+00:00)."
-            " Fix: wait for it to end, or read the snapshot meanwhile."
+            " Fix: wait until it has finished, or read the snapshot meanwhile."
         )
         assert holder(path) == who
         child.kill()
@@ -177,7 +177,7 @@ def test_a_folder_is_made_where_there_is_none(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["core.duckdb", "OPS.db", "core"])
 def test_a_file_that_duckdb_would_take_for_a_schema_is_refused_with_the_reason(tmp_path: Path, name: str) -> None:
-    assert "choose another name for the file" in refused(tmp_path / name, WarehouseUnusable)
+    assert "choose another file name" in refused(tmp_path / name, WarehouseUnusable)
 
 
 def test_opening_again_keeps_what_is_there_and_makes_what_is_missing(path: Path) -> None:
@@ -219,7 +219,7 @@ def test_duckdbs_words_for_a_lock_are_understood(path: Path, output: str, result
         (" \n", "OSError."),
         (
             "No space left on device",
-            "No space left on device. The disk is full: make room and try again; what had landed is kept.",
+            "No space left on device. The disk is full: free space and retry; landed pages are kept.",
         ),
     ],
 )
