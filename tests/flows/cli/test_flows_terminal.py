@@ -69,5 +69,17 @@ def test_names_between_colons_stay_text(tmp_path: Path, typed: Typed) -> None:
     assert "x:b:y.duckdb" in typed("query", "SELECT 1", "--snapshot", str(tmp_path / "x:b:y.duckdb"))[2]
 
 
+def test_output_in_a_pipe_is_neither_truncated_nor_padded(tmp_path: Path, typed: Typed) -> None:
+    snapshot = tmp_path / "s.duckdb"
+    with duckdb.connect(snapshot) as db:
+        db.execute("CREATE TABLE t AS SELECT repeat('long ', 200) || 'end' AS caption UNION ALL SELECT 'short'")
+    code, out, _ = typed("query", "FROM t ORDER BY length(caption)", "--snapshot", str(snapshot))
+    lines = out.splitlines()
+    assert code == 0
+    assert lines[-1].endswith("long end")
+    assert "short" in lines
+    assert lines == [line.rstrip() for line in lines]
+
+
 def test_sizes_and_times() -> None:
     assert moment(None) == ""
