@@ -14,13 +14,16 @@ PIP_INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check --no
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo up test check lint types imports unit long simulate compat format dictionary notebook screenshots constraints clean matrix fuzz kills mutants conformance stateful soak proof bench bench-large bench-setup bench-tracking goals
+.PHONY: help demo demo-cluster up test check lint types imports unit long simulate compat format dictionary notebook screenshots constraints clean matrix fuzz kills mutants conformance stateful soak proof bench bench-large bench-setup bench-tracking goals
 
 help: ## List the targets.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
 
 demo: $(VENV)/.runtime ## Run everything on this machine: a sandbox API, Prefect, one sync, some queries.
 	@$(BIN)/gramhouse demo
+
+demo-cluster: $(VENV)/.dev ## A sync on two Dask workers and an S3 server of this machine; one worker is killed on the way.
+	@$(BIN)/python -m tests.e2e.demo_cluster
 
 up: $(VENV)/.runtime ## Prefect server with its UI and the scheduled runs; stop with Ctrl-C.
 	@$(BIN)/gramhouse up

@@ -1,16 +1,13 @@
 """A Dask cluster of processes and an S3 server: killed anywhere, the snapshot is what the service shows."""
 
 import signal
-import subprocess
-import sys
-import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
-from flows.orchestration.processes import free_port
+from tests.e2e.cluster import Cluster
 from tests.e2e.conftest import KEY, PATIENCE, Operator, Service, assert_in_step, stopped, until
 from tests.store.s3 import s3_server
 
@@ -21,50 +18,6 @@ pytestmark = pytest.mark.e2e
 def s3() -> Iterator[dict[str, str]]:
     with s3_server() as environment:
         yield environment
-
-
-@contextmanager
-def dask(*arguments: str, environment: dict[str, str], log: Path) -> Iterator["subprocess.Popen[bytes]"]:
-    """Run a process of Dask's as long as the block; what it prints goes to a file."""
-    with log.open("wb") as output:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "distributed.cli." + arguments[0], *arguments[1:]],
-            env=environment,
-            stdout=output,
-            stderr=output,
-        )
-        try:
-            yield process
-        finally:
-            process.kill()
-            process.wait(PATIENCE)
-
-
-class Cluster:
-    """A scheduler and workers, each of which may be killed."""
-
-    def __init__(self, operator: Operator, stack: ExitStack) -> None:
-        self._operator = operator
-        self._stack = stack
-        self._port = free_port()
-        self._started = 0
-        self.scheduler = f"tcp://127.0.0.1:{self._port}"
-
-    def _start(self, *arguments: str) -> "subprocess.Popen[bytes]":
-        self._started += 1
-        log = self._operator.folder / f"{arguments[0]}-{self._started}.log"
-        environment = self._operator.environment(DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL="10s")
-        return self._stack.enter_context(dask(*arguments, environment=environment, log=log))
-
-    def start_scheduler(self) -> "subprocess.Popen[bytes]":
-        return self._start(
-            "dask_scheduler", "--host", "127.0.0.1", "--port", str(self._port), "--dashboard-address", "127.0.0.1:0"
-        )
-
-    def start_worker(self) -> "subprocess.Popen[bytes]":
-        return self._start(
-            "dask_worker", self.scheduler, "--nthreads", "1", "--no-dashboard", "--no-nanny", "--host", "127.0.0.1"
-        )
 
 
 @pytest.fixture
@@ -173,7 +126,6 @@ def test_bad_addresses_and_a_missing_key_are_one_line(there: Operator, cluster: 
     key, there.env["GRAMHOUSE_API_KEY"] = there.env.pop("GRAMHOUSE_API_KEY"), ""
     cluster.start_scheduler()
     cluster.start_worker()
-    time.sleep(0)
     there.env["GRAMHOUSE_API_KEY"] = key
     refused = there.run("sync", code=2)
     assert "No API key" in refused.stderr
