@@ -224,7 +224,10 @@ def test_the_image_starts_a_command_of_ours() -> None:
 def test_the_constraints_pin_everything_that_the_image_installs() -> None:
     pins = re.findall(r"^([\w.-]+)==", (ROOT / "constraints.txt").read_text(encoding="utf-8"), re.MULTILINE)
     pinned = {re.sub(r"[-_.]+", "-", name).lower() for name in [*pins]}
-    needed = {re.sub(r"[-_.]+", "-", Requirement(line).name).lower() for line in PROJECT["dependencies"]}
+    needed = {
+        re.sub(r"[-_.]+", "-", Requirement(line).name).lower()
+        for line in [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["dask"]]
+    }
     assert needed | {"setuptools"} <= pinned
 
 
@@ -344,6 +347,11 @@ def _one(kind: str) -> dict[str, Any]:
     return found
 
 
+def _object(name: str) -> dict[str, Any]:
+    [found] = [document for document in OBJECTS if document["metadata"]["name"] == name]
+    return found
+
+
 def _pods() -> Iterator[tuple[str, dict[str, Any]]]:
     for document in [*OBJECTS, json.loads(POOL.read_text(encoding="utf-8"))["job_configuration"]["job_manifest"]]:
         spec = document.get("spec", {})
@@ -402,7 +410,7 @@ def test_one_writer_holds_the_warehouse() -> None:
         assert cron["concurrencyPolicy"] == "Forbid"
         assert _first(cron["schedule"], cron["timeZone"]) > NOW
     # The two jobs are due at different times, but one may still run when the other is: it waits for the lock.
-    assert float(_one("ConfigMap")["data"]["GRAMHOUSE_BUSY_WAIT"]) > 0
+    assert float(_object("gramhouse-settings")["data"]["GRAMHOUSE_BUSY_WAIT"]) > 0
     assert _one("PersistentVolumeClaim")["spec"]["accessModes"] == ["ReadWriteOnce"]
 
 
@@ -450,14 +458,14 @@ def _fires(cron: str) -> list[datetime]:
 
 
 def test_the_key_lies_where_the_settings_look_for_it() -> None:
-    settings = _one("ConfigMap")["data"]
+    settings = _object("gramhouse-settings")["data"]
     Settings.model_validate({name.removeprefix(PREFIX).lower(): value for name, value in settings.items()})
     folder, _, key = settings["GRAMHOUSE_API_KEY_FILE"].rpartition("/")
     [secret] = [one for one in OBJECTS if one["kind"] == "Secret" and key in one["stringData"]]
     for name, pod in PODS.items():
-        claims = [v["secret"]["secretName"] for v in pod["volumes"] if "secret" in v]
+        claims = [v["secret"]["secretName"] for v in pod["volumes"] if "secret" in v and v["name"] == "key"]
         mounts = [m["mountPath"] for c in pod["containers"] for m in c["volumeMounts"] if m["name"] == "key"]
-        syncs = name in {"worker", "nightly", "stories", "pool"}
+        syncs = name in {"worker", "workers", "nightly", "stories", "pool"}
         assert claims == [secret["metadata"]["name"]] * syncs
         assert mounts == [folder] * syncs
 
@@ -466,3 +474,25 @@ def test_the_key_lies_where_the_settings_look_for_it() -> None:
 def test_an_example_is_applied_by_nobody_and_holds_nothing(path: Path) -> None:
     assert all(path.name not in _documents(one)[0]["resources"] for one in KUSTOMIZATIONS)
     assert all(set(document["stringData"].values()) == {""} for document in _documents(path))
+
+
+def test_the_cluster_finds_its_scheduler_and_its_certificates() -> None:
+    [document] = _documents(KUBERNETES / "cluster/kustomization.yaml")
+    patches = {str(patch["target"]): yaml.safe_load(patch["patch"]) for patch in document["patches"]}
+    settings, jobs = patches["{'kind': 'ConfigMap', 'name': 'gramhouse-settings'}"], patches["{'kind': 'CronJob'}"]
+    values = {one["path"].removeprefix("/data/"): one["value"] for one in settings}
+    chosen = Settings.model_validate({name.removeprefix(PREFIX).lower(): value for name, value in values.items()})
+    service = next(one for one in OBJECTS if one["kind"] == "Service" and one["metadata"]["name"] == "scheduler")
+    [port] = service["spec"]["ports"]
+    assert chosen.engine == "dask"
+    assert chosen.scheduler == f"tls://scheduler:{port['port']}"
+    assert PODS["workers"]["containers"][0]["command"][2] == chosen.scheduler
+    dask, tls = _object("gramhouse-dask"), _object("gramhouse-tls")
+    mounted = {path.rpartition("/")[2] for path in dask["data"].values() if path.startswith("/run/secrets/tls/")}
+    assert mounted == set(tls["stringData"])
+    added = {one["path"].rpartition("/containers/0/")[2].rstrip("/-"): one["value"] for one in jobs}
+    assert added["envFrom"] == {"configMapRef": {"name": dask["metadata"]["name"]}}
+    assert added["volumeMounts"]["mountPath"] == "/run/secrets/tls"
+    [policy] = [one for one in OBJECTS if one["kind"] == "NetworkPolicy"]
+    [admitted] = policy["spec"]["ingress"][0]["from"][0]["podSelector"]["matchExpressions"]
+    assert set(admitted["values"]) == {"scheduler", "workers", *CRON_JOBS}
