@@ -14,7 +14,7 @@ PIP_INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check --no
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-cluster up test check lint types imports unit long simulate compat format dictionary notebook screenshots constraints clean matrix fuzz kills mutants conformance stateful soak proof bench bench-large bench-setup bench-tracking goals
+.PHONY: help demo demo-cluster up test check lint types imports unit long simulate compat format dictionary notebook screenshots constraints clean matrix fuzz kills mutants conformance stateful soak proof bench bench-large bench-setup bench-tracking bench-cluster goals
 
 help: ## List the targets.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
@@ -130,6 +130,11 @@ bench-setup: $(VENV)/.bench $(DLT)/.made ## Create the environments for benchmar
 
 bench-tracking: $(VENV)/.runtime ## Measure the overhead of tracking by Prefect.
 	$(BIN)/python -m benchmarks.tracking
+
+bench-cluster: $(VENV)/.dev ## Batches on Dask workers against one process, at two distances, and under a limit.
+	$(BENCH).cluster
+	$(BENCH).cluster --latency 0.2
+	$(BENCH).cluster --accounts 40 --posts 1000 --latency 0.005 --per-second 10
 
 compat: $(VENV)/.dev $(COMPAT)/.made ## Check that the next DuckDB version reads our files and passes the readers' tests.
 	rm -rf $(COMPAT)/files
