@@ -14,7 +14,7 @@ PIP_INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check --no
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-cluster up test check lint types imports unit long simulate compat format dictionary notebook screenshots constraints clean matrix fuzz kills mutants conformance stateful soak proof bench bench-large bench-setup bench-tracking bench-cluster goals
+.PHONY: help demo demo-cluster up test check lint types imports unit long dist simulate compat format dictionary notebook screenshots constraints clean matrix fuzz kills mutants conformance stateful soak proof bench bench-large bench-setup bench-tracking bench-cluster goals
 
 help: ## List the targets.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
@@ -47,6 +47,11 @@ unit: $(VENV)/.dev $(DBT)/.made ## Tests only.
 
 long: $(VENV)/.dev ## Slow tests.
 	$(BIN)/pytest -m long
+
+dist: $(VENV)/.dev ## Build wheel and sdist into dist/ and test the wheel in an environment of its own.
+	rm -rf dist
+	$(BIN)/python -m build --no-isolation
+	$(BIN)/pytest -q tests/dist
 
 SEEDS ?= 200
 simulate: $(VENV)/.dev ## Simulate faults and crashes on a virtual clock, one scenario for each of SEEDS seeds.

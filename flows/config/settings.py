@@ -329,5 +329,8 @@ def no_proxy() -> str:
 
 
 def environment(**changes: str) -> dict[str, str]:
-    """Return this process's environment with changes, for a process that it starts."""
-    return {**os.environ, **changes}
+    """Return this process's environment with changes, for a Python process that it starts.
+
+    PYTHONSAFEPATH: the current folder may have modules of the same names, such as a package `models`.
+    """
+    return {**os.environ, "PYTHONSAFEPATH": "1", **changes}

@@ -46,7 +46,7 @@ def test_another_address_is_refused_until_a_person_accepts_it(operator: Operator
     for command in (["sync"], ["backfill", "--all"]):
         service.forget()
         text = operator.run(*command, code=2, GRAMHOUSE_BASE_URL=other).stderr
-        assert f"This warehouse was filled from {service.url}, and the address is {other}." in text
+        assert f"This warehouse was filled from {service.url}, but the configured address is {other}." in text
         assert "--rebind" in text
         assert service.requests() == []
     operator.run("sync", "--rebind", GRAMHOUSE_BASE_URL=other)

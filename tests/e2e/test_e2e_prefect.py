@@ -66,7 +66,7 @@ def test_a_signal_ends_a_tracked_run_politely(operator: Operator, service: Servi
     assert operator.inside("SELECT state FROM core.runs") == [("interrupted",)]
     newest = max(ask(api, "flow_runs/filter"), key=lambda run: run["created"])
     assert (newest["state_type"], newest["state"]["name"]) == ("CRASHED", "Crashed")
-    assert "What had landed is kept" in newest["state"]["message"]
+    assert "Saved pages are kept" in newest["state"]["message"]
     service.faults()
     output = operator.run("sync")
     assert "Resuming interrupted run" in output.stderr
@@ -98,7 +98,7 @@ def test_address_and_key_may_be_a_block_of_prefect(operator: Operator, service: 
         check=True,
     )
     output = operator.run("sync", GRAMHOUSE_CREDENTIALS="production")
-    assert "the service that production names" in output.stderr
+    assert "the service of block production" in output.stderr
     assert_in_step(operator, service)
     refused = operator.run("sync", code=2, GRAMHOUSE_CREDENTIALS="absent")
     assert "there is no block 'absent' of the type gramhouse-api-credentials" in refused.stderr

@@ -241,7 +241,7 @@ async def test_another_address_is_refused_before_anything_is_asked(tmp_path: Pat
     await synced(tmp_path, service, day=0)
     asked = len(service.asked)
     selection = None if kind == "sync" else Selection(everything=True)
-    with pytest.raises(OtherService, match=f"{HERE}, and the address is {THERE}.*--rebind") as refused:
+    with pytest.raises(OtherService, match=f"{HERE}, but the configured address is {THERE}.*--rebind") as refused:
         await synced(tmp_path, service, day=1, url=THERE, selection=selection)
     assert len(str(refused.value).splitlines()) == 1
     assert len(service.asked) == asked
