@@ -3,7 +3,9 @@
 import asyncio
 from collections.abc import Sequence
 from contextvars import copy_context
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import partial
 
 from connectors.source.endpoints import Response
 from connectors.warehouse.runs import progress
@@ -109,11 +111,20 @@ class _Waiting:
 
 
 async def _longest_waiting(run: RunContext, accounts: Sequence[ListedAccount]) -> Sequence[ListedAccount]:
-    """Return accounts in the order in which they wait: first those without a closed scan, then by their oldest."""
+    """Return accounts in the order in which they wait: first those without a closed scan, then by their oldest.
+
+    Of each account, too, the surface comes first that waits longest: otherwise one would take all requests each time.
+    """
     known = await run.resources.warehouse.read(waiting_since, [account.account_id for account in accounts])
-    never = [account for account in accounts if account.account_id not in known]
-    others = [account for account in accounts if account.account_id in known]
-    return [*never, *sorted(others, key=lambda account: known[account.account_id])]
+    never = datetime.min.replace(tzinfo=UTC)
+
+    def since(account: ListedAccount, surface: Surface) -> datetime:
+        return known.get((account.account_id, surface), never)
+
+    ordered = (
+        replace(account, surfaces=tuple(sorted(account.surfaces, key=partial(since, account)))) for account in accounts
+    )
+    return sorted(ordered, key=lambda account: since(account, account.surfaces[0]))
 
 
 async def scan_chosen(run: RunContext, chosen: Sequence[ListedAccount], run_step: RunStep) -> AccountBatcher:

@@ -294,6 +294,9 @@ class PartitionScan:
         return outcome
 
     async def _end_without_requests(self, began: datetime) -> Outcome:
+        closed = self.depth.closed if self.partition.surface == "posts" else None
+        full = 1 if closed is None else closed.pages or 1
+        self.run.counters.spared += max(full - self.pages, 0)
         most = count(self.run.max_requests or 0, "request")
         detail = f"The run had made the {most} allowed by --max-requests; the next run continues here."
         outcome = self._outcome(OutcomeKind.DEFERRED, began, error_code=REQUEST_BUDGET, detail=detail)

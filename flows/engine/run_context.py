@@ -68,8 +68,8 @@ class Counters:
 
     `items_left` are the items that partitions of known length still have, `unknown` the open partitions of unknown
     length, `ended` those that ended, with `ended_items`. `cooldowns`: until when each tenant scope must be left alone.
-    `requests` were made, retries included; as many as `spared` a run of full scans alone would have made besides, and
-    about as many as `sparable` an incremental one would not have made.
+    `requests` were made, retries included; as many as `spared` a run of full scans alone, and without a limit of
+    requests, would have made besides, and about as many as `sparable` an incremental one would not have made.
     """
 
     accounts: int = 0

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -66,6 +67,38 @@ def test_a_run_takes_a_partition_up_where_it_may(
     last: Checkpoint | None, resumed_runs: tuple[str, ...], expected: Fresh | Resume | Done
 ) -> None:
     assert plan(last, *resumed_runs) == expected
+
+
+RECENT = replace(COMPLETE, state=ScanState.RECENT, known_seq=5)
+
+
+@pytest.mark.parametrize(
+    ("last", "known_seq", "expected"),
+    [
+        (replace(SCANNING, known_seq=5), 5, Resume(replace(SCANNING, known_seq=5))),
+        (replace(SCANNING, known_seq=5), 7, Resume(SCANNING)),
+        (replace(SCANNING, known_seq=5), None, Resume(SCANNING)),
+        (SCANNING, 5, Resume(SCANNING)),
+        (RECENT, 7, Done(RECENT)),
+        (RECENT, None, FRESH),
+    ],
+    ids=[
+        "goes on as it was",
+        "another scan was closed meanwhile",
+        "a full one is wanted now",
+        "it was full",
+        "a recent one is enough",
+        "a recent one is not enough",
+    ],
+)
+def test_a_recent_scan_goes_on_only_where_it_may_still_be_one(
+    last: Checkpoint, known_seq: int | None, expected: Fresh | Resume | Done
+) -> None:
+    resumed = ("run-1",)
+    found = plan_scan(
+        POSTS, last, run_id="run-2", resumed_runs=resumed, now=T1, new_id=lambda: "scan-2", known_seq=known_seq
+    )
+    assert found == expected
 
 
 def test_partitions_name_themselves_and_sort() -> None:

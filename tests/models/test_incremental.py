@@ -98,6 +98,10 @@ def test_a_time_a_little_ahead_is_a_difference_of_clocks() -> None:
     assert read([*old(3), *posts(-0.9, first=3)]).order_broken_by is None
 
 
+def test_a_time_in_the_future_says_nothing_of_an_order_even_where_it_is_the_newest() -> None:
+    assert read([*old(3), *posts(-1.1, first=3), *old(30, first=4)]).order_broken_by == "3"
+
+
 def test_equal_times_keep_the_order() -> None:
     assert read(posts(*[40] * 30)).reaches_known
 

@@ -98,14 +98,14 @@ def full_scans_due(connection: Connection, *, now: datetime, every: timedelta) -
     return [(scan.age(now, every), scan.pages or 0) for scan in due]
 
 
-def waiting_since(connection: Connection, account_ids: Collection[str]) -> Mapping[str, datetime]:
-    """Return when a scan of each account's media was last closed, the older of posts and stories, if any was."""
+def waiting_since(connection: Connection, account_ids: Collection[str]) -> Mapping[tuple[str, str], datetime]:
+    """Return when a scan of each account's posts and stories was last closed, where any was: by account and surface."""
     query = """
-SELECT account_id, min(greatest(complete_at, recent_at)) FROM core.completed_scans
+SELECT account_id, surface, greatest(complete_at, recent_at) FROM core.completed_scans
 WHERE resource = 'media' AND account_id IN (SELECT unnest(?::VARCHAR[]))
-GROUP BY account_id
 """
-    return dict(raw_connection(connection).execute(query, [list(account_ids)]).fetchall())
+    rows = raw_connection(connection).execute(query, [list(account_ids)]).fetchall()
+    return {(account_id, surface): closed_at for account_id, surface, closed_at in rows}
 
 
 def known_posts(

@@ -9,6 +9,7 @@ from typing import Any
 import duckdb
 import pytest
 
+from connectors.source.endpoints import ApiRequest
 from flows.config.settings import load
 from flows.engine.pipeline import RunReport, run_sync
 from flows.engine.slots import Slots
@@ -18,7 +19,7 @@ from models.partition import SURFACES
 from models.runs import OutcomeKind, RunState
 from models.selection import Selection
 from tests.flows.feeds import Feed, FeedService, NightClock, daily
-from tests.flows.stage import NIGHT, Refusal, account_of, request, rows, staged, uuid
+from tests.flows.stage import NIGHT, Refusal, account_of, cursor_of, is_posts, request, rows, staged, uuid
 
 pytestmark = pytest.mark.anyio
 
@@ -162,6 +163,25 @@ async def test_an_order_that_breaks_costs_requests_and_no_row_and_is_proved_twic
     assert kinds(await stage.night())[OutcomeKind.COMPLETE] == 3
     assert kinds(await stage.night())[OutcomeKind.COMPLETE] == 3
     assert kinds(await stage.night())[OutcomeKind.RECENT] == 1
+
+
+async def test_a_scan_that_begins_again_stays_full_once_the_order_was_broken(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, daily(150))
+    await stage.night()
+    feed = stage.service.feeds[1]
+    feed.pins = [1, 2, 3, 4]
+
+    def failure(request: ApiRequest) -> Refusal | None:
+        if not feed.pins or not is_posts(request, 1) or cursor_of(request) is None:
+            return None
+        # The cursor is refused, and by then nothing is pinned any more.
+        feed.pins = []
+        return Refusal(422, "api_invalid_cursor")
+
+    stage.service.failure = failure
+    report = await stage.night()
+    assert report.restarted == 1
+    assert kinds(report) == {OutcomeKind.COMPLETE: 3}
 
 
 @pytest.mark.parametrize("text", [None, NIGHT + timedelta(days=400)])
@@ -443,6 +463,21 @@ async def test_a_run_of_so_many_requests_defers_what_is_left_and_the_longest_wai
     report = await stage.night()
     assert report.state is RunState.COMPLETE
     assert stage.likes() == {key: likes for one in range(1, 7) for key, likes in stage.truth(one).items()}
+
+
+async def test_what_a_limit_of_requests_leaves_is_what_comes_next(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, daily(30))
+    surfaces: list[list[str]] = []
+    for _ in range(4):
+        before = len(stage.service.asked)
+        report = await stage.night(max_requests=2, days=0.01)
+        assert report.requests == 2
+        params = [dict(request.params) for request in stage.service.asked[before:]]
+        surfaces.append([asked["surface"] for asked in params if "surface" in asked])
+    # Of an account that was scanned in part, its stories would otherwise be read each time.
+    assert surfaces == [["stories"], ["posts"], ["posts"], ["posts"]]
+    # Where all is known, a full run would ask for the catalogue, the stories and three pages.
+    assert (await stage.night(max_requests=1, mode="full_refresh")).full_requests == 5
 
 
 async def test_full_scans_that_a_budget_defers_too_long_are_a_concern(tmp_path: Path) -> None:
