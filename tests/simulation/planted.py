@@ -96,25 +96,25 @@ def _unproved(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Feed, "reaches_known", property(lambda feed: feed.known_run >= incremental.KNOWN_RUN))
 
 
-def _otherwise(patch: pytest.MonkeyPatch, module: object, name: str, old: str, new: str) -> None:
+def otherwise(patch: pytest.MonkeyPatch, module: object, name: str, old: str, new: str) -> None:
     text = getattr(module, name)
     assert text.count(old) == 1
     patch.setattr(module, name, text.replace(old, new))
 
 
-def _one_look(patch: pytest.MonkeyPatch) -> None:
+def one_look_removes(patch: pytest.MonkeyPatch) -> None:
     """What a recent scan misses is marked at once."""
-    _otherwise(patch, removal, "_GONE", " AND (x.since IS NOT NULL OR NOT x.is_recent))", ")")
+    otherwise(patch, removal, "_GONE", " AND (x.since IS NOT NULL OR NOT x.is_recent))", ")")
 
 
-def _open_territory(patch: pytest.MonkeyPatch) -> None:
+def open_scans_are_known(patch: pytest.MonkeyPatch) -> None:
     """What a scan landed that was cut short is known."""
-    _otherwise(patch, closed_scans, "_KNOWN", " AND coalesce(m.written_seq, 0) <= w.seq", "")
+    otherwise(patch, closed_scans, "_KNOWN", " AND coalesce(m.written_seq, 0) <= w.seq", "")
 
 
 def _seen_by_recent_scans(patch: pytest.MonkeyPatch) -> None:
     """A recent scan is said to have seen all posts, and not those alone that it covered."""
-    _otherwise(patch, contents, "_RECENT", " AND gh_item.published_at > gh_lookup.posts_covered_from", "")
+    otherwise(patch, contents, "_RECENT", " AND gh_item.published_at > gh_lookup.posts_covered_from", "")
 
 
 # Each with a seed that finds it, or did when this was written: the stories change when their telling does.
@@ -127,7 +127,7 @@ PLANTED: Mapping[str, tuple[Plant, int]] = {
     "scans expired accounts": (_scans_expired, 6),
     "scans again what was complete": (_scans_again, 2),
     "an order that was not proved": (_unproved, 1),
-    "one look removes": (_one_look, 13),
-    "rows of an open scan are known": (_open_territory, 31),
+    "one look removes": (one_look_removes, 13),
+    "rows of an open scan are known": (open_scans_are_known, 31),
     "recent scans have seen everything": (_seen_by_recent_scans, 3),
 }

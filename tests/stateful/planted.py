@@ -16,6 +16,7 @@ from connectors.warehouse.merge import merge
 from connectors.warehouse.merge.run_counts import MergeStats
 from connectors.warehouse.snapshot.publish import publish
 from connectors.warehouse.storage.connection import raw_connection
+from tests.simulation.planted import one_look_removes, open_scans_are_known, otherwise
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 
@@ -27,12 +28,6 @@ SELECT account_id, surface, media_id FROM (
 ) GROUP BY ALL HAVING count(*) > 1 AND media_id <> ''
 """
 _AGAIN = "INSERT INTO core.media FROM core.media WHERE account_id = ? AND surface = ? AND media_id = ?"
-
-
-def _otherwise(patch: pytest.MonkeyPatch, module: object, name: str, old: str, new: str) -> None:
-    text = getattr(module, name)
-    assert text.count(old) == 1
-    patch.setattr(module, name, text.replace(old, new))
 
 
 def _commit(connection: Connection) -> None:
@@ -61,7 +56,7 @@ def _doubles(patch: pytest.MonkeyPatch) -> None:
 
 
 def _removal_after_a_partial_scan(patch: pytest.MonkeyPatch) -> None:
-    _otherwise(patch, merge, "_FINISHED", "c.state = 'complete'", "c.state <> 'abandoned'")
+    otherwise(patch, merge, "_FINISHED", "c.state = 'complete'", "c.state <> 'abandoned'")
 
 
 def _forgotten_when_merged(patch: pytest.MonkeyPatch) -> None:
@@ -122,4 +117,6 @@ PLANTED: Mapping[str, Plant] = {
     "cleared before it is merged": _cleared_before_it_is_merged,
     "the old snapshot away first": _old_snapshot_away_first,
     "the unmerged is published": _unmerged_is_published,
+    "one look removes": one_look_removes,
+    "rows of an open scan are known": open_scans_are_known,
 }

@@ -134,6 +134,15 @@ def test_rows_of_an_open_scan_are_no_known_territory(house: House) -> None:
         assert known_posts(house.connection, closed, older_than=at(-45)) == {ANNA: frozenset({"50"})}
 
 
+def test_what_is_gone_is_no_known_territory(house: House) -> None:
+    scan(house, "a", 0, posts(10, 20, 30))
+    scan(house, "b", 24, posts(10, 30))
+    assert house.rows(GONE) == [("20", at(24))]
+    with house.connection.begin():
+        closed = closed_scans(house.connection, [ANNA])
+        assert known_posts(house.connection, closed, older_than=at(0)) == {ANNA: frozenset({"10", "30"})}
+
+
 def test_another_mapping_has_the_next_scan_be_full(house: House) -> None:
     scan(house, "a", 0, posts(10, 20, 30))
     scan(house, "b", 24, posts(10), down_to=10)
