@@ -364,8 +364,8 @@ MUTANTS = (
     Mutant(
         "a gap that was closed is listed",
         "connectors/warehouse/snapshot/contents.py",
-        " AND coalesce(c.seq > w.seq, true)",
-        "",
+        "WHERE c.state IN ('scanning', 'abandoned') AND c.pages > 0 AND coalesce(c.seq > w.seq, true)",
+        "WHERE c.pages > 0",
         ("tests/flows/engine/test_flows_incremental.py",),
     ),
     Mutant(
