@@ -10,8 +10,8 @@ from prefect.states import Completed
 from flows.config.options import BackfillOptions
 from flows.config.settings import Settings
 from flows.engine.clock import SystemClock
-from flows.engine.pipeline import RunRequest
 from flows.engine.resources import build_request
+from flows.engine.run_request import RunRequest
 from flows.orchestration.conclusion import conclude
 from flows.orchestration.credentials import load_with_credentials
 from flows.orchestration.flow_run import carry_out, run_name

@@ -5,14 +5,27 @@ from prefect.client.schemas.objects import State
 
 from flows.config.options import SyncOptions, in_order
 from flows.config.settings import Settings
-from flows.engine.pipeline import RunReport, RunRequest
+from flows.engine.pipeline import RunReport
 from flows.engine.resources import build_request
+from flows.engine.run_request import RunRequest
 from flows.orchestration.flow_run import carry_out, run_name
 
 
 @flow(name="sync", flow_run_name=run_name, persist_result=False, retries=0)
 async def sync(options: SyncOptions | None = None) -> State[RunReport]:
-    """Sync everything the API key can see into the warehouse and publish a snapshot."""
+    """Update the warehouse from everything that the API key can read, and publish a snapshot.
+
+    `run_sync` in flows/engine/pipeline.py does it, by the tasks of flows/tasks.py:
+
+    1. `list_accounts` pages through the account catalogue, saves a cursor checkpoint with each page, and notes accounts
+       whose token has expired.
+    2. `sync_batch`, for each batch of accounts while others are still being listed, pages through their posts and
+       stories, waits on 429 as long as Retry-After says, and skips accounts with an expired token.
+    3. `merge` writes what has landed into the tables, in one transaction; a run merges meanwhile, too.
+    4. `publish` replaces the snapshot that analysts read.
+
+    Without PREFECT_API_URL the command line calls `run_sync` itself, without Prefect.
+    """
     asked = options or SyncOptions()
 
     def request(settings: Settings) -> RunRequest:

@@ -22,7 +22,7 @@ from flows.config.errors import ClusterLost, SettingsError
 from flows.config.settings import Settings, set_by
 from flows.engine.batches import Batch, BatchReport
 from flows.engine.run_context import RunContext
-from flows.engine.steps import Say
+from flows.reporting.words import Say
 from models.checkpoint import ScanState
 from models.clock import Clock
 from models.incremental import why_full

@@ -19,7 +19,7 @@ from connectors.warehouse.warehouse import Warehouse
 from flows.cluster.batch_spec import run_prefix
 from flows.cluster.loader import Loader
 from flows.cluster.worker import StopMark, encode_stop, stop_key
-from flows.engine.steps import Say
+from flows.reporting.words import Say
 from models.clock import Clock
 
 _OWNER = "gramhouse.json"

@@ -1,8 +1,9 @@
 """Accounts go to work in batches while the catalogue is still being listed."""
 
+import asyncio
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol
@@ -22,6 +23,9 @@ from models.runs import Outcome, OutcomeKind, Tally
 # batches, or 900 where a page holds a single one: under the thousand task runs that a Prefect server records
 # without loss.
 _SHARE = 80
+
+# So many accounts make a batch where more are known at once, as those of a backfill are.
+_KNOWN_AT_ONCE = 250
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,26 +101,46 @@ class AccountBatcher:
     most: int = sys.maxsize
     listed: int = 0
     owed: int = 0
+    waiting: list[ListedAccount] = field(default_factory=list)
     _known: set[str] = field(default_factory=set)
-    _waiting: list[ListedAccount] = field(default_factory=list)
+    _is_closed: bool = False
+    _changed: asyncio.Event = field(default_factory=asyncio.Event)
 
-    def add(self, accounts: Sequence[ListedAccount]) -> None:
+    def add(self, accounts: Iterable[ListedAccount]) -> None:
         """Take listed accounts in."""
         for account in accounts:
             if account.account_id not in self._known:
                 self._known.add(account.account_id)
-                self._waiting.append(account)
+                self.waiting.append(account)
                 self.listed += 1
                 self.owed += len(account.surfaces)
+        self._changed.set()
 
-    def take(self, *, all_of_them: bool = False) -> Batch | None:
-        """Return the next batch once there are enough accounts for one, or any at all; else None."""
-        enough = 1 if all_of_them else min(max(self.least, self.listed // _SHARE), self.most)
-        if len(self._waiting) < enough:
+    def close(self) -> None:
+        """Note that all accounts are listed: what is left makes a batch, however small."""
+        self._is_closed = True
+        self._changed.set()
+
+    def take(self) -> Batch | None:
+        """Return the next batch once there are enough accounts for one, or any at all when all are listed."""
+        share = self.listed // _SHARE
+        enough = 1 if self._is_closed else min(max(self.least, share), self.most)
+        if len(self.waiting) < enough:
             return None
-        first = self.listed - len(self._waiting) + 1
-        accounts, self._waiting = tuple(self._waiting[: self.most]), self._waiting[self.most :]
+        first = self.listed - len(self.waiting) + 1
+        most = min(max(_KNOWN_AT_ONCE, share), self.most)
+        accounts, self.waiting = tuple(self.waiting[:most]), self.waiting[most:]
         return Batch(first, accounts)
+
+    async def batches(self) -> AsyncIterator[Batch]:
+        """Yield batches as accounts are listed, until all are."""
+        while True:
+            while (batch := self.take()) is not None:
+                yield batch
+            if self._is_closed:
+                return
+            await self._changed.wait()
+            self._changed.clear()
 
 
 def _expected(last: Checkpoint | None) -> int | None:
@@ -229,3 +253,10 @@ class LocalBatches:
     async def sync_batch(self, run: RunContext, batch: Batch) -> BatchReport:
         """Scan a batch's accounts, and land an outcome for each of its partitions."""
         return await scan_batch(run, batch)
+
+
+def batcher_for(engine: BatchEngine, *, in_turn: bool) -> AccountBatcher:
+    """Return a batcher of batches as the engine wants them; those that are scanned `in_turn` are large."""
+    if in_turn:
+        return AccountBatcher(_KNOWN_AT_ONCE, _KNOWN_AT_ONCE)
+    return AccountBatcher(engine.least, engine.most)

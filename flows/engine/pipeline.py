@@ -4,8 +4,8 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import TypedDict
@@ -26,20 +26,19 @@ from connectors.warehouse.schema.field_registry import read_mapping
 from connectors.warehouse.schema.not_cast import values_not_cast
 from connectors.warehouse.snapshot.ownership import CODE as OTHER_SNAPSHOT
 from connectors.warehouse.storage.errors import WarehouseUnusable
-from flows.engine.accounts import scan_chosen, scan_everything
-from flows.engine.batches import AccountBatcher, ListedAccount
-from flows.engine.retention import Keeping, tidy
+from flows.engine.accounts import scan_accounts
+from flows.engine.batches import ListedAccount, LocalBatches, batcher_for
+from flows.engine.retention import tidy
 from flows.engine.run_context import Counters, RunContext, RunResources
+from flows.engine.run_request import RunRequest
 from flows.engine.scan_depth import scan_mode
-from flows.engine.steps import RunStep, Say, run_directly
+from flows.engine.steps import DIRECT, Published, Steps, open_run
 from flows.reporting.recording import STOPPED, recorded, short
-from flows.reporting.renewing import renew
-from flows.reporting.words import changes, count, file_size
+from flows.reporting.words import Say, count
 from models.checkpoint import RunKind
-from models.incremental import FULL_REFRESH_EVERY, LOOKBACK_WINDOW, OVERDUE, SyncMode
-from models.partition import SURFACES, Surface
+from models.incremental import OVERDUE
 from models.post_times import post_reader
-from models.runs import STALE_AFTER, RunState, RunWarning, Tally, run_state
+from models.runs import RunState, RunWarning, Tally, run_state
 from models.selection import Selection
 
 _log = logging.getLogger(__name__)
@@ -116,49 +115,6 @@ class RunReport:
         return self.incremental_requests is not None and 2 * self.incremental_requests < self.requests
 
 
-@dataclass(frozen=True, slots=True)
-class RunRequest:
-    """What is asked of a run: everything on `surfaces`, or a backfill's `selection`, and why.
-
-    `within` bounds how old an interrupted run may be to be resumed. With `accept_removals` a person confirms that
-    the accounts missing from this run's catalogue are gone; with `rebind`, that another service's address is right.
-    `report` is the HTML report that is renewed once the snapshot is published.
-
-    A sync of `mode` incremental scans posts down to what is known and older than `lookback`, and in full every
-    `full_refresh_every`; such full scans take `full_refresh_budget` requests a run at most. A backfill is always full.
-    After `max_requests` requests a sync defers what is left.
-    """
-
-    snapshot: Path
-    within: timedelta
-    version: str
-    surfaces: tuple[Surface, ...] = SURFACES
-    selection: Selection | None = None
-    reason: str | None = None
-    accept_removals: bool = False
-    rebind: bool = False
-    keeping: Keeping = field(default_factory=Keeping)
-    stale_after: timedelta = STALE_AFTER
-    report: Path | None = None
-    mode: SyncMode = "full_refresh"
-    lookback: timedelta = LOOKBACK_WINDOW
-    full_refresh_every: timedelta = FULL_REFRESH_EVERY
-    full_refresh_budget: int | None = None
-    max_requests: int | None = None
-
-    @property
-    def kind(self) -> RunKind:
-        """Return the kind of run, which is also whose checkpoints it goes by."""
-        return "sync" if self.selection is None else "backfill"
-
-    @property
-    def selected(self) -> str | None:
-        """Say what is scanned; None is everything."""
-        if self.selection is not None:
-            return str(self.selection)
-        return None if self.surfaces == SURFACES else " and ".join(self.surfaces)
-
-
 class NothingChosen(Exception):  # noqa: N818 - nothing to do is no error
     """A backfill whose selection holds no account: nothing was scanned, and no run was entered."""
 
@@ -172,7 +128,7 @@ async def run_sync(
     request: RunRequest,
     resources: RunResources,
     *,
-    run_step: RunStep = run_directly,
+    steps: Steps = DIRECT,
     counters: Counters | None = None,
     say: Say = _log.info,
 ) -> RunReport:
@@ -190,12 +146,12 @@ async def run_sync(
     await warehouse.merge()
     await _check_service(request, resources)
     accounts = None if request.selection is None else await _choose(request.selection, resources)
-    run = await _enter(request, resources, counters or Counters())
+    run = await _enter(request, resources, counters or Counters(), say)
     run.counters.run_id = run.run_id
     if run.resumed_runs:
         (last,) = await warehouse.transact(of_runs, run.resumed_runs[:1])
         say(_resuming(last))
-    with recorded(
+    recording_run = recorded(
         request.snapshot,
         request.kind,
         now=clock.now,
@@ -204,15 +160,12 @@ async def run_sync(
         run_id=run.run_id,
         selection=request.selected,
         counters=run.counters,
-    ) as recording:
+    )
+    with recording_run as recording, open_run(run):
         try:
-            if accounts is None:
-                batcher = await scan_everything(run, request.surfaces, run_step)
-            else:
-                batcher = await scan_chosen(run, accounts, run_step)
-            ended = await _settle(
-                run, batcher, unmerged, run_step, catalogue=accounts is None, snapshot=request.snapshot
-            )
+            await scan_accounts(run, request.surfaces, accounts, steps)
+            await steps.merge(run.run_id)
+            ended = await _settle(run, unmerged, catalogue=accounts is None, snapshot=request.snapshot)
         except asyncio.CancelledError:
             await _close(run, RunState.INTERRUPTED, detail=STOPPED)
             raise
@@ -224,25 +177,9 @@ async def run_sync(
             raise
         await tidy(request.keeping, warehouse, now=clock.now(), say=say)
 
-        async def publish() -> int:
-            return await warehouse.publish(
-                request.snapshot,
-                at=clock.now(),
-                version=request.version,
-                stale_after=request.stale_after,
-                full_refresh_every=request.full_refresh_every,
-            )
-
-        async def report(path: Path) -> Path | None:
-            return await renew(request.snapshot, path, say=say)
-
-        size, renewed = None, None
+        published = Published(None, None)
         if not any(warning.code == OTHER_SNAPSHOT for warning in ended["warnings"]):
-            size = await run_step("publish", publish, lambda written: f"{request.snapshot}, {file_size(written)}")
-            if request.report is not None:
-                renewed = await run_step(
-                    "report", partial(report, request.report), lambda path: str(path or "not updated")
-                )
+            published = await steps.publish(run.run_id, request)
         expired = await warehouse.transact(expired_accounts)
         stopped_by = ended["stopped_by"]
         recording.end(
@@ -261,8 +198,8 @@ async def run_sync(
         mapping_pending=not is_current,
         seconds=clock.monotonic() - began,
         snapshot=request.snapshot,
-        snapshot_bytes=size,
-        report=renewed,
+        snapshot_bytes=published.snapshot_bytes,
+        report=published.report,
         **ended,
     )
 
@@ -297,7 +234,7 @@ async def _choose(selection: Selection, resources: RunResources) -> Sequence[Lis
     ]
 
 
-async def _enter(request: RunRequest, resources: RunResources, counters: Counters) -> RunContext:
+async def _enter(request: RunRequest, resources: RunResources, counters: Counters, say: Say) -> RunContext:
     run_id, now = resources.new_id(), resources.clock.now()
     begin = partial(
         ledger.begin,
@@ -335,21 +272,14 @@ async def _enter(request: RunRequest, resources: RunResources, counters: Counter
         mode=mode,
         read_posts=post_reader(mapping),
         max_requests=request.max_requests,
+        batcher=batcher_for(resources.batches or LocalBatches(), in_turn=request.max_requests is not None),
+        say=say,
     )
 
 
-async def _settle(
-    run: RunContext,
-    batcher: AccountBatcher,
-    unmerged: Sequence[str],
-    run_step: RunStep,
-    *,
-    catalogue: bool,
-    snapshot: Path,
-) -> _Ended:
-    """Merge what landed, hold the ledger to account, and close the run."""
-    warehouse = run.resources.warehouse
-    await run_step("merge", warehouse.merge, changes)
+async def _settle(run: RunContext, unmerged: Sequence[str], *, catalogue: bool, snapshot: Path) -> _Ended:
+    """Hold the ledger of a run that is merged to account, and close the run."""
+    warehouse, batcher = run.resources.warehouse, run.batcher
     outcomes = await warehouse.transact(ledger.tally, run.run_id)
     owed = catalogue + batcher.owed
     if outcomes.total != owed:

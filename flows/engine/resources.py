@@ -16,13 +16,14 @@ from flows.config.errors import SettingsError
 from flows.config.release import release
 from flows.config.settings import Settings, set_by
 from flows.engine.clock import SystemClock
-from flows.engine.pipeline import RunRequest, new_id
+from flows.engine.pipeline import new_id
 from flows.engine.retention import Keeping
 from flows.engine.run_context import RunResources
+from flows.engine.run_request import RunRequest
 from flows.engine.slots import Slots
-from flows.engine.steps import Say
 from flows.engine.writer_lock import writer_lock
 from flows.reporting.recording import record_failure
+from flows.reporting.words import Say
 from models.clock import Clock
 from models.incremental import SyncMode
 from models.partition import SURFACES, Surface

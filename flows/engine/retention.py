@@ -14,8 +14,7 @@ from connectors.warehouse.maintenance.housekeeping import (
 )
 from connectors.warehouse.storage.errors import WarehouseError
 from connectors.warehouse.warehouse import Warehouse
-from flows.engine.steps import Say
-from flows.reporting.words import count
+from flows.reporting.words import Say, count
 
 # A hundred thousand accounts make a million outcomes a day, nearly all of them complete.
 _GOOD_NEWS = timedelta(days=30)

@@ -17,6 +17,7 @@ from connectors.warehouse.warehouse import Warehouse
 from flows.engine.scan_depth import ScanMode
 from flows.engine.scan_store import ScanStore
 from flows.engine.slots import Slots
+from flows.reporting.words import Say
 from models.checkpoint import RunKind
 from models.clock import Clock
 from models.incremental import Post
@@ -27,7 +28,7 @@ from models.schema.mapping import Mapping
 from models.schema.mapping_built_in import BUILT_IN
 
 if TYPE_CHECKING:
-    from flows.engine.batches import BatchEngine
+    from flows.engine.batches import AccountBatcher, BatchEngine
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,7 +282,12 @@ class ScanContext:
 
 @dataclass(frozen=True, slots=True)
 class RunContext(ScanContext):
-    """One run under way. With `accept_removals` a person vouches for this run's own scan of the catalogue."""
+    """One run under way: `batcher` has the accounts that it listed, `say` takes lines for a person.
+
+    With `accept_removals` a person vouches for this run's own scan of the catalogue.
+    """
 
     resources: RunResources
     accept_removals: bool = False
+    batcher: "AccountBatcher" = field(kw_only=True)
+    say: Say = field(kw_only=True)

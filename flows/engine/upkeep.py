@@ -16,9 +16,9 @@ from flows.config.settings import Settings
 from flows.engine.clock import SystemClock
 from flows.engine.pipeline import new_id
 from flows.engine.resources import check_raw, check_report, check_snapshot, writing
-from flows.engine.steps import Say
 from flows.reporting.recording import command, recorded
 from flows.reporting.renewing import renew
+from flows.reporting.words import Say
 from models.runs import RunState
 
 _log = logging.getLogger(__name__)

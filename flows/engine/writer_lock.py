@@ -5,8 +5,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 from typing import TypeVar
 
 from connectors.warehouse.storage.errors import WarehouseBusy
-from flows.engine.steps import Say
-from flows.reporting.words import span
+from flows.reporting.words import Say, span
 from models.clock import Clock
 
 T = TypeVar("T")

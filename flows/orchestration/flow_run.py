@@ -1,13 +1,11 @@
 """The inside of a flow run of ours: the run's body, with each of its steps as a named task run."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TypeVar
 
-from prefect import task
-from prefect.cache_policies import NO_CACHE
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.objects import State
 from prefect.events import emit_event
@@ -18,34 +16,22 @@ from prefect.runtime import deployment, flow_run
 from flows.config.options import RunOptions
 from flows.config.settings import Settings
 from flows.engine.clock import SystemClock
-from flows.engine.pipeline import RunReport, RunRequest, run_sync
+from flows.engine.pipeline import RunReport, run_sync
 from flows.engine.resources import open_resources
 from flows.engine.retrying import DELAYS, next_retry
 from flows.engine.run_context import Counters
+from flows.engine.run_request import RunRequest
 from flows.orchestration.conclusion import awaiting_retry, conclude, final_state
 from flows.orchestration.credentials import load_with_credentials
 from flows.orchestration.notify import notify, progress
 from flows.orchestration.tracking import watching
 from flows.reporting.report import sentence
+from flows.tasks import TASKS
 
 T = TypeVar("T")
 
 # The process of a flow run ends, and the run does not; deployments/automations.yaml expects it.
 LEFT = "gramhouse.flow-run.left"
-
-
-# DuckDB is the truth about progress, so Prefect keeps no result and repeats nothing: retries are the pipeline's.
-@task(name="step", cache_policy=NO_CACHE, persist_result=False, retries=0)
-async def step(name: str, work: Callable[[], Awaitable[T]], describe: Callable[[T], str]) -> T:
-    """Carry out one step of a run, and log one line of what it came to."""
-    result = await work()
-    get_run_logger().info("%s: %s", name, describe(result))
-    return result
-
-
-async def as_task(name: str, work: Callable[[], Awaitable[T]], describe: Callable[[T], str], /) -> T:
-    """Run a step as a task run that bears its name."""
-    return await step.with_options(task_run_name=name)(name, work, describe)
 
 
 def run_name() -> str:
@@ -85,7 +71,7 @@ async def _carry_out(options: RunOptions, activity: str, build: Callable[[Settin
     # Prefect is told of the end when the warehouse is free again.
     async with progress(counters, SystemClock()):
         async with open_resources(settings, activity, say=say) as resources:
-            report = await run_sync(request, resources, run_step=as_task, counters=counters, say=say)
+            report = await run_sync(request, resources, steps=TASKS, counters=counters, say=say)
         if watcher is not None:
             watcher.ended = report
     log.info("%s", sentence(report))

@@ -13,7 +13,7 @@ from flows.config.errors import TrackerUnreachable
 from flows.config.settings import prefect_api_url
 from flows.engine.pipeline import RunReport
 from flows.engine.run_context import Counters
-from flows.engine.steps import Say
+from flows.reporting.words import Say
 
 
 @dataclass(slots=True)

@@ -12,7 +12,7 @@ from connectors.warehouse.runs.status_file import Status, status_path, write_sta
 from connectors.warehouse.storage.connection import first_line
 from connectors.warehouse.storage.holder import look
 from flows.engine.run_context import Counters
-from flows.engine.steps import Say
+from flows.reporting.words import Say
 from models.runs import RunState
 
 _LONGEST = 1000

@@ -3,7 +3,7 @@
 import asyncio
 from pathlib import Path
 
-from flows.engine.steps import Say
+from flows.reporting.words import Say
 
 
 async def renew(snapshot: Path, report: Path, *, say: Say) -> Path | None:

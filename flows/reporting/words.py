@@ -1,6 +1,6 @@
 """Numbers, durations, sizes and changes as text."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -10,6 +10,9 @@ from models.runs import INCOMPLETE, RunWarning, Tally
 if TYPE_CHECKING:
     # Its module brings SQLAlchemy, which a line of words does without.
     from connectors.warehouse.merge.run_counts import MergeStats
+
+# Takes a line for a person.
+Say = Callable[[str], None]
 
 
 def count(number: int, noun: str, plural: str | None = None) -> str:

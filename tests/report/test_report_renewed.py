@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,6 @@ from flows.config.errors import SettingsError
 from flows.config.settings import load
 from flows.engine.pipeline import RunReport, run_sync
 from flows.engine.resources import build_request, check_report
-from flows.engine.steps import run_directly
 from flows.engine.upkeep import publish_now
 from flows.orchestration import prefect_server
 from flows.reporting.artifact import markdown
@@ -35,16 +34,8 @@ def anyio_backend() -> str:
 
 
 async def run(folder: Path, report: Path | None, say: Callable[[str], None] = lambda _: None) -> RunReport:
-    steps: list[str] = []
-
-    async def run_step(name: str, work: Callable[[], Awaitable[Any]], message: Callable[[Any], str], /) -> Any:  # noqa: ANN401
-        steps.append(name)
-        return await run_directly(name, work, message)
-
     async with staged(folder, Service()) as resources:
-        found = await run_sync(replace(stage.request(folder), report=report), resources, run_step=run_step, say=say)
-    assert ("report" in steps) == (report is not None)
-    return found
+        return await run_sync(replace(stage.request(folder), report=report), resources, say=say)
 
 
 async def test_a_run_renews_the_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

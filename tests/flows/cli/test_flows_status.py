@@ -17,7 +17,8 @@ from connectors.warehouse.runs.status_file import Status, read_status, status_pa
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from flows.cli.commands.status import report
 from flows.config.settings import Settings, load
-from flows.engine.pipeline import RunReport, RunRequest, run_sync
+from flows.engine.pipeline import RunReport, run_sync
+from flows.engine.run_request import RunRequest
 from flows.engine.upkeep import publish_now
 from flows.reporting.exit_code import ExitCode
 from models.runs import RunState

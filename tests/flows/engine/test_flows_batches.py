@@ -9,13 +9,14 @@ def _gather(accounts: int, page: int) -> list[int]:
     batcher, sizes, expected = AccountBatcher(), [], 1
     for begin in range(0, accounts, page):
         batcher.add([ListedAccount(str(n), expired=False) for n in range(begin, min(begin + page, accounts))])
-        batch = batcher.take(all_of_them=begin + page >= accounts)
-        if batch is not None:
+        if begin + page >= accounts:
+            batcher.close()
+        while (batch := batcher.take()) is not None:
             assert batch.first == expected
             expected = batch.last + 1
             sizes.append(len(batch.accounts))
     assert expected == accounts + 1
-    assert batcher.take(all_of_them=True) is None
+    assert batcher.take() is None
     return sizes
 
 
@@ -40,5 +41,6 @@ def test_an_account_listed_twice_is_scanned_once() -> None:
     assert first is not None
     assert first.accounts == (one, two)
     assert str(first) == "stories and posts, accounts 1 to 2"
-    assert batcher.take(all_of_them=True) is None
+    batcher.close()
+    assert batcher.take() is None
     assert batcher.listed == 2

@@ -3,7 +3,6 @@
 import gc
 import json
 import weakref
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -14,8 +13,9 @@ from pydantic import SecretStr
 from connectors.source.client import ApiClient
 from connectors.source.endpoints import ApiRequest, Response
 from connectors.source.errors import ApiError
+from connectors.warehouse.merge.run_counts import MergeStats
+from flows.engine import steps
 from flows.engine.pipeline import run_sync
-from flows.engine.steps import T
 from models.runs import OutcomeKind
 from tests.flows.stage import Service, request, staged, uuid
 
@@ -69,16 +69,15 @@ async def test_no_exception_of_a_failed_partition_is_kept_until_the_end(tmp_path
     client = ApiClient("https://api.example", SecretStr("k" * 20), clock=service.clock, transport=Refusing())
     watched = Watched(client)
 
-    async def step(name: str, work: Callable[[], Awaitable[T]], _: Callable[[T], str]) -> T:
-        if name == "merge":
-            kept.append(watched.kept)
-        return await work()
+    async def merge(run_id: str) -> MergeStats:
+        kept.append(watched.kept)
+        return await steps.merge(run_id)
 
     async with staged(tmp_path, service, send=watched.send, page_size=50) as resources:
         gc.collect()
         gc.disable()
         try:
-            report = await run_sync(request(tmp_path), resources, run_step=step)
+            report = await run_sync(request(tmp_path), resources, steps=steps.Steps(merge=merge))
         finally:
             gc.enable()
     assert report.outcomes[OutcomeKind.DEFERRED] == ACCOUNTS

@@ -2,7 +2,6 @@
 
 import json
 import random
-from collections.abc import Awaitable, Callable
 from dataclasses import asdict, replace
 from itertools import count
 from pathlib import Path
@@ -18,14 +17,15 @@ from connectors.sandbox.settings import SandboxSettings
 from connectors.source.client import ApiClient
 from connectors.source.endpoints import ApiRequest
 from connectors.source.errors import client_error
+from connectors.warehouse.merge.run_counts import MergeStats
 from connectors.warehouse.runs import ledger
 from connectors.warehouse.snapshot.reader import open_snapshot
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from connectors.warehouse.warehouse import open_warehouse
+from flows.engine import steps
 from flows.engine.pipeline import RunReport, run_sync
 from flows.engine.run_context import RunResources
 from flows.engine.slots import Slots
-from flows.engine.steps import run_directly
 from flows.reporting.exit_code import EXIT_OF, ExitCode
 from flows.reporting.headline import verdict
 from flows.reporting.report import outcomes, sentence, state_name, to_json
@@ -173,14 +173,12 @@ async def test_a_warning_makes_a_run_partial_and_is_in_its_report_its_row_and_th
         missing = RunWarning("accounts_missing", 30, "30 accounts are missing.", "Check the key.", makes_partial=True)
         noted = RunWarning("values_not_cast", 2, "2 values could not be cast.")
 
-        async def run_step(name: str, work: Callable[[], Awaitable[T]], result: Callable[[T], str], /) -> T:
-            if name == "merge":
-                (run_id,) = (await rows(resources, "SELECT run_id FROM core.runs"))[0]
-                for warning in (missing, noted):
-                    await resources.warehouse.transact(ledger.warn, run_id, warning)
-            return await run_directly(name, work, result)
+        async def merge(run_id: str) -> MergeStats:
+            for warning in (missing, noted):
+                await resources.warehouse.transact(ledger.warn, run_id, warning)
+            return await steps.merge(run_id)
 
-        report = await run_sync(request(tmp_path), resources, run_step=run_step)
+        report = await run_sync(request(tmp_path), resources, steps=steps.Steps(merge=merge))
         assert (report.state, report.warnings) == (RunState.PARTIAL, (missing, noted))
         assert await rows(resources, "SELECT state, error_code, detail FROM core.runs") == [
             ("partial", "accounts_missing", "30 accounts are missing.")
