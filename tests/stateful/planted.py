@@ -16,7 +16,7 @@ from connectors.warehouse.merge import merge
 from connectors.warehouse.merge.run_counts import MergeStats
 from connectors.warehouse.snapshot.publish import publish
 from connectors.warehouse.storage.connection import raw_connection
-from tests.simulation.planted import one_look_removes, open_scans_are_known, otherwise
+from tests.simulation.planted import one_look_removes, otherwise
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 
@@ -118,5 +118,4 @@ PLANTED: Mapping[str, Plant] = {
     "the old snapshot away first": _old_snapshot_away_first,
     "the unmerged is published": _unmerged_is_published,
     "one look removes": one_look_removes,
-    "rows of an open scan are known": open_scans_are_known,
 }
