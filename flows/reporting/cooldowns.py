@@ -51,5 +51,5 @@ def read_cooldowns(settings: Settings, activity: str, snapshot: Snapshot | None,
     if snapshot is None:
         return Cooldowns()
     rows = snapshot.ask(_PUBLISHED, [now]).rows
-    ((published_at,),) = snapshot.ask("SELECT max(published_at) FROM published").rows
+    ((published_at,),) = snapshot.ask("SELECT max(snapshot_at) FROM published").rows
     return Cooldowns({account_scope(one) if one else CATALOGUE_SCOPE: until for one, until in rows}, published_at)

@@ -9,7 +9,7 @@ from connectors.warehouse.merge.run_counts import RunCounts
 from flows.engine.pipeline import RunReport
 from flows.reporting.exit_code import EXIT_OF
 from flows.reporting.foreign import plain
-from flows.reporting.words import changes, count, shortfall
+from flows.reporting.words import changes, count, json_value, shortfall
 from models.checkpoint import RunKind
 from models.runs import OutcomeKind, RunState
 
@@ -113,5 +113,5 @@ def to_json(report: RunReport) -> str:
             "snapshot_bytes": report.snapshot_bytes,
             "report": None if report.report is None else str(report.report),
         },
-        default=str,
+        default=json_value,
     )

@@ -1,7 +1,7 @@
 """Numbers, durations, sizes and changes as text."""
 
 from collections.abc import Callable, Iterable
-from datetime import timedelta
+from datetime import date, time, timedelta
 from typing import TYPE_CHECKING
 
 from connectors.source.errors import hint_for
@@ -42,6 +42,11 @@ def shortfall(tally: Tally, warnings: Iterable[RunWarning]) -> str:
 def run_title(kind: str, selection: str | None) -> str:
     """Return what a run was asked to do: `sync`, `sync of stories`, `backfill --failed (posts, stories)`."""
     return f"{kind}{' of' if kind == 'sync' else ''} {selection}" if selection else kind
+
+
+def json_value(value: object) -> str:
+    """Return a value that JSON does not have as text, times in ISO 8601; to be the `default` of json.dumps."""
+    return value.isoformat() if isinstance(value, date | time) else str(value)
 
 
 def file_size(size: float) -> str:

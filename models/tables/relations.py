@@ -59,7 +59,7 @@ RELATIONS: Mapping[str, Relation] = MappingProxyType(
         "run_warnings": Relation(("run_id", "code"), (Join("runs", ("run_id",)),)),
         "completed_scans": Relation(("resource", "account_id", "surface"), (_ANY_ACCOUNT,)),
         "gaps": Relation(("account_id", "surface"), (_ACCOUNT,)),
-        "published": Relation(("published_at",)),
+        "published": Relation(("snapshot_at",)),
         "freshness": Relation(("account_id", "surface"), (_ACCOUNT,)),
         "expired_accounts": Relation(("account_id",), (_ACCOUNT,)),
         "media_history": Relation((*_ITEM, "valid_from"), _OF_ITEM, is_unique=False),
@@ -68,7 +68,7 @@ RELATIONS: Mapping[str, Relation] = MappingProxyType(
         "engagement_by_day": Relation(("account_id", "day"), (_ACCOUNT,)),
         "post_growth": Relation(("account_id", "media_id", "metric"), _OF_POST),
         "stories_by_day": Relation(("account_id", "day"), (_ACCOUNT,)),
-        "relative_likes": Relation(("account_id", "media_id"), _OF_POST),
+        "post_performance": Relation(("account_id", "media_id"), _OF_POST),
         "best_hour": Relation(("weekday", "hour")),
         "best_hour_by_account": Relation(("account_id", "weekday", "hour"), (_ACCOUNT,), nullable=("weekday", "hour")),
     }

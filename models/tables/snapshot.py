@@ -97,7 +97,7 @@ media_history = Table(
     instant("valid_to", "When a sync first saw the next one; NULL for the present version."),
     *version_content(),
     comment="Every version of every item's content, one row each, the present one included: valid_to is NULL there. "
-    "A version has what it said when it was last written. Counts are in media_metrics; of children, only the present "
+    "A version has its values as last written. Counts are in media_metrics; of children, only the present "
     "ones are kept, in their own tables. After these columns comes one for every other field of content that the items "
     "carry, as in media.",
 )
@@ -109,7 +109,7 @@ media_metrics = Table(
     surface(),
     media_id(),
     *metric(),
-    comment="Every count an item has said, one row per change.",
+    comment="Every count of an item, one row per change.",
 )
 
 media_children = Table(
@@ -191,7 +191,7 @@ gaps = Table(
 published = Table(
     "published",
     SNAPSHOT,
-    instant("published_at", "When this snapshot was made.", nullable=False),
+    instant("snapshot_at", "When this snapshot was made, UTC.", nullable=False),
     text("version", "The gramhouse that made it.", nullable=False),
     seconds("stale_after", "GRAMHOUSE_STALE_AFTER: what was scanned longer ago is stale; seconds.", nullable=False),
     text("warehouse_id", "The warehouse it was published from: that one's id, the same in each of its snapshots."),

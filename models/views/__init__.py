@@ -30,7 +30,7 @@ _ORDER = (
     "engagement_by_day",
     "post_growth",
     "stories_by_day",
-    "relative_likes",
+    "post_performance",
     "best_hour",
     "best_hour_by_account",
 )

@@ -1,14 +1,14 @@
 -- Best hour, and best day of the week, to post for each account (UTC). One row for each hour, over the whole week
--- (weekday is NULL), and one for each weekday, over all hours (hour is NULL): hours of the week would leave most
--- accounts a post each. Look at posts first: few of them say little.
+-- (weekday is NULL), and one for each weekday, over all hours (hour is NULL): most accounts have too few
+-- posts for each hour of the week. Rows with few posts are not reliable.
 SELECT
     account_id,  -- The account's id.
     ig_username,  -- Its name on the social network.
     isodow(published_at AT TIME ZONE 'UTC') AS weekday,  -- 1 for Monday to 7 for Sunday, in UTC; NULL: the whole week.
     hour(published_at AT TIME ZONE 'UTC') AS hour,  -- Hour of publication, 0 to 23, in UTC; NULL: all hours.
-    count(*) AS posts,  -- Posts behind it.
+    count(*) AS posts,  -- Number of posts.
     median(like_count) AS median_likes,  -- Their median likes.
-    median(relative_likes) AS relative_likes  -- The same by the account's median post: above 1 is better than usual.
-FROM relative_likes
+    median(relative_likes) AS relative_likes  -- Median of relative_likes: above 1 is better than usual.
+FROM post_performance
 WHERE relative_likes IS NOT NULL
 GROUP BY GROUPING SETS ((account_id, ig_username, weekday), (account_id, ig_username, hour))

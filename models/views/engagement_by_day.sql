@@ -1,8 +1,8 @@
 -- Likes and comments that each account's posts gained, by the day (UTC) on which a scan saw them: a nightly scan sees
--- most of the day before. What was taken back counts against it; what grew while a count was hidden is gained on the
--- day it is shown again. An item's first count is a gain only within 48 hours of its publication, otherwise it grew
--- before anyone looked. Removed posts and accounts keep their days. A day has no row when nothing was seen to happen.
--- With incremental scans, what posts older than the lookback window gained falls on the day of their next full scan.
+-- mostly the day before. Withdrawn likes are subtracted; growth while a count was hidden is counted on the day it is
+-- visible again. The first count of a post is a gain only within 48 hours of its publication. Removed posts and accounts
+-- are included. A day without changes has no row. With incremental scans, gains of posts older than the lookback window
+-- fall on the day of their next full scan.
 WITH counted AS (
     SELECT
         c.account_id,

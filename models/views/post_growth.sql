@@ -1,7 +1,7 @@
--- How each count of each post grew while it was watched. A count holds from the scan that saw it until one sees
--- another, so it may be as late as the scans lie apart. A count that vanished (hidden likes) is judged by what it said
--- until then. Removed posts and accounts are in here, too; posts that never said a count are not. Counts are as of the
--- post's last_seen_at in media: with incremental scans, old posts are seen by full ones alone.
+-- Each count of each post over time. Columns named value are counts, columns named gained are differences of counts. A
+-- count applies from the scan that saw it until a scan sees another one. A count that vanished (hidden likes) keeps its
+-- last value. Removed posts and accounts are included, posts that never had a count are not. Counts are as of the post's
+-- last_seen_at in media: with incremental scans, only full scans see old posts.
 WITH grown AS (
     SELECT
         c.account_id,
@@ -24,22 +24,22 @@ SELECT
     g.account_id,  -- The account's id.
     m.ig_username,  -- Its name on the social network.
     g.media_id,  -- The post's own id.
-    m.published_at,  -- When it was published.
+    m.published_at,  -- When it was published, UTC.
     g.metric,  -- What is counted: the name of a column of media, such as like_count.
     g.first_value,  -- The first count seen.
-    g.first_observed_at,  -- When it was first seen.
-    g.latest_value,  -- The last count it said.
-    g.latest_observed_at,  -- When that was first seen.
-    g.vanished_at,  -- When the post was seen to say this count no longer; NULL while it does.
+    g.first_observed_at,  -- When that was first seen, UTC.
+    g.latest_value,  -- The last count seen.
+    g.latest_observed_at,  -- When that was first seen, UTC.
+    g.vanished_at,  -- When a scan first saw the post without this count, UTC; NULL while it has one.
     g.latest_value - g.first_value AS gained,  -- From the first count to the last; below zero when it fell.
     (g.latest_value - g.first_value) * 86400 / nullif(
         epoch(coalesce(g.vanished_at, m.last_seen_at)) - epoch(g.first_observed_at), 0
-    ) AS gained_per_day,  -- The same per day watched; NULL when it was seen but once.
+    ) AS gained_per_day,  -- gained per day of observation; NULL when seen only once.
     CASE
         WHEN m.last_seen_at >= m.published_at + INTERVAL 24 HOURS THEN g.by_24h
-    END AS gained_24h,  -- The count 24 hours after publication; NULL when it was not seen before and after that.
+    END AS value_24h,  -- The count 24 hours after publication; NULL unless scans saw it before and after.
     CASE
         WHEN m.last_seen_at >= m.published_at + INTERVAL 168 HOURS THEN g.by_7d
-    END AS gained_7d  -- The count 7 days after publication; NULL when it was not seen before and after that.
+    END AS value_7d  -- The count 7 days after publication; NULL unless scans saw it before and after.
 FROM grown AS g
 JOIN media AS m ON m.surface = 'posts' AND m.account_id = g.account_id AND m.media_id = g.media_id

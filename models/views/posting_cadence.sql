@@ -1,11 +1,11 @@
--- How often each account posts: the posts of the days before this snapshot was made, and how many days usually lie
--- between two. Posts removed since were posted, too, and count; those without a time of publication do not. What was
--- posted after scanned_at is not known yet. Accounts that left the catalogue are left out.
+-- How often each account posts: number of posts in the days before this snapshot, and the usual number of days between
+-- two posts. Posts removed since are included, posts without a time of publication are not. Posts published after
+-- scanned_at are not known yet. Accounts that left the catalogue are excluded.
 WITH post AS (
     SELECT
         m.account_id,
         m.published_at,
-        (epoch(s.published_at) - epoch(m.published_at)) / 86400 AS days_ago,
+        (epoch(s.snapshot_at) - epoch(m.published_at)) / 86400 AS days_ago,
         (epoch(m.published_at) - epoch(lead(m.published_at) OVER newest_first)) / 86400 AS gap,
         row_number() OVER newest_first AS nth
     FROM media AS m
@@ -16,15 +16,15 @@ WITH post AS (
 SELECT
     a.account_id,  -- The account's id.
     a.ig_username,  -- Its name on the social network.
-    count(p.account_id) AS posts,  -- Posts known, of whatever age.
+    count(p.account_id) AS posts,  -- All known posts.
     count(*) FILTER (p.days_ago < 7) AS posts_7d,  -- Posts of the 7 days before the snapshot.
     count(*) FILTER (p.days_ago < 28) AS posts_28d,  -- Posts of the 28 days before the snapshot.
     count(*) FILTER (p.days_ago < 90) AS posts_90d,  -- Posts of the 90 days before the snapshot.
-    count(*) FILTER (p.days_ago < 28) / 4 AS posts_per_week,  -- The mean of those 28 days.
+    count(*) FILTER (p.days_ago < 28) / 4 AS posts_per_week,  -- Mean of the last 28 days.
     median(p.gap) FILTER (p.nth <= 20) AS median_days_between_posts,  -- Of the last 20 gaps; NULL below two posts.
-    max(p.published_at) AS last_post_at,  -- When the newest was published; NULL without a post.
-    min(p.days_ago) AS days_since_last_post,  -- From then to the snapshot.
-    greatest(w.complete_at, w.recent_at) AS scanned_at  -- When a scan of the posts was last closed; NULL when none was.
+    max(p.published_at) AS last_post_at,  -- When the newest post was published, UTC; NULL without a post.
+    min(p.days_ago) AS days_since_last_post,  -- Days from last_post_at to the snapshot.
+    greatest(w.complete_at, w.recent_at) AS scanned_at  -- When a scan of the posts was last completed, UTC; NULL if never.
 FROM accounts AS a
 LEFT JOIN post AS p ON p.account_id = a.account_id
 LEFT JOIN completed_scans AS w ON w.resource = 'media' AND w.account_id = a.account_id AND w.surface = 'posts'

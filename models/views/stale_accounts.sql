@@ -1,6 +1,6 @@
 -- Accounts going stale, and why. never_scanned, not_scanned: their posts are stale, as freshness defines it.
--- token_expired: they are as old, and cannot be scanned until the token is renewed. Of these three no more can be said.
--- stopped_posting: scanned, with five posts or more, but silent for three times their usual gap, and a week at least.
+-- token_expired: their posts are as old, and cannot be scanned until the token is renewed. stopped_posting: scanned, at
+-- least five posts, but none for more than three times their usual gap and at least a week.
 SELECT
     c.account_id,  -- The account's id.
     c.ig_username,  -- Its name on the social network.
@@ -10,10 +10,10 @@ SELECT
         WHEN c.posts >= 5 AND c.days_since_last_post > greatest(3 * c.median_days_between_posts, 7)
             THEN 'stopped_posting'
     END AS reason,  -- token_expired, never_scanned, not_scanned or stopped_posting.
-    c.scanned_at,  -- When a scan of the posts was last closed; NULL when none was.
-    c.last_post_at,  -- When the newest known post was published.
-    c.days_since_last_post,  -- From then to the snapshot.
-    c.median_days_between_posts  -- The usual gap: the median of the last 20.
+    c.scanned_at,  -- When a scan of the posts was last completed, UTC; NULL if never.
+    c.last_post_at,  -- When the newest known post was published, UTC.
+    c.days_since_last_post,  -- Days from last_post_at to the snapshot.
+    c.median_days_between_posts  -- The usual gap in days: the median of the last 20.
 FROM posting_cadence AS c
 JOIN freshness AS f ON f.account_id = c.account_id AND f.surface = 'posts'
 CROSS JOIN published AS s

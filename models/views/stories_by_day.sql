@@ -12,7 +12,7 @@ judged AS (
         (t.began_at AT TIME ZONE 'UTC')::DATE AS day,
         CASE
             WHEN t.removal IS NOT NULL THEN t.removal
-            WHEN t.last_seen_at >= w.complete_at AND s.published_at < t.began_at + INTERVAL 24 HOURS THEN 'live'
+            WHEN t.last_seen_at >= w.complete_at AND s.snapshot_at < t.began_at + INTERVAL 24 HOURS THEN 'live'
             ELSE 'unconfirmed'
         END AS fate
     FROM story AS t

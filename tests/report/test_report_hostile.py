@@ -66,10 +66,10 @@ def hostile(db: duckdb.DuckDBPyConnection) -> None:
     db.execute("INSERT INTO run_warnings SELECT run_id, t.text, 1, t.text, t.text, false FROM runs, texts AS t")
     db.execute(
         "INSERT INTO quarantine BY NAME SELECT t.text AS reason, 'media' AS resource, '' AS account_id,"
-        " 'posts' AS surface, t.text AS payload, t.text AS run_id, t.text AS correlation_id, p.published_at AS seen_at,"
-        " p.published_at AS last_seen_at FROM texts AS t, published AS p"
+        " 'posts' AS surface, t.text AS payload, t.text AS run_id, t.text AS correlation_id, p.snapshot_at AS seen_at,"
+        " p.snapshot_at AS last_seen_at FROM texts AS t, published AS p"
     )
-    db.execute("UPDATE fields SET last_type_change_at = (SELECT published_at FROM published)")
+    db.execute("UPDATE fields SET last_type_change_at = (SELECT snapshot_at FROM published)")
 
 
 @pytest.fixture(scope="module")

@@ -118,10 +118,10 @@ def test_nothing_to_do_is_said(snapshot: Path, tmp_path: Path) -> None:
     def calm(db: duckdb.DuckDBPyConnection) -> None:
         db.execute("UPDATE accounts SET status = 'active', token_expired_since = NULL")
         db.execute("UPDATE run_outcomes SET outcome = 'complete', error_code = NULL")
-        db.execute("UPDATE completed_scans SET complete_at = (SELECT published_at FROM published)")
+        db.execute("UPDATE completed_scans SET complete_at = (SELECT snapshot_at FROM published)")
         db.execute(
             "INSERT INTO completed_scans BY NAME SELECT 'media' AS resource, account_id, s AS surface,"
-            " (SELECT published_at FROM published) AS complete_at FROM accounts,"
+            " (SELECT snapshot_at FROM published) AS complete_at FROM accounts,"
             " (VALUES ('posts'), ('stories')) AS t(s) WHERE NOT EXISTS (FROM completed_scans AS w"
             " WHERE w.account_id = accounts.account_id AND w.surface = s)"
         )
@@ -165,14 +165,13 @@ def test_a_gain_counts_from_the_last_count_before_the_days_shown(snapshot: Path,
     def long_ago(db: duckdb.DuckDBPyConnection) -> None:
         db.execute(
             "UPDATE media_metrics SET observed_at = observed_at - INTERVAL 300 DAYS"
-            " WHERE observed_at < (SELECT date_trunc('day', published_at) FROM published)"
+            " WHERE observed_at < (SELECT date_trunc('day', snapshot_at) FROM published)"
         )
 
     other = rewritten(snapshot, tmp_path / "long_ago.duckdb", long_ago)
     [(gained,)] = answer(
         other,
-        "SELECT sum(likes_gained)::BIGINT FROM engagement_by_day"
-        " WHERE day = (SELECT published_at::DATE FROM published)",
+        "SELECT sum(likes_gained)::BIGINT FROM engagement_by_day WHERE day = (SELECT snapshot_at::DATE FROM published)",
     )
     [newest, *_] = table(page(other, weeks=1).html, "Engagement by day")
     assert int(newest[1].replace(",", "")) == gained > 0
@@ -187,7 +186,7 @@ def test_top_posts_are_by_the_accounts_own_standard(snapshot: Path) -> None:
     rows = table(page(snapshot).html, "Posts with the most likes relative")
     times = [float(row[3]) for row in rows]
     assert times == sorted(times, reverse=True)
-    [(most,)] = answer(snapshot, "SELECT max(relative_likes) FROM relative_likes WHERE median_likes >= 10")
+    [(most,)] = answer(snapshot, "SELECT max(relative_likes) FROM post_performance WHERE median_likes >= 10")
     assert times[0] == round(most, 1)
     names = [row[0] for row in rows]
     assert max(map(names.count, names)) <= 3
@@ -308,6 +307,6 @@ def test_a_hundred_thousand_accounts_make_a_page_that_can_be_sent(snapshot: Path
 
 def test_a_snapshot_of_something_else_is_refused(tmp_path: Path) -> None:
     with duckdb.connect(tmp_path / "other.duckdb") as db:
-        db.execute("CREATE TABLE published AS SELECT now() AS published_at, 1 AS stale_after")
+        db.execute("CREATE TABLE published AS SELECT now() AS snapshot_at, 1 AS stale_after")
     with pytest.raises(QueryError):
         page(tmp_path / "other.duckdb")

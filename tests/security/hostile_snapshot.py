@@ -15,7 +15,7 @@ def reading(folder: Path) -> Path:
     snapshot = folder / "reading.duckdb"
     with duckdb.connect(str(snapshot)) as db:
         db.execute(
-            "CREATE VIEW published AS SELECT now() AS published_at, content AS version"
+            "CREATE VIEW published AS SELECT now() AS snapshot_at, content AS version"
             f" FROM read_text('{other}')"
         )  # fmt: skip
         for name in ("accounts", "media", "runs", "run_outcomes", "freshness", "quarantine", "completed_scans"):
@@ -27,7 +27,7 @@ def shadowing(folder: Path) -> Path:
     """A snapshot with macros in the place of functions, over tables whose every text steers a terminal."""
     snapshot = folder / "shadowing.duckdb"
     with duckdb.connect(str(snapshot)) as db:
-        db.execute("CREATE TABLE published AS SELECT now() AS published_at, 'x' AS version")
+        db.execute("CREATE TABLE published AS SELECT now() AS snapshot_at, 'x' AS version")
         db.execute(f"CREATE TABLE accounts AS SELECT '{EVIL}' AS ig_username, '{EVIL}' AS account_id")
         db.execute(f"COMMENT ON TABLE accounts IS '{EVIL}'")
         db.execute(f"COMMENT ON COLUMN accounts.ig_username IS '{EVIL}'")
@@ -42,7 +42,7 @@ def misnamed(folder: Path) -> Path:
     snapshot = folder / "misnamed.duckdb"
     key = "SELECT 'a' AS account_id, 'posts' AS surface, '1' AS media_id"
     with duckdb.connect(str(snapshot)) as db:
-        db.execute("CREATE TABLE published AS SELECT now() AS published_at, 'x' AS version")
+        db.execute("CREATE TABLE published AS SELECT now() AS snapshot_at, 'x' AS version")
         for name in ("../up", "/etc/passwd", "a/b", "CON", "it's", "manifest.json", "~", "$HOME", "%2e%2e", "a\nb"):
             db.execute(f'CREATE TABLE "{name.replace(chr(39), chr(39))}" AS SELECT 1 AS x')
             db.execute(f'CREATE TABLE "keyed {name}" AS {key}')
@@ -53,6 +53,6 @@ def dots(folder: Path) -> Path:
     """A snapshot with a table whose name leads one folder up."""
     snapshot = folder / "dots.duckdb"
     with duckdb.connect(str(snapshot)) as db:
-        db.execute("CREATE TABLE published AS SELECT now() AS published_at, 'x' AS version")
+        db.execute("CREATE TABLE published AS SELECT now() AS snapshot_at, 'x' AS version")
         db.execute("""CREATE TABLE ".." AS SELECT 'a' AS account_id, 'posts' AS surface, '1' AS media_id""")
     return snapshot

@@ -37,7 +37,7 @@ class Analyst:
             assert self._at is None, "the snapshot is gone"
             return
         self._db = duckdb.connect(str(path), read_only=True, config={"threads": "1"})
-        ((there,),) = self._ask("SELECT published_at FROM published")
+        ((there,),) = self._ask("SELECT snapshot_at FROM published")
         if there == at:
             self._at, self._model, self._outcomes = at, copy.deepcopy(model), sorted(rows)
         assert there == self._at

@@ -16,7 +16,7 @@ DAY = timedelta(days=1)
 
 def _now(world: World) -> datetime:
     (published,) = world["published"]
-    moment: datetime = published["published_at"]
+    moment: datetime = published["snapshot_at"]
     return moment
 
 
@@ -261,7 +261,7 @@ def stories_by_day(world: World) -> Answer:
     return [(*key, len(fates), *(fates.count(kind) for kind in kinds)) for key, fates in days.items()]
 
 
-def relative_likes(world: World) -> Answer:
+def post_performance(world: World) -> Answer:
     ripe = [
         post
         for post in _items(world, "posts")
@@ -281,7 +281,7 @@ def _by_time(
     world: World, key: Callable[[tuple[Any, ...], datetime], tuple[Any, ...]]
 ) -> dict[tuple[Any, ...], Answer]:
     found: dict[tuple[Any, ...], Answer] = defaultdict(list)
-    for post in relative_likes(world):
+    for post in post_performance(world):
         if post[-1] is not None:
             found[key(post, post[3].astimezone(UTC))].append(post)
     return found
@@ -314,7 +314,7 @@ ANSWERS: Mapping[str, Callable[[World], Answer]] = {
         engagement_by_day,
         post_growth,
         stories_by_day,
-        relative_likes,
+        post_performance,
         best_hour,
         best_hour_by_account,
     )

@@ -88,7 +88,7 @@ def _signing(dialect: Dialect, signature: Signature) -> Iterator[str]:
     # No parameters: for the first that it is given in a process, DuckDB imports numpy, which takes longer than this.
     table = SNAPSHOT.tables["published"]
     values = {
-        "published_at": f"TIMESTAMPTZ {literal(signature.at.isoformat())}",
+        "snapshot_at": f"TIMESTAMPTZ {literal(signature.at.isoformat())}",
         "version": literal(signature.version),
         "stale_after": str(signature.stale_after.total_seconds()),
         "full_refresh_every": str(signature.full_refresh_every.total_seconds()),

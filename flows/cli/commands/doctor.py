@@ -183,7 +183,7 @@ def _snapshot(settings: Settings) -> Finding:
         return Finding("snapshot", "note", f"{settings.snapshot} does not exist yet: the first sync publishes it.")
     try:
         with open_snapshot(settings.snapshot) as snapshot:
-            (at,) = snapshot.ask("SELECT max(published_at) FROM published").rows[0]
+            (at,) = snapshot.ask("SELECT max(snapshot_at) FROM published").rows[0]
     except WarehouseError as error:
         return Finding("snapshot", "bad", str(error))
     except QueryError:

@@ -99,7 +99,7 @@ SELECT
     (SELECT count(*) FROM present WHERE surface = 'posts') AS posts,
     (SELECT count(*) FROM present WHERE surface = 'stories') AS stories,
     (SELECT count(*) FROM quarantine) AS quarantined,
-    (SELECT max(published_at) FROM published) AS published_at,
+    (SELECT max(snapshot_at) FROM published) AS published_at,
     (SELECT max(stale_after) FROM published) AS stale_after
 """
 

@@ -13,6 +13,7 @@ from typing import Protocol
 from connectors.warehouse.snapshot.reader import Stream
 from flows.cli.output.terminal import failure
 from flows.reporting.exit_code import SIGNALLED, ExitCode
+from flows.reporting.words import json_value
 
 # Seconds that a signal waits for a reader that does not read.
 _GRACE = 1.0
@@ -42,7 +43,11 @@ class Document:
         """Write the rows and the end; raises QueryError, after which `end` is to be called."""
         self._put(f'{{"columns": {_text(stream.columns)}, "rows": [', separator="")
         for batch in stream.batches:
-            records = [_text(_plain(dict(zip(stream.columns, row, strict=True)))) for row in batch]
+            rows = (
+                [_nested(value) if kind == "JSON" else value for value, kind in zip(row, stream.kinds, strict=True)]
+                for row in batch
+            )
+            records = [_text(_plain(dict(zip(stream.columns, row, strict=True)))) for row in rows]
             self._put(f"{self._separator}{', '.join(records)}", separator=", ")
         self.end({"exit_code": int(ExitCode.COMPLETE)})
 
@@ -94,7 +99,15 @@ class Document:
 
 
 def _text(value: object) -> str:
-    return json.dumps(value, default=str, ensure_ascii=False)
+    return json.dumps(value, default=json_value, ensure_ascii=False)
+
+
+def _nested(value: object) -> object:
+    """Return the value of a JSON column; text that Python does not parse stays text."""
+    try:
+        return json.loads(value) if isinstance(value, str) else value
+    except ValueError:
+        return value
 
 
 def _plain(value: object) -> object:

@@ -14,6 +14,7 @@ from rich.markup import escape
 
 from flows.cli.output.streams import drop_output
 from flows.reporting.exit_code import ExitCode
+from flows.reporting.words import json_value
 
 # Lines that go into a pipe or a file are neither wrapped nor truncated.
 _UNLIMITED = 10**6
@@ -76,7 +77,7 @@ def clean(text: object, *, newlines: bool = False) -> str:
 
 def print_json(document: object) -> None:
     """Print a JSON document, for programs; on a terminal without what could steer it."""
-    text = json.dumps(document, default=str, ensure_ascii=False)
+    text = json.dumps(document, default=json_value, ensure_ascii=False)
     out.out(steerless(text) if out.is_terminal else text)
 
 

@@ -16,7 +16,7 @@ _SAMPLE = 3000
 _FEW = 5
 _WEEK = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
-_RIPE = "SELECT * FROM relative_likes WHERE relative_likes IS NOT NULL AND {only}"
+_RIPE = "SELECT * FROM post_performance WHERE relative_likes IS NOT NULL AND {only}"
 
 # Of an account whose usual post has two likes, eight are no success; and three posts of one account are enough of it.
 # Who asks for chosen accounts gets them whole.
@@ -46,11 +46,11 @@ WHERE c.surface = 'posts' AND c.metric = 'like_count' AND c.value IS NOT NULL
 
 # What post_growth says of them.
 _TOP = """
-SELECT r.*, g.gained_24h, g.gained_7d FROM recent_posts AS r
+SELECT r.*, g.value_24h, g.value_7d FROM recent_posts AS r
 LEFT JOIN (
     SELECT account_id, media_id,
-        arg_max(value, age) FILTER (age <= 1 AND last_seen_at >= published_at + INTERVAL 24 HOURS) AS gained_24h,
-        arg_max(value, age) FILTER (age <= 7 AND last_seen_at >= published_at + INTERVAL 168 HOURS) AS gained_7d
+        arg_max(value, age) FILTER (age <= 1 AND last_seen_at >= published_at + INTERVAL 24 HOURS) AS value_24h,
+        arg_max(value, age) FILTER (age <= 7 AND last_seen_at >= published_at + INTERVAL 168 HOURS) AS value_7d
     FROM recent_likes GROUP BY account_id, media_id
 ) AS g ON g.account_id = r.account_id AND g.media_id = r.media_id
 WHERE r.rank <= 20 ORDER BY r.rank
@@ -155,8 +155,8 @@ def growth(reader: Reader) -> Html:
                 stamp(post["published_at"]),
                 f"{post['times']:.1f}",
                 post["like_count"],
-                post["gained_24h"],
-                post["gained_7d"],
+                post["value_24h"],
+                post["value_7d"],
             ],
             reader.key(post["ig_username"]),
         )

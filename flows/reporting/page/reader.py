@@ -63,7 +63,7 @@ class Reader:
         self.scope = scope
         self._snapshot = snapshot
         [self.published] = snapshot.ask("FROM published").records()
-        self.at: datetime = self.published["published_at"]
+        self.at: datetime = self.published["snapshot_at"]
         self.days = scope.weeks * 7
         midnight = self.at.replace(hour=0, minute=0, second=0, microsecond=0)
         self.since = midnight - timedelta(days=self.days - 1)

@@ -466,7 +466,7 @@ def test_a_kill_at_any_moment_leaves_the_old_snapshot_or_the_new_one(
                 break
     else:
         pytest.fail("it never came to its end")
-    assert ask(snapshot, "SELECT published_at FROM published") == [(new,)]
+    assert ask(snapshot, "SELECT snapshot_at FROM published") == [(new,)]
     assert names_in(snapshot.parent) == ["analytics.duckdb"]
 
 

@@ -31,14 +31,14 @@ def test_questions_are_answered_with_names_and_values(snapshot: Snapshot) -> Non
     assert answer.columns == ("media_id", "text")
     assert answer.records() == [{"media_id": "1", "text": "it's"}]
     assert snapshot.ask("SELECT 1 WHERE false").rows == []
-    assert snapshot.ask("SELECT published_at FROM published").rows == [(T0,)]
+    assert snapshot.ask("SELECT snapshot_at FROM published").rows == [(T0,)]
 
 
 @pytest.mark.parametrize(
     "query",
     [
         "CREATE TABLE t (a INT)",
-        "INSERT INTO published (published_at) VALUES (now())",
+        "INSERT INTO published (snapshot_at) VALUES (now())",
         "DELETE FROM media",
         "UPDATE media SET caption = ''",
         "DROP VIEW freshness",

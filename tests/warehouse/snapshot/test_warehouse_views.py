@@ -93,7 +93,7 @@ def gap(account_id: str, surface: str, since: datetime) -> dict[str, Any]:
 
 def world(**rows: list[dict[str, Any]]) -> Rows:
     names = ("accounts", "media", "media_metrics", "completed_scans", "run_outcomes", "gaps")
-    signed = {"published_at": NOW, "version": "1", "stale_after": 36 * 3600.0, "full_refresh_every": 7 * 86_400.0}
+    signed = {"snapshot_at": NOW, "version": "1", "stale_after": 36 * 3600.0, "full_refresh_every": 7 * 86_400.0}
     return {"published": [signed]} | {name: rows.get(name, []) for name in names}
 
 
@@ -309,7 +309,7 @@ def test_chance_meets_what_the_views_tell_apart() -> None:
         assert {row[place] is None for row in seen["post_growth"]} == {True, False}
     assert any(row[10] < 0 for row in seen["post_growth"])
     assert any(row[3] is not None and row[3] < 0 for row in seen["engagement_by_day"])
-    assert any(row[-1] is None for row in seen["relative_likes"])
+    assert any(row[-1] is None for row in seen["post_performance"])
 
 
 def test_without_data_every_view_is_empty(db: DuckDBPyConnection) -> None:
@@ -508,7 +508,7 @@ def test_growth_after_a_day_and_a_week_is_said_only_of_posts_watched_then(db: Du
         count("hidden", ago(9, 1), None),
     ]
     fill(db, world(media=media, media_metrics=counts))
-    assert ask(db, "SELECT media_id, gained_24h, gained_7d FROM post_growth") == [
+    assert ask(db, "SELECT media_id, value_24h, value_7d FROM post_growth") == [
         ("found late", None, 5),
         ("gone", 2, None),
         ("hidden", None, None),
@@ -569,4 +569,4 @@ def test_the_best_hour_is_by_the_standard_of_each_account(db: DuckDBPyConnection
         (1, 2),
         (2, 1),
     ]
-    assert ask(db, "SELECT media_id, relative_likes FROM relative_likes WHERE account_id = 'carl'") == [("1", None)]
+    assert ask(db, "SELECT media_id, relative_likes FROM post_performance WHERE account_id = 'carl'") == [("1", None)]

@@ -1,6 +1,6 @@
--- How each post did by the standard of its account: 2 is twice the likes of the account's median post. Left out are
--- posts last seen within 7 days of their publication, whose likes were still coming, and those that hide their likes
--- or do not say when they were published. Removed posts and accounts are in, with the likes they had.
+-- Likes of each post relative to its account: 2 is twice the likes of the account's median post. Excluded are posts last
+-- seen within 7 days of publication, whose likes were still growing, and posts with hidden likes or without a time of
+-- publication. Removed posts and accounts are included, with the likes last seen.
 WITH ripe AS (
     SELECT
         account_id,
@@ -16,8 +16,8 @@ SELECT
     account_id,  -- The account's id.
     ig_username,  -- Its name on the social network.
     media_id,  -- The post's own id.
-    published_at,  -- When it was published.
+    published_at,  -- When it was published, UTC.
     like_count,  -- Likes when last seen.
     usual AS median_likes,  -- The median of the account's posts in this view.
-    like_count / nullif(usual, 0) AS relative_likes  -- like_count by median_likes; NULL when that is 0.
+    like_count / nullif(usual, 0) AS relative_likes  -- like_count / median_likes; NULL when that is 0.
 FROM ripe
