@@ -221,6 +221,24 @@ def snapshot(open_house: Connection, tmp_path_factory: pytest.TempPathFactory) -
         yield db
 
 
+def test_every_number_is_one_that_every_reader_takes(snapshot: DuckDBPyConnection) -> None:
+    kinds = {
+        kind
+        for name in [view.name for view in views()]
+        for _, kind, *_ in snapshot.execute(f"DESCRIBE {name}").fetchall()
+    }
+    assert kinds <= {
+        "VARCHAR",
+        "BIGINT",
+        "INTEGER",
+        "DOUBLE",
+        "BOOLEAN",
+        "DATE",
+        "TIMESTAMP WITH TIME ZONE",
+        "INTERVAL",
+    }
+
+
 @pytest.fixture(params=["UTC", "America/New_York"])
 def db(snapshot: DuckDBPyConnection, request: pytest.FixtureRequest) -> Iterator[DuckDBPyConnection]:
     """The same for one test, asked by someone whose clock shows the time of some place."""
