@@ -139,6 +139,7 @@ bench-tracking: $(VENV)/.runtime ## Measure the overhead of tracking by Prefect.
 bench-cluster: $(VENV)/.dev ## Batches on Dask workers against one process, at two distances, and under a limit.
 	$(BENCH).cluster
 	$(BENCH).cluster --latency 0.2
+	$(BENCH).loader
 	$(BENCH).cluster --accounts 40 --posts 1000 --latency 0.005 --per-second 10
 
 compat: $(VENV)/.dev $(COMPAT)/.made ## Check that the next DuckDB version reads our files and passes the readers' tests.

@@ -2,8 +2,10 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+import signal
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
@@ -307,6 +309,19 @@ async def batches_on(
     await shared.close(now=clock.now())
 
 
+@contextmanager
+def _without_interrupts() -> Iterator[None]:
+    """Have processes that are started in the block ignore Ctrl-C, which a terminal sends to all of them at once."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 @asynccontextmanager
 async def _connect(scheduler: str | None, workers: int) -> AsyncIterator[Any]:
     try:
@@ -325,7 +340,8 @@ async def _connect(scheduler: str | None, workers: int) -> AsyncIterator[Any]:
                 dashboard_address=None,
                 silence_logs=logging.CRITICAL,
             )
-            target: Any = await stack.enter_async_context(cluster)
+            with _without_interrupts():
+                target: Any = await stack.enter_async_context(cluster)
         else:
             target = scheduler
         try:

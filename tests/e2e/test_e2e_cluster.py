@@ -1,6 +1,9 @@
 """A Dask cluster of processes and an S3 server: killed anywhere, the snapshot is what the service shows."""
 
+import os
 import signal
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -129,3 +132,24 @@ def test_bad_addresses_and_a_missing_key_are_one_line(there: Operator, cluster: 
     there.env["GRAMHOUSE_API_KEY"] = key
     refused = there.run("sync", code=2)
     assert "No API key" in refused.stderr
+
+
+def test_ctrl_c_ends_the_workers_of_this_machine_without_a_traceback(there: Operator, many: Service) -> None:
+    del there.env["GRAMHOUSE_STORE"]
+    # A terminal sends it to every process of the group.
+    with subprocess.Popen(
+        [sys.executable, "-m", "flows.cli", "sync"],
+        env=there.environment(),
+        cwd=Path(__file__).parents[2],
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        until(_asked(many, 100), "the workers to be in the middle of it")
+        os.killpg(process.pid, signal.SIGINT)
+        _, err = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 128 + signal.SIGINT
+    assert "Traceback" not in err
+    assert "run the same command to resume" in err
+    assert there.sync()["state"] == "complete"
+    assert_in_step(there, many)
