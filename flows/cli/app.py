@@ -17,6 +17,7 @@ from connectors.warehouse.storage.errors import (
     WarehouseBusy,
     WarehouseError,
     WarehouseUnusable,
+    first_line,
 )
 from flows.cli.command_table import Commands
 from flows.cli.output.streams import drop_output
@@ -119,7 +120,7 @@ def _run() -> tuple[int, str | None]:
             ExitCode.FAILED,
             (
                 "This version of gramhouse cannot read the snapshot."
-                f" DuckDB says: {str(error).splitlines()[0]}. Fix: publish a new one with `gramhouse publish`."
+                f" DuckDB says: {first_line(error)}. Fix: publish a new one with `gramhouse publish`."
             ),
         )
     except BrokenPipeError:

@@ -9,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 
 from connectors.warehouse.runs.status_file import Status, status_path, write_status
-from connectors.warehouse.storage.connection import first_line
+from connectors.warehouse.storage.errors import first_line
 from connectors.warehouse.storage.holder import look
 from flows.engine.run_context import Counters
 from flows.reporting.words import Say

@@ -14,9 +14,9 @@ from duckdb import DuckDBPyConnection
 from connectors.warehouse.maintenance.housekeeping import newest
 from connectors.warehouse.maintenance.opening import make_ready
 from connectors.warehouse.raw.compaction import CompactedParts, compact_parts
-from connectors.warehouse.storage.connection import attach_draft, connect, explain, first_line
+from connectors.warehouse.storage.connection import attach_draft, connect, explain
 from connectors.warehouse.storage.durable import discard, sync
-from connectors.warehouse.storage.errors import WarehouseBusy, WarehouseUnusable
+from connectors.warehouse.storage.errors import WarehouseBusy, WarehouseUnusable, first_line
 from connectors.warehouse.storage.holder import hold
 from connectors.warehouse.storage.quoting import literal, quoted
 
@@ -239,5 +239,5 @@ def compact(
         except duckdb.Error as error:
             if isinstance(explained := explain(warehouse, error), WarehouseBusy):
                 raise explained from error
-            message = f"cannot compact {warehouse}: {first_line(error).rstrip('.')}. {_KEPT}"
+            message = f"cannot compact {warehouse}: {first_line(error)}. {_KEPT}"
             raise WarehouseUnusable(message) from error

@@ -9,7 +9,7 @@ from sqlalchemy import Connection, insert, select, update
 
 from connectors.warehouse.raw.store import COLUMNS, RawStore
 from connectors.warehouse.storage.connection import raw_connection, raw_folder, warehouse_id
-from connectors.warehouse.storage.errors import WarehouseUnusable
+from connectors.warehouse.storage.errors import WarehouseUnusable, first_line
 from connectors.warehouse.storage.quoting import literal
 from models.tables import ops_raw_parts, ops_warehouse
 
@@ -84,7 +84,7 @@ def write_part(connection: Connection, query: str, *, level: int = _LEVEL) -> Pa
     except OSError as error:
         raise _refused(store, str(error.strerror)) from error
     except duckdb.IOException as error:
-        raise _refused(store, str(error).strip().splitlines()[0].rstrip(".")) from error
+        raise _refused(store, first_line(error)) from error
     part = Part(number, rows, size, first, last, oldest)
     _name(connection, part)
     return part

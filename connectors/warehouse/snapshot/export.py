@@ -18,7 +18,7 @@ from connectors.warehouse.raw.listed import ListedPart, listed_parts
 from connectors.warehouse.raw.store import COLUMNS
 from connectors.warehouse.snapshot.export_folder import FORMAT, MANIFEST, Draft, replaced
 from connectors.warehouse.storage.durable import log_problem, sync, unreadable
-from connectors.warehouse.storage.errors import SnapshotMissing, WarehouseUnusable
+from connectors.warehouse.storage.errors import SnapshotMissing, WarehouseUnusable, first_line
 from connectors.warehouse.storage.quoting import literal
 from models.partition import SURFACES
 
@@ -275,7 +275,6 @@ def export(snapshot: Path, folder: Path, *, at: datetime, with_raw: bool = False
                 exported = Export(published_at, version, at, tables)
                 _write_manifest(draft.files, exported)
         except duckdb.Error as error:
-            why = str(error).strip().splitlines()[0].removesuffix(".")
-            message = f"cannot export to {folder}: {why}. The previous export is unchanged."
+            message = f"cannot export to {folder}: {first_line(error)}. The previous export is unchanged."
             raise WarehouseUnusable(message) from error
     return exported

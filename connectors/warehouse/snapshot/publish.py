@@ -15,9 +15,9 @@ from connectors.warehouse.snapshot.contents import relations
 from connectors.warehouse.snapshot.draft import Signature, complete
 from connectors.warehouse.snapshot.file_copy import copy_file
 from connectors.warehouse.snapshot.ownership import PUBLISHED, OtherSnapshot, check_owner
-from connectors.warehouse.storage.connection import database_file, explain, first_line, raw_connection, reading
+from connectors.warehouse.storage.connection import database_file, explain, raw_connection, reading
 from connectors.warehouse.storage.durable import discard, logs, sync
-from connectors.warehouse.storage.errors import WarehouseUnusable
+from connectors.warehouse.storage.errors import WarehouseUnusable, first_line
 from connectors.warehouse.storage.limits import in_enough_memory, on_all_cores
 from connectors.warehouse.storage.quoting import literal
 from models.incremental import FULL_REFRESH_EVERY
@@ -49,7 +49,7 @@ def _check(db: DuckDBPyConnection, snapshot: Path) -> None:
         finally:
             db.execute(f"DETACH {PUBLISHED}")
     except duckdb.Error as error:
-        message = f"{snapshot} was published but cannot be read: {first_line(error).rstrip('.')}. {fix}"
+        message = f"{snapshot} was published but cannot be read: {first_line(error)}. {fix}"
         raise WarehouseUnusable(message) from error
     if left := logs(snapshot):
         message = (

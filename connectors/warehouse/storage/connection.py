@@ -19,7 +19,7 @@ from sqlalchemy.schema import CreateColumn, CreateTable, ExecutableDDLElement, S
 from sqlalchemy.sql.compiler import DDLCompiler
 
 from connectors.warehouse.storage import limits
-from connectors.warehouse.storage.errors import WarehouseBusy, WarehouseError, WarehouseUnusable
+from connectors.warehouse.storage.errors import WarehouseBusy, WarehouseError, WarehouseUnusable, first_line
 from connectors.warehouse.storage.holder import hold
 from connectors.warehouse.storage.migrations import revisions
 from connectors.warehouse.storage.paths import database
@@ -80,16 +80,7 @@ def explain(path: Path, error: Exception) -> WarehouseError:
             f"{path} is held by another process. Fix: close that program, or read the snapshot instead."
         )
     hint = next((hint for sign, hint in _HINTS.items() if sign in text), "")
-    line = first_line(error)
-    stop = "" if line.endswith((".", "!", "?")) else "."
-    return WarehouseUnusable(f"{path} cannot be used: {line}{stop}{hint}")
-
-
-def first_line(error: Exception) -> str:
-    """Return the first line of what DuckDB, or SQLAlchemy in its name, says."""
-    text = str(error).strip()
-    first = text.splitlines()[0] if text else type(error).__name__
-    return re.sub(r"^\(\S+\) ", "", first)
+    return WarehouseUnusable(f"{path} cannot be used: {first_line(error)}.{hint}")
 
 
 @contextmanager
@@ -243,7 +234,7 @@ def _ready(connection: Connection, path: Path, new_id: Callable[[], str]) -> Non
             raise
         message = (
             f"{path} cannot be upgraded from revision {written} to {revisions.HEAD} and is unchanged:"
-            f" {first_line(error).rstrip('.')}. Fix: correct this and retry, or keep using the version that wrote it."
+            f" {first_line(error)}. Fix: correct this and retry, or keep using the version that wrote it."
         )
         raise WarehouseUnusable(message) from error
 

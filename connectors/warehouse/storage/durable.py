@@ -3,6 +3,8 @@
 import os
 from pathlib import Path
 
+from connectors.warehouse.storage.errors import first_line
+
 # What DuckDB 1.5 and 2.0 replay into a file that is opened. Not `.tmp`: in that folder readers spill their queries.
 _LOGS = (".wal", ".wal.checkpoint", ".wal.recovery")
 
@@ -52,7 +54,7 @@ def unreadable(snapshot: Path, why: str) -> str:
         fix = f"make it readable (chmod a+r {snapshot})"
     else:
         fix = "`gramhouse publish` writes it again; close any program that has it open for writing"
-    return f"{snapshot} cannot be read: {why.splitlines()[0].rstrip('.!')}. Fix: {fix}."
+    return f"{snapshot} cannot be read: {first_line(why)}. Fix: {fix}."
 
 
 def logs(file: Path) -> list[Path]:

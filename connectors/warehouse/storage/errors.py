@@ -10,7 +10,18 @@ WarehouseError
 QueryError is none of these: what is wrong is the query.
 """
 
+import re
 from pathlib import Path
+
+
+def first_line(error: Exception | str) -> str:
+    """Return the first line of an error's text without the stop at its end; the error's type where it has no text.
+
+    SQLAlchemy puts the class of DuckDB's error in parentheses before the text; it is left out.
+    """
+    text = str(error).strip()
+    first = text.splitlines()[0] if text else type(error).__name__
+    return re.sub(r"^\(\S+\) ", "", first).rstrip(".!")
 
 
 class WarehouseError(Exception):

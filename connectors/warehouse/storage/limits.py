@@ -9,6 +9,8 @@ import duckdb
 from duckdb import DuckDBPyConnection
 from sqlalchemy.exc import DBAPIError
 
+from connectors.warehouse.storage.errors import first_line
+
 T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
@@ -77,7 +79,7 @@ def in_enough_memory(db: DuckDBPyConnection, work: Callable[[], T]) -> T:
         message = error.orig if isinstance(error, DBAPIError) else error
         if not isinstance(message, duckdb.OutOfMemoryException):
             raise
-        _log.info("Retrying with more memory: %s", str(message).partition("\n")[0])
+        _log.info("Retrying with more memory: %s", first_line(message))
     _set(db, "memory_limit", "")
     # DuckDB 1.5 resets what it says, and not what it does.
     _set(db, "memory_limit", _setting(db, "memory_limit"))

@@ -214,7 +214,7 @@ def test_duckdbs_words_for_a_lock_are_understood(path: Path, output: str, result
     ("output", "result"),
     [
         ("(duckdb.IOException) Odd\n[SQL: x]", "Odd."),
-        ("Odd!", "Odd!"),
+        ("Odd!", "Odd."),
         ("", "OSError."),
         (" \n", "OSError."),
         (
