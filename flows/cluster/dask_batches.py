@@ -258,6 +258,15 @@ def cluster_address(settings: Settings) -> ClusterAddress:
     return ClusterAddress(scheduler, settings.store_url())
 
 
+async def count_workers(settings: Settings) -> int | None:
+    """Return how many workers the scheduler has; None where none is named. Raises SettingsError."""
+    scheduler = cluster_address(settings).scheduler
+    if scheduler is None:
+        return None
+    async with _connect(scheduler, settings.workers) as client:
+        return len(await client.nthreads())
+
+
 @asynccontextmanager
 async def open_batches(
     settings: Settings, warehouse: Warehouse, *, clock: Clock, new_id: Callable[[], str], say: Say

@@ -10,12 +10,9 @@ from prefect.schedules import Cron
 from prefect.types.entrypoint import EntrypointType
 
 from flows.config.settings import Settings
-from flows.orchestration.schedules import PLANS, Plan
+from flows.orchestration.schedules import PATIENCE, PLANS, Plan
 
 TAG = "gramhouse"
-
-# Runs that come due together take turns; nobody is there to start the second one again.
-_PATIENCE = 6 * 3600.0
 
 
 def _flow(name: str) -> Flow[..., Any]:
@@ -34,15 +31,12 @@ def _schedule(plan: Plan, settings: Settings) -> Mapping[str, Any]:
 
 
 async def _deployment(plan: Plan, settings: Settings) -> RunnerDeployment:
-    busy_wait = {"busy_wait": settings.busy_wait or _PATIENCE}
-    # Publishing has this option alone.
-    options = busy_wait if plan.name == "publish" else {**plan.options, "expert": busy_wait}
     # By module and not by file: an installed package then runs from whichever folder `up` was started in.
     return await _flow(plan.flow).ato_deployment(
         name=plan.name,
         description=plan.description,
         tags=[TAG],
-        parameters={"options": options},
+        parameters={"options": plan.run_options(settings.busy_wait or PATIENCE)},
         enforce_parameter_schema=True,
         entrypoint_type=EntrypointType.MODULE_PATH,
         **_schedule(plan, settings),

@@ -30,6 +30,9 @@ READY = "gramhouse is serving its deployments"
 # Where Prefect's server, started by `up`, shows the HTML report.
 REPORT_PATH = "/gramhouse/report"
 
+# Runs that are due together wait for each other, so long at most (seconds).
+PATIENCE = 6 * 3600
+
 # What its lines begin with that a person should read at once.
 NOTE = "! "
 
@@ -48,6 +51,12 @@ class Plan:
     when: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
     covers: frozenset[str] = frozenset()
+
+    def run_options(self, busy_wait: float) -> dict[str, Any]:
+        """Return the options of its runs, which wait so long for the lock (seconds)."""
+        wait = {"busy_wait": busy_wait}
+        # Publishing has this option alone.
+        return wait if self.name == "publish" else {**self.options, "expert": wait}
 
 
 PLANS = (

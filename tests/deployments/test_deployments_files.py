@@ -30,6 +30,7 @@ from flows.config.setting_sources import PREFIX
 from flows.config.settings import Settings
 from flows.engine.retrying import DELAYS
 from flows.orchestration.deployments import deployments
+from flows.orchestration.prefect_yaml import with_deployments
 
 ROOT = Path(__file__).parents[2]
 HERE = ROOT / "deployments"
@@ -172,6 +173,13 @@ def test_pools_run_what_up_runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
         for one in DEPLOYMENTS
     }
     assert deployed == served
+
+
+def test_prefect_yaml_is_generated() -> None:
+    text = (HERE / "prefect.yaml").read_text(encoding="utf-8")
+    assert text == with_deployments(text, Settings()), "`make prefect-yaml` writes it"
+    with pytest.raises(ValueError, match="deployments:"):
+        with_deployments("name: gramhouse\n", Settings())
 
 
 @pytest.mark.parametrize("deployment", DEPLOYMENTS, ids=_named)

@@ -134,6 +134,26 @@ def test_bad_addresses_and_a_missing_key_are_one_line(there: Operator, cluster: 
     assert "No API key" in refused.stderr
 
 
+def test_doctor_checks_the_store_and_the_workers(there: Operator, cluster: Cluster) -> None:
+    missing = there.run("doctor", code=1)
+    assert "does not answer" in missing.stdout
+    assert "creates an object only once" in missing.stdout
+    cluster.start_scheduler()
+    cluster.start_worker()
+    command = [sys.executable, "-m", "flows.cli", "doctor"]
+
+    def checked() -> "subprocess.CompletedProcess[str]":
+        folder = Path(__file__).parents[2]
+        return subprocess.run(
+            command, env=there.environment(), cwd=folder, capture_output=True, text=True, timeout=PATIENCE
+        )
+
+    until(lambda: checked().returncode == 0, "the worker to be counted", pause=0.5)
+    assert "and has 1 worker" in checked().stdout
+    broken = there.run("doctor", code=1, AWS_ENDPOINT_URL="http://127.0.0.1:9", GRAMHOUSE_STORE="s3://other/store")
+    assert "cannot be used" in broken.stdout
+
+
 def test_ctrl_c_ends_the_workers_of_this_machine_without_a_traceback(there: Operator, many: Service) -> None:
     del there.env["GRAMHOUSE_STORE"]
     # A terminal sends it to every process of the group.

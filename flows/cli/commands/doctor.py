@@ -213,6 +213,36 @@ def _prefect() -> Finding:
     return Finding("Prefect", "ok", f"{url} answers")
 
 
+def _workers(settings: Settings) -> Iterator[Finding]:
+    if settings.engine == "local":
+        return
+    from connectors.store.object_store import StoreError
+    from connectors.store.opening import open_store
+    from connectors.store.probe import probe
+    from flows.cluster.dask_batches import count_workers
+    from flows.engine.pipeline import new_id
+
+    url = settings.store_url()
+    try:
+        asyncio.run(probe(open_store(url), url, new_id=new_id))
+        yield Finding("store", "ok", f"{url} can be written, and creates an object only once")
+    except StoreError as error:
+        yield Finding("store", "bad", str(error))
+    try:
+        workers = asyncio.run(count_workers(settings))
+    except SettingsError as error:
+        yield Finding("workers", "bad", str(error))
+        return
+    if workers is None:
+        found = f"a run starts {count(settings.workers, 'process', 'processes')} on this machine"
+        yield Finding("workers", "ok", found)
+    elif workers:
+        yield Finding("workers", "ok", f"{settings.scheduler} answers, and has {count(workers, 'worker')}")
+    else:
+        hint = f"{settings.scheduler} answers, and has no worker. Fix: start `dask worker {settings.scheduler}`."
+        yield Finding("workers", "bad", hint)
+
+
 def _schedules(settings: Settings) -> Finding:
     now = datetime.now(UTC)
     warning = gap_warning(settings.nightly, settings.stories, settings.time_zone, now)
@@ -230,6 +260,7 @@ def _findings(settings: Settings) -> Iterator[Finding]:
     yield _warehouse(settings)
     yield _snapshot(settings)
     yield _prefect()
+    yield from _workers(settings)
     yield _schedules(settings)
 
 
@@ -257,7 +288,7 @@ def doctor(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Check configuration, API key, API, warehouse, snapshot and Prefect: one line each.
+    """Check configuration, API key, API, warehouse, snapshot, Prefect and workers: one line each.
 
     Exit codes: 0 all checks passed and --repair, if given, succeeded; 1 a check failed; 2 wrong usage or configuration;
     4 --repair found the warehouse held by another process.
