@@ -145,7 +145,7 @@ def test_doctor_checks_the_store_and_the_workers(there: Operator, cluster: Clust
     def checked() -> "subprocess.CompletedProcess[str]":
         folder = Path(__file__).parents[2]
         return subprocess.run(
-            command, env=there.environment(), cwd=folder, capture_output=True, text=True, timeout=PATIENCE
+            command, check=False, env=there.environment(), cwd=folder, capture_output=True, text=True, timeout=PATIENCE
         )
 
     until(lambda: checked().returncode == 0, "the worker to be counted", pause=0.5)
