@@ -51,7 +51,7 @@ long: $(VENV)/.dev ## Slow tests.
 dist: $(VENV)/.dev ## Build wheel and sdist into dist/ and test the wheel in an environment of its own.
 	rm -rf dist
 	$(BIN)/python -m build --no-isolation
-	$(BIN)/pytest -q tests/dist
+	$(BIN)/pytest -q tests/wheel
 
 SEEDS ?= 200
 simulate: $(VENV)/.dev ## Simulate faults and crashes on a virtual clock, one scenario for each of SEEDS seeds.

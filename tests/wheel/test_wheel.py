@@ -1,0 +1,123 @@
+"""The wheel, installed into an environment of its own and run outside the repository."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from flows.orchestration.processes import answers, free_port
+from tests.e2e.conftest import KEY, PATIENCE, stopped, until
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = ("flows", "connectors", "models", "deployments")
+DATA = (".sql", ".yaml", ".css")
+
+# Packages of a user who runs gramhouse in the folder of another project.
+DECOYS = ("models", "connectors", "deployments")
+
+pytestmark = pytest.mark.e2e
+
+
+def run(*command: str | Path, cwd: Path, **env: str) -> str:
+    done = subprocess.run(
+        [str(part) for part in command], cwd=cwd, env=os.environ | env, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="session")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    source, folder = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("built")
+    for name in PACKAGES:
+        shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, source)
+    run(sys.executable, "-m", "build", "--no-isolation", "--outdir", folder, source, cwd=source)
+    return folder
+
+
+def test_the_wheel_and_the_source_have_every_module_and_their_data(built: Path) -> None:
+    wanted = {
+        path.relative_to(ROOT).as_posix()
+        for name in PACKAGES
+        for path in (ROOT / name).rglob("*")
+        if path.suffix == ".py" or (path.suffix in DATA and (path.parent / "__init__.py").exists())
+    }
+    assert {Path(name).suffix for name in wanted} == {".py", *DATA}
+    (wheel,) = built.glob("gramhouse-*.whl")
+    present = set(zipfile.ZipFile(wheel).namelist())
+    assert wanted - present == set()
+    assert {name.split("/")[0] for name in present if not name.startswith("gramhouse-")} == set(PACKAGES)
+    (sources,) = built.glob("gramhouse-*.tar.gz")
+    with tarfile.open(sources) as archive:
+        assert wanted <= {name.partition("/")[2] for name in archive.getnames()}
+
+
+@pytest.fixture(scope="module")
+def installed(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    environment = tmp_path_factory.mktemp("environment")
+    (wheel,) = built.glob("gramhouse-*.whl")
+    run(sys.executable, "-m", "venv", environment, cwd=environment)
+    pip = ("-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input")
+    constraints = str(ROOT / "constraints.txt")
+    run(environment / "bin/python", *pip, wheel, cwd=environment, PIP_CONSTRAINT=constraints)
+    return environment / "bin"
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of a project with packages of the same names."""
+    for name in DECOYS:
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text("raise ImportError('the package of another project')\n")
+    for name in ("PYTHONPATH", "PYTHONSAFEPATH", "PREFECT_API_URL", "VIRTUAL_ENV"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PREFECT_SERVER_ANALYTICS_ENABLED", "false")
+    return tmp_path
+
+
+@pytest.mark.long
+def test_demo_and_sync_run_from_the_wheel(installed: Path, project: Path) -> None:
+    where = run(installed / "python", "-c", "import flows; print(flows.__file__)", cwd=project)
+    assert where.startswith(str(installed.parent))
+    assert "The snapshot holds 40 accounts" in run(installed / "gramhouse", "demo", cwd=project)
+    port = free_port()
+    url = f"http://127.0.0.1:{port}"
+    serving = subprocess.Popen([installed / "gramhouse", "sandbox", "--port", str(port)], cwd=project, text=True)
+    with stopped(serving):
+        until(lambda: answers(port, "/openapi.json"), "the sandbox")
+        for program in ([installed / "gramhouse"], [installed / "python", "-m", "flows.cli"]):
+            out = run(*program, "sync", cwd=project, GRAMHOUSE_BASE_URL=url, GRAMHOUSE_API_KEY=KEY)
+            assert "complete in" in out
+    assert run(installed / "gramhouse", "query", "--format", "csv", "SELECT count(*) FROM relative_likes", cwd=project)
+    run(installed / "gramhouse", "report", cwd=project)
+
+
+@pytest.mark.long
+def test_the_deployments_run_from_the_wheel(installed: Path, project: Path) -> None:
+    sandbox, prefect = free_port(), free_port()
+    url = f"http://127.0.0.1:{sandbox}"
+    settings = {"GRAMHOUSE_BASE_URL": url, "GRAMHOUSE_API_KEY": KEY}
+    serving = subprocess.Popen([installed / "gramhouse", "sandbox", "--port", str(sandbox)], cwd=project, text=True)
+    log = project / "up.log"
+    with stopped(serving), log.open("w") as output:
+        until(lambda: answers(sandbox, "/openapi.json"), "the sandbox")
+        command = [str(installed / "gramhouse"), "up", "--port", str(prefect)]
+        up = subprocess.Popen(command, cwd=project, env=os.environ | settings, stdout=output, stderr=output, text=True)
+        with stopped(up):
+            until(lambda: up.poll() is not None or "Stop with Ctrl-C" in log.read_text(), "gramhouse up")
+            api = f"http://127.0.0.1:{prefect}/api"
+            for deployment in ("sync/stories", "publish/publish"):
+                shown = run(
+                    installed / "prefect", "deployment", "run", deployment, "--watch", cwd=project, PREFECT_API_URL=api
+                )
+                assert "finished successfully" in shown
+            up.send_signal(signal.SIGINT)
+            assert up.wait(PATIENCE) == 0, log.read_text()
