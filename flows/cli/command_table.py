@@ -60,7 +60,7 @@ COMMANDS: Mapping[str, Command] = {
     ),
     "doctor": Command(
         "doctor",
-        "Check configuration, API key, API, warehouse, snapshot and Prefect: one line each.",
+        "Check configuration, API key, API, warehouse, snapshot, Prefect and workers: one line each.",
     ),
     "up": Command(
         "up",

@@ -4,7 +4,7 @@ from typing import Any
 
 import duckdb
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from connectors.warehouse.ingest.columns import READINGS
@@ -69,6 +69,7 @@ def raw_connection() -> duckdb.DuckDBPyConnection:
 
 
 @given(message=_TEXTS)
+@example("8937493817255")
 def test_what_is_read_is_what_the_merge_reads(raw_connection: duckdb.DuckDBPyConnection, message: str) -> None:
     found = time_of(message)
     if found is not None:

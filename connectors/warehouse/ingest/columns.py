@@ -38,7 +38,7 @@ READINGS = {
     Reading.TIMESTAMP: (
         f"CASE WHEN {{0}} LIKE '____-__-__%' THEN {_INSTANT}"
         " WHEN regexp_full_match({0}, '-?[0-9]{{1,10}}(\\.[0-9]+)?') THEN to_timestamp(TRY_CAST({0} AS DOUBLE))"
-        " WHEN regexp_full_match({0}, '[0-9]{{12,14}}') THEN to_timestamp(TRY_CAST({0} AS DOUBLE) / 1000)"
+        " WHEN regexp_full_match({0}, '[0-9]{{12,14}}') THEN make_timestamptz(TRY_CAST({0} AS BIGINT) * 1000)"
         f" ELSE {_INSTANT} END"
     ),
 }

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import duckdb
 from sqlalchemy import Connection, insert, select, update
@@ -60,34 +61,56 @@ def write_part(connection: Connection, query: str, *, level: int = _LEVEL) -> Pa
     """Write the rows of a query, which has `COLUMNS`, to the next part, and name it in the open transaction.
 
     The file, compressed at zstd's `level`, is durable when this returns. If the transaction is not committed, the next
-    part has the same number and replaces it. Returns None, and writes nothing, if the query has no rows. Raises
+    part has the same number and replaces it. Returns None, and leaves no file, if the query has no rows. Raises
     WarehouseUnusable when the folder cannot be written.
     """
     db = raw_connection(connection)
-    counted = f"SELECT count(*), min(landed), max(landed), min(seen_at) FROM ({query})"  # noqa: S608 - our own query
-    ((rows, first, last, oldest),) = db.execute(counted).fetchall()
-    if not rows:
-        return None
     number = next_number(connection)
     store = store_of(connection)
+    written: list[_Written] = []
 
     def write(draft: Path) -> None:
         # A file of DuckDB's own until it is whole would take a rename more.
-        db.execute(
+        copied = db.execute(
             f"COPY (SELECT {', '.join(COLUMNS)} FROM ({query}) ORDER BY landed) TO {literal(str(draft))}"  # noqa: S608
             f" (FORMAT parquet, COMPRESSION zstd, COMPRESSION_LEVEL {level}, ROW_GROUP_SIZE {_ROW_GROUP},"
-            " USE_TMP_FILE false)"
-        )
+            " USE_TMP_FILE false, RETURN_STATS true)"
+        ).fetchall()
+        written.append(_read_statistics(copied))
 
     try:
         size = store.put(number, write)
+    except _NoRows:
+        return None
     except OSError as error:
         raise _refused(store, str(error.strerror)) from error
     except duckdb.IOException as error:
         raise _refused(store, first_line(error)) from error
-    part = Part(number, rows, size, first, last, oldest)
+    (of_file,) = written
+    part = Part(number, of_file.rows, size, of_file.first_landed, of_file.last_landed, of_file.oldest_seen_at)
     _name(connection, part)
     return part
+
+
+class _NoRows(Exception):  # noqa: N818 - nothing is wrong
+    """A query without rows makes no part."""
+
+
+class _Written(NamedTuple):
+    rows: int
+    first_landed: int
+    last_landed: int
+    oldest_seen_at: datetime
+
+
+def _read_statistics(copied: list[tuple[Any, ...]]) -> _Written:
+    """Return what DuckDB says of a part that it wrote; evaluating the query once more would cost a lot."""
+    rows, columns = sum(row[1] for row in copied), [row[4] for row in copied]
+    if not rows:
+        raise _NoRows
+    (found,) = columns
+    landed, seen_at = found['"landed"'], found['"seen_at"']
+    return _Written(rows, int(landed["min"]), int(landed["max"]), datetime.fromisoformat(seen_at["min"]))
 
 
 def _refused(store: RawStore, why: str) -> WarehouseUnusable:
