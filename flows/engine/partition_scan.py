@@ -123,7 +123,7 @@ class PartitionScan:
         return await self._attempt(plan.checkpoint, began, resumed=resumed)
 
     async def _attempt(self, checkpoint: Checkpoint, began: datetime, *, resumed: bool) -> Outcome:
-        restarted = False
+        restarted: Checkpoint | None = None
         while True:
             dated = resumed and not is_recent(checkpoint.started_at, now=began, within=self.run.fresh_within)
             try:
@@ -145,8 +145,8 @@ class PartitionScan:
                 return await self._defer(deferred, began)
             except RequestsSpent:
                 return await self._end_without_requests(began)
-            if may_restart(error, checkpoint, restarted=restarted):
-                restarted, resumed = True, False
+            if may_restart(error, checkpoint, restarted=restarted is not None):
+                restarted, resumed = checkpoint, False
                 self.run.counters.restarted += 1
                 facts = {**self._about(), **error.facts}
                 _log.info("%s: cursor refused; scanning again from the first page", self.partition, extra=facts)
@@ -160,7 +160,9 @@ class PartitionScan:
             if media:
                 self.run.stop_media.set(error)
             kept = self._kept(error, checkpoint.pages + 1)
-            return await self._give_up(error, checkpoint if dead_end(error) else None, began, kept)
+            # One without a page leaves nothing to resume; the one before it does.
+            dead = checkpoint if checkpoint.pages else restarted
+            return await self._give_up(error, dead if dead_end(error) else None, began, kept)
 
     def _fresh(self, before: Checkpoint) -> Checkpoint:
         now, run = self.run.resources.clock.now(), self.run

@@ -1,5 +1,6 @@
 """Feeds of posts that tests write: whatever is posted, pinned, archived, and in whatever order it is listed."""
 
+import json
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from random import Random
@@ -64,14 +65,22 @@ def _seconds(moment: datetime | None) -> float:
 
 @dataclass
 class FeedService(Service):
-    """Accounts that have feeds; time passes from night to night."""
+    """Accounts that have feeds; time passes from night to night. The page at `circle` names itself as the next."""
 
     feeds: dict[int, Feed] = field(default_factory=dict)
     seconds_each: float = 0.0
+    circle: str | None = None
 
     async def send(self, request: ApiRequest) -> Response:
         self.clock.passed += self.seconds_each
         return await super().send(request)
+
+    def _page(self, request: ApiRequest) -> bytes:
+        page = super()._page(request)
+        cursor = cursor_of(request)
+        if cursor is None or cursor != self.circle:
+            return page
+        return json.dumps(json.loads(page) | {"next_cursor": cursor}).encode()
 
     def _items(self, request: ApiRequest, params: dict[str, str]) -> list[dict[str, Any]]:
         account = account_of(request)

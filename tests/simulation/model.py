@@ -65,7 +65,6 @@ class Scan:
     cursors: set[str] = field(default_factory=set)
     seen: set[Key] = field(default_factory=set)
     began: int = 0
-    last_landed: int = 0
     rejects: bool = False
     feed: Feed = field(default_factory=Feed)
     known_landed: int | None = None
@@ -96,7 +95,7 @@ class Model:
     def land(self, night: int, scan: Scan, partition: Partition, body: bytes, at: datetime) -> None:
         """A page has landed in a process, which was received `at`; with it a recent scan is closed, or not."""
         self.landed += 1
-        scan.began, scan.last_landed = scan.began or self.landed, self.landed
+        scan.began = scan.began or self.landed
         page = parsed(body)
         self.count = self.counts.setdefault(night, Counter())
         self.count.update(pages=1, items=len(page["items"]))

@@ -232,15 +232,16 @@ class Referee:
             require(not (may and scan.feed.must_stop()), f"{got.partition}: a scan reads on, and need not: {scan.feed}")
 
     def gaps(self) -> list[tuple[object, ...]]:
-        """The scans of media that were cut short, and that no scan of their partition was closed after."""
+        """The scans of media that were cut short, and that began after any of their partition was closed."""
         last: dict[Partition, Scan] = {}
         for (partition, _), scan in self.scans.items():
-            if partition != CATALOGUE and (partition not in last or scan.last_landed > last[partition].last_landed):
+            if partition == CATALOGUE or scan.over or scan.began <= self.model.end_landed.get(partition, 0):
+                continue
+            if partition not in last or scan.began > last[partition].began:
                 last[partition] = scan
         return [
             (*partition, None if scan.given_up else scan.following, scan.pages, scan.feed.read_to)
             for partition, scan in last.items()
-            if not scan.over and scan.last_landed > self.model.end_landed.get(partition, 0)
         ]
 
     def owed(self, session: Session) -> dict[Partition, str]:

@@ -49,7 +49,10 @@ WHERE seq <= getvariable('slice_end')
 _BEGAN = """
 CREATE OR REPLACE TEMP TABLE began AS
 SELECT scan_id, coalesce(min(began_seq), min(seq) FILTER (pages <= 1), 0) AS began_seq
-FROM ops.checkpoints SEMI JOIN (FROM ops.staging WHERE seq <= getvariable('slice_end')) AS s USING (scan_id)
+FROM ops.checkpoints SEMI JOIN (
+    SELECT scan_id FROM ops.staging WHERE seq <= getvariable('slice_end')
+    UNION ALL SELECT scan_id FROM last_checkpoints WHERE state = 'abandoned'
+) AS s USING (scan_id)
 GROUP BY scan_id
 """
 
@@ -141,7 +144,8 @@ WHERE seq <= getvariable('slice_end') AND seq NOT IN (SELECT seq FROM last_check
 """,
     """
 UPDATE ops.checkpoints SET began_seq = b.began_seq FROM began AS b
-WHERE checkpoints.scan_id = b.scan_id AND checkpoints.state = 'scanning' AND checkpoints.began_seq IS NULL
+WHERE checkpoints.scan_id = b.scan_id AND checkpoints.began_seq IS NULL
+    AND checkpoints.state IN ('scanning', 'abandoned')
 """,
 )
 

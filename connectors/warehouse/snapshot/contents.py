@@ -42,18 +42,21 @@ SELECT account_id, surface, media_id, min(last_seen_at) AS last_seen_at
 FROM ops.missing GROUP BY account_id, surface, media_id
 """
 
-# Scans that ended before they reached what was known, and that no scan of their partition was closed after. The last
-# run that turned to a partition says why.
+# Scans that ended before they reached what was known, and that began after the last scan of their partition that was
+# closed: what is below the last page of an older one, that one has read. The last run that turned to a partition says
+# why.
 GAPS = "core.open_gaps"
 GAPS_SELECT = """
 WITH last_checkpoints AS (
+    SELECT * REPLACE (coalesce(nullif(max(began_seq) OVER (PARTITION BY scan_id), 0), seq) AS began_seq)
     FROM ops.checkpoints WHERE resource = 'media'
-    QUALIFY row_number() OVER (PARTITION BY account_id, surface ORDER BY seq DESC) = 1
+    QUALIFY row_number() OVER (PARTITION BY account_id, surface, run_kind ORDER BY seq DESC) = 1
 ),
 open_scans AS (
     SELECT c.*, w.seq AS closed_seq
     FROM last_checkpoints AS c LEFT JOIN core.completed_scans AS w USING (resource, account_id, surface)
-    WHERE c.state IN ('scanning', 'abandoned') AND c.pages > 0 AND coalesce(c.seq > w.seq, true)
+    WHERE c.state IN ('scanning', 'abandoned') AND c.pages > 0 AND coalesce(c.began_seq > w.seq, true)
+    QUALIFY row_number() OVER (PARTITION BY account_id, surface ORDER BY c.began_seq DESC) = 1
 ),
 last_outcomes AS (
     SELECT o.account_id, o.surface, arg_max(coalesce(o.error_code, 'interrupted'), r.seq) AS reason

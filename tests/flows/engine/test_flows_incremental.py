@@ -504,3 +504,51 @@ async def test_a_dry_run_says_what_a_sync_would_ask_for(tmp_path: Path, monkeypa
     assert report.requests == found.total
     assert report.full_requests == found.full_requests
     assert estimate(settings, SURFACES, "full_refresh", now=stage.now).total == found.full_requests
+
+
+async def test_a_scan_given_up_without_a_new_page_leaves_no_gap_above_what_a_backfill_read(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, daily(200))
+    await stage.night()
+    stage.grow()
+    await stage.cut_short(after=3)
+    await stage.night(days=0.1, selection=Selection(accounts=(uuid(1),)))
+    assert stage.ask("FROM gaps") == []
+    # It goes on below what the backfill has read.
+    await stage.cut_short(after=2)
+    assert stage.ask("FROM gaps") == []
+    # Its cursor is refused, and then its first page, too: it is given up, and lands nothing.
+    refused = Refusal(422, "api_invalid_cursor")
+    stage.service.failure = lambda request: refused if is_posts(request, 1) else None
+    report = await stage.night(days=0.1)
+    assert kinds(report)[OutcomeKind.FAILED] == 1
+    assert stage.ask("FROM gaps") == []
+
+
+async def test_a_scan_whose_pages_lead_in_a_circle_leaves_no_gap_above_what_a_backfill_read(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, daily(200))
+    await stage.night()
+    stage.grow()
+    await stage.cut_short(after=3)
+    await stage.night(days=0.1, selection=Selection(accounts=(uuid(1),)))
+    stage.service.circle = "c40"
+    report = await stage.night(days=0.1)
+    assert stage.asked == ["c40"]
+    assert kinds(report)[OutcomeKind.FAILED] == 1
+    assert stage.ask("FROM gaps") == []
+
+
+async def test_a_gap_stays_listed_after_the_first_page_is_refused_too(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, daily(200))
+    await stage.night()
+    stage.grow()
+    await stage.cut_short(after=3)
+    stage.service.failure = lambda request: Refusal(422, "api_invalid_cursor") if is_posts(request, 1) else None
+    for _ in range(2):
+        await stage.night(days=0.1)
+        assert stage.ask("SELECT surface, cursor, pages, reason FROM gaps") == [
+            ("posts", None, 4, "api_invalid_cursor")
+        ]
+    stage.service.failure = lambda _: None
+    await stage.night()
+    assert stage.ask("FROM gaps") == []
+    assert stage.likes() == stage.truth()
