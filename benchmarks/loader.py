@@ -33,14 +33,14 @@ from flows.engine.clock import SystemClock
 async def _drain(store_url: str, folder: Path) -> None:
     async with open_warehouse(folder / "warehouse.duckdb", "a benchmark", now=datetime.now(UTC)) as warehouse:
         began, spent = time.perf_counter(), time.process_time()
-        loader = Loader(open_store(store_url), warehouse, 1, clock=SystemClock())
+        loader = Loader(open_store(store_url, clock=SystemClock()), warehouse, 1, clock=SystemClock())
         await loader.drain({}, attempt="benchmark")
         _say(began, spent)
 
 
 async def _read(store_url: str) -> None:
     began, spent = time.perf_counter(), time.process_time()
-    store, batch = open_store(store_url), 1
+    store, batch = open_store(store_url, clock=SystemClock()), 1
     while await store.get(f"{batch_prefix(1, batch)}/batch") is not None:
         async for _ in BatchLog(store, batch_prefix(1, batch)).read():
             pass

@@ -1,17 +1,22 @@
 """A store in a folder, which several machines may share over NFS."""
 
 import asyncio
+import errno
 import os
 import tempfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TypeVar
 
-from connectors.store.object_store import StoreError
+from connectors.store.object_store import StoreError, StoreUnavailableError
 
 T = TypeVar("T")
 
 _DRAFT = ".draft-"
+
+# What a file system on another machine answers while that one, or the network, is away.
+_MAY_PASS = {errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.EAGAIN, errno.EBUSY, errno.EINTR, errno.ENOLCK}
+_MAY_PASS |= {errno.EHOSTDOWN, errno.EHOSTUNREACH, errno.ENETDOWN, errno.ENETUNREACH, errno.ECONNRESET}
 
 
 def _sync(path: Path) -> None:
@@ -20,6 +25,10 @@ def _sync(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def _is_same(draft: Path, path: Path) -> bool:
+    return path.exists() and draft.samefile(path)
 
 
 class FolderStore:
@@ -87,7 +96,9 @@ class FolderStore:
             try:
                 name_it(draft, path)
             except FileExistsError:
-                return False
+                # NFS repeats a link whose answer was lost, and then finds its own.
+                if not _is_same(draft, path):
+                    return False
             _sync(path.parent)
         finally:
             draft.unlink(missing_ok=True)
@@ -109,4 +120,4 @@ class FolderStore:
                 f"the store {self._folder} cannot be used: {error.strerror}."
                 " Fix: make the folder writable, or point GRAMHOUSE_STORE to one that is."
             )
-            raise StoreError(message) from error
+            raise (StoreUnavailableError if error.errno in _MAY_PASS else StoreError)(message) from error

@@ -8,6 +8,10 @@ class StoreError(Exception):
     """The store cannot be used, or did not do what was asked of it; one line, with the fix."""
 
 
+class StoreUnavailableError(StoreError):
+    """The store fails at the moment, and what was asked of it may have been done: it can be repeated."""
+
+
 class ObjectStore(Protocol):
     """Objects by key; keys are relative paths of ASCII letters, digits, `-`, `_`, `.` and `/`.
 

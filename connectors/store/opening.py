@@ -5,6 +5,8 @@ from urllib.parse import urlsplit
 
 from connectors.store.folder import FolderStore
 from connectors.store.object_store import ObjectStore, StoreError
+from connectors.store.repeating import RepeatingStore
+from models.clock import Clock
 
 CLOUDS = ("s3", "gs", "az")
 
@@ -24,13 +26,14 @@ def check_url(url: str) -> str:
     return str(Path(url).absolute())
 
 
-def open_store(url: str) -> ObjectStore:
-    """Open a store at a checked address. Raises StoreError where its library is not installed."""
+def open_store(url: str, *, clock: Clock) -> ObjectStore:
+    """Open a store at a checked address, which repeats requests that fail. Raises StoreError without its library."""
     if urlsplit(url).scheme not in CLOUDS:
-        return FolderStore(url)
+        return RepeatingStore(FolderStore(url), clock=clock)
     try:
         from connectors.store.bucket import BucketStore  # noqa: PLC0415 - a part of an extra
     except ImportError as error:
         message = f"{url} needs a library that is not installed. Fix: pip install 'gramhouse[dask]'."
         raise StoreError(message) from error
+    # It repeats requests by itself.
     return BucketStore(url)

@@ -286,7 +286,7 @@ async def open_batches(
         settings.max_wait,
         settings.scan_expired,
     )
-    store = open_store(address.store_url)
+    store = open_store(address.store_url, clock=clock)
     async with (
         _connect(address.scheduler, settings.workers) as client,
         batches_on(client, store, address.store_url, api, warehouse, clock=clock, new_id=new_id, say=say) as batches,

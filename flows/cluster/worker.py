@@ -137,9 +137,14 @@ class LoggedScans:
             commits, self._waiting, self._bytes = tuple(self._waiting), [], 0
             made = Requests(**{name: getattr(self._counters, name) for name in Requests.__slots__})
             since = {name: getattr(made, name) - getattr(self._reported, name) for name in Requests.__slots__}
-            self._reported = made
             failure, only_media = (stop.failure, stop.only_media) if stop else (None, False)
-            await self._log.append(Entry(self._attempt, commits, Requests(**since), end, failure, only_media))
+            try:
+                await self._log.append(Entry(self._attempt, commits, Requests(**since), end, failure, only_media))
+            except BaseException:
+                # Whoever waits to write the next entry must not leave out what this one was to hold.
+                self._waiting = [*commits, *self._waiting]
+                raise
+            self._reported = made
 
     async def checkpoints(
         self, resource: str, account_ids: Collection[str], run_kind: RunKind = "sync"
@@ -276,9 +281,9 @@ def _stop(run: ScanContext, failure: Failure, *, only_media: bool) -> None:
 
 async def _sync_batch(store_url: str, prefix: str) -> None:
     settings = load()
-    store = open_store(store_url)
-    spec = await read_spec(store, prefix)
     clock = SystemClock()
+    store = open_store(store_url, clock=clock)
+    spec = await read_spec(store, prefix)
     client = ApiClient(
         spec.api.base_url, settings.key(), clock=clock, concurrency=spec.api.concurrency + 1, paths=spec.api.paths
     )

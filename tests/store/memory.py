@@ -1,9 +1,11 @@
 """A store in memory, which fails when a test says so."""
 
+import asyncio
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from random import Random
 
-from connectors.store.object_store import StoreError
+from connectors.store.object_store import StoreError, StoreUnavailableError
 
 
 @dataclass
@@ -33,6 +35,63 @@ class MemoryStore:
         for key in keys:
             self.failure("delete", key)
             self.objects.pop(key, None)
+
+
+@dataclass
+class FlakyStore(MemoryStore):
+    """One call in fifty fails, before it is done or after; answers come late; a list lacks what is new since the last.
+
+    Without `chance` nothing of this happens.
+    """
+
+    chance: Random | None = None
+    failed: int = 0
+    listed: set[str] = field(default_factory=set)
+
+    async def put(self, key: str, data: bytes) -> None:
+        fails_after = await self._fail_before("put", key)
+        await super().put(key, data)
+        self._fail(fails_after, "put", key)
+
+    async def create(self, key: str, data: bytes) -> bool:
+        fails_after = await self._fail_before("create", key)
+        # Not the very object, as what another process read.
+        created = await super().create(key, bytes(bytearray(data)))
+        self._fail(fails_after, "create", key)
+        return created
+
+    async def get(self, key: str) -> bytes | None:
+        self._fail(await self._fail_before("get", key), "get", key)
+        return await super().get(key)
+
+    async def list(self, prefix: str) -> list[str]:
+        self._fail(await self._fail_before("list", prefix), "list", prefix)
+        found = await super().list(prefix)
+        if self.chance is None:
+            return found
+        known, self.listed = self.listed, self.listed.union(found)
+        return [key for key in found if key in known]
+
+    async def delete(self, keys: Iterable[str]) -> None:
+        kept = sorted(keys)
+        fails_after = await self._fail_before("delete", kept[0] if kept else "")
+        await super().delete(kept)
+        self._fail(fails_after, "delete", kept[0] if kept else "")
+
+    async def _fail_before(self, verb: str, key: str) -> bool:
+        if self.chance is None:
+            return False
+        for _ in range(self.chance.randrange(6)):
+            await asyncio.sleep(0)
+        fails, is_done = self.chance.random() < 1 / 50, self.chance.random() < 1 / 2
+        self._fail(fails and not is_done, verb, key)
+        return fails
+
+    def _fail(self, fails: bool, verb: str, key: str) -> None:  # noqa: FBT001
+        if fails:
+            self.failed += 1
+            message = f"{verb} of {key} failed"
+            raise StoreUnavailableError(message)
 
 
 class OverwritingStore(MemoryStore):

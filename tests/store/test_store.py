@@ -1,6 +1,8 @@
 """Stores do what an `ObjectStore` promises: a folder, and a bucket of an S3 server."""
 
 import asyncio
+import errno
+import os
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
@@ -9,9 +11,10 @@ import pytest
 
 from connectors.store.bucket import BucketStore
 from connectors.store.folder import FolderStore
-from connectors.store.object_store import ObjectStore, StoreError
+from connectors.store.object_store import ObjectStore, StoreError, StoreUnavailableError
 from connectors.store.opening import check_url, open_store
 from connectors.store.probe import probe
+from flows.engine.clock import SystemClock
 from tests.store.memory import MemoryStore, OverwritingStore
 from tests.store.s3 import s3_server
 
@@ -27,10 +30,10 @@ def s3() -> Iterator[dict[str, str]]:
 @pytest.fixture(params=["folder", "bucket"])
 def store(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ObjectStore:
     if request.param == "folder":
-        return open_store(str(tmp_path / "shared" / "store"))
+        return open_store(str(tmp_path / "shared" / "store"), clock=SystemClock())
     for name, value in request.getfixturevalue("s3").items():
         monkeypatch.setenv(name, value)
-    return open_store(f"s3://bucket/{tmp_path.name}")
+    return open_store(f"s3://bucket/{tmp_path.name}", clock=SystemClock())
 
 
 async def test_objects_are_written_whole_replaced_listed_and_deleted(store: ObjectStore) -> None:
@@ -85,6 +88,34 @@ async def test_a_folder_that_cannot_be_written_is_one_line(tmp_path: Path) -> No
         await FolderStore(str(tmp_path / "file")).put("a", b"b")
     with pytest.raises(StoreError, match="cannot be used"):
         await FolderStore(str(tmp_path / "file")).create("a", b"b")
+
+
+async def test_a_link_that_nfs_repeats_finds_its_own_object(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    link = os.link
+
+    def repeated(source: Path, target: Path) -> None:
+        link(source, target)
+        link(source, target)
+
+    monkeypatch.setattr(os, "link", repeated)
+    store = FolderStore(str(tmp_path))
+    assert await store.create("a", b"one")
+    assert not await store.create("a", b"one")
+    assert await store.get("a") == b"one"
+
+
+@pytest.mark.parametrize(("number", "kind"), [(errno.ESTALE, StoreUnavailableError), (errno.ENOSPC, StoreError)])
+async def test_a_folder_says_whether_its_failure_may_pass(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, kind: type[StoreError]
+) -> None:
+    def fail(_: int) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(StoreError, match="cannot be used") as raised:
+        await FolderStore(str(tmp_path)).create("a", b"one")
+    assert raised.type is kind
+    assert os.listdir(tmp_path) == []  # noqa: PTH208
 
 
 def test_drafts_are_not_listed_and_do_not_stay(tmp_path: Path) -> None:

@@ -220,11 +220,12 @@ def _workers(settings: Settings) -> Iterator[Finding]:
     from connectors.store.opening import open_store
     from connectors.store.probe import probe
     from flows.cluster.dask_batches import count_workers
+    from flows.engine.clock import SystemClock
     from flows.engine.pipeline import new_id
 
     url = settings.store_url()
     try:
-        asyncio.run(probe(open_store(url), url, new_id=new_id))
+        asyncio.run(probe(open_store(url, clock=SystemClock()), url, new_id=new_id))
         yield Finding("store", "ok", f"{url} can be written, and creates an object only once")
     except StoreError as error:
         yield Finding("store", "bad", str(error))

@@ -17,7 +17,7 @@ from flows.engine.run_context import RunResources
 from models.media_page import DEFAULT_PATHS
 from models.schema.mapping_built_in import BUILT_IN
 from tests.flows.stage import Service, staged
-from tests.store.memory import MemoryStore
+from tests.store.memory import FlakyStore, MemoryStore
 
 API = ApiAccess("https://api.example.com", DEFAULT_PATHS, BUILT_IN, BUILT_IN, 2, 4, 100.0, scan_expired=False)
 
@@ -77,6 +77,10 @@ class FakeCluster:
             new_id=lambda: f"{prefix}-{id(store)}-{next(ids)}-{self.service.clock.passed}",
         )
 
+    def lost(self) -> int:
+        """Attempts that ended by an error so far."""
+        return sum(task.done() and not task.cancelled() and task.exception() is not None for task in self.tasks)
+
     async def nthreads(self) -> dict[str, int]:
         return {"one": 2}
 
@@ -86,7 +90,7 @@ class Lost(Exception):  # noqa: N818
 
 
 @dataclass
-class DyingStore(MemoryStore):
+class DyingStore(FlakyStore):
     """A worker's view of a store: after so many entries the worker is gone, before or after the next is written.
 
     Only entries that `counts` accepts are counted.
