@@ -112,7 +112,9 @@ def test_workers_of_this_machine_need_no_scheduler(there: Operator, many: Servic
     del there.env["GRAMHOUSE_STORE"]
     report = there.sync()
     assert report["state"] == "complete"
-    assert (there.folder / "store" / "runs" / "00000001" / "end").exists()
+    written = [path for path in (there.folder / "store").rglob("*") if path.is_file()]
+    assert there.folder / "store" / "runs" / "00000001" / "end" in written
+    assert not any(KEY.encode() in path.read_bytes() for path in written)
     assert_in_step(there, many)
 
 
