@@ -118,7 +118,7 @@ def repair(body: bytes) -> bytes:
 
 
 def read_account_page(body: bytes) -> AccountPage:
-    """Read a page of accounts (API 2); a malformed account is rejected and the page goes on.
+    """Read a page of accounts (API 2); a malformed account is rejected, the others are read.
 
     Raises MalformedPage when the envelope itself breaks the contract.
     """

@@ -140,7 +140,7 @@ def plan_scan(
     `resumed_runs` holds the ids of the interrupted runs which this run resumes: what they completed counts
     as this run's own work, and no page of it is asked for again. A backfill scans from the first page, so it resumes
     only what such a run left. With `known_seq` (see Checkpoint) the scan may be a recent one; otherwise a recent one of
-    such a run is not enough, and one that is half-way goes on as a full one.
+    such a run is not enough, and an unfinished one continues as a full one.
     """
     resumes = last is not None and last.run_id in resumed_runs
     is_enough = last is not None and (

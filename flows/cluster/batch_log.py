@@ -16,7 +16,7 @@ from models.page_commit import PageCommit
 
 
 class Fenced(Exception):  # noqa: N818 - it ends an attempt, and is nothing to repair
-    """Another attempt at the batch goes on in its place, or the run that it belongs to has ended."""
+    """Another attempt at the batch has replaced this one, or its run has ended."""
 
 
 class End(StrEnum):

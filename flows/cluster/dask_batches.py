@@ -128,7 +128,7 @@ class DaskBatches:
             self._api,
             before,
         )
-        # One after the other: whoever takes over counts them until there is none.
+        # Written one after the other, without gaps: a process that takes over counts up to the first missing one.
         async with self._specs:
             number = self._batches + 1
             prefix = batch_prefix(self._sequence, number)
@@ -176,7 +176,7 @@ class DaskBatches:
                 return await future.exception()  # type: ignore[no-any-return]
             return ConnectionError("the connection to the Dask scheduler was lost")
         finally:
-            # What is settled is let go of: Dask would compute it again if its worker died later.
+            # Released, because Dask would compute a finished batch again if its worker died later.
             future.release()
 
     async def _first(self, *waits: Any) -> None:  # noqa: ANN401

@@ -185,9 +185,9 @@ async def scan_logged(
     random: Callable[[], float],
     new_id: Callable[[], str],
 ) -> None:
-    """Scan what of a batch has no outcome in its log yet, and close the log.
+    """Scan the partitions of a batch that have no outcome in its log yet, and close the log.
 
-    Raises Fenced once another attempt goes on in this one's place, and StoreError.
+    Raises Fenced when another attempt has replaced this one, and StoreError.
     """
     log = BatchLog(store, prefix)
     progress = Progress({checkpoint.partition: checkpoint for checkpoint in spec.before.checkpoints})

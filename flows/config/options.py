@@ -34,8 +34,8 @@ def in_order(surfaces: list[Surface]) -> tuple[Surface, ...]:
 class ExpertOptions(BaseModel):
     """Settings that differ for one run; None: as configured.
 
-    The API key is not among them. Neither are the addresses of service and scheduler: whoever can start a run could
-    have the key sent elsewhere, or run code here.
+    The API key is not among them. Neither are the addresses of service and scheduler: a person who can start
+    a run could send the key to another server, or run code on this machine.
     """
 
     model_config = ConfigDict(extra="forbid", title="Expert options")

@@ -1,4 +1,4 @@
-"""Whom a run scans: everyone the catalogue lists, while it is still being listed, or those a backfill chose."""
+"""Which accounts a run scans: those of the catalogue, while it is being listed, or those that a backfill chose."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -97,7 +97,7 @@ async def scan_catalogue(run: RunContext, surfaces: tuple[Surface, ...]) -> Outc
     plan = plan_scan(
         CATALOGUE, last, run_id=run.run_id, resumed_runs=run.resumed_runs, now=now, new_id=resources.new_id
     )
-    # A scan begun too long ago lists who was there then: nobody of it is handed on, for it is scanned again at once.
+    # Accounts of a scan that began too long ago are not scanned: the catalogue is listed again at once.
     if not isinstance(plan, Fresh) and is_recent(plan.checkpoint.started_at, now=now, within=run.fresh_within):
         # The pages this scan landed earlier are not asked for again, but their accounts are this run's, too.
         earlier = await resources.warehouse.transact(progress.listed, plan.checkpoint.scan_id)

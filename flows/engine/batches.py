@@ -152,7 +152,7 @@ async def _scan_account(
     run: ScanContext, account: ListedAccount, last: Mapping[Partition, Checkpoint], depth: Depth
 ) -> list[Outcome]:
     # One after the other, for both surfaces are one tenant scope: never two requests of it at once, and a
-    # wait that one was told binds the other (API 4.2).
+    # cooldown of one binds the other (API 4.2).
     budget = run.budget(account_scope(account.account_id))
     outcomes = []
     for surface in account.surfaces:
@@ -236,7 +236,7 @@ async def scan_batch(run: ScanContext, batch: Batch) -> BatchReport:
     async with fail_fast_group() as group:
         for account in due:
             await depths.reach(account.account_id)
-            # The place is taken before the task is made: accounts that must wait their turn cost nothing.
+            # The slot is taken before the task is created, so that waiting accounts cost no memory.
             await resources.slots.take()
             task = group.create_task(one(account))
             # Not in a `finally` of its own: a task that is cancelled before it begins has none.

@@ -53,7 +53,7 @@ def stops(error: Failure, partition: Partition) -> tuple[bool, bool]:
 
 
 def may_restart(error: Failure, checkpoint: Checkpoint, *, restarted: bool) -> bool:
-    """Say whether a scan whose cursor was refused begins anew: once, and only if there was a cursor."""
+    """Return whether a scan whose cursor was refused restarts: once, and only if there was a cursor."""
     return error.disposition is Disposition.RESTART and checkpoint.cursor is not None and not restarted
 
 
@@ -277,7 +277,7 @@ class PartitionScan:
         )
 
     async def _defer(self, deferred: Deferred, began: datetime) -> Outcome:
-        # The wait may have been told to the account's other surface: they are one scope.
+        # The cooldown may come from the account's other surface: they are one scope.
         error = deferred.error or self.run.limited_by.get(deferred.scope)
         outcome = self._outcome(
             OutcomeKind.DEFERRED,

@@ -1,4 +1,4 @@
-"""A run's body: scan whom it is asked to scan, merge, judge, publish. Plain async."""
+"""The body of a run: scan, merge, evaluate the outcomes, publish. Plain async."""
 
 import asyncio
 import logging

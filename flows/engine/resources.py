@@ -71,7 +71,7 @@ def build_request(
 
 
 def check_snapshot(snapshot: Path, warehouse: Path) -> None:
-    """Find out before a night of scanning, and not after it, that nothing could be published."""
+    """Raise before the scan, not after hours of it, when the snapshot could not be published."""
     folder = snapshot.parent
     message = f"cannot write {snapshot}"
     fix = "Fix: set GRAMHOUSE_SNAPSHOT to a file in a writable folder."
@@ -120,7 +120,7 @@ def check_raw(settings: Settings) -> None:
 async def writing(
     settings: Settings, activity: str, *, clock: Clock | None = None, say: Say = _log.info
 ) -> AsyncIterator[Warehouse]:
-    """Open the warehouse for writing, in its turn.
+    """Open the warehouse for writing; wait up to `settings.busy_wait` seconds for another writer.
 
     Raises WarehouseBusy and WarehouseUnusable.
     """

@@ -34,7 +34,7 @@ class Keeping:
 async def tidy(keeping: Keeping, warehouse: Warehouse, *, now: datetime, say: Say) -> None:
     """Forget what is older than it is to be kept, counted from the run before; nothing, if nearly everything would go.
 
-    The run has landed all it had to by now, so what cannot be tidied is said and not raised.
+    A failure here is logged and not raised, because the run has landed all its pages by now.
     """
     try:
         now = await warehouse.transact(newest, now=now)

@@ -131,7 +131,7 @@ class RequestsSpent(Exception):  # noqa: N818 - the run was asked to make no mor
 
 
 class StopSignal:
-    """Set once, by an error that ends the run, or only its media scans; whoever sleeps wakes up to it."""
+    """Set once, by an error that ends the run, or only its media scans; ends every sleep on it."""
 
     def __init__(self) -> None:
         self.error: Failure | None = None
@@ -184,7 +184,7 @@ class ScanContext:
 
     `cooldowns`: when each tenant scope may be asked again, as earlier runs know it.
 
-    `limited_by` keeps, scope by scope, the error by which the API last told this run to wait. The end of a scan that
+    `limited_by` keeps, for each scope, the last error with which the API made this run wait. The end of a scan that
     began longer ago than `fresh_within` says too little of today: such a scan is ended, and the partition scanned
     again. `landed`: the pages and items of each partition that other attempts of this run have landed. `run_kind`:
     whose checkpoints it goes by. `mode`: how deep it scans posts; `read_posts` reads them from a
@@ -208,7 +208,7 @@ class ScanContext:
     landed: Map[Partition, Landed] = field(default_factory=dict)
 
     def budget(self, scope: str) -> RateLimitBudget:
-        """Begin this run's waiting for a tenant scope, with what an earlier run was told."""
+        """Return this run's wait budget for a tenant scope; a cooldown of an earlier run counts."""
         clock = self.resources.clock
         if scope in self.cooldowns:
             self.counters.cooldowns[scope] = self.cooldowns[scope]

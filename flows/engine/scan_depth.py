@@ -90,7 +90,7 @@ class Depths:
         self._full = {one: why_full(self._closed.get(one), mode) for one in self.account_ids}
 
     async def reach(self, account_id: str) -> None:
-        """Have what is known of an account at hand; to be called for each, in their order."""
+        """Load the known posts of an account, with those of the next ones; call it for each account in order."""
         index = self._places.get(account_id)
         if index is None or index % AT_ONCE:
             return
@@ -101,7 +101,7 @@ class Depths:
             self._known.update(await self.warehouse.known_posts(closed, older_than=older_than))
 
     def take(self, account_id: str) -> Depth:
-        """Return the depth of an account's scan of posts, and let go of what is known of it."""
+        """Return the depth of an account's scan of posts, and release its known posts."""
         known = self._known.pop(account_id, frozenset())
         full = self._full.get(account_id, FullReason.FIRST)
         return Depth(full, self._closed.get(account_id), known, self.mode.lookback)

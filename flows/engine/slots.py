@@ -31,28 +31,28 @@ class RequestSlots:
         if self._free:
             self._free -= 1
         else:
-            await self._turn(pages)
+            await self._wait(pages)
         try:
             yield
         finally:
             self._give()
 
-    async def _turn(self, pages: int) -> None:
-        turn = asyncio.get_running_loop().create_future()
-        heappush(self._waiting, (-(pages // _LONG), next(self._arrivals), turn))
+    async def _wait(self, pages: int) -> None:
+        granted = asyncio.get_running_loop().create_future()
+        heappush(self._waiting, (-(pages // _LONG), next(self._arrivals), granted))
         try:
-            await turn
+            await granted
         except BaseException:
-            if turn.done() and not turn.cancelled():
+            if granted.done() and not granted.cancelled():
                 # Cancelled after the slot was handed over.
                 self._give()
             raise
 
     def _give(self) -> None:
         while self._waiting:
-            *_, turn = heappop(self._waiting)
-            if not turn.done():
-                turn.set_result(None)
+            *_, granted = heappop(self._waiting)
+            if not granted.done():
+                granted.set_result(None)
                 return
         self._free += 1
 

@@ -113,7 +113,7 @@ async def retry_now(settings: Settings) -> tuple[Plan, tuple[Staying, ...], int]
 
 
 async def rebuild_now(settings: Settings) -> tuple[Reread, int]:
-    """Read everything stored anew by the settings' mapping, and publish; return the snapshot's size in bytes, too.
+    """Decode the raw store again with the settings' mapping, and publish; also return the snapshot's size in bytes.
 
     Raises WarehouseBusy and WarehouseUnusable, the latter also when there is no warehouse yet.
     """

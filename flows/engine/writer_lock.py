@@ -1,4 +1,4 @@
-"""One writer at a time: whoever finds the warehouse held waits for its turn, or ends at once."""
+"""One writer at a time: a second one waits until the warehouse is free, or fails at once."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
@@ -17,9 +17,9 @@ _LOOK_EVERY = 1.0
 async def writer_lock(
     opening: Callable[[], AbstractAsyncContextManager[T]], *, patience: float, clock: Clock, say: Say
 ) -> AsyncIterator[T]:
-    """Enter `opening()` once nobody else holds the warehouse, waiting up to `patience` seconds for that.
+    """Enter `opening()` when no other process holds the warehouse; wait up to `patience` seconds for that.
 
-    That it waits is said once, with the holder's name. Raises WarehouseBusy when it waited in vain.
+    One line reports the wait and names the holder. Raises WarehouseBusy when the time is over.
     """
     async with AsyncExitStack() as stack:
         until = clock.monotonic() + patience

@@ -26,7 +26,7 @@ _BEATS = 6
 
 
 def described() -> list[dict[str, Any]]:
-    """Return the automations as they are written down, with a placeholder for the block that is told."""
+    """Return the automations of the file, with a placeholder for the notification block."""
     text = resources.files("deployments").joinpath("automations.yaml").read_text(encoding="utf-8")
     return list(yaml.safe_load(text))
 
@@ -136,10 +136,11 @@ async def _keep(client: PrefectClient, automation: dict[str, Any], blocks: Seque
 
 
 async def apply(settings: Settings) -> list[str]:
-    """Make the server's automations those that are written down; say of each that was not so what became of it.
+    """Make the server's automations equal to those of the file; return one line for each change.
 
-    Without a block to tell, those that tell are taken away. Applied again, nothing changes, and what a person switched
-    off stays off. Raises SettingsError when a block cannot be told; then those that tell stay as they were.
+    Without a notification block, the automations that notify are deleted. A second call changes nothing, and an
+    automation that a person switched off stays off. Raises SettingsError when a block cannot be used; the automations
+    that notify then stay as they were.
     """
     changes = []
     async with get_client() as client:
@@ -154,6 +155,6 @@ async def apply(settings: Settings) -> list[str]:
 
 
 if __name__ == "__main__":
-    # Where nobody types `gramhouse up`, which does it by itself: beside `prefect deploy`.
+    # For work pools: run it with `prefect deploy`. `gramhouse up` applies the automations itself.
     for line in asyncio.run(apply(load())):
         sys.stdout.write(f"{line}\n")

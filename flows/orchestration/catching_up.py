@@ -19,7 +19,7 @@ class Fate(Enum):
 
 
 class Verdict(Enum):
-    """What is done about it: left to run now, made once more, or given up."""
+    """What is done about it: run it now, schedule it again, or drop it."""
 
     RUN = auto()
     AGAIN = auto()

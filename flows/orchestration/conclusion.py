@@ -38,7 +38,7 @@ def final_state(report: RunReport) -> State[RunReport]:
 
 
 def awaiting_retry(report: RunReport, retry: Retry, *, now: datetime) -> State[RunReport]:
-    """Return the state of a flow run that is made once more at the time of `retry`; nothing waits for it meanwhile."""
+    """Return the state of a flow run that Prefect starts again at the time of `retry`; no process waits meanwhile."""
     at = now + timedelta(seconds=retry.seconds)
     return AwaitingRetry(scheduled_time=at, message=f"{retry}. {sentence(report)}")
 
@@ -57,7 +57,7 @@ _ENDS: Mapping[type[Exception], Callable[[str], State[Any]]] = {
 }
 
 
-# Whoever asked reads it at once; nobody else need be told.
+# Errors of the person who started the run and reads the message at once: no notification.
 _ASKED_WRONGLY = (SelectionError, SnapshotMissing)
 
 
@@ -66,7 +66,7 @@ def _listen(doing: asyncio.Task[Any], watcher: Watcher | None) -> None:
     if watcher is not None:
         watcher.begun()
         return
-    # Only a process's main thread is told of signals; elsewhere there is nothing to listen to.
+    # Only a process's main thread receives signals; in another thread there is no handler to set.
     with suppress(RuntimeError, ValueError):
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, doing.cancel)
 

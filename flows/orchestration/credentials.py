@@ -1,4 +1,4 @@
-"""Address and key in a Prefect block, for whoever keeps secrets there."""
+"""The API's address and key in a Prefect block."""
 
 from typing import cast
 

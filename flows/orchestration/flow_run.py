@@ -68,17 +68,17 @@ async def _carry_out(options: RunOptions, activity: str, build: Callable[[Settin
     typed = watcher.typed if watcher else {}
     settings = await load_with_credentials({**options.chosen(), **typed})
     request = build(settings)
-    # Prefect is told of the end when the warehouse is free again.
+    # The end is sent to Prefect after the warehouse is closed, so that the next run is not locked out.
     async with progress(counters, SystemClock()):
         async with open_resources(settings, activity, say=say) as resources:
             report = await run_sync(request, resources, steps=TASKS, counters=counters, say=say)
         if watcher is not None:
             watcher.ended = report
     log.info("%s", sentence(report))
-    # Without a deployment, a run that is to be made once more would be started by no one.
+    # Without a deployment, no process would start the retry.
     limit = len(DELAYS) if deployment.id else 0
     retry = next_retry(report, flow_run.run_count - 1, limit, resources.random)
-    # The run is made; a signal ends only the telling.
+    # The run is complete; a signal ends only the notifications.
     with suppress(asyncio.CancelledError):
         await notify(report, retry, report_url=settings.report_url)
     return final_state(report) if retry is None else awaiting_retry(report, retry, now=resources.clock.now())

@@ -54,7 +54,7 @@ async def _put(client: PrefectClient, run: UUID, state: State[None]) -> None:
 
 
 async def _end(client: PrefectClient, deployments: list[UUID], ended: dict[UUID, str]) -> None:
-    # Anew each time: the runner still resumes runs that are due, until it is told to stop.
+    # Queried each time: until the runner is stopped, it still starts runs that are due.
     while under_way := await _runs(client, deployments, _UNDER_WAY):
         for run in under_way:
             if run.id not in ended:

@@ -1,4 +1,4 @@
-"""What Prefect is told of a run: a page, events, and how far it is. Prefect's troubles are none of the run's."""
+"""What is sent to Prefect about a run: an artifact, events, progress. Errors of Prefect never fail the run."""
 
 import asyncio
 import logging
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 PAGE = "gramhouse-run"
 PROGRESS = "gramhouse-progress"
 
-# Prefect's client asks again and again where nobody answers; a run that has ended does not wait for that.
+# Prefect's client retries for minutes when its server is down; a run that has ended does not wait for that.
 _PATIENCE = 30.0
 _EVERY = 5.0
 _WHOLE = 100.0
@@ -79,7 +79,7 @@ async def notify(report: RunReport, retry: Retry | None = None, *, report_url: s
             resumed=tuple(each.run_id for each in report.resumed),
             now=SystemClock().now(),
         )
-        # First the events, which are only queued: somebody may be waiting to be told.
+        # First the events, which are only queued and cause the notifications.
         _emit(events(summary, retry))
         page = markdown(summary, report.report, report_url, advice=recommendation(report))
         await acreate_markdown_artifact(page, key=PAGE, description=headline(summary))
@@ -129,8 +129,8 @@ async def progress(counters: Counters, clock: Clock) -> AsyncIterator[None]:
         while True:
             try:
                 await show(share(counters))
-            except Exception as error:  # noqa: BLE001 - whatever ails Prefect, the run goes on
-                # Said once; a server that comes back is shown the rest.
+            except Exception as error:  # noqa: BLE001 - no error of Prefect may stop the run
+                # Warn once: a server that comes back receives the later updates.
                 if not warned:
                     _warn("the run's progress", error)
                 warned = True

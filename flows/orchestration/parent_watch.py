@@ -1,7 +1,7 @@
-"""Runs a module and watches its parent: when whoever holds the other end of a pipe is gone, the module is ended.
+"""Runs a module, and ends it when the process at the other end of a pipe is gone.
 
-`python -m flows.orchestration.parent_watch FD MODULE ARGUMENTS...`, in a session of its own. A process that is
-killed with -9 can end nobody; but its end of the pipe closes all the same.
+`python -m flows.orchestration.parent_watch FD MODULE ARGUMENTS...`, in a session of its own. A parent that is
+killed with -9 cannot end its children, but the operating system closes its end of the pipe.
 """
 
 import os

@@ -38,11 +38,11 @@ class ProcessError(Exception):
 
 
 class GivenUp(Exception):  # noqa: N818 - somebody's wish, and no error
-    """Nobody wants to wait any longer."""
+    """The wait was cancelled by a person."""
 
 
 def free_port() -> int:
-    """Return a port of 127.0.0.1 that nobody uses at the moment."""
+    """Return a port of 127.0.0.1 that is free at the moment."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
@@ -148,7 +148,7 @@ def process(
         parent_watch, hand = os.pipe()
         stack.callback(os.close, hand)
         with suppress(FileNotFoundError):
-            # Whoever starts anew after a fall wants to read why it fell.
+            # Kept, so that the cause of a crash can still be read after a restart.
             log.replace(log.with_name(log.name + ".old"))
         with log.open("wb") as file:
             process = subprocess.Popen(  # noqa: S603 - our own program
@@ -188,14 +188,14 @@ def private(folder: Path) -> None:
 
 
 def prefect_environment(folder: Path, port: int) -> dict[str, str]:
-    """Return what a Prefect server is told, that keeps all it has in a folder and calls nobody."""
+    """Return the environment of a Prefect server that keeps its data in a folder and makes no outside requests."""
     return {
         **PREFECT_QUIET,
         "NO_PROXY": no_proxy(),
         "PREFECT_HOME": str(folder.resolve()),
         # It has no login, and by default answers every web page that a browser on this machine shows.
         "PREFECT_SERVER_CORS_ALLOWED_ORIGINS": f"http://127.0.0.1:{port},http://localhost:{port}",
-        # SQLite lets one write at a time; who waits too short for it loses an event, and somebody is not told.
+        # SQLite has one writer at a time. A write that times out loses an event, and so a notification.
         "PREFECT_SERVER_DATABASE_TIMEOUT": "60",
         "PREFECT_SERVER_UI_API_URL": f"http://127.0.0.1:{port}/api",
     }

@@ -12,7 +12,7 @@ from cronsim import CronSim, CronSimError
 
 from flows.reporting.words import span
 
-# A story lives so long: whoever looks less often than that never sees some of them.
+# How long a story lives: syncs that are further apart miss some stories.
 STORY_LIFE = timedelta(hours=24)
 
 # Long enough for a month's rhythm to show; and around every change of the clocks in the year to come.
@@ -24,7 +24,7 @@ _NAMES = re.compile(r"JAN|FEB|MAR|APR|MAY|JUN|JUL|AUG|SEP|OCT|NOV|DEC|SUN|MON|TU
 _SIGNS = re.compile(r"[\d*,/-]+")
 _FIELDS = 5
 
-# The line by which the serving process says that it serves; whoever started it looks for it in the log.
+# The serving process logs this line when it is ready; the process that started it waits for it.
 READY = "gramhouse is serving its deployments"
 
 # Where Prefect's server, started by `up`, shows the HTML report.
@@ -118,7 +118,7 @@ def _spans(time_zone: str, now: datetime) -> Iterator[tuple[datetime, datetime]]
 
 
 def stories_gap(nightly: str, stories: str, time_zone: str, now: datetime) -> timedelta:
-    """Return the longest time for which nobody looks at the stories, which both schedules scan."""
+    """Return the longest time between two scans of the stories, which both schedules scan."""
     gaps = []
     for begin, end in _spans(time_zone, now.astimezone(UTC)):
         # In UTC, for a difference of local times would not know of the hour that the clocks skip or repeat.

@@ -24,7 +24,7 @@ from flows.orchestration.tracking import check_tracker
 # Its server is on this machine alone, for nothing else in most cases: it may be asked more often than others.
 _ASK_EVERY = 3.0
 
-# A nightly, the stories, and a few backfills that wait for their turn.
+# One nightly run, one stories run, and a few backfills that wait for the writer lock.
 _AT_ONCE = 8
 
 _PAUSE = 0.1
@@ -70,7 +70,7 @@ def _listen(stop: asyncio.Event) -> None:
 
 
 async def _as_left(client: PrefectClient, wanted: RunnerDeployment) -> RunnerDeployment:
-    """Keep what a person paused in the UI: serving it anew would let it go again."""
+    """Keep a deployment paused that a person paused in the UI: serving would resume it."""
     try:
         present = await client.read_deployment_by_name(f"{wanted.flow_name}/{wanted.name}")
     except ObjectNotFound:
@@ -85,7 +85,7 @@ async def _as_left(client: PrefectClient, wanted: RunnerDeployment) -> RunnerDep
 async def serve(settings: Settings, *, alone: bool) -> None:
     """Serve the deployments until a signal comes; the runs under way are ended then, and marked so.
 
-    `alone` says that nobody else serves them, so that a run which seems to be under way at the start is dead.
+    `alone`: no other process serves them, so a run that is marked as running at the start is dead.
     """
     stop = asyncio.Event()
     await check_tracker()

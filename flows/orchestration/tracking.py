@@ -18,10 +18,10 @@ from flows.reporting.words import Say
 
 @dataclass(slots=True)
 class Watcher:
-    """Whoever watches from outside the flow run.
+    """Observes a flow run from outside.
 
-    `begun` is called inside it, before any of its work; `say` with lines for a person. `ended` is what the body came
-    to, whatever becomes of Prefect. `typed` are settings from the command line that are no parameters of the flow.
+    `begun` is called inside it, before any of its work; `say` with lines for a person. `ended` is the result of the
+    body, also when Prefect fails. `typed` are settings from the command line that are not parameters of the flow.
     """
 
     counters: Counters
@@ -41,7 +41,7 @@ _RUN_LOGGERS = ("prefect.flow_runs", "prefect.task_runs")
 
 
 class _OnlyErrors(logging.Filter):
-    """Errors of Prefect's own; what befell the runs is said by us, in one line and without a traceback."""
+    """Passes Prefect's own errors only; the command line reports errors of runs, in one line without a traceback."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         return record.levelno >= logging.ERROR and not record.name.startswith(_RUN_LOGGERS)
@@ -49,7 +49,7 @@ class _OnlyErrors(logging.Filter):
 
 def quiet_console() -> None:
     """Keep Prefect's lines off the terminal: they go to its server, and the terminal has its own report."""
-    # Its handler stands at the root logger, and a filter stays where a level would be set anew by every run.
+    # On the root logger's handler: every run resets a level, but not a filter.
     for handler in logging.getLogger().handlers:
         if isinstance(handler, PrefectConsoleHandler):
             handler.addFilter(_OnlyErrors())
@@ -64,10 +64,10 @@ async def check_tracker() -> None:
 
 
 async def tracked(call: Callable[[], Awaitable[object]], watcher: Watcher) -> RunReport:
-    """Call a flow, with its state for an answer; return what its body came to, and raise what that raised.
+    """Call a flow that returns its state; return the result of its body, or raise its error.
 
-    Raises TrackerUnreachable when the Prefect API does not answer. If it goes away during the run, that is said, and
-    the run ends as it would have ended.
+    Raises TrackerUnreachable when the Prefect API does not answer. If it fails during the run, one line
+    reports that, and the result is the same.
     """
     quiet_console()
     await check_tracker()
@@ -76,7 +76,7 @@ async def tracked(call: Callable[[], Awaitable[object]], watcher: Watcher) -> Ru
         with temporary_settings({PREFECT_FLOWS_HEARTBEAT_FREQUENCY: HEARTBEAT_EVERY}):
             await call()
     except Exception as failure:
-        # DuckDB is the truth about progress: the run was made, though Prefect could not be told how it ended.
+        # The warehouse holds the result, not Prefect: the run took place, though Prefect did not receive its end.
         if watcher.ended is None:
             raise
         reason = str(failure) or type(failure).__name__

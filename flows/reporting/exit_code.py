@@ -1,4 +1,4 @@
-"""What a command's exit says to whoever called it."""
+"""The exit codes of commands."""
 
 from collections.abc import Mapping
 from enum import IntEnum

@@ -53,7 +53,7 @@ class Pace:
 
 def outlook(counters: Counters, now: datetime, seconds_left: float | None) -> Iterator[str]:
     """Say until when cooldowns last, and about how long the run may still take."""
-    # A copy: the run goes on in another thread.
+    # A copy, because the run changes the counters in another thread.
     cooldowns = [until for until in list(counters.cooldowns.values()) if until > now]
     if cooldowns:
         last = max(cooldowns)

@@ -1,4 +1,4 @@
-"""A run in full, for whoever looks after it: read wholly from the published snapshot."""
+"""A run's full summary for its operator, read only from the published snapshot."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence

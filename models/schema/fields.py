@@ -38,7 +38,7 @@ class Field:
 
     @property
     def type(self) -> str | None:
-        """Return the type of the column that holds it; None when it needs none, or comes too late for one."""
+        """Return the type of the column that holds it; None when it needs none, or is past MOST_COLUMNS."""
         return column_type(self.json_types) if self.ordinal < MOST_COLUMNS else None
 
     @property

@@ -142,7 +142,7 @@ def _metrics(mapping: Mapping, columns: Sequence[ColumnSchema], registry: Regist
 
 
 def child_table(field: Field, mapping: Mapping) -> str | None:
-    """Return the child table that the list of objects at this path of an item fills; None when it comes too late."""
+    """Return the child table for the list of objects at this path; None when the field is past MOST_COLUMNS."""
     return CHILDREN if field.path in mapping.children else field.table
 
 

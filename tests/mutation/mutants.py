@@ -427,8 +427,8 @@ MUTANTS = (
     Mutant(
         "a long scan waits for the short ones",
         "flows/engine/slots.py",
-        "(-(pages // _LONG), next(self._arrivals), turn)",
-        "(0, next(self._arrivals), turn)",
+        "(-(pages // _LONG), next(self._arrivals), granted)",
+        "(0, next(self._arrivals), granted)",
         ("tests/flows/engine/test_flows_slots.py",),
     ),
     Mutant(

@@ -70,7 +70,7 @@ def _signals() -> Iterator[threading.Event]:
     ended = threading.Event()
     before = {}
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        # Whoever ignores it, as nohup does, wants this to outlive its terminal.
+        # An ignored signal stays ignored: with nohup, the command is meant to outlive its terminal.
         if signal.getsignal(number) is not signal.SIG_IGN:
             before[number] = signal.signal(number, lambda *_: ended.set())
     try:

@@ -49,7 +49,7 @@ def incremental_lines(found: Mapping[str, Any]) -> Iterator[str]:
     if found["full_overdue"]:
         yield _full_overdue_line(found["full_overdue"])
     if found["recent"]:
-        # Where every scan is full, what waits for its next one is told by outcome.
+        # Where every scan is full, the outcomes already show which partitions are out of date.
         yield from _gap_lines(found["gaps"])
 
 

@@ -263,13 +263,13 @@ def legend(kinds: Sequence[Kind]) -> Html:
 def patterns() -> Html:
     """Return the hatchings that styles refer to; to stand once in the page."""
 
-    def hatching(name: str, turn: int) -> Html:
+    def hatching(name: str, angle: int) -> Html:
         stroke = element("line", x1="0", y1="0", x2="0", y2="6", class_="stripe")
         ground = element("rect", width="6", height="6", class_="ground")
-        attributes = {"patternUnits": "userSpaceOnUse", "patternTransform": f"rotate({turn})"}
+        attributes = {"patternUnits": "userSpaceOnUse", "patternTransform": f"rotate({angle})"}
         return element("pattern", ground, stroke, id=name, width="6", height="6", class_=name, **attributes)
 
-    hatched = [hatching(name, turn) for name, turn in (("nothing", 45), ("trouble", -45), ("waiting", 90))]
+    hatched = [hatching(name, angle) for name, angle in (("nothing", 45), ("trouble", -45), ("waiting", 90))]
     return join(
         [element("svg", element("defs", hatched), class_="patterns", width="0", height="0", aria_hidden="true")]
     )
