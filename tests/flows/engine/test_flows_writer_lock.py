@@ -58,7 +58,7 @@ async def test_who_waits_says_once_for_whom() -> None:
     assert clock.passed == 5
     assert door.knocks == 6
     assert text == [
-        "w.duckdb is held by gramhouse sync (process 7, since 02:15). Waiting up to 1 min for it to end.",
+        "w.duckdb is held by gramhouse sync (process 7, since 02:15). Waiting up to 1 min for the lock.",
         "The warehouse is free; continuing.",
     ]
 
