@@ -1,4 +1,4 @@
-"""What a sandbox is made of, said once and frozen."""
+"""The settings of a sandbox, frozen."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ PLAIN_FEED = FeedSettings()
 
 @dataclass(frozen=True, slots=True)
 class SandboxSettings:
-    """Everything a sandbox is told.
+    """All settings of a sandbox.
 
     seed
         the only source of chance: two sandboxes with equal settings serve equal bytes.

@@ -103,7 +103,7 @@ class ApiError(Exception):
 
 
 class Deferred(Exception):  # noqa: N818 - no error: the checkpoint keeps the work until `resume_after`
-    """A wait that this run cannot afford: the partition goes on in a run after `resume_after` (UTC)."""
+    """A wait that is too long for this run: a run after `resume_after` (UTC) resumes the partition."""
 
     def __init__(self, scope: str, resume_after: datetime, error: Failure | None) -> None:
         super().__init__(scope, resume_after, error)

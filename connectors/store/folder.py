@@ -59,14 +59,14 @@ class FolderStore:
     async def list(self, prefix: str) -> list[str]:
         """Return the keys below a prefix, sorted."""
 
-        def walk() -> list[str]:
+        def find() -> list[str]:
             found = []
             for folder, _, names in os.walk(self._folder / prefix):
                 below = Path(folder).relative_to(self._folder)
                 found += [(below / name).as_posix() for name in names if not name.startswith(_DRAFT)]
             return sorted(found)
 
-        return await self._do(walk)
+        return await self._do(find)
 
     async def delete(self, keys: Iterable[str]) -> None:
         """Delete objects, and the folders that they leave empty."""

@@ -133,7 +133,7 @@ class Warehouse:
         self._cache.forget(last)
         self._backlog.forget(last)
         if self._log_bytes() >= _LOG_BYTES:
-            # On the thread that lands, and between two merges: DuckDB checkpoints only while nobody else writes.
+            # On the landing thread, between two merges: DuckDB checkpoints only without other writes.
             await self._landing.do(_checkpoint)
 
     def _log_bytes(self) -> int:
@@ -178,7 +178,7 @@ class Warehouse:
         if task is None:
             return
         try:
-            # Whoever is cancelled here leaves it going, and the next one waits for it.
+            # A caller that is cancelled here does not cancel the merge; the next caller waits for it.
             await asyncio.shield(task)
         finally:
             if task.done() and self._merge_under_way is task:
@@ -187,7 +187,7 @@ class Warehouse:
     async def transact(self, work: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run `work(connection, ...)` in a transaction of its own, after a merge that is under way.
 
-        It finds in the tables all that has landed; whoever only wants to know how far scans are asks for `checkpoints`.
+        Everything that has landed is staged first; for the progress of scans alone, `checkpoints` is cheaper.
         """
         if (under_way := self._merge_under_way) is not None:
             await asyncio.wait([under_way])
@@ -291,7 +291,7 @@ class Warehouse:
             await asyncio.wait(tasks)
         ended = self._merge_under_way
         if ended is not None and not ended.cancelled() and (failure := ended.exception()) is not None:
-            # Nobody was there any more to hear it; what is staged waits for the next run.
+            # Logged, because no caller awaits it any more; the staged pages wait for the next run.
             _log.warning("%s", failure)
 
 
@@ -306,7 +306,7 @@ async def open_warehouse(
     raw: Path | None = None,
     new_id: Callable[[], str] = lambda: uuid4().hex,
 ) -> AsyncIterator[Warehouse]:
-    """Open the warehouse for writing; nobody else can until the block ends.
+    """Open the warehouse for writing; no other process can until the block ends.
 
     `raw` is the folder of raw stores; by default `raw` beside the file. `new_id` makes the id of a new warehouse.
 
@@ -338,7 +338,7 @@ async def open_warehouse(
         try:
             warehouse = await loop.run_in_executor(landing, enter)
         except BaseException:
-            # Whoever is cancelled while the file is being opened leaves it shut: this runs after `enter`.
+            # A cancellation while the file is being opened must close it again: this runs after `enter`.
             landing.submit(stack.close)
             raise
         try:

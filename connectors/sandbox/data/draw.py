@@ -26,5 +26,5 @@ class Draw:
         return self.eight(topic, a, b, c)[0]
 
     def tag(self, data: bytes, size: int) -> bytes:
-        """Return a keyed digest of ``size`` bytes, which nobody without the seed can make."""
+        """Return a keyed digest of ``size`` bytes, which cannot be forged without the seed."""
         return blake2b(data, key=self._key, digest_size=size).digest()

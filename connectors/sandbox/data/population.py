@@ -103,12 +103,12 @@ class Population:
 
 
 def username(position: int) -> str:
-    """Return a username of 1 to 30 characters that no other place has."""
+    """Return a username of 1 to 30 characters that no other position has."""
     pairs = len(FIRST) * len(SECOND)
-    turn, n = divmod(position, pairs)
-    # A step that shares no factor with the number of pairs visits each of them once per turn.
+    lap, n = divmod(position, pairs)
+    # A step that shares no factor with the number of pairs visits each of them once per lap.
     first, second = divmod((n * 1847 + 611) % pairs, len(SECOND))
-    again, style = divmod(turn, len(USERNAME_STYLES))
+    again, style = divmod(lap, len(USERNAME_STYLES))
     name = USERNAME_STYLES[style].format(
         first=FIRST[first],
         second=SECOND[second],

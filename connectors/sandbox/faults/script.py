@@ -41,7 +41,7 @@ class FaultScript:
         self.replace(rules)
 
     def replace(self, rules: Iterable[Rule]) -> None:
-        """Put other rules in force, and count anew; raises ValueError for an unknown kind or variant."""
+        """Put other rules in force, and count from zero; raises ValueError for an unknown kind or variant."""
         wanted = tuple(rules)
         for rule in wanted:
             if rule.action.kind not in ACTIONS:

@@ -80,12 +80,12 @@ class RateLimiter:
         return None
 
     def announce(self, scope: TenantScope, seconds: int) -> None:
-        """Remember that a scope was told to stay away for so long from now."""
+        """Record that a scope was sent a Retry-After of `seconds` from now."""
         until = self._clock() + seconds
         self._announced[scope] = max(until, self._announced.get(scope, until))
 
     def configure(self, limits: dict[str, RateLimit | None]) -> None:
-        """Change limits, those given only, and open every window anew; announced waits stand."""
+        """Change the given limits and reset every window; announced waits stay."""
         self.limits = {**self.limits, **limits}
         self._windows.clear()
 

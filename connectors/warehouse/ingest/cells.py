@@ -1,4 +1,4 @@
-"""Decoded cells at hand in DuckDB: what they show that no decoder tells, each item's id, the rows of child tables."""
+"""Decoded cells as DuckDB tables: facts that no decoder returns, each item's id, the rows of child tables."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any

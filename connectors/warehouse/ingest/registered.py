@@ -27,7 +27,7 @@ class ArrowTables:
         self._sources: dict[str, _Source] = {}
 
     def put(self, name: str, table: Any) -> None:  # noqa: ANN401 - pyarrow has no types
-        """Have DuckDB read this table by the name from now on. Nobody else may register the name meanwhile."""
+        """Register this table with DuckDB by the name. No other code may register the same name."""
         source = self._sources.get(name)
         if source is not None and source.table.schema == table.schema:
             source.table = table

@@ -1,4 +1,4 @@
-"""The warehouse file written anew, small and sorted, and put in the old one's place once it is seen to be the same."""
+"""Rewrites the warehouse file, small and sorted, and replaces the old one after comparing their rows."""
 
 import logging
 import os

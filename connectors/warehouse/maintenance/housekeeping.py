@@ -31,7 +31,7 @@ WHERE started_at < ?::TIMESTAMPTZ AND state <> 'running' AND NOT (ended AND last
   AND run_id NOT IN (SELECT run_id FROM chain)
 """
 
-# What became of a partition last is what analysts are told of it, however long ago that was.
+# The views show each partition's last outcome, however old it is, so it is kept.
 _LAST_WORDS = """
 SELECT arg_max(o.rowid, r.seq) FROM core.run_outcomes AS o JOIN core.runs AS r USING (run_id)
 GROUP BY o.resource, o.account_id, o.surface
@@ -102,7 +102,7 @@ def forget_runs(connection: Connection, *, before: datetime) -> int:
     return gone
 
 
-# What went well is told by the run's own row; only its last word on a partition is asked for later.
+# The run's own row counts the successes; of their rows, only each partition's last one is read later.
 _THIN_OUTCOMES = f"""
 DELETE FROM core.run_outcomes
 WHERE outcome IN ('complete', 'recent', 'skipped') AND ended_at < ?::TIMESTAMPTZ
@@ -111,7 +111,7 @@ WHERE outcome IN ('complete', 'recent', 'skipped') AND ended_at < ?::TIMESTAMPTZ
 
 
 def thin_outcomes(connection: Connection, *, before: datetime) -> None:
-    """Delete what went well before an instant, in the open transaction: a night of many accounts leaves many.
+    """Delete successful outcomes before an instant, in the open transaction: a run has one for each partition.
 
     What went wrong stays as long as its run, and a partition's last outcome as long as there is none after it.
     """

@@ -49,7 +49,7 @@ FROM core.{table} AS t JOIN temp.moved AS m ON t.rowid = m.order_key
 def make_ready(connection: Connection, path: Path, *, now: datetime, at_once: int = _AT_ONCE) -> None:
     """Recover what a killed process left, then bring the rows of an older version to this one's form.
 
-    Each step is a transaction of its own, and a process that is killed amid them goes on from there. `at_once` rows
+    Each step is a transaction of its own, and after a kill the next call continues there. `at_once` rows
     move in one. The connection must be in no transaction. Raises WarehouseUnusable.
     """
     recover(connection, path)

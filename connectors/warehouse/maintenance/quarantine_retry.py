@@ -1,6 +1,6 @@
 """Reading quarantined media items again, by the mapping in force: those that have an id by now become rows.
 
-An account rejected is not read again here: every sync lists it anew, and reads it by the reader of that day.
+Rejected accounts are not read again here: every sync lists all accounts, with its current reader.
 """
 
 from collections.abc import Iterable

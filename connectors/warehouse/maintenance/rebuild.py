@@ -1,4 +1,4 @@
-"""Reading everything stored anew, by another mapping, without asking the API: one transaction."""
+"""Decodes the raw store again with another mapping, in one transaction and without API requests."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -43,7 +43,7 @@ _PERIOD = f"{_KEY}, m.valid_from, m.valid_to"
 
 @dataclass(frozen=True, slots=True)
 class Reread:
-    """What was read anew: items, columns of media, child tables."""
+    """Counts of a rebuild: items, columns of media, child tables."""
 
     items: int
     columns: int

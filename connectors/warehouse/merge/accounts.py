@@ -149,7 +149,7 @@ WHERE account_id IN (SELECT account_id FROM account_sightings UNION SELECT accou
 def merge_accounts(connection: Connection) -> None:
     """Merge the catalogue pages among `merging`, and mark what the scans in `finished` did not list.
 
-    Leaves the temporary table `gone_accounts`: whom it marked removed, by the run whose catalogue missed them.
+    Leaves the temporary table `gone_accounts`: the accounts it marked removed, and the run that missed them.
     """
     db = raw_connection(connection)
     for statement in (_RECORDS, _GONE):

@@ -1,4 +1,4 @@
-"""Addresses of media, which are signed anew for every request: the newest ones are kept, and are no version.
+"""Media URLs, which are signed again for every response: the newest ones are kept, without a history.
 
 They are updated in place, by rowid: that takes a tenth of what rewriting the rows would take (docs/decisions/0033).
 """

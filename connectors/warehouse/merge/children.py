@@ -1,4 +1,4 @@
-"""Merging children: the rows of an item's lists of objects, written anew where the item was."""
+"""Merging children: the rows of an item's lists of objects, replaced where the item was written."""
 
 from collections.abc import Sequence
 

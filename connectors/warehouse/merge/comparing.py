@@ -1,6 +1,6 @@
-"""SQL that tells whether two rows of an item say the same: by typed columns, its children's and its overflow's, too.
+"""SQL that compares two rows of an item: their typed columns, their children and their overflow.
 
-Addresses of media say nothing: they are signed anew each time they are served. Counts are compared by themselves.
+Media URLs are not compared: they are signed again for every response. Counts are compared separately.
 """
 
 from collections.abc import Callable, Sequence

@@ -11,8 +11,8 @@ from connectors.warehouse.storage.quoting import literal, quoted
 from models.schema.mapping import Mapping
 from models.schema.table_schemas import TableSchema, history
 
-# Every new sighting of an item beside the one before it; the row that was stored stands at the head of its own. What is
-# said once, and by an item that was not stored, has nothing before it, and is no part of this.
+# Every new observation of an item with the previous one; the stored row is the first. An item that is not stored and
+# was observed with one content only has no previous observation, and is left out.
 _LINE = """
 CREATE OR REPLACE TEMP TABLE media_line AS
 WITH line AS (

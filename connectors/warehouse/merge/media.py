@@ -75,7 +75,7 @@ JOIN media_items AS i USING (order_key)
 WHERE d.media_id IS NOT NULL
 """
 
-# Items that may say what they said before: those that are stored, or were met more than once.
+# Items that may be unchanged: those that are stored, or were observed more than once.
 _SUSPECTS = """
 CREATE OR REPLACE TEMP TABLE media_suspects AS
 WITH counted AS (
@@ -136,9 +136,9 @@ CREATE OR REPLACE TEMP VIEW media_sightings AS
 SELECT * FROM media_records WHERE seq > getvariable('slice_begin') AND seq <= getvariable('slice_end')
 """
 
-# Rows that are written: from the last sighting that said something else, or the old one where an item only came back.
-# The first sighting of an item that is not stored says something else than nothing. `first_order_key`: of the
-# sighting that adds or returns it. `last_order_key`: of the last one, whose addresses of media are the newest.
+# Rows that are written: from the last observation with other content, or the old row where an item only came back. The
+# first observation of an item that is not stored counts as other content. `first_order_key`: of the observation that
+# adds or returns it. `last_order_key`: of the last one, which has the newest media URLs.
 _TOUCHED = """
 CREATE OR REPLACE TEMP TABLE media_touched AS
 WITH news AS (

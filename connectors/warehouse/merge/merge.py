@@ -16,9 +16,9 @@ from connectors.warehouse.runs.closed_scans import CLOSE_SCANS
 from connectors.warehouse.runs.service import bind_new_warehouse
 from connectors.warehouse.storage.connection import raw_connection, value
 
-# A scan that ended is settled before its partition is scanned further, by whichever kind of run, or nobody could tell
-# what it had missed: what is staged after such an end waits for the next slice. An end lands with its last page, and
-# is settled when that is cleared.
+# Removals of a scan that ended are decided before pages of the partition's next scan are merged; afterwards, the items
+# that it missed could not be found. Pages staged after such an end wait for the next slice. An end lands with its last
+# page, and is settled when that is cleared.
 _LAST_BEFORE_NEXT_SCAN = """
 WITH ends AS (
     SELECT resource, account_id, surface, seq FROM ops.checkpoints SEMI JOIN ops.staging USING (seq)
@@ -155,8 +155,7 @@ def merge(connection: Connection, bodies: dict[int, bytes] | None = None) -> Mer
 
     `bodies` are the pages whose text is not in the table, by the number of the landing; it is emptied.
 
-    The work depends on what is staged, and on nothing else: merging after every page, once a night or once a
-    month leaves the same rows.
+    The rows do not depend on how often it is called: merging after every page or once a month gives the same.
     """
     db = raw_connection(connection)
     if not value(db, "SELECT EXISTS (FROM ops.staging)"):

@@ -131,7 +131,7 @@ WHERE NOT x.has_rejected AND (
 # When the last closed scan saw an item, unless it is in doubt.
 _LAST_CLOSED = "greatest(w.complete_at, CASE WHEN m.published_at > w.covered_from THEN w.recent_at END)"
 
-# The row is written anew rather than updated: an UPDATE would rewrite its columns' whole row groups.
+# The row is deleted and inserted rather than updated: an UPDATE would rewrite its columns' whole row groups.
 _REWRITE = (
     f"""
 CREATE OR REPLACE TEMP TABLE gone_rows AS

@@ -44,9 +44,9 @@ def _batches(
 def decode_stored(
     connection: Connection, stored: StoredItems, mapping: Mapping, registry: Registry, own: OwnNames
 ) -> Iterator[Decoded]:
-    """Decode the payloads of a table; each time its cells are at hand, by `rowid` as order key.
+    """Decode the payloads of a table in batches; yields after each, with its cells by `rowid` as order key.
 
-    Rows without `raw_landed` have none. What a batch teaches is known to the next ones.
+    Rows without `raw_landed` have none. Fields found in a batch are known to the next ones.
     `stored_hashes` has the hash of each payload by order key.
     """
     db = raw_connection(connection)

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from sqlalchemy import Connection
 
 # A new account is stored in lower case; one that an older version stored otherwise keeps its spelling. Where both are
-# stored, the one that was listed last goes on.
+# stored, the one that was listed last is used.
 STORED_IDS = """
 SELECT lower(account_id) AS uuid, arg_max(account_id, (removed_at IS NULL, last_seen_at, account_id)) AS account_id
 FROM core.accounts GROUP BY uuid

@@ -10,7 +10,7 @@ from models.incremental import PROOFS, PROOFS_AGAIN, ClosedScan
 
 NEWEST_FIRST = "newest_first"
 
-# A part that differs by account, in (0, 1]: full scans that were made in one night are not all due in another.
+# A fraction in (0, 1] that differs by account, so that the next full scans do not all fall on the same night.
 _SPREAD = "(1 + ('0x' || md5(account_id)[1:8])::BIGINT) / 4294967296.0"
 
 # A recent scan moves what it covered and nothing else. A full one proves an order, or shows that there is none.
@@ -66,7 +66,7 @@ FROM core.completed_scans AS w
 WHERE w.resource = 'media' AND w.surface = 'posts'
 """  # noqa: S608 - our own names
 
-# As many posts of an account as are handed on: enough to stop at, unless as many others lie between them.
+# The most known posts of an account that a scan receives: enough to recognize known territory.
 _MOST_KNOWN = 1_000
 
 # Rows of an open scan are above the landing that closed the last one: nothing read on from them to what was known.

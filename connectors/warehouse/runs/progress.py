@@ -1,4 +1,4 @@
-"""What a run reads back before it goes on: checkpoints, promises to wait, accounts already listed."""
+"""What a run reads before it resumes: checkpoints, cooldowns, accounts already listed."""
 
 import json
 from collections.abc import Collection, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Choosing whom a backfill scans: the same questions to the warehouse and to the snapshot."""
+"""Selects the accounts that a backfill scans, with the same SQL for the warehouse and the snapshot."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -14,8 +14,8 @@ from models.selection import ChosenAccount, Selection, SelectionError
 # Runs DuckDB's SQL with the values of $1, $2 ...
 Ask = Callable[[str, Sequence[object]], list[tuple[Any, ...]]]
 
-# So many wrong names are told; who mistyped a thousand has the wrong list.
-_TOLD = 5
+# The message names this many unknown accounts: with a thousand, the list itself is wrong.
+_MOST_NAMED = 5
 
 # An id as it is written wins over one in another case, and that over a username.
 _FIND = """
@@ -38,7 +38,7 @@ best AS (
 SELECT name, list(account_id) FILTER (removed_at IS NULL) AS listed FROM best GROUP BY name
 """
 
-# What became of a partition when a run last turned to it: a backfill of one account must not hide what the night left.
+# By partition, not by run: a backfill of one account must not hide what the last sync left incomplete.
 _INCOMPLETE = """
 SELECT o.resource, o.account_id, o.surface
 FROM {schema}.run_outcomes AS o JOIN {schema}.runs AS r USING (run_id)
@@ -150,14 +150,14 @@ def _message(wrong: Sequence[str], found: Mapping[str, list[str] | None]) -> str
     absent: list[str] = []
     several: list[str] = []
     gone: list[str] = []
-    for name in wrong[:_TOLD]:
+    for name in wrong[:_MOST_NAMED]:
         kind = absent if name not in found else several if found[name] else gone
         kind.append(f"'{one_line(name)}'")
     parts = [
         *([f"there is no account {' or '.join(absent)} in the warehouse"] if absent else ()),
         *([f"more than one account is named {' or '.join(several)}"] if several else ()),
         *([f"{' and '.join(gone)} left the catalogue"] if gone else ()),
-        *([f"and {len(wrong) - _TOLD:,} more are unknown"] if len(wrong) > _TOLD else ()),
+        *([f"and {len(wrong) - _MOST_NAMED:,} more are unknown"] if len(wrong) > _MOST_NAMED else ()),
     ]
     what = ", ".join(parts)
     return f"{what[0].upper()}{what[1:]}: `gramhouse accounts` lists them with their ids, and a sync finds new ones."

@@ -33,8 +33,8 @@ def write_mapping(connection: Connection, mapping: Mapping) -> None:
 
 
 def own_names(mapping: Mapping) -> OwnNames:
-    """Return the names that no discovered field may have."""
-    tables = {table.name for house in (WAREHOUSE, SNAPSHOT) for table in house.sorted_tables}
+    """Return the names that no inferred field may have."""
+    tables = {table.name for metadata in (WAREHOUSE, SNAPSHOT) for table in metadata.sorted_tables}
     tables.update(view.name for view in views())
     declared = {name: own_columns(name) for name in (MEDIA, CHILDREN)}
     declared[MEDIA].update(column.column for column in mapping.columns)

@@ -15,7 +15,7 @@ from connectors.warehouse.storage.durable import log_problem, unreadable
 from connectors.warehouse.storage.errors import QueryError, SnapshotMissing, WarehouseUnusable
 from connectors.warehouse.storage.quoting import literal
 
-# Whoever may ask a question may not thereby read this machine's files, or write any.
+# A person who may send SQL must not be able to read or write this machine's files with it.
 _SHUT: dict[str, str | bool | int | float | list[str]] = {
     "enable_external_access": "false",
     "autoinstall_known_extensions": "false",
@@ -42,7 +42,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """A query's result as it comes: whoever keeps no batch needs no memory for them all."""
+    """A query's result in batches, so that a caller need not hold all rows in memory."""
 
     columns: tuple[str, ...]
     kinds: tuple[str, ...]

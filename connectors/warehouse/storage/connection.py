@@ -66,7 +66,7 @@ _HINTS = {
 
 
 def explain(path: Path, error: Exception) -> WarehouseError:
-    """Turn what DuckDB says of a file it cannot use into one line that names the fix."""
+    """Convert DuckDB's error about a file that it cannot use into one line that names the fix."""
     text = str(error)
     if found := _CONFLICT.search(text):
         program = Path(found["program"]).name

@@ -18,16 +18,16 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class ConnectionWorker:
-    """Where work on the file at `path` is done, one piece after the other."""
+    """Runs work on the file at `path`, one call after the other."""
 
     path: Path
     connection: Connection
     thread: ThreadPoolExecutor
 
     async def do(self, work: Callable[[Connection], T]) -> T:
-        """Do work on the desk's thread; raises WarehouseError when DuckDB fails, and whatever else it raises.
+        """Run `work` on the worker's thread; raises WarehouseError when DuckDB fails, and what `work` raises.
 
-        What the thread was handed is done, also when whoever waits for it is cancelled.
+        Work that was submitted runs to its end, also when its caller is cancelled.
         """
 
         def run() -> T:
@@ -40,7 +40,7 @@ class ConnectionWorker:
 
 
 class ConnectionWorkers(NamedTuple):
-    """The writer's desks, one for each kind of work that goes on beside the others."""
+    """The writer's workers, one for each kind of work that runs concurrently."""
 
     landing: ConnectionWorker
     merging: ConnectionWorker

@@ -26,7 +26,7 @@ def write(handle: int, data: bytes) -> None:
 
 
 def no_link(path: str, flags: int) -> int:
-    """Open a file, as `opener` of `open`, but none behind a link: whoever put it there may mean another's file."""
+    """Open a file, as `opener` of `open`, but follow no link: another user could point it at a different file."""
     return os.open(path, flags | os.O_NOFOLLOW, 0o666)
 
 

@@ -36,7 +36,7 @@ def _setting(db: DuckDBPyConnection, name: str) -> str:
 
 
 def _set(db: DuckDBPyConnection, name: str, setting: str) -> None:
-    # On a connection of its own, for the one at hand may be in a transaction that failed. They are the database's.
+    # On another connection, because this one may be in a failed transaction. The settings are the database's.
     with db.duplicate() as other:
         other.execute(f"SET {name} = '{setting}'" if setting else f"RESET {name}")
 

@@ -38,5 +38,5 @@ class Backlog:
 
     @property
     def is_plenty(self) -> bool:
-        """Whether the next merge's share waits beside that of the one under way: whoever lands more waits for that."""
+        """Whether a full batch waits besides the one being merged; then landing waits for that merge."""
         return self._bytes >= self._enough + self._merge_bytes

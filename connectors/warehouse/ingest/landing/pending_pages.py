@@ -34,7 +34,7 @@ class PendingPages:
             after = self._last
             records = numbered(landings, after=after)
             self._segments.append(records)
-            # Here, and not by whoever waits: they may be cancelled meanwhile, and no number must be given twice.
+            # Counted here and not by the caller, which may be cancelled: no number may be given twice.
             self._last = after + len(records)
         return after
 
@@ -51,12 +51,12 @@ class PendingPages:
             return self._segments.batch(), after
 
     def stage(self, connection: Connection, batch: Sequence[Segment], bodies: dict[int, bytes] | None = None) -> None:
-        """Put a cut into the tables, in the open transaction; see `landing.load`. Raises duckdb.Error, besides."""
+        """Append a batch to the tables, in the open transaction; see `landing.load`. Also raises duckdb.Error."""
         self._segments.take_in(connection, batch, bodies)
 
     @contextmanager
     def taken(self, batch: Sequence[Segment]) -> Iterator[None]:
-        """Let go of a cut when the block, in which a transaction staged it, ends well; take it in again if not."""
+        """Drop a batch's segments when the block, which commits them, succeeds; put them back when it fails."""
         try:
             yield
         except BaseException:

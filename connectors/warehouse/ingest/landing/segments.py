@@ -90,7 +90,7 @@ def _read(segment: Segment, session: str, size: int = -1) -> tuple[bytes, int]:
     Raises WarehouseUnusable when another session wrote it.
     """
     with open(segment.path, "rb", opener=no_link) as file:
-        # At once: whoever reads piece by piece waits at each for the thread that asks for pages.
+        # In one call: each smaller read would wait for the thread that requests pages.
         data = file.read(size)
     end = data.find(b"\n", 0, _MOST_OF_A_LINE) + 1
     if end and data[:end] not in {line.format(session).encode() for line in (_LINE, _LINE_1)}:
@@ -174,12 +174,12 @@ def recover(connection: Connection, warehouse: Path) -> None:
                 session = rows[0].session if rows else ""
                 taken = {row.number for row in rows}
                 for segment in left:
-                    # A number alone would say of another session's that it was taken in.
+                    # The number alone would match a segment of another session that is staged already.
                     _read(segment, session, _MOST_OF_A_LINE)
                 waiting = [segment for segment in left if segment.number not in taken]
                 _take_in(connection, waiting, session, summed=True, last=left[-1])
             _drop(left)
-        # What is dropped must stay so before it is forgotten that it was taken in.
+        # The deletion must be durable before the record that the segment is staged is deleted.
         sync(warehouse.parent)
     except OSError as error:
         raise explain(warehouse, error) from error
@@ -260,7 +260,7 @@ class Segments:
     def batch(self) -> tuple[Segment, ...]:
         """Begin another segment; return those that hold what has landed, in its order.
 
-        They are to be taken in, and once that is committed, dropped; put back when it is not.
+        The caller stages them, and drops them after its commit or puts them back after a rollback.
         """
         with self._lock:
             self._close()
@@ -274,7 +274,7 @@ class Segments:
         _take_in(connection, segments, self._session, bodies, summed=False)
 
     def put_back(self, segments: Sequence[Segment]) -> None:
-        """Have segments taken in again: it was not committed."""
+        """Return segments to the next batch, after a rollback."""
         with self._lock:
             self._full = [*segments, *self._full]
 
@@ -286,6 +286,6 @@ class Segments:
             raise explain(self._warehouse, error) from error
 
     def close(self) -> None:
-        """Let go of the file at hand; what is in it is recovered when the warehouse is opened again."""
+        """Close the current file; its pages are recovered when the warehouse is next opened."""
         with self._lock:
             self._close()
