@@ -106,3 +106,27 @@ def refuse(verb: str, key: str) -> None:
     """Fail always."""
     message = f"{verb} of {key} failed"
     raise StoreError(message)
+
+
+class RacingStore(MemoryStore):
+    """A server that looks before it writes: creates at the same time are all accepted."""
+
+    async def create(self, key: str, data: bytes) -> bool:
+        is_new = key not in self.objects
+        await asyncio.sleep(0)
+        if is_new:
+            await self.put(key, data)
+        return is_new
+
+
+class ForgetfulStore(MemoryStore):
+    """A server that refuses creates at the same time, and later accepts another."""
+
+    creates: int = 0
+
+    async def create(self, key: str, data: bytes) -> bool:
+        self.creates += 1
+        if self.creates == 5:
+            await self.put(key, data)
+            return True
+        return await super().create(key, data)

@@ -15,7 +15,7 @@ from connectors.store.object_store import ObjectStore, StoreError, StoreUnavaila
 from connectors.store.opening import check_url, open_store
 from connectors.store.probe import probe
 from flows.engine.clock import SystemClock
-from tests.store.memory import MemoryStore, OverwritingStore
+from tests.store.memory import ForgetfulStore, MemoryStore, OverwritingStore, RacingStore
 from tests.store.s3 import s3_server
 
 pytestmark = pytest.mark.anyio
@@ -64,8 +64,9 @@ async def test_the_probe_accepts_a_store_that_creates_once_and_leaves_nothing(st
     assert await store.list("probe/") == []
 
 
-async def test_the_probe_refuses_a_store_that_overwrites() -> None:
-    store = OverwritingStore()
+@pytest.mark.parametrize("kind", [OverwritingStore, RacingStore, ForgetfulStore])
+async def test_the_probe_refuses_a_store_that_overwrites(kind: type[MemoryStore]) -> None:
+    store = kind()
     with pytest.raises(StoreError, match=r"accepted an object that already existed.*Fix: use a store"):
         await probe(store, "s3://bucket", new_id=lambda: "1")
     assert store.objects == {}

@@ -121,6 +121,7 @@ async def clustered(
     service: Service,
     cluster: FakeCluster,
     said: list[str] | None = None,
+    api: ApiAccess = API,
     **changes: Any,  # noqa: ANN401
 ) -> AsyncIterator[RunResources]:
     """Open what a run works with; the cluster scans its batches, which are small."""
@@ -132,7 +133,7 @@ async def clustered(
             cluster,
             cluster.store,
             "the store",
-            API,
+            api,
             resources.warehouse,
             clock=service.clock,
             new_id=lambda: f"shared-{next(ids)}-{id(service)}-{service.clock.passed}",

@@ -1,91 +1,27 @@
 """Incremental scans of posts: what they ask for, where they stop, and what the warehouse and snapshot then hold."""
 
-import asyncio
-from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import pytest
 
 from connectors.source.endpoints import ApiRequest
 from flows.config.settings import load
-from flows.engine.pipeline import RunReport, run_sync
-from flows.engine.slots import Slots
 from flows.reporting.estimate import estimate
 from flows.reporting.report import recommendation, sentence
 from models.partition import SURFACES
 from models.runs import OutcomeKind, RunState
 from models.selection import Selection
-from tests.flows.feeds import Feed, FeedService, NightClock, daily
-from tests.flows.stage import NIGHT, Refusal, account_of, cursor_of, is_posts, request, rows, staged, uuid
+from tests.flows.feeds import daily
+from tests.flows.nights import PAGE, Stage, kinds
+from tests.flows.stage import NIGHT, Refusal, account_of, cursor_of, is_posts, rows, staged, uuid
 
 pytestmark = pytest.mark.anyio
 
-PAGE = 10
 # 28 days of 2 posts are 56, the run of known ones 20 and the pins 3.
 RECENT_PAGES = 8
 _SELDOM = timedelta(days=300)
-
-
-class Stage:
-    """A service with one feed, a warehouse, and a run each night."""
-
-    def __init__(self, folder: Path, *feeds: Feed) -> None:
-        self.folder = folder
-        self.clock = NightClock()
-        self.service = FeedService(len(feeds), clock=self.clock, feeds=dict(enumerate(feeds, 1)))
-        self.asked: list[str | None] = []
-
-    @property
-    def now(self) -> datetime:
-        return self.clock.now()
-
-    async def night(self, *, days: float = 1, **changes: Any) -> RunReport:  # noqa: ANN401 - fields of RunRequest
-        """Make a run; `asked` are the cursors of the pages of account 1 that it asked for."""
-        before = len(self.service.asked_posts())
-        ordered = replace(request(self.folder), **{"mode": "incremental", **changes})
-        async with staged(self.folder, self.service, page_size=PAGE, slots=Slots(1)) as resources:
-            report = await run_sync(ordered, resources)
-        self.asked = self.service.asked_posts()[before:]
-        self.clock.days(days)
-        return report
-
-    async def cut_short(self, *, after: int, **changes: Any) -> None:  # noqa: ANN401 - fields of RunRequest
-        """Make a run that is stopped after so many pages of posts."""
-        run = asyncio.create_task(self.night(**changes))
-        left = [after]
-
-        def failure(request: Any) -> None:  # noqa: ANN401 - a request
-            left[0] -= dict(request.params).get("surface") == "posts"
-            if left[0] < 0:
-                run.cancel()
-
-        self.service.failure = failure
-        with pytest.raises(asyncio.CancelledError):
-            await run
-        self.service.failure = lambda _: None
-        self.clock.days(0.1)
-
-    def grow(self, posts: int = 2, account: int = 1) -> None:
-        """Post so many within the last day, at its hours."""
-        for place in range(posts):
-            self.service.feeds[account].post(self.now - timedelta(hours=24 - 24 * (place + 1) / (posts + 1)))
-
-    def ask(self, query: str) -> list[tuple[Any, ...]]:
-        with duckdb.connect(str(self.folder / "analytics.duckdb"), read_only=True) as db:
-            return db.execute(query).fetchall()
-
-    def likes(self) -> dict[str, int]:
-        return dict(self.ask("SELECT media_id, like_count FROM media WHERE removed_at IS NULL"))
-
-    def truth(self, account: int = 1) -> dict[str, int]:
-        return {f"{account}-{post.number}": post.likes for post in self.service.feeds[account].listed()}
-
-
-def kinds(report: RunReport) -> dict[OutcomeKind, int]:
-    return dict(report.outcomes.kinds)
 
 
 async def test_a_night_asks_for_what_is_new_and_the_window(tmp_path: Path) -> None:
