@@ -32,7 +32,7 @@ def test_values_that_were_lost_are_counted_by_column(house: House, lost: object)
     warning = warned(house)
     assert warning is not None
     assert (warning.code, warning.count, warning.makes_partial) == ("values_not_cast", 3, False)
-    assert warning.detail.endswith("it is NULL: published_at (2), like_count (1).")
+    assert warning.detail.endswith("are NULL: published_at (2), like_count (1).")
     assert "gramhouse rebuild" in (warning.hint or "")
 
 
