@@ -1,4 +1,4 @@
-"""What one commit makes durable together: a page, its checkpoint, and what became of its partition."""
+"""What one commit makes durable together: a page, its checkpoint, and its partition's outcome."""
 
 from dataclasses import dataclass
 from datetime import datetime

@@ -12,7 +12,7 @@ STALE_AFTER = timedelta(hours=36)
 
 
 class OutcomeKind(StrEnum):
-    """What became of a partition in a run: exactly one per partition and run."""
+    """The result of a partition in a run: exactly one per partition and run."""
 
     COMPLETE = "complete"
     RECENT = "recent"
@@ -24,7 +24,7 @@ class OutcomeKind(StrEnum):
 
 
 class RunState(StrEnum):
-    """What became of a run. A running one whose process is gone is found and marked by the next."""
+    """The state of a run. The next run marks a running one whose process is gone as interrupted."""
 
     RUNNING = "running"
     COMPLETE = "complete"
@@ -35,7 +35,7 @@ class RunState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of one partition in one run.
+    """The result of one partition in one run.
 
     `pages` and `items` count what this run landed of it. Of a partition that went wrong it keeps the error's
     code, HTTP status and X-Correlation-ID (API 7), and when it may be asked for again.

@@ -1,4 +1,4 @@
-"""The one door to the network: a request leaves, a page or an ApiError comes back."""
+"""The HTTP client of the API: sends a request, returns a page or raises an ApiError."""
 
 import asyncio
 import math

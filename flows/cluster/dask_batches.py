@@ -75,7 +75,7 @@ class DaskBatches:
         self._stopping: asyncio.Task[None] | None = None
 
     async def sync_batch(self, run: RunContext, batch: Batch) -> BatchReport:
-        """Have a worker scan a batch; return what became of it once all of it is merged.
+        """Have a worker scan a batch; return its result when all of it is merged.
 
         Raises ClusterLost, StoreError, SettingsError (of a worker) and WarehouseUnusable.
         """

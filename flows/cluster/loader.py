@@ -69,7 +69,7 @@ class FollowedBatch:
             counters.end(expected, outcome.items)
 
     def report(self) -> BatchReport:
-        """Return what became of the batch, as far as its log was read."""
+        """Return the batch's result, as far as its log was read."""
         return BatchReport(self.batch, Tally(dict(self._kinds)), self._pages, self._items)
 
 

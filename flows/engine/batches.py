@@ -63,7 +63,7 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class BatchReport:
-    """What became of a batch: outcomes by kind, and the pages and items landed."""
+    """The result of a batch: outcomes by kind, and the pages and items landed."""
 
     batch: Batch
     outcomes: Tally

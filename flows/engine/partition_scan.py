@@ -1,4 +1,4 @@
-"""Scanning one partition: ask, land, and say what became of it."""
+"""Scans one partition: requests pages, lands each, returns the outcome."""
 
 import logging
 from collections.abc import Callable, Iterable
@@ -99,7 +99,7 @@ class PartitionScan:
     message: str | None = None
 
     async def to_outcome(self) -> Outcome:
-        """Scan; return what became of it. Raises only what stops the warehouse, or cancellation."""
+        """Scan and return the outcome. Raises only errors that stop the warehouse, or CancelledError."""
         clock = self.run.resources.clock
         began = clock.now()
         plan = plan_scan(

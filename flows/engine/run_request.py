@@ -44,7 +44,7 @@ class RunRequest:
 
     @property
     def kind(self) -> RunKind:
-        """Return the kind of run, which is also whose checkpoints it goes by."""
+        """Return the kind of run, which also selects its checkpoints."""
         return "sync" if self.selection is None else "backfill"
 
     @property

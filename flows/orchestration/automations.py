@@ -32,7 +32,7 @@ def described() -> list[dict[str, Any]]:
 
 
 def notifies(automation: dict[str, Any]) -> bool:
-    """Say whether an automation tells somebody."""
+    """Return whether an automation sends a notification."""
     return any(action["type"] == _NOTIFY for action in automation["actions"])
 
 
@@ -117,7 +117,7 @@ def _watch(automation: AutomationCore) -> None:
 async def _keep(client: PrefectClient, automation: dict[str, Any], blocks: Sequence[UUID]) -> list[str]:
     name = automation["name"]
     wanted = addressed(automation, blocks)
-    # Names are not unique on a server: one is ours, the others somebody made from the same file.
+    # Names are not unique on a server: one is ours, the others were made by hand from the same file.
     present = await client.read_automations_by_name(name)
     became = None
     if wanted is not None:

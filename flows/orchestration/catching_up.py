@@ -1,4 +1,4 @@
-"""What to make up for after a time in which nothing ran: at most one run of each plan. Decided here, done elsewhere."""
+"""Decides which runs to start after a time in which nothing ran: at most one run of each plan. No IO."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from flows.orchestration.schedules import Plan
 
 
 class Fate(Enum):
-    """What became of a run that was due."""
+    """The end of a run that was due."""
 
     MISSED = auto()
     INTERRUPTED = auto()

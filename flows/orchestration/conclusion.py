@@ -62,7 +62,7 @@ _ASKED_WRONGLY = (SelectionError, SnapshotMissing)
 
 
 def _listen(doing: asyncio.Task[Any], watcher: Watcher | None) -> None:
-    """Let a signal end `doing`: Prefect takes SIGTERM when a flow run begins, and would raise it amid whatever runs."""
+    """Let a signal end `doing`: Prefect handles SIGTERM in a flow run, and would raise it in any running code."""
     if watcher is not None:
         watcher.begun()
         return

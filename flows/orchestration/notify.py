@@ -51,7 +51,7 @@ async def _attempt(what: str, work: Callable[[], Awaitable[None]], patience: flo
     try:
         async with asyncio.timeout(patience):
             await work()
-    except Exception as error:  # noqa: BLE001 - whatever ails Prefect, the run was made
+    except Exception as error:  # noqa: BLE001 - no error of Prefect may fail the run
         _warn(what, error)
 
 
@@ -142,6 +142,6 @@ async def progress(counters: Counters, clock: Clock) -> AsyncIterator[None]:
     finally:
         moving.cancel()
         await asyncio.gather(moving, return_exceptions=True)
-    # The run is made; a signal ends only the telling.
+    # The run is complete; a signal ends only the notifications.
     with suppress(asyncio.CancelledError):
         await _attempt("the run's progress", lambda: show(_WHOLE))

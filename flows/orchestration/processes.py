@@ -37,7 +37,7 @@ class ProcessError(Exception):
     """A process that did not start, or went away; the last lines of its log say why."""
 
 
-class GivenUp(Exception):  # noqa: N818 - somebody's wish, and no error
+class GivenUp(Exception):  # noqa: N818 - cancelled by a person, and no error
     """The wait was cancelled by a person."""
 
 

@@ -95,7 +95,7 @@ async def serve(settings: Settings, *, alone: bool) -> None:
     except SettingsError as error:
         # The block may yet be made, which needs the server that would end with this.
         _print_line(str(error))
-    # Schedules stay as they are when this ends: the server ends as well, or somebody else serves them.
+    # Schedules stay active when this ends: the server ends as well, or another process serves them.
     runner = Runner(name="gramhouse", limit=_AT_ONCE, query_seconds=_ASK_EVERY, pause_on_shutdown=False)
     async with get_client() as client:
         # So that the UI offers its form.

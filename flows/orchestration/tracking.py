@@ -56,7 +56,7 @@ def quiet_console() -> None:
 
 
 async def check_tracker() -> None:
-    """Ask the configured Prefect API for a sign of life; raises TrackerUnreachable."""
+    """Call the health check of the configured Prefect API; raises TrackerUnreachable."""
     async with get_client() as client:
         failure = await client.api_healthcheck()
     if failure is not None:

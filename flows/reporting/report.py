@@ -22,7 +22,7 @@ def state_name(report: RunReport) -> str:
 
 
 def outcomes(report: RunReport) -> str:
-    """Say what became of the partitions, kind by kind."""
+    """Return the numbers of partitions by outcome, as text."""
     tally = report.outcomes
     return ", ".join(f"{tally[kind]:,} {kind.replace('_', ' ')}" for kind in OutcomeKind if tally[kind])
 

@@ -64,7 +64,7 @@ def fix_for(error_code: str) -> str:
 
 
 def changes(media: "MergeStats") -> str:
-    """Say what became of the media."""
+    """Return the changes of media items as text."""
     if media.untouched:
         return "nothing changed"
     numbers = {

@@ -138,7 +138,7 @@ class _Register:
 
 
 def register(known: Registry, observations: Iterable[FieldObservation], own: OwnNames) -> Registry:
-    """Return the registry with the sightings, which come in the order in which they were met."""
+    """Return the registry with the observations, which are in the order in which they were found."""
     registry = _Register(known, own)
     for seen in observations:
         registry.meet(seen)

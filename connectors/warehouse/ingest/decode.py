@@ -97,7 +97,7 @@ class Decoder:
             )
 
     def learn(self, met: Iterable[FieldObservation]) -> None:
-        """Add sightings to the registry; the layout follows from it."""
+        """Add observations to the registry; the layout follows from it."""
         before = self._registry
         self._registry = register(before, met, self._own)
         if self._registry != before:

@@ -45,7 +45,7 @@ _KEPT = "The warehouse is unchanged."
 
 @dataclass(frozen=True, slots=True)
 class Compacted:
-    """The file's size in bytes, before (with the log beside it) and after, and what became of the raw store."""
+    """The file's size in bytes, before (with the log beside it) and after, and the result for the raw store."""
 
     before: int
     after: int

@@ -39,8 +39,8 @@ known AS (
 SELECT k.account_id, a.* FROM aside AS a JOIN known AS k ON k.uuid = lower(a.listed_as)
 """
 
-# A status period begins where a sighting's status differs from the sighting before it, however the pages
-# were cut into merges: so a killed run and an undisturbed one leave the same history.
+# A status period begins where an account's status differs from the previous observation, independently of how the
+# pages were cut into merges, so that a killed run and an uninterrupted one leave the same history.
 _PERIODS = """
 CREATE OR REPLACE TEMP TABLE account_periods AS
 WITH listed AS (

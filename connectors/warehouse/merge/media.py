@@ -95,7 +95,7 @@ FROM media_decoded AS d SEMI JOIN media_suspects AS s ON s.order_key = d._order_
 LEFT JOIN ({children}) AS c ON c.order_key = d._order_key
 """
 
-# Sightings that say something else than the one before them. Only the first is compared with what is stored: so the
+# Observations that differ from the previous one of the item. Only the first is compared with the stored row, so the
 # result does not depend on how the pages were cut into merges.
 _NEWS = """
 CREATE OR REPLACE TEMP TABLE media_news AS

@@ -31,7 +31,7 @@ WHERE c.seq > e.seq
 
 _EVERYTHING = 2**63 - 1
 
-# A page that cannot be read must not stop the others for ever: it goes to quarantine whole.
+# A page that cannot be parsed must not block every later merge: the whole page goes to quarantine.
 _UNREADABLE = "CREATE OR REPLACE TEMP TABLE unreadable (seq BIGINT, body VARCHAR)"
 
 _PAGES = "SELECT seq, resource, encode(body) FROM ops.staging ORDER BY seq"

@@ -54,7 +54,7 @@ class RunCounts:
 NAMES = tuple(column.name for column in run_counts())
 _SUMS = ", ".join(f"sum({name})::BIGINT AS {name}" for name in NAMES)
 
-# The first sighting of an item adds it or, if it was gone, returns it; every later one that says something else is a
+# The first observation of an item adds it or, if it was removed, returns it; every later one with other content is a
 # change. A removal belongs to the run whose scan was complete without the item.
 _COUNTED = f"""
 CREATE OR REPLACE TEMP TABLE counted AS

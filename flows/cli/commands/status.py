@@ -70,7 +70,7 @@ SELECT f.account_id, f.ig_username, f.surface, f.removals_undecided_since
 FROM freshness AS f WHERE f.removals_undecided_since < $1 ORDER BY f.removals_undecided_since, f.ig_username, f.surface
 """
 
-# What became of each scan when it was last tried, by whichever run.
+# The outcome of each partition in the last run that scanned it, of any kind.
 _FAILURES = """
 WITH last_tried AS (
     SELECT o.account_id, o.surface, unnest(arg_max({

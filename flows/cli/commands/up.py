@@ -66,7 +66,7 @@ def _schedule(settings: Settings, now: datetime) -> Iterator[str]:
 
 @contextmanager
 def _signals() -> Iterator[threading.Event]:
-    """Note that somebody wants an end; a second signal hastens nothing, for the end is bounded."""
+    """Set an event at the first signal; a second one changes nothing, because the shutdown has a time limit."""
     ended = threading.Event()
     before = {}
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):

@@ -1,4 +1,4 @@
-"""What vanished and when, and what became of stories."""
+"""Removed items by time, and the ends of stories."""
 
 from flows.reporting.page.html import Html, Row, Table, element, figure, foreign, join, rest
 from flows.reporting.page.reader import Reader, account, day_label, stamp
@@ -76,7 +76,7 @@ def removals(reader: Reader) -> Html:
 
 
 def stories(reader: Reader) -> Html:
-    """Return the stories captured by day, and what became of them."""
+    """Return the stories captured by day, with how they ended."""
     counted = {each["day"]: each for each in reader.records(_STORIES)}
     kinds = [Kind(name, style) for name, style in _FATES.items()]
     values = {day: [int(counted[day][name]) if day in counted else 0 for name in _FATES] for day in reader.calendar}
