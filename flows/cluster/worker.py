@@ -141,7 +141,7 @@ class LoggedScans:
             try:
                 await self._log.append(Entry(self._attempt, commits, Requests(**since), end, failure, only_media))
             except BaseException:
-                # Whoever waits to write the next entry must not leave out what this one was to hold.
+                # The task that writes the next entry must not omit the commits of this one.
                 self._waiting = [*commits, *self._waiting]
                 raise
             self._reported = made
