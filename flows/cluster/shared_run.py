@@ -62,10 +62,7 @@ async def begin_shared_run(
         if sequence > known:
             await warehouse.transact(enter_run, sequence)
         say(f"Merging what run {sequence} left in the store {store_url}.")
-        await store.put(stop_key(run_prefix(sequence)), encode_stop(StopMark()))
-        loader = Loader(store, warehouse, sequence, clock=clock)
-        await loader.drain(await warehouse.read(merged_logs, sequence), attempt=new_id())
-        await SharedRun(store, warehouse, sequence).close(now=clock.now())
+        await _take_over(SharedRun(store, warehouse, sequence), clock=clock, attempt=new_id())
     sequence = max([known, *left], default=0) + 1
     begun = json.dumps({"began_at": clock.now().isoformat(), "id": new_id()}).encode()
     if not await store.create(f"{run_prefix(sequence)}/run", begun):
@@ -75,8 +72,39 @@ async def begin_shared_run(
     return SharedRun(store, warehouse, sequence)
 
 
+async def merge_left(
+    store: ObjectStore, store_url: str, warehouse: Warehouse, *, clock: Clock, new_id: Callable[[], str], say: Say
+) -> None:
+    """Merge what runs on workers left, before a run in one process, whose pages are newer. Raises StoreError.
+
+    Where the store is not this warehouse's, what they left is given up: merged later, it would pass for the newest.
+    """
+    left = await warehouse.read(open_run_sequences)
+    if left and await store.get(_OWNER) != _owner(await warehouse.read(warehouse_id)):
+        say(
+            f"What run {left[-1]} left in a shared store is given up, for {store_url} is another; its pages are asked"
+            " for again."
+        )
+        await warehouse.transact(close_run, left[-1])
+        return
+    for sequence in left:
+        say(f"Merging what run {sequence} left in the store {store_url}.")
+        await _take_over(SharedRun(store, warehouse, sequence), clock=clock, attempt=new_id())
+
+
+async def _take_over(run: SharedRun, *, clock: Clock, attempt: str) -> None:
+    await run.store.put(stop_key(run_prefix(run.sequence)), encode_stop(StopMark()))
+    loader = Loader(run.store, run.warehouse, run.sequence, clock=clock)
+    await loader.drain(await run.warehouse.read(merged_logs, run.sequence), attempt=attempt)
+    await run.close(now=clock.now())
+
+
+def _owner(warehouse: str) -> bytes:
+    return json.dumps({"warehouse": warehouse}).encode()
+
+
 async def _claim(store: ObjectStore, store_url: str, warehouse: str) -> None:
-    owner = json.dumps({"warehouse": warehouse}).encode()
+    owner = _owner(warehouse)
     if not await store.create(_OWNER, owner) and await store.get(_OWNER) != owner:
         message = f"the store {store_url} belongs to another warehouse. Fix: point GRAMHOUSE_STORE to another folder."
         raise StoreError(message)

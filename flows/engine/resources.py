@@ -10,6 +10,7 @@ from pathlib import Path
 
 from connectors.source.base_url import normalized
 from connectors.source.client import ApiClient
+from connectors.warehouse.runs.batch_logs import open_run_sequences
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from connectors.warehouse.warehouse import Warehouse, open_warehouse
 from flows.config.errors import SettingsError
@@ -143,7 +144,7 @@ async def writing(
 async def open_resources(settings: Settings, activity: str, *, say: Say = _log.info) -> AsyncIterator[RunResources]:
     """Open what a run works with; all of it is closed when the block ends.
 
-    Raises SettingsError, WarehouseBusy and WarehouseUnusable, each before anything was asked of the API.
+    Raises SettingsError, WarehouseBusy, WarehouseUnusable and StoreError, each before anything was asked of the API.
     """
     clock = SystemClock()
     check_snapshot(settings.snapshot, settings.warehouse)
@@ -169,6 +170,12 @@ async def open_resources(settings: Settings, activity: str, *, say: Say = _log.i
 
             opening = open_batches(settings, warehouse, clock=clock, new_id=new_id, say=say)
             batches = await stack.enter_async_context(opening)
+        elif await warehouse.read(open_run_sequences):
+            from connectors.store.opening import open_store  # noqa: PLC0415
+            from flows.cluster.shared_run import merge_left  # noqa: PLC0415
+
+            url = settings.store_url()
+            await merge_left(open_store(url, clock=clock), url, warehouse, clock=clock, new_id=new_id, say=say)
         yield RunResources(
             batches=batches,
             send=client.send,

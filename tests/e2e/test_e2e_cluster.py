@@ -77,6 +77,23 @@ def test_a_killed_run_is_taken_over_by_the_next(there: Operator, many: Service, 
     assert_in_step(there, many)
 
 
+def test_a_run_without_workers_merges_what_a_killed_one_left(there: Operator, many: Service, cluster: Cluster) -> None:
+    cluster.start_scheduler()
+    worker = cluster.start_worker()
+    with stopped(there.start("sync", "--json")) as process:
+        until(_asked(many, 150), "the worker to be in the middle of it")
+        process.send_signal(signal.SIGKILL)
+        process.communicate(timeout=PATIENCE)
+    worker.kill()
+    worker.wait(PATIENCE)
+    alone = there.run("sync", GRAMHOUSE_ENGINE="local")
+    assert "Merging what run 1 left in the store" in alone.stdout + alone.stderr
+    assert_in_step(there, many)
+    cluster.start_worker()
+    assert there.sync()["media"]["removed"] == 0
+    assert_in_step(there, many)
+
+
 def test_a_scheduler_that_is_killed_and_comes_back(there: Operator, many: Service, cluster: Cluster) -> None:
     scheduler = cluster.start_scheduler()
     cluster.start_worker()

@@ -774,4 +774,11 @@ MUTANTS = (
         "",
         ("tests/flows/cluster/test_flows_cluster_modes.py",),
     ),
+    Mutant(
+        "what workers left in another store passes for the newest later",
+        "flows/cluster/shared_run.py",
+        "        await warehouse.transact(close_run, left[-1])\n        return\n",
+        "        return\n",
+        ("tests/flows/cluster/test_flows_cluster_guards.py",),
+    ),
 )

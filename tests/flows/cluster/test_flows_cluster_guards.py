@@ -1,5 +1,6 @@
 """The guards of batches on workers, one by one: what keeps two attempts, two runs and two warehouses apart."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import timedelta
@@ -13,11 +14,12 @@ from connectors.source.endpoints import ApiRequest, accounts_request
 from connectors.source.errors import ApiError
 from connectors.store.object_store import StoreError
 from connectors.warehouse.runs.batch_logs import MergedLog, merged_logs
+from connectors.warehouse.runs.progress import cooldowns
 from connectors.warehouse.warehouse import Warehouse
 from flows.cluster.batch_log import BatchLog, End, Entry, Fenced
 from flows.cluster.batch_spec import BatchSpec, KnownBefore, batch_prefix, write_spec
 from flows.cluster.loader import Loader
-from flows.cluster.shared_run import SharedRun, begin_shared_run
+from flows.cluster.shared_run import SharedRun, begin_shared_run, merge_left
 from flows.cluster.worker import LoggedScans, Progress, StopMark, encode_stop, remaining, scan_logged, stop_key
 from flows.engine.batches import Batch, ListedAccount
 from flows.engine.run_context import Counters
@@ -27,7 +29,7 @@ from models.partition import media
 from models.runs import Outcome, OutcomeKind
 from tests.flows.cluster.stage import API
 from tests.flows.stage import NIGHT, Refusal, Service, staged, uuid
-from tests.store.memory import MemoryStore
+from tests.store.memory import MemoryStore, refuse
 
 pytestmark = pytest.mark.anyio
 
@@ -161,8 +163,15 @@ async def test_a_stop_mark_ends_the_scans_with_its_error_and_closes_the_log() ->
     assert codes.count("api_key_invalid") == 2
 
 
-async def test_the_stop_mark_of_an_interrupted_run_ends_the_scans_and_leaves_the_log_open() -> None:
+async def test_the_stop_mark_of_an_interrupted_run_ends_the_scans_and_leaves_the_log_open(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     service, store = Service(2, posts=400), MemoryStore()
+
+    async def never(*_: object) -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr("flows.cluster.worker._flush_regularly", never)
 
     def failure(_: ApiRequest) -> None:
         if len(service.asked) == 10:
@@ -286,3 +295,39 @@ async def test_the_key_is_in_no_object(monkeypatch: pytest.MonkeyPatch) -> None:
     await write_spec(store, PREFIX, spec_of(1))
     await attempt(store, service, spec_of(1))
     assert all(b"canary" not in data for data in store.objects.values())
+
+
+async def left_behind(store: MemoryStore, warehouse: Warehouse, service: Service) -> None:
+    """A run whose worker lands a batch and a cooldown, and which dies before it merges."""
+    run = await begun(store, warehouse, service)
+    prefix = batch_prefix(run.sequence, 1)
+    await write_spec(store, prefix, spec_of(2))
+    cooldown = ScopeCooldown("a scope", NIGHT + timedelta(hours=9), NIGHT)
+    await BatchLog(store, prefix).append(Entry("worker", (PageCommit(cooldown=cooldown),)))
+    await attempt(store, service, spec_of(2))
+
+
+async def merged_left(store: MemoryStore, warehouse: Warehouse, service: Service) -> list[str]:
+    said: list[str] = []
+    await merge_left(store, "the store", warehouse, clock=service.clock, new_id=lambda: "local", say=said.append)
+    return said
+
+
+async def test_a_run_in_one_process_merges_what_workers_left_before_it_begins(warehouse: Warehouse) -> None:
+    store, service = MemoryStore(), Service(2)
+    await left_behind(store, warehouse, service)
+    assert await merged_left(store, warehouse, service) == ["Merging what run 1 left in the store the store."]
+    assert await warehouse.transact(lambda c: c.exec_driver_sql("SELECT count(*) FROM core.media").scalar()) == 6
+    assert await warehouse.read(cooldowns, now=NIGHT) == {"a scope": NIGHT + timedelta(hours=9)}
+    assert await merged_left(MemoryStore(failure=refuse), warehouse, service) == []
+
+
+async def test_what_workers_left_in_another_store_is_given_up(warehouse: Warehouse) -> None:
+    store, service, other = MemoryStore(), Service(2), MemoryStore()
+    await left_behind(store, warehouse, service)
+    [said] = await merged_left(other, warehouse, service)
+    assert said.startswith("What run 1 left in a shared store is given up, for the store is another")
+    assert other.objects == {}
+    # Merged by a later run, these pages would pass for newer than that of the run between.
+    assert (await begun(store, warehouse, service)).sequence == 2
+    assert await warehouse.transact(lambda c: c.exec_driver_sql("SELECT count(*) FROM core.media").scalar()) == 0
