@@ -679,7 +679,7 @@ MUTANTS = (
     Mutant(
         "workers of a run that was taken over are left to work",
         "flows/cluster/shared_run.py",
-        "        await store.put(stop_key(run_prefix(sequence)), encode_stop(StopMark()))\n",
+        "    await run.store.put(stop_key(run_prefix(run.sequence)), encode_stop(StopMark()))\n",
         "",
         ("tests/flows/cluster/test_flows_cluster_guards.py",),
     ),
