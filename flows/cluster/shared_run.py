@@ -56,8 +56,13 @@ async def begin_shared_run(
     await probe(store, store_url, new_id=new_id)
     await _claim(store, store_url, await warehouse.read(warehouse_id))
     known = await warehouse.read(last_run_sequence)
-    found = [sequence for sequence in await _sequences(store) if sequence > known]
-    left = [*await warehouse.read(open_run_sequences), *found]
+    found = {sequence for sequence in await _sequences(store) if sequence > known}
+    following = known + 1
+    # By key, too: one that died as it began may not be listed yet.
+    while await store.get(f"{run_prefix(following)}/run") is not None:
+        found.add(following)
+        following += 1
+    left = [*await warehouse.read(open_run_sequences), *sorted(found)]
     for sequence in left:
         if sequence > known:
             await warehouse.transact(enter_run, sequence)

@@ -49,7 +49,7 @@ from tests.simulation.transport import Wire
 # Long enough for every promise to wait to be over, and once more; then with full scans, if there were others.
 _QUIET = (Night(hours=60.0), Night())
 _QUIET_RECENT = (*(replace(night, mode="incremental") for night in _QUIET), Night(page_size=50))
-_MOST_BYTES = 300_000
+MOST_BYTES = 300_000
 _EVERYTHING = Selection(everything=True)
 _OUTCOMES = "SELECT account_id, surface, outcome, error_code, correlation_id FROM run_outcomes WHERE run_id = '{}'"
 
@@ -278,7 +278,7 @@ class Player:
         ids = count(1)
         wire = Wire(self.sandbox, random, self._log, slowest=night.latency, turns=night.turns)
         client = ApiClient(
-            "http://127.0.0.1", SecretStr(DEMO_KEY), clock=clock, transport=wire, max_body_bytes=_MOST_BYTES
+            "http://127.0.0.1", SecretStr(DEMO_KEY), clock=clock, transport=wire, max_body_bytes=MOST_BYTES
         )
         warehouse = open_warehouse(self.disk.warehouse, "a simulation", now=clock.now(), merge_bytes=night.merge_bytes)
         request = self.request(night)

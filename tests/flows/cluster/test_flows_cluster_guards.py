@@ -264,8 +264,21 @@ class LaggingStore(MemoryStore):
         return []
 
 
+async def test_a_run_that_died_as_it_began_is_taken_over_before_it_is_listed(warehouse: Warehouse) -> None:
+    store = LaggingStore({f"{RUN}/run": b"died"})
+    assert (await begun(store, warehouse, Service(1))).sequence == 2
+    assert f"{RUN}/end" in store.objects
+
+
+class HidingStore(LaggingStore):
+    """Another run begins between the look and the create."""
+
+    async def get(self, key: str) -> bytes | None:
+        return None if key.endswith("/run") else await super().get(key)
+
+
 async def test_two_runs_cannot_have_the_same_number(warehouse: Warehouse) -> None:
-    store = LaggingStore({f"{RUN}/run": b"another"})
+    store = HidingStore({f"{RUN}/run": b"another"})
     with pytest.raises(StoreError, match=r"another run has just begun in the store the store\. Fix:"):
         await begun(store, warehouse, Service(1))
     assert store.objects[f"{RUN}/run"] == b"another"
