@@ -28,7 +28,7 @@ def test_a_wrong_key_is_one_clear_line_and_loses_nothing(operator: Operator) -> 
     message = operator.run("sync", code=1, GRAMHOUSE_API_KEY="wrong")
     assert len(message.stdout.strip().splitlines()) == 1
     assert message.stdout.count("api_unauthorized") == 1
-    assert "Check the API key" in message.stdout
+    assert "check the API key" in message.stdout
     assert operator.ask("SELECT * EXCLUDE (last_seen_at) FROM media ORDER BY ALL") == before
     assert operator.ask("SELECT state, error_code FROM runs ORDER BY started_at DESC LIMIT 1") == [
         ("failed", "api_unauthorized")

@@ -124,7 +124,7 @@ def test_newly_expired_tokens_reach_a_webhook_by_name(
     assert again == []
     assert [line.split(":")[0] for line in refused] == ["GRAMHOUSE_NOTIFY"] * 3
     assert "there is no block slack-webhook/nobody. Fix: create it in the Prefect UI (Blocks)" in refused[0]
-    assert "secret/mute cannot notify" in refused[1]
+    assert "secret/mute cannot send notifications" in refused[1]
     assert "'ops' names no block" in refused[2]
     assert sorted(gone) == [f"{name}: removed" for name in told_of]
     assert sorted(back) == [f"{name}: created" for name in told_of]
@@ -143,7 +143,7 @@ def test_newly_expired_tokens_reach_a_webhook_by_name(
     operator.run("sync", code=1, GRAMHOUSE_API_KEY="wrong")
     until(lambda: len(result) > 1, "the webhook")
     assert [each["subject"] for each in result[1:]] == ["gramhouse: a run failed"]
-    assert "Check the API key" in result[1]["body"]
+    assert "check the API key" in result[1]["body"]
     assert KEY not in json.dumps(result)
 
     artifacts = ask(api, "artifacts/filter", {"sort": "CREATED_DESC"})

@@ -123,7 +123,7 @@ def test_a_second_sync_names_the_holder_and_exits_with_4(operator: Operator, ser
         assert len(second.stderr.strip().splitlines()) == 2
         assert f"gramhouse sync (process {first.pid}" in second.stderr
         status = operator.run("status")
-        assert "is writing" in status.stdout
+        assert "is running" in status.stdout
 
 
 def test_another_program_on_the_file_is_named(operator: Operator, service: Service) -> None:

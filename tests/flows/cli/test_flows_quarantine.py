@@ -115,8 +115,8 @@ def test_programs_get_the_whole_rows(typed: Typed) -> None:
     assert json.loads(rows[0].pop("payload")) == post("a", EVIL + "y" * 1000)
     assert rows[0] == {
         "reason": NO_ID, "resource": "media", "account_id": ANNA, "surface": "posts", "page": 2, "position": 0,
-        "run_id": "run-1", "correlation_id": "p-2", "seen_at": "2026-03-01 03:02:00+00:00",
-        "last_seen_at": "2026-03-01 03:02:00+00:00", "ig_username": "anna",
+        "run_id": "run-1", "correlation_id": "p-2", "seen_at": "2026-03-01T03:02:00+00:00",
+        "last_seen_at": "2026-03-01T03:02:00+00:00", "ig_username": "anna",
     }  # fmt: skip
 
 

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.anyio
 YEAR = timedelta(days=365)
 
 
-async def test_old_runs_are_forgotten_and_it_is_said(tmp_path: Path) -> None:
+async def test_old_runs_are_deleted_and_it_is_said(tmp_path: Path) -> None:
     text: list[str] = []
     service = Service()
     async with staged(tmp_path, service) as resources:
@@ -30,7 +30,7 @@ async def test_old_runs_are_forgotten_and_it_is_said(tmp_path: Path) -> None:
         await tidy(Keeping(runs=timedelta(days=2)), resources.warehouse, now=NIGHT + YEAR, say=text.append)
         assert await rows(resources, "SELECT count(*) FROM core.runs") == [(4,)]
     # Counted from the run before the last, whatever the clock says.
-    assert text == ["Forgot 1 run older than 2 days."]
+    assert text == ["Deleted 1 run older than 2 days."]
 
 
 @pytest.mark.parametrize(
