@@ -197,7 +197,7 @@ def test_a_run_can_be_read(up: Up) -> None:
     assert "4 accounts listed" in run["state"]["message"]
     steps = up.ask("/task_runs/filter", {"flow_runs": {"id": {"any_": [run["id"]]}}})
     batch = "stories and posts, accounts 1 to 4"
-    assert {step["name"] for step in steps} == {"account catalogue", batch, "merge", "publish", "report"}
+    assert {step["name"] for step in steps} == {"account catalogue", batch, "merge", "publish"}
     until(lambda: len(up.ask("/artifacts/filter", {"artifacts": {"key": {"any_": ["gramhouse-run"]}}})) == 1, "a page")
     [page] = up.ask("/artifacts/filter", {"artifacts": {"key": {"any_": ["gramhouse-run"]}}})
     assert page["flow_run_id"] == run["id"]
