@@ -125,7 +125,7 @@ def test_newly_expired_tokens_reach_a_webhook_by_name(
     assert [line.split(":")[0] for line in refused] == ["GRAMHOUSE_NOTIFY"] * 3
     assert "there is no block slack-webhook/nobody. Fix: create it in the Prefect UI (Blocks)" in refused[0]
     assert "secret/mute cannot send notifications" in refused[1]
-    assert "'ops' names no block" in refused[2]
+    assert "'ops' is not a block" in refused[2]
     assert sorted(gone) == [f"{name}: removed" for name in told_of]
     assert sorted(back) == [f"{name}: created" for name in told_of]
     assert _names(api) == names
