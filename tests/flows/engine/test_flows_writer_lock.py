@@ -13,7 +13,10 @@ from tests.flows.stage import NIGHT, VirtualClock
 
 pytestmark = pytest.mark.anyio
 
-BUSY = "w.duckdb is held by gramhouse sync (process 7, since 02:15). Wait for it to end."
+BUSY = (
+    "w.duckdb is held by gramhouse sync (process 7, since 02:15). Fix: wait until it has finished, or read the snapshot"
+    " meanwhile."
+)
 
 
 def _refused() -> list[str]:
