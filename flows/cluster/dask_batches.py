@@ -16,6 +16,7 @@ from connectors.store.object_store import ObjectStore, StoreError
 from connectors.store.opening import open_store
 from connectors.warehouse.schema.field_registry import read_mapping
 from connectors.warehouse.warehouse import Warehouse
+from flows.cluster.batch_log import Fenced
 from flows.cluster.batch_spec import ApiAccess, BatchSpec, KnownBefore, batch_prefix, run_prefix, write_spec
 from flows.cluster.loader import FollowedBatch, Loader, expected_items
 from flows.cluster.shared_run import begin_shared_run
@@ -40,8 +41,11 @@ _NO_WORKERS = 120.0
 # Seconds in which a scheduler must answer.
 _ANSWER = 10.0
 
-# Beside those in progress, batches that may just have begun.
-_SLACK = 8
+# Seconds between two looks for workers.
+_WATCH_EVERY = 1.0
+
+# Seconds without an entry after which an attempt that shut another one out is taken for dead.
+_QUIET = 60.0
 
 
 class DaskBatches:
@@ -59,6 +63,7 @@ class DaskBatches:
         api: ApiAccess,
         warehouse: Warehouse,
         clock: Clock,
+        new_id: Callable[[], str],
     ) -> None:
         self._client = client
         self._store = store
@@ -70,27 +75,33 @@ class DaskBatches:
         self._loader = Loader(store, warehouse, sequence, clock=clock)
         self._specs = asyncio.Lock()
         self._batches = 0
-        self._threads = 0
-        self._loading: asyncio.Task[None] | None = None
-        self._stopping: asyncio.Task[None] | None = None
+        self._key = new_id()
+        self._are_workers_there = asyncio.Event()
+        self._beside: list[asyncio.Task[None]] = []
 
     async def sync_batch(self, run: RunContext, batch: Batch) -> BatchReport:
         """Have a worker scan a batch; return its result when all of it is merged.
 
         Raises ClusterLost, StoreError, SettingsError (of a worker) and WarehouseUnusable.
         """
-        if self._loading is None:
+        if not self._beside:
             self._begin(run)
         followed, prefix = await self._enter(run, batch)
-        await self._await_workers()
-        for attempt in range(1, _ROUNDS + 1):
-            error = await self._attempt(followed, prefix, attempt)
+        lost, attempts = 0, 0
+        while lost < _ROUNDS:
+            attempts += 1
+            error = await self._attempt(followed, prefix, attempts)
+            if isinstance(error, Fenced):
+                await self._until_quiet(followed)
             if followed.merged.is_set():
                 return followed.report()
             if isinstance(error, SettingsError | StoreError):
                 raise error
-            _log.warning("%s: attempt %d of %d ended: %s", batch, attempt, _ROUNDS, error)
-            await self._await_workers()
+            if not isinstance(error, Fenced):
+                lost += 1
+                _log.warning("%s: attempt %d of %d ended: %s", batch, lost, _ROUNDS, error)
+                self._are_workers_there.clear()
+                await self._first(self._are_workers_there.wait())
         message = (
             f"{batch}: {_ROUNDS} attempts ended without a result. What had landed is kept."
             " Fix: look for the cause in the workers' logs, and run the same command to resume."
@@ -109,11 +120,8 @@ class DaskBatches:
             mark = StopMark(failure, only_media=run.stop.error is None)
             await self._store.put(stop_key(run_prefix(self._sequence)), encode_stop(mark))
 
-        self._loading = asyncio.create_task(self._loader.run(run.counters, on_stop, self._width))
-        self._stopping = asyncio.create_task(stop_workers())
-
-    def _width(self) -> int:
-        return 2 * self._threads + _SLACK
+        works = (self._loader.run(run.counters, on_stop), stop_workers(), self._watch_workers())
+        self._beside = [asyncio.create_task(work) for work in works]
 
     async def _enter(self, run: RunContext, batch: Batch) -> tuple[FollowedBatch, str]:
         before = await self._known_before(run, batch)
@@ -148,7 +156,11 @@ class DaskBatches:
         unfinished = [one.scan_id for one in checkpoints if one.state is ScanState.SCANNING and one.pages]
         closed = await warehouse.closed_scans(of_posts)
         recent = {one: closed[one] for one in closed if why_full(closed[one], run.mode.incremental) is None}
-        known = await warehouse.known_posts(recent, older_than=self._clock.now() - run.mode.lookback) if recent else {}
+        known = (
+            await warehouse.known_posts(recent, older_than=run.resources.clock.now() - run.mode.lookback)
+            if recent
+            else {}
+        )
         scopes = [account_scope(one) for one in ids]
         return KnownBefore(
             checkpoints,
@@ -162,7 +174,9 @@ class DaskBatches:
         """Submit a batch, and wait until its log is merged or the attempt is lost; return what it ended with."""
         ended = asyncio.Event()
         loop = asyncio.get_running_loop()
-        future = self._client.submit(sync_batch, self._store_url, prefix, key=f"{prefix}-{attempt}", pure=False)
+        future = self._client.submit(
+            sync_batch, self._store_url, prefix, key=f"{self._key}/{prefix}-{attempt}", pure=False
+        )
         future.add_done_callback(lambda _: loop.call_soon_threadsafe(ended.set))
         try:
             await self._first(ended.wait(), followed.merged.wait())
@@ -180,9 +194,9 @@ class DaskBatches:
             future.release()
 
     async def _first(self, *waits: Any) -> None:  # noqa: ANN401
-        """Wait for the first of these; raises what the loader ended with."""
+        """Wait for the first of these; raises what the loader, or the watch over the workers, ended with."""
         tasks = [asyncio.ensure_future(wait) for wait in waits]
-        beside = [task for task in (self._loading, self._stopping) if task is not None]
+        beside = list(self._beside)
         try:
             while True:
                 done, _ = await asyncio.wait([*tasks, *beside], return_when=asyncio.FIRST_COMPLETED)
@@ -195,32 +209,43 @@ class DaskBatches:
             for task in tasks:
                 task.cancel()
 
-    async def _await_workers(self) -> None:
-        waited = 0.0
-        while not await self._count_threads():
-            if waited >= _NO_WORKERS:
+    async def _until_quiet(self, followed: FollowedBatch) -> None:
+        """Wait as long as another attempt at a batch goes on writing its log, or until all of it is merged."""
+        before = -1
+        while before != followed.log.last and not followed.merged.is_set():
+            before = followed.log.last
+            await self._first(followed.merged.wait(), self._clock.sleep(_QUIET))
+
+    async def _watch_workers(self) -> None:
+        """Note whether there are workers; raises ClusterLost when there were none for too long."""
+        seen_at = self._clock.monotonic()
+        while True:
+            if await self._has_workers():
+                seen_at = self._clock.monotonic()
+                self._are_workers_there.set()
+            elif self._clock.monotonic() - seen_at >= _NO_WORKERS:
                 message = (
                     f"no Dask worker was there for {_NO_WORKERS:.0f} s. What had landed is kept."
                     " Fix: start the scheduler and its workers, and run the same command to resume."
                 )
                 raise ClusterLost(message)
-            await self._clock.sleep(1.0)
-            waited += 1.0
+            await self._clock.sleep(_WATCH_EVERY)
 
-    async def _count_threads(self) -> int:
+    async def _has_workers(self) -> bool:
+        if self._client.status in ("closing", "closed"):
+            return False
         try:
-            threads = await asyncio.wait_for(self._client.nthreads(), _ANSWER)
+            # Not `wait_for`, which in Python 3.11 may swallow the cancellation of whoever waits.
+            async with asyncio.timeout(_ANSWER):
+                return bool(await self._client.nthreads())
         except (OSError, TimeoutError):
-            threads = {}
-        self._threads = sum(threads.values())
-        return self._threads
+            return False
 
     async def close(self, *, interrupted: bool) -> None:
         """End the loader; have workers end their batches where the run was interrupted."""
-        for task in (self._loading, self._stopping):
-            if task is not None:
-                task.cancel()
-        await asyncio.gather(*filter(None, (self._loading, self._stopping)), return_exceptions=True)
+        for task in self._beside:
+            task.cancel()
+        await asyncio.gather(*self._beside, return_exceptions=True)
         if interrupted:
             # The workers' batches end by themselves, too, when their entries are refused.
             with suppress(StoreError):
@@ -308,7 +333,7 @@ async def batches_on(
 ) -> AsyncIterator[DaskBatches]:
     """Begin a run in a store whose batches a client's cluster scans; see `open_batches`."""
     shared = await begin_shared_run(store, store_url, warehouse, clock=clock, new_id=new_id, say=say)
-    batches = DaskBatches(client, store, store_url, shared.sequence, api, warehouse, clock)
+    batches = DaskBatches(client, store, store_url, shared.sequence, api, warehouse, clock, new_id)
     try:
         yield batches
     except BaseException:
@@ -354,7 +379,12 @@ async def _connect(scheduler: str | None, workers: int) -> AsyncIterator[Any]:
         else:
             target = scheduler
         try:
-            connecting = Client(target, asynchronous=True, set_as_default=False)  # type: ignore[no-untyped-call]
+            if scheduler is not None:
+                # A wrong address is refused at once; a scheduler that goes away later has time to come back.
+                trying = Client(target, asynchronous=True, set_as_default=False, timeout=_ANSWER)  # type: ignore[no-untyped-call]
+                async with trying:
+                    pass
+            connecting = Client(target, asynchronous=True, set_as_default=False, timeout=_NO_WORKERS)  # type: ignore[no-untyped-call]
             client = await stack.enter_async_context(connecting)
         except (OSError, TimeoutError) as error:
             message = f"the Dask scheduler {scheduler} does not answer. Fix: start it, or correct GRAMHOUSE_SCHEDULER."

@@ -21,8 +21,11 @@ from models.runs import Outcome, OutcomeKind, Tally
 _MERGE_BYTES = 16 * 1024 * 1024
 _MERGE_AFTER = 15.0
 
-# Seconds between two looks at logs that had no new entry.
-_POLL = 0.2
+# Seconds between two looks at all logs, growing while they have no new entry.
+_POLL, _LONGEST_POLL = 0.1, 2.0
+
+# Logs that are read at once: each may give an entry of some megabytes before the next merge.
+_AT_ONCE = 8
 
 OnStop = Callable[[Failure, bool], None]
 
@@ -102,18 +105,22 @@ class Loader:
         followed = self._open[number] = FollowedBatch(number, batch, expected, log)
         return followed
 
-    async def run(self, counters: Counters, on_stop: OnStop, width: Callable[[], int]) -> None:
+    async def run(self, counters: Counters, on_stop: OnStop) -> None:
         """Read and merge until cancelled. Raises StoreError and WarehouseUnusable.
 
-        Batches are begun in their order, so that only the first `width()` of those that are open are looked at.
+        Some logs are looked at at a time, all of them in turn.
         """
+        begin, pause = 0, _POLL
         while True:
-            first = list(self._open.values())[: width()]
-            found = await asyncio.gather(*(self._next(followed, counters, on_stop) for followed in first))
+            logs = list(self._open.values())
+            some, begin = logs[begin : begin + _AT_ONCE], begin + _AT_ONCE
+            found = await asyncio.gather(*(self._next(followed, counters, on_stop) for followed in some))
             if self._is_due():
                 await self._merge()
-            if not any(found):
-                await self._clock.sleep(_POLL)
+            if begin < len(logs):
+                continue
+            begin, pause = 0, _POLL if any(found) else min(2 * pause, _LONGEST_POLL)
+            await self._clock.sleep(pause)
 
     async def _next(self, followed: FollowedBatch, counters: Counters, on_stop: OnStop) -> bool:
         entry = await followed.log.next()

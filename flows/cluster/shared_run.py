@@ -1,6 +1,7 @@
 """The run's place in the shared store: one run at a time, numbered, and each taking over what the one before left."""
 
 import json
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -22,9 +23,11 @@ from flows.cluster.worker import StopMark, encode_stop, stop_key
 from flows.reporting.words import Say
 from models.clock import Clock
 
+_log = logging.getLogger(__name__)
+
 _OWNER = "gramhouse.json"
 
-# Objects of a run are kept so long after its end, for a warehouse that is restored from a backup.
+# Objects of a run are kept so long after its end, for whoever looks for the cause of a failure.
 _RETENTION = timedelta(days=7)
 
 
@@ -38,12 +41,14 @@ class SharedRun:
 
     async def close(self, *, now: datetime) -> None:
         """Note that all of it is merged, and remove the objects of runs that ended long ago. Raises StoreError."""
-        await self.warehouse.transact(close_run, self.sequence)
+        # First, so that a kill between both leaves no objects that are kept for ever.
         await self.store.put(f"{run_prefix(self.sequence)}/end", now.isoformat().encode())
-        for sequence in await _sequences(self.store):
-            ended = await self.store.get(f"{run_prefix(sequence)}/end")
-            if ended is not None and now - datetime.fromisoformat(ended.decode()) > _RETENTION:
-                await self.store.delete(await self.store.list(f"{run_prefix(sequence)}/"))
+        await self.warehouse.transact(close_run, self.sequence)
+        try:
+            await _remove_old(self.store, now)
+        except StoreError as error:
+            # The run is done; the next one tries again.
+            _log.warning("old runs stay in the store: %s", error)
 
 
 async def begin_shared_run(
@@ -62,13 +67,14 @@ async def begin_shared_run(
     while await store.get(f"{run_prefix(following)}/run") is not None:
         found.add(following)
         following += 1
-    left = [*await warehouse.read(open_run_sequences), *sorted(found)]
-    for sequence in left:
-        if sequence > known:
-            await warehouse.transact(enter_run, sequence)
-        say(f"Merging what run {sequence} left in the store {store_url}.")
-        await _take_over(SharedRun(store, warehouse, sequence), clock=clock, attempt=new_id())
-    sequence = max([known, *left], default=0) + 1
+    for sequence in await warehouse.read(open_run_sequences):
+        await _take_over(SharedRun(store, warehouse, sequence), store_url, clock=clock, attempt=new_id(), say=say)
+    for sequence in sorted(found):
+        # Died as it began, or this warehouse is an older copy, which may have read newer pages since: merged now,
+        # those of that run would pass for the newest.
+        await store.put(stop_key(run_prefix(sequence)), encode_stop(StopMark()))
+        await store.put(f"{run_prefix(sequence)}/end", clock.now().isoformat().encode())
+    sequence = max([known, *found], default=0) + 1
     begun = json.dumps({"began_at": clock.now().isoformat(), "id": new_id()}).encode()
     if not await store.create(f"{run_prefix(sequence)}/run", begun):
         message = f"another run has just begun in the store {store_url}. Fix: wait for its end, and run this again."
@@ -93,11 +99,18 @@ async def merge_left(
         await warehouse.transact(close_run, left[-1])
         return
     for sequence in left:
-        say(f"Merging what run {sequence} left in the store {store_url}.")
-        await _take_over(SharedRun(store, warehouse, sequence), clock=clock, attempt=new_id())
+        await _take_over(SharedRun(store, warehouse, sequence), store_url, clock=clock, attempt=new_id(), say=say)
 
 
-async def _take_over(run: SharedRun, *, clock: Clock, attempt: str) -> None:
+async def _take_over(run: SharedRun, store_url: str, *, clock: Clock, attempt: str, say: Say) -> None:
+    if await run.store.get(f"{run_prefix(run.sequence)}/run") is None:
+        say(
+            f"Run {run.sequence} on workers was interrupted and is not in the store {store_url}: its pages that were"
+            " not merged are fetched again."
+        )
+        await run.warehouse.transact(close_run, run.sequence)
+        return
+    say(f"Merging what run {run.sequence} left in the store {store_url}.")
     await run.store.put(stop_key(run_prefix(run.sequence)), encode_stop(StopMark()))
     loader = Loader(run.store, run.warehouse, run.sequence, clock=clock)
     await loader.drain(await run.warehouse.read(merged_logs, run.sequence), attempt=attempt)
@@ -106,6 +119,13 @@ async def _take_over(run: SharedRun, *, clock: Clock, attempt: str) -> None:
 
 def _owner(warehouse: str) -> bytes:
     return json.dumps({"warehouse": warehouse}).encode()
+
+
+async def _remove_old(store: ObjectStore, now: datetime) -> None:
+    for sequence in await _sequences(store):
+        ended = await store.get(f"{run_prefix(sequence)}/end")
+        if ended is not None and now - datetime.fromisoformat(ended.decode()) > _RETENTION:
+            await store.delete(await store.list(f"{run_prefix(sequence)}/"))
 
 
 async def _claim(store: ObjectStore, store_url: str, warehouse: str) -> None:

@@ -18,6 +18,7 @@ from connectors.store.object_store import ObjectStore
 from connectors.store.opening import open_store
 from flows.cluster.batch_log import BatchLog, End, Entry, Requests
 from flows.cluster.batch_spec import BatchSpec, read_spec
+from flows.config.errors import SettingsError
 from flows.config.settings import load
 from flows.engine.batches import Batch, scan_batch
 from flows.engine.clock import SystemClock
@@ -225,10 +226,16 @@ async def scan_logged(
         counters=counters,
         landed=progress.landed,
     )
+    run_folder = prefix.rpartition("/")[0]
+    if (found := await store.get(stop_key(run_folder))) is not None:
+        mark = msgspec.msgpack.decode(found, type=StopMark)
+        if mark.failure is None:
+            return
+        _stop(run, mark.failure, only_media=mark.only_media)
     scanning: asyncio.Task[object] = asyncio.create_task(scan_batch(run, remaining(spec.batch, progress.outcomes)))
     beside: list[asyncio.Task[None]] = [
         asyncio.create_task(_flush_regularly(scans, clock, scanning)),
-        asyncio.create_task(_heed_stop(store, prefix.rpartition("/")[0], run, scanning, clock)),
+        asyncio.create_task(_heed_stop(store, run_folder, run, scanning, clock)),
     ]
     try:
         await asyncio.wait([scanning, *beside], return_when=asyncio.FIRST_COMPLETED)
@@ -284,6 +291,12 @@ async def _sync_batch(store_url: str, prefix: str) -> None:
     clock = SystemClock()
     store = open_store(store_url, clock=clock)
     spec = await read_spec(store, prefix)
+    if settings.base_url is not None and normalized(settings.base_url) != normalized(spec.api.base_url):
+        message = (
+            f"this worker is for {settings.base_url}, and the batch for {spec.api.base_url}."
+            " Fix: set GRAMHOUSE_BASE_URL of the workers to the address of the run."
+        )
+        raise SettingsError(message)
     client = ApiClient(
         spec.api.base_url, settings.key(), clock=clock, concurrency=spec.api.concurrency + 1, paths=spec.api.paths
     )

@@ -17,6 +17,9 @@ from flows.engine.run_request import RunRequest
 from flows.engine.slots import Slots
 
 NIGHT = datetime(2026, 3, 1, 2, 15, tzinfo=UTC)
+# Runs at the same instant of a virtual clock have different ids.
+_IDS = count(1)
+
 TRACE = "0123456789ABCDEFGHJKMNPQRS"
 
 
@@ -127,13 +130,12 @@ def request(folder: Path) -> RunRequest:
 
 
 def resources_with(service: Service, warehouse: Warehouse, **changes: Any) -> RunResources:  # noqa: ANN401 - fields of Means
-    ids = count(1)
     resources: dict[str, Any] = {
         "send": service.send,
         "warehouse": warehouse,
         "clock": service.clock,
         "random": lambda: 0.5,
-        "new_id": lambda: f"{service.clock.passed:.0f}-{next(ids)}-{id(service)}",
+        "new_id": lambda: f"{service.clock.passed:.0f}-{next(_IDS)}-{id(service)}",
         "slots": Slots(4),
         "page_size": 2,
         "max_wait": 100.0,

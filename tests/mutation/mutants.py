@@ -595,8 +595,8 @@ MUTANTS = (
     Mutant(
         "workers do not heed an error that stops the run",
         "flows/cluster/worker.py",
-        "    _stop(run, mark.failure, only_media=mark.only_media)\n",
-        "",
+        "    _stop(run, mark.failure, only_media=mark.only_media)\n    await scanning\n",
+        "    await scanning\n",
         ("tests/flows/cluster/test_flows_cluster_guards.py",),
     ),
     Mutant(
@@ -684,10 +684,10 @@ MUTANTS = (
         ("tests/flows/cluster/test_flows_cluster_guards.py",),
     ),
     Mutant(
-        "a run that the warehouse lost is passed over",
+        "workers of a run that the warehouse lost are not stopped",
         "flows/cluster/shared_run.py",
-        "    left = [*await warehouse.read(open_run_sequences), *sorted(found)]\n",
-        "    left = [*await warehouse.read(open_run_sequences)]\n",
+        "        await store.put(stop_key(run_prefix(sequence)), encode_stop(StopMark()))\n",
+        "",
         ("tests/flows/cluster/test_flows_cluster_guards.py",),
     ),
     Mutant(

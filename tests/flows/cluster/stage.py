@@ -16,7 +16,7 @@ from flows.cluster.worker import scan_logged
 from flows.engine.run_context import RunResources
 from models.media_page import DEFAULT_PATHS
 from models.schema.mapping_built_in import BUILT_IN
-from tests.flows.stage import Service, staged
+from tests.flows.stage import Service, VirtualClock, staged
 from tests.store.memory import FlakyStore, MemoryStore
 
 API = ApiAccess("https://api.example.com", DEFAULT_PATHS, BUILT_IN, BUILT_IN, 2, 4, 100.0, scan_expired=False)
@@ -135,7 +135,8 @@ async def clustered(
             "the store",
             api,
             resources.warehouse,
-            clock=service.clock,
+            # Of its own: its looks at the store and the workers must not make the service's days pass.
+            clock=VirtualClock(),
             new_id=lambda: f"shared-{next(ids)}-{id(service)}-{service.clock.passed}",
             say=heard.append,
         ) as batches,

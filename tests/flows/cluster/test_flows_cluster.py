@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 
 from connectors.source.endpoints import ApiRequest
+from connectors.source.errors import client_error
 from connectors.store.object_store import ObjectStore, StoreError
-from flows.cluster.batch_log import Entry
+from flows.cluster.batch_log import BatchLog, Entry
 from flows.cluster.batch_spec import batch_prefix
+from flows.cluster.worker import StopMark, encode_stop, stop_key
 from flows.config.errors import ClusterLost
 from flows.engine.pipeline import RunReport, run_sync
 from flows.engine.run_context import RunResources
@@ -79,7 +81,7 @@ async def test_a_lost_worker_is_replaced_and_nothing_doubles(
         report = await run_sync(request(tmp_path), resources)
         found = await content(resources)
     assert report.state is RunState.COMPLETE
-    assert sorted(cluster.submitted) == [
+    assert sorted(key.partition("/")[2] for key in cluster.submitted) == [
         f"{batch_prefix(1, batch)}-{attempt}" for batch in (1, 2) for attempt in (1, 2)
     ]
     assert found == await in_one_process(tmp_path / "alone", Service(accounts=4, posts=9))
@@ -165,7 +167,7 @@ async def test_an_error_that_stops_the_run_stops_every_batch(tmp_path: Path) -> 
     assert report.state is RunState.FAILED
     assert report.stopped_by is not None
     assert report.stopped_by.code == "api_key_invalid"
-    assert report.outcomes.total == 1 + 2 * 8
+    assert report.outcomes.total == 1 + 2 * report.accounts
     assert await store.get("runs/00000001/stop")
 
 
@@ -232,3 +234,77 @@ async def test_a_store_that_fails_ends_the_run_with_its_line(tmp_path: Path) -> 
     async with clustered(tmp_path, service, FakeCluster(service, store)) as resources:
         report: RunReport = await run_sync(request(tmp_path), resources)
     assert report.state is RunState.COMPLETE
+
+
+async def interrupted(folder: Path, service: Service, store: MemoryStore) -> None:
+    """Leave a run whose batches all landed, and of which nothing is merged."""
+    cluster = FakeCluster(service, store)
+
+    def failure(verb: str, key: str) -> None:
+        # What is read by the loader, whose key is the next entry's; workers write theirs.
+        if verb == "get" and key.endswith("000001"):
+            message = "killed"
+            raise StoreError(message)
+
+    async def run() -> None:
+        async with clustered(folder, service, cluster) as resources:
+            await run_sync(request(folder), resources)
+
+    worker = MemoryStore(store.objects)
+    cluster.store_of = lambda _, __: worker
+    store.failure = failure
+    with pytest.raises(StoreError, match="killed"):
+        await run()
+    await asyncio.gather(*cluster.tasks, return_exceptions=True)
+    store.failure = lambda _, __: None
+    store.objects.pop("runs/00000001/stop", None)
+    for prefix in ("runs/00000001/000001", "runs/00000001/000002"):
+        if f"{prefix}/batch" in store.objects:
+            await cluster.scan(prefix, worker)
+
+
+async def test_a_run_that_is_not_in_the_store_is_said_to_be_lost(tmp_path: Path) -> None:
+    service, store = Service(accounts=4, posts=5), MemoryStore()
+    await interrupted(tmp_path, service, store)
+    said: list[str] = []
+    async with clustered(tmp_path, service, FakeCluster(service, MemoryStore()), said) as resources:
+        report = await run_sync(request(tmp_path), resources)
+    assert report.state is RunState.COMPLETE
+    assert "is not in the store the store: its pages that were not merged are fetched again" in said[0]
+
+
+async def test_a_batch_that_begins_after_the_stop_mark_asks_nothing(tmp_path: Path) -> None:
+    service, store = Service(accounts=4, posts=5), MemoryStore()
+    await interrupted(tmp_path, service, store)
+    store.objects = {key: data for key, data in store.objects.items() if not key.endswith("/000001/000001")}
+    refusal = client_error("accounts.media.list", "timeout", "No.").failure
+    for mark, outcomes in ((StopMark(), 0), (StopMark(refusal), 4)):
+        objects = {key: data for key, data in store.objects.items() if "/000001/0" not in key}
+        other = MemoryStore({**objects, stop_key("runs/00000001"): encode_stop(mark)})
+        asked = len(service.asked)
+        await FakeCluster(service, other).scan("runs/00000001/000001", other)
+        assert len(service.asked) == asked
+        log = [entry async for entry in BatchLog(other, "runs/00000001/000001").read()]
+        assert sum(len(commit.outcomes) for entry in log for commit in entry.commits) == outcomes
+
+
+async def test_a_cluster_without_workers_ends_the_run_with_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    service, store = Service(accounts=4, posts=9), MemoryStore()
+    cluster = FakeCluster(service, store)
+
+    async def never(_: str, __: object) -> None:
+        await asyncio.Event().wait()
+
+    async def none() -> dict[str, int]:
+        return {}
+
+    monkeypatch.setattr(cluster, "scan", never)
+    monkeypatch.setattr(cluster, "nthreads", none)
+    with pytest.raises(ClusterLost, match=r"no Dask worker was there for 120 s.*Fix: start the scheduler"):
+        async with clustered(tmp_path, service, cluster) as resources:
+            await run_sync(request(tmp_path), resources)
+    for task in cluster.tasks:
+        task.cancel()
+    await asyncio.gather(*cluster.tasks, return_exceptions=True)
