@@ -10,8 +10,8 @@ from enum import StrEnum
 import msgspec
 import pyarrow as pa
 
-from connectors.source.errors import Failure
 from connectors.store.object_store import ObjectStore, StoreError
+from flows.cluster.stop_mark import StopMark
 from models.page_commit import PageCommit
 
 
@@ -41,14 +41,13 @@ class Requests:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What one attempt landed together. `stop`: the error that ends the run, or with `only_media` its media scans."""
+    """What one attempt landed together. `stop`: what it found that ends the run."""
 
     attempt: str
     commits: tuple[PageCommit, ...] = ()
     requests: Requests = Requests()
     end: End | None = None
-    stop: Failure | None = None
-    only_media: bool = False
+    stop: StopMark | None = None
 
 
 def encode(entry: Entry) -> bytes:

@@ -6,29 +6,30 @@ import signal
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass
+from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
 from connectors.source.endpoints import account_scope
-from connectors.source.errors import Failure
 from connectors.store.object_store import ObjectStore, StoreError
 from connectors.store.opening import open_store
 from connectors.warehouse.schema.field_registry import read_mapping
 from connectors.warehouse.warehouse import Warehouse
 from flows.cluster.batch_log import Fenced
 from flows.cluster.batch_spec import ApiAccess, BatchSpec, KnownBefore, batch_prefix, run_prefix, write_spec
-from flows.cluster.loader import FollowedBatch, Loader, expected_items
+from flows.cluster.loader import FollowedBatch, Loader
 from flows.cluster.shared_run import begin_shared_run
-from flows.cluster.worker import StopMark, encode_stop, stop_key, sync_batch
+from flows.cluster.stop_mark import StopMark, write_stop
+from flows.cluster.worker import stop_scans, sync_batch
 from flows.config.errors import ClusterLost, SettingsError
 from flows.config.settings import Settings, set_by
-from flows.engine.batches import Batch, BatchReport
+from flows.engine.batches import Batch, BatchReport, expected_items
 from flows.engine.run_context import RunContext
 from flows.reporting.words import Say
 from models.checkpoint import ScanState
 from models.clock import Clock
 from models.incremental import why_full
+from models.partition import media
 
 _log = logging.getLogger(__name__)
 
@@ -109,18 +110,13 @@ class DaskBatches:
         raise ClusterLost(message)
 
     def _begin(self, run: RunContext) -> None:
-        def on_stop(failure: Failure, only_media: bool) -> None:  # noqa: FBT001
-            if not only_media:
-                run.stop.set(failure)
-            run.stop_media.set(failure)
-
         async def stop_workers() -> None:
             await run.stop_media.wait()
             failure = run.stop.error or run.stop_media.error
             mark = StopMark(failure, only_media=run.stop.error is None)
-            await self._store.put(stop_key(run_prefix(self._sequence)), encode_stop(mark))
+            await write_stop(self._store, run_prefix(self._sequence), mark)
 
-        works = (self._loader.run(run.counters, on_stop), stop_workers(), self._watch_workers())
+        works = (self._loader.run(run.counters, partial(stop_scans, run)), stop_workers(), self._watch_workers())
         self._beside = [asyncio.create_task(work) for work in works]
 
     async def _enter(self, run: RunContext, batch: Batch) -> tuple[FollowedBatch, str]:
@@ -142,8 +138,9 @@ class DaskBatches:
             prefix = batch_prefix(self._sequence, number)
             await write_spec(self._store, prefix, spec)
             self._batches = number
-        items = {one.partition: one.items for one in before.checkpoints if one.is_closed}
-        expected = expected_items(batch, items)
+        last = {one.partition: one for one in before.checkpoints}
+        partitions = [media(account.account_id, surface) for account in batch.accounts for surface in account.surfaces]
+        expected = {partition: expected_items(last.get(partition)) for partition in partitions}
         for one in expected.values():
             run.counters.expect(one)
         return self._loader.follow(number, batch, expected), prefix
@@ -235,7 +232,7 @@ class DaskBatches:
         if self._client.status in ("closing", "closed"):
             return False
         try:
-            # Not `wait_for`, which in Python 3.11 may swallow the cancellation of whoever waits.
+            # Not `wait_for`, which in Python 3.11 may swallow the cancellation of its task.
             async with asyncio.timeout(_ANSWER):
                 return bool(await self._client.nthreads())
         except (OSError, TimeoutError):
@@ -249,19 +246,11 @@ class DaskBatches:
         if interrupted:
             # The workers' batches end by themselves, too, when their entries are refused.
             with suppress(StoreError):
-                await self._store.put(stop_key(run_prefix(self._sequence)), encode_stop(StopMark()))
+                await write_stop(self._store, run_prefix(self._sequence), StopMark())
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterAddress:
-    """Where the cluster and the store are; without a `scheduler`, processes of this machine are the cluster."""
-
-    scheduler: str | None
-    store_url: str
-
-
-def cluster_address(settings: Settings) -> ClusterAddress:
-    """Return where the settings say that batches are scanned. Raises SettingsError."""
+def check_cluster(settings: Settings) -> None:
+    """Check where the settings have batches scanned. Raises SettingsError."""
     scheduler = settings.scheduler
     if scheduler is not None:
         parts = urlsplit(scheduler)
@@ -280,15 +269,14 @@ def cluster_address(settings: Settings) -> ClusterAddress:
                 " s3://bucket/gramhouse, or a folder that all machines share."
             )
             raise SettingsError(message)
-    return ClusterAddress(scheduler, settings.store_url())
 
 
 async def count_workers(settings: Settings) -> int | None:
     """Return how many workers the scheduler has; None where none is named. Raises SettingsError."""
-    scheduler = cluster_address(settings).scheduler
-    if scheduler is None:
+    check_cluster(settings)
+    if settings.scheduler is None:
         return None
-    async with _connect(scheduler, settings.workers) as client:
+    async with _connect(settings.scheduler, settings.workers) as client:
         return len(await client.nthreads())
 
 
@@ -300,7 +288,7 @@ async def open_batches(
 
     Raises SettingsError, StoreError, ClusterLost and WarehouseUnusable.
     """
-    address = cluster_address(settings)
+    check_cluster(settings)
     api = ApiAccess(
         settings.address(),
         settings.page_paths(),
@@ -311,10 +299,11 @@ async def open_batches(
         settings.max_wait,
         settings.scan_expired,
     )
-    store = open_store(address.store_url, clock=clock)
+    url = settings.store_url()
+    store = open_store(url, clock=clock)
     async with (
-        _connect(address.scheduler, settings.workers) as client,
-        batches_on(client, store, address.store_url, api, warehouse, clock=clock, new_id=new_id, say=say) as batches,
+        _connect(settings.scheduler, settings.workers) as client,
+        batches_on(client, store, url, api, warehouse, clock=clock, new_id=new_id, say=say) as batches,
     ):
         yield batches
 

@@ -5,16 +5,16 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from connectors.source.errors import Failure
 from connectors.store.object_store import ObjectStore
 from connectors.warehouse.runs.batch_logs import LogEntry, MergedLog
 from connectors.warehouse.warehouse import Warehouse
 from flows.cluster.batch_log import BatchLog, End, Entry, Fenced
 from flows.cluster.batch_spec import batch_prefix
+from flows.cluster.stop_mark import StopMark
 from flows.engine.batches import Batch, BatchReport
 from flows.engine.run_context import Counters
 from models.clock import Clock
-from models.partition import Partition, media
+from models.partition import Partition
 from models.runs import Outcome, OutcomeKind, Tally
 
 # Entries wait for a merge until they hold so much text of pages (bytes), or the first has waited so long (seconds).
@@ -27,7 +27,7 @@ _POLL, _LONGEST_POLL = 0.1, 2.0
 # Logs that are read at once: each may give an entry of some megabytes before the next merge.
 _AT_ONCE = 8
 
-OnStop = Callable[[Failure, bool], None]
+OnStop = Callable[[StopMark], object]
 
 
 @dataclass(slots=True)
@@ -39,7 +39,6 @@ class FollowedBatch:
     expected: Mapping[Partition, int | None]
     log: BatchLog
     merged: asyncio.Event = field(default_factory=asyncio.Event)
-    is_closed: bool = False
     _kinds: Counter[OutcomeKind] = field(default_factory=Counter)
     _pages: int = 0
     _items: int = 0
@@ -128,10 +127,9 @@ class Loader:
             return False
         followed.count(entry, counters)
         if entry.stop is not None:
-            on_stop(entry.stop, entry.only_media)
+            on_stop(entry.stop)
         self._keep(followed.number, followed.log.last, entry)
         if entry.end is not None:
-            followed.is_closed = True
             del self._open[followed.number]
             self._read.append(followed)
         return True
@@ -184,9 +182,3 @@ class Loader:
                 continue
             self._keep(number, log.last, seal)
             return
-
-
-def expected_items(batch: Batch, closed_items: Mapping[Partition, int | None]) -> Mapping[Partition, int | None]:
-    """Return, for each partition of a batch, the items of its last full scan; None where that is not known."""
-    partitions = [media(account.account_id, surface) for account in batch.accounts for surface in account.surfaces]
-    return {partition: closed_items.get(partition) for partition in partitions}

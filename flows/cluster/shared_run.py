@@ -19,7 +19,7 @@ from connectors.warehouse.storage.connection import warehouse_id
 from connectors.warehouse.warehouse import Warehouse
 from flows.cluster.batch_spec import run_prefix
 from flows.cluster.loader import Loader
-from flows.cluster.worker import StopMark, encode_stop, stop_key
+from flows.cluster.stop_mark import StopMark, write_stop
 from flows.reporting.words import Say
 from models.clock import Clock
 
@@ -27,7 +27,7 @@ _log = logging.getLogger(__name__)
 
 _OWNER = "gramhouse.json"
 
-# Objects of a run are kept so long after its end, for whoever looks for the cause of a failure.
+# Objects of a run are kept so long after its end, to look for the cause of a failure.
 _RETENTION = timedelta(days=7)
 
 
@@ -72,7 +72,7 @@ async def begin_shared_run(
     for sequence in sorted(found):
         # Died as it began, or this warehouse is an older copy, which may have read newer pages since: merged now,
         # those of that run would pass for the newest.
-        await store.put(stop_key(run_prefix(sequence)), encode_stop(StopMark()))
+        await write_stop(store, run_prefix(sequence), StopMark())
         await store.put(f"{run_prefix(sequence)}/end", clock.now().isoformat().encode())
     sequence = max([known, *found], default=0) + 1
     begun = json.dumps({"began_at": clock.now().isoformat(), "id": new_id()}).encode()
@@ -111,7 +111,7 @@ async def _take_over(run: SharedRun, store_url: str, *, clock: Clock, attempt: s
         await run.warehouse.transact(close_run, run.sequence)
         return
     say(f"Merging what run {run.sequence} left in the store {store_url}.")
-    await run.store.put(stop_key(run_prefix(run.sequence)), encode_stop(StopMark()))
+    await write_stop(run.store, run_prefix(run.sequence), StopMark())
     loader = Loader(run.store, run.warehouse, run.sequence, clock=clock)
     await loader.drain(await run.warehouse.read(merged_logs, run.sequence), attempt=attempt)
     await run.close(now=clock.now())

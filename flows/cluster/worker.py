@@ -1,23 +1,20 @@
-"""Scanning a batch on a worker: what a Dask task or a flow run of a work pool does."""
+"""Scanning a batch on a worker, as a Dask task."""
 
 import asyncio
-import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from random import SystemRandom
 from uuid import uuid4
 
-import msgspec
-
 from connectors.source.base_url import normalized
 from connectors.source.client import ApiClient
-from connectors.source.errors import Failure
 from connectors.source.retry import Send
 from connectors.store.object_store import ObjectStore
 from connectors.store.opening import open_store
 from flows.cluster.batch_log import BatchLog, End, Entry, Requests
 from flows.cluster.batch_spec import BatchSpec, read_spec
+from flows.cluster.stop_mark import StopMark, read_stop
 from flows.config.errors import SettingsError
 from flows.config.settings import load
 from flows.engine.batches import Batch, scan_batch
@@ -33,8 +30,6 @@ from models.partition import Partition
 from models.post_times import post_reader
 from models.runs import Outcome
 
-_log = logging.getLogger(__name__)
-
 # An entry is written after so many pages, so much text of pages (bytes), or so many seconds.
 _PAGES = 100
 _BYTES = 4 * 1024 * 1024
@@ -42,24 +37,6 @@ _SECONDS = 5.0
 
 # Seconds between two looks for the run's stop mark.
 _STOP_EVERY = 2.0
-
-
-@dataclass(frozen=True, slots=True)
-class StopMark:
-    """Why the batches of a run end early: an error, or, without one, because the run was interrupted."""
-
-    failure: Failure | None = None
-    only_media: bool = False
-
-
-def stop_key(run_prefix: str) -> str:
-    """Return where a run's stop mark lies in the store."""
-    return f"{run_prefix}/stop"
-
-
-def encode_stop(mark: StopMark) -> bytes:
-    """Return a stop mark as it is stored."""
-    return msgspec.msgpack.encode(mark)
 
 
 @dataclass(slots=True)
@@ -138,9 +115,8 @@ class LoggedScans:
             commits, self._waiting, self._bytes = tuple(self._waiting), [], 0
             made = Requests(**{name: getattr(self._counters, name) for name in Requests.__slots__})
             since = {name: getattr(made, name) - getattr(self._reported, name) for name in Requests.__slots__}
-            failure, only_media = (stop.failure, stop.only_media) if stop else (None, False)
             try:
-                await self._log.append(Entry(self._attempt, commits, Requests(**since), end, failure, only_media))
+                await self._log.append(Entry(self._attempt, commits, Requests(**since), end, stop))
             except BaseException:
                 # The task that writes the next entry must not omit the commits of this one.
                 self._waiting = [*commits, *self._waiting]
@@ -227,11 +203,8 @@ async def scan_logged(
         landed=progress.landed,
     )
     run_folder = prefix.rpartition("/")[0]
-    if (found := await store.get(stop_key(run_folder))) is not None:
-        mark = msgspec.msgpack.decode(found, type=StopMark)
-        if mark.failure is None:
-            return
-        _stop(run, mark.failure, only_media=mark.only_media)
+    if (mark := await read_stop(store, run_folder)) is not None and not stop_scans(run, mark):
+        return
     scanning: asyncio.Task[object] = asyncio.create_task(scan_batch(run, remaining(spec.batch, progress.outcomes)))
     beside: list[asyncio.Task[None]] = [
         asyncio.create_task(_flush_regularly(scans, clock, scanning)),
@@ -239,10 +212,10 @@ async def scan_logged(
     ]
     try:
         await asyncio.wait([scanning, *beside], return_when=asyncio.FIRST_COMPLETED)
-        for helper in beside:
-            if helper.done():
+        for task in beside:
+            if task.done():
                 # It only ends by an error, or once it has cancelled the scans.
-                helper.result()
+                task.result()
         await asyncio.wait([scanning])
         if scanning.cancelled():
             await scans.flush()
@@ -250,7 +223,8 @@ async def scan_logged(
         scanning.result()
         await scans.flush(End.DONE, stop=_found_to_stop(run))
     finally:
-        for task in [scanning, *beside]:
+        scanning.cancel()
+        for task in beside:
             task.cancel()
         await asyncio.gather(scanning, *beside, return_exceptions=True)
 
@@ -270,20 +244,22 @@ async def _flush_regularly(scans: LoggedScans, clock: Clock, scanning: "asyncio.
 async def _heed_stop(
     store: ObjectStore, run_prefix: str, run: ScanContext, scanning: "asyncio.Task[object]", clock: Clock
 ) -> None:
-    while (data := await store.get(stop_key(run_prefix))) is None:
+    while (mark := await read_stop(store, run_prefix)) is None:
         await clock.sleep(_STOP_EVERY)
-    mark = msgspec.msgpack.decode(data, type=StopMark)
-    if mark.failure is None:
+    if not stop_scans(run, mark):
         scanning.cancel()
         return
-    _stop(run, mark.failure, only_media=mark.only_media)
     await scanning
 
 
-def _stop(run: ScanContext, failure: Failure, *, only_media: bool) -> None:
-    signals: tuple[StopSignal, ...] = (run.stop_media,) if only_media else (run.stop, run.stop_media)
+def stop_scans(run: ScanContext, mark: StopMark) -> bool:
+    """Have scans end with the mark's error as their outcome; False where it has none: they end without outcomes."""
+    if mark.failure is None:
+        return False
+    signals: tuple[StopSignal, ...] = (run.stop_media,) if mark.only_media else (run.stop, run.stop_media)
     for signal in signals:
-        signal.set(failure)
+        signal.set(mark.failure)
+    return True
 
 
 async def _sync_batch(store_url: str, prefix: str) -> None:

@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError
 
 from connectors.source.base_url import check_base_url
-from connectors.store.opening import check_url
+from connectors.store.address import check_url
 from connectors.warehouse.storage.paths import database, local
 from flows.config.errors import SettingsError
 from flows.config.mapping import ColumnSetting, MappingSettings

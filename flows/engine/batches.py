@@ -143,7 +143,7 @@ class AccountBatcher:
             self._changed.clear()
 
 
-def _expected(last: Checkpoint | None) -> int | None:
+def expected_items(last: Checkpoint | None) -> int | None:
     """Return how many items a partition's last full scan found; None where it is not known."""
     return last.items if last is not None and last.is_closed else None
 
@@ -157,7 +157,7 @@ async def _scan_account(
     outcomes = []
     for surface in account.surfaces:
         partition = media(account.account_id, surface)
-        expected = _expected(last.get(partition))
+        expected = expected_items(last.get(partition))
         landed = run.landed.get(partition, Landed())
         scan = PartitionScan(
             run,
@@ -218,7 +218,7 @@ async def scan_batch(run: ScanContext, batch: Batch) -> BatchReport:
     await depths.begin()
     for account in due:
         for surface in account.surfaces:
-            run.counters.expect(_expected(last.get(media(account.account_id, surface))))
+            run.counters.expect(expected_items(last.get(media(account.account_id, surface))))
     kinds: Counter[OutcomeKind] = Counter()
     pages = items = 0
 

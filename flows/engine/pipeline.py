@@ -259,6 +259,7 @@ async def _enter(request: RunRequest, resources: RunResources, counters: Counter
         budget=request.full_refresh_budget,
     )
     mapping = await resources.warehouse.read(read_mapping)
+    engine = resources.batches or LocalBatches()
     return RunContext(
         run_id,
         now,
@@ -272,7 +273,8 @@ async def _enter(request: RunRequest, resources: RunResources, counters: Counter
         mode=mode,
         read_posts=post_reader(mapping),
         max_requests=request.max_requests,
-        batcher=batcher_for(resources.batches or LocalBatches(), in_turn=request.max_requests is not None),
+        batcher=batcher_for(engine, in_turn=request.max_requests is not None),
+        engine=engine,
         say=say,
     )
 

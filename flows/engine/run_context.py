@@ -56,7 +56,7 @@ class ScanResources:
 class RunResources(ScanResources):
     """All that a run works with, in the process that writes the warehouse.
 
-    `batches` scans batches of accounts elsewhere; by default this process does.
+    `batches` scans batches of accounts elsewhere; None: this process does.
     """
 
     warehouse: Warehouse
@@ -282,7 +282,7 @@ class ScanContext:
 
 @dataclass(frozen=True, slots=True)
 class RunContext(ScanContext):
-    """One run under way: `batcher` has the accounts that it listed, `say` takes lines for a person.
+    """One run under way: `batcher` has the accounts that it listed, `engine` scans them, `say` prints a line.
 
     With `accept_removals` a person vouches for this run's own scan of the catalogue.
     """
@@ -290,4 +290,5 @@ class RunContext(ScanContext):
     resources: RunResources
     accept_removals: bool = False
     batcher: "AccountBatcher" = field(kw_only=True)
+    engine: "BatchEngine" = field(kw_only=True)
     say: Say = field(kw_only=True)

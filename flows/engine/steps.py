@@ -8,7 +8,7 @@ from typing import Any
 
 from connectors.warehouse.merge.run_counts import MergeStats
 from flows.engine.accounts import scan_catalogue
-from flows.engine.batches import Batch, BatchReport, LocalBatches
+from flows.engine.batches import Batch, BatchReport
 from flows.engine.run_context import RunContext
 from flows.engine.run_request import RunRequest
 from flows.reporting.renewing import renew
@@ -45,7 +45,7 @@ async def list_accounts(run_id: str, surfaces: tuple[Surface, ...]) -> Outcome:
 async def sync_batch(run_id: str, batch: Batch) -> BatchReport:
     """Scan the media of a batch's accounts: here, or where the run's engine has it scanned."""
     run = _OPEN[run_id]
-    return await (run.resources.batches or LocalBatches()).sync_batch(run, batch)
+    return await run.engine.sync_batch(run, batch)
 
 
 async def merge(run_id: str) -> MergeStats:

@@ -595,8 +595,8 @@ MUTANTS = (
     Mutant(
         "workers do not heed an error that stops the run",
         "flows/cluster/worker.py",
-        "    _stop(run, mark.failure, only_media=mark.only_media)\n    await scanning\n",
-        "    await scanning\n",
+        "        signal.set(mark.failure)\n",
+        "        pass\n",
         ("tests/flows/cluster/test_flows_cluster_guards.py",),
     ),
     Mutant(
@@ -679,14 +679,14 @@ MUTANTS = (
     Mutant(
         "workers of a run that was taken over are left to work",
         "flows/cluster/shared_run.py",
-        "    await run.store.put(stop_key(run_prefix(run.sequence)), encode_stop(StopMark()))\n",
+        "    await write_stop(run.store, run_prefix(run.sequence), StopMark())\n",
         "",
         ("tests/flows/cluster/test_flows_cluster_guards.py",),
     ),
     Mutant(
         "workers of a run that the warehouse lost are not stopped",
         "flows/cluster/shared_run.py",
-        "        await store.put(stop_key(run_prefix(sequence)), encode_stop(StopMark()))\n",
+        "        await write_stop(store, run_prefix(sequence), StopMark())\n",
         "",
         ("tests/flows/cluster/test_flows_cluster_guards.py",),
     ),

@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from connectors.store.address import check_url
 from connectors.store.bucket import BucketStore
 from connectors.store.folder import FolderStore
 from connectors.store.object_store import ObjectStore, StoreError, StoreUnavailableError
-from connectors.store.opening import check_url, open_store
+from connectors.store.opening import open_store
 from connectors.store.probe import probe
 from flows.engine.clock import SystemClock
 from tests.store.memory import ForgetfulStore, MemoryStore, OverwritingStore, RacingStore

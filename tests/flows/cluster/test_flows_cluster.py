@@ -11,7 +11,7 @@ from connectors.source.errors import client_error
 from connectors.store.object_store import ObjectStore, StoreError
 from flows.cluster.batch_log import BatchLog, Entry
 from flows.cluster.batch_spec import batch_prefix
-from flows.cluster.worker import StopMark, encode_stop, stop_key
+from flows.cluster.stop_mark import StopMark, encode_stop, stop_key
 from flows.config.errors import ClusterLost
 from flows.engine.pipeline import RunReport, run_sync
 from flows.engine.run_context import RunResources

@@ -20,7 +20,8 @@ from flows.cluster.batch_log import BatchLog, End, Entry, Fenced
 from flows.cluster.batch_spec import BatchSpec, KnownBefore, batch_prefix, write_spec
 from flows.cluster.loader import Loader
 from flows.cluster.shared_run import SharedRun, begin_shared_run, merge_left
-from flows.cluster.worker import LoggedScans, Progress, StopMark, encode_stop, remaining, scan_logged, stop_key
+from flows.cluster.stop_mark import StopMark, encode_stop, stop_key
+from flows.cluster.worker import LoggedScans, Progress, remaining, scan_logged
 from flows.engine.batches import Batch, ListedAccount
 from flows.engine.run_context import Counters
 from flows.engine.scan_depth import ScanMode

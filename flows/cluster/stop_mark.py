@@ -1,0 +1,37 @@
+"""The stop mark of a run in the shared store, by which the process of the run ends the batches on workers early."""
+
+from dataclasses import dataclass
+
+import msgspec
+
+from connectors.source.errors import Failure
+from connectors.store.object_store import ObjectStore
+
+
+@dataclass(frozen=True, slots=True)
+class StopMark:
+    """Why the batches of a run, or with `only_media` its media scans, end early; no error: the run was interrupted."""
+
+    failure: Failure | None = None
+    only_media: bool = False
+
+
+def stop_key(run_prefix: str) -> str:
+    """Return the key of a run's stop mark in the store."""
+    return f"{run_prefix}/stop"
+
+
+def encode_stop(mark: StopMark) -> bytes:
+    """Return a stop mark as it is stored."""
+    return msgspec.msgpack.encode(mark)
+
+
+async def write_stop(store: ObjectStore, run_prefix: str, mark: StopMark) -> None:
+    """Write a run's stop mark. Raises StoreError."""
+    await store.put(stop_key(run_prefix), encode_stop(mark))
+
+
+async def read_stop(store: ObjectStore, run_prefix: str) -> StopMark | None:
+    """Return a run's stop mark; None where there is none. Raises StoreError."""
+    data = await store.get(stop_key(run_prefix))
+    return None if data is None else msgspec.msgpack.decode(data, type=StopMark)
