@@ -1,7 +1,6 @@
 """Terminal output: results on standard output, everything else on standard error."""
 
 import json
-import re
 import sys
 import unicodedata
 from collections.abc import Iterator
@@ -18,7 +17,6 @@ from flows.reporting.words import json_value
 
 # Lines that go into a pipe or a file are neither wrapped nor truncated.
 _UNLIMITED = 10**6
-_PADDING = re.compile(r" +$", re.MULTILINE)
 
 
 class _Console(Console):
@@ -33,7 +31,7 @@ class _Console(Console):
             return
         with self.capture() as captured:
             super().print(*objects, **options)
-        self.out(_PADDING.sub("", captured.get()), end="")
+        self.out("\n".join(line.rstrip(" ") for line in captured.get().split("\n")), end="")
 
 
 out = _Console(highlight=False, emoji=False, width=None if sys.stdout.isatty() else _UNLIMITED)
