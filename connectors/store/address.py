@@ -19,3 +19,8 @@ def check_url(url: str) -> str:
         message = f"{scheme}:// is not supported; write a folder, or {known} and a bucket"
         raise ValueError(message)
     return str(Path(url).absolute())
+
+
+def is_cloud(url: str) -> bool:
+    """Say whether an address is a cloud's, and no path."""
+    return urlsplit(url).scheme in CLOUDS and "://" in url

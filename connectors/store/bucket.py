@@ -1,8 +1,10 @@
 """A store in a bucket of S3, Google Cloud Storage or Azure, by obstore."""
 
+import asyncio
 from collections.abc import Awaitable, Iterable
 from contextlib import suppress
 from datetime import timedelta
+from pathlib import Path
 from typing import Any, TypeVar
 
 import obstore
@@ -17,6 +19,11 @@ _MISSING = (NotFoundError, FileNotFoundError)
 
 # After these an answer that did not come is an error; one may take 30 s, as obstore has it.
 _RETRIES: Any = {"max_retries": 8, "retry_timeout": timedelta(minutes=2)}
+
+# Files travel in parts of so many bytes, so many at once; S3 takes 10,000 parts of a file at most.
+_PART = 8 * 1024 * 1024
+_PARTS_AT_ONCE = 4
+_MOST_PARTS = 9_000
 
 
 class BucketStore:
@@ -66,9 +73,33 @@ class BucketStore:
 
     async def delete(self, keys: Iterable[str]) -> None:
         """Delete objects; keys that do not exist are ignored."""
-        for key in keys:
-            with suppress(*_MISSING):
-                await self._do(obstore.delete_async(self._store, key), *_MISSING)
+        kept = list(keys)
+        if not kept:
+            return
+        try:
+            # In requests for up to a thousand of them, where the cloud offers that.
+            await self._do(obstore.delete_async(self._store, kept), *_MISSING)
+        except _MISSING:
+            for key in kept:
+                with suppress(*_MISSING):
+                    await self._do(obstore.delete_async(self._store, key), *_MISSING)
+
+    async def upload(self, key: str, file: Path) -> None:
+        """Write a file's content as an object: all of it, or none."""
+        size = (await asyncio.to_thread(file.stat)).st_size
+        part = max(_PART, size // _MOST_PARTS + 1)
+        await self._do(obstore.put_async(self._store, key, file, chunk_size=part, max_concurrency=_PARTS_AT_ONCE))
+
+    async def download(self, key: str, file: Path) -> None:
+        """Write an object's content to a file, which is not durable. Raises StoreError where there is no object."""
+
+        async def read() -> None:
+            response = await obstore.get_async(self._store, key)
+            with file.open("wb") as target:
+                async for piece in response.stream(min_chunk_size=_PART):
+                    await asyncio.to_thread(target.write, piece)
+
+        await self._do(read())
 
     async def _do(self, work: Awaitable[T], *expected: type[Exception]) -> T:
         try:

@@ -1,6 +1,7 @@
 """What the shared store must be able to do."""
 
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Protocol
 
 
@@ -36,4 +37,16 @@ class ObjectStore(Protocol):
 
     async def delete(self, keys: Iterable[str]) -> None:
         """Delete objects; keys that do not exist are ignored."""
+        ...
+
+
+class FileStore(ObjectStore, Protocol):
+    """A store that also takes and gives whole files, however large."""
+
+    async def upload(self, key: str, file: Path) -> None:
+        """Write a file's content as an object: all of it, or none."""
+        ...
+
+    async def download(self, key: str, file: Path) -> None:
+        """Write an object's content to a file, which is not durable. Raises StoreError where there is no object."""
         ...

@@ -44,10 +44,13 @@ class Current:
 def current(settings: Settings) -> Current:
     """Read the status file beside the snapshot; a run whose process is gone is shown as interrupted."""
     try:
-        status = read_status(settings.snapshot)
+        status = read_status(settings.snapshot_file())
     except StatusUnreadable as error:
         return Current(None, str(error), is_damaged=True)
+    if status is None and settings.snapshot_url() and not settings.warehouse.exists():
+        # A copy of what another machine published: the status file is there.
+        return Current(None)
     if status is None:
-        path = status_path(settings.snapshot)
+        path = status_path(settings.snapshot_file())
         return Current(None, f"{path} is missing: interrupted runs cannot be shown. The next run creates it.")
     return Current(settled(status, settings.warehouse))

@@ -15,7 +15,10 @@ WarehouseFile = Annotated[
 SnapshotFile = Annotated[
     str | None,
     typer.Option(
-        "--snapshot", metavar="PATH", help="The analysts' DuckDB file (GRAMHOUSE_SNAPSHOT).", show_default=False
+        "--snapshot",
+        metavar="PATH",
+        help="The analysts' DuckDB file, or its address in a bucket (GRAMHOUSE_SNAPSHOT).",
+        show_default=False,
     ),
 ]
 BaseUrl = Annotated[

@@ -19,7 +19,11 @@ Surfaces = Annotated[
     Field(title="Surfaces", description="Posts, stories or both. Default: both.", max_length=2),
 ]
 WarehouseFile = Annotated[Path | None, Field(title="Warehouse file", description="The writer's DuckDB file.")]
-SnapshotFile = Annotated[Path | None, Field(title="Snapshot file", description="The analysts' DuckDB file.")]
+SnapshotFile = Annotated[
+    # Path would make s3:/bucket of s3://bucket.
+    str | None,
+    Field(title="Snapshot file", description="The analysts' DuckDB file: a path, or one in s3://, gs:// or az://."),
+]
 BusyWait = Annotated[
     float | None,
     Field(title="Wait for the lock", description="Seconds to wait while another process holds the warehouse.", ge=0),

@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError
 
 from connectors.source.base_url import check_base_url
-from connectors.store.address import check_url
+from connectors.store.address import check_url, is_cloud
 from connectors.warehouse.storage.paths import database, local
 from flows.config.errors import SettingsError
 from flows.config.mapping import ColumnSetting, MappingSettings
@@ -58,6 +58,18 @@ def _time_zone(name: str) -> str:
     return name
 
 
+def _snapshot(place: str) -> str:
+    if not is_cloud(place):
+        return str(database(Path(place)))
+    url = check_url(place)
+    folder, _, name = url.rpartition("/")
+    if folder.endswith("/"):
+        message = f"it names no file; write one such as {url}/analytics.duckdb"
+        raise ValueError(message)
+    database(Path(name))
+    return url
+
+
 def _words(value: object) -> object:
     return tuple(word.strip() for word in value.split(",") if word.strip()) if isinstance(value, str) else value
 
@@ -66,6 +78,9 @@ File = Annotated[Path, AfterValidator(local)]
 DatabaseFile = Annotated[Path, AfterValidator(database)]
 TimeZone = Annotated[str, AfterValidator(_time_zone)]
 Cron = Annotated[str, AfterValidator(check_cron)]
+SnapshotPlace = Annotated[
+    str, BeforeValidator(lambda value: str(value) if isinstance(value, Path) else value), AfterValidator(_snapshot)
+]
 Words = Annotated[tuple[str, ...], BeforeValidator(_words)]
 
 
@@ -80,7 +95,9 @@ class Settings(BaseModel):
     api_key: SecretStr | None = Field(None, description="The API key.")
     api_key_file: File | None = Field(None, description="A file that contains only the API key.")
     warehouse: DatabaseFile = Field(Path("data/warehouse.duckdb"), description="The writer's DuckDB file.")
-    snapshot: DatabaseFile = Field(Path("data/analytics.duckdb"), description="The analysts' DuckDB file.")
+    snapshot: SnapshotPlace = Field(
+        "data/analytics.duckdb", description="The analysts' DuckDB file: a path, or one in s3://, gs:// or az://."
+    )
     report: File | None = Field(None, description="The HTML report that each publish updates; by default none.")
     report_url: Annotated[str, BeforeValidator(_web_address)] | None = Field(
         None, description="Address at which people open the report, such as https://reports.example.com/gramhouse.html."
@@ -182,6 +199,16 @@ class Settings(BaseModel):
     mapping: MappingSettings | None = Field(
         None, description="Mapping of media items to columns, a table in gramhouse.toml."
     )
+
+    def snapshot_url(self) -> str | None:
+        """Return the address of the snapshot in a bucket; None where it is a file of this machine."""
+        return self.snapshot if is_cloud(self.snapshot) else None
+
+    def snapshot_file(self) -> Path:
+        """Return the snapshot's file on this machine: for one in a bucket, a copy beside the warehouse."""
+        if self.snapshot_url() is None:
+            return Path(self.snapshot)
+        return self.warehouse.parent / self.snapshot.rpartition("/")[2]
 
     def raw_folder(self) -> Path:
         """Return the folder of the raw store."""

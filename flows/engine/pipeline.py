@@ -32,6 +32,7 @@ from flows.engine.retention import tidy
 from flows.engine.run_context import Counters, RunContext, RunResources
 from flows.engine.run_request import RunRequest
 from flows.engine.scan_depth import scan_mode
+from flows.engine.snapshot_upload import upload_refusal
 from flows.engine.steps import DIRECT, Published, Steps, open_run
 from flows.reporting.recording import STOPPED, recorded, short
 from flows.reporting.words import Say, count
@@ -72,7 +73,7 @@ class RunReport:
 
     `snapshot_bytes` is None when the snapshot is of another warehouse and was left as it was; a warning says so.
 
-    `report` is the HTML report if it was renewed.
+    `report` is the HTML report if it was renewed; `snapshot_url` where else the snapshot was published.
 
     `mapping_pending` says that the media are read by another mapping than the settings'.
 
@@ -108,6 +109,7 @@ class RunReport:
     full_requests: int
     incremental_requests: int | None
     report: Path | None = None
+    snapshot_url: str | None = None
 
     @property
     def recommends_incremental(self) -> bool:
@@ -199,6 +201,7 @@ async def run_sync(
         seconds=clock.monotonic() - began,
         snapshot=request.snapshot,
         snapshot_bytes=published.snapshot_bytes,
+        snapshot_url=resources.bucket.url if resources.bucket else None,
         report=published.report,
         **ended,
     )
@@ -295,7 +298,10 @@ async def _settle(run: RunContext, unmerged: Sequence[str], *, catalogue: bool, 
         await warehouse.transact(ledger.warn, run.run_id, not_cast)
     # A clock that was ahead when the run began may have been put right since.
     await warehouse.transact(repair_future_times, run.run_id, now=run.resources.clock.now(), within=run.fresh_within)
-    if (refused := await warehouse.publish_refusal(snapshot)) is not None:
+    refused = await warehouse.publish_refusal(snapshot)
+    if refused is None and run.resources.bucket is not None:
+        refused = await upload_refusal(run.resources.bucket, warehouse)
+    if refused is not None:
         await warehouse.transact(ledger.warn, run.run_id, refused)
     if (overdue := await _full_overdue(run)) is not None:
         await warehouse.transact(ledger.warn, run.run_id, overdue)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from connectors.source.base_url import normalized
 from connectors.source.client import ApiClient
+from connectors.store.snapshot_bucket import open_snapshot_bucket
 from connectors.warehouse.runs.batch_logs import open_run_sequences
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from connectors.warehouse.warehouse import Warehouse, open_warehouse
@@ -49,7 +50,7 @@ def build_request(
         message = "--max-requests counts the requests of one process. Fix: leave it out, or use --engine local."
         raise SettingsError(message)
     return RunRequest(
-        snapshot=settings.snapshot,
+        snapshot=settings.snapshot_file(),
         within=timedelta(seconds=settings.resume_within),
         version=release(),
         surfaces=surfaces,
@@ -93,7 +94,7 @@ def check_snapshot(snapshot: Path, warehouse: Path) -> None:
 
 def check_report(settings: Settings) -> None:
     """Find out before a run that the report would take the place of a database. Raises SettingsError."""
-    databases = {settings.snapshot.resolve(), settings.warehouse.resolve()}
+    databases = {settings.snapshot_file().resolve(), settings.warehouse.resolve()}
     if settings.report is not None and settings.report.resolve() in databases:
         message = f"{set_by('report')}: {settings.report} is reserved for a database. Fix: choose another file."
         raise SettingsError(message)
@@ -135,7 +136,7 @@ async def writing(
         try:
             warehouse = await stack.enter_async_context(lock)
         except WarehouseUnusable as error:
-            record_failure(settings.snapshot, settings.warehouse, activity, error, now=at.now, say=say)
+            record_failure(settings.snapshot_file(), settings.warehouse, activity, error, now=at.now, say=say)
             raise
         yield warehouse
 
@@ -147,7 +148,7 @@ async def open_resources(settings: Settings, activity: str, *, say: Say = _log.i
     Raises SettingsError, WarehouseBusy, WarehouseUnusable and StoreError, each before anything was asked of the API.
     """
     clock = SystemClock()
-    check_snapshot(settings.snapshot, settings.warehouse)
+    check_snapshot(settings.snapshot_file(), settings.warehouse)
     check_report(settings)
     check_raw(settings)
     try:
@@ -160,6 +161,10 @@ async def open_resources(settings: Settings, activity: str, *, say: Say = _log.i
         )
     except ValueError as error:
         raise SettingsError(str(error)) from None
+    bucket = None
+    if (url := settings.snapshot_url()) is not None:
+        bucket = open_snapshot_bucket(url)
+        await bucket.check(new_id)
     async with AsyncExitStack() as stack:
         warehouse = await stack.enter_async_context(writing(settings, activity, clock=clock, say=say))
         await stack.enter_async_context(client)
@@ -178,6 +183,7 @@ async def open_resources(settings: Settings, activity: str, *, say: Say = _log.i
             await merge_left(open_store(url, clock=clock), url, warehouse, clock=clock, new_id=new_id, say=say)
         yield RunResources(
             batches=batches,
+            bucket=bucket,
             send=client.send,
             warehouse=warehouse,
             clock=clock,

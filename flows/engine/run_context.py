@@ -13,6 +13,7 @@ from connectors.source.endpoints import ApiRequest, Response
 from connectors.source.errors import Failure
 from connectors.source.rate_limit import RateLimitBudget
 from connectors.source.retry import BackoffPolicy, Send, fetch_with_retry
+from connectors.store.snapshot_bucket import SnapshotBucket
 from connectors.warehouse.warehouse import Warehouse
 from flows.engine.scan_depth import ScanMode
 from flows.engine.scan_store import ScanStore
@@ -56,11 +57,13 @@ class ScanResources:
 class RunResources(ScanResources):
     """All that a run works with, in the process that writes the warehouse.
 
-    `batches` scans batches of accounts elsewhere; None: this process does.
+    `batches` scans batches of accounts elsewhere; None: this process does. `bucket` is where the snapshot is
+    published, besides its file on this machine.
     """
 
     warehouse: Warehouse
     batches: "BatchEngine | None" = None
+    bucket: SnapshotBucket | None = None
 
 
 @dataclass(slots=True)

@@ -11,6 +11,7 @@ from flows.engine.accounts import scan_catalogue
 from flows.engine.batches import Batch, BatchReport
 from flows.engine.run_context import RunContext
 from flows.engine.run_request import RunRequest
+from flows.engine.snapshot_upload import upload
 from flows.reporting.renewing import renew
 from models.partition import Surface
 from models.runs import Outcome
@@ -56,13 +57,16 @@ async def merge(run_id: str) -> MergeStats:
 async def publish(run_id: str, request: RunRequest) -> Published:
     """Publish a snapshot, and renew the HTML report where the request names one."""
     run = _OPEN[run_id]
+    at = run.resources.clock.now()
     size = await run.resources.warehouse.publish(
         request.snapshot,
-        at=run.resources.clock.now(),
+        at=at,
         version=request.version,
         stale_after=request.stale_after,
         full_refresh_every=request.full_refresh_every,
     )
+    if (bucket := run.resources.bucket) is not None:
+        await upload(bucket, run.resources.warehouse, request.snapshot, at=at, new_id=run.resources.new_id)
     report = None if request.report is None else await renew(request.snapshot, request.report, say=run.say)
     return Published(size, report)
 

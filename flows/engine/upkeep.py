@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from datetime import datetime, timedelta
 
+from connectors.store.snapshot_bucket import open_snapshot_bucket
 from connectors.warehouse.maintenance.future_times import Repair, repair, unknown_age
 from connectors.warehouse.maintenance.quarantine_retry import Plan, Staying, plan_retry, retry, staying
 from connectors.warehouse.maintenance.rebuild import Reread, rebuild_stored
@@ -16,6 +17,7 @@ from flows.config.settings import Settings
 from flows.engine.clock import SystemClock
 from flows.engine.pipeline import new_id
 from flows.engine.resources import check_raw, check_report, check_snapshot, writing
+from flows.engine.snapshot_upload import upload
 from flows.reporting.recording import command, recorded
 from flows.reporting.renewing import renew
 from flows.reporting.words import Say
@@ -30,11 +32,11 @@ async def _standing(settings: Settings, activity: str, say: Say = _log.info) -> 
     if not settings.warehouse.exists():
         message = f"There is no warehouse at {settings.warehouse} yet. Fix: `gramhouse sync` creates it."
         raise WarehouseUnusable(message)
-    check_snapshot(settings.snapshot, settings.warehouse)
+    check_snapshot(settings.snapshot_file(), settings.warehouse)
     check_report(settings)
     check_raw(settings)
     async with writing(settings, activity, say=say) as warehouse:
-        with recorded(settings.snapshot, command(activity), now=SystemClock().now, say=say) as recording:
+        with recorded(settings.snapshot_file(), command(activity), now=SystemClock().now, say=say) as recording:
             await warehouse.merge()
             await warehouse.transact(ledger.mark_interrupted)
             yield warehouse
@@ -42,15 +44,18 @@ async def _standing(settings: Settings, activity: str, say: Say = _log.info) -> 
 
 
 async def _publish(warehouse: Warehouse, settings: Settings, say: Say = _log.warning) -> int:
+    at = SystemClock().now()
     size = await warehouse.publish(
-        settings.snapshot,
-        at=SystemClock().now(),
+        settings.snapshot_file(),
+        at=at,
         version=release(),
         stale_after=timedelta(seconds=settings.stale_after),
         full_refresh_every=timedelta(days=settings.full_refresh_every),
     )
+    if (url := settings.snapshot_url()) is not None:
+        await upload(open_snapshot_bucket(url), warehouse, settings.snapshot_file(), at=at, new_id=new_id)
     if settings.report is not None:
-        await renew(settings.snapshot, settings.report, say=say)
+        await renew(settings.snapshot_file(), settings.report, say=say)
     return size
 
 

@@ -91,7 +91,7 @@ def _posts(
 
 def estimate(settings: Settings, surfaces: tuple[Surface, ...], mode: SyncMode, *, now: datetime) -> Estimate:
     """Return about how many requests a sync would make now. Raises SnapshotMissing and WarehouseUnusable."""
-    with open_snapshot(settings.snapshot) as snapshot:
+    with open_snapshot(settings.snapshot_file()) as snapshot:
         return _estimate(snapshot, settings, surfaces, mode, now)
 
 

@@ -34,7 +34,7 @@ def forecast(settings: Settings, selection: Selection, *, now: datetime) -> Fore
 
     Raises SelectionError, SnapshotMissing and WarehouseUnusable.
     """
-    with open_snapshot(settings.snapshot) as snapshot:
+    with open_snapshot(settings.snapshot_file()) as snapshot:
 
         def ask(query: str, parameters: Sequence[object]) -> list[tuple[Any, ...]]:
             return snapshot.ask(query, parameters).rows

@@ -109,7 +109,7 @@ def to_json(report: RunReport) -> str:
             },
             "started_at": report.started_at,
             "seconds": round(report.seconds, 3),
-            "snapshot": str(report.snapshot),
+            "snapshot": report.snapshot_url or str(report.snapshot),
             "snapshot_bytes": report.snapshot_bytes,
             "report": None if report.report is None else str(report.report),
         },

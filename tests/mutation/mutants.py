@@ -781,4 +781,19 @@ MUTANTS = (
         "        return\n",
         ("tests/flows/cluster/test_flows_cluster_guards.py",),
     ),
+    Mutant(
+        "a pointer before the snapshot that it names",
+        "connectors/store/snapshot_bucket.py",
+        "        await self._store.upload(key, file)\n",
+        "        await self._store.put(self._key, msgspec.json.encode(Pointer(key, 0, at, warehouse_id)))\n"
+        "        await self._store.upload(key, file)\n",
+        ("tests/store/test_snapshot_bucket.py",),
+    ),
+    Mutant(
+        "a snapshot is deleted by its own age",
+        "connectors/store/snapshot_bucket.py",
+        "            await self._clear({key, *(one.file for one in kept)}, at - _RETENTION)\n",
+        "            await self._clear({key}, at - _RETENTION)\n",
+        ("tests/store/test_snapshot_bucket.py",),
+    ),
 )

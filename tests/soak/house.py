@@ -82,8 +82,8 @@ async def soak(folder: Path, service: Service, *, runs: int, every: int, watch: 
         await _sync(result)
         seconds = time.perf_counter() - began
         if run % every == 0:
-            there = rows(result.snapshot)
-            watch(Sample(run, vitals(), files(result.warehouse, result.snapshot), there, seconds))
+            there = rows(result.snapshot_file())
+            watch(Sample(run, vitals(), files(result.warehouse, result.snapshot_file()), there, seconds))
 
 
 def soak_fresh(folder: Path, service: Service, *, runs: int, every: int, watch: Watch) -> None:

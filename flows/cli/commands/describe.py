@@ -6,6 +6,7 @@ import typer
 
 from connectors.warehouse.snapshot.reader import Snapshot, open_snapshot
 from flows.cli.commands.listing import plain_table
+from flows.cli.fetching import current_snapshot
 from flows.cli.options import AsJson, SnapshotFile
 from flows.cli.output.terminal import clean, out, print_json
 from flows.config.errors import SettingsError
@@ -54,7 +55,7 @@ def describe(
     if form == "dbt" and (table is not None or as_json):
         message = "--format dbt writes all tables, as YAML. Fix: leave out the table and --json."
         raise SettingsError(message)
-    with open_snapshot(load(snapshot=snapshot).snapshot) as opened:
+    with open_snapshot(current_snapshot(load(snapshot=snapshot))) as opened:
         relations = opened.ask(_RELATIONS).records()
         if form == "dbt":
             _print_dbt(opened, relations)

@@ -62,7 +62,7 @@ def _configuration(settings: Settings) -> Iterator[Finding]:
 def _cooldowns(settings: Settings, now: datetime) -> Cooldowns:
     with ExitStack() as opened:
         try:
-            snapshot = opened.enter_context(open_snapshot(settings.snapshot))
+            snapshot = opened.enter_context(open_snapshot(settings.snapshot_file()))
         except WarehouseError:
             snapshot = None
         try:
@@ -134,7 +134,7 @@ async def _asked(address: str, key: SecretStr, cooldowns: Cooldowns) -> list[Fin
 def _folder(settings: Settings) -> Iterator[Finding]:
     folders = [
         ("warehouse", settings.warehouse.parent),
-        ("snapshot", settings.snapshot.parent),
+        ("snapshot", settings.snapshot_file().parent),
         ("raw", settings.raw_folder()),
     ]
     for name, wanted in folders:
@@ -178,11 +178,32 @@ def _warehouse(settings: Settings) -> Finding:
     return Finding("warehouse", "ok", f"{settings.warehouse} opens ({size:,.1f} MB){bound}")
 
 
+def _bucket(settings: Settings) -> Iterator[Finding]:
+    from connectors.store.object_store import StoreError
+    from flows.cli.fetching import current_snapshot
+    from flows.engine.pipeline import new_id
+
+    url = settings.snapshot_url()
+    if url is None:
+        return
+    from connectors.store.snapshot_bucket import open_snapshot_bucket
+
+    try:
+        bucket = open_snapshot_bucket(url)
+        if settings.warehouse.exists():
+            asyncio.run(bucket.check(new_id))
+            yield Finding("bucket", "ok", f"{url} can be written")
+        elif asyncio.run(bucket.pointer()) is not None:
+            yield Finding("bucket", "ok", f"{url} can be read; a copy is at {current_snapshot(settings)}")
+    except StoreError as error:
+        yield Finding("bucket", "bad", str(error))
+
+
 def _snapshot(settings: Settings) -> Finding:
-    if not settings.snapshot.exists():
+    if not settings.snapshot_file().exists():
         return Finding("snapshot", "note", f"{settings.snapshot} does not exist yet: the first sync publishes it.")
     try:
-        with open_snapshot(settings.snapshot) as snapshot:
+        with open_snapshot(settings.snapshot_file()) as snapshot:
             (at,) = snapshot.ask("SELECT max(snapshot_at) FROM published").rows[0]
     except WarehouseError as error:
         return Finding("snapshot", "bad", str(error))
@@ -259,6 +280,7 @@ def _findings(settings: Settings) -> Iterator[Finding]:
     yield from _api(settings, datetime.now(UTC))
     yield from _folder(settings)
     yield _warehouse(settings)
+    yield from _bucket(settings)
     yield _snapshot(settings)
     yield _prefect()
     yield from _workers(settings)

@@ -9,6 +9,7 @@ import typer
 from connectors.warehouse.snapshot.export import export as write_export
 from connectors.warehouse.storage.paths import local
 from flows.cli.commands.listing import plain_table
+from flows.cli.fetching import current_snapshot
 from flows.cli.options import AsJson, LogFormat, SnapshotFile
 from flows.cli.output.terminal import DONE, clean, err, moment, out, print_json
 from flows.config.errors import SettingsError
@@ -33,7 +34,7 @@ def export(
     except ValueError as error:
         message = f"DIR: {error} (got {folder!r})."
         raise SettingsError(message) from None
-    exported = write_export(settings.snapshot, written, at=datetime.now(UTC), with_raw=raw)
+    exported = write_export(current_snapshot(settings), written, at=datetime.now(UTC), with_raw=raw)
     if as_json:
         sizes = [
             {"name": table.name, "kind": table.kind, "rows": table.rows, "bytes": table.bytes}

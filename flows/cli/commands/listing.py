@@ -9,6 +9,7 @@ from rich.table import Table
 from connectors.warehouse.snapshot.reader import open_snapshot
 from connectors.warehouse.storage.errors import SnapshotMissing
 from flows.cli.current import current
+from flows.cli.fetching import current_snapshot
 from flows.cli.options import AsJson, SnapshotFile, WarehouseFile
 from flows.cli.output.terminal import WARN, clean, err, moment, out, print_json
 from flows.config.settings import load
@@ -67,7 +68,7 @@ def accounts(
     as_json: AsJson = False,
 ) -> None:
     """List accounts: status, token expiry and age of their media."""
-    with open_snapshot(load(snapshot=snapshot).snapshot) as opened:
+    with open_snapshot(current_snapshot(load(snapshot=snapshot))) as opened:
         # Snapshots of older versions know of no missing accounts.
         known = "missing_since" in opened.ask("FROM accounts LIMIT 0").columns
         missing_since = "a.missing_since" if known else "NULL::TIMESTAMPTZ AS missing_since"
@@ -117,7 +118,7 @@ def runs(
     settings = load(snapshot=snapshot, warehouse=warehouse)
     now = current(settings)
     try:
-        with open_snapshot(settings.snapshot) as opened:
+        with open_snapshot(current_snapshot(settings)) as opened:
             answer = opened.ask(_RUNS, [last])
             after = now.run_after(opened, answer.columns)
             rows = [*filter(None, [after]), *answer.records()][:last]

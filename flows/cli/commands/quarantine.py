@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from connectors.warehouse.snapshot.reader import open_snapshot
+from flows.cli.fetching import current_snapshot
 from flows.cli.options import AsJson, LogFormat, SnapshotFile, WarehouseFile
 from flows.cli.output.terminal import DONE, WARN, clean, moment, out, print_json, reporting
 from flows.config.settings import Settings, load
@@ -94,7 +95,7 @@ def _show(reasons: Sequence[dict[str, Any]], rows: Sequence[dict[str, Any]]) -> 
 
 
 def _list(settings: Settings, limit: int | None, *, as_json: bool) -> None:
-    with open_snapshot(settings.snapshot) as opened:
+    with open_snapshot(current_snapshot(settings)) as opened:
         rows = opened.ask(_RECORDS, [limit or (_ALL if as_json else _SHOWN)]).records()
         reasons = opened.ask(_REASONS).records()
     if as_json:
@@ -132,7 +133,7 @@ def _retry(settings: Settings, *, as_json: bool) -> None:
                 "items": done.items,
                 "outdated": done.outdated,
                 "stay": [{"resource": some.resource, "reason": some.reason, "records": some.records} for some in stay],
-                "snapshot": str(settings.snapshot),
+                "snapshot": settings.snapshot,
                 "snapshot_bytes": size,
             }
         )

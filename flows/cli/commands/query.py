@@ -15,6 +15,7 @@ from rich.table import Table
 from connectors.warehouse.raw.listed import mentions_raw_media
 from connectors.warehouse.snapshot.reader import Answer, Stream, open_snapshot
 from connectors.warehouse.storage.errors import QueryError
+from flows.cli.fetching import current_snapshot
 from flows.cli.options import SnapshotFile
 from flows.cli.output.query_json import Destination, Document
 from flows.cli.output.terminal import FAIL, clean, err, failure, out, steerless
@@ -105,7 +106,7 @@ def query(
     text = sys.stdin.read() if sql == "-" else sql
     # What was typed need not be UTF-8; DuckDB takes nothing else.
     question = text.encode(errors="surrogateescape").decode(errors="replace")
-    with open_snapshot(settings.snapshot, with_raw=mentions_raw_media(question)) as opened:
+    with open_snapshot(current_snapshot(settings), with_raw=mentions_raw_media(question)) as opened:
         document = Document(_destination()) if as_json or style is Format.JSON else None
         try:
             with document.ended_by_signals() if document else _gone_at_once():

@@ -28,7 +28,7 @@ def rebuild(
     with reporting():
         if as_json:
             counts = {"items": reread.items, "columns": reread.columns, "child_tables": reread.child_tables}
-            print_json({**counts, "snapshot": str(settings.snapshot), "snapshot_bytes": size})
+            print_json({**counts, "snapshot": settings.snapshot, "snapshot_bytes": size})
         else:
             what = f"Decoded {count(reread.items, 'item')} again into {count(reread.columns, 'column')}"
             out.print(f"{what}, and published {clean(settings.snapshot)} ({file_size(size)}).")

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from connectors.warehouse.storage.paths import local
+from flows.cli.fetching import current_snapshot
 from flows.cli.options import AsJson, SnapshotFile, SurfaceNames
 from flows.cli.output.terminal import DONE, WARN, clean, err, moment, out, print_json
 from flows.cli.surfaces import to_surfaces
@@ -48,7 +49,7 @@ def report(
     """
     chosen = to_surfaces(surface)
     settings = load(snapshot=snapshot)
-    path = settings.report or default_path(settings.snapshot)
+    path = settings.report or default_path(settings.snapshot_file())
     if file is not None:
         try:
             path = local(Path(file))
@@ -57,7 +58,7 @@ def report(
             raise SettingsError(message) from None
     surfaces = tuple(each for each in SURFACES if not chosen or each in chosen)
     scope = Scope(accounts=tuple(account or ()), surfaces=surfaces, weeks=weeks, audience=audience)
-    written = write(settings.snapshot, path, scope, apart_from=settings.warehouse)
+    written = write(current_snapshot(settings), path, scope, apart_from=settings.warehouse)
     if as_json:
         print_json(
             {

@@ -6,11 +6,13 @@ from typing import Annotated, Any, Literal
 
 import typer
 
+from connectors.store.object_store import StoreError
 from connectors.warehouse.snapshot.reader import Snapshot, open_snapshot
 from connectors.warehouse.storage.durable import log_problem
 from connectors.warehouse.storage.errors import QueryError, SnapshotMissing, WarehouseError
 from connectors.warehouse.storage.holder import Holder, holder
 from flows.cli.current import Current, current
+from flows.cli.fetching import current_snapshot
 from flows.cli.options import AsJson, SnapshotFile, WarehouseFile
 from flows.cli.output.incremental_status import incremental, incremental_lines
 from flows.cli.output.openmetrics import metrics, unreadable
@@ -261,14 +263,15 @@ def _print(found: Mapping[str, Any], state: Current, writing: Holder | None) -> 
 def report(settings: Settings, now: datetime, *, as_json: bool = False, as_metrics: bool = False) -> ExitCode:
     """Print the status as of `now`; return 0 when all is well, 3 when something needs a person.
 
-    Raises SnapshotMissing where there is neither a snapshot nor a run, and WarehouseUnusable.
+    Raises SnapshotMissing where there is neither a snapshot nor a run, WarehouseUnusable and StoreError.
     """
+    snapshot = current_snapshot(settings)
     writing, state = holder(settings.warehouse), current(settings)
-    problem = log_problem(settings.snapshot)
+    problem = log_problem(snapshot)
     try:
         if problem is None:
             stale_after = settings.stale_after if "stale_after" in settings.model_fields_set else None
-            with open_snapshot(settings.snapshot) as opened:
+            with open_snapshot(snapshot) as opened:
                 found = _gather(opened, now, state, stale_after)
         else:
             found = _unpublished(state)
@@ -313,7 +316,7 @@ def status(
         raise SettingsError(message)
     try:
         code = report(settings, SystemClock().now(), as_json=as_json, as_metrics=as_metrics)
-    except (WarehouseError, QueryError):
+    except (WarehouseError, QueryError, StoreError):
         if as_metrics:
             out.out(unreadable())
         raise

@@ -128,7 +128,7 @@ def publish(
     size = run_until_signalled(publish_now(settings, say=lambda line: err.print(f"{WARN} {clean(line)}")))
     with reporting():
         if as_json:
-            print_json({"snapshot": str(settings.snapshot), "snapshot_bytes": size})
+            print_json({"snapshot": settings.snapshot, "snapshot_bytes": size})
         else:
             out.print(f"Published {clean(settings.snapshot)} ({file_size(size)}).")
     raise typer.Exit(ExitCode.COMPLETE)

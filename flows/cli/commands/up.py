@@ -94,7 +94,7 @@ def _watch(processes: list[ChildProcess], ended: threading.Event) -> None:
 def _bring_up(settings: Settings, api: str | None, stack: ExitStack, ended: threading.Event) -> list[ChildProcess]:
     home, port = settings.prefect_home, settings.prefect_port
     processes, holds = [], []
-    report = settings.report or default_path(settings.snapshot)
+    report = settings.report or default_path(settings.snapshot_file())
     # Each run renews it, also where no setting names it.
     env: Mapping[str, str] = {**PREFECT_QUIET, "GRAMHOUSE_REPORT": str(report)}
     options = []
@@ -151,7 +151,7 @@ def _greet(settings: Settings, api: str | None, now: datetime, notes: Iterable[s
         out.print(f"{DONE} Serving to {clean(api)}: PREFECT_API_URL is set, so no server is started here.")
     for line in _schedule(settings, now):
         out.print(clean(line))
-    report = settings.report or default_path(settings.snapshot)
+    report = settings.report or default_path(settings.snapshot_file())
     shown = "" if api else f", shown at http://127.0.0.1:{settings.prefect_port}{REPORT_PATH}"
     out.print(f"Each run updates the report {clean(report)}{shown}.", soft_wrap=True)
     warning = gap_warning(settings.nightly, settings.stories, settings.time_zone, now)

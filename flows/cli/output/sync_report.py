@@ -90,7 +90,7 @@ def _made(report: RunReport) -> Iterator[tuple[str, str]]:
     if advised := recommendation(report):
         yield "advice", clean(advised)
     size = "unchanged" if report.snapshot_bytes is None else file_size(report.snapshot_bytes)
-    yield "snapshot", f"{clean(report.snapshot)} ({size})"
+    yield "snapshot", f"{clean(report.snapshot_url or report.snapshot)} ({size})"
     if report.report:
         yield "report", clean(report.report)
 

@@ -1,0 +1,164 @@
+"""The snapshot in a bucket: whole files, each under a name of its own, and a pointer that names the newest.
+
+The pointer is written last, so that readers find the old snapshot or the new one, whole, whenever the writer is killed.
+"""
+
+import asyncio
+import fcntl
+import logging
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import msgspec
+
+from connectors.store.object_store import FileStore, StoreError
+from connectors.store.opening import open_bucket
+
+_log = logging.getLogger(__name__)
+
+# A file that another one replaced is kept so long, for readers that have it open.
+_RETENTION = timedelta(days=1)
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Superseded:
+    """A file that was the snapshot until `at`."""
+
+    file: str
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Pointer:
+    """What names the newest snapshot: its `file` beside the pointer, its size in bytes, and whose it is."""
+
+    file: str
+    bytes: int
+    published_at: datetime
+    warehouse_id: str
+    superseded: tuple[Superseded, ...] = ()
+
+
+class SnapshotBucket:
+    """Publishes and fetches the snapshot at `url`, such as s3://bucket/path/analytics.duckdb.
+
+    The pointer is the object of that name with `.json`; the files are below that name. `store` is that of its folder.
+    """
+
+    def __init__(self, url: str, store: FileStore) -> None:
+        self.url = url
+        self._store = store
+        self._name = url.rpartition("/")[2]
+        self._key = f"{self._name}.json"
+
+    async def pointer(self) -> Pointer | None:
+        """Return the pointer; None where nothing was published. Raises StoreError."""
+        data = await self._store.get(self._key)
+        if data is None:
+            return None
+        try:
+            return msgspec.json.decode(data, type=Pointer)
+        except msgspec.MsgspecError as error:
+            message = (
+                f"{self.url}.json is not a pointer to a snapshot ({error}). Fix: choose another GRAMHOUSE_SNAPSHOT."
+            )
+            raise StoreError(message) from error
+
+    async def check(self, new_id: Callable[[], str]) -> None:
+        """Raise StoreError before a run, not after hours of it, when the snapshot could not be published."""
+        await self.pointer()
+        key = f"{self._name}/check-{new_id()}"
+        await self._store.put(key, b"")
+        await self._store.delete([key])
+
+    async def publish(self, file: Path, warehouse_id: str, *, at: datetime, new_id: Callable[[], str]) -> None:
+        """Upload a snapshot that was published at `at`, have the pointer name it, and delete old files.
+
+        Raises StoreError: then the pointer names the snapshot before.
+        """
+        before = await self.pointer()
+        key = f"{self._name}/{_stamp(at)}-{new_id()[:8]}.duckdb"
+        await self._store.upload(key, file)
+        superseded = () if before is None else (*before.superseded, Superseded(before.file, at))
+        expired = {one.file for one in superseded if one.at < at - _RETENTION}
+        kept = tuple(one for one in superseded if one.file not in expired)
+        size = (await asyncio.to_thread(file.stat)).st_size
+        pointer = Pointer(key, size, at, warehouse_id, kept)
+        await self._store.put(self._key, msgspec.json.encode(pointer))
+        try:
+            await self._clear({key, *(one.file for one in kept)}, at - _RETENTION)
+        except StoreError as error:
+            # The next one to publish deletes them.
+            _log.warning("Old snapshots were not deleted: %s", error)
+
+    async def _clear(self, kept: set[str], before: datetime) -> None:
+        """Delete files that were replaced long ago, and those that no pointer ever named, from before a time."""
+        found = await self._store.list(f"{self._name}/")
+        await self._store.delete([key for key in found if key not in kept and key < f"{self._name}/{_stamp(before)}"])
+
+    async def fetch(self, file: Path) -> None:
+        """Download the newest snapshot into a file's place, unless that has it.
+
+        Raises StoreError, also where nothing was published, and OSError.
+        """
+        pointer = await self.pointer()
+        if pointer is None:
+            message = (
+                f"There is no snapshot at {self.url}. Fix: run `gramhouse sync` where the warehouse is, or correct"
+                " GRAMHOUSE_SNAPSHOT."
+            )
+            raise StoreError(message)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with _locked(file.with_name(f".{file.name}.lock")):
+            if not _is_current(file, pointer):
+                await self._download(pointer, file)
+
+    async def _download(self, pointer: Pointer, file: Path) -> None:
+        draft = file.with_name(f".{file.name}.download")
+        draft.unlink(missing_ok=True)
+        try:
+            await self._store.download(pointer.file, draft)
+            if (size := draft.stat().st_size) != pointer.bytes:
+                message = f"{self.url}: {size:,} of {pointer.bytes:,} bytes arrived. Fix: run the same command again."
+                raise StoreError(message)
+            draft.chmod(0o444)
+            os.utime(draft, ns=(_nanoseconds(pointer.published_at),) * 2)
+            draft.replace(file)
+        finally:
+            draft.unlink(missing_ok=True)
+
+
+def open_snapshot_bucket(url: str) -> SnapshotBucket:
+    """Open the bucket of a snapshot at a checked address. Raises StoreError without its library."""
+    return SnapshotBucket(url, open_bucket(url.rpartition("/")[0]))
+
+
+def _stamp(at: datetime) -> str:
+    """Return a time as it begins the name of a file: the names are in the order of their times."""
+    return f"{at.astimezone(UTC):%Y%m%dT%H%M%SZ}"
+
+
+def _nanoseconds(at: datetime) -> int:
+    return (at - _EPOCH) // timedelta(microseconds=1) * 1000
+
+
+def _is_current(file: Path, pointer: Pointer) -> bool:
+    """Say whether a file is the snapshot that a pointer names: a snapshot's file shows when it was published."""
+    if not file.exists():
+        return False
+    found = file.stat()
+    return found.st_size == pointer.bytes and found.st_mtime_ns == _nanoseconds(pointer.published_at)
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Wait for another process that downloads the same file."""
+    with path.open("ab") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield

@@ -1,0 +1,116 @@
+"""The snapshot in a bucket, as commands publish and read it: here where the warehouse is, and on another machine."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from connectors.sandbox.http.app import Sandbox
+from connectors.sandbox.http.serve import in_thread
+from connectors.sandbox.settings import SandboxSettings
+from tests.store.s3 import s3_server
+from tests.typed import Typed
+
+COUNT = "SELECT count(*) AS n FROM accounts"
+
+
+@pytest.fixture(scope="module")
+def s3() -> Iterator[dict[str, str]]:
+    with s3_server() as environment:
+        yield environment
+
+
+@pytest.fixture
+def typed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], s3: dict[str, str], tmp_path: Path
+) -> Iterator[Typed]:
+    for name, value in s3.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("GRAMHOUSE_API_KEY", "sandbox-demo-key")
+    monkeypatch.setenv("GRAMHOUSE_SNAPSHOT", f"s3://bucket/{tmp_path.name}/analytics.duckdb")
+    with in_thread(Sandbox(SandboxSettings(accounts=4, posts=3))) as url:
+        monkeypatch.setenv("GRAMHOUSE_BASE_URL", url)
+        yield Typed(monkeypatch, capsys)
+
+
+def _at(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Go to a machine of its own."""
+    folder.mkdir(exist_ok=True)
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def _json(typed: Typed, *arguments: str, code: int = 0) -> dict[str, object]:
+    found, out, err = typed(*arguments, "--json")
+    assert found == code, err
+    return dict(json.loads(out))
+
+
+def test_it_is_published_and_read_here_and_on_another_machine(
+    typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = f"s3://bucket/{tmp_path.name}/analytics.duckdb"
+    analyst = _at(tmp_path / "analyst", monkeypatch)
+    for command in (["query", COUNT], ["status"]):
+        code, _, err = typed(*command)
+        assert (code, len(err.splitlines())) == (1, 1)
+        assert f"There is no snapshot at {url}. Fix: run `gramhouse sync` where the warehouse is, or correct" in err
+
+    operator = _at(tmp_path / "operator", monkeypatch)
+    assert _json(typed, "sync")["snapshot"] == url
+    found = {one["check"]: one["message"] for one in _json(typed, "doctor")["findings"]}  # type: ignore[attr-defined]
+    assert found["bucket"] == f"{url} can be written"
+    with monkeypatch.context() as away:
+        # Where the warehouse is, readers need no bucket.
+        away.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
+        assert _json(typed, "query", COUNT)["rows"] == [{"n": 4}]
+
+    _at(analyst, monkeypatch)
+    assert _json(typed, "query", COUNT)["rows"] == [{"n": 4}]
+    assert _json(typed, "status")["status_file"] is None
+    assert _json(typed, "report")["report"] == "data/report.html"
+    assert len(_json(typed, "runs")["runs"]) == 1  # type: ignore[arg-type]
+    found = {one["check"]: one["message"] for one in _json(typed, "doctor")["findings"]}  # type: ignore[attr-defined]
+    assert found["bucket"] == f"{url} can be read; a copy is at data/analytics.duckdb"
+    copy = analyst / "data" / "analytics.duckdb"
+    assert copy.read_bytes() == (operator / "data" / "analytics.duckdb").read_bytes()
+    assert copy.stat().st_mode & 0o777 == 0o444
+
+    before = copy.read_bytes()
+    with copy.open("rb") as reader:
+        _at(operator, monkeypatch)
+        code, out, _ = typed("publish")
+        assert (code, out.startswith(f"Published {url} (")) == (0, True)
+        _at(analyst, monkeypatch)
+        assert _json(typed, "query", "SELECT count(*) AS n FROM published")["rows"] == [{"n": 1}]
+        assert copy.read_bytes() == (operator / "data" / "analytics.duckdb").read_bytes()
+        assert copy.read_bytes() != before
+        assert reader.read() == before
+
+
+def test_a_bucket_that_cannot_be_used_is_one_line_before_the_api_is_asked(
+    typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _at(tmp_path / "operator", monkeypatch)
+    code, _, err = typed("sync", "--snapshot", "s3://none/s.duckdb")
+    last = err.splitlines()[-1]
+    assert code == 1
+    assert "the store s3://none cannot be used" in last
+    assert "Fix: check the bucket's name" in last
+    assert not (tmp_path / "operator" / "data" / "warehouse.duckdb").exists()
+
+
+def test_a_warehouse_without_accounts_leaves_the_bucket_of_another_one(
+    typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _at(tmp_path / "operator", monkeypatch)
+    _json(typed, "sync")
+    _at(tmp_path / "other", monkeypatch)
+    monkeypatch.setenv("GRAMHOUSE_API_KEY", "wrong")
+    _json(typed, "sync", code=1)
+    code, _, err = typed("publish")
+    assert (code, len(err.splitlines())) == (1, 1)
+    assert "is the snapshot of another warehouse and is not replaced" in err
+    _at(tmp_path / "analyst", monkeypatch)
+    assert _json(typed, "query", COUNT)["rows"] == [{"n": 4}]

@@ -1,0 +1,185 @@
+"""A snapshot in a bucket: readers find the old one or the new one, whole, whenever the writer is killed."""
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from connectors.store.object_store import StoreError
+from connectors.store.opening import open_bucket
+from connectors.store.snapshot_bucket import SnapshotBucket
+from tests.store.memory import MemoryStore
+from tests.store.s3 import s3_server
+
+pytestmark = pytest.mark.anyio
+
+URL = "s3://bucket/a/analytics.duckdb"
+AT = datetime(2026, 3, 1, 2, 15, 0, 123456, tzinfo=UTC)
+IDS = count(10_000_000)
+LEFT = {".analytics.duckdb.lock", "analytics.duckdb"}
+
+
+@dataclass
+class Bucket(MemoryStore):
+    """A store in memory that takes files."""
+
+    async def upload(self, key: str, file: Path) -> None:
+        await self.put(key, await asyncio.to_thread(file.read_bytes))
+
+    async def download(self, key: str, file: Path) -> None:
+        await asyncio.to_thread(file.write_bytes, await self.get(key) or b"")
+
+
+def _id() -> str:
+    return str(next(IDS))
+
+
+async def _publish(store: Bucket, folder: Path, content: bytes, at: datetime = AT) -> None:
+    file = folder / "published"
+    file.write_bytes(content)
+    await SnapshotBucket(URL, store).publish(file, "w", at=at, new_id=_id)
+
+
+async def _read(store: Bucket, folder: Path) -> bytes:
+    file = folder / "reader" / "analytics.duckdb"
+    await SnapshotBucket(URL, store).fetch(file)
+    return file.read_bytes()
+
+
+async def test_what_was_published_last_is_read(tmp_path: Path) -> None:
+    store = Bucket()
+    with pytest.raises(StoreError, match=r"^There is no snapshot at s3://bucket/a/analytics\.duckdb\. Fix: "):
+        await _read(store, tmp_path)
+    for number in range(3):
+        await _publish(store, tmp_path, b"%d" % number, AT + timedelta(hours=number))
+        assert await _read(store, tmp_path) == b"%d" % number
+    assert {path.name for path in (tmp_path / "reader").iterdir()} == LEFT
+
+
+async def test_a_copy_that_is_current_is_not_downloaded_again(tmp_path: Path) -> None:
+    store = Bucket()
+    await _publish(store, tmp_path, b"one")
+    await _read(store, tmp_path)
+    asked: list[str] = []
+    store.failure = lambda _, key: asked.append(key)
+    assert await _read(store, tmp_path) == b"one"
+    assert asked == ["analytics.duckdb.json"]
+
+
+@pytest.mark.parametrize("content", [b"two", b"another size"])
+async def test_an_older_snapshot_that_was_published_again_is_read(tmp_path: Path, content: bytes) -> None:
+    """As from a backup of the warehouse: what counts is what the pointer names, not which is newer."""
+    store = Bucket()
+    await _publish(store, tmp_path, b"one")
+    await _read(store, tmp_path)
+    await _publish(store, tmp_path, content, AT - timedelta(microseconds=1))
+    assert await _read(store, tmp_path) == content
+
+
+async def test_a_writer_killed_anywhere_leaves_the_old_snapshot_or_the_new_one(tmp_path: Path) -> None:
+    class Killed(BaseException):
+        pass
+
+    begun = Bucket()
+    await _publish(begun, tmp_path, b"old")
+    found = set[bytes]()
+    for kill_at in count():
+        store, calls = Bucket(dict(begun.objects)), count()
+
+        def kill(_verb: str, _key: str, calls: Iterator[int] = calls, kill_at: int = kill_at) -> None:
+            if next(calls) == kill_at:
+                raise Killed
+
+        store.failure = kill
+        try:
+            await _publish(store, tmp_path, b"new", AT + timedelta(days=9))
+            break
+        except Killed:
+            store.failure = lambda _verb, _key: None
+            found.add(await _read(store, tmp_path))
+        # The next one to publish deletes what no pointer names, once it is old.
+        await _publish(store, tmp_path, b"newer", AT + timedelta(days=18))
+        assert await _read(store, tmp_path) == b"newer"
+        pointer = await SnapshotBucket(URL, store).pointer()
+        assert pointer is not None
+        named = {pointer.file, *(one.file for one in pointer.superseded)}
+        assert {key for key in store.objects if key.endswith(".duckdb")} == named
+    assert found == {b"old", b"new"}
+
+
+async def test_a_file_is_kept_for_a_day_after_it_was_replaced(tmp_path: Path) -> None:
+    store = Bucket()
+    files = []
+    # Each was the snapshot for a week.
+    for week in range(3):
+        await _publish(store, tmp_path, b"%d" % week, AT + timedelta(days=7 * week))
+        pointer = await SnapshotBucket(URL, store).pointer()
+        assert pointer is not None
+        files.append(pointer.file)
+    assert {key for key in store.objects if key.endswith(".duckdb")} == set(files[1:])
+    await _publish(store, tmp_path, b"3", AT + timedelta(days=15, seconds=-1))
+    assert files[1] in store.objects
+    await _publish(store, tmp_path, b"4", AT + timedelta(days=15, seconds=1))
+    assert files[1] not in store.objects
+    assert files[2] in store.objects
+
+
+async def test_old_files_that_cannot_be_deleted_fail_no_publish(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse(verb: str, key: str) -> None:
+        if verb == "list":
+            message = f"no {verb} of {key}"
+            raise StoreError(message)
+
+    store = Bucket(failure=refuse)
+    await _publish(store, tmp_path, b"one")
+    assert await _read(store, tmp_path) == b"one"
+    assert "Old snapshots were not deleted: no list of analytics.duckdb/" in caplog.text
+
+
+async def test_a_download_that_is_cut_short_leaves_the_copy(tmp_path: Path) -> None:
+    store = Bucket()
+    await _publish(store, tmp_path, b"one")
+    await _read(store, tmp_path)
+    await _publish(store, tmp_path, b"longer", AT + timedelta(hours=1))
+    pointer = await SnapshotBucket(URL, store).pointer()
+    assert pointer is not None
+    store.objects[pointer.file] = b"lon"
+    with pytest.raises(StoreError, match=r"3 of 6 bytes arrived\. Fix: "):
+        await _read(store, tmp_path)
+    assert (tmp_path / "reader" / "analytics.duckdb").read_bytes() == b"one"
+    assert {path.name for path in (tmp_path / "reader").iterdir()} == LEFT
+
+
+async def test_another_object_in_the_pointers_place_is_one_line() -> None:
+    store = Bucket({"analytics.duckdb.json": b"<html>"})
+    with pytest.raises(StoreError, match=r"analytics\.duckdb\.json is not a pointer to a snapshot .*Fix: choose"):
+        await SnapshotBucket(URL, store).check(_id)
+
+
+async def test_a_check_leaves_nothing() -> None:
+    store = Bucket()
+    await SnapshotBucket(URL, store).check(_id)
+    assert store.objects == {}
+
+
+async def test_a_large_file_goes_to_a_bucket_in_parts_and_comes_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = bytes(range(256)) * 4096 * 17
+    (tmp_path / "file").write_bytes(content)
+    with s3_server() as environment:
+        for name, value in environment.items():
+            monkeypatch.setenv(name, value)
+        bucket = SnapshotBucket(URL, open_bucket("s3://bucket/a"))
+        await bucket.publish(tmp_path / "file", "w", at=AT, new_id=_id)
+        await bucket.fetch(tmp_path / "analytics.duckdb")
+        assert (tmp_path / "analytics.duckdb").read_bytes() == content
+        missing = tmp_path / "missing"
+        with pytest.raises(StoreError, match="cannot be used"):
+            await open_bucket("s3://bucket/a").download("nothing", missing)
