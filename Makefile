@@ -160,7 +160,7 @@ notebook: $(VENV)/.dev ## Run docs/notebooks/first-look.ipynb on 28 days of sand
 	GRAMHOUSE_SNAPSHOT=data/notebook/analytics.duckdb $(BIN)/python docs/notebooks/run.py docs/notebooks
 
 prefect-yaml: $(VENV)/.runtime ## Write the deployments of deployments/prefect.yaml from the plans of `gramhouse up`.
-	$(BIN)/python -m flows.orchestration.prefect_yaml deployments/prefect.yaml
+	$(BIN)/python -m flows.orchestration.deployments deployments/prefect.yaml
 
 screenshots: $(VENV)/.runtime ## Take the screenshots for docs/operations.md again; needs Chromium.
 	@$(BIN)/python docs/screenshots/take.py

@@ -24,10 +24,10 @@ from benchmarks.machine import machine
 from benchmarks.results import RESULTS, size_name
 from connectors.source.endpoints import ApiRequest, Response, read_response
 from connectors.warehouse.warehouse import open_warehouse
+from flows.engine.concurrency import Slots
 from flows.engine.pipeline import run_sync
 from flows.engine.run_context import RunResources
 from flows.engine.run_request import RunRequest
-from flows.engine.slots import Slots
 from models.incremental import SyncMode
 
 _BEGIN = datetime(2026, 1, 1, 2, 15, tzinfo=UTC)

@@ -12,10 +12,9 @@ from flows.config.settings import Settings
 from flows.engine.clock import SystemClock
 from flows.engine.resources import build_request
 from flows.engine.run_request import RunRequest
-from flows.orchestration.conclusion import conclude
 from flows.orchestration.credentials import load_with_credentials
-from flows.orchestration.flow_run import carry_out, run_name
-from flows.reporting.forecast import described, forecast
+from flows.orchestration.flow_run import carry_out, conclude, run_name
+from flows.reporting.dry_run import described, forecast
 
 
 @flow(name="backfill", flow_run_name=run_name, persist_result=False, retries=0)

@@ -9,8 +9,7 @@ from pydantic import BaseModel, ConfigDict
 from flows.config.options import BusyWait, SnapshotFile, WarehouseFile
 from flows.config.settings import load
 from flows.engine.upkeep import publish_now
-from flows.orchestration.conclusion import conclude
-from flows.orchestration.flow_run import run_name
+from flows.orchestration.flow_run import conclude, run_name
 from flows.reporting.words import file_size
 
 

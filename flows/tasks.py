@@ -11,7 +11,8 @@ from connectors.warehouse.merge.run_counts import MergeStats
 from flows.engine import steps
 from flows.engine.batches import Batch, BatchReport
 from flows.engine.run_request import RunRequest
-from flows.engine.steps import Published, Steps
+from flows.engine.steps import Steps
+from flows.engine.upkeep import Published
 from flows.reporting.words import changes, count, file_size
 from models.partition import Surface
 from models.runs import Outcome
@@ -47,7 +48,7 @@ async def merge(run_id: str) -> MergeStats:
 async def publish(run_id: str, request: RunRequest) -> Published:
     """Publish the snapshot that analysts read, and renew the HTML report."""
     published = await steps.publish(run_id, request)
-    get_run_logger().info("publish: %s, %s", request.snapshot, file_size(published.snapshot_bytes or 0))
+    get_run_logger().info("publish: %s, %s", request.snapshot, file_size(published.snapshot_bytes))
     return published
 
 

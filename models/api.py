@@ -24,8 +24,8 @@ from pydantic import (
 from pydantic_core import from_json, to_json
 from typing_extensions import TypedDict
 
-from models.item_ids import id_in
 from models.media_page import DEFAULT_PATHS, NotFound, PagePaths, rewritten
+from models.page_items import id_in
 from models.rejected_record import RejectedRecord
 
 MAX_ACCOUNTS = 50

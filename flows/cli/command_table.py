@@ -34,9 +34,9 @@ COMMANDS: Mapping[str, Command] = {
     "sync": Command("sync", "Sync everything the API key can see into the warehouse and publish a snapshot."),
     "backfill": Command("backfill", "Scan selected accounts again from the first page and publish a snapshot."),
     "publish": Command("sync", "Merge landed pages and publish a new snapshot, without API requests."),
-    "compact": Command("compact", "Rewrite the warehouse file, compacted and sorted."),
+    "compact": Command("maintenance", "Rewrite the warehouse file, compacted and sorted."),
     "rebuild": Command(
-        "rebuild",
+        "maintenance",
         "Decode the raw store again with the current mapping and publish, without API requests.",
     ),
     "status": Command("status", "Show what is fresh, stale, expired, deferred, failed or interrupted, and why."),
@@ -48,12 +48,12 @@ COMMANDS: Mapping[str, Command] = {
     ),
     # A question may begin with a comment, which looks like an option.
     "query": Command(
-        "query",
+        "snapshot",
         "Run a SQL query on the snapshot. Queries and syncs do not block each other.",
         {"ignore_unknown_options": True},
     ),
-    "describe": Command("describe", "List the tables and views of the snapshot, or the columns of one of them."),
-    "export": Command("export", "Export the snapshot as Parquet files with a manifest. Does not block a sync."),
+    "describe": Command("snapshot", "List the tables and views of the snapshot, or the columns of one of them."),
+    "export": Command("snapshot", "Export the snapshot as Parquet files with a manifest. Does not block a sync."),
     "report": Command(
         "report",
         "Create a self-contained HTML report with charts and tables from the snapshot.",

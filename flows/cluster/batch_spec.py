@@ -7,7 +7,7 @@ import msgspec
 
 from connectors.store.object_store import ObjectStore, StoreError
 from flows.engine.batches import Batch
-from flows.engine.scan_depth import ScanMode
+from flows.engine.run_context import ScanMode
 from models.checkpoint import Checkpoint, RunKind
 from models.incremental import ClosedScan
 from models.media_page import PagePaths
@@ -30,7 +30,7 @@ class ApiAccess:
 
 @dataclass(frozen=True, slots=True)
 class KnownBefore:
-    """What the warehouse knows of a batch's accounts: see `flows.engine.scan_store.ScanStore`.
+    """What the warehouse knows of a batch's accounts: see `flows.engine.run_context.ScanStore`.
 
     `cooldowns`: when each tenant scope may be asked again. `seen`: the ids that unfinished scans have received, by
     scan. `known`: the posts that a recent scan may stop at, by account.

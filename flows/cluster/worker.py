@@ -5,7 +5,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from random import SystemRandom
-from uuid import uuid4
 
 from connectors.source.base_url import normalized
 from connectors.source.client import ApiClient
@@ -18,16 +17,15 @@ from flows.cluster.stop_mark import StopMark, read_stop
 from flows.config.errors import SettingsError
 from flows.config.settings import load
 from flows.engine.batches import Batch, scan_batch
-from flows.engine.clock import SystemClock
+from flows.engine.clock import SystemClock, new_id
+from flows.engine.concurrency import Slots
 from flows.engine.run_context import Counters, Landed, ScanContext, ScanResources, StopSignal
-from flows.engine.slots import Slots
 from models.checkpoint import Checkpoint, RunKind, ScanState
 from models.clock import Clock
 from models.incremental import ClosedScan
-from models.item_ids import ids_of
 from models.page_commit import PageCommit
+from models.page_items import ids_of, post_reader
 from models.partition import Partition
-from models.post_times import post_reader
 from models.runs import Outcome
 
 # An entry is written after so many pages, so much text of pages (bytes), or so many seconds.
@@ -84,7 +82,7 @@ def remaining(batch: Batch, outcomes: Collection[Partition]) -> Batch:
 
 
 class LoggedScans:
-    """Where the scans of a batch land on a worker: the batch's log. See `flows.engine.scan_store.ScanStore`.
+    """Where the scans of a batch land on a worker: the batch's log. See `flows.engine.run_context.ScanStore`.
 
     Pages that wait for their entry are lost when the worker dies, and asked for again. A cooldown never waits.
     """
@@ -284,7 +282,7 @@ async def _sync_batch(store_url: str, prefix: str) -> None:
             client.send,
             clock=clock,
             random=SystemRandom().random,
-            new_id=lambda: uuid4().hex,
+            new_id=new_id,
         )
 
 

@@ -10,10 +10,10 @@ from typing import Protocol
 
 from connectors.source.endpoints import account_scope
 from connectors.source.errors import UNKNOWN_STATUS
+from flows.engine.concurrency import fail_fast_group
 from flows.engine.partition_scan import PartitionScan
 from flows.engine.run_context import Landed, RunContext, ScanContext
 from flows.engine.scan_depth import Depth, Depths
-from flows.engine.task_group import fail_fast_group
 from models.checkpoint import Checkpoint
 from models.page_commit import PageCommit
 from models.partition import SURFACES, Partition, Surface, media
@@ -244,19 +244,8 @@ async def scan_batch(run: ScanContext, batch: Batch) -> BatchReport:
     return BatchReport(batch, Tally(dict(kinds)), pages, items)
 
 
-class LocalBatches:
-    """Scans batches in this process."""
-
-    least = 1
-    most = sys.maxsize
-
-    async def sync_batch(self, run: RunContext, batch: Batch) -> BatchReport:
-        """Scan a batch's accounts, and land an outcome for each of its partitions."""
-        return await scan_batch(run, batch)
-
-
-def batcher_for(engine: BatchEngine, *, in_turn: bool) -> AccountBatcher:
-    """Return a batcher of batches as the engine wants them; those that are scanned `in_turn` are large."""
+def batcher_for(engine: BatchEngine | None, *, in_turn: bool) -> AccountBatcher:
+    """Return a batcher of batches as the engine wants them (None: any); those scanned `in_turn` are large."""
     if in_turn:
         return AccountBatcher(_KNOWN_AT_ONCE, _KNOWN_AT_ONCE)
-    return AccountBatcher(engine.least, engine.most)
+    return AccountBatcher() if engine is None else AccountBatcher(engine.least, engine.most)

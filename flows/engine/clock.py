@@ -1,8 +1,9 @@
-"""The time of this machine: what a run is handed everywhere but in tests."""
+"""The time and the ids of this machine: what a run is handed everywhere but in tests."""
 
 import asyncio
 import time
 from datetime import UTC, datetime
+from uuid import uuid4
 
 
 class SystemClock:
@@ -19,3 +20,8 @@ class SystemClock:
     async def sleep(self, seconds: float) -> None:
         """Let others run for so many seconds."""
         await asyncio.sleep(seconds)
+
+
+def new_id() -> str:
+    """Return an id for a run or a scan."""
+    return uuid4().hex

@@ -16,8 +16,8 @@ from flows.reporting.words import count
 from models.api import AccountPage
 from models.checkpoint import Checkpoint, Done, Resume, ScanState, plan_scan
 from models.incremental import Feed, FullReason, read_page, recent_pages
-from models.item_ids import ids_of
 from models.page_commit import PageCommit, StagedPage
+from models.page_items import ids_of
 from models.partition import CATALOGUE, Partition
 from models.rejected_record import RejectedRecord
 from models.runs import Outcome, OutcomeKind, is_recent

@@ -9,7 +9,6 @@ from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import TypedDict
-from uuid import uuid4
 
 from connectors.source.errors import Failure
 from connectors.warehouse.maintenance.future_times import repair_future_times
@@ -26,19 +25,17 @@ from connectors.warehouse.schema.field_registry import read_mapping
 from connectors.warehouse.schema.not_cast import values_not_cast
 from connectors.warehouse.snapshot.ownership import CODE as OTHER_SNAPSHOT
 from connectors.warehouse.storage.errors import WarehouseUnusable
-from flows.engine.accounts import scan_accounts
-from flows.engine.batches import ListedAccount, LocalBatches, batcher_for
-from flows.engine.retention import tidy
+from flows.engine.batches import ListedAccount, batcher_for
 from flows.engine.run_context import Counters, RunContext, RunResources
 from flows.engine.run_request import RunRequest
 from flows.engine.scan_depth import scan_mode
-from flows.engine.snapshot_upload import upload_refusal
-from flows.engine.steps import DIRECT, Published, Steps, open_run
+from flows.engine.steps import DIRECT, Steps, open_run, scan_accounts
+from flows.engine.upkeep import tidy, upload_refusal
 from flows.reporting.recording import STOPPED, recorded, short
 from flows.reporting.words import Say, count
 from models.checkpoint import RunKind
 from models.incremental import OVERDUE
-from models.post_times import post_reader
+from models.page_items import post_reader
 from models.runs import RunState, RunWarning, Tally, run_state
 from models.selection import Selection
 
@@ -121,11 +118,6 @@ class NothingChosen(Exception):  # noqa: N818 - nothing to do is no error
     """A backfill whose selection holds no account: nothing was scanned, and no run was entered."""
 
 
-def new_id() -> str:
-    """Return an id for a run or a scan."""
-    return uuid4().hex
-
-
 async def run_sync(
     request: RunRequest,
     resources: RunResources,
@@ -179,7 +171,7 @@ async def run_sync(
             raise
         await tidy(request.keeping, warehouse, now=clock.now(), say=say)
 
-        published = Published(None, None)
+        published = None
         if not any(warning.code == OTHER_SNAPSHOT for warning in ended["warnings"]):
             published = await steps.publish(run.run_id, request)
         expired = await warehouse.transact(expired_accounts)
@@ -200,9 +192,9 @@ async def run_sync(
         mapping_pending=not is_current,
         seconds=clock.monotonic() - began,
         snapshot=request.snapshot,
-        snapshot_bytes=published.snapshot_bytes,
+        snapshot_bytes=None if published is None else published.snapshot_bytes,
         snapshot_url=resources.bucket.url if resources.bucket else None,
-        report=published.report,
+        report=None if published is None else published.report,
         **ended,
     )
 
@@ -262,7 +254,6 @@ async def _enter(request: RunRequest, resources: RunResources, counters: Counter
         budget=request.full_refresh_budget,
     )
     mapping = await resources.warehouse.read(read_mapping)
-    engine = resources.batches or LocalBatches()
     return RunContext(
         run_id,
         now,
@@ -276,8 +267,7 @@ async def _enter(request: RunRequest, resources: RunResources, counters: Counter
         mode=mode,
         read_posts=post_reader(mapping),
         max_requests=request.max_requests,
-        batcher=batcher_for(engine, in_turn=request.max_requests is not None),
-        engine=engine,
+        batcher=batcher_for(resources.batches, in_turn=request.max_requests is not None),
         say=say,
     )
 

@@ -1,35 +1,71 @@
-"""Putting a run together from the settings: the client, the warehouse, the clock."""
+"""Putting a run together from the settings: the client, the warehouse under the writer lock, the clock."""
 
 import logging
 import os
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
+from typing import TypeVar
 
 from connectors.source.base_url import normalized
 from connectors.source.client import ApiClient
 from connectors.store.snapshot_bucket import open_snapshot_bucket
 from connectors.warehouse.runs.batch_logs import open_run_sequences
-from connectors.warehouse.storage.errors import WarehouseUnusable
+from connectors.warehouse.storage.errors import WarehouseBusy, WarehouseUnusable
 from connectors.warehouse.warehouse import Warehouse, open_warehouse
 from flows.config.errors import SettingsError
 from flows.config.release import release
 from flows.config.settings import Settings, set_by
-from flows.engine.clock import SystemClock
-from flows.engine.pipeline import new_id
-from flows.engine.retention import Keeping
+from flows.engine.clock import SystemClock, new_id
+from flows.engine.concurrency import Slots
 from flows.engine.run_context import RunResources
-from flows.engine.run_request import RunRequest
-from flows.engine.slots import Slots
-from flows.engine.writer_lock import writer_lock
+from flows.engine.run_request import Keeping, RunRequest
 from flows.reporting.recording import record_failure
-from flows.reporting.words import Say
+from flows.reporting.words import Say, span
 from models.clock import Clock
 from models.incremental import SyncMode
 from models.partition import SURFACES, Surface
 from models.selection import Selection
+
+T = TypeVar("T")
+
+_LOOK_EVERY = 1.0
+
+
+@asynccontextmanager
+async def writer_lock(
+    opening: Callable[[], AbstractAsyncContextManager[T]], *, patience: float, clock: Clock, say: Say
+) -> AsyncIterator[T]:
+    """Enter `opening()` when no other process holds the warehouse; wait up to `patience` seconds for that.
+
+    One line reports the wait and names the holder. Raises WarehouseBusy when the time is over.
+    """
+    async with AsyncExitStack() as stack:
+        until = clock.monotonic() + patience
+        try:
+            opened = await stack.enter_async_context(opening())
+        except WarehouseBusy as busy:
+            if not patience:
+                raise
+            say(f"{str(busy).split('. ')[0]}. Waiting up to {span(patience)} for the lock.")
+            opened = await _enter(stack, opening, until, clock)
+            say("The warehouse is free; continuing.")
+        yield opened
+
+
+async def _enter(
+    stack: AsyncExitStack, opening: Callable[[], AbstractAsyncContextManager[T]], until: float, clock: Clock
+) -> T:
+    while True:
+        await clock.sleep(min(_LOOK_EVERY, max(0.0, until - clock.monotonic())))
+        try:
+            return await stack.enter_async_context(opening())
+        except WarehouseBusy:
+            if clock.monotonic() >= until:
+                raise
+
 
 _log = logging.getLogger(__name__)
 

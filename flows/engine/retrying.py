@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from connectors.source.errors import is_transient
 from connectors.warehouse.runs.failure_groups import FailureGroup
 from flows.engine.pipeline import RunReport
-from flows.reporting.foreign import plain
+from flows.reporting.words import plain
 from models.runs import OutcomeKind
 
 # Seconds before the first, second and third retry; every further one waits as long as the last.

@@ -1,13 +1,13 @@
-"""What the parts of a run share: its means, its counters, and the error that stops it."""
+"""What the parts of a run share: its resources, its counters, and the error that stops it."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from collections.abc import Mapping as Map
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from connectors.source.endpoints import ApiRequest, Response
 from connectors.source.errors import Failure
@@ -15,21 +15,45 @@ from connectors.source.rate_limit import RateLimitBudget
 from connectors.source.retry import BackoffPolicy, Send, fetch_with_retry
 from connectors.store.snapshot_bucket import SnapshotBucket
 from connectors.warehouse.warehouse import Warehouse
-from flows.engine.scan_depth import ScanMode
-from flows.engine.scan_store import ScanStore
-from flows.engine.slots import Slots
+from flows.engine.concurrency import Slots
 from flows.reporting.words import Say
-from models.checkpoint import RunKind
+from models.checkpoint import Checkpoint, RunKind
 from models.clock import Clock
-from models.incremental import Post
+from models.incremental import FULL_REFRESH_EVERY, LOOKBACK_WINDOW, ClosedScan, Incremental, Post
 from models.page_commit import PageCommit, ScopeCooldown
+from models.page_items import post_reader
 from models.partition import Partition
-from models.post_times import post_reader
 from models.schema.mapping import Mapping
 from models.schema.mapping_built_in import BUILT_IN
 
 if TYPE_CHECKING:
     from flows.engine.batches import AccountBatcher, BatchEngine
+
+
+class ScanStore(Protocol):
+    """Where pages land, and what earlier scans left there."""
+
+    async def land(self, landing: PageCommit) -> None:
+        """Take a landing; when this returns, the next page may be asked for."""
+        ...
+
+    async def checkpoints(
+        self, resource: str, account_ids: Collection[str], run_kind: RunKind = "sync"
+    ) -> Map[Partition, Checkpoint]:
+        """Return the last checkpoint by this kind of run of each partition of these accounts that has one."""
+        ...
+
+    async def seen(self, scan_id: str) -> Collection[str]:
+        """Return the ids of what an unfinished scan of an earlier run, or attempt, has received."""
+        ...
+
+    async def closed_scans(self, account_ids: Sequence[str]) -> Map[str, ClosedScan]:
+        """Return the last closed scans of posts, by account."""
+        ...
+
+    async def known_posts(self, closed: Map[str, ClosedScan], *, older_than: datetime) -> Map[str, frozenset[str]]:
+        """Return the posts published before `older_than` that these closed scans have seen, by account."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +206,18 @@ class _StoppableClock:
 
 
 @dataclass(frozen=True, slots=True)
+class ScanMode:
+    """How a run scans posts; without `incremental` every scan is full.
+
+    `lookback` is the window of recent scans, `every` the interval of full ones.
+    """
+
+    lookback: timedelta = LOOKBACK_WINDOW
+    every: timedelta = FULL_REFRESH_EVERY
+    incremental: Incremental | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ScanContext:
     """What the scans of one run share: `resumed_runs` are the interrupted runs it resumes.
 
@@ -285,7 +321,7 @@ class ScanContext:
 
 @dataclass(frozen=True, slots=True)
 class RunContext(ScanContext):
-    """One run under way: `batcher` has the accounts that it listed, `engine` scans them, `say` prints a line.
+    """One run under way: `batcher` has the accounts that it listed, `say` takes lines for a person.
 
     With `accept_removals` a person vouches for this run's own scan of the catalogue.
     """
@@ -293,5 +329,4 @@ class RunContext(ScanContext):
     resources: RunResources
     accept_removals: bool = False
     batcher: "AccountBatcher" = field(kw_only=True)
-    engine: "BatchEngine" = field(kw_only=True)
     say: Say = field(kw_only=True)

@@ -4,12 +4,22 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
 
-from flows.engine.retention import Keeping
 from models.checkpoint import RunKind
 from models.incremental import FULL_REFRESH_EVERY, LOOKBACK_WINDOW, SyncMode
 from models.partition import SURFACES, Surface
 from models.runs import STALE_AFTER
 from models.selection import Selection
+
+
+@dataclass(frozen=True, slots=True)
+class Keeping:
+    """What outlives its use: `runs`, and records in `quarantine` since they were last met.
+
+    None keeps them for ever.
+    """
+
+    runs: timedelta | None = None
+    quarantine: timedelta | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,9 @@ from datetime import timedelta
 
 from connectors.warehouse.runs.closed_scans import full_scans_due
 from connectors.warehouse.warehouse import Warehouse
-from flows.engine.scan_store import ScanStore
+from flows.engine.run_context import ScanMode, ScanStore
 from models.clock import Clock
 from models.incremental import (
-    FULL_REFRESH_EVERY,
     LOOKBACK_WINDOW,
     ClosedScan,
     FullReason,
@@ -21,18 +20,6 @@ from models.incremental import (
 
 # Accounts whose known posts are read at once.
 AT_ONCE = 50
-
-
-@dataclass(frozen=True, slots=True)
-class ScanMode:
-    """How a run scans posts; without `incremental` every scan is full.
-
-    `lookback` is the window of recent scans, `every` the interval of full ones.
-    """
-
-    lookback: timedelta = LOOKBACK_WINDOW
-    every: timedelta = FULL_REFRESH_EVERY
-    incremental: Incremental | None = None
 
 
 @dataclass(frozen=True, slots=True)

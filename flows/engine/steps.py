@@ -1,20 +1,29 @@
-"""The four steps of a run, by the run's id: as functions here, as Prefect's tasks in flows/tasks.py."""
+"""The steps of a run, by the run's id: as functions here, as Prefect's tasks in flows/tasks.py."""
 
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
+from connectors.source.endpoints import Response
 from connectors.warehouse.merge.run_counts import MergeStats
-from flows.engine.accounts import scan_catalogue
-from flows.engine.batches import Batch, BatchReport
+from connectors.warehouse.runs import progress
+from connectors.warehouse.runs.account_ids import known_ids, unusual_spellings
+from connectors.warehouse.runs.closed_scans import waiting_since
+from flows.engine.batches import Batch, BatchReport, ListedAccount, scan_batch
+from flows.engine.concurrency import fail_fast_group
+from flows.engine.partition_scan import PartitionScan
 from flows.engine.run_context import RunContext
 from flows.engine.run_request import RunRequest
-from flows.engine.snapshot_upload import upload
-from flows.reporting.renewing import renew
-from models.partition import Surface
-from models.runs import Outcome
+from flows.engine.upkeep import Published, publish_snapshot
+from models.api import AccountPage
+from models.checkpoint import Fresh, ScanState, plan_scan
+from models.partition import CATALOGUE, Surface
+from models.runs import Outcome, is_recent
+
+EXPIRED = "token_expired"
 
 # The runs of this process that are under way, by their ids: arguments of a task can be pickled, a warehouse cannot.
 _OPEN: dict[str, RunContext] = {}
@@ -30,23 +39,62 @@ def open_run(run: RunContext) -> Iterator[None]:
         del _OPEN[run.run_id]
 
 
-@dataclass(frozen=True, slots=True)
-class Published:
-    """The snapshot's size in bytes, None where it was left as it was; and the HTML report, if it was renewed."""
-
-    snapshot_bytes: int | None
-    report: Path | None
-
-
 async def list_accounts(run_id: str, surfaces: tuple[Surface, ...]) -> Outcome:
     """Page through the account catalogue, a checkpoint with each page; what is listed goes into batches at once."""
-    return await scan_catalogue(_OPEN[run_id], surfaces)
+    run = _OPEN[run_id]
+    resources = run.resources
+    spellings = await resources.warehouse.transact(unusual_spellings)
+    unknown: dict[str, ListedAccount] = {}
+
+    def listed(
+        listed_as: str, status: str | None, unknown_status: str | None = None, name: str | None = None
+    ) -> ListedAccount:
+        account_id = spellings.get(listed_as.lower(), listed_as.lower())
+        return ListedAccount(account_id, status == EXPIRED, surfaces, listed_as, unknown_status, name)
+
+    found = await resources.warehouse.checkpoints("accounts", [""])
+    last = found.get(CATALOGUE)
+    if run.accept_removals and last is not None and last.state is ScanState.COMPLETE:
+        # What a person confirms is the catalogue as it is now, not as an interrupted run found it.
+        last = None
+    now = resources.clock.now()
+    plan = plan_scan(
+        CATALOGUE, last, run_id=run.run_id, resumed_runs=run.resumed_runs, now=now, new_id=resources.new_id
+    )
+    # Accounts of a scan that began too long ago are not scanned: the catalogue is listed again at once.
+    if not isinstance(plan, Fresh) and is_recent(plan.checkpoint.started_at, now=now, within=run.fresh_within):
+        # The pages this scan landed earlier are not asked for again, but their accounts are this run's, too.
+        earlier = await resources.warehouse.transact(progress.listed, plan.checkpoint.scan_id)
+        _add(
+            run,
+            [
+                listed(listed_as or account_id, status, unknown_status)
+                for account_id, status, listed_as, unknown_status in earlier
+            ],
+        )
+
+    def on_page(response: Response) -> None:
+        if isinstance(response.page, AccountPage):
+            accounts = response.page.accounts
+            _add(run, [listed(account.id, account.status, name=account.ig_username) for account in accounts])
+            for record in response.page.rejected:
+                if record.account_id is not None and record.unknown_status is not None:
+                    account = listed(record.account_id, None, record.unknown_status)
+                    unknown[account.account_id] = account
+
+    scan = PartitionScan(run, CATALOGUE, run.budget("account_catalog"), run.stop, last, slot=False, on_page=on_page)
+    outcome = await scan.to_outcome()
+    # A known account gets its outcomes, whatever its status; one that is not known yet is in quarantine alone.
+    known = await resources.warehouse.transact(known_ids, unknown) if unknown else ()
+    all_listed(run, [account for account in unknown.values() if account.account_id in known])
+    return outcome
 
 
 async def sync_batch(run_id: str, batch: Batch) -> BatchReport:
     """Scan the media of a batch's accounts: here, or where the run's engine has it scanned."""
     run = _OPEN[run_id]
-    return await run.engine.sync_batch(run, batch)
+    engine = run.resources.batches
+    return await (scan_batch(run, batch) if engine is None else engine.sync_batch(run, batch))
 
 
 async def merge(run_id: str) -> MergeStats:
@@ -57,18 +105,15 @@ async def merge(run_id: str) -> MergeStats:
 async def publish(run_id: str, request: RunRequest) -> Published:
     """Publish a snapshot, and renew the HTML report where the request names one."""
     run = _OPEN[run_id]
-    at = run.resources.clock.now()
-    size = await run.resources.warehouse.publish(
-        request.snapshot,
-        at=at,
-        version=request.version,
-        stale_after=request.stale_after,
-        full_refresh_every=request.full_refresh_every,
+    resources = run.resources
+    return await publish_snapshot(
+        resources.warehouse,
+        request,
+        resources.bucket,
+        now=resources.clock.now(),
+        new_id=resources.new_id,
+        say=run.say,
     )
-    if (bucket := run.resources.bucket) is not None:
-        await upload(bucket, run.resources.warehouse, request.snapshot, at=at, new_id=run.resources.new_id)
-    report = None if request.report is None else await renew(request.snapshot, request.report, say=run.say)
-    return Published(size, report)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,3 +127,53 @@ class Steps:
 
 
 DIRECT = Steps()
+
+
+async def scan_accounts(
+    run: RunContext, surfaces: tuple[Surface, ...], chosen: Sequence[ListedAccount] | None, steps: Steps
+) -> None:
+    """Scan chosen accounts, or without any all that the catalogue lists, while it is still being listed.
+
+    Where requests are limited, the accounts wait until all are listed: those that wait longest come first.
+    """
+    async with fail_fast_group() as group:
+        if chosen is not None:
+            all_listed(run, chosen)
+        else:
+            listing = group.create_task(steps.list_accounts(run.run_id, surfaces))
+            if run.max_requests is not None:
+                await listing
+                run.batcher.waiting = await _longest_waiting(run, run.batcher.waiting)
+        async for batch in run.batcher.batches():
+            scanning = group.create_task(steps.sync_batch(run.run_id, batch))
+            if run.max_requests is not None:
+                await scanning
+
+
+def all_listed(run: RunContext, accounts: Iterable[ListedAccount] = ()) -> None:
+    """Take in the last accounts that a run scans."""
+    _add(run, accounts)
+    run.counters.catalogue_complete = True
+    run.batcher.close()
+
+
+def _add(run: RunContext, accounts: Iterable[ListedAccount]) -> None:
+    run.batcher.add(accounts)
+    run.counters.accounts = run.batcher.listed
+
+
+async def _longest_waiting(run: RunContext, accounts: Sequence[ListedAccount]) -> list[ListedAccount]:
+    """Return accounts in the order in which they wait: first those without a closed scan, then by their oldest.
+
+    Of each account, too, the surface comes first that waits longest: otherwise one would take all requests each time.
+    """
+    known = await run.resources.warehouse.read(waiting_since, [account.account_id for account in accounts])
+    never = datetime.min.replace(tzinfo=UTC)
+
+    def since(account: ListedAccount, surface: Surface) -> datetime:
+        return known.get((account.account_id, surface), never)
+
+    ordered = (
+        replace(account, surfaces=tuple(sorted(account.surfaces, key=partial(since, account)))) for account in accounts
+    )
+    return sorted(ordered, key=lambda account: since(account, account.surfaces[0]))

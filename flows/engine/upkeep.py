@@ -1,27 +1,38 @@
-"""What is done to a warehouse without asking the API: publish it, decode it again."""
+"""Upkeep of a warehouse, without requests to the API: publish it, decode it again, delete what is old."""
 
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager, suppress
-from datetime import datetime, timedelta
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from pathlib import Path
 
-from connectors.store.snapshot_bucket import open_snapshot_bucket
+from connectors.store.snapshot_bucket import SnapshotBucket, open_snapshot_bucket
 from connectors.warehouse.maintenance.future_times import Repair, repair, unknown_age
+from connectors.warehouse.maintenance.housekeeping import (
+    forget_quarantined,
+    forget_runs,
+    is_nearly_all,
+    newest,
+    run_days,
+    thin_outcomes,
+)
 from connectors.warehouse.maintenance.quarantine_retry import Plan, Staying, plan_retry, retry, staying
 from connectors.warehouse.maintenance.rebuild import Reread, rebuild_stored
 from connectors.warehouse.runs import ledger
-from connectors.warehouse.storage.errors import WarehouseUnusable
+from connectors.warehouse.snapshot.ownership import CODE, FIX, is_catalogued
+from connectors.warehouse.storage.connection import warehouse_id
+from connectors.warehouse.storage.errors import WarehouseError, WarehouseUnusable
 from connectors.warehouse.warehouse import Warehouse
 from flows.config.release import release
 from flows.config.settings import Settings
-from flows.engine.clock import SystemClock
-from flows.engine.pipeline import new_id
-from flows.engine.resources import check_raw, check_report, check_snapshot, writing
-from flows.engine.snapshot_upload import upload
+from flows.engine.clock import SystemClock, new_id
+from flows.engine.resources import build_request, check_raw, check_report, check_snapshot, writing
+from flows.engine.run_request import Keeping, RunRequest
+from flows.reporting.page.renew import renew
 from flows.reporting.recording import command, recorded
-from flows.reporting.renewing import renew
-from flows.reporting.words import Say
-from models.runs import RunState
+from flows.reporting.words import Say, count
+from models.runs import RunState, RunWarning
 
 _log = logging.getLogger(__name__)
 
@@ -43,20 +54,72 @@ async def _standing(settings: Settings, activity: str, say: Say = _log.info) -> 
             recording.end(RunState.COMPLETE)
 
 
-async def _publish(warehouse: Warehouse, settings: Settings, say: Say = _log.warning) -> int:
-    at = SystemClock().now()
-    size = await warehouse.publish(
-        settings.snapshot_file(),
-        at=at,
-        version=release(),
-        stale_after=timedelta(seconds=settings.stale_after),
-        full_refresh_every=timedelta(days=settings.full_refresh_every),
+async def upload_refusal(bucket: SnapshotBucket, warehouse: Warehouse) -> RunWarning | None:
+    """Return why a snapshot would not be uploaded: the bucket has that of another warehouse. None if it would.
+
+    Raises StoreError and WarehouseUnusable.
+    """
+    if await warehouse.read(is_catalogued):
+        return None
+    pointer = await bucket.pointer()
+    if pointer is None or pointer.warehouse_id == await warehouse.read(warehouse_id):
+        return None
+    what = (
+        f"{bucket.url} is the snapshot of another warehouse and is not replaced: this warehouse never completed a scan"
+        " of the account catalogue."
     )
-    if (url := settings.snapshot_url()) is not None:
-        await upload(open_snapshot_bucket(url), warehouse, settings.snapshot_file(), at=at, new_id=new_id)
-    if settings.report is not None:
-        await renew(settings.snapshot_file(), settings.report, say=say)
-    return size
+    return RunWarning(CODE, 1, what, f"{FIX}.", makes_partial=True)
+
+
+async def _upload(
+    bucket: SnapshotBucket, warehouse: Warehouse, file: Path, *, at: datetime, new_id: Callable[[], str]
+) -> None:
+    """Upload the snapshot that was published in a file at `at`. Raises StoreError and WarehouseUnusable."""
+    if (refused := await upload_refusal(bucket, warehouse)) is not None:
+        message = f"{refused.detail} Fix: {refused.hint}"
+        raise WarehouseUnusable(message)
+    await bucket.publish(file, await warehouse.read(warehouse_id), at=at, new_id=new_id)
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """A snapshot's size in bytes, and the HTML report if it was renewed."""
+
+    snapshot_bytes: int
+    report: Path | None
+
+
+async def publish_snapshot(
+    warehouse: Warehouse,
+    request: RunRequest,
+    bucket: SnapshotBucket | None,
+    *,
+    now: datetime,
+    new_id: Callable[[], str],
+    say: Say,
+) -> Published:
+    """Publish what is merged, upload it to the bucket if there is one, and renew the report that the request names.
+
+    Raises StoreError and WarehouseUnusable.
+    """
+    size = await warehouse.publish(
+        request.snapshot,
+        at=now,
+        version=request.version,
+        stale_after=request.stale_after,
+        full_refresh_every=request.full_refresh_every,
+    )
+    if bucket is not None:
+        await _upload(bucket, warehouse, request.snapshot, at=now, new_id=new_id)
+    report = None if request.report is None else await renew(request.snapshot, request.report, say=say)
+    return Published(size, report)
+
+
+async def _publish(warehouse: Warehouse, settings: Settings, say: Say = _log.warning) -> int:
+    url = settings.snapshot_url()
+    bucket = None if url is None else open_snapshot_bucket(url)
+    request, now = build_request(settings), SystemClock().now()
+    return (await publish_snapshot(warehouse, request, bucket, now=now, new_id=new_id, say=say)).snapshot_bytes
 
 
 @asynccontextmanager
@@ -125,3 +188,61 @@ async def rebuild_now(settings: Settings) -> tuple[Reread, int]:
     async with _standing(settings, "gramhouse rebuild") as warehouse:
         reread = await warehouse.transact(rebuild_stored, settings.media_mapping())
         return reread, await _publish(warehouse, settings)
+
+
+# A hundred thousand accounts make a million outcomes a day, nearly all of them complete.
+_GOOD_NEWS = timedelta(days=30)
+
+
+async def tidy(keeping: Keeping, warehouse: Warehouse, *, now: datetime, say: Say) -> None:
+    """Forget what is older than it is to be kept, counted from the run before; nothing, if nearly everything would go.
+
+    A failure here is logged and not raised, because the run has landed all its pages by now.
+    """
+    try:
+        now = await warehouse.transact(newest, now=now)
+        if keeping.runs is not None:
+            await _tidy_runs(keeping.runs, warehouse, now, say)
+    except WarehouseError as error:
+        say(f"Could not delete old runs: {error}")
+    try:
+        if keeping.quarantine is not None:
+            await _tidy_quarantine(keeping.quarantine, warehouse, now, say)
+    except WarehouseError as error:
+        say(f"Could not delete old records from quarantine: {error}")
+
+
+async def _tidy_runs(keep: timedelta, warehouse: Warehouse, now: datetime, say: Say) -> None:
+    days = await warehouse.transact(run_days)
+    thin = min(keep, _GOOD_NEWS)
+    if not is_nearly_all(days, before=(now - thin).date(), keep=thin.days):
+        await warehouse.transact(thin_outcomes, before=now - thin)
+    before = (now - keep).date()
+    if is_nearly_all(days, before=before, keep=keep.days):
+        say(_refusal("GRAMHOUSE_KEEP_RUNS", "runs", days, before))
+        return
+    forgotten = await warehouse.transact(forget_runs, before=now - keep)
+    if forgotten:
+        say(f"Deleted {count(forgotten, 'run')} older than {count(keep.days, 'day')}.")
+
+
+async def _tidy_quarantine(keep: timedelta, warehouse: Warehouse, now: datetime, say: Say) -> None:
+    # All records may well be old; a clock that is wrong shows in the runs.
+    if is_nearly_all(await warehouse.transact(run_days), before=(now - keep).date(), keep=keep.days):
+        say(
+            "GRAMHOUSE_KEEP_QUARANTINE: no record was deleted, because nearly all runs are older."
+            " Fix: check this machine's clock; if it is correct, no action is needed."
+        )
+        return
+    deleted = await warehouse.transact(forget_quarantined, before=now - keep)
+    if deleted:
+        what = count(deleted, "record")
+        say(f"Deleted {what} from quarantine: last seen more than {count(keep.days, 'day')} ago.")
+
+
+def _refusal(setting: str, what: str, days: Collection[date], before: date) -> str:
+    old = sum(day < before for day in days)
+    return (
+        f"{setting} would delete {old:,} of {len(days):,} {what}: that is nearly all of them, so none was deleted."
+        " Fix: check this machine's clock; if it is correct, no action is needed."
+    )

@@ -1,9 +1,12 @@
-"""The plans of `gramhouse up` as Prefect deployments."""
+"""The plans of `gramhouse up` as Prefect deployments, and as the lines of deployments/prefect.yaml."""
 
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterator, Mapping
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
+import yaml
 from prefect import Flow
 from prefect.deployments.runner import RunnerDeployment
 from prefect.schedules import Cron
@@ -46,3 +49,47 @@ async def _deployment(plan: Plan, settings: Settings) -> RunnerDeployment:
 async def deployments(settings: Settings) -> list[RunnerDeployment]:
     """Return every deployment, in the order in which they are shown; none is applied yet."""
     return [await _deployment(plan, settings) for plan in PLANS]
+
+
+_BEGIN = "\ndeployments:\n"
+
+
+def _as_yaml(plan: Plan, settings: Settings) -> dict[str, Any]:
+    schedule = plan.when and {
+        "slug": plan.name,
+        "cron": getattr(settings, plan.when),
+        "timezone": settings.time_zone,
+    }
+    return {
+        "name": plan.name,
+        "description": plan.description,
+        # By module and not by file: it is the installed package that runs, in whichever folder and container.
+        "entrypoint": plan.flow.replace(":", "."),
+        "parameters": {"options": plan.run_options(PATIENCE)},
+        "schedules": [schedule] if schedule else [],
+    }
+
+
+def _lines(settings: Settings) -> Iterator[str]:
+    for plan in PLANS:
+        text = yaml.safe_dump(_as_yaml(plan, settings), sort_keys=False, width=110)
+        yield "\n".join(["  - <<: *code", *(f"    {line}" for line in text.splitlines())])
+
+
+def with_deployments(text: str, settings: Settings) -> str:
+    """Return the text of a prefect.yaml with the deployments of these settings; ValueError where it has none."""
+    before, begin, _ = text.partition(_BEGIN)
+    if not begin:
+        message = "it has no line `deployments:`"
+        raise ValueError(message)
+    return before + begin + "\n\n".join(_lines(settings)) + "\n"
+
+
+def main() -> None:
+    """Rewrite the file that is named."""
+    path = Path(sys.argv[1])
+    path.write_text(with_deployments(path.read_text(encoding="utf-8"), Settings()), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,10 +1,11 @@
-"""The inside of a flow run of ours: the run's body, with each of its steps as a named task run."""
+"""A flow run of ours: the run's body, with each of its steps as a named task run, and the state in which it ends."""
 
 import asyncio
-from collections.abc import Callable
+import signal
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
-from datetime import UTC, datetime
-from typing import TypeVar
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypeVar
 
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.objects import State
@@ -12,23 +13,117 @@ from prefect.events import emit_event
 from prefect.exceptions import Pause
 from prefect.logging import get_run_logger
 from prefect.runtime import deployment, flow_run
+from prefect.states import AwaitingRetry, Cancelled, Completed, Crashed, Failed
 
+from connectors.store.object_store import StoreError
+from connectors.warehouse.storage.errors import OtherService, SnapshotMissing, WarehouseBusy, WarehouseUnusable
+from flows.config.errors import ClusterLost, SettingsError
 from flows.config.options import RunOptions
 from flows.config.settings import Settings
 from flows.engine.clock import SystemClock
-from flows.engine.pipeline import RunReport, run_sync
+from flows.engine.pipeline import NothingChosen, RunReport, run_sync
 from flows.engine.resources import open_resources
-from flows.engine.retrying import DELAYS, next_retry
+from flows.engine.retrying import DELAYS, Retry, next_retry
 from flows.engine.run_context import Counters
 from flows.engine.run_request import RunRequest
-from flows.orchestration.conclusion import awaiting_retry, conclude, final_state
 from flows.orchestration.credentials import load_with_credentials
-from flows.orchestration.notify import notify, progress
-from flows.orchestration.tracking import watching
-from flows.reporting.report import sentence
+from flows.orchestration.notify import notify, notify_failure, progress
+from flows.orchestration.tracking import Watcher, watching
+from flows.reporting.report import sentence, state_name
 from flows.tasks import TASKS
+from models.runs import RunState, mostly_incomplete
+from models.selection import SelectionError
 
 T = TypeVar("T")
+
+_INTERRUPTED = "Stopped from outside. Saved pages are kept; run it again to resume."
+
+
+def final_state(report: RunReport) -> State[RunReport]:
+    """Return the flow run's last state: its name says what the run amounts to, its data is the report.
+
+    Its type, and so its colour, follows the outcomes: a partial run that did less than half of its scans is FAILED.
+    """
+    lost = report.state is RunState.FAILED or (report.state is RunState.PARTIAL and mostly_incomplete(report.outcomes))
+    return (Failed if lost else Completed)(name=state_name(report), message=sentence(report), data=report)
+
+
+def awaiting_retry(report: RunReport, retry: Retry, *, now: datetime) -> State[RunReport]:
+    """Return the state of a flow run that Prefect starts again at the time of `retry`; no process waits meanwhile."""
+    at = now + timedelta(seconds=retry.seconds)
+    return AwaitingRetry(scheduled_time=at, message=f"{retry}. {sentence(report)}")
+
+
+_ENDS: Mapping[type[Exception], Callable[[str], State[Any]]] = {
+    SettingsError: lambda text: Failed(name="Invalid parameters", message=text),
+    SelectionError: lambda text: Failed(name="Invalid parameters", message=text),
+    NothingChosen: lambda text: Completed(name="Nothing to do", message=text),
+    # No failure: another run is at it.
+    WarehouseBusy: lambda text: Cancelled(name="Skipped: locked", message=text),
+    WarehouseUnusable: lambda text: Failed(message=text),
+    StoreError: lambda text: Failed(message=text),
+    ClusterLost: lambda text: Failed(message=text),
+    OtherService: lambda text: Failed(name="Invalid parameters", message=text),
+    SnapshotMissing: lambda text: Failed(name="Invalid parameters", message=text),
+}
+
+
+# Errors of the person who started the run and reads the message at once: no notification.
+_ASKED_WRONGLY = (SelectionError, SnapshotMissing)
+
+
+def _listen(doing: asyncio.Task[Any], watcher: Watcher | None) -> None:
+    """Let a signal end `doing`: Prefect handles SIGTERM in a flow run, and would raise it in any running code."""
+    if watcher is not None:
+        watcher.begun()
+        return
+    # Only a process's main thread receives signals; in another thread there is no handler to set.
+    with suppress(RuntimeError, ValueError):
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, doing.cancel)
+
+
+async def _interrupted() -> State[Any]:
+    # Prefect may be what is going down; then it learns nothing, and its heartbeats tell it.
+    with suppress(Exception):
+        async with get_client() as client:
+            state = (await client.read_flow_run(flow_run.id)).state
+        if state is not None and state.is_cancelling():
+            return Cancelled(message=_INTERRUPTED)
+    # By its standard name, by which an automation knows that it is to be started again.
+    return Crashed(message=_INTERRUPTED)
+
+
+async def conclude(work: Coroutine[Any, Any, State[T]]) -> State[T]:
+    """Carry out a flow run's work to the state it ends in; a signal ends it with all that landed kept.
+
+    Raises only what no person can fix.
+    """
+    watcher = watching.get()
+    doing = asyncio.ensure_future(work)
+    _listen(doing, watcher)
+    try:
+        return await doing
+    except asyncio.CancelledError as error:
+        _save_end(watcher, error)
+        if (task := asyncio.current_task()) is not None:
+            task.uncancel()
+        return await _interrupted()
+    except tuple(_ENDS) as error:
+        _save_end(watcher, error)
+        state = _ENDS[type(error)](str(error))
+        if state.is_failed() and not isinstance(error, _ASKED_WRONGLY):
+            await notify_failure(str(error))
+        return state
+    except Exception as error:
+        _save_end(watcher, error)
+        await notify_failure(f"{type(error).__name__}: {error}")
+        raise
+
+
+def _save_end(watcher: Watcher | None, error: BaseException) -> None:
+    if watcher is not None and watcher.ended is None:
+        watcher.ended = error
+
 
 # The process of a flow run ends, and the run does not; deployments/automations.yaml expects it.
 LEFT = "gramhouse.flow-run.left"

@@ -1,9 +1,12 @@
 """Flow runs that did not end by themselves: ended with `up`, found dead at its next start, or missed meanwhile."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import datetime
+from enum import Enum, auto
+from operator import attrgetter
 from uuid import UUID
 
 from prefect.client.orchestration import PrefectClient
@@ -19,8 +22,51 @@ from prefect.client.schemas.objects import FlowRun, State, StateType
 from prefect.client.schemas.sorting import FlowRunSort
 from prefect.states import Cancelled, Cancelling, Crashed
 
-from flows.orchestration.catching_up import Due, Fate, Verdict, catch_up
-from flows.orchestration.schedules import PLANS
+from flows.orchestration.schedules import PLANS, Plan
+
+
+class Fate(Enum):
+    """The end of a run that was due."""
+
+    MISSED = auto()
+    INTERRUPTED = auto()
+    OVER = auto()
+
+
+class Verdict(Enum):
+    """What is done about it: run it now, schedule it again, or drop it."""
+
+    RUN = auto()
+    AGAIN = auto()
+    DROP = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """A run of a scheduled plan that was due before now."""
+
+    plan: str
+    run: UUID
+    at: datetime
+    fate: Fate
+
+
+def _newest(due: Sequence[Due]) -> Mapping[str, Due]:
+    return {each.plan: each for each in sorted(due, key=attrgetter("at"))}
+
+
+def catch_up(due: Iterable[Due], plans: Iterable[Plan]) -> dict[UUID, Verdict]:
+    """Decide about each run that needs it: the newest of a plan is made up for, unless another plan's covers it."""
+    known = list(due)
+    newest = _newest(known)
+    wanting = {name for name, last in newest.items() if last.fate is not Fate.OVER}
+    covered = {other for plan in plans if plan.name in wanting for other in plan.covers}
+    verdicts = {each.run: Verdict.DROP for each in known if each.fate is Fate.MISSED}
+    for name in wanting - covered:
+        last = newest[name]
+        verdicts[last.run] = Verdict.RUN if last.fate is Fate.MISSED else Verdict.AGAIN
+    return verdicts
+
 
 INTERRUPTED = "Interrupted"
 

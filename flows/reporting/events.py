@@ -6,10 +6,9 @@ from typing import Any
 
 from connectors.source.errors import hint_for
 from flows.engine.retrying import Retry
-from flows.reporting.foreign import plain
 from flows.reporting.headline import LOST, headline, overdue, run_title
 from flows.reporting.summary import COUNTS, Some, Summary, Token
-from flows.reporting.words import count, fix_for, span
+from flows.reporting.words import count, fix_for, plain, span
 
 TOKENS = "gramhouse.tokens"
 STALE = "gramhouse.stale"

@@ -4,9 +4,8 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from flows.reporting import words
-from flows.reporting.foreign import plain
 from flows.reporting.summary import RunFacts, Summary
-from flows.reporting.words import count, shortfall, span
+from flows.reporting.words import count, plain, shortfall, span
 from models.runs import OutcomeKind, RunState
 
 LOST = (OutcomeKind.FAILED, OutcomeKind.DENIED, OutcomeKind.NOT_FOUND)

@@ -8,8 +8,7 @@ from connectors.source.errors import hint_for
 from connectors.warehouse.merge.run_counts import RunCounts
 from flows.engine.pipeline import RunReport
 from flows.reporting.exit_code import EXIT_OF
-from flows.reporting.foreign import plain
-from flows.reporting.words import changes, count, json_value, shortfall
+from flows.reporting.words import changes, count, json_value, plain, shortfall
 from models.checkpoint import RunKind
 from models.runs import OutcomeKind, RunState
 

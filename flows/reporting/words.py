@@ -1,15 +1,17 @@
-"""Numbers, durations, sizes and changes as text."""
+"""Numbers, durations, sizes, changes and text from outside, as text."""
 
 from collections.abc import Callable, Iterable
 from datetime import date, time, timedelta
 from typing import TYPE_CHECKING
 
 from connectors.source.errors import hint_for
+from models.api import one_line
 from models.runs import INCOMPLETE, RunWarning, Tally
 
 if TYPE_CHECKING:
     # Its module brings SQLAlchemy, which a line of words does without.
     from connectors.warehouse.merge.run_counts import MergeStats
+
 
 # Takes a line for a person.
 Say = Callable[[str], None]
@@ -75,3 +77,25 @@ def changes(media: "MergeStats") -> str:
         "returned": media.returned,
     }
     return ", ".join(f"{number:,} {word}" for word, number in numbers.items() if number)
+
+
+# What Prefect's two UIs make of escapes differs: the one shows entities as they are, the other makes a link of an
+# escaped address. Both leave a code span alone, as long as nothing in it ends the span, or the cell of a table.
+_IN_CODE = str.maketrans({"`": "'", "|": "¦"})
+
+# Chats mention, link and format by these; custom webhooks take braces for templates of theirs.
+_IN_A_MESSAGE = str.maketrans(
+    {"`": "'", "|": "¦", "<": "«", ">": "»", "{": "(", "}": ")", "[": "(", "]": ")", "@": "(at)", "*": "·", "~": "-"}
+)
+
+LIMIT = 80
+
+
+def code(text: str, limit: int = LIMIT) -> str:
+    """Return one line of text as a Markdown code span, which nothing in it can leave."""
+    return f"`{one_line(text, limit).translate(_IN_CODE) or ' '}`"
+
+
+def plain(text: str, limit: int = LIMIT) -> str:
+    """Return one line of text for a message to a chat or a mailbox: no mention, no link, no template."""
+    return one_line(text, limit).replace("://", ": //").translate(_IN_A_MESSAGE)

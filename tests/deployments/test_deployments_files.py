@@ -29,8 +29,7 @@ from flows.cli.app import app
 from flows.config.setting_sources import PREFIX
 from flows.config.settings import Settings
 from flows.engine.retrying import DELAYS
-from flows.orchestration.deployments import deployments
-from flows.orchestration.prefect_yaml import with_deployments
+from flows.orchestration.deployments import deployments, with_deployments
 
 ROOT = Path(__file__).parents[2]
 HERE = ROOT / "deployments"

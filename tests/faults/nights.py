@@ -16,9 +16,9 @@ from sqlalchemy import Connection
 from connectors.source.client import ApiClient, Timeouts
 from connectors.warehouse.snapshot.reader import open_snapshot
 from connectors.warehouse.warehouse import Warehouse, open_warehouse
+from flows.engine.concurrency import Slots
 from flows.engine.pipeline import RunReport, run_sync
 from flows.engine.run_context import RunResources
-from flows.engine.slots import Slots
 from flows.reporting.exit_code import EXIT_OF
 from tests import raw
 from tests.faults.model import Model

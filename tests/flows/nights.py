@@ -10,9 +10,9 @@ from typing import Any
 import duckdb
 import pytest
 
+from flows.engine.concurrency import Slots
 from flows.engine.pipeline import RunReport, run_sync
 from flows.engine.run_context import RunResources
-from flows.engine.slots import Slots
 from models.runs import OutcomeKind
 from tests.flows.feeds import Feed, FeedService, NightClock
 from tests.flows.stage import request, staged

@@ -12,9 +12,9 @@ from typing import Any
 
 from connectors.source.endpoints import ApiRequest, Response, read_response
 from connectors.warehouse.warehouse import Warehouse, open_warehouse
+from flows.engine.concurrency import Slots
 from flows.engine.run_context import RunResources
 from flows.engine.run_request import RunRequest
-from flows.engine.slots import Slots
 
 NIGHT = datetime(2026, 3, 1, 2, 15, tzinfo=UTC)
 # Runs at the same instant of a virtual clock have different ids.

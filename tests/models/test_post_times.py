@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from connectors.warehouse.ingest.columns import READINGS
 from models.incremental import Post
-from models.post_times import post_reader, time_of
+from models.page_items import post_reader, time_of
 from models.schema.mapping import ColumnMapping, Mapping, Reading
 from models.schema.mapping_built_in import BUILT_IN
 

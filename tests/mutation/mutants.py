@@ -118,7 +118,7 @@ MUTANTS = (
     ),
     Mutant(
         "an account with an unknown status gets no outcome",
-        "flows/engine/accounts.py",
+        "flows/engine/steps.py",
         "    all_listed(run, [account for account in unknown.values() if account.account_id in known])\n",
         "    all_listed(run, [])\n",
         ("tests/flows/engine/test_flows_accounts.py",),
@@ -405,7 +405,7 @@ MUTANTS = (
     ),
     Mutant(
         "one account's wait holds up the others",
-        "flows/engine/slots.py",
+        "flows/engine/concurrency.py",
         "        self.give()\n        self.parked += 1\n",
         "        await self.take()\n        self.give()\n        self.parked += 1\n",
         ("tests/flows/engine/test_flows_slots.py",),
@@ -426,7 +426,7 @@ MUTANTS = (
     ),
     Mutant(
         "a long scan waits for the short ones",
-        "flows/engine/slots.py",
+        "flows/engine/concurrency.py",
         "(-(pages // _LONG), next(self._arrivals), granted)",
         "(0, next(self._arrivals), granted)",
         ("tests/flows/engine/test_flows_slots.py",),

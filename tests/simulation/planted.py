@@ -13,9 +13,9 @@ from connectors.warehouse.ingest.landing.page_commit import numbered as real_num
 from connectors.warehouse.merge import merge, removal, run_counts
 from connectors.warehouse.runs import closed_scans, progress
 from connectors.warehouse.snapshot import contents
-from flows.engine import accounts as rounds
 from flows.engine import partition_scan as scanning
 from flows.engine import scan_depth
+from flows.engine import steps as rounds
 from models import incremental
 from models.checkpoint import plan_scan
 from models.incremental import ClosedScan, Feed, FullReason, Incremental

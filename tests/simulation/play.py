@@ -27,10 +27,10 @@ from connectors.warehouse.ingest.landing import pending_pages as landed
 from connectors.warehouse.ingest.landing.page_commit import Record
 from connectors.warehouse.ingest.landing.page_commit import numbered as real_numbered
 from connectors.warehouse.warehouse import open_warehouse
+from flows.engine.concurrency import Slots
 from flows.engine.pipeline import NothingChosen, RunReport, run_sync
 from flows.engine.run_context import RunResources
 from flows.engine.run_request import RunRequest
-from flows.engine.slots import Slots
 from models import incremental
 from models.checkpoint import ScanState
 from models.page_commit import PageCommit

@@ -17,9 +17,9 @@ from flows.cluster.batch_log import Entry, decode
 from flows.cluster.batch_spec import ApiAccess, read_spec
 from flows.cluster.dask_batches import batches_on
 from flows.cluster.worker import scan_logged
+from flows.engine.concurrency import Slots
 from flows.engine.pipeline import RunReport, run_sync
 from flows.engine.run_context import RunResources
-from flows.engine.slots import Slots
 from models.media_page import DEFAULT_PATHS
 from models.schema.mapping_built_in import BUILT_IN
 from tests.flows.cluster.stage import FakeCluster

@@ -9,7 +9,7 @@ from models import incremental
 from models.checkpoint import Checkpoint, Done, Resume, ScanState, plan_scan
 from models.incremental import FullReason, Incremental
 from models.page_commit import PageCommit, StagedPage
-from models.post_times import post_reader
+from models.page_items import post_reader
 from models.runs import Outcome, OutcomeKind
 from models.schema.mapping_built_in import BUILT_IN
 from tests.simulation.model import listed

@@ -22,9 +22,8 @@ from connectors.sandbox.http.checks import (
     read_body,
 )
 from connectors.sandbox.http.control import CONTROL_PREFIX, OPENAPI_PATH, control_plane
-from connectors.sandbox.http.correlation import CorrelationIds
 from connectors.sandbox.http.cursors import Cursors
-from connectors.sandbox.http.exchange import Asked, Refused, Reply, Resource, json_reply
+from connectors.sandbox.http.exchange import Asked, CorrelationIds, Refused, Reply, Resource, json_reply
 from connectors.sandbox.http.keys import Keyring
 from connectors.sandbox.http.limits import RateLimiter, TenantScope
 from connectors.sandbox.http.pages import Pages, Wanted

@@ -11,10 +11,9 @@ from connectors.warehouse.ingest.columns import columns_select
 from connectors.warehouse.ingest.decode import Decoded, Decoder
 from connectors.warehouse.ingest.registered import ArrowTables
 from connectors.warehouse.ingest.split import POSITION_BITS, Items, Page, split
-from connectors.warehouse.merge.addresses import addresses, merge_addresses
-from connectors.warehouse.merge.children import merge_children
 from connectors.warehouse.merge.comparing import children_said, content_of, counts_hash, overflow_of, stored_said
 from connectors.warehouse.merge.history import merge_history
+from connectors.warehouse.merge.item_parts import addresses, merge_addresses, merge_children
 from connectors.warehouse.merge.schema_evolution import alter
 from connectors.warehouse.raw.parts import write_part
 from connectors.warehouse.schema.field_registry import own_names, read_mapping, read_registry, write_registry

@@ -30,13 +30,13 @@ from flows.config.settings import load
 from flows.reporting.exit_code import ExitCode
 
 if TYPE_CHECKING:
-    from flows.reporting.forecast import Forecast
+    from flows.reporting.dry_run import Forecast
 
 _SHOWN = 20
 
 
 def _show(found: "Forecast", *, as_json: bool) -> None:
-    from flows.reporting.forecast import described
+    from flows.reporting.dry_run import described
 
     if as_json:
         skipped = [{**asdict(account), "reason": "token_expired", "resume_after": None} for account in found.expired]
@@ -126,7 +126,7 @@ def backfill(
         from flows.config.options import BackfillOptions, asked
         from flows.engine.pipeline import NothingChosen
         from flows.engine.resources import build_request
-        from flows.reporting.forecast import forecast
+        from flows.reporting.dry_run import forecast
 
     options = asked(
         BackfillOptions,

@@ -16,7 +16,7 @@ from rich.table import Table
 from connectors.warehouse.snapshot.reader import Snapshot, open_snapshot
 from connectors.warehouse.storage.errors import SnapshotMissing
 from connectors.warehouse.storage.paths import database
-from flows.cli.commands.query import print_answer
+from flows.cli.commands.snapshot import print_answer
 from flows.cli.output.terminal import DONE, FAIL, WARN, clean, err, moment, out
 from flows.config.errors import SettingsError
 from flows.config.settings import check_variables, environment

@@ -23,7 +23,7 @@ from flows.config.errors import SettingsError, TrackerUnreachable
 from flows.config.setting_sources import PREFIX
 from flows.config.settings import Settings, exposed, load, prefect_api_url, set_by, without_effect
 from flows.orchestration.schedules import fires, gap_warning
-from flows.reporting.cooldowns import Cooldowns, read_cooldowns
+from flows.reporting.dry_run import Cooldowns, read_cooldowns
 from flows.reporting.exit_code import ExitCode
 from flows.reporting.words import count, span
 from models.api import AccountPage
@@ -181,7 +181,7 @@ def _warehouse(settings: Settings) -> Finding:
 def _bucket(settings: Settings) -> Iterator[Finding]:
     from connectors.store.object_store import StoreError
     from flows.cli.fetching import current_snapshot
-    from flows.engine.pipeline import new_id
+    from flows.engine.clock import new_id
 
     url = settings.snapshot_url()
     if url is None:
@@ -241,8 +241,7 @@ def _workers(settings: Settings) -> Iterator[Finding]:
     from connectors.store.opening import open_store
     from connectors.store.probe import probe
     from flows.cluster.dask_batches import count_workers
-    from flows.engine.clock import SystemClock
-    from flows.engine.pipeline import new_id
+    from flows.engine.clock import SystemClock, new_id
 
     url = settings.store_url()
     try:

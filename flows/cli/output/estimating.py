@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from flows.cli.commands.listing import plain_table
 from flows.cli.output.terminal import out, print_json
 from flows.config.settings import Settings
-from flows.reporting.estimate import CATALOGUE, RECENT, STORIES, Estimate, estimate
+from flows.reporting.dry_run import CATALOGUE, RECENT, STORIES, Estimate, estimate
 from flows.reporting.words import count
 from models.incremental import FullReason, SyncMode
 from models.partition import Surface

@@ -23,8 +23,7 @@ from flows.cluster.shared_run import SharedRun, begin_shared_run, merge_left
 from flows.cluster.stop_mark import StopMark, encode_stop, stop_key
 from flows.cluster.worker import LoggedScans, Progress, remaining, scan_logged
 from flows.engine.batches import Batch, ListedAccount
-from flows.engine.run_context import Counters
-from flows.engine.scan_depth import ScanMode
+from flows.engine.run_context import Counters, ScanMode
 from models.page_commit import PageCommit, ScopeCooldown
 from models.partition import media
 from models.runs import Outcome, OutcomeKind

@@ -16,7 +16,7 @@ from flows.config.options import BackfillOptions, SyncOptions, asked, in_order
 from flows.config.settings import load
 from flows.engine.pipeline import NothingChosen, RunReport, run_sync
 from flows.engine.run_context import RunResources
-from flows.reporting.forecast import Forecast, described, forecast
+from flows.reporting.dry_run import Forecast, described, forecast
 from models.partition import Surface
 from models.runs import OutcomeKind, RunState
 from models.selection import ChosenAccount, Selection, SelectionError

@@ -9,7 +9,8 @@ import pytest
 
 from connectors.source.endpoints import ApiRequest
 from flows.engine.pipeline import RunReport, run_sync
-from flows.engine.retention import Keeping, tidy
+from flows.engine.run_request import Keeping
+from flows.engine.upkeep import tidy
 from models.runs import RunState, RunWarning
 from tests.flows.stage import NIGHT, Refusal, Service, VirtualClock, cursor_of, is_posts, request, rows, staged, uuid
 

@@ -8,7 +8,7 @@ import pytest
 
 from connectors.source.endpoints import ApiRequest
 from flows.config.settings import load
-from flows.reporting.estimate import estimate
+from flows.reporting.dry_run import estimate
 from flows.reporting.report import recommendation, sentence
 from models.partition import SURFACES
 from models.runs import OutcomeKind, RunState

@@ -12,9 +12,9 @@ import pytest
 
 from connectors.source.endpoints import ApiRequest
 from connectors.warehouse.storage.errors import WarehouseUnusable
+from flows.engine.concurrency import Slots
 from flows.engine.pipeline import RunReport, run_sync
 from flows.engine.run_context import Counters
-from flows.engine.slots import Slots
 from models.runs import OutcomeKind, RunState
 from models.schema.mapping import Mapping
 from models.schema.mapping_built_in import BUILT_IN

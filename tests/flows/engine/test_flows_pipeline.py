@@ -23,9 +23,9 @@ from connectors.warehouse.snapshot.reader import open_snapshot
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from connectors.warehouse.warehouse import open_warehouse
 from flows.engine import steps
+from flows.engine.concurrency import Slots
 from flows.engine.pipeline import RunReport, run_sync
 from flows.engine.run_context import RunResources
-from flows.engine.slots import Slots
 from flows.reporting.exit_code import EXIT_OF, ExitCode
 from flows.reporting.headline import verdict
 from flows.reporting.report import outcomes, sentence, state_name, to_json

@@ -10,9 +10,10 @@ import pytest
 from connectors.source.endpoints import ApiRequest
 from connectors.warehouse.maintenance.housekeeping import is_nearly_all
 from connectors.warehouse.storage.errors import WarehouseUnusable
-from flows.engine import retention as keeping
+from flows.engine import upkeep as keeping
 from flows.engine.pipeline import run_sync
-from flows.engine.retention import Keeping, tidy
+from flows.engine.run_request import Keeping
+from flows.engine.upkeep import tidy
 from tests.flows.stage import NIGHT, Service, request, rows, staged
 
 pytestmark = pytest.mark.anyio

@@ -13,7 +13,7 @@ from connectors.warehouse.merge.run_counts import MergeStats
 from connectors.warehouse.runs.failure_groups import FailureGroup
 from flows.engine.pipeline import RunReport
 from flows.engine.retrying import DELAYS, Retry, next_retry, retried
-from flows.orchestration.conclusion import awaiting_retry, final_state
+from flows.orchestration.flow_run import awaiting_retry, final_state
 from models.runs import OutcomeKind, RunState, RunWarning, Tally
 
 NOW = datetime(2026, 3, 1, 2, 15, tzinfo=UTC)

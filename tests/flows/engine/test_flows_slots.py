@@ -11,10 +11,9 @@ import pytest
 from connectors.source.endpoints import ApiRequest, Response
 from connectors.source.errors import client_error
 from connectors.warehouse.storage.errors import WarehouseUnusable
+from flows.engine.concurrency import RequestSlots, Slots, fail_fast_group
 from flows.engine.pipeline import run_sync
 from flows.engine.run_context import RunStopped, StopSignal
-from flows.engine.slots import RequestSlots, Slots
-from flows.engine.task_group import fail_fast_group
 from tests.flows.stage import Service, StillClock, VirtualClock, request, staged
 from tests.simulation.loop import VirtualLoop, bury, live
 

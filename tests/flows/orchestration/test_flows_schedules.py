@@ -10,7 +10,7 @@ from prefect.server.schemas.schedules import CronSchedule
 
 from flows.config.errors import SettingsError
 from flows.config.settings import load
-from flows.orchestration.catching_up import Due, Fate, Verdict, catch_up
+from flows.orchestration.interruptions import Due, Fate, Verdict, catch_up
 from flows.orchestration.schedules import PLANS, check_cron, fires, gap_warning, stories_gap
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)

@@ -5,8 +5,8 @@ from dataclasses import asdict
 
 from flows.engine.retrying import Retry
 from flows.reporting.events import events, failure_event
-from flows.reporting.foreign import code, plain
 from flows.reporting.summary import Drift, Field, OutcomeCount, Some, Tokens
+from flows.reporting.words import code, plain
 from models.runs import OutcomeKind, RunState, RunWarning
 from tests.flows.summaries import HOSTILE, NIGHT, failure, fresh, hostile, run, summary, tokens
 

@@ -1,9 +1,10 @@
-"""`gramhouse compact`: rewrite the warehouse file, compacted and sorted."""
+"""`gramhouse compact` and `gramhouse rebuild`."""
 
 import typer
 
-from flows.cli.options import AsJson, LogFormat, WarehouseFile
+from flows.cli.options import AsJson, LogFormat, SnapshotFile, WarehouseFile
 from flows.cli.output.terminal import clean, out, print_json, reporting
+from flows.cli.signalled import run_until_signalled
 from flows.config.settings import load
 from flows.reporting.exit_code import ExitCode
 from flows.reporting.words import count, file_size
@@ -43,4 +44,29 @@ def compact(*, warehouse: WarehouseFile = None, as_json: AsJson = False, _: LogF
                 out.print(
                     f"Raw store: {raw.parts_before:,} before, {parts} now ({file_size(raw.bytes_after)}){deleted}."
                 )
+    raise typer.Exit(ExitCode.COMPLETE)
+
+
+def rebuild(
+    *,
+    warehouse: WarehouseFile = None,
+    snapshot: SnapshotFile = None,
+    as_json: AsJson = False,
+    _: LogFormat = "text",
+) -> None:
+    """Decode the raw store again with the current mapping and publish, without API requests.
+
+    The raw store contains every item as received.
+    """
+    settings = load(warehouse=warehouse, snapshot=snapshot)
+    from flows.engine.upkeep import rebuild_now
+
+    reread, size = run_until_signalled(rebuild_now(settings))
+    with reporting():
+        if as_json:
+            counts = {"items": reread.items, "columns": reread.columns, "child_tables": reread.child_tables}
+            print_json({**counts, "snapshot": settings.snapshot, "snapshot_bytes": size})
+        else:
+            what = f"Decoded {count(reread.items, 'item')} again into {count(reread.columns, 'column')}"
+            out.print(f"{what}, and published {clean(settings.snapshot)} ({file_size(size)}).")
     raise typer.Exit(ExitCode.COMPLETE)

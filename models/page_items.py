@@ -1,19 +1,38 @@
-"""The ids and times of a page's posts, read when it lands: as the merge will read them, or not at all."""
+"""Ids and times of the items of a page, read when it lands: as the merge will read them, or not at all."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
 
 import msgspec
-from pydantic_core import from_json
+from pydantic_core import from_json, to_json
 
 from models.incremental import Post
-from models.item_ids import id_in
 from models.schema.mapping import Mapping as MediaMapping
 from models.schema.mapping import Reading
 from models.schema.pointer import to_keys
+
+
+def id_in(item: Mapping[str, Any], paths: Sequence[Sequence[str]]) -> str | None:
+    """Return the first id at these paths of keys: text or a number, as text; None where there is none."""
+    for keys in paths:
+        value: Any = item
+        for key in keys:
+            value = value.get(key) if isinstance(value, dict) else None
+        if value not in (None, "") and not isinstance(value, (dict, list)):
+            return str(value)
+    return None
+
+
+def ids_of(body: str, mapping: MediaMapping) -> Iterator[str]:
+    """Yield for each item of a media page its id by the mapping, or its JSON text where it has none."""
+    paths = [to_keys(path) for path in mapping.media_id]
+    for item in from_json(body)["items"]:
+        found = id_in(item, paths) if isinstance(item, dict) else None
+        yield found or to_json(item, inf_nan_mode="strings").decode()
+
 
 # What DuckDB and Python read alike. Any other text is no time here, which makes a scan a full one.
 _ISO = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d{1,6})?(Z|[+-]\d\d:?\d\d)?", re.ASCII)

@@ -1,10 +1,12 @@
-"""How many scans are open at once, how many of their requests are in flight, and whose request is next."""
+"""How much runs at once: request slots, places for open scans, and tasks that fail together."""
 
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from heapq import heappop, heappush
 from itertools import count
+
+from connectors.warehouse.storage.errors import WarehouseError
 
 # A scan that waits costs some 25 kB. Beyond this many, scans that wait keep their places, and no scan is begun.
 _MOST_PARKED = 20_000
@@ -103,3 +105,23 @@ class Slots:
             raise
         finally:
             self.parked -= 1
+
+
+def first_error(errors: ExceptionGroup[Exception]) -> Exception:
+    """Return one error of a group, however deep: what a person can fix first."""
+    found: Exception = errors.subgroup(WarehouseError) or errors
+    while isinstance(found, ExceptionGroup):
+        found = found.exceptions[0]
+    return found
+
+
+@asynccontextmanager
+async def fail_fast_group() -> AsyncIterator[asyncio.TaskGroup]:
+    """Run tasks as one: the first that fails cancels the others, and what it raised is raised here."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            yield group
+    except ExceptionGroup as errors:
+        error = first_error(errors)
+        # What it came of stays; the group around it says nothing more.
+        raise error from error.__cause__

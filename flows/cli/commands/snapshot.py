@@ -1,0 +1,234 @@
+"""`gramhouse query`, `gramhouse describe` and `gramhouse export`: read the snapshot."""
+
+import csv
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+
+from connectors.warehouse.raw.listed import mentions_raw_media
+from connectors.warehouse.snapshot.export import export as write_export
+from connectors.warehouse.snapshot.reader import Answer, Snapshot, Stream, open_snapshot
+from connectors.warehouse.storage.errors import QueryError
+from connectors.warehouse.storage.paths import local
+from flows.cli.commands.listing import plain_table
+from flows.cli.fetching import current_snapshot
+from flows.cli.options import AsJson, LogFormat, SnapshotFile
+from flows.cli.output.query_json import Destination, Document
+from flows.cli.output.terminal import DONE, FAIL, clean, err, failure, moment, out, print_json, steerless
+from flows.config.errors import SettingsError
+from flows.config.settings import load
+from flows.reporting.exit_code import ExitCode
+from flows.reporting.words import count, file_size
+
+_SHOWN = 200
+
+
+class Format(StrEnum):
+    """How an answer is written."""
+
+    TABLE = "table"
+    CSV = "csv"
+    JSON = "json"
+
+
+def _print_table(columns: Sequence[str], shown: Sequence[tuple[Any, ...]], rows: int) -> None:
+    table = Table(box=SIMPLE_HEAD, header_style="bold", pad_edge=False, show_edge=False)
+    for index, name in enumerate(columns):
+        numeric = any(isinstance(row[index], int | float) for row in shown)
+        table.add_column(clean(name), justify="right" if numeric else "left", overflow="ellipsis")
+    for row in shown:
+        table.add_row(*("[dim]NULL[/]" if value is None else clean(value) for value in row))
+    out.print(table)
+    if rows > len(shown):
+        out.print(f"[dim]first {len(shown)} of {count(rows, 'row')}; `--format csv` prints all[/]")
+
+
+def print_answer(answer: Answer) -> None:
+    """Print an answer as a table, its first 200 rows at most."""
+    _print_table(answer.columns, answer.rows[:_SHOWN], len(answer.rows))
+
+
+def _table(stream: Stream) -> None:
+    shown: list[tuple[Any, ...]] = []
+    rows = 0
+    for batch in stream.batches:
+        shown += batch[: _SHOWN - len(shown)]
+        rows += len(batch)
+    _print_table(stream.columns, shown, rows)
+
+
+class _Terminal:
+    """Standard output for raw rows, which may steer a program but no terminal."""
+
+    def write(self, text: str) -> int:
+        return sys.stdout.write(steerless(text, newlines=True))
+
+
+def _destination() -> Destination:
+    return _Terminal() if sys.stdout.isatty() else sys.stdout
+
+
+def _csv(stream: Stream) -> None:
+    writer = csv.writer(_destination())
+    writer.writerow(stream.columns)
+    for batch in stream.batches:
+        writer.writerows(batch)
+
+
+_WRITERS = {Format.TABLE: _table, Format.CSV: _csv}
+
+
+@contextmanager
+def _gone_at_once() -> Iterator[None]:
+    """Let Ctrl-C end the process: a reader has nothing to tidy up, and DuckDB looks for it only now and then."""
+    before = signal.signal(signal.SIGINT, signal.SIG_DFL)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def query(
+    sql: Annotated[str, typer.Argument(help="SQL query in DuckDB's dialect; `-` reads it from standard input.")],
+    *,
+    style: Annotated[Format, typer.Option("--format", "-f", help="Output format.")] = Format.TABLE,
+    as_json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
+    snapshot: SnapshotFile = None,
+) -> None:
+    """Run a SQL query on the snapshot. Queries and syncs do not block each other.
+
+    In addition to the tables and views, raw_media contains the newest raw JSON of each media item.
+    """
+    settings = load(snapshot=snapshot)
+    text = sys.stdin.read() if sql == "-" else sql
+    # What was typed need not be UTF-8; DuckDB takes nothing else.
+    question = text.encode(errors="surrogateescape").decode(errors="replace")
+    with open_snapshot(current_snapshot(settings), with_raw=mentions_raw_media(question)) as opened:
+        document = Document(_destination()) if as_json or style is Format.JSON else None
+        try:
+            with document.ended_by_signals() if document else _gone_at_once():
+                write = document.write if document else _WRITERS[style]
+                write(opened.question(question))
+        except QueryError as error:
+            err.print(f"{FAIL} {clean(error, newlines=True)}")
+            if document:
+                document.end(failure(ExitCode.WRONG_USAGE, str(error)))
+            raise typer.Exit(ExitCode.WRONG_USAGE) from None
+
+
+# A view over a table of the same name stands for that table; the others are computed.
+_RELATIONS = """
+SELECT r.name, r.kind, r.comment, r.rows
+FROM (
+    SELECT table_name AS name, 'table' AS kind, comment, estimated_size AS rows
+    FROM duckdb_tables() WHERE schema_name = 'main'
+    UNION ALL
+    SELECT v.view_name, if(t.table_name IS NULL, 'view', 'table'), v.comment, t.estimated_size
+    FROM duckdb_views() AS v
+    LEFT JOIN duckdb_tables() AS t ON t.schema_name = 'core' AND t.table_name = v.view_name
+    WHERE v.schema_name = 'main' AND NOT v.internal
+) AS r
+ORDER BY r.kind, r.name
+"""
+
+_COLUMNS = """
+SELECT column_name AS name, data_type AS type, comment
+FROM duckdb_columns() WHERE schema_name = 'main' AND table_name = ? ORDER BY column_index
+"""
+
+
+def _print_dbt(snapshot: Snapshot, relations: list[dict[str, Any]]) -> None:
+    from flows.cli.output.dbt import sources
+
+    columns = {relation["name"]: snapshot.ask(_COLUMNS, [relation["name"]]).records() for relation in relations}
+    [(stale_after,)] = snapshot.ask("SELECT max(stale_after) FROM published").rows
+    out.out(sources(relations, columns, stale_after), end="")
+
+
+def describe(
+    table: Annotated[str | None, typer.Argument(help="Table or view. Default: list all.")] = None,
+    *,
+    form: Annotated[
+        Literal["text", "dbt"],
+        typer.Option("--format", help="text, or dbt for a sources.yml with all tables and views."),
+    ] = "text",
+    snapshot: SnapshotFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the tables and views of the snapshot, or the columns of one of them."""
+    if form == "dbt" and (table is not None or as_json):
+        message = "--format dbt writes all tables, as YAML. Fix: leave out the table and --json."
+        raise SettingsError(message)
+    with open_snapshot(current_snapshot(load(snapshot=snapshot))) as opened:
+        relations = opened.ask(_RELATIONS).records()
+        if form == "dbt":
+            _print_dbt(opened, relations)
+            return
+        if table is None:
+            rows = relations
+        else:
+            rows = opened.ask(_COLUMNS, [table]).records()
+            if not rows:
+                names = ", ".join(relation["name"] for relation in relations)
+                message = f"Unknown table or view {table!r}. Fix: use one of {names}."
+                raise SettingsError(message)
+    if as_json:
+        print_json({"tables": rows} if table is None else {"table": table, "columns": rows})
+        return
+    if table is not None:
+        comment = next(relation["comment"] for relation in relations if relation["name"] == table)
+        out.print(f"[bold]{clean(table)}[/]: {clean(comment or '')}\n")
+    kinds = {"name": "", "type": ""} if table else {"name": "", "kind": "", "rows": "right"}
+    shown = plain_table(kinds)
+    if table is not None:
+        # A nested type may be wider than the terminal.
+        shown.columns[1].no_wrap, shown.columns[1].overflow = False, "fold"
+    shown.add_column("description")
+    for row in rows:
+        cells = [f"{row[kind]:,}" if isinstance(row[kind], int) else clean(row[kind] or "") for kind in kinds]
+        shown.add_row(*cells, clean(row["comment"] or ""))
+    out.print(shown)
+
+
+def export(
+    folder: Annotated[str, typer.Argument(metavar="DIR", help="Target folder; an earlier export in it is replaced.")],
+    *,
+    raw: Annotated[
+        bool, typer.Option("--raw", help="Also export the raw store: every version of every media item as received.")
+    ] = False,
+    snapshot: SnapshotFile = None,
+    as_json: AsJson = False,
+    _: LogFormat = "text",
+) -> None:
+    """Export the snapshot as Parquet files with a manifest. Does not block a sync."""
+    settings = load(snapshot=snapshot)
+    try:
+        written = local(Path(folder))
+    except ValueError as error:
+        message = f"DIR: {error} (got {folder!r})."
+        raise SettingsError(message) from None
+    exported = write_export(current_snapshot(settings), written, at=datetime.now(UTC), with_raw=raw)
+    if as_json:
+        sizes = [
+            {"name": table.name, "kind": table.kind, "rows": table.rows, "bytes": table.bytes}
+            for table in exported.tables
+        ]
+        print_json({"folder": str(folder), "published_at": exported.published_at, "tables": sizes})
+        return
+    shown = plain_table({"name": "", "rows": "right", "size": "right"})
+    for table in exported.tables:
+        shown.add_row(clean(table.name), f"{table.rows:,}", file_size(table.bytes))
+    out.print(shown)
+    size = file_size(sum(table.bytes for table in exported.tables))
+    published = moment(exported.published_at)
+    tables = count(len(exported.tables), "table")
+    err.print(f"{DONE} {tables}, {size}, in {clean(folder)}: the snapshot of {published} UTC")
