@@ -146,7 +146,8 @@ run_outcomes = Table(
     "run_outcomes",
     SNAPSHOT,
     *outcome(),
-    comment="What became of each partition in each run: exactly one row.",
+    comment="What became of each partition in each run. Of runs older than 7 days and than the last 30 runs, a success"
+    " is only listed where it differs from the partition's outcome before.",
 )
 
 run_warnings = Table(

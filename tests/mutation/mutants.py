@@ -796,4 +796,11 @@ MUTANTS = (
         "            await self._clear({key}, at - _RETENTION)\n",
         ("tests/store/test_snapshot_bucket.py",),
     ),
+    Mutant(
+        "an outcome is compared with that of another partition",
+        "connectors/warehouse/maintenance/housekeeping.py",
+        "lag(seen) OVER (PARTITION BY o.resource, o.account_id, o.surface ORDER BY r.seq)",
+        "lag(seen) OVER (PARTITION BY o.resource ORDER BY r.seq)",
+        ("tests/warehouse/maintenance/test_warehouse_housekeeping.py",),
+    ),
 )

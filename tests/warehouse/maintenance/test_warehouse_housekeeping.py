@@ -67,19 +67,67 @@ def test_runs_that_began_before_an_instant_go_with_their_outcomes_and_warnings(h
     assert runs(house) == ["night-3"]
 
 
-def test_what_went_well_goes_before_its_run_and_what_went_wrong_stays(house: House) -> None:
-    for night in range(3):
-        run(house, f"night-{night}", 24 * night, POSTS)
-    house.land(PageCommit(outcomes=(Outcome(STORIES, "night-0", OutcomeKind.DENIED, at(0), at(1)),)))
-    house.land(PageCommit(outcomes=(Outcome(CATALOGUE, "night-0", OutcomeKind.COMPLETE, at(0), at(1)),)))
+def thin(house: House, hour: float, runs_in_full: int = 0) -> None:
     with house.connection.begin():
-        thin_outcomes(house.connection, before=at(30))
-    assert runs(house) == ["night-0", "night-1", "night-2"]
-    # The catalogue's is the last there is of it.
-    assert outcomes(house) == [("night-0", ""), ("night-0", "stories"), ("night-2", "posts")]
-    with house.connection.begin():
-        thin_outcomes(house.connection, before=at(30))
-    assert len(outcomes(house)) == 3
+        thin_outcomes(house.connection, before=at(hour), runs_in_full=runs_in_full)
+
+
+def seen(house: House, night: int, kind: OutcomeKind, code: str | None = None, partition: Partition = POSTS) -> None:
+    """A run with one outcome."""
+    run(house, f"night-{night}", 24 * night)
+    outcome = Outcome(partition, f"night-{night}", kind, at(24 * night), at(24 * night + 1), error_code=code)
+    house.land(PageCommit(outcomes=(outcome,)))
+
+
+def nights(house: House) -> list[int]:
+    rows = house.rows("SELECT run_id FROM core.run_outcomes ORDER BY ended_at")
+    return [int(run_id.removeprefix("night-")) for (run_id,) in rows]
+
+
+def test_of_outcomes_that_went_well_the_first_of_each_kind_stays_and_the_last_of_all(house: House) -> None:
+    good, failed = OutcomeKind.COMPLETE, OutcomeKind.FAILED
+    kinds = [good, OutcomeKind.RECENT, good, failed, failed, good, good, OutcomeKind.SKIPPED, OutcomeKind.SKIPPED, good]
+    for night, kind in enumerate([*kinds, good, good]):
+        seen(house, night, kind, "token_expired" if kind is OutcomeKind.SKIPPED else None)
+    # What went wrong stays, repeated or not.
+    for _ in range(2):
+        thin(house, 9999)
+        assert nights(house) == [0, 3, 4, 5, 7, 9, 11]
+    assert len(runs(house)) == 12
+    # The next one makes the last of before superfluous.
+    seen(house, 12, good)
+    thin(house, 9999)
+    assert nights(house) == [0, 3, 4, 5, 7, 9, 12]
+
+
+def test_the_outcomes_of_the_last_runs_and_days_all_stay(house: House) -> None:
+    for night in range(8):
+        seen(house, night, OutcomeKind.COMPLETE)
+    thin(house, 9999, runs_in_full=8)
+    thin(house, 24, runs_in_full=0)
+    assert nights(house) == [*range(8)]
+    thin(house, 24 * 4, runs_in_full=5)
+    assert nights(house) == [0, *range(3, 8)]
+    thin(house, 24 * 4, runs_in_full=0)
+    assert nights(house) == [0, *range(4, 8)]
+
+
+def test_each_partition_has_outcomes_of_its_own(house: House) -> None:
+    for night, partition in enumerate([POSTS, STORIES, POSTS, STORIES, media(BEN, "posts"), CATALOGUE, POSTS]):
+        seen(house, night, OutcomeKind.COMPLETE, partition=partition)
+    thin(house, 9999)
+    assert nights(house) == [0, 1, 3, 4, 5, 6]
+
+
+def test_an_outcome_with_another_detail_is_a_change(house: House) -> None:
+    for night in range(4):
+        seen(house, night, OutcomeKind.COMPLETE)
+    house.connection.exec_driver_sql(
+        "UPDATE core.run_outcomes SET detail = 'The cursor was refused.' WHERE run_id = 'night-1'"
+    )
+    house.connection.commit()
+    thin(house, 9999)
+    assert nights(house) == [0, 1, 2, 3]
 
 
 def test_the_last_run_that_ended_of_each_kind_and_selection_stays(house: House) -> None:
