@@ -110,5 +110,5 @@ def complete(connection: Connection, draft: Path, relations: Sequence[Relation],
         for view in views():
             statements.append(f"CREATE VIEW main.{view.name} AS {view.select}")
             statements += _comment("VIEW", view.name, view.comment, view.columns)
-        for statement in statements:
-            db.execute(statement)
+        # At once: one by one, hundreds of small statements took twice as long.
+        db.execute(";\n".join(statements))
