@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.cluster import Cluster
-from tests.e2e.conftest import KEY, PATIENCE, Operator, Service, assert_in_step, stopped, until
+from tests.e2e.conftest import KEY, PATIENCE, Operator, Service, assert_in_step, serving, stopped, until
 from tests.store.s3 import s3_server
+from tests.typed import Typed
 
 pytestmark = pytest.mark.e2e
 
@@ -23,10 +24,17 @@ def s3() -> Iterator[dict[str, str]]:
         yield environment
 
 
+@pytest.fixture(scope="module")
+def seventy() -> Iterator[Service]:
+    """A service with accounts for three batches."""
+    with serving() as begin:
+        yield begin("--accounts", "70", "--posts", "40", "--seed", "5")
+
+
 @pytest.fixture
-def many(serve: Callable[..., Service]) -> Service:
-    """Accounts for three batches."""
-    return serve("--accounts", "70", "--posts", "60", "--seed", "5")
+def many(seventy: Service) -> Service:
+    seventy.forget()
+    return seventy
 
 
 @pytest.fixture
@@ -54,7 +62,7 @@ def test_a_worker_that_is_killed_is_replaced(there: Operator, many: Service, clu
     cluster.start_scheduler()
     first, _ = cluster.start_worker(), cluster.start_worker()
     with stopped(there.start("sync", "--json")) as process:
-        until(_asked(many, 150), "the workers to be in the middle of it")
+        until(_asked(many, 120), "the workers to be in the middle of it")
         first.kill()
         out, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0, out + err
@@ -70,7 +78,7 @@ def test_a_killed_run_is_taken_over_by_the_next(there: Operator, many: Service, 
     cluster.start_scheduler()
     cluster.start_worker()
     with stopped(there.start("sync", "--json")) as process:
-        until(_asked(many, 150), "the worker to be in the middle of it")
+        until(_asked(many, 120), "the worker to be in the middle of it")
         process.send_signal(signal.SIGKILL)
         process.communicate(timeout=PATIENCE)
     assert there.sync()["state"] == "complete"
@@ -81,7 +89,7 @@ def test_a_run_without_workers_merges_what_a_killed_one_left(there: Operator, ma
     cluster.start_scheduler()
     worker = cluster.start_worker()
     with stopped(there.start("sync", "--json")) as process:
-        until(_asked(many, 150), "the worker to be in the middle of it")
+        until(_asked(many, 120), "the worker to be in the middle of it")
         process.send_signal(signal.SIGKILL)
         process.communicate(timeout=PATIENCE)
     worker.kill()
@@ -98,7 +106,7 @@ def test_a_scheduler_that_is_killed_and_comes_back(there: Operator, many: Servic
     scheduler = cluster.start_scheduler()
     cluster.start_worker()
     with stopped(there.start("sync", "--json")) as process:
-        until(_asked(many, 150), "the worker to be in the middle of it")
+        until(_asked(many, 120), "the worker to be in the middle of it")
         scheduler.kill()
         scheduler.wait(PATIENCE)
         cluster.start_scheduler()
@@ -125,55 +133,50 @@ def test_a_worker_that_hangs_is_replaced_and_shut_out(there: Operator, many: Ser
     assert_in_step(there, many)
 
 
-def test_workers_of_this_machine_need_no_scheduler(there: Operator, many: Service) -> None:
-    del there.env["GRAMHOUSE_STORE"]
-    report = there.sync()
-    assert report["state"] == "complete"
-    written = [path for path in (there.folder / "store").rglob("*") if path.is_file()]
-    assert there.folder / "store" / "runs" / "00000001" / "end" in written
-    assert not any(KEY.encode() in path.read_bytes() for path in written)
-    assert_in_step(there, many)
+@pytest.mark.parametrize(
+    ("arguments", "scheduler", "why"),
+    [
+        ((), "tcp://10.0.0.1:8786", "needs TLS"),
+        ((), "scheduler:8786", "not the address of a Dask scheduler"),
+        (("--max-requests", "5"), "tcp://127.0.0.1:8786", "leave it out"),
+    ],
+)
+def test_what_cannot_be_is_one_line(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    arguments: tuple[str, ...],
+    scheduler: str,
+    why: str,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    environment = {"BASE_URL": "http://127.0.0.1:9", "API_KEY": KEY, "ENGINE": "dask", "SCHEDULER": scheduler}
+    for name, value in {**environment, "STORE": str(tmp_path)}.items():
+        monkeypatch.setenv(f"GRAMHOUSE_{name}", value)
+    monkeypatch.delenv("PREFECT_API_URL", raising=False)
+    code, out, err = Typed(monkeypatch, capsys)("sync", *arguments)
+    assert (code, out) == (2, "")
+    assert why in err
+    assert "Fix:" in err
 
 
-def test_bad_addresses_and_a_missing_key_are_one_line(there: Operator, cluster: Cluster) -> None:
-    for scheduler, why in {
-        "tcp://10.0.0.1:8786": "needs TLS",
-        "scheduler:8786": "not the address of a Dask scheduler",
-    }.items():
-        refused = there.run("sync", code=2, GRAMHOUSE_SCHEDULER=scheduler)
-        assert why in refused.stderr
-        assert "Fix:" in refused.stderr
-    refused = there.run("sync", "--max-requests", "5", code=2)
-    assert "Fix: leave it out" in refused.stderr
+def test_doctor_checks_the_store_and_the_workers_and_a_worker_needs_a_key(there: Operator, cluster: Cluster) -> None:
+    missing = there.run("doctor", code=1)
+    assert "does not answer" in missing.stdout
+    assert "creates an object only once" in missing.stdout
     key, there.env["GRAMHOUSE_API_KEY"] = there.env.pop("GRAMHOUSE_API_KEY"), ""
     cluster.start_scheduler()
     cluster.start_worker()
     there.env["GRAMHOUSE_API_KEY"] = key
-    refused = there.run("sync", code=2)
-    assert "No API key" in refused.stderr
-
-
-def test_doctor_checks_the_store_and_the_workers(there: Operator, cluster: Cluster) -> None:
-    missing = there.run("doctor", code=1)
-    assert "does not answer" in missing.stdout
-    assert "creates an object only once" in missing.stdout
-    cluster.start_scheduler()
-    cluster.start_worker()
-    command = [sys.executable, "-m", "flows.cli", "doctor"]
-
-    def checked() -> "subprocess.CompletedProcess[str]":
-        folder = Path(__file__).parents[2]
-        return subprocess.run(
-            command, check=False, env=there.environment(), cwd=folder, capture_output=True, text=True, timeout=PATIENCE
-        )
-
-    until(lambda: checked().returncode == 0, "the worker to be counted", pause=0.5)
-    assert "and has 1 worker" in checked().stdout
+    log = there.folder / "dask_worker-2.log"
+    until(lambda: "Registered to" in log.read_text(), "the worker to be counted")
+    assert "and has 1 worker" in there.run("doctor").stdout
     broken = there.run("doctor", code=1, AWS_ENDPOINT_URL="http://127.0.0.1:9", GRAMHOUSE_STORE="s3://other/store")
     assert "cannot be used" in broken.stdout
+    assert "No API key" in there.run("sync", code=2).stderr
 
 
-def test_ctrl_c_ends_the_workers_of_this_machine_without_a_traceback(there: Operator, many: Service) -> None:
+def test_workers_of_this_machine_need_no_scheduler_and_end_with_ctrl_c(there: Operator, many: Service) -> None:
     del there.env["GRAMHOUSE_STORE"]
     # A terminal sends it to every process of the group.
     with subprocess.Popen(
@@ -191,4 +194,7 @@ def test_ctrl_c_ends_the_workers_of_this_machine_without_a_traceback(there: Oper
     assert "Traceback" not in err
     assert "run the same command to resume" in err
     assert there.sync()["state"] == "complete"
+    written = [path for path in (there.folder / "store").rglob("*") if path.is_file()]
+    assert there.folder / "store" / "runs" / "00000002" / "end" in written
+    assert not any(KEY.encode() in path.read_bytes() for path in written)
     assert_in_step(there, many)

@@ -66,7 +66,7 @@ def pool(api: str, home: Path, operator: Operator) -> Pool:
 
 
 def test_what_is_deployed_to_a_pool_is_carried_out_by_its_worker(pool: Pool, service: Service) -> None:
-    pool.type("work-pool", "create", "gramhouse", "--type", "process")
+    ask(pool.api, "work_pools/", {"name": "gramhouse", "type": "process"})
     pool.type("deploy", "--all", "--prefect-file", "deployments/prefect.yaml")
 
     deployed = {one["name"]: one for one in pool.ask("deployments/filter")}

@@ -87,7 +87,8 @@ class Up:
             os.kill(pid, signal.SIGKILL)
 
     def under_way(self, deployment: str, **document: object) -> str:
-        """Have a run scan media; return its id."""
+        """Have a run scan media; return its id. The processes of earlier runs have ended."""
+        until(lambda: not self.flow_runs(), "the last run's process to end")
         self.service.forget()
         run = self.trigger(deployment, **document)
         until(lambda: self.service.stats()["total"] > 1, "a media scan")
