@@ -22,7 +22,7 @@ from models.incremental import SyncMode
 from models.schema.mapping_built_in import BUILT_IN
 from tests.e2e import reading
 from tests.flows.feeds import NightClock
-from tests.flows.stage import NIGHT, Service, request, staged
+from tests.flows.stage import NIGHT, TRACE, Service, request, staged
 from tests.simulation.model import id_of
 
 pytestmark = pytest.mark.anyio
@@ -73,7 +73,7 @@ class Together(httpx.AsyncBaseTransport):
             assert page["next_cursor"] is None
             self._of |= {account["id"]: sandbox for account in page["items"]}
             listed += page["items"]
-        return httpx.Response(200, headers=answer.headers, json={"items": listed, "next_cursor": None})
+        return httpx.Response(200, headers={"x-correlation-id": TRACE}, json={"items": listed, "next_cursor": None})
 
 
 class Nights:

@@ -103,7 +103,7 @@ async def in_one_process(folder: Path) -> tuple[list[Any], list[Any]]:
         return await rows(resources, MEDIA), await rows(resources, OUTCOMES)
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(4))
 async def test_a_store_that_fails_and_workers_that_are_lost_change_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
@@ -126,7 +126,7 @@ async def test_a_store_that_fails_and_workers_that_are_lost_change_nothing(
     assert store.objects.keys() >= {"gramhouse.json", "runs/00000001/run", "runs/00000001/end"}
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(3))
 async def test_a_run_that_dies_beside_a_failing_store_is_taken_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:

@@ -38,7 +38,7 @@ ABANDONED_AT_THE_END = [(9, [0, 0, 0, 0, 0, 3 << 12, 0])]
 
 
 @settings(
-    max_examples=3,
+    max_examples=2,
     deadline=None,
     derandomize=True,
     database=None,
@@ -61,7 +61,7 @@ def test_so_does_one_in_which_backfills_overtake_syncs_and_syncs_backfills(open_
     check(open_house, story, {draw.randrange(len(story)) for _ in range(6)})
 
 
-@pytest.mark.parametrize("seed", [2, 3])
+@pytest.mark.parametrize("seed", [3])
 def test_and_one_whose_clock_jumps_by_days_in_both_directions(open_house: Connection, seed: int) -> None:
     draw = random.Random(seed)
     story = list(tell([(draw.randint(-60, 60), [draw.randrange(CODES) for _ in PARTITIONS]) for _ in range(8)]))

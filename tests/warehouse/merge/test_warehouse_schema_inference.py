@@ -462,29 +462,33 @@ def test_a_column_widens_and_is_read_again(
     assert tuple(value for (value,) in house.rows("SELECT x FROM core.media ORDER BY media_id")) == found
 
 
-@pytest.mark.parametrize(
-    "values",
-    [
-        [["99999999999999999999"], [1]],
-        [[2**70, "x"], [1]],
-        [None, "2026-01-01T00:00:00Z", None],
-        ["x", "2026-01-01T00:00:00Z", 1],
-        ["2026-01-01T00:00:00Z", "x"],
-        [[{"y": "x"}, {"y": 1}], [{"y": "2026-01-01T00:00:00Z"}]],
-        [[{"y": 2**70}, {"y": "x"}], [{"y": 1}]],
-        [[{"y": 1}, {"Y": 2}], [{"Y": 3}], [{"y": {}}]],
-        [[1, {"y": "2026-01-01T00:00:00Z"}], [{"y": "x"}]],
-        [[1, {"y": "x"}], [{"y": 5}]],
-        [[], [{"y": []}], [{"y": [1]}]],
-        [{"0": [1]}, ["x"]],
-        [{"0": 1}, ["x"], {"0": "y"}],
-        [{"0": [{"y": 1}]}, [[{"y": "x"}]]],
-        [{"y": 1, "Y": "x"}, {"y_2": True}, {"Y": None}],
-        [{"y": []}, {"y": {}}, {"y": 1}],
-    ],
-)
-def test_these_are_the_same_merged_page_by_page(house: House, values: list[object]) -> None:
-    items: list[Item] = [{"id": str(number), "x": value} for number, value in enumerate(values)]
+# What an item has under a name of its own in each of the pages, one after the other.
+IN_TURN: list[list[Any]] = [
+    [["99999999999999999999"], [1]],
+    [[2**70, "x"], [1]],
+    [None, "2026-01-01T00:00:00Z", None],
+    ["x", "2026-01-01T00:00:00Z", 1],
+    ["2026-01-01T00:00:00Z", "x"],
+    [[{"y": "x"}, {"y": 1}], [{"y": "2026-01-01T00:00:00Z"}]],
+    [[{"y": 2**70}, {"y": "x"}], [{"y": 1}]],
+    [[{"y": 1}, {"Y": 2}], [{"Y": 3}], [{"y": {}}]],
+    [[1, {"y": "2026-01-01T00:00:00Z"}], [{"y": "x"}]],
+    [[1, {"y": "x"}], [{"y": 5}]],
+    [[], [{"y": []}], [{"y": [1]}]],
+    [{"0": [1]}, ["x"]],
+    [{"0": 1}, ["x"], {"0": "y"}],
+    [{"0": [{"y": 1}]}, [[{"y": "x"}]]],
+    [{"y": 1, "Y": "x"}, {"y_2": True}, {"Y": None}],
+    [{"y": []}, {"y": {}}, {"y": 1}],
+]
+
+
+def test_these_are_the_same_merged_page_by_page(house: House) -> None:
+    pages = max(map(len, IN_TURN))
+    items: list[Item] = [
+        {"id": str(page), **{f"x{number}": values[page] for number, values in enumerate(IN_TURN) if page < len(values)}}
+        for page in range(pages)
+    ]
     found: list[dict[str, Any]] = []
     for cut in (True, False):
         house = emptied(house.connection)

@@ -1,7 +1,7 @@
 """Whom a backfill scans: the same answer from the warehouse and from its snapshot."""
 
 from collections.abc import Callable, Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -41,8 +41,13 @@ def ask_for(request: pytest.FixtureRequest, peopled: House, tmp_path: Path) -> C
         with peopled.connection.begin():
             return chosen(peopled.connection, selection, page_size, **more)
 
+    published: set[str] = set()
+
     def from_snapshot(selection: Selection, page_size: int = 10, **more: bool) -> tuple[ChosenAccount, ...]:
-        publish(peopled.connection, tmp_path / "s.duckdb", at=at(99), version="1")
+        state = repr((peopled.seq, peopled.rows("FROM core.runs"), peopled.rows("FROM core.accounts")))
+        if state not in published:
+            publish(peopled.connection, tmp_path / "s.duckdb", at=at(99), version="1")
+            published.add(state)
         with open_snapshot(tmp_path / "s.duckdb") as snapshot:
 
             def ask(query: str, values: Sequence[object]) -> list[tuple[Any, ...]]:
@@ -92,20 +97,15 @@ def test_an_expired_account_takes_no_request_unless_it_is_scanned(ask_for: Choos
     assert ask_for(Selection((BEN,)), scan_expired=True)[0].pages == 2
 
 
-@pytest.mark.parametrize(
-    "typed",
-    [
+def test_accounts_are_found_by_id_or_username_in_any_case_each_once_by_name(ask_for: Chooser) -> None:
+    for typed in (
         (BEN, CARA),
         (CARA, BEN.upper(), BEN),
         ("ben", "@CARA"),
         ("@Ben", CARA.lower(), CARA.upper()),
         (" ben ", "cara"),
-    ],
-)
-def test_accounts_are_found_by_id_or_username_in_any_case_each_once_by_name(
-    ask_for: Chooser, typed: tuple[str, ...]
-) -> None:
-    assert names(ask_for(Selection(typed))) == ["Ben", "cara"]
+    ):
+        assert names(ask_for(Selection(typed))) == ["Ben", "cara"], typed
 
 
 def test_an_id_as_it_is_written_wins(peopled: House, ask_for: Chooser) -> None:
@@ -125,28 +125,28 @@ def test_a_name_that_another_account_left_behind_is_that_of_who_has_it_now(peopl
 HINT = ": `gramhouse accounts` lists them with their ids, and a sync finds new ones."
 
 
-@pytest.mark.parametrize(
-    ("typed", "message"),
-    [
-        (("abc",), "There is no account 'abc' in the warehouse"),
-        (
-            (ANNA, "it's", "@x\n; DROP TABLE core.accounts"),
-            "There is no account 'it's' or '@x ; DROP TABLE core.accounts' in the warehouse",
-        ),
-        (("",), "There is no account '' in the warehouse"),
-        (("gone",), "'gone' left the catalogue"),
-        (("x", GONE), f"There is no account 'x' in the warehouse, '{GONE}' left the catalogue"),
-        (
-            tuple("zyxwvut"),
-            "There is no account 'z' or 'y' or 'x' or 'w' or 'v' in the warehouse, and 2 more are unknown",
-        ),
-        (tuple("zyxwv"), "There is no account 'z' or 'y' or 'x' or 'w' or 'v' in the warehouse"),
-    ],
-)  # fmt: skip
-def test_whoever_is_not_there_is_named_with_the_mend(ask_for: Chooser, typed: tuple[str, ...], message: str) -> None:
-    with pytest.raises(SelectionError) as raised:
-        ask_for(Selection(typed, everything=True))
-    assert str(raised.value) == message + HINT
+NOT_THERE: list[tuple[tuple[str, ...], str]] = [
+    (("abc",), "There is no account 'abc' in the warehouse"),
+    (
+        (ANNA, "it's", "@x\n; DROP TABLE core.accounts"),
+        "There is no account 'it's' or '@x ; DROP TABLE core.accounts' in the warehouse",
+    ),
+    (("",), "There is no account '' in the warehouse"),
+    (("gone",), "'gone' left the catalogue"),
+    (("x", GONE), f"There is no account 'x' in the warehouse, '{GONE}' left the catalogue"),
+    (
+        tuple("zyxwvut"),
+        "There is no account 'z' or 'y' or 'x' or 'w' or 'v' in the warehouse, and 2 more are unknown",
+    ),
+    (tuple("zyxwv"), "There is no account 'z' or 'y' or 'x' or 'w' or 'v' in the warehouse"),
+]  # fmt: skip
+
+
+def test_whoever_is_not_there_is_named_with_the_hint(ask_for: Chooser) -> None:
+    for typed, message in NOT_THERE:
+        with pytest.raises(SelectionError) as raised:
+            ask_for(Selection(typed, everything=True))
+        assert str(raised.value) == message + HINT
 
 
 def test_everything_is_all_that_are_listed_by_name_and_then_id(peopled: House, ask_for: Chooser) -> None:
@@ -158,19 +158,14 @@ def test_everything_is_all_that_are_listed_by_name_and_then_id(peopled: House, a
     assert found == [BEN, ANNA, CARA, "1", "2", "3"]
 
 
-@pytest.mark.parametrize(
-    ("since", "found"),
-    [
+def test_expired_since_are_those_whose_token_was_expired_at_any_time_since(ask_for: Chooser) -> None:
+    for since, found in (
         (at(0), ["Ben", "anna"]),
         (at(24) + timedelta(minutes=1), ["Ben", "anna"]),
         (at(24) + timedelta(minutes=2), ["Ben"]),
         (at(9999), ["Ben"]),
-    ],
-)
-def test_expired_since_are_those_whose_token_was_expired_at_any_time_since(
-    ask_for: Chooser, since: datetime, found: list[str]
-) -> None:
-    assert names(ask_for(Selection(expired_since=since))) == found
+    ):
+        assert names(ask_for(Selection(expired_since=since))) == found, since
 
 
 def test_failed_is_exactly_what_was_left_undone_when_last_tried(peopled: House, ask_for: Chooser) -> None:
