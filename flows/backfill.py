@@ -26,7 +26,7 @@ async def backfill(options: BackfillOptions) -> State[Any]:
 
     if options.dry_run:
         return await conclude(_foretell(options))
-    return await carry_out(options, "gramhouse backfill", request)
+    return await conclude(carry_out(options, "gramhouse backfill", request))
 
 
 async def _foretell(options: BackfillOptions) -> State[Any]:

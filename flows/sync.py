@@ -8,7 +8,7 @@ from flows.config.settings import Settings
 from flows.engine.pipeline import RunReport
 from flows.engine.resources import build_request
 from flows.engine.run_request import RunRequest
-from flows.orchestration.flow_run import carry_out, run_name
+from flows.orchestration.flow_run import carry_out, conclude, run_name
 
 
 @flow(name="sync", flow_run_name=run_name, persist_result=False, retries=0)
@@ -38,4 +38,4 @@ async def sync(options: SyncOptions | None = None) -> State[RunReport]:
             max_requests=asked.max_requests,
         )
 
-    return await carry_out(asked, "gramhouse sync", request)
+    return await conclude(carry_out(asked, "gramhouse sync", request))

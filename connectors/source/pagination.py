@@ -1,6 +1,6 @@
-"""One scan over a partition's pages: lazy, never in a circle, and never without progress (API 8)."""
+"""From one page of a scan to the next: never in a circle, and never without progress (API 8)."""
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from hashlib import blake2b
 
@@ -51,6 +51,7 @@ class Progress:
     """
 
     identify: Callable[[Response], Iterable[str]]
+    trail: CursorTrail
     repeated: int = 0
     empty: int = 0
     _recent: set[int] = field(default_factory=set)
@@ -65,16 +66,21 @@ class Progress:
             self._older, self._recent = self._recent, set()
         return is_new
 
-    def check(self, response: Response) -> None:
-        """Take note of a page. Raises ApiError `cursor_no_progress` when too many brought nothing and more follow."""
+    def follow(self, response: Response) -> str | None:
+        """Take note of a page, and return the cursor of the next; None only after the last (API 8, rule 3).
+
+        Raises ApiError `cursor_loop`, and `cursor_no_progress` when too many pages brought nothing and more follow.
+        Such a page must not land: it would become the checkpoint of a scan without an end.
+        """
+        cursor = self.trail.follow(response)
         if self.remember(self.identify(response)):
             self.repeated = self.empty = 0
         elif response.page.items:
             self.repeated += 1
         else:
             self.empty += 1
-        if response.page.next_cursor is None or (self.repeated < MOST_REPEATED and self.empty < MOST_EMPTY):
-            return
+        if cursor is None or (self.repeated < MOST_REPEATED and self.empty < MOST_EMPTY):
+            return cursor
         raise client_error(
             response.operation,
             "cursor_no_progress",
@@ -82,25 +88,6 @@ class Progress:
             " the listing does not end",
             correlation_id=response.correlation_id,
         )
-
-
-async def scan(
-    fetch_page: Callable[[str | None], Awaitable[Response]], cursor: str | None, progress: Progress
-) -> AsyncGenerator[Response]:
-    """Scan from `cursor` (None: from the first page) to the end, asking for a page only when it is wanted.
-
-    Raises what `fetch_page` raises, and ApiError `cursor_loop` or `cursor_no_progress` instead of handing on a page
-    that leads back or nowhere: landed, it would become the checkpoint of a scan without an end.
-    """
-    trail = CursorTrail(cursor)
-    while True:
-        response = await fetch_page(cursor)
-        cursor = trail.follow(response)
-        progress.check(response)
-        yield response
-        # API 8 rule 3: null ends the scan; an empty page does not.
-        if cursor is None:
-            return
 
 
 def _digest(cursor: str) -> bytes:

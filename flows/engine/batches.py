@@ -13,7 +13,7 @@ from connectors.source.errors import UNKNOWN_STATUS
 from flows.engine.concurrency import fail_fast_group
 from flows.engine.partition_scan import PartitionScan
 from flows.engine.run_context import Landed, RunContext, ScanContext
-from flows.engine.scan_depth import Depth, Depths
+from flows.engine.scan_depth import Depths
 from models.checkpoint import Checkpoint
 from models.page_commit import PageCommit
 from models.partition import SURFACES, Partition, Surface, media
@@ -148,13 +148,27 @@ def expected_items(last: Checkpoint | None) -> int | None:
     return last.items if last is not None and last.is_closed else None
 
 
+@dataclass(slots=True)
+class _Results:
+    """What the scans of a batch came to: counted, not kept, for a large batch has tens of thousands of outcomes."""
+
+    kinds: Counter[OutcomeKind] = field(default_factory=Counter)
+    pages: int = 0
+    items: int = 0
+
+    def add(self, outcome: Outcome) -> None:
+        self.kinds[outcome.kind] += 1
+        self.pages += outcome.pages
+        self.items += outcome.items
+
+
 async def _scan_account(
-    run: ScanContext, account: ListedAccount, last: Mapping[Partition, Checkpoint], depth: Depth
-) -> list[Outcome]:
+    run: ScanContext, account: ListedAccount, last: Mapping[Partition, Checkpoint], depths: Depths, results: _Results
+) -> None:
     # One after the other, for both surfaces are one tenant scope: never two requests of it at once, and a
     # cooldown of one binds the other (API 4.2).
     budget = run.budget(account_scope(account.account_id))
-    outcomes = []
+    depth = depths.take(account.account_id)
     for surface in account.surfaces:
         partition = media(account.account_id, surface)
         expected = expected_items(last.get(partition))
@@ -173,10 +187,9 @@ async def _scan_account(
             pages=landed.pages,
             items=landed.items,
         )
-        outcomes.append(await scan.to_outcome())
+        results.add(await scan.to_outcome())
         run.counters.end(expected, scan.items)
     run.counters.accounts_done += 1
-    return outcomes
 
 
 def _not_scanned(run: ScanContext, account: ListedAccount, now: datetime) -> Iterator[Outcome]:
@@ -219,29 +232,18 @@ async def scan_batch(run: ScanContext, batch: Batch) -> BatchReport:
     for account in due:
         for surface in account.surfaces:
             run.counters.expect(expected_items(last.get(media(account.account_id, surface))))
-    kinds: Counter[OutcomeKind] = Counter()
-    pages = items = 0
-
-    def add(outcomes: Sequence[Outcome]) -> None:
-        # Counted, not kept: a large batch has tens of thousands of them, and the ledger holds them all.
-        nonlocal pages, items
-        kinds.update(outcome.kind for outcome in outcomes)
-        pages += sum(outcome.pages for outcome in outcomes)
-        items += sum(outcome.items for outcome in outcomes)
-
-    async def one(account: ListedAccount) -> None:
-        add(await _scan_account(run, account, last, depths.take(account.account_id)))
-
-    add(await _skip(run, skipped))
+    results = _Results()
+    for outcome in await _skip(run, skipped):
+        results.add(outcome)
     async with fail_fast_group() as group:
         for account in due:
             await depths.reach(account.account_id)
             # The slot is taken before the task is created, so that waiting accounts cost no memory.
             await resources.slots.take()
-            task = group.create_task(one(account))
+            task = group.create_task(_scan_account(run, account, last, depths, results))
             # Not in a `finally` of its own: a task that is cancelled before it begins has none.
             task.add_done_callback(lambda _: resources.slots.give())
-    return BatchReport(batch, Tally(dict(kinds)), pages, items)
+    return BatchReport(batch, Tally(dict(results.kinds)), results.pages, results.items)
 
 
 def batcher_for(engine: BatchEngine | None, *, in_turn: bool) -> AccountBatcher:

@@ -1,22 +1,23 @@
 """Scans one partition: requests pages, lands each, returns the outcome."""
 
 import logging
-from collections.abc import Callable, Iterable
-from contextlib import aclosing
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime
 
 from connectors.source.endpoints import ApiRequest, Response, accounts_request, media_request
 from connectors.source.errors import ApiError, Deferred, Disposition, Failure
-from connectors.source.pagination import Progress, scan
+from connectors.source.pagination import CursorTrail, Progress
 from connectors.source.rate_limit import RateLimitBudget
-from flows.engine.run_context import RequestsSpent, RunStopped, ScanContext, StopSignal
+from connectors.source.retry import fetch_with_retry
+from flows.engine.run_context import RequestsSpent, RunStopped, ScanContext, StoppableClock, StopSignal
 from flows.engine.scan_depth import Depth
 from flows.reporting.words import count
 from models.api import AccountPage
 from models.checkpoint import Checkpoint, Done, Resume, ScanState, plan_scan
 from models.incremental import Feed, FullReason, read_page, recent_pages
-from models.page_commit import PageCommit, StagedPage
+from models.page_commit import PageCommit, ScopeCooldown, StagedPage
 from models.page_items import ids_of
 from models.partition import CATALOGUE, Partition
 from models.rejected_record import RejectedRecord
@@ -97,11 +98,12 @@ class PartitionScan:
     pages: int = 0
     items: int = 0
     message: str | None = None
+    _checkpoint: Checkpoint = field(init=False)
+    _is_retry: bool = field(default=False, init=False)
 
     async def to_outcome(self) -> Outcome:
         """Scan and return the outcome. Raises only errors that stop the warehouse, or CancelledError."""
-        clock = self.run.resources.clock
-        began = clock.now()
+        began = self.run.resources.clock.now()
         plan = plan_scan(
             self.partition,
             self.last,
@@ -112,131 +114,163 @@ class PartitionScan:
             run_kind=self.run.run_kind,
             known_seq=self._known_seq,
         )
+        self._checkpoint = plan.checkpoint
         if isinstance(plan, Done):
             kind = _DONE_AS[plan.checkpoint.state]
-            outcome = self._outcome(kind, began, detail="Scanned by the run that this one resumes.")
-            await self._land(PageCommit(outcomes=(outcome,)))
-            return outcome
-        resumed = isinstance(plan, Resume)
-        if resumed:
+            return await self._end(kind, began, detail="Scanned by the run that this one resumes.")
+        if resumed := isinstance(plan, Resume):
             self.message = f"Resumed after {plan.checkpoint.pages} pages."
-        return await self._attempt(plan.checkpoint, began, resumed=resumed)
-
-    async def _attempt(self, checkpoint: Checkpoint, began: datetime, *, resumed: bool) -> Outcome:
         restarted: Checkpoint | None = None
         while True:
-            dated = resumed and not is_recent(checkpoint.started_at, now=began, within=self.run.fresh_within)
             try:
-                outcome = await self._scan(checkpoint, began, dated=dated)
+                outcome = await self._scan(began, dated=resumed and self._is_old(began))
                 if outcome is not None:
                     return outcome
-                resumed = False
-                self.message = (
-                    f"An old scan, started {checkpoint.started_at:%Y-%m-%d} was abandoned; scanned again from"
+                self._scan_again(
+                    f"An old scan, started {self._checkpoint.started_at:%Y-%m-%d} was abandoned; scanned again from"
                     " the first page."
                 )
-                checkpoint = self._fresh(checkpoint)
-                continue
-            except _Broken as broken:
-                checkpoint, error = broken.checkpoint, broken.error
             except RunStopped as stopped:
                 return await self._give_up(stopped.error, None, began)
             except Deferred as deferred:
                 return await self._defer(deferred, began)
             except RequestsSpent:
                 return await self._end_without_requests(began)
-            if may_restart(error, checkpoint, restarted=restarted is not None):
-                restarted, resumed = checkpoint, False
+            except ApiError as error:
+                failure = error.failure
+                if not may_restart(failure, self._checkpoint, restarted=restarted is not None):
+                    return await self._fail(failure, restarted, began)
+                restarted = self._checkpoint
                 self.run.counters.restarted += 1
-                facts = {**self._about(), **error.facts}
+                facts = {**self._about(), **failure.facts}
                 _log.info("%s: cursor refused; scanning again from the first page", self.partition, extra=facts)
-                self.message = "The cursor was refused; scanned again from the first page."
-                checkpoint = self._fresh(checkpoint)
-                continue
-            _log.warning("%s: %s", self.partition, error, extra={**self._about(), **error.facts})
-            whole, media = stops(error, self.partition)
-            if whole:
-                self.run.stop.set(error)
-            if media:
-                self.run.stop_media.set(error)
-            kept = self._kept(error, checkpoint.pages + 1)
-            # One without a page leaves nothing to resume; the one before it does.
-            dead = checkpoint if checkpoint.pages else restarted
-            return await self._give_up(error, dead if dead_end(error) else None, began, kept)
+                self._scan_again("The cursor was refused; scanned again from the first page.")
+            resumed = False
 
-    def _fresh(self, before: Checkpoint) -> Checkpoint:
-        now, run = self.run.resources.clock.now(), self.run
+    def _is_old(self, now: datetime) -> bool:
+        return not is_recent(self._checkpoint.started_at, now=now, within=self.run.fresh_within)
+
+    def _scan_again(self, message: str) -> None:
+        """Begin again at the first page; `message` says why."""
+        self.message = message
+        now, run, before = self.run.resources.clock.now(), self.run, self._checkpoint
         # An order that was found broken stays so until full scans prove another.
         known_seq = self._known_seq if before.order_broken_by is None else None
-        return Checkpoint(
+        self._checkpoint = Checkpoint(
             self.partition, run.resources.new_id(), run.run_id, now, now, run_kind=run.run_kind, known_seq=known_seq
         )
+
+    async def _fail(self, error: Failure, restarted: Checkpoint | None, began: datetime) -> Outcome:
+        """End with an error that no retry helps against, and stop of the run what it stops."""
+        _log.warning("%s: %s", self.partition, error, extra={**self._about(), **error.facts})
+        whole, media = stops(error, self.partition)
+        if whole:
+            self.run.stop.set(error)
+        if media:
+            self.run.stop_media.set(error)
+        checkpoint = self._checkpoint
+        kept = self._kept(error, checkpoint.pages + 1)
+        # One without a page leaves nothing to resume; the one before it does.
+        dead = checkpoint if checkpoint.pages else restarted
+        return await self._give_up(error, dead if dead_end(error) else None, began, kept)
 
     @property
     def _known_seq(self) -> int | None:
         return self.depth.known_seq if self.partition.surface == "posts" else None
 
-    async def _scan(self, checkpoint: Checkpoint, began: datetime, *, dated: bool) -> Outcome | None:
+    async def _scan(self, began: datetime, *, dated: bool) -> Outcome | None:
         """Scan to the end, or to known territory; return the outcome, None after a scan too old for its end to be one.
 
         What was published since such a scan began stands on pages it had passed by then.
         """
-        clock, run = self.run.resources.clock, self.run
-
-        async def fetch_page(cursor: str | None) -> Response:
-            request = request_for(self.partition, cursor, run.resources.page_size, self.listed_as)
-            return await run.fetch(
-                request, self.budget, self.stop_signal, slot=self.slot, pages=checkpoint.pages, about=self._about()
+        run, resources = self.run, self.run.resources
+        progress = await self._progress(self._checkpoint)
+        feed = await self._feed(self._checkpoint)
+        outcome: Outcome | None = None
+        while not self._checkpoint.is_closed:
+            self._is_retry = False
+            response = await fetch_with_retry(
+                self._send,
+                request_for(self.partition, self._checkpoint.cursor, resources.page_size, self.listed_as),
+                self.budget,
+                policy=resources.policy,
+                clock=StoppableClock(resources.clock, self.stop_signal),
+                random=resources.random,
+                park=self._parked,
+                on_wait=self._start_cooldown,
+                about=self._about(),
+                host=(resources.base_url or "").partition("://")[2],
             )
+            progress.follow(response)
+            page, now = response.page, resources.clock.now()
+            if feed is not None:
+                feed = read_page(
+                    feed,
+                    run.read_posts(page.body),
+                    known=self.depth.known,
+                    older_than=self._checkpoint.started_at - self.depth.lookback,
+                    received_at=now,
+                )
+            checkpoint = self._checkpoint.advance(
+                run_id=run.run_id,
+                next_cursor=page.next_cursor,
+                items=page.items,
+                at=now,
+                repeated_pages=progress.repeated,
+                empty_pages=progress.empty,
+                feed=feed,
+                full_share=None if feed is None else self.depth.full_share,
+            )
+            self.pages += 1
+            self.items += page.items
+            if checkpoint.is_closed and not dated:
+                outcome = self._outcome(_DONE_AS[checkpoint.state], began, detail=self._message(checkpoint))
+            staged = self._staged(response, checkpoint, now)
+            await self._land(PageCommit(staged, checkpoint, (outcome,) if outcome else ()))
+            self._checkpoint = checkpoint
+            self._count(page.items)
+            if self.on_page is not None and not dated:
+                self.on_page(response)
+        if feed is not None:
+            self._count_spared(self._checkpoint, feed)
+        return outcome
 
-        progress = await self._progress(checkpoint)
-        feed = await self._feed(checkpoint)
+    async def _send(self, request: ApiRequest) -> Response:
+        """Make one request, in a request slot for a scan that holds a place. Raises RunStopped and RequestsSpent."""
+        run, counters = self.run, self.run.counters
+        async with run.resources.slots.requests.one(self._checkpoint.pages) if self.slot else nullcontext():
+            self.stop_signal.check()
+            if run.max_requests is not None and counters.requests >= run.max_requests:
+                raise RequestsSpent
+            counters.retries += self._is_retry
+            self._is_retry = True
+            counters.requests += 1
+            return await run.resources.send(request)
+
+    async def _start_cooldown(self, scope: str, resume_after: datetime, error: Failure) -> None:
+        """Land a cooldown before it is waited for, so that it survives a kill."""
+        self.run.limited_by[scope] = error
+        self.run.counters.cooldowns[scope] = resume_after
+        now = self.run.resources.clock.now()
+        await self._land(PageCommit(cooldown=ScopeCooldown(scope, resume_after, now)))
+
+    @asynccontextmanager
+    async def _parked(self) -> AsyncIterator[None]:
+        """Give the place of this scan to others while the block sleeps."""
+        self.stop_signal.check()
+        self.run.counters.waiting += 1
         try:
-            async with aclosing(scan(fetch_page, checkpoint.cursor, progress)) as responses:
-                async for response in responses:
-                    page = response.page
-                    now = clock.now()
-                    if feed is not None:
-                        feed = read_page(
-                            feed,
-                            run.read_posts(page.body),
-                            known=self.depth.known,
-                            older_than=checkpoint.started_at - self.depth.lookback,
-                            received_at=now,
-                        )
-                    checkpoint = checkpoint.advance(
-                        run_id=run.run_id,
-                        next_cursor=page.next_cursor,
-                        items=page.items,
-                        at=now,
-                        repeated_pages=progress.repeated,
-                        empty_pages=progress.empty,
-                        feed=feed,
-                        full_share=None if feed is None else self.depth.full_share,
-                    )
-                    self.pages += 1
-                    self.items += page.items
-                    ended = checkpoint.is_closed
-                    outcome = None
-                    if ended and not dated:
-                        outcome = self._outcome(_DONE_AS[checkpoint.state], began, detail=self._message(checkpoint))
-                    staged = self._staged(response, checkpoint, now)
-                    await self._land(PageCommit(staged, checkpoint, (outcome,) if outcome else ()))
-                    run.counters.pages += 1
-                    if self.expected is not None:
-                        before = self.items - page.items
-                        run.counters.items_left -= max(min(self.items, self.expected) - before, 0)
-                    run.counters.items += page.items
-                    if self.on_page is not None and not dated:
-                        self.on_page(response)
-                    if ended and feed is not None:
-                        self._count_spared(checkpoint, feed)
-                    if ended:
-                        return outcome
-        except ApiError as error:
-            raise _Broken(error.failure, checkpoint) from None
-        message = f"the scan of {self.partition} ended without a last page"
-        raise AssertionError(message)
+            async with self.run.resources.slots.parked_outside() if self.slot else nullcontext():
+                yield
+        finally:
+            self.run.counters.waiting -= 1
+
+    def _count(self, items: int) -> None:
+        counters = self.run.counters
+        counters.pages += 1
+        if self.expected is not None:
+            counters.items_left -= max(min(self.items, self.expected) - (self.items - items), 0)
+        counters.items += items
 
     async def _feed(self, checkpoint: Checkpoint) -> Feed | None:
         """Return how far the scan has read a feed of posts; None for what is none."""
@@ -256,7 +290,10 @@ class PartitionScan:
         """Return how far the scan gets, as its last run left that."""
         resources = self.run.resources
         progress = Progress(
-            lambda response: identities(response, resources.mapping), checkpoint.repeated_pages, checkpoint.empty_pages
+            lambda response: identities(response, resources.mapping),
+            CursorTrail(checkpoint.cursor),
+            checkpoint.repeated_pages,
+            checkpoint.empty_pages,
         )
         if progress.repeated or progress.empty:
             # Without what an earlier run saw the next page would pass for new.
@@ -301,9 +338,7 @@ class PartitionScan:
         self.run.counters.spared += max(full - self.pages, 0)
         most = count(self.run.max_requests or 0, "request")
         detail = f"The run had made the {most} allowed by --max-requests; the next run continues here."
-        outcome = self._outcome(OutcomeKind.DEFERRED, began, error_code=REQUEST_BUDGET, detail=detail)
-        await self._land(PageCommit(outcomes=(outcome,)))
-        return outcome
+        return await self._end(OutcomeKind.DEFERRED, began, error_code=REQUEST_BUDGET, detail=detail)
 
     def _count_spared(self, checkpoint: Checkpoint, feed: Feed) -> None:
         """Count the requests that scans of the other kind would have made more, or fewer."""
@@ -352,6 +387,11 @@ class PartitionScan:
         await self._land(PageCommit(kept, abandoned, (outcome,)))
         return outcome
 
+    async def _end(self, kind: OutcomeKind, began: datetime, **details: object) -> Outcome:
+        outcome = self._outcome(kind, began, **details)
+        await self._land(PageCommit(outcomes=(outcome,)))
+        return outcome
+
     async def _land(self, landing: PageCommit) -> None:
         await self.run.resources.warehouse.land(landing)
 
@@ -366,12 +406,3 @@ class PartitionScan:
             items=self.items,
             **details,  # type: ignore[arg-type]
         )
-
-
-class _Broken(Exception):  # noqa: N818
-    """A scan that an ApiError ended, with its progress up to there."""
-
-    def __init__(self, error: Failure, checkpoint: Checkpoint) -> None:
-        super().__init__(str(error))
-        self.error = error
-        self.checkpoint = checkpoint

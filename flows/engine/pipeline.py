@@ -4,11 +4,10 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import TypedDict
 
 from connectors.source.errors import Failure
 from connectors.warehouse.maintenance.future_times import repair_future_times
@@ -26,10 +25,11 @@ from connectors.warehouse.schema.not_cast import values_not_cast
 from connectors.warehouse.snapshot.ownership import CODE as OTHER_SNAPSHOT
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from flows.engine.batches import ListedAccount, batcher_for
+from flows.engine.concurrency import fail_fast_group
 from flows.engine.run_context import Counters, RunContext, RunResources
 from flows.engine.run_request import RunRequest
 from flows.engine.scan_depth import scan_mode
-from flows.engine.steps import DIRECT, Steps, open_run, scan_accounts
+from flows.engine.steps import DIRECT, Steps, all_listed, longest_waiting, open_run
 from flows.engine.upkeep import tidy, upload_refusal
 from flows.reporting.recording import STOPPED, recorded, short
 from flows.reporting.words import Say, count
@@ -40,25 +40,6 @@ from models.runs import RunState, RunWarning, Tally, run_state
 from models.selection import Selection
 
 _log = logging.getLogger(__name__)
-
-
-class _Ended(TypedDict):
-    state: RunState
-    started_at: datetime
-    accounts: int
-    accounts_removed: int
-    accounts_missing: int
-    outcomes: Tally
-    pages: int
-    items: int
-    media: MergeStats
-    resumed: tuple[RunCounts, ...]
-    failure_groups: tuple[FailureGroup, ...]
-    warnings: tuple[RunWarning, ...]
-    stopped_by: Failure | None
-    requests: int
-    full_requests: int
-    incremental_requests: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,17 +75,17 @@ class RunReport:
     resumed: tuple[RunCounts, ...]
     failure_groups: tuple[FailureGroup, ...]
     warnings: tuple[RunWarning, ...]
-    expired: int
     stopped_by: Failure | None
     restarted: int
-    mapping_pending: bool
     started_at: datetime
-    seconds: float
     snapshot: Path
-    snapshot_bytes: int | None
     requests: int
     full_requests: int
     incremental_requests: int | None
+    expired: int = 0
+    mapping_pending: bool = False
+    seconds: float = 0.0
+    snapshot_bytes: int | None = None
     report: Path | None = None
     snapshot_url: str | None = None
 
@@ -142,6 +123,7 @@ async def run_sync(
     accounts = None if request.selection is None else await _choose(request.selection, resources)
     run = await _enter(request, resources, counters or Counters(), say)
     run.counters.run_id = run.run_id
+    in_turn = run.max_requests is not None
     if run.resumed_runs:
         (last,) = await warehouse.transact(of_runs, run.resumed_runs[:1])
         say(_resuming(last))
@@ -157,9 +139,21 @@ async def run_sync(
     )
     with recording_run as recording, open_run(run):
         try:
-            await scan_accounts(run, request.surfaces, accounts, steps)
+            async with fail_fast_group() as group:
+                if accounts is not None:
+                    all_listed(run, accounts)
+                else:
+                    listing = group.create_task(steps.list_accounts(run.run_id, request.surfaces))
+                    if in_turn:
+                        # Where requests are limited, the accounts that wait longest come first.
+                        await listing
+                        run.batcher.waiting = await longest_waiting(run, run.batcher.waiting)
+                async for batch in run.batcher.batches():
+                    scanning = group.create_task(steps.sync_batch(run.run_id, batch))
+                    if in_turn:
+                        await scanning
             await steps.merge(run.run_id)
-            ended = await _settle(run, unmerged, catalogue=accounts is None, snapshot=request.snapshot)
+            report = await _settle(run, request, unmerged)
         except asyncio.CancelledError:
             await _close(run, RunState.INTERRUPTED, detail=STOPPED)
             raise
@@ -171,32 +165,22 @@ async def run_sync(
             raise
         await tidy(request.keeping, warehouse, now=clock.now(), say=say)
 
-        published = None
-        if not any(warning.code == OTHER_SNAPSHOT for warning in ended["warnings"]):
+        if not any(warning.code == OTHER_SNAPSHOT for warning in report.warnings):
             published = await steps.publish(run.run_id, request)
-        expired = await warehouse.transact(expired_accounts)
-        stopped_by = ended["stopped_by"]
+            report = replace(report, snapshot_bytes=published.snapshot_bytes, report=published.report)
+        report = replace(
+            report,
+            expired=await warehouse.transact(expired_accounts),
+            mapping_pending=not is_current,
+            seconds=clock.monotonic() - began,
+        )
+        stopped_by = report.stopped_by
         recording.end(
-            ended["state"],
+            report.state,
             error_code=stopped_by.code if stopped_by else None,
             detail=stopped_by.message if stopped_by else None,
         )
-    return RunReport(
-        run_id=run.run_id,
-        kind=request.kind,
-        selected=request.selected,
-        reason=request.reason,
-        resumed_runs=run.resumed_runs,
-        expired=expired,
-        restarted=run.counters.restarted,
-        mapping_pending=not is_current,
-        seconds=clock.monotonic() - began,
-        snapshot=request.snapshot,
-        snapshot_bytes=None if published is None else published.snapshot_bytes,
-        snapshot_url=resources.bucket.url if resources.bucket else None,
-        report=None if published is None else published.report,
-        **ended,
-    )
+    return report
 
 
 def _resuming(last: RunCounts) -> str:
@@ -272,9 +256,9 @@ async def _enter(request: RunRequest, resources: RunResources, counters: Counter
     )
 
 
-async def _settle(run: RunContext, unmerged: Sequence[str], *, catalogue: bool, snapshot: Path) -> _Ended:
-    """Hold the ledger of a run that is merged to account, and close the run."""
-    warehouse, batcher = run.resources.warehouse, run.batcher
+async def _settle(run: RunContext, request: RunRequest, unmerged: Sequence[str]) -> RunReport:
+    """Compare the ledger of a run that is merged with what was scanned, and close the run."""
+    warehouse, batcher, catalogue = run.resources.warehouse, run.batcher, request.selection is None
     outcomes = await warehouse.transact(ledger.tally, run.run_id)
     owed = catalogue + batcher.owed
     if outcomes.total != owed:
@@ -288,7 +272,7 @@ async def _settle(run: RunContext, unmerged: Sequence[str], *, catalogue: bool, 
         await warehouse.transact(ledger.warn, run.run_id, not_cast)
     # A clock that was ahead when the run began may have been put right since.
     await warehouse.transact(repair_future_times, run.run_id, now=run.resources.clock.now(), within=run.fresh_within)
-    refused = await warehouse.publish_refusal(snapshot)
+    refused = await warehouse.publish_refusal(request.snapshot)
     if refused is None and run.resources.bucket is not None:
         refused = await upload_refusal(run.resources.bucket, warehouse)
     if refused is not None:
@@ -313,7 +297,15 @@ async def _settle(run: RunContext, unmerged: Sequence[str], *, catalogue: bool, 
     )
     did = await warehouse.transact(of_runs, [*run.resumed_runs, *unmerged, run.run_id])
     (own,) = (each for each in did if each.run_id == run.run_id)
-    return _Ended(
+    return RunReport(
+        run_id=run.run_id,
+        kind=request.kind,
+        selected=request.selected,
+        reason=request.reason,
+        resumed_runs=run.resumed_runs,
+        restarted=run.counters.restarted,
+        snapshot=request.snapshot,
+        snapshot_url=run.resources.bucket.url if run.resources.bucket else None,
         state=state,
         started_at=run.started_at,
         accounts=batcher.listed,

@@ -1,18 +1,15 @@
 """What the parts of a run share: its resources, its counters, and the error that stops it."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from collections.abc import Mapping as Map
-from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from connectors.source.endpoints import ApiRequest, Response
 from connectors.source.errors import Failure
 from connectors.source.rate_limit import RateLimitBudget
-from connectors.source.retry import BackoffPolicy, Send, fetch_with_retry
+from connectors.source.retry import BackoffPolicy, Send
 from connectors.store.snapshot_bucket import SnapshotBucket
 from connectors.warehouse.warehouse import Warehouse
 from flows.engine.concurrency import Slots
@@ -20,7 +17,7 @@ from flows.reporting.words import Say
 from models.checkpoint import Checkpoint, RunKind
 from models.clock import Clock
 from models.incremental import FULL_REFRESH_EVERY, LOOKBACK_WINDOW, ClosedScan, Incremental, Post
-from models.page_commit import PageCommit, ScopeCooldown
+from models.page_commit import PageCommit
 from models.page_items import post_reader
 from models.partition import Partition
 from models.schema.mapping import Mapping
@@ -142,9 +139,6 @@ class Landed(NamedTuple):
     items: int = 0
 
 
-_NOTHING: Map[str, object] = MappingProxyType({})
-
-
 class RunStopped(Exception):  # noqa: N818 - the error is its cause
     """A partition is not scanned on, because `error` stopped the run."""
 
@@ -191,17 +185,22 @@ class StopSignal:
 
 
 @dataclass(frozen=True, slots=True)
-class _StoppableClock:
+class StoppableClock:
+    """A clock whose sleeps end once the stop signal is set."""
+
     clock: Clock
     stop_signal: StopSignal
 
     def now(self) -> datetime:
+        """Return the time of day, UTC."""
         return self.clock.now()
 
     def monotonic(self) -> float:
+        """Return seconds that never run backwards."""
         return self.clock.monotonic()
 
     async def sleep(self, seconds: float) -> None:
+        """Sleep, but no longer than until the signal is set."""
         await self.stop_signal.sleep(self.clock, seconds)
 
 
@@ -254,69 +253,6 @@ class ScanContext:
         return RateLimitBudget.seeded(
             scope, self.resources.max_wait, self.cooldowns.get(scope), now=clock.now(), monotonic=clock.monotonic()
         )
-
-    async def fetch(
-        self,
-        request: ApiRequest,
-        budget: RateLimitBudget,
-        stop_signal: StopSignal,
-        *,
-        slot: bool,
-        pages: int = 0,
-        about: Map[str, object] = _NOTHING,
-    ) -> Response:
-        """Ask for one page through all waits and retries; `slot` says whether the caller holds a place.
-
-        A caller that holds one waits for a request slot, too; `pages` is how many its scan has landed, `about` what
-        the log says of that scan.
-        Raises ApiError, Deferred, RunStopped once `stop_signal` is set, and RequestsSpent.
-        """
-        resources = self.resources
-        asked = False
-
-        async def send(request: ApiRequest) -> Response:
-            nonlocal asked
-            async with resources.slots.requests.one(pages) if slot else nullcontext():
-                stop_signal.check()
-                if self.max_requests is not None and self.counters.requests >= self.max_requests:
-                    raise RequestsSpent
-                self.counters.retries += asked
-                asked = True
-                self.counters.requests += 1
-                return await resources.send(request)
-
-        async def remember(scope: str, resume_after: datetime, error: Failure) -> None:
-            self.limited_by[scope] = error
-            self.counters.cooldowns[scope] = resume_after
-            await resources.warehouse.land(
-                PageCommit(cooldown=ScopeCooldown(scope, resume_after, resources.clock.now()))
-            )
-
-        return await fetch_with_retry(
-            send,
-            request,
-            budget,
-            policy=resources.policy,
-            clock=_StoppableClock(resources.clock, stop_signal),
-            random=resources.random,
-            park=lambda: self._parked(stop_signal, slot=slot),
-            on_wait=remember,
-            about=about,
-            host=(resources.base_url or "").partition("://")[2],
-        )
-
-    @asynccontextmanager
-    async def _parked(self, stop_signal: StopSignal, *, slot: bool) -> AsyncIterator[None]:
-        stop_signal.check()
-        self.counters.waiting += 1
-        try:
-            if slot:
-                async with self.resources.slots.parked_outside():
-                    yield
-            else:
-                yield
-        finally:
-            self.counters.waiting -= 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,6 @@ from connectors.warehouse.runs import progress
 from connectors.warehouse.runs.account_ids import known_ids, unusual_spellings
 from connectors.warehouse.runs.closed_scans import waiting_since
 from flows.engine.batches import Batch, BatchReport, ListedAccount, scan_batch
-from flows.engine.concurrency import fail_fast_group
 from flows.engine.partition_scan import PartitionScan
 from flows.engine.run_context import RunContext
 from flows.engine.run_request import RunRequest
@@ -129,27 +128,6 @@ class Steps:
 DIRECT = Steps()
 
 
-async def scan_accounts(
-    run: RunContext, surfaces: tuple[Surface, ...], chosen: Sequence[ListedAccount] | None, steps: Steps
-) -> None:
-    """Scan chosen accounts, or without any all that the catalogue lists, while it is still being listed.
-
-    Where requests are limited, the accounts wait until all are listed: those that wait longest come first.
-    """
-    async with fail_fast_group() as group:
-        if chosen is not None:
-            all_listed(run, chosen)
-        else:
-            listing = group.create_task(steps.list_accounts(run.run_id, surfaces))
-            if run.max_requests is not None:
-                await listing
-                run.batcher.waiting = await _longest_waiting(run, run.batcher.waiting)
-        async for batch in run.batcher.batches():
-            scanning = group.create_task(steps.sync_batch(run.run_id, batch))
-            if run.max_requests is not None:
-                await scanning
-
-
 def all_listed(run: RunContext, accounts: Iterable[ListedAccount] = ()) -> None:
     """Take in the last accounts that a run scans."""
     _add(run, accounts)
@@ -162,7 +140,7 @@ def _add(run: RunContext, accounts: Iterable[ListedAccount]) -> None:
     run.counters.accounts = run.batcher.listed
 
 
-async def _longest_waiting(run: RunContext, accounts: Sequence[ListedAccount]) -> list[ListedAccount]:
+async def longest_waiting(run: RunContext, accounts: Sequence[ListedAccount]) -> list[ListedAccount]:
     """Return accounts in the order in which they wait: first those without a closed scan, then by their oldest.
 
     Of each account, too, the surface comes first that waits longest: otherwise one would take all requests each time.

@@ -36,6 +36,9 @@ from models.selection import SelectionError
 
 T = TypeVar("T")
 
+# The process of a flow run ends, and the run does not; deployments/automations.yaml expects it.
+LEFT = "gramhouse.flow-run.left"
+
 _INTERRUPTED = "Stopped from outside. Saved pages are kept; run it again to resume."
 
 
@@ -94,10 +97,24 @@ async def _interrupted() -> State[Any]:
 
 
 async def conclude(work: Coroutine[Any, Any, State[T]]) -> State[T]:
-    """Carry out a flow run's work to the state it ends in; a signal ends it with all that landed kept.
+    """Do a flow run's work, and return the state in which it ends; a signal ends it with all that landed kept.
 
-    Raises only what no person can fix.
+    A flow run that waits for a retry is suspended. Raises only what no person can fix.
     """
+    state = await _end_of(work)
+    if state.is_scheduled():
+        async with get_client() as client:
+            await client.set_flow_run_state(flow_run.id, state)
+        # Sent after the last heartbeat, on the same connection: if a heartbeat were this run's last event, the
+        # automation for dead runs would mark it as crashed while it waits for its retry.
+        emit_event(LEFT, resource={"prefect.resource.id": f"prefect.flow-run.{flow_run.id}"})
+        # Prefect's own way to suspend a run: this process ends, and the process that serves the deployment starts
+        # another one when the retry is due. A retry by the engine would keep this process and its memory waiting.
+        raise Pause(str(state.message), state=state)
+    return state
+
+
+async def _end_of(work: Coroutine[Any, Any, State[T]]) -> State[T]:
     watcher = watching.get()
     doing = asyncio.ensure_future(work)
     _listen(doing, watcher)
@@ -125,10 +142,6 @@ def _save_end(watcher: Watcher | None, error: BaseException) -> None:
         watcher.ended = error
 
 
-# The process of a flow run ends, and the run does not; deployments/automations.yaml expects it.
-LEFT = "gramhouse.flow-run.left"
-
-
 def run_name() -> str:
     """Name a flow run by its deployment, or else its flow, and when it was due: `nightly 2026-03-01 02:15`."""
     due = flow_run.scheduled_start_time or datetime.now(UTC)
@@ -136,21 +149,7 @@ def run_name() -> str:
 
 
 async def carry_out(options: RunOptions, activity: str, build: Callable[[Settings], RunRequest]) -> State[RunReport]:
-    """Carry out a run, to be called in a flow run; return the state it ends in, with its report for data."""
-    state = await conclude(_carry_out(options, activity, build))
-    if state.is_scheduled():
-        async with get_client() as client:
-            await client.set_flow_run_state(flow_run.id, state)
-        # Sent after the last heartbeat, on the same connection: if a heartbeat were this run's last event, the
-        # automation for dead runs would mark it as crashed while it waits for its retry.
-        emit_event(LEFT, resource={"prefect.resource.id": f"prefect.flow-run.{flow_run.id}"})
-        # Prefect's own way to suspend a run: this process ends, and the process that serves the deployment starts
-        # another one when the retry is due. A retry by the engine would keep this process and its memory waiting.
-        raise Pause(str(state.message), state=state)
-    return state
-
-
-async def _carry_out(options: RunOptions, activity: str, build: Callable[[Settings], RunRequest]) -> State[RunReport]:
+    """Do a run; return the state in which its flow run ends, or waits for a retry. To be called by `conclude`."""
     log = get_run_logger()
     watcher = watching.get()
     counters = watcher.counters if watcher else Counters()

@@ -321,9 +321,9 @@ MUTANTS = (
     ),
     Mutant(
         "a run makes more requests than it may",
-        "flows/engine/run_context.py",
-        "self.counters.requests >= self.max_requests:",
-        "self.counters.requests > self.max_requests:",
+        "flows/engine/partition_scan.py",
+        "counters.requests >= run.max_requests:",
+        "counters.requests > run.max_requests:",
         ("tests/flows/engine/test_flows_incremental.py",),
     ),
     Mutant(
@@ -371,8 +371,8 @@ MUTANTS = (
     Mutant(
         "a scan that landed nothing hides the gap of the one before it",
         "flows/engine/partition_scan.py",
-        "            dead = checkpoint if checkpoint.pages else restarted\n",
-        "            dead = checkpoint\n",
+        "        dead = checkpoint if checkpoint.pages else restarted\n",
+        "        dead = checkpoint\n",
         ("tests/flows/engine/test_flows_incremental.py",),
     ),
     Mutant(

@@ -12,9 +12,11 @@ import pytest
 
 from connectors.source.endpoints import ApiRequest
 from connectors.warehouse.storage.errors import WarehouseUnusable
+from connectors.warehouse.warehouse import Warehouse
 from flows.engine.concurrency import Slots
 from flows.engine.pipeline import RunReport, run_sync
 from flows.engine.run_context import Counters
+from models.page_commit import PageCommit
 from models.runs import OutcomeKind, RunState
 from models.schema.mapping import Mapping
 from models.schema.mapping_built_in import BUILT_IN
@@ -76,6 +78,29 @@ async def test_all_is_well(tmp_path: Path) -> None:
     assert account_of(service.asked[0]) is None
     assert not _posts(service, 2)
     assert (report.expired, report.media.added) == (1, 6)
+
+
+async def test_no_page_is_asked_for_before_the_one_before_it_has_landed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    happened: list[str | None] = []
+    land = Warehouse.land
+
+    async def landing(self: Warehouse, commit: PageCommit) -> None:
+        await land(self, commit)
+        if commit.checkpoint is not None and commit.checkpoint.partition.surface == "posts":
+            happened.append(f"landed {commit.checkpoint.pages}")
+
+    monkeypatch.setattr(Warehouse, "land", landing)
+    service = Service(accounts=1, posts=5)
+
+    def asked(request: ApiRequest) -> None:
+        if is_posts(request, 1):
+            happened.append(cursor_of(request))
+
+    service.failure = asked
+    await _run(tmp_path, service)
+    assert happened == [None, "landed 1", "c2", "landed 2", "c4", "landed 3"]
 
 
 async def test_a_setting_lets_expired_accounts_be_scanned(tmp_path: Path) -> None:
