@@ -14,7 +14,7 @@ PIP_INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check --no
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo demo-cluster up test check lint types imports unit long dist simulate compat format dictionary notebook prefect-yaml screenshots constraints clean matrix fuzz kills mutants conformance stateful soak proof bench bench-large bench-setup bench-tracking bench-cluster goals
+.PHONY: help demo demo-cluster up test check lint types imports unit essential long dist simulate compat format dictionary notebook prefect-yaml screenshots constraints clean matrix fuzz kills mutants conformance stateful soak proof bench bench-large bench-setup bench-tracking bench-cluster goals
 
 help: ## List the targets.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
@@ -44,6 +44,13 @@ imports: $(VENV)/.dev
 
 unit: $(VENV)/.dev $(DBT)/.made ## Tests only.
 	$(BIN)/pytest -n auto --dist loadfile --no-loadscope-reorder -m 'not long'
+
+# Where Pythons differ: parsing, asyncio, processes, Prefect, and what is installed.
+ESSENTIAL := $(addprefix tests/,models source sandbox store flows/config flows/orchestration wheel \
+  flows/engine/test_flows_pipeline.py flows/cluster/test_flows_cluster.py warehouse/merge/test_warehouse_merge_media.py \
+  warehouse/snapshot/test_warehouse_snapshot.py security/test_security_dependencies.py e2e/test_e2e_sync.py)
+essential: $(VENV)/.dev ## A part of the tests, for a second Python: make essential PYTHON=python3.13 VENV=.venv/3.13
+	$(BIN)/pytest -q -n auto --dist loadfile $(ESSENTIAL)
 
 long: $(VENV)/.dev ## Slow tests.
 	$(BIN)/pytest -m long
