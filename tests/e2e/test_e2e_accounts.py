@@ -1,12 +1,10 @@
 """A key with fewer grants, an empty catalogue and another address: nothing is removed, and everything says so."""
 
 import json
-from pathlib import Path
 
 import pytest
 
 from tests.e2e.conftest import Operator, Service
-from tests.prefect_api import ask
 
 pytestmark = pytest.mark.e2e
 
@@ -55,32 +53,3 @@ def test_another_address_is_refused_until_a_person_accepts_it(operator: Operator
         (other, "complete"),
     ]
     operator.run("sync", code=2)
-
-
-@pytest.mark.prefect
-def test_under_prefect_the_states_and_options_are_the_same(
-    operator: Operator, service: Service, api: str, home: Path
-) -> None:
-    operator.env |= {"PREFECT_API_URL": api, "PREFECT_HOME": str(home), "DO_NOT_TRACK": "1"}
-
-    def newest() -> tuple[str, str, str]:
-        run = max(ask(api, "flow_runs/filter"), key=lambda run: run["created"])
-        return run["state_type"], run["state"]["name"], run["state"]["message"]
-
-    operator.run("sync")
-    operator.run("sync", code=3, GRAMHOUSE_API_KEY=ONE_ACCOUNT)
-    _, name, message = newest()
-    assert name.startswith("Partial")
-    assert "7 of 8 known accounts are missing" in message
-    operator.run("sync", code=2, GRAMHOUSE_BASE_URL=elsewhere(service))
-    kind, name, message = newest()
-    assert (kind, name) == ("FAILED", "Invalid parameters")
-    assert service.url in message
-    operator.run(
-        "sync", "--rebind", "--accept-removals", GRAMHOUSE_BASE_URL=elsewhere(service), GRAMHOUSE_API_KEY=ONE_ACCOUNT
-    )
-    assert operator.ask(PRESENT) == [(1,)]
-    (page,) = [
-        found["data"] for found in ask(api, "artifacts/filter") if "7 accounts marked removed" in str(found["data"])
-    ]
-    assert "--accept-removals was given" in page

@@ -1,0 +1,50 @@
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from prefect.settings import PREFECT_API_URL, PREFECT_HOME, PREFECT_LOGGING_LEVEL, temporary_settings
+
+from connectors.sandbox.http.app import Sandbox
+from connectors.sandbox.http.keys import DEMO_KEY
+from connectors.sandbox.http.serve import in_thread
+from connectors.sandbox.settings import SandboxSettings
+from flows.orchestration.processes import free_port, prefect
+
+
+@pytest.fixture(scope="session")
+def prefect_home(prefect_template: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return shutil.copytree(prefect_template, tmp_path_factory.mktemp("tracker") / "prefect")
+
+
+@pytest.fixture(scope="session")
+def prefect_url(prefect_home: Path) -> Iterator[str]:
+    """The API of a Prefect server for all tests of a session: it takes longer to start than all of them to run."""
+    port = free_port()
+    with prefect(prefect_home, port) as server:
+        server.wait()
+        yield f"http://127.0.0.1:{port}/api"
+
+
+@pytest.fixture
+def tracker(prefect_url: str, prefect_home: Path) -> Iterator[str]:
+    """Prefect's client of this process talks to that server."""
+    changes = {PREFECT_API_URL: prefect_url, PREFECT_HOME: prefect_home, PREFECT_LOGGING_LEVEL: "ERROR"}
+    with temporary_settings(changes):
+        yield prefect_url
+
+
+@pytest.fixture(scope="module")
+def eight() -> Iterator[tuple[Sandbox, str]]:
+    sandbox = Sandbox(SandboxSettings(accounts=8, posts=5, seed=11))
+    with in_thread(sandbox) as url:
+        yield sandbox, url
+
+
+@pytest.fixture
+def service(eight: tuple[Sandbox, str], monkeypatch: pytest.MonkeyPatch) -> str:
+    """The address of a service of eight accounts, which the settings name."""
+    _, url = eight
+    monkeypatch.setenv("GRAMHOUSE_BASE_URL", url)
+    monkeypatch.setenv("GRAMHOUSE_API_KEY", DEMO_KEY)
+    return url

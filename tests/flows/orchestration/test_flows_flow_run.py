@@ -1,0 +1,166 @@
+"""How flow runs end, as a Prefect server shows them: the name of the state, its sentence, tasks and artifacts."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from connectors.sandbox.http.keys import DEMO_KEY
+from connectors.warehouse.storage.holder import hold
+from flows.backfill import backfill
+from flows.config.errors import SettingsError
+from flows.config.options import BackfillOptions, SyncOptions
+from flows.engine.pipeline import RunReport
+from flows.engine.run_context import Counters
+from flows.orchestration.credentials import ApiCredentials
+from flows.orchestration.tracking import Watcher, tracked
+from flows.publish import publish
+from flows.sync import sync
+from tests.prefect_api import ask
+from tests.security.canary import holding
+
+# Prefect's client leaves connections to the garbage collector.
+LEFT_OPEN = [f"ignore:{kind}" for kind in ("unclosed:ResourceWarning", ":pytest.PytestUnraisableExceptionWarning")]
+pytestmark = [pytest.mark.anyio, pytest.mark.prefect, *map(pytest.mark.filterwarnings, LEFT_OPEN)]
+
+ONE_ACCOUNT = "sandbox-one-account-key"
+WAREHOUSE = Path("data/warehouse.duckdb")
+
+
+def shown(api: str) -> tuple[str, str, str]:
+    """The type, the name and the message of the newest flow run's state."""
+    state = newest(api)["state"]
+    return state["type"], state["name"], state["message"] or ""
+
+
+def newest(api: str) -> Any:  # noqa: ANN401 - any JSON
+    return max(ask(api, "flow_runs/filter"), key=lambda run: run["created"])
+
+
+async def run(flow: Any, options: Any = None) -> None:  # noqa: ANN401 - any flow of ours
+    await flow(options, return_state=True)
+
+
+async def test_a_sync_is_completed_with_four_tasks_and_a_page(tracker: str, service: str) -> None:
+    await run(sync)
+    found = newest(tracker)
+    assert re.fullmatch(r"sync \d{4}-\d\d-\d\d \d\d:\d\d", found["name"])
+    kind, name, message = shown(tracker)
+    assert (kind, name.removesuffix(" with expired accounts")) == ("COMPLETED", "Completed")
+    assert "8 accounts listed" in message
+    of_it = {"flow_runs": {"id": {"any_": [found["id"]]}}}
+    steps = {step["name"]: step["state_type"] for step in ask(tracker, "task_runs/filter", of_it)}
+    batch = "stories and posts, accounts 1 to 8"
+    assert steps == dict.fromkeys(("account catalogue", batch, "merge", "publish"), "COMPLETED")
+    pages = {page["key"] for page in ask(tracker, "artifacts/filter", of_it)}
+    assert pages == {"gramhouse-run", "gramhouse-progress"}
+    assert service not in str(found["parameters"])
+
+
+async def test_what_a_person_must_look_at_is_in_the_name_of_the_state(
+    tracker: str, service: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await run(sync)
+    monkeypatch.setenv("GRAMHOUSE_API_KEY", ONE_ACCOUNT)
+    await run(sync)
+    kind, name, message = shown(tracker)
+    assert kind == "COMPLETED"
+    assert name.startswith("Partial")
+    assert "7 of 8 known accounts are missing" in message
+
+    elsewhere = service.replace("127.0.0.1", "localhost")
+    monkeypatch.setenv("GRAMHOUSE_BASE_URL", elsewhere)
+    await run(sync)
+    kind, name, message = shown(tracker)
+    assert (kind, name) == ("FAILED", "Invalid parameters")
+    assert service in message
+
+    await run(sync, SyncOptions(rebind=True, accept_removals=True))
+    assert shown(tracker)[0] == "COMPLETED"
+    (page,) = [
+        found["data"] for found in ask(tracker, "artifacts/filter") if "7 accounts marked removed" in str(found["data"])
+    ]
+    assert "--accept-removals was given" in page
+
+    monkeypatch.setenv("GRAMHOUSE_API_KEY", "wrong-canary-8c1")
+    await run(sync)
+    assert shown(tracker)[:2] == ("FAILED", "Failed")
+
+
+async def test_what_was_asked_wrongly_is_a_sentence(tracker: str, service: str) -> None:
+    await run(publish)
+    kind, _, message = shown(tracker)
+    assert kind == "FAILED"
+    assert message.startswith("There is no warehouse at data/warehouse.duckdb yet. Fix: ")
+    await run(sync)
+    await run(backfill, BackfillOptions(accounts=["nobody"]))
+    kind, name, message = shown(tracker)
+    assert (kind, name) == ("FAILED", "Invalid parameters")
+    assert message.startswith("There is no account 'nobody' in the warehouse")
+    await run(backfill, BackfillOptions(failed=True))
+    assert shown(tracker)[:2] == ("COMPLETED", "Nothing to do")
+    await run(backfill, BackfillOptions(everything=True, dry_run=True))
+    kind, name, message = shown(tracker)
+    assert (kind, name) == ("COMPLETED", "Dry run")
+    assert re.match(r"\d+ scans of \d accounts would run", message)
+    assert service
+    await run(publish)
+    assert shown(tracker)[0] == "COMPLETED"
+    assert shown(tracker)[2].startswith("Published ")
+
+
+async def test_another_run_at_the_warehouse_is_no_failure(tracker: str, service: str) -> None:
+    await run(sync)
+    with hold(WAREHOUSE, "another", since="noon", pause=lambda _: None):
+        await run(sync)
+    kind, name, message = shown(tracker)
+    assert (kind, name) == ("CANCELLED", "Skipped: locked")
+    assert "is held by another" in message
+    assert service
+
+
+async def test_address_and_key_may_be_a_block(
+    tracker: str, service: str, prefect_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("GRAMHOUSE_BASE_URL")
+    monkeypatch.delenv("GRAMHOUSE_API_KEY")
+    await ApiCredentials(base_url=service, api_key=DEMO_KEY).save("production")
+    monkeypatch.setenv("GRAMHOUSE_CREDENTIALS", "production")
+    await run(sync)
+    assert shown(tracker)[0] == "COMPLETED"
+    monkeypatch.setenv("GRAMHOUSE_CREDENTIALS", "absent")
+    await run(sync)
+    kind, name, message = shown(tracker)
+    assert (kind, name) == ("FAILED", "Invalid parameters")
+    assert "there is no block 'absent' of the type gramhouse-api-credentials" in message
+    assert not holding(prefect_home, DEMO_KEY)
+
+
+async def test_a_run_from_the_command_line_returns_what_its_body_returned(
+    tracker: str, service: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+    begun: list[bool] = []
+
+    def watcher() -> Watcher:
+        return Watcher(Counters(), lambda: begun.append(True), said.append, {"base_url": service})
+
+    monkeypatch.setenv("GRAMHOUSE_BASE_URL", "http://127.0.0.1:9")
+    report = await tracked(lambda: run(sync), watcher())
+    assert isinstance(report, RunReport)
+    assert (report.accounts, begun) == (8, [True])
+    assert shown(tracker)[0] == "COMPLETED"
+    with pytest.raises(SettingsError):
+        await tracked(lambda: run(sync, SyncOptions(expert={"credentials": "absent"})), watcher())
+    assert shown(tracker)[1] == "Invalid parameters"
+
+    async def lost() -> None:
+        await run(sync)
+        message = "the server is gone"
+        raise ConnectionError(message)
+
+    assert (await tracked(lost, watcher())).accounts == 8
+    assert (
+        said[-1] == "Prefect did not receive the result of the run (the server is gone); the report below is correct."
+    )
