@@ -2,12 +2,13 @@
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Literal
 
 from models.incremental import Feed, resumed_feed
 from models.partition import Partition
+from models.runs import is_recent
 
 # Whose progress a checkpoint is: a backfill's scan of a partition never disturbs the sync's.
 RunKind = Literal["sync", "backfill"]
@@ -131,6 +132,7 @@ def plan_scan(
     run_id: str,
     resumed_runs: Collection[str],
     now: datetime,
+    fresh_within: timedelta,
     new_id: Callable[[], str],
     run_kind: RunKind = "sync",
     known_seq: int | None = None,
@@ -138,14 +140,16 @@ def plan_scan(
     """Decide where a run resumes a partition whose last checkpoint by its kind of run is `last`.
 
     `resumed_runs` holds the ids of the interrupted runs which this run resumes: what they completed counts
-    as this run's own work, and no page of it is asked for again. A backfill scans from the first page, so it resumes
-    only what such a run left. With `known_seq` (see Checkpoint) the scan may be a recent one; otherwise a recent one of
-    such a run is not enough, and an unfinished one continues as a full one.
+    as this run's own work, and no page of it is asked for again. A scan that began longer ago than `fresh_within` does
+    not count, whichever run completed it: what was published since stands on pages that it had passed. A backfill scans
+    from the first page, so it resumes only what such a run left. With `known_seq` (see Checkpoint) the scan may be a
+    recent one; otherwise a recent one of such a run is not enough, and an unfinished one continues as a full one.
     """
     resumes = last is not None and last.run_id in resumed_runs
     is_enough = last is not None and (
         last.state is ScanState.COMPLETE or (last.state is ScanState.RECENT and known_seq is not None)
     )
+    is_enough = is_enough and last is not None and is_recent(last.started_at, now=now, within=fresh_within)
     if last is not None and resumes and is_enough:
         return Done(last)
     half_way = last is not None and last.state is ScanState.SCANNING and last.cursor is not None

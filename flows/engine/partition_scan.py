@@ -110,6 +110,7 @@ class PartitionScan:
             run_id=self.run.run_id,
             resumed_runs=self.run.resumed_runs,
             now=began,
+            fresh_within=self.run.fresh_within,
             new_id=self.run.resources.new_id,
             run_kind=self.run.run_kind,
             known_seq=self._known_seq,

@@ -58,7 +58,13 @@ async def list_accounts(run_id: str, surfaces: tuple[Surface, ...]) -> Outcome:
         last = None
     now = resources.clock.now()
     plan = plan_scan(
-        CATALOGUE, last, run_id=run.run_id, resumed_runs=run.resumed_runs, now=now, new_id=resources.new_id
+        CATALOGUE,
+        last,
+        run_id=run.run_id,
+        resumed_runs=run.resumed_runs,
+        now=now,
+        fresh_within=run.fresh_within,
+        new_id=resources.new_id,
     )
     # Accounts of a scan that began too long ago are not scanned: the catalogue is listed again at once.
     if not isinstance(plan, Fresh) and is_recent(plan.checkpoint.started_at, now=now, within=run.fresh_within):

@@ -1,18 +1,34 @@
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from models.checkpoint import Checkpoint, Done, Fresh, Resume, ScanState, plan_scan
 from models.partition import CATALOGUE, Partition, media
 
-T0, T1 = datetime(2026, 3, 1, tzinfo=UTC), datetime(2026, 3, 2, tzinfo=UTC)
+T0, T1 = datetime(2026, 3, 1, tzinfo=UTC), datetime(2026, 3, 1, 12, tzinfo=UTC)
+WITHIN = timedelta(hours=12)
 POSTS = media("anna", "posts")
 START = Checkpoint(POSTS, "scan-1", "run-1", T0, T0)
 
 
 def plan(last: Checkpoint | None, *resumed_runs: str) -> Fresh | Resume | Done:
-    return plan_scan(POSTS, last, run_id="run-2", resumed_runs=resumed_runs, now=T1, new_id=lambda: "scan-2")
+    return _plan_at(T1, last, resumed_runs)
+
+
+def _plan_at(
+    now: datetime, last: Checkpoint | None, resumed_runs: tuple[str, ...], known_seq: int | None = None
+) -> Fresh | Resume | Done:
+    return plan_scan(
+        POSTS,
+        last,
+        run_id="run-2",
+        resumed_runs=resumed_runs,
+        now=now,
+        fresh_within=WITHIN,
+        new_id=lambda: "scan-2",
+        known_seq=known_seq,
+    )
 
 
 def test_a_page_with_a_cursor_carries_the_scan_on() -> None:
@@ -95,10 +111,15 @@ def test_a_recent_scan_goes_on_only_where_it_may_still_be_one(
     last: Checkpoint, known_seq: int | None, expected: Fresh | Resume | Done
 ) -> None:
     resumed = ("run-1",)
-    found = plan_scan(
-        POSTS, last, run_id="run-2", resumed_runs=resumed, now=T1, new_id=lambda: "scan-2", known_seq=known_seq
-    )
-    assert found == expected
+    assert _plan_at(T1, last, resumed, known_seq) == expected
+
+
+@pytest.mark.parametrize("closed", [COMPLETE, RECENT])
+def test_a_closed_scan_that_began_too_long_ago_is_repeated(closed: Checkpoint) -> None:
+    later = T1 + timedelta(seconds=1)
+    again = Checkpoint(POSTS, "scan-2", "run-2", later, later, known_seq=7)
+    assert _plan_at(T1, closed, (closed.run_id,), 7) == Done(closed)
+    assert _plan_at(later, closed, (closed.run_id,), 7) == Fresh(again)
 
 
 def test_partitions_name_themselves_and_sort() -> None:

@@ -1,7 +1,7 @@
 """Scans as the flows carry them on: held in mind while a process lives, resumed at their checkpoint by the next."""
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from connectors.warehouse.runs.closed_scans import closed_scans, known_posts
 from connectors.warehouse.runs.progress import checkpoints, seen
@@ -102,6 +102,7 @@ def taken_up(process: Process, page: Page, *, scan_id: str, now: datetime, depth
         run_id=f"run of {scan_id}",
         resumed_runs=resumed_runs,
         now=now,
+        fresh_within=timedelta(hours=12),
         new_id=lambda: scan_id,
         run_kind=page.run_kind,
         known_seq=depth.known_seq if depth else None,

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -168,6 +169,23 @@ async def test_what_an_interrupted_run_completed_counts_for_twelve_hours_whateve
     first_pages = [request for request in later.asked if cursor_of(request) is None]
     assert (len(first_pages) < 1 + 4 * 2) is counts
     assert report.state is RunState.COMPLETE
+
+
+async def test_a_run_killed_before_it_repeats_a_scan_that_was_too_old_leaves_that_to_the_next(tmp_path: Path) -> None:
+    clock = WrongClock()
+
+    def killed(request: ApiRequest, *, on_first_page: bool) -> Exception | None:
+        is_first = cursor_of(request) is None
+        return RuntimeError("killed") if is_posts(request, 1) and is_first is on_first_page else None
+
+    for hours, on_first_page in ((13, False), (1, True)):
+        with pytest.raises(RuntimeError, match="killed"):
+            await ran(tmp_path, service(clock, accounts=1, failure=partial(killed, on_first_page=on_first_page)))
+        clock.passed += hours * 3600
+    last = service(clock, accounts=1)
+    report = await ran(tmp_path, last)
+    assert report.resumed_runs
+    assert next((cursor_of(request) for request in last.asked if is_posts(request, 1)), "no request") is None
 
 
 async def test_a_clock_that_is_behind_is_said_and_changes_nothing(tmp_path: Path) -> None:
