@@ -34,6 +34,10 @@ def _offsets(lengths: Iterable[int]) -> Any:  # noqa: ANN401 - pyarrow has no ty
     return pa.py_buffer(array("i", accumulate(lengths, initial=0)))
 
 
+def _bytes(value: str | bytes | None) -> bytes:
+    return value.encode() if isinstance(value, str) else value or b""
+
+
 def array_of(values: Sequence[Any], json_type: Any) -> Any:  # noqa: ANN401 - pyarrow has no types
     """Return an Arrow array of values of this Arrow type: integers, doubles, booleans, text, bytes, or lists of these.
 
@@ -42,8 +46,7 @@ def array_of(values: Sequence[Any], json_type: Any) -> Any:  # noqa: ANN401 - py
     if not values:
         # An empty `array.array` has a buffer that is not aligned, of which Arrow warns on standard error.
         return pa.nulls(0, json_type)
-    there = [value is not None for value in values]
-    validity = None if all(there) else _bits(there)
+    validity = _bits(value is not None for value in values) if None in values else None
     children: list[Any] | None = None
     if json_type in _NUMBERS:
         numbers = values if validity is None else [0 if value is None else value for value in values]
@@ -55,6 +58,6 @@ def array_of(values: Sequence[Any], json_type: Any) -> Any:  # noqa: ANN401 - py
         buffers = [_offsets(map(len, lists))]
         children = [array_of(list(chain.from_iterable(lists)), json_type.value_type)]
     else:
-        texts = [value.encode() if isinstance(value, str) else value or b"" for value in values]
+        texts = values if {*map(type, values)} == {bytes} else [_bytes(value) for value in values]
         buffers = [_offsets(map(len, texts)), pa.py_buffer(b"".join(texts))]
     return pa.Array.from_buffers(json_type, len(values), [validity, *buffers], children=children)

@@ -63,11 +63,10 @@ class Decoder:
 
     def add(self, order_keys: Sequence[int], raw: Sequence[bytes]) -> None:
         """Decode items; those that are no objects are rejected."""
-        objects = [(order_key, one) for order_key, one in zip(order_keys, raw, strict=True) if one.startswith(b"{")]
-        if len(objects) < len(raw):
-            self._rejected += [
-                order_key for order_key, one in zip(order_keys, raw, strict=True) if not one.startswith(b"{")
-            ]
+        if {one[:1] for one in raw} != {b"{"}:
+            pairs = [*zip(order_keys, raw, strict=True)]
+            objects = [(order_key, one) for order_key, one in pairs if one.startswith(b"{")]
+            self._rejected += [order_key for order_key, one in pairs if not one.startswith(b"{")]
             order_keys, raw = [order_key for order_key, _ in objects], [one for _, one in objects]
         for begin in range(0, len(raw), _AT_ONCE):
             self._decode(order_keys[begin : begin + _AT_ONCE], raw[begin : begin + _AT_ONCE])

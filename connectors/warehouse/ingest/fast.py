@@ -21,8 +21,10 @@ from models.schema.pointer import to_keys
 
 def read(raw: Sequence[bytes], layout: Layout) -> "FastItems | None":
     """Return items, decoded; None when one of them is not as the layout says."""
-    # A line is an item. Within a text a line's end is written as an escape.
-    lines = b"\n".join([one.replace(b"\n", b" ") for one in raw])
+    lines = b"\n".join(raw)
+    if lines.count(b"\n") >= len(raw):
+        # A line is an item. Within a text a line's end is written as an escape.
+        lines = b"\n".join([one.replace(b"\n", b" ") for one in raw])
     try:
         table = pj.read_json(
             pa.py_buffer(lines),

@@ -66,9 +66,9 @@ ORDER BY account_id, surface, media_id, _version
 _METRICS = """
 INSERT INTO core.media_metrics BY NAME
 WITH line AS (
-    SELECT account_id, surface, media_id, seen_at, counts, counts_before FROM media_line WHERE order_key >= 0
-    UNION ALL
-    SELECT t.account_id, t.surface, t.media_id, r._received_at, {counts_read}, NULL
+    {line}
+    SELECT
+        t.account_id, t.surface, t.media_id, r._received_at AS seen_at, {counts_read} AS counts, NULL AS counts_before
     FROM media_touched AS t JOIN media_read AS r ON r._order_key = t.order_key
     WHERE t.is_new AND t.news = 1
 )
@@ -82,9 +82,23 @@ FROM (
 WHERE value IS DISTINCT FROM before
 ORDER BY account_id, surface, media_id, observed_at, metric
 """
-
+_METRICS_OF_LINE = """
+    SELECT account_id, surface, media_id, seen_at, counts, counts_before FROM media_line WHERE order_key >= 0
+    UNION ALL
+"""
 
 _CHANGED = "SELECT account_id, surface, media_id, stored FROM media_touched WHERE news > 0 AND stored IS NOT NULL"
+
+
+def merge_first_counts(connection: Connection, media: TableSchema) -> None:
+    """Append the counts of the items among `media_touched`, none of which was observed with other content before."""
+    raw_connection(connection).execute(_metrics(media, line=""))
+
+
+def _metrics(media: TableSchema, line: str) -> str:
+    names = "[" + ", ".join(literal(metric.name) for metric in media.metrics) + "]"
+    nothing = "[" + ", ".join("NULL::BIGINT" for _ in media.metrics) + "]"
+    return _METRICS.format(line=line, names=names, nothing=nothing, counts_read=counts_of(media.metrics, "r"))
 
 
 def merge_history(
@@ -94,12 +108,9 @@ def merge_history(
     read = counts_of(media.metrics, "r")
     stored = stored_said(media, children, mapping, _CHANGED)
     line = _LINE.format(counts_read=read, counts_stored=counts_of(media.metrics, "m"), stored=stored)
-    names = "[" + ", ".join(literal(metric.name) for metric in media.metrics) + "]"
-    nothing = "[" + ", ".join("NULL::BIGINT" for _ in media.metrics) + "]"
-    metrics = _METRICS.format(names=names, nothing=nothing, counts_read=read)
     kept = [quoted(name) for name in (*(column.name for column in history(media, mapping).columns), "overflow")]
     superseded = _SUPERSEDED.format(
         read="".join(f", r.{name}" for name in kept), stored="".join(f", m.{name}" for name in kept)
     )
-    for statement in (line, superseded, metrics):
+    for statement in (line, superseded, _metrics(media, _METRICS_OF_LINE)):
         raw_connection(connection).execute(statement)

@@ -11,17 +11,21 @@ from models.schema.mapping import Mapping
 from models.schema.table_schemas import Part, TableSchema, part_of
 
 
-def merge_children(connection: Connection, table_schemas: Sequence[TableSchema]) -> None:
-    """Rewrite the children of the items among `media_touched` that say something new."""
+def merge_children(connection: Connection, table_schemas: Sequence[TableSchema], *, are_stored: bool) -> None:
+    """Write the children of the items among `media_touched` that have other content.
+
+    `are_stored`: some of these items are stored, and their children are replaced.
+    """
     for schema in table_schemas:
         table = f"core.{quoted(schema.table)}"
         if not schema.lists:
             continue
-        raw_connection(connection).execute(
-            f"DELETE FROM {table} AS c USING media_touched AS t"  # noqa: S608 - the schema's own name, quoted
-            " WHERE NOT t.is_new AND t.news > 0"
-            " AND c.account_id = t.account_id AND c.surface = t.surface AND c.media_id = t.media_id"
-        )
+        if are_stored:
+            raw_connection(connection).execute(
+                f"DELETE FROM {table} AS c USING media_touched AS t"  # noqa: S608 - the schema's own name, quoted
+                " WHERE NOT t.is_new AND t.news > 0"
+                " AND c.account_id = t.account_id AND c.surface = t.surface AND c.media_id = t.media_id"
+            )
         raw_connection(connection).execute(
             f"INSERT INTO {table} BY NAME SELECT t.account_id, t.surface, t.media_id, c.* EXCLUDE (order_key)"  # noqa: S608
             f" FROM media_touched AS t JOIN {decoded_children(schema)} AS c ON c.order_key = t.last_order_key"

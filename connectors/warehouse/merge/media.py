@@ -12,12 +12,12 @@ from connectors.warehouse.ingest.decode import Decoded, Decoder
 from connectors.warehouse.ingest.registered import ArrowTables
 from connectors.warehouse.ingest.split import POSITION_BITS, Items, Page, split
 from connectors.warehouse.merge.comparing import children_said, content_of, counts_hash, overflow_of, stored_said
-from connectors.warehouse.merge.history import merge_history
+from connectors.warehouse.merge.history import merge_first_counts, merge_history
 from connectors.warehouse.merge.item_parts import addresses, merge_addresses, merge_children
 from connectors.warehouse.merge.schema_evolution import alter
 from connectors.warehouse.raw.parts import write_part
 from connectors.warehouse.schema.field_registry import own_names, read_mapping, read_registry, write_registry
-from connectors.warehouse.storage.connection import raw_connection
+from connectors.warehouse.storage.connection import raw_connection, value
 from connectors.warehouse.storage.quoting import quoted
 from models.schema.table_schemas import TableSchema, table_schemas
 
@@ -120,6 +120,7 @@ _READ = """
 CREATE OR REPLACE TEMP VIEW media_read AS
 FROM media_decoded WHERE _order_key IN (SELECT order_key FROM media_news)
 """
+_READ_ALL = "CREATE OR REPLACE TEMP VIEW media_read AS FROM media_decoded"
 
 _RAW = """
 SELECT
@@ -195,17 +196,26 @@ INSERT INTO core.media BY NAME
 SELECT
     t.account_id, t.surface, t.media_id{columns}, a.payload_hash, r._order_key AS raw_landed, r.overflow,
     t.first_seen_at, r._received_at AS written_at, r._seq AS written_seq, t.changed_at,
-    coalesce(l.content_changed_at, t.content_changed_at, t.changed_at) AS content_changed_at,
+    coalesce({begun}t.content_changed_at, t.changed_at) AS content_changed_at,
     NULL::TIMESTAMPTZ AS removed_at, NULL::VARCHAR AS removal
 FROM media_touched AS t
 JOIN media_read AS r ON r._order_key = t.order_key
 JOIN media_decoded AS a ON a._order_key = t.last_order_key
+{line}
+ORDER BY t.account_id, t.surface, r.published_at
+"""
+_LINE = """
 LEFT JOIN (
     SELECT account_id, surface, media_id, arg_max(seen_at, order_key) FILTER (begins) AS content_changed_at
     FROM media_line WHERE order_key >= 0
     GROUP BY account_id, surface, media_id
 ) AS l ON l.account_id = t.account_id AND l.surface = t.surface AND l.media_id = t.media_id
-ORDER BY t.account_id, t.surface, r.published_at
+"""
+
+# How many rows are written, replace stored ones, and belong to items that were observed with other content before.
+_HOW_MANY = """
+SELECT count(*), count(*) FILTER (NOT is_new), count(*) FILTER (news > 1 OR (news = 1 AND NOT is_new))
+FROM media_touched
 """
 
 
@@ -221,6 +231,7 @@ class MediaMerge:
         self._db = raw_connection(connection)
         self.mapping = read_mapping(connection)
         self._schemas: tuple[TableSchema, ...] = ()
+        self._has_suspects = False
 
     def read(self, pages: Sequence[Page]) -> list[Page]:
         """Split pages into items, decode those that are not stored as they came, and find what is new.
@@ -238,27 +249,34 @@ class MediaMerge:
         self._db.register("arrived_items", pa.table(arrived))
         for statement in (_ITEMS, _STORED, _KNOWN):
             self._db.execute(statement)
-        self._decode(items)
-        write_part(self._connection, _RAW)
+        if self._decode(items):
+            write_part(self._connection, _RAW)
         self._db.execute(_RECORDS)
         self._db.execute(_SIGHTINGS)
         return unreadable
 
-    def _decode(self, items: Items) -> None:
+    def _decode(self, items: Items) -> bool:
+        """Decode the items that are not stored as they came; return whether there are any."""
         known = read_registry(self._connection)
-        raw = dict(zip(items.order_keys, items.raw, strict=True))
         received = dict(self._db.execute("SELECT DISTINCT seq, received_at FROM media_items").fetchall())
         decoder = Decoder(
             self.mapping, known, own_names(self.mapping), lambda order_key: received[order_key >> POSITION_BITS]
         )
-        ids = "SELECT order_key FROM media_items ANTI JOIN media_known USING (order_key) ORDER BY order_key"
-        order_keys = [order_key for (order_key,) in self._db.execute(ids).fetchall()]
-        decoder.add(order_keys, [raw[order_key] for order_key in order_keys])
+        order_keys, raw = items.order_keys, items.raw
+        bytes_of: dict[int, bytes] = {}
+        if value(self._db, "SELECT EXISTS (FROM media_known)"):
+            bytes_of = dict(zip(order_keys, raw, strict=True))
+            ids = "SELECT order_key FROM media_items ANTI JOIN media_known USING (order_key) ORDER BY order_key"
+            order_keys = [order_key for (order_key,) in self._db.execute(ids).fetchall()]
+            raw = [bytes_of[order_key] for order_key in order_keys]
+        decoder.add(order_keys, raw)
         decoded = self._checked(decoder)
-        again = [order_key for (order_key,) in self._db.execute(_KNOWN_AND_MET).fetchall()]
-        if again:
-            decoder.add(again, [raw[order_key] for order_key in again])
+        known_and_met = self._db.execute(_KNOWN_AND_MET).fetchall() if bytes_of and order_keys else []
+        if again := [order_key for (order_key,) in known_and_met]:
+            more = [bytes_of[order_key] for order_key in again]
+            decoder.add(again, more)
             decoded = self._checked(decoder)
+            order_keys, raw = order_keys + again, raw + more
         self._schemas = table_schemas(self.mapping, decoded.registry)
         if decoded.registry != known:
             alter(self._connection, self.mapping, self._schemas, known, decoded.registry)
@@ -267,17 +285,19 @@ class MediaMerge:
             self._db.execute(_STORED)
             self._db.execute(_KNOWN)
             register_cells(ArrowTables(self._db), decoded)
-        order_keys += again
-        payloads = array_of([raw[order_key] for order_key in order_keys], pa.string())
+        payloads = array_of(raw, pa.string())
         table = pa.table({"order_key": array_of(order_keys, pa.int64()), "payload": payloads})
         self._db.register("arrived_payloads", table)
         self._find_news(decoded)
+        return bool(order_keys)
 
     def _checked(self, decoder: Decoder) -> Decoded:
         """Return what was decoded, once nothing more is learned from it; `decoded_ids` then has each item's id."""
         while True:
             decoded = decoder.finish()
             register_cells(ArrowTables(self._db), decoded)
+            if not decoded.media.num_rows:
+                break
             met = list(
                 observations(self._db, decoded.layout, self.mapping, "SELECT order_key, received_at FROM media_items")
             )
@@ -294,6 +314,10 @@ class MediaMerge:
         columns = columns_select(media, decoded.layout.media.cells)
         self._db.execute(_DECODED.format(columns=columns))
         self._db.execute(_SUSPECTS)
+        self._has_suspects = bool(value(self._db, "SELECT EXISTS (FROM media_suspects)"))
+        if not self._has_suspects:
+            self._db.execute(_READ_ALL)
+            return
         of_children = children_said(
             children,
             self.mapping,
@@ -314,17 +338,20 @@ class MediaMerge:
         if not is_first:
             run(_STORED)
         run(_TOUCHED)
-        merge_addresses(self._connection, self.mapping, media, children)
-        if not run("SELECT EXISTS (FROM media_touched)").fetchall()[0][0]:
+        if self._has_suspects:
+            merge_addresses(self._connection, self.mapping, media, children)
+        [(written, stored, revised)] = run(_HOW_MANY).fetchall()
+        if not written:
             return
-        merge_history(self._connection, self.mapping, media, children)
-        merge_children(self._connection, children)
+        if revised:
+            merge_history(self._connection, self.mapping, media, children)
+        else:
+            merge_first_counts(self._connection, media)
+        merge_children(self._connection, children, are_stored=bool(stored))
         newest = addresses(media, self.mapping)
         names = "".join(f", {'a' if each.name in newest else 'r'}.{quoted(each.name)}" for each in media.columns)
-        for statement in (
-            _RETURNED,
-            _DELETE,
-            _INSERT.format(columns=names),
-            "INSERT INTO core.media BY NAME SELECT * FROM media_returned",
-        ):
+        line = {"begun": "l.content_changed_at, ", "line": _LINE} if revised else {"begun": "", "line": ""}
+        returned = "INSERT INTO core.media BY NAME SELECT * FROM media_returned"
+        replaced = (_RETURNED, _DELETE, returned) if stored else ()
+        for statement in (*replaced, _INSERT.format(columns=names, **line)):
             run(statement)
