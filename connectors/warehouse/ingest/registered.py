@@ -34,3 +34,8 @@ class ArrowTables:
         else:
             self._sources[name] = _Source(table)
             self._db.register(name, self._sources[name])
+
+    def clear(self) -> None:
+        """Empty all tables."""
+        for source in self._sources.values():
+            source.table = source.table.schema.empty_table()

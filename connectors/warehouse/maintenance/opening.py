@@ -43,6 +43,7 @@ SELECT
     t.account_id, t.surface, t.media_id, t.{at} AS seen_at, NULL::VARCHAR AS run_id, NULL::VARCHAR AS correlation_id,
     m.landed, t."old payload"::VARCHAR AS payload
 FROM core.{table} AS t JOIN temp.moved AS m ON t.rowid = m.order_key
+ORDER BY m.landed
 """
 
 

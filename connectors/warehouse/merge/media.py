@@ -122,6 +122,7 @@ FROM media_decoded WHERE _order_key IN (SELECT order_key FROM media_news)
 """
 _READ_ALL = "CREATE OR REPLACE TEMP VIEW media_read AS FROM media_decoded"
 
+# Not sorted: the joins keep the order of landing for almost all rows, and a sort would copy all payloads twice.
 _RAW = """
 SELECT
     r.account_id, r.surface, r.media_id, r._received_at AS seen_at, i.run_id, i.correlation_id, r._order_key AS landed,
@@ -231,6 +232,7 @@ class MediaMerge:
         self._db = raw_connection(connection)
         self.mapping = read_mapping(connection)
         self._schemas: tuple[TableSchema, ...] = ()
+        self._cells = ArrowTables(self._db)
         self._has_suspects = False
 
     def read(self, pages: Sequence[Page]) -> list[Page]:
@@ -249,14 +251,21 @@ class MediaMerge:
         self._db.register("arrived_items", pa.table(arrived))
         for statement in (_ITEMS, _STORED, _KNOWN):
             self._db.execute(statement)
-        if self._decode(items):
+        decoded = self._decode(items)
+        # What the statements that follow need is in tables: memory is for them.
+        del items
+        self._find_news(decoded)
+        is_any_decoded = decoded.media.num_rows > 0
+        del decoded
+        self._cells.clear()
+        if is_any_decoded:
             write_part(self._connection, _RAW)
         self._db.execute(_RECORDS)
         self._db.execute(_SIGHTINGS)
         return unreadable
 
-    def _decode(self, items: Items) -> bool:
-        """Decode the items that are not stored as they came; return whether there are any."""
+    def _decode(self, items: Items) -> Decoded:
+        """Decode the items that are not stored as they came; `arrived_payloads` then has their text."""
         known = read_registry(self._connection)
         received = dict(self._db.execute("SELECT DISTINCT seq, received_at FROM media_items").fetchall())
         decoder = Decoder(
@@ -281,21 +290,21 @@ class MediaMerge:
         if decoded.registry != known:
             alter(self._connection, self.mapping, self._schemas, known, decoded.registry)
             write_registry(self._connection, decoded.registry, self.mapping)
-            # Filling a column may have moved rows, and has other items decoded.
+            # Filling a column may have moved rows, and registers the cells of other items.
             self._db.execute(_STORED)
             self._db.execute(_KNOWN)
-            register_cells(ArrowTables(self._db), decoded)
+            self._cells = ArrowTables(self._db)
+            register_cells(self._cells, decoded)
         payloads = array_of(raw, pa.string())
         table = pa.table({"order_key": array_of(order_keys, pa.int64()), "payload": payloads})
         self._db.register("arrived_payloads", table)
-        self._find_news(decoded)
-        return bool(order_keys)
+        return decoded
 
     def _checked(self, decoder: Decoder) -> Decoded:
         """Return what was decoded, once nothing more is learned from it; `decoded_ids` then has each item's id."""
         while True:
             decoded = decoder.finish()
-            register_cells(ArrowTables(self._db), decoded)
+            register_cells(self._cells, decoded)
             if not decoded.media.num_rows:
                 break
             met = list(

@@ -102,7 +102,7 @@ def compact_parts(connection: Connection, *, now: datetime, before: datetime | N
                     f" LEFT JOIN (SELECT DISTINCT landed FROM ({_REFERRED})) AS m USING (landed)"  # noqa: S608
                     f" WHERE seen_at >= {_instant(before)} OR m.landed IS NOT NULL"
                 )
-            write_part(connection, query, level=_LEVEL)
+            write_part(connection, f"{query} ORDER BY landed", level=_LEVEL)
             numbers = [part.number for part in group]
             retired = update(ops_raw_parts).where(ops_raw_parts.c.number.in_(numbers)).values(retired_at=now)
             connection.execute(retired)

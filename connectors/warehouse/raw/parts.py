@@ -60,6 +60,8 @@ def next_number(connection: Connection) -> int:
 def write_part(connection: Connection, query: str, *, level: int = _LEVEL) -> Part | None:
     """Write the rows of a query, which has `COLUMNS`, to the next part, and name it in the open transaction.
 
+    Rows should come roughly in the order of landing: readers look for ranges of landings.
+
     The file, compressed at zstd's `level`, is durable when this returns. If the transaction is not committed, the next
     part has the same number and replaces it. Returns None, and leaves no file, if the query has no rows. Raises
     WarehouseUnusable when the folder cannot be written.
@@ -72,7 +74,7 @@ def write_part(connection: Connection, query: str, *, level: int = _LEVEL) -> Pa
     def write(draft: Path) -> None:
         # A file of DuckDB's own until it is whole would take a rename more.
         copied = db.execute(
-            f"COPY (SELECT {', '.join(COLUMNS)} FROM ({query}) ORDER BY landed) TO {literal(str(draft))}"  # noqa: S608
+            f"COPY (SELECT {', '.join(COLUMNS)} FROM ({query})) TO {literal(str(draft))}"  # noqa: S608
             f" (FORMAT parquet, COMPRESSION zstd, COMPRESSION_LEVEL {level}, ROW_GROUP_SIZE {_ROW_GROUP},"
             " USE_TMP_FILE false, RETURN_STATS true)"
         ).fetchall()
