@@ -51,8 +51,12 @@ BusyWait = Annotated[
     ),
 ]
 Engine = Annotated[
-    Literal["local", "dask"] | None,
-    typer.Option("--engine", help="Scan in this process, or on Dask workers (GRAMHOUSE_ENGINE).", show_default=False),
+    Literal["local", "dask", "work-pool"] | None,
+    typer.Option(
+        "--engine",
+        help="Scan in this process, on Dask workers, or on a Prefect work pool (GRAMHOUSE_ENGINE).",
+        show_default=False,
+    ),
 ]
 Scheduler = Annotated[
     str | None,

@@ -1,4 +1,4 @@
-"""Scanning a batch on a worker, as a Dask task."""
+"""Scanning a batch on a worker: what a task of Dask does, or a flow run of a work pool."""
 
 import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -260,7 +260,11 @@ def stop_scans(run: ScanContext, mark: StopMark) -> bool:
     return True
 
 
-async def _sync_batch(store_url: str, prefix: str) -> None:
+async def scan_stored(store_url: str, prefix: str) -> None:
+    """Scan the batch at `prefix` of the store, on any machine; nothing is returned, for the log says it all.
+
+    The API key is read from the worker's own environment. Raises SettingsError, Fenced and StoreError.
+    """
     settings = load()
     clock = SystemClock()
     store = open_store(store_url, clock=clock)
@@ -287,8 +291,5 @@ async def _sync_batch(store_url: str, prefix: str) -> None:
 
 
 def sync_batch(store_url: str, prefix: str) -> None:
-    """Scan the batch at `prefix` of the store, on any machine; nothing is returned, for the log says it all.
-
-    The API key is read from the worker's own environment. Raises SettingsError, Fenced and StoreError.
-    """
-    asyncio.run(_sync_batch(store_url, prefix))
+    """Do the same as `scan_stored`, as a task of Dask."""
+    asyncio.run(scan_stored(store_url, prefix))

@@ -60,8 +60,11 @@ class ExpertOptions(BaseModel):
     ] = None
     busy_wait: BusyWait = None
     engine: Annotated[
-        Literal["local", "dask"] | None,
-        Field(title="Engine", description="Scan in the process of the run (local), or on Dask workers (dask)."),
+        Literal["local", "dask", "work-pool"] | None,
+        Field(
+            title="Engine",
+            description="Scan in the process of the run (local), on Dask workers (dask) or on a work pool (work-pool).",
+        ),
     ] = None
 
 

@@ -157,8 +157,12 @@ class Settings(BaseModel):
         ge=1,
         description="Maximum number of requests of such full scans in one run; by default no limit.",
     )
-    engine: Literal["local", "dask"] = Field(
-        "local", description="Where batches of accounts are scanned: local, in this process; dask, by workers."
+    engine: Literal["local", "dask", "work-pool"] = Field(
+        "local",
+        description=(
+            "Where batches of accounts are scanned: local, in this process; dask, by workers; work-pool, by flow runs"
+            " of a Prefect work pool."
+        ),
     )
     scheduler: str | None = Field(
         None, description="Address of a Dask scheduler, tls://host:8786; none starts workers on this machine."

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from connectors.source.base_url import normalized
 from connectors.source.client import ApiClient
@@ -28,6 +28,9 @@ from models.clock import Clock
 from models.incremental import SyncMode
 from models.partition import SURFACES, Surface
 from models.selection import Selection
+
+if TYPE_CHECKING:
+    from flows.cluster.worker_batches import Workers
 
 T = TypeVar("T")
 
@@ -177,6 +180,17 @@ async def writing(
         yield warehouse
 
 
+def _workers(settings: Settings, clock: Clock) -> AbstractAsyncContextManager["Workers"]:
+    """Return what connects to the workers; nothing of another engine is imported."""
+    if settings.engine == "dask":
+        from flows.cluster.dask_workers import dask_workers  # noqa: PLC0415 - a part of an extra
+
+        return dask_workers(settings)
+    from flows.orchestration.pool_workers import pool_workers  # noqa: PLC0415 - Prefect takes seconds to import
+
+    return pool_workers(settings, clock=clock)
+
+
 @asynccontextmanager
 async def open_resources(settings: Settings, activity: str, *, say: Say = _log.info) -> AsyncIterator[RunResources]:
     """Open what a run works with; all of it is closed when the block ends.
@@ -205,11 +219,11 @@ async def open_resources(settings: Settings, activity: str, *, say: Say = _log.i
         warehouse = await stack.enter_async_context(writing(settings, activity, clock=clock, say=say))
         await stack.enter_async_context(client)
         batches = None
-        if settings.engine == "dask":
-            # A part of an extra: nothing of it is imported for a run in one process.
-            from flows.cluster.dask_batches import open_batches  # noqa: PLC0415
+        if settings.engine != "local":
+            from flows.cluster.worker_batches import open_batches  # noqa: PLC0415 - not for a run in one process
 
-            opening = open_batches(settings, warehouse, clock=clock, new_id=new_id, say=say)
+            connecting = _workers(settings, clock)
+            opening = open_batches(connecting, settings, warehouse, clock=clock, new_id=new_id, say=say)
             batches = await stack.enter_async_context(opening)
         elif await warehouse.read(open_run_sequences):
             from connectors.store.opening import open_store  # noqa: PLC0415

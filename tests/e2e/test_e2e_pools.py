@@ -4,6 +4,8 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -100,3 +102,43 @@ def test_what_is_deployed_to_a_pool_is_carried_out_by_its_worker(pool: Pool, ser
     for path in [*pool.server.rglob("*"), *(pool.operator.folder / "prefect").rglob("*")]:
         assert not path.is_file() or KEY.encode() not in path.read_bytes(), path
     assert KEY not in log
+
+
+@contextmanager
+def worker(pool: Pool, name: str) -> Iterator[None]:
+    """Run a worker of a pool, with the flow runs that it starts, as long as the block."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "prefect", "worker", "start", "--pool", name],
+        env=pool.operator.environment(
+            PREFECT_API_URL=pool.api,
+            PREFECT_HOME=str(pool.operator.folder / "worker"),
+            PREFECT_WORKER_QUERY_SECONDS="1",
+            PWD=str(pool.operator.folder),
+        ),
+        cwd=ROOT,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        yield
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait(PATIENCE)
+
+
+def test_batches_are_scanned_by_flow_runs_of_a_pool(pool: Pool, service: Service) -> None:
+    folder, store = pool.operator.folder, pool.operator.folder / "store"
+    pool.type("work-pool", "create", "gramhouse-batches", "--type", "process")
+    pool.type("deploy", "--all", "--prefect-file", "deployments/batches.yaml")
+    pool.operator.env |= {"GRAMHOUSE_STORE": str(store), "GRAMHOUSE_ENGINE": "work-pool"}
+    with worker(pool, "gramhouse-batches"):
+        report = pool.operator.sync(PREFECT_API_URL=pool.api, PREFECT_HOME=str(folder / "prefect"))
+    assert report["state"] == "complete"
+    assert_in_step(pool.operator, service)
+    runs = [one for one in pool.ask("flow_runs/filter") if one["name"].startswith("runs/")]
+    assert [(one["name"], one["state"]["type"]) for one in runs] == [("runs/00000001/000001-1", "COMPLETED")]
+    assert runs[0]["parameters"] == {"store_url": str(store), "prefix": "runs/00000001/000001"}
+    for path in [*pool.server.rglob("*"), *store.rglob("*")]:
+        assert not path.is_file() or KEY.encode() not in path.read_bytes(), path

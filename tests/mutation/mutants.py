@@ -741,7 +741,7 @@ MUTANTS = (
     ),
     Mutant(
         "known posts do not reach the worker",
-        "flows/cluster/dask_batches.py",
+        "flows/cluster/worker_batches.py",
         "            dict(known),\n",
         "            {},\n",
         ("tests/flows/cluster/test_flows_cluster_modes.py",),
@@ -762,7 +762,7 @@ MUTANTS = (
     ),
     Mutant(
         "a backfill on workers goes on where the sync is",
-        "flows/cluster/dask_batches.py",
+        "flows/cluster/worker_batches.py",
         'warehouse.checkpoints("media", ids, run.run_kind)',
         'warehouse.checkpoints("media", ids, "sync")',
         ("tests/flows/cluster/test_flows_cluster_modes.py",),
@@ -802,5 +802,19 @@ MUTANTS = (
         "lag(seen) OVER (PARTITION BY o.resource, o.account_id, o.surface ORDER BY r.seq)",
         "lag(seen) OVER (PARTITION BY o.resource ORDER BY r.seq)",
         ("tests/warehouse/maintenance/test_warehouse_housekeeping.py",),
+    ),
+    Mutant(
+        "a worker of a pool scans any store",
+        "flows/sync_batch.py",
+        "    if settings.store != store_url:\n",
+        "    if settings.store is None:\n",
+        ("tests/flows/cluster/test_flows_pool.py",),
+    ),
+    Mutant(
+        "a flow run that is starting is left to begin after its run",
+        "flows/orchestration/pool_workers.py",
+        "                    if state.type in (StateType.SCHEDULED, StateType.PENDING):\n",
+        "                    if state.type is StateType.SCHEDULED:\n",
+        ("tests/flows/cluster/test_flows_pool.py",),
     ),
 )

@@ -15,8 +15,9 @@ from connectors.store.repeating import RepeatingStore
 from connectors.warehouse.warehouse import open_warehouse
 from flows.cluster.batch_log import Entry, decode
 from flows.cluster.batch_spec import ApiAccess, read_spec
-from flows.cluster.dask_batches import batches_on
+from flows.cluster.dask_workers import DaskWorkers
 from flows.cluster.worker import scan_logged
+from flows.cluster.worker_batches import batches_on
 from flows.engine.concurrency import Slots
 from flows.engine.pipeline import RunReport, run_sync
 from flows.engine.run_context import RunResources
@@ -126,7 +127,14 @@ class WorkersPlayer(Player):
         warehouse = open_warehouse(self.disk.warehouse, "a simulation", now=clock.now(), merge_bytes=night.merge_bytes)
         async with warehouse as opened, client:
             workers = batches_on(
-                cluster, store, "the store", api, opened, clock=clock, new_id=new_id, say=lambda _: None
+                DaskWorkers(cluster, "the store"),
+                store,
+                "the store",
+                api,
+                opened,
+                clock=clock,
+                new_id=new_id,
+                say=lambda _: None,
             )
             async with workers as batches:
                 batches.least = 1

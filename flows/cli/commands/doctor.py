@@ -240,7 +240,6 @@ def _workers(settings: Settings) -> Iterator[Finding]:
     from connectors.store.object_store import StoreError
     from connectors.store.opening import open_store
     from connectors.store.probe import probe
-    from flows.cluster.dask_batches import count_workers
     from flows.engine.clock import SystemClock, new_id
 
     url = settings.store_url()
@@ -250,18 +249,32 @@ def _workers(settings: Settings) -> Iterator[Finding]:
     except StoreError as error:
         yield Finding("store", "bad", str(error))
     try:
-        workers = asyncio.run(count_workers(settings))
-    except SettingsError as error:
+        yield _pool(settings) if settings.engine == "work-pool" else _dask(settings)
+    except (SettingsError, TrackerUnreachable) as error:
         yield Finding("workers", "bad", str(error))
-        return
+
+
+def _dask(settings: Settings) -> Finding:
+    from flows.cluster.dask_workers import count_workers
+
+    workers = asyncio.run(count_workers(settings))
     if workers is None:
         found = f"a run starts {count(settings.workers, 'process', 'processes')} on this machine"
-        yield Finding("workers", "ok", found)
-    elif workers:
-        yield Finding("workers", "ok", f"{settings.scheduler} answers, and has {count(workers, 'worker')}")
-    else:
-        hint = f"{settings.scheduler} answers, and has no worker. Fix: start `dask worker {settings.scheduler}`."
-        yield Finding("workers", "bad", hint)
+        return Finding("workers", "ok", found)
+    if workers:
+        return Finding("workers", "ok", f"{settings.scheduler} answers, and has {count(workers, 'worker')}")
+    hint = f"{settings.scheduler} answers, and has no worker. Fix: start `dask worker {settings.scheduler}`."
+    return Finding("workers", "bad", hint)
+
+
+def _pool(settings: Settings) -> Finding:
+    from flows.orchestration.pool_workers import read_pool
+
+    pool, is_ready = asyncio.run(read_pool(settings))
+    if is_ready:
+        return Finding("workers", "ok", f"the work pool {pool} has a worker")
+    hint = f"the work pool {pool} has no worker, or is paused. Fix: start `prefect worker start --pool {pool}`."
+    return Finding("workers", "bad", hint)
 
 
 def _schedules(settings: Settings) -> Finding:

@@ -11,8 +11,9 @@ from typing import Any
 from connectors.store.object_store import ObjectStore
 from flows.cluster.batch_log import Entry, decode
 from flows.cluster.batch_spec import ApiAccess, read_spec
-from flows.cluster.dask_batches import batches_on
+from flows.cluster.dask_workers import DaskWorkers
 from flows.cluster.worker import scan_logged
+from flows.cluster.worker_batches import batches_on
 from flows.engine.run_context import RunResources
 from models.media_page import DEFAULT_PATHS
 from models.schema.mapping_built_in import BUILT_IN
@@ -130,7 +131,7 @@ async def clustered(
     async with (
         staged(folder, service, **changes) as resources,
         batches_on(
-            cluster,
+            DaskWorkers(cluster, "the store"),
             cluster.store,
             "the store",
             api,

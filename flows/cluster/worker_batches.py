@@ -1,14 +1,11 @@
-"""Batches as tasks of a Dask cluster: submitted, followed in the store, and submitted again after a lost attempt."""
+"""Batches on workers: submitted, followed in the store, and submitted again after a lost attempt."""
 
 import asyncio
 import logging
-import signal
-import threading
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from functools import partial
-from typing import Any
-from urllib.parse import urlsplit
+from typing import Any, Protocol
 
 from connectors.source.endpoints import account_scope
 from connectors.store.object_store import ObjectStore, StoreError
@@ -20,9 +17,9 @@ from flows.cluster.batch_spec import ApiAccess, BatchSpec, KnownBefore, batch_pr
 from flows.cluster.loader import FollowedBatch, Loader
 from flows.cluster.shared_run import begin_shared_run
 from flows.cluster.stop_mark import StopMark, write_stop
-from flows.cluster.worker import stop_scans, sync_batch
+from flows.cluster.worker import stop_scans
 from flows.config.errors import ClusterLost, SettingsError
-from flows.config.settings import Settings, set_by
+from flows.config.settings import Settings
 from flows.engine.batches import Batch, BatchReport, expected_items
 from flows.engine.run_context import RunContext
 from flows.reporting.words import Say
@@ -33,13 +30,13 @@ from models.partition import media
 
 _log = logging.getLogger(__name__)
 
-# How often a batch is submitted at most: Dask itself repeats a task whose worker died.
+# How often a batch is submitted at most; Dask besides repeats a task whose worker died.
 _ROUNDS = 3
 
 # Seconds for which workers may be away before a run gives up.
-_NO_WORKERS = 120.0
+NO_WORKERS = 120.0
 
-# Seconds in which a scheduler must answer.
+# Seconds in which it must be known whether there are workers.
 _ANSWER = 10.0
 
 # Seconds between two looks for workers.
@@ -49,26 +46,54 @@ _WATCH_EVERY = 1.0
 _QUIET = 60.0
 
 
-class DaskBatches:
-    """Scans the batches of one run on the workers of a Dask cluster. See `flows.engine.batches.BatchEngine`."""
+class Attempt(Protocol):
+    """One attempt at a batch, which was submitted."""
 
-    least = 25
-    most = 500
+    async def ended(self) -> BaseException | None:
+        """Wait until it has ended; return the error that it ended with. None: all of the batch is in its log."""
+        ...
+
+    def release(self) -> None:
+        """Note that no more is asked of it."""
+        ...
+
+
+class Workers(Protocol):
+    """What scans batches elsewhere, each batch by `flows.cluster.worker.scan_stored`."""
+
+    absent: str
+    """What is missing where there are none, such as `no Dask worker was there`."""
+    remedy: str
+    """How a person starts them, such as `start the scheduler and its workers`."""
+    least: int
+    """The number of accounts in a batch, but for the last one."""
+    most: int
+
+    async def submit(self, prefix: str, *, key: str) -> Attempt:
+        """Have the batch at `prefix` of the store scanned; `key` names this attempt, and no other."""
+        ...
+
+    async def are_there(self) -> bool:
+        """Say whether there is a worker, or will be one when it is needed. May raise OSError."""
+        ...
+
+
+class WorkerBatches:
+    """Scans the batches of one run on workers. See `flows.engine.batches.BatchEngine`."""
 
     def __init__(
         self,
-        client: Any,  # noqa: ANN401 - distributed has no types
+        workers: Workers,
         store: ObjectStore,
-        store_url: str,
         sequence: int,
         api: ApiAccess,
         warehouse: Warehouse,
         clock: Clock,
         new_id: Callable[[], str],
     ) -> None:
-        self._client = client
+        self.least, self.most = workers.least, workers.most
+        self._workers = workers
         self._store = store
-        self._store_url = store_url
         self._sequence = sequence
         self._api = api
         self._warehouse = warehouse
@@ -169,26 +194,18 @@ class DaskBatches:
 
     async def _attempt(self, followed: FollowedBatch, prefix: str, attempt: int) -> BaseException | None:
         """Submit a batch, and wait until its log is merged or the attempt is lost; return what it ended with."""
-        ended = asyncio.Event()
-        loop = asyncio.get_running_loop()
-        future = self._client.submit(
-            sync_batch, self._store_url, prefix, key=f"{self._key}/{prefix}-{attempt}", pure=False
-        )
-        future.add_done_callback(lambda _: loop.call_soon_threadsafe(ended.set))
+        submitted = await self._workers.submit(prefix, key=f"{self._key}/{prefix}-{attempt}")
+        ended = asyncio.create_task(submitted.ended())
         try:
-            await self._first(ended.wait(), followed.merged.wait())
+            await self._first(ended, followed.merged.wait())
             if followed.merged.is_set():
                 return None
-            if future.status == "finished":
+            if (error := ended.result()) is None:
                 # All that it landed is in the store, and its end was read or will be.
                 await self._first(followed.merged.wait())
-                return None
-            if future.status == "error":
-                return await future.exception()  # type: ignore[no-any-return]
-            return ConnectionError("the connection to the Dask scheduler was lost")
+            return error
         finally:
-            # Released, because Dask would compute a finished batch again if its worker died later.
-            future.release()
+            submitted.release()
 
     async def _first(self, *waits: Any) -> None:  # noqa: ANN401
         """Wait for the first of these; raises what the loader, or the watch over the workers, ended with."""
@@ -220,21 +237,19 @@ class DaskBatches:
             if await self._has_workers():
                 seen_at = self._clock.monotonic()
                 self._are_workers_there.set()
-            elif self._clock.monotonic() - seen_at >= _NO_WORKERS:
+            elif self._clock.monotonic() - seen_at >= NO_WORKERS:
                 message = (
-                    f"no Dask worker was there for {_NO_WORKERS:.0f} s. What had landed is kept."
-                    " Fix: start the scheduler and its workers, and run the same command to resume."
+                    f"{self._workers.absent} for {NO_WORKERS:.0f} s. What had landed is kept."
+                    f" Fix: {self._workers.remedy}, and run the same command to resume."
                 )
                 raise ClusterLost(message)
             await self._clock.sleep(_WATCH_EVERY)
 
     async def _has_workers(self) -> bool:
-        if self._client.status in ("closing", "closed"):
-            return False
         try:
             # Not `wait_for`, which in Python 3.11 may swallow the cancellation of its task.
             async with asyncio.timeout(_ANSWER):
-                return bool(await self._client.nthreads())
+                return await self._workers.are_there()
         except (OSError, TimeoutError):
             return False
 
@@ -249,46 +264,20 @@ class DaskBatches:
                 await write_stop(self._store, run_prefix(self._sequence), StopMark())
 
 
-def check_cluster(settings: Settings) -> None:
-    """Check where the settings have batches scanned. Raises SettingsError."""
-    scheduler = settings.scheduler
-    if scheduler is not None:
-        parts = urlsplit(scheduler)
-        if parts.scheme not in ("tls", "tcp") or not parts.hostname:
-            message = f"{set_by('scheduler')}: it is not the address of a Dask scheduler. Fix: write tls://host:8786."
-            raise SettingsError(message)
-        if parts.scheme == "tcp" and parts.hostname not in ("127.0.0.1", "::1", "localhost"):
-            message = (
-                f"{set_by('scheduler')}: a scheduler on another machine needs TLS, for whoever reaches it can run any"
-                " code on the workers. Fix: tls:// and certificates, see docs/scale.md."
-            )
-            raise SettingsError(message)
-        if settings.store is None:
-            message = (
-                "GRAMHOUSE_STORE is not set, and workers of a scheduler need it. Fix: name a bucket, such as"
-                " s3://bucket/gramhouse, or a folder that all machines share."
-            )
-            raise SettingsError(message)
-
-
-async def count_workers(settings: Settings) -> int | None:
-    """Return how many workers the scheduler has; None where none is named. Raises SettingsError."""
-    check_cluster(settings)
-    if settings.scheduler is None:
-        return None
-    async with _connect(settings.scheduler, settings.workers) as client:
-        return len(await client.nthreads())
-
-
 @asynccontextmanager
 async def open_batches(
-    settings: Settings, warehouse: Warehouse, *, clock: Clock, new_id: Callable[[], str], say: Say
-) -> AsyncIterator[DaskBatches]:
-    """Connect to the cluster and begin a run in the shared store; what earlier runs left there is merged first.
+    connecting: AbstractAsyncContextManager[Workers],
+    settings: Settings,
+    warehouse: Warehouse,
+    *,
+    clock: Clock,
+    new_id: Callable[[], str],
+    say: Say,
+) -> AsyncIterator[WorkerBatches]:
+    """Connect to the workers and begin a run in the shared store; what earlier runs left there is merged first.
 
     Raises SettingsError, StoreError, ClusterLost and WarehouseUnusable.
     """
-    check_cluster(settings)
     api = ApiAccess(
         settings.address(),
         settings.page_paths(),
@@ -302,15 +291,15 @@ async def open_batches(
     url = settings.store_url()
     store = open_store(url, clock=clock)
     async with (
-        _connect(settings.scheduler, settings.workers) as client,
-        batches_on(client, store, url, api, warehouse, clock=clock, new_id=new_id, say=say) as batches,
+        connecting as workers,
+        batches_on(workers, store, url, api, warehouse, clock=clock, new_id=new_id, say=say) as batches,
     ):
         yield batches
 
 
 @asynccontextmanager
 async def batches_on(
-    client: Any,  # noqa: ANN401
+    workers: Workers,
     store: ObjectStore,
     store_url: str,
     api: ApiAccess,
@@ -319,10 +308,10 @@ async def batches_on(
     clock: Clock,
     new_id: Callable[[], str],
     say: Say,
-) -> AsyncIterator[DaskBatches]:
-    """Begin a run in a store whose batches a client's cluster scans; see `open_batches`."""
+) -> AsyncIterator[WorkerBatches]:
+    """Begin a run in a store whose batches workers scan; see `open_batches`."""
     shared = await begin_shared_run(store, store_url, warehouse, clock=clock, new_id=new_id, say=say)
-    batches = DaskBatches(client, store, store_url, shared.sequence, api, warehouse, clock, new_id)
+    batches = WorkerBatches(workers, store, shared.sequence, api, warehouse, clock, new_id)
     try:
         yield batches
     except BaseException:
@@ -330,52 +319,3 @@ async def batches_on(
         raise
     await batches.close(interrupted=False)
     await shared.close(now=clock.now())
-
-
-@contextmanager
-def _without_interrupts() -> Iterator[None]:
-    """Have processes that are started in the block ignore Ctrl-C, which a terminal sends to all of them at once."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
-@asynccontextmanager
-async def _connect(scheduler: str | None, workers: int) -> AsyncIterator[Any]:
-    try:
-        from distributed import Client, LocalCluster  # noqa: PLC0415 - a part of an extra
-    except ImportError as error:
-        message = "GRAMHOUSE_ENGINE=dask needs a library that is not installed. Fix: pip install 'gramhouse[dask]'."
-        raise SettingsError(message) from error
-    for name in ("distributed", "tornado"):
-        logging.getLogger(name).setLevel(logging.CRITICAL)
-    async with AsyncExitStack() as stack:
-        if scheduler is None:
-            cluster = LocalCluster(  # type: ignore[no-untyped-call]
-                n_workers=workers,
-                threads_per_worker=1,
-                asynchronous=True,
-                dashboard_address=None,
-                silence_logs=logging.CRITICAL,
-            )
-            with _without_interrupts():
-                target: Any = await stack.enter_async_context(cluster)
-        else:
-            target = scheduler
-        try:
-            if scheduler is not None:
-                # A wrong address is refused at once; a scheduler that goes away later has time to come back.
-                trying = Client(target, asynchronous=True, set_as_default=False, timeout=_ANSWER)  # type: ignore[no-untyped-call]
-                async with trying:
-                    pass
-            connecting = Client(target, asynchronous=True, set_as_default=False, timeout=_NO_WORKERS)  # type: ignore[no-untyped-call]
-            client = await stack.enter_async_context(connecting)
-        except (OSError, TimeoutError) as error:
-            message = f"the Dask scheduler {scheduler} does not answer. Fix: start it, or correct GRAMHOUSE_SCHEDULER."
-            raise SettingsError(message) from error
-        yield client

@@ -1,0 +1,217 @@
+"""The workers of a Prefect work pool: each batch is a flow run of the deployment sync-batch/batch.
+
+What a flow run's state says is only when to look and what to submit again: what has landed is in the batch's log.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+from uuid import UUID
+
+from prefect.client.orchestration import PrefectClient, get_client
+from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId
+from prefect.client.schemas.objects import State, StateType, WorkPoolStatus
+from prefect.exceptions import ObjectNotFound
+from prefect.states import Cancelled, Completed, Failed
+
+from connectors.store.object_store import StoreError
+from flows.cluster.batch_log import Fenced
+from flows.config.errors import SettingsError, TrackerUnreachable
+from flows.config.settings import Settings, prefect_api_url
+from models.clock import Clock
+
+_log = logging.getLogger(__name__)
+
+DEPLOYMENT = "sync-batch/batch"
+
+# Seconds between two looks at the flow runs under way, and as many as Prefect lists at once.
+_LOOK_EVERY = 5.0
+_LISTED = 200
+
+# Seconds in which Prefect must answer as a run ends.
+_ANSWER = 10.0
+
+# The states that say more than that an attempt is lost, by the error that they stand for.
+_STATES: Mapping[type[Exception], Callable[[str], State[None]]] = {
+    Fenced: lambda text: Completed(name="Fenced", message=text),
+    SettingsError: lambda text: Failed(name="Invalid settings", message=text),
+    StoreError: lambda text: Failed(name="Store failed", message=text),
+}
+_ERRORS: Mapping[str | None, type[Exception]] = {state("").name: error for error, state in _STATES.items()}
+ERRORS = tuple(_STATES)
+
+
+def state_of(error: Exception) -> State[None]:
+    """Return the state in which a flow run ends with one of `ERRORS`."""
+    return next(state for kind, state in _STATES.items() if isinstance(error, kind))(str(error))
+
+
+def error_of(state: State[Any]) -> BaseException | None:
+    """Return the error that a flow run ended with, by its last state; None where it scanned its batch."""
+    if (kind := _ERRORS.get(state.name)) is not None:
+        return kind(state.message or state.name)
+    if state.is_completed():
+        return None
+    return ConnectionError(f"its flow run is {state.name}: {state.message or 'no reason is given'}")
+
+
+class PoolAttempt:
+    """A flow run. See `flows.cluster.worker_batches.Attempt`."""
+
+    def __init__(self) -> None:
+        self._ended = asyncio.Event()
+        self._error: BaseException | None = None
+
+    async def ended(self) -> BaseException | None:
+        """Wait until the flow run was seen in its last state; return the error that it ended with."""
+        await self._ended.wait()
+        return self._error
+
+    def end(self, error: BaseException | None) -> None:
+        """Note how the flow run ended."""
+        self._error = error
+        self._ended.set()
+
+    def release(self) -> None:
+        """Do nothing: a flow run that is not waited for any more ends by itself, or is cancelled with the run."""
+
+
+class PoolWorkers:
+    """The workers of a work pool. See `flows.cluster.worker_batches.Workers`."""
+
+    # A flow run takes up to ten seconds to start.
+    least = 250
+    most = 5_000
+
+    def __init__(self, client: PrefectClient, deployment_id: UUID, pool: str, store_url: str, *, clock: Clock) -> None:
+        self.absent = f"no worker of the work pool {pool} was online"
+        self.remedy = f"start one (`prefect worker start --pool {pool}`) or resume the pool"
+        self._client = client
+        self._deployment_id = deployment_id
+        self._pool = pool
+        self._store_url = store_url
+        self._clock = clock
+        self._open: dict[UUID, PoolAttempt] = {}
+        self._are_there = False
+        self._look_at = clock.monotonic()
+
+    async def submit(self, prefix: str, *, key: str) -> PoolAttempt:
+        """Create a flow run for a batch. It has no key: workers have that in their own environment."""
+        attempt = PoolAttempt()
+        try:
+            run = await self._client.create_flow_run_from_deployment(
+                self._deployment_id,
+                parameters={"store_url": self._store_url, "prefix": prefix},
+                name=key.partition("/")[2],
+                idempotency_key=key,
+                tags=["gramhouse"],
+            )
+        except Exception as error:  # noqa: BLE001 - whatever Prefect's client raises, the batch is submitted again
+            attempt.end(ConnectionError(f"Prefect created no flow run ({_line(error)})"))
+        else:
+            self._open[run.id] = attempt
+        return attempt
+
+    async def are_there(self) -> bool:
+        """Say whether the pool has a worker, or a flow run is running. Looks at both at most every 5 seconds."""
+        if self._clock.monotonic() >= self._look_at:
+            self._look_at = self._clock.monotonic() + _LOOK_EVERY
+            await self._look()
+        return self._are_there
+
+    async def _look(self) -> None:
+        looked_at = list(self._open)
+        try:
+            pool = await self._client.read_work_pool(self._pool)
+            states = await self._states(looked_at)
+        except Exception as error:  # noqa: BLE001 - until Prefect answers, nothing is known of any of them
+            _log.warning("Prefect does not answer: %s", _line(error))
+            self._are_there = False
+            return
+        for one in looked_at:
+            state = states.get(one)
+            if state is None:
+                self._open.pop(one).end(ConnectionError("its flow run was deleted"))
+            elif state.is_final():
+                self._open.pop(one).end(error_of(state))
+        is_running = any(state.is_running() for state in states.values())
+        self._are_there = is_running or pool.status is WorkPoolStatus.READY
+
+    async def _states(self, ids: Collection[UUID]) -> Mapping[UUID, State[Any]]:
+        wanted, found = list(ids), dict[UUID, State[Any]]()
+        for first in range(0, len(wanted), _LISTED):
+            some = FlowRunFilter(id=FlowRunFilterId(any_=wanted[first : first + _LISTED]))
+            runs = await self._client.read_flow_runs(flow_run_filter=some, limit=_LISTED)
+            found.update((run.id, run.state) for run in runs if run.state is not None)
+        return found
+
+    async def cancel_waiting(self) -> None:
+        """Cancel the flow runs that have not begun; those that have end by the run's stop mark."""
+        try:
+            async with asyncio.timeout(_ANSWER):
+                for one, state in (await self._states(self._open)).items():
+                    if state.type in (StateType.SCHEDULED, StateType.PENDING):
+                        await self._client.set_flow_run_state(one, Cancelled(message="Its run has ended."), force=True)
+        except Exception as error:  # noqa: BLE001 - a batch that begins later finds its log closed, and ends
+            _log.warning("Flow runs that had not begun were not cancelled: %s", _line(error))
+
+
+def _line(error: Exception) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
+def _check(settings: Settings) -> str:
+    """Return the address of the Prefect API. Raises SettingsError."""
+    api = prefect_api_url()
+    if api is None:
+        message = (
+            "GRAMHOUSE_ENGINE=work-pool needs a Prefect server, and PREFECT_API_URL is not set. Fix: set it to the"
+            " address of the server's API, such as http://127.0.0.1:4200/api."
+        )
+        raise SettingsError(message)
+    if settings.store is None:
+        message = (
+            "GRAMHOUSE_STORE is not set, and workers of a work pool need it. Fix: name a bucket, such as"
+            " s3://bucket/gramhouse, or a folder that all machines share."
+        )
+        raise SettingsError(message)
+    return api
+
+
+async def _deployed(client: PrefectClient, api: str) -> tuple[UUID, str]:
+    """Return the deployment of batches, and its work pool. Raises SettingsError and TrackerUnreachable."""
+    fix = "Fix: `prefect deploy --all --prefect-file deployments/batches.yaml`, see docs/scale.md."
+    try:
+        deployment = await client.read_deployment_by_name(DEPLOYMENT)
+    except ObjectNotFound:
+        message = f"Prefect has no deployment {DEPLOYMENT}. {fix}"
+        raise SettingsError(message) from None
+    except Exception as error:
+        raise TrackerUnreachable(api) from error
+    if deployment.work_pool_name is None:
+        message = f"Prefect's deployment {DEPLOYMENT} has no work pool. {fix}"
+        raise SettingsError(message)
+    return deployment.id, deployment.work_pool_name
+
+
+async def read_pool(settings: Settings) -> tuple[str, bool]:
+    """Return the name of the work pool, and whether it has a worker. Raises SettingsError and TrackerUnreachable."""
+    api = _check(settings)
+    async with get_client() as client:
+        _, pool = await _deployed(client, api)
+        return pool, (await client.read_work_pool(pool)).status is WorkPoolStatus.READY
+
+
+@asynccontextmanager
+async def pool_workers(settings: Settings, *, clock: Clock) -> AsyncIterator[PoolWorkers]:
+    """Connect to the work pool. Raises SettingsError and TrackerUnreachable."""
+    api = _check(settings)
+    async with get_client() as client:
+        deployment_id, pool = await _deployed(client, api)
+        workers = PoolWorkers(client, deployment_id, pool, settings.store_url(), clock=clock)
+        try:
+            yield workers
+        finally:
+            await workers.cancel_waiting()

@@ -1,0 +1,37 @@
+"""A batch on a work pool as a Prefect flow."""
+
+from prefect import flow
+from prefect.client.schemas.objects import State
+from prefect.states import Completed
+
+from flows.cluster.worker import scan_stored
+from flows.config.errors import SettingsError
+from flows.config.settings import Settings, load
+from flows.orchestration.pool_workers import ERRORS, state_of
+
+
+@flow(name="sync-batch", persist_result=False, retries=0)
+async def sync_batch(store_url: str, prefix: str) -> State[None]:
+    """Scan a batch of accounts of a run with GRAMHOUSE_ENGINE=work-pool, which starts this flow.
+
+    The batch is at `prefix` of the store. Pages land in its log there, and the run merges them. The API key is this
+    machine's.
+    """
+    try:
+        _check(load(), store_url)
+        await scan_stored(store_url, prefix)
+    except ERRORS as error:
+        return state_of(error)
+    return Completed(message="Scanned.")
+
+
+def _check(settings: Settings, store_url: str) -> None:
+    """Refuse a store that this machine does not name: what is in it says where requests go. Raises SettingsError."""
+    # Without an address of its own a worker would send the key to the one that the batch names.
+    settings.address()
+    if settings.store != store_url:
+        message = (
+            f"this worker is for the store {settings.store}, and the batch is in {store_url}."
+            " Fix: set GRAMHOUSE_STORE of the workers to the store of the run."
+        )
+        raise SettingsError(message)

@@ -1,0 +1,288 @@
+"""Batches on a Prefect work pool: flow runs that scan them, fail, are killed, cancelled or never begin."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from itertools import count
+from pathlib import Path
+from typing import Any, NamedTuple
+from uuid import UUID, uuid4
+
+import pytest
+from prefect.client.schemas.filters import FlowRunFilter
+from prefect.client.schemas.objects import State, StateType, WorkPoolStatus
+from prefect.states import Cancelled, Completed, Crashed, Failed, Pending, Running
+
+from connectors.store.object_store import StoreError, StoreUnavailableError
+from flows import sync_batch as flow_module
+from flows.cluster.batch_log import Fenced
+from flows.cluster.worker_batches import batches_on
+from flows.config.errors import ClusterLost, SettingsError
+from flows.config.settings import load
+from flows.engine.pipeline import RunReport, run_sync
+from flows.engine.resources import open_resources
+from flows.orchestration.pool_workers import ERRORS, PoolWorkers, error_of, state_of
+from models.runs import RunState
+from tests.flows.cluster.stage import API, DyingStore, FakeCluster
+from tests.flows.cluster.test_flows_cluster import MEDIA, asked_twice, in_one_process
+from tests.flows.stage import Service, VirtualClock, request, rows, staged
+from tests.store.memory import MemoryStore
+
+pytestmark = pytest.mark.anyio
+
+
+_DELETED: State[Any] = Cancelled(name="Deleted")
+
+
+class _Run(NamedTuple):
+    id: UUID
+    state: State[Any]
+
+
+class _Pool(NamedTuple):
+    status: WorkPoolStatus
+
+
+@dataclass
+class FakePrefect:
+    """Prefect's client, and a worker whose flow runs scan in this process; `plan` says how an attempt fares."""
+
+    cluster: FakeCluster
+    plan: Callable[[str], State[Any] | None] = lambda _: None
+    status: WorkPoolStatus = WorkPoolStatus.READY
+    states: dict[UUID, State[Any]] = field(default_factory=dict)
+    names: list[str] = field(default_factory=list)
+    parameters: list[dict[str, Any]] = field(default_factory=list)
+    failures: int = 0
+
+    async def create_flow_run_from_deployment(
+        self, _: UUID, *, parameters: dict[str, Any], name: str, idempotency_key: str, tags: list[str]
+    ) -> _Run:
+        self._fail()
+        assert idempotency_key.endswith(f"/{name}")
+        assert tags == ["gramhouse"]
+        self.names.append(name)
+        self.parameters.append(parameters)
+        run = _Run(uuid4(), Running())
+        self.states[run.id] = run.state
+        if (ends := self.plan(name)) is _DELETED:
+            del self.states[run.id]
+        elif ends is not None:
+            self.states[run.id] = ends
+        else:
+            self.cluster.tasks.append(asyncio.create_task(self._scan(run.id, name, parameters["prefix"])))
+        return run
+
+    async def _scan(self, run: UUID, name: str, prefix: str) -> None:
+        try:
+            await self.cluster.scan(prefix, self.cluster.store_of(name, self.cluster.store))
+        except ERRORS as error:
+            self.states[run] = state_of(error)
+        except Exception as error:  # noqa: BLE001 - as Prefect does
+            self.states[run] = Crashed(message=str(error))
+        else:
+            self.states[run] = Completed()
+
+    async def read_flow_runs(self, *, flow_run_filter: FlowRunFilter, limit: int) -> list[_Run]:
+        self._fail()
+        ids = flow_run_filter.id.any_ if flow_run_filter.id else None
+        assert ids is not None
+        assert len(ids) <= limit == 200
+        return [_Run(one, self.states[one]) for one in ids if one in self.states]
+
+    async def read_work_pool(self, name: str) -> _Pool:
+        assert name == "batches"
+        self._fail()
+        return _Pool(self.status)
+
+    async def set_flow_run_state(self, run: UUID, state: State[Any], *, force: bool) -> None:
+        assert force
+        self.states[run] = state
+
+    def _fail(self) -> None:
+        self.failures -= 1
+        if self.failures >= 0:
+            message = "503 Service Unavailable\nTraceback"
+            raise RuntimeError(message)
+
+
+@asynccontextmanager
+async def pooled(folder: Path, service: Service, prefect: FakePrefect, clock: VirtualClock) -> AsyncIterator[Any]:
+    ids = count(1)
+    store = prefect.cluster.store
+    workers = PoolWorkers(prefect, uuid4(), "batches", "the store", clock=clock)  # type: ignore[arg-type]
+    workers.least = 2
+    try:
+        async with staged(folder, service) as resources:
+            opening = batches_on(
+                workers, store, "the store", API, resources.warehouse, clock=clock,
+                new_id=lambda: f"shared-{next(ids)}-{id(service)}", say=lambda _: None,
+            )  # fmt: skip
+            async with opening as batches:
+                yield replace(resources, batches=batches)
+    finally:
+        await workers.cancel_waiting()
+
+
+async def _sync(folder: Path, service: Service, prefect: FakePrefect) -> tuple[RunReport, list[Any]]:
+    async with pooled(folder, service, prefect, VirtualClock()) as resources:
+        report = await run_sync(request(folder), resources)
+        return report, await rows(resources, MEDIA)
+
+
+async def test_flow_runs_leave_what_one_process_leaves(tmp_path: Path) -> None:
+    service = Service(accounts=9, posts=7)
+    prefect = FakePrefect(FakeCluster(service, MemoryStore()))
+    report, found = await _sync(tmp_path, service, prefect)
+    assert report.state is RunState.COMPLETE
+    assert found == (await in_one_process(tmp_path / "alone", Service(accounts=9, posts=7)))[0]
+    assert asked_twice(service) == 0
+    assert sorted(prefect.names) == [f"runs/00000001/{batch:06}-1" for batch in range(1, 6)]
+    # All that a flow run is given: no address of the service, and no key.
+    assert prefect.parameters[0] == {"store_url": "the store", "prefix": "runs/00000001/000001"}
+
+
+async def test_a_batch_whose_flow_run_is_lost_deleted_or_shut_out_is_submitted_again(tmp_path: Path) -> None:
+    service = Service(accounts=6, posts=5)
+    fates = [state_of(Fenced("taken")), Crashed(message="gone"), _DELETED]
+    ends = {f"runs/00000001/{batch:06}-1": state for batch, state in enumerate(fates, 1)}
+    prefect = FakePrefect(FakeCluster(service, MemoryStore()), ends.get)
+    report, found = await _sync(tmp_path, service, prefect)
+    assert report.state is RunState.COMPLETE
+    names = [f"runs/00000001/{batch:06}-{attempt}" for batch in (1, 2, 3) for attempt in (1, 2)]
+    assert sorted(prefect.names) == names
+    assert found == (await in_one_process(tmp_path / "alone", Service(accounts=6, posts=5)))[0]
+
+
+async def test_a_process_that_dies_in_the_middle_is_followed_by_one_that_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("flows.cluster.worker._PAGES", 3)
+    service, store = Service(accounts=4, posts=9), MemoryStore()
+    cluster = FakeCluster(
+        service, store, lambda name, shared: DyingStore(shared=store) if name.endswith("-1") else shared
+    )
+    report, found = await _sync(tmp_path, service, FakePrefect(cluster))
+    assert report.state is RunState.COMPLETE
+    assert found == (await in_one_process(tmp_path / "alone", Service(accounts=4, posts=9)))[0]
+    assert 0 < asked_twice(service) <= 2 * (3 + 4)
+
+
+async def test_a_server_that_is_away_for_a_while_loses_nothing(tmp_path: Path) -> None:
+    service = Service(accounts=4, posts=5)
+    prefect = FakePrefect(FakeCluster(service, MemoryStore()), failures=4)
+    report, found = await _sync(tmp_path, service, prefect)
+    assert report.state is RunState.COMPLETE
+    assert found == (await in_one_process(tmp_path / "alone", Service(accounts=4, posts=5)))[0]
+
+
+@pytest.mark.parametrize("status", [WorkPoolStatus.NOT_READY, WorkPoolStatus.PAUSED])
+async def test_a_pool_without_workers_ends_the_run_with_one_line_and_cancels_what_waits(
+    tmp_path: Path, status: WorkPoolStatus
+) -> None:
+    service = Service(accounts=4, posts=5)
+    prefect = FakePrefect(FakeCluster(service, MemoryStore()), lambda _: Pending(), status=status)
+    line = r"^no worker of the work pool batches was online for 120 s\. .*Fix: start one \(`prefect worker start"
+    with pytest.raises(ClusterLost, match=line):
+        await _sync(tmp_path, service, prefect)
+    assert {state.type for state in prefect.states.values()} == {StateType.CANCELLED}
+
+
+async def test_a_flow_run_that_runs_is_a_worker_and_is_not_cancelled() -> None:
+    service, clock = Service(), VirtualClock()
+    prefect = FakePrefect(FakeCluster(service, MemoryStore()), lambda _: Running(), status=WorkPoolStatus.NOT_READY)
+    workers = PoolWorkers(prefect, uuid4(), "batches", "the store", clock=clock)  # type: ignore[arg-type]
+    assert not await workers.are_there()
+    await workers.submit("runs/1/1", key="a/runs/1/1-1")
+    await clock.sleep(4.9)
+    assert not await workers.are_there()
+    await clock.sleep(0.2)
+    assert await workers.are_there()
+    await workers.cancel_waiting()
+    assert [state.type for state in prefect.states.values()] == [StateType.RUNNING]
+
+
+@pytest.mark.parametrize("error", [SettingsError("no key"), StoreError("no bucket"), Fenced("taken")])
+async def test_errors_travel_in_states(error: Exception) -> None:
+    found = error_of(state_of(error))
+    assert (type(found), str(found)) == (type(error), str(error))
+
+
+async def test_a_state_without_a_word_of_ours_is_a_lost_attempt() -> None:
+    states: list[State[Any]] = [Crashed(message="gone"), Cancelled(), Failed(message="a bug")]
+    lost = [error_of(state) for state in states]
+    assert [str(error) for error in lost] == [
+        "its flow run is Crashed: gone",
+        "its flow run is Cancelled: no reason is given",
+        "its flow run is Failed: a bug",
+    ]
+    assert not any(isinstance(error, ERRORS) for error in lost)
+    assert isinstance(error_of(state_of(StoreUnavailableError("away"))), StoreError)
+
+
+async def test_a_workers_wrong_settings_end_the_run_with_its_line(tmp_path: Path) -> None:
+    service = Service()
+    prefect = FakePrefect(FakeCluster(service, MemoryStore()), lambda _: state_of(SettingsError("No API key. Fix: x.")))
+    with pytest.raises(SettingsError, match=r"^No API key\. Fix: x\.$"):
+        await _sync(tmp_path, service, prefect)
+
+
+@pytest.mark.parametrize(
+    ("settings", "line"),
+    [
+        ({}, "No API address. Fix: "),
+        ({"BASE_URL": "https://api.example.com"}, "this worker is for the store None, and the batch is in s3://b/a."),
+        ({"BASE_URL": "https://api.example.com", "STORE": "s3://b/other"}, "this worker is for the store s3://b/other"),
+    ],
+    ids=["no address", "no store", "another store"],
+)
+async def test_a_worker_sends_its_key_only_where_its_own_settings_say(
+    monkeypatch: pytest.MonkeyPatch, settings: dict[str, str], line: str
+) -> None:
+    """Who may start flow runs may name any store, and its batches any address."""
+    monkeypatch.setattr(flow_module, "scan_stored", lambda *_: pytest.fail("it asked"))
+    for name, value in settings.items():
+        monkeypatch.setenv(f"GRAMHOUSE_{name}", value)
+    state = await flow_module.sync_batch.fn("s3://b/a", "runs/00000001/000001")
+    assert state.is_failed()
+    assert state.message
+    assert line in state.message
+
+
+async def test_a_worker_scans_a_batch_of_its_own_store(monkeypatch: pytest.MonkeyPatch) -> None:
+    scanned: list[tuple[str, str]] = []
+
+    async def scan(store_url: str, prefix: str) -> None:
+        scanned.append((store_url, prefix))
+
+    monkeypatch.setattr(flow_module, "scan_stored", scan)
+    monkeypatch.setenv("GRAMHOUSE_BASE_URL", "https://api.example.com")
+    monkeypatch.setenv("GRAMHOUSE_STORE", "s3://b/a")
+    assert error_of(await flow_module.sync_batch.fn("s3://b/a", "runs/00000001/000001")) is None
+    assert scanned == [("s3://b/a", "runs/00000001/000001")]
+
+
+@pytest.mark.parametrize(
+    ("api", "store", "line"),
+    [
+        (
+            None,
+            "s3://b/a",
+            r"^GRAMHOUSE_ENGINE=work-pool needs a Prefect server, and PREFECT_API_URL is not set\. Fix: ",
+        ),
+        ("http://127.0.0.1:9/api", None, r"^GRAMHOUSE_STORE is not set, and workers of a work pool need it\. Fix: "),
+    ],
+)
+async def test_what_a_work_pool_needs_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, api: str | None, store: str | None, line: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    if api:
+        monkeypatch.setenv("PREFECT_API_URL", api)
+    else:
+        monkeypatch.delenv("PREFECT_API_URL", raising=False)
+    settings = load(base_url="https://api.example.com", api_key="k", engine="work-pool", store=store)
+    with pytest.raises(SettingsError, match=line):
+        async with open_resources(settings, "test"):
+            pytest.fail("it began")
