@@ -274,6 +274,7 @@ def _given(name: str, value: object) -> str:
         name in {*_SECRETS, "api_key_file"}
         or not isinstance(value, str | int | float | bool | Path)
         or (name == "base_url" and not _PLAIN_ADDRESS.fullmatch(str(value)))
+        or (name in {"store", "snapshot"} and "@" in str(value))
         or (key and key in str(value))
     ):
         return ""

@@ -369,6 +369,13 @@ def test_a_key_that_was_put_in_the_wrong_place_is_not_shown(
     assert SECRET not in str(raised.value)
 
 
+@pytest.mark.parametrize("name", ["store", "snapshot"])
+def test_credentials_in_the_address_of_a_bucket_are_refused_and_not_shown(name: str) -> None:
+    with pytest.raises(SettingsError, match=f"^--{name}: it names no bucket; write one such as s3://bucket/") as raised:
+        load(**{name: "s3://user:canary@bucket/a.duckdb"})
+    assert "canary" not in str(raised.value)
+
+
 @pytest.mark.parametrize(
     "content",
     ['api_key = "canary-51e2', 'api_key = "canary-51e2\x01"', "api_key = canary-51e2", 'api_key = "a"\napi_key = "b"'],
