@@ -206,8 +206,10 @@ def _account_or_rejected(value: object) -> Account | RejectedRecord:
         # A number too large for a float is legal JSON and an infinity here: `strings` keeps the text legal.
         payload = to_json(value, inf_nan_mode="strings").decode()
         wrong = [found["loc"] for found in error.errors(include_url=False, include_context=False, include_input=False)]
-        if wrong != [("status",)] or not isinstance(value, dict):
+        if not isinstance(value, dict) or ("id",) in wrong:
             return RejectedRecord(None, _reason(error), payload)
+        if wrong != [("status",)]:
+            return RejectedRecord(None, _reason(error), payload, value["id"])
         status = value.get("status")
         text = status if isinstance(status, str) else to_json(status, inf_nan_mode="strings").decode()
         return RejectedRecord(None, _reason(error), payload, value["id"], one_line(text, 80))

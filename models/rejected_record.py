@@ -9,8 +9,8 @@ class RejectedRecord:
 
     Without a position it is the whole page.
 
-    Where nothing is wrong but an account's status, which is unknown (API 3), `unknown_status` holds it and `account_id`
-    the account's id.
+    `account_id` is the id of an account in which something else is wrong. Where that is its status alone, which is
+    unknown (API 3), `unknown_status` holds it.
     """
 
     position: int | None

@@ -49,7 +49,9 @@ class Retry:
 
 @dataclass(frozen=True, slots=True)
 class GiveUp:
-    """Ask no more: the error is final."""
+    """Ask no more: the error is final. The scope's other requests wait for `cooldown` seconds, if any."""
+
+    cooldown: float | None = None
 
 
 def decide(error: ApiError, attempt: int, policy: BackoffPolicy, random: Callable[[], float]) -> Retry | GiveUp:
@@ -61,11 +63,13 @@ def decide(error: ApiError, attempt: int, policy: BackoffPolicy, random: Callabl
         announced = error.retry_after
         wait = _growing(policy.least_wait, attempt, policy.cap) if announced is None else announced
         return Retry(_upward(wait, policy, random), whole_scope=True)
-    if error.disposition is not Disposition.RETRY or attempt >= policy.tries:
+    if error.disposition is not Disposition.RETRY:
         return GiveUp()
+    is_last = attempt >= policy.tries
     if error.retry_after is not None:
-        return Retry(_upward(error.retry_after, policy, random), whole_scope=True)
-    return Retry(random() * _growing(policy.first, attempt, policy.cap), whole_scope=False)
+        wait = _upward(error.retry_after, policy, random)
+        return GiveUp(wait) if is_last else Retry(wait, whole_scope=True)
+    return GiveUp() if is_last else Retry(random() * _growing(policy.first, attempt, policy.cap), whole_scope=False)
 
 
 async def fetch_with_retry(
@@ -90,6 +94,12 @@ async def fetch_with_retry(
 
     Raises the last ApiError when it gives up, and Deferred when the scope's wait exceeds its budget.
     """
+
+    async def start_cooldown(seconds: float, cause: Failure) -> None:
+        monotonic = clock.monotonic()
+        budget.start_cooldown(seconds, monotonic)
+        await on_wait(budget.scope, budget.resume_after(clock.now(), monotonic), cause)
+
     failures: Counter[Disposition] = Counter()
     last: Failure | None = None
     while True:
@@ -101,15 +111,15 @@ async def fetch_with_retry(
             failures[last.disposition] += 1
             verdict = decide(error, failures[last.disposition], policy, random)
             if isinstance(verdict, GiveUp):
+                if verdict.cooldown is not None:
+                    await start_cooldown(verdict.cooldown, last)
                 raise
         at = f" at {host}" if host else ""
         name = f" ({about['username']})" if about.get("username") else ""
         facts = {**about, **last.facts, "retry_in": round(verdict.delay, 1)}
         _log.info("%s%s%s: %s; retry in %.1f s", request.partition, name, at, last, verdict.delay, extra=facts)
         if verdict.whole_scope:
-            monotonic = clock.monotonic()
-            budget.start_cooldown(verdict.delay, monotonic)
-            await on_wait(budget.scope, budget.resume_after(clock.now(), monotonic), last)
+            await start_cooldown(verdict.delay, last)
         else:
             async with park():
                 await clock.sleep(verdict.delay)

@@ -10,7 +10,7 @@ from typing import Any
 from connectors.source.endpoints import Response
 from connectors.warehouse.merge.run_counts import MergeStats
 from connectors.warehouse.runs import progress
-from connectors.warehouse.runs.account_ids import known_ids, unusual_spellings
+from connectors.warehouse.runs.account_ids import stored_statuses, unusual_spellings
 from connectors.warehouse.runs.closed_scans import waiting_since
 from flows.engine.batches import Batch, BatchReport, ListedAccount, scan_batch
 from flows.engine.partition_scan import PartitionScan
@@ -43,13 +43,16 @@ async def list_accounts(run_id: str, surfaces: tuple[Surface, ...]) -> Outcome:
     run = _OPEN[run_id]
     resources = run.resources
     spellings = await resources.warehouse.transact(unusual_spellings)
-    unknown: dict[str, ListedAccount] = {}
+    # By the id as it is stored: the id as it is listed, and the status if that is unknown.
+    rejected: dict[str, tuple[str, str | None]] = {}
+
+    def stored_id(listed_as: str) -> str:
+        return spellings.get(listed_as.lower(), listed_as.lower())
 
     def listed(
         listed_as: str, status: str | None, unknown_status: str | None = None, name: str | None = None
     ) -> ListedAccount:
-        account_id = spellings.get(listed_as.lower(), listed_as.lower())
-        return ListedAccount(account_id, status == EXPIRED, surfaces, listed_as, unknown_status, name)
+        return ListedAccount(stored_id(listed_as), status == EXPIRED, surfaces, listed_as, unknown_status, name)
 
     found = await resources.warehouse.checkpoints("accounts", [""])
     last = found.get(CATALOGUE)
@@ -83,15 +86,21 @@ async def list_accounts(run_id: str, surfaces: tuple[Surface, ...]) -> Outcome:
             accounts = response.page.accounts
             _add(run, [listed(account.id, account.status, name=account.ig_username) for account in accounts])
             for record in response.page.rejected:
-                if record.account_id is not None and record.unknown_status is not None:
-                    account = listed(record.account_id, None, record.unknown_status)
-                    unknown[account.account_id] = account
+                if record.account_id is not None:
+                    rejected[stored_id(record.account_id)] = record.account_id, record.unknown_status
 
     scan = PartitionScan(run, CATALOGUE, run.budget("account_catalog"), run.stop, last, slot=False, on_page=on_page)
     outcome = await scan.to_outcome()
-    # A known account gets its outcomes, whatever its status; one that is not known yet is in quarantine alone.
-    known = await resources.warehouse.transact(known_ids, unknown) if unknown else ()
-    all_listed(run, [account for account in unknown.values() if account.account_id in known])
+    # A known account has outcomes, whatever is wrong with its record; one that is not known yet is in quarantine alone.
+    known = await resources.warehouse.transact(stored_statuses, rejected) if rejected else {}
+    all_listed(
+        run,
+        [
+            listed(listed_as, known[account_id], unknown_status)
+            for account_id, (listed_as, unknown_status) in rejected.items()
+            if account_id in known
+        ],
+    )
     return outcome
 
 

@@ -16,7 +16,9 @@ _UNUSUAL = f"SELECT uuid, account_id FROM ({STORED_IDS}) WHERE account_id <> uui
 
 _LISTED_AS = "SELECT account_id, listed_as FROM core.accounts WHERE listed_as IS NOT NULL"
 
-_KNOWN = "SELECT account_id FROM core.accounts WHERE account_id IN (SELECT unnest(from_json(?, '[\"VARCHAR\"]')))"
+_STATUSES = (
+    "SELECT account_id, status FROM core.accounts WHERE account_id IN (SELECT unnest(from_json(?, '[\"VARCHAR\"]')))"
+)
 
 
 def unusual_spellings(connection: Connection) -> Mapping[str, str]:
@@ -29,6 +31,6 @@ def listed_spellings(connection: Connection) -> Mapping[str, str]:
     return dict(map(tuple, connection.exec_driver_sql(_LISTED_AS)))
 
 
-def known_ids(connection: Connection, account_ids: Collection[str]) -> frozenset[str]:
-    """Return which of these ids, as they are stored, belong to known accounts."""
-    return frozenset(connection.exec_driver_sql(_KNOWN, (json.dumps(list(account_ids)),)).scalars())
+def stored_statuses(connection: Connection, account_ids: Collection[str]) -> Mapping[str, str]:
+    """Return the last valid status of those of these accounts that are known, by their ids as they are stored."""
+    return dict(map(tuple, connection.exec_driver_sql(_STATUSES, (json.dumps(list(account_ids)),))))

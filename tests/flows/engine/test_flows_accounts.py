@@ -36,6 +36,7 @@ class Catalogue(Service):
     listed: Collection[int] = ()
     spell: Callable[[str], str] = str
     statuses: dict[int, str] = field(default_factory=dict)
+    malformed: Collection[int] = ()
 
     def _items(self, request: ApiRequest, params: dict[str, str]) -> list[dict[str, Any]]:
         if request.operation != "accounts.list":
@@ -43,7 +44,7 @@ class Catalogue(Service):
         return [
             {
                 "id": self.spell(uuid(number)),
-                "ig_username": f"user_{number}",
+                "ig_username": None if number in self.malformed else f"user_{number}",
                 "public_id": f"p{number:012d}",
                 "status": self.statuses.get(number, "active"),
             }
@@ -197,6 +198,32 @@ async def test_a_resumed_catalogue_still_knows_of_an_unknown_status(tmp_path: Pa
     assert report.resumed_runs
     assert (report.state, report.accounts) == (RunState.PARTIAL, 3)
     assert report.failure_groups[0].error_code == "unknown_status"
+
+
+@pytest.mark.parametrize("is_resumed", [False, True])
+async def test_known_accounts_whose_records_are_malformed_are_scanned_with_their_last_status(
+    tmp_path: Path, *, is_resumed: bool
+) -> None:
+    service = Catalogue(posts=1, listed=range(1, 4), statuses={3: "token_expired"})
+    await synced(tmp_path, service, day=0)
+    service.listed, service.malformed = range(1, 5), (2, 3, 4)
+    if is_resumed:
+        service.failure = lambda request: RuntimeError("cut short") if account_of(request) else None
+        with pytest.raises(RuntimeError):
+            await synced(tmp_path, service, day=1)
+        service.failure = lambda _: None
+    asked = len(service.asked)
+    report = await synced(tmp_path, service, day=1.01)
+    assert bool(report.resumed_runs) is is_resumed
+    assert (report.state, report.accounts) == (RunState.COMPLETE, 3)
+    assert {account_of(request) for request in service.asked[asked:]} - {None} == {1, 2}
+    outcomes = (
+        f"SELECT account_id, outcome FROM core.run_outcomes WHERE run_id = '{report.run_id}' AND account_id <> ''"
+    )
+    assert sorted(await stored(tmp_path, service, outcomes)) == [
+        *[(uuid(number), "complete") for number in (1, 1, 2, 2)],
+        *[(uuid(3), "skipped")] * 2,
+    ]
 
 
 async def test_ids_in_another_case_are_the_same_accounts(tmp_path: Path) -> None:
