@@ -1,1 +1,1 @@
-"""The three doors to the world outside: the API, DuckDB, and the API served by us."""
+"""The packages that do IO: the API (source), a shared store, DuckDB (warehouse), and a server of the API (sandbox)."""

@@ -27,7 +27,7 @@ class ScanState(StrEnum):
 class Checkpoint:
     """A scan's progress: `pages` and `items` landed so far, and the cursor of the page to ask for next.
 
-    It is committed in the same transaction as the page it speaks of, so it is never ahead of its rows.
+    It becomes durable together with its page, in one frame of a segment, so it is never ahead of its rows.
     `pages` and `items` count the whole scan, over every run that took part in it; `run_id` is the last.
     `repeated_pages` and `empty_pages` count the last ones in a row that brought nothing new.
 

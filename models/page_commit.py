@@ -43,7 +43,7 @@ class ScopeCooldown:
 
 @dataclass(frozen=True, slots=True)
 class PageCommit:
-    """All of this lands in one transaction, or none of it. One value, so that no part can go alone."""
+    """All of this lands together, as one frame of a segment, or none of it."""
 
     page: StagedPage | None = None
     checkpoint: Checkpoint | None = None

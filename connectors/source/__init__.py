@@ -1,1 +1,1 @@
-"""The API, asked: `client` is the only door to the network; the rest is pure, or awaits what it is handed."""
+"""Reading the API. Only `client` and `transport` use the network; the rest is pure, or awaits what it is passed."""

@@ -33,9 +33,9 @@ MUTANTS = (
     Mutant(
         "an item given twice is kept twice",
         "connectors/warehouse/merge/media.py",
-        "    FROM media_read WHERE _seq > getvariable('slice_begin') AND _seq <= getvariable('slice_end')\n"
+        "    FROM changed_items WHERE _seq > getvariable('slice_begin') AND _seq <= getvariable('slice_end')\n"
         "    GROUP BY account_id, surface, media_id\n",
-        "    FROM media_read WHERE _seq > getvariable('slice_begin') AND _seq <= getvariable('slice_end')\n"
+        "    FROM changed_items WHERE _seq > getvariable('slice_begin') AND _seq <= getvariable('slice_end')\n"
         "    GROUP BY account_id, surface, media_id, _order_key\n",
         ("tests/warehouse/merge/test_warehouse_merge_media.py",),
     ),
@@ -539,8 +539,8 @@ MUTANTS = (
     Mutant(
         "a changed item leaves no bytes",
         "connectors/warehouse/merge/media.py",
-        "FROM media_read AS r\nJOIN media_items AS i",
-        "FROM (FROM media_read LIMIT 1) AS r\nJOIN media_items AS i",
+        "FROM changed_items AS r\nJOIN media_items AS i",
+        "FROM (FROM changed_items LIMIT 1) AS r\nJOIN media_items AS i",
         ("tests/warehouse/raw/test_raw_media.py",),
     ),
     Mutant(

@@ -38,26 +38,26 @@ def _bytes(value: str | bytes | None) -> bytes:
     return value.encode() if isinstance(value, str) else value or b""
 
 
-def array_of(values: Sequence[Any], json_type: Any) -> Any:  # noqa: ANN401 - pyarrow has no types
+def array_of(values: Sequence[Any], arrow_type: Any) -> Any:  # noqa: ANN401 - pyarrow has no types
     """Return an Arrow array of values of this Arrow type: integers, doubles, booleans, text, bytes, or lists of these.
 
     None is null. Raises OverflowError for an integer that the type does not hold, TypeError for values of another type.
     """
     if not values:
         # An empty `array.array` has a buffer that is not aligned, of which Arrow warns on standard error.
-        return pa.nulls(0, json_type)
+        return pa.nulls(0, arrow_type)
     validity = _bits(value is not None for value in values) if None in values else None
     children: list[Any] | None = None
-    if json_type in _NUMBERS:
+    if arrow_type in _NUMBERS:
         numbers = values if validity is None else [0 if value is None else value for value in values]
-        buffers = [pa.py_buffer(array(_NUMBERS[json_type], numbers))]
-    elif pa.types.is_boolean(json_type):
+        buffers = [pa.py_buffer(array(_NUMBERS[arrow_type], numbers))]
+    elif pa.types.is_boolean(arrow_type):
         buffers = [_bits(bool(value) for value in values)]
-    elif pa.types.is_list(json_type):
+    elif pa.types.is_list(arrow_type):
         lists = [value or () for value in values]
         buffers = [_offsets(map(len, lists))]
-        children = [array_of(list(chain.from_iterable(lists)), json_type.value_type)]
+        children = [array_of(list(chain.from_iterable(lists)), arrow_type.value_type)]
     else:
         texts = values if {*map(type, values)} == {bytes} else [_bytes(value) for value in values]
         buffers = [_offsets(map(len, texts)), pa.py_buffer(b"".join(texts))]
-    return pa.Array.from_buffers(json_type, len(values), [validity, *buffers], children=children)
+    return pa.Array.from_buffers(arrow_type, len(values), [validity, *buffers], children=children)

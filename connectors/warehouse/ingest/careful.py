@@ -76,12 +76,12 @@ def text_of(value: Json) -> str | None:
     return _canonical(value)
 
 
-def _cell_value(value: Json, json_type: str) -> Any:  # noqa: ANN401 - whatever Arrow takes
-    if json_type.endswith("[]"):
-        return [_cell_value(element, json_type[:-2]) for element in value] if isinstance(value, list) else None
-    if json_type == "DOUBLE":
+def _cell_value(value: Json, sql_type: str) -> Any:  # noqa: ANN401 - whatever Arrow takes
+    if sql_type.endswith("[]"):
+        return [_cell_value(element, sql_type[:-2]) for element in value] if isinstance(value, list) else None
+    if sql_type == "DOUBLE":
         return None if value is None else float(value)  # type: ignore[arg-type]
-    return text_of(value) if json_type in ("VARCHAR", "TIMESTAMP WITH TIME ZONE") else value
+    return text_of(value) if sql_type in ("VARCHAR", "TIMESTAMP WITH TIME ZONE") else value
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,15 +51,15 @@ _AS_IT_IS = {
 }
 
 
-def text_of(value: str, json_type: str) -> str:
+def text_of(value: str, sql_type: str) -> str:
     """Return the expression of a value's text, given its type; of a list there is none."""
-    if json_type.endswith("[]"):
+    if sql_type.endswith("[]"):
         return "NULL::VARCHAR"
-    if json_type == "DOUBLE":
+    if sql_type == "DOUBLE":
         # As whole numbers are written elsewhere.
         whole = f"abs({value}) < {EXACT} AND {value} = trunc({value})"
         return f"CASE WHEN {whole} THEN {value}::BIGINT::VARCHAR ELSE {value}::VARCHAR END"
-    return f"{value}::VARCHAR" if json_type in ("BIGINT", "BOOLEAN") else value
+    return f"{value}::VARCHAR" if sql_type in ("BIGINT", "BOOLEAN") else value
 
 
 def _no_object(cell: Cell) -> list[str]:
@@ -116,11 +116,11 @@ def media_id_of(paths: Sequence[str], cells: Mapping[str, Cell]) -> str:
     return f"coalesce({', '.join([*found, 'NULL::VARCHAR'])})"
 
 
-def count_of(column: str, json_type: str) -> str:
+def count_of(column: str, sql_type: str) -> str:
     """Return the expression of the count that a column of this type holds, be it beside other values; NULL for none."""
-    if json_type == "TIMESTAMP WITH TIME ZONE":
+    if sql_type == "TIMESTAMP WITH TIME ZONE":
         return "NULL::BIGINT"
-    return column if json_type == "BIGINT" else _COUNT.format(text_of(column, json_type))
+    return column if sql_type == "BIGINT" else _COUNT.format(text_of(column, sql_type))
 
 
 def counts_of(metrics: Sequence[Metric], row: str) -> str:

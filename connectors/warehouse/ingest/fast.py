@@ -98,11 +98,11 @@ def _at(array: Any, keys: Sequence[str]) -> Any:  # noqa: ANN401 - pyarrow has n
 
 
 def _cast(cell: Cell, array: Any, length: int) -> Any:  # noqa: ANN401 - pyarrow has no types
-    json_type = arrow_type(cell.type)
+    wanted = arrow_type(cell.type)
     if array is None or pa.types.is_null(array.type) or array.type == NO_ELEMENT:
-        return pa.nulls(length, json_type)
-    if array.type == json_type:
+        return pa.nulls(length, wanted)
+    if array.type == wanted:
         return array
     if pa.types.is_float64(array.type):
-        return array_of([None if value is None else number_text(value) for value in array.to_pylist()], json_type)
-    return pc.cast(array, json_type)
+        return array_of([None if value is None else number_text(value) for value in array.to_pylist()], wanted)
+    return pc.cast(array, wanted)

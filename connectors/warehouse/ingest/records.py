@@ -98,12 +98,12 @@ def _accounts(seq: int, body: bytes, known: Collection[int | None]) -> tuple[lis
     return found, rejected
 
 
-def _table(rows: Sequence[NamedTuple], json_type: type[NamedTuple]) -> pa.Table:
-    columns = zip(*rows, strict=True) if rows else [()] * len(json_type._fields)
+def _table(rows: Sequence[NamedTuple], row_class: type[NamedTuple]) -> pa.Table:
+    columns = zip(*rows, strict=True) if rows else [()] * len(row_class._fields)
     return pa.table(
         {
             name: array_of(column, _TYPES.get(name, pa.string()))
-            for name, column in zip(json_type._fields, columns, strict=True)
+            for name, column in zip(row_class._fields, columns, strict=True)
         }
     )
 

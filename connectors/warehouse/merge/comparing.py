@@ -65,7 +65,7 @@ def counts_hash(schema: TableSchema, mapping: Mapping, row: str, *more: str) -> 
     return _hash([*counts, *more])
 
 
-def children_said(
+def hashes_of_children(
     table_schemas: Sequence[TableSchema], mapping: Mapping, relation: Callable[[TableSchema], str], key: str
 ) -> str:
     """Return the query of what the children of items say together: `key` columns, content, counts.
@@ -83,12 +83,12 @@ def children_said(
 _KEY = "account_id, surface, media_id"
 
 
-def stored_said(media: TableSchema, children: Sequence[TableSchema], mapping: Mapping, wanted: str) -> str:
+def hashes_of_stored(media: TableSchema, children: Sequence[TableSchema], mapping: Mapping, wanted: str) -> str:
     """Return the query of what stored items say: stored (their rowid), content, counts.
 
     `wanted` is a query of their keys and `stored`.
     """
-    of_children = children_said(
+    of_children = hashes_of_children(
         children, mapping, lambda schema: f"FROM core.{quoted(schema.table)} SEMI JOIN ({wanted}) USING ({_KEY})", _KEY
     )
     return f"""

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from sqlalchemy import Connection
 
 from connectors.warehouse.ingest.columns import counts_of
-from connectors.warehouse.merge.comparing import stored_said
+from connectors.warehouse.merge.comparing import hashes_of_stored
 from connectors.warehouse.storage.connection import raw_connection
 from connectors.warehouse.storage.quoting import literal, quoted
 from models.schema.mapping import Mapping
@@ -13,14 +13,14 @@ from models.schema.table_schemas import TableSchema, history
 
 # Every new observation of an item with the previous one; the stored row is the first. An item that is not stored and
 # was observed with one content only has no previous observation, and is left out.
-_LINE = """
-CREATE OR REPLACE TEMP TABLE media_line AS
-WITH line AS (
+_OBSERVATIONS = """
+CREATE OR REPLACE TEMP TABLE media_observations AS
+WITH observed AS (
     SELECT
         r.account_id, r.surface, r.media_id, r._order_key AS order_key, r._received_at AS seen_at, s.content,
         {counts_read} AS counts, NULL::BIGINT AS stored
-    FROM media_read AS r JOIN media_said AS s ON s.order_key = r._order_key
-    SEMI JOIN (FROM media_touched WHERE news > 1 OR (news = 1 AND NOT is_new)) AS t
+    FROM changed_items AS r JOIN media_hashes AS s ON s.order_key = r._order_key
+    SEMI JOIN (FROM media_to_write WHERE changes > 1 OR (changes = 1 AND NOT is_new)) AS t
         ON t.account_id = r.account_id AND t.surface = r.surface AND t.media_id = r.media_id
     WHERE _seq > getvariable('slice_begin') AND _seq <= getvariable('slice_end')
     UNION ALL
@@ -28,18 +28,18 @@ WITH line AS (
     FROM core.media AS m JOIN ({stored}) AS s ON m.rowid = s.stored
 )
 SELECT
-    *, content IS DISTINCT FROM lag(content) OVER item AS begins, lag(counts) OVER item AS counts_before
-FROM line
+    *, content IS DISTINCT FROM lag(content) OVER item AS begins_version, lag(counts) OVER item AS counts_before
+FROM observed
 WINDOW item AS (PARTITION BY account_id, surface, media_id ORDER BY order_key)
 """
 
 _SUPERSEDED = """
 INSERT INTO core.media_superseded BY NAME
 WITH versioned AS (
-    SELECT *, count(*) FILTER (begins) OVER (
+    SELECT *, count(*) FILTER (begins_version) OVER (
         PARTITION BY account_id, surface, media_id ORDER BY order_key ROWS UNBOUNDED PRECEDING
     ) AS version
-    FROM media_line
+    FROM media_observations
 ),
 versions AS (
     SELECT
@@ -55,7 +55,7 @@ SELECT * EXCLUDE (_version) FROM (
     SELECT
         c.account_id, c.surface, c.media_id, c.valid_from, c.valid_to, c.version AS _version,
         r._order_key AS raw_landed{read}
-    FROM closed AS c JOIN media_read AS r ON r._order_key = c.order_key
+    FROM closed AS c JOIN changed_items AS r ON r._order_key = c.order_key
     UNION ALL
     SELECT c.account_id, c.surface, c.media_id, c.valid_from, c.valid_to, c.version, m.raw_landed{stored}
     FROM closed AS c JOIN core.media AS m ON m.rowid = c.stored WHERE c.order_key = -1
@@ -65,33 +65,33 @@ ORDER BY account_id, surface, media_id, _version
 
 _METRICS = """
 INSERT INTO core.media_metrics BY NAME
-WITH line AS (
+WITH observed AS (
     {line}
     SELECT
         t.account_id, t.surface, t.media_id, r._received_at AS seen_at, {counts_read} AS counts, NULL AS counts_before
-    FROM media_touched AS t JOIN media_read AS r ON r._order_key = t.order_key
-    WHERE t.is_new AND t.news = 1
+    FROM media_to_write AS t JOIN changed_items AS r ON r._order_key = t.order_key
+    WHERE t.is_new AND t.changes = 1
 )
 SELECT account_id, surface, media_id, metric, value, seen_at AS observed_at
 FROM (
     SELECT
         account_id, surface, media_id, seen_at, unnest({names}) AS metric, unnest(counts) AS value,
         unnest(coalesce(counts_before, {nothing})) AS before
-    FROM line
+    FROM observed
 )
 WHERE value IS DISTINCT FROM before
 ORDER BY account_id, surface, media_id, observed_at, metric
 """
-_METRICS_OF_LINE = """
-    SELECT account_id, surface, media_id, seen_at, counts, counts_before FROM media_line WHERE order_key >= 0
+_OBSERVED_COUNTS = """
+    SELECT account_id, surface, media_id, seen_at, counts, counts_before FROM media_observations WHERE order_key >= 0
     UNION ALL
 """
 
-_CHANGED = "SELECT account_id, surface, media_id, stored FROM media_touched WHERE news > 0 AND stored IS NOT NULL"
+_CHANGED = "SELECT account_id, surface, media_id, stored FROM media_to_write WHERE changes > 0 AND stored IS NOT NULL"
 
 
 def merge_first_counts(connection: Connection, media: TableSchema) -> None:
-    """Append the counts of the items among `media_touched`, none of which was observed with other content before."""
+    """Append the counts of the items among `media_to_write`, none of which was observed with other content before."""
     raw_connection(connection).execute(_metrics(media, line=""))
 
 
@@ -104,13 +104,16 @@ def _metrics(media: TableSchema, line: str) -> str:
 def merge_history(
     connection: Connection, mapping: Mapping, media: TableSchema, children: Sequence[TableSchema]
 ) -> None:
-    """Append what the news among `media_read` has made past. Needs `media_touched`, and the rows not yet rewritten."""
+    """Append the versions and counts that `changed_items` supersede.
+
+    Needs `media_to_write`, and the stored rows as they were before the merge.
+    """
     read = counts_of(media.metrics, "r")
-    stored = stored_said(media, children, mapping, _CHANGED)
-    line = _LINE.format(counts_read=read, counts_stored=counts_of(media.metrics, "m"), stored=stored)
+    stored = hashes_of_stored(media, children, mapping, _CHANGED)
+    line = _OBSERVATIONS.format(counts_read=read, counts_stored=counts_of(media.metrics, "m"), stored=stored)
     kept = [quoted(name) for name in (*(column.name for column in history(media, mapping).columns), "overflow")]
     superseded = _SUPERSEDED.format(
         read="".join(f", r.{name}" for name in kept), stored="".join(f", m.{name}" for name in kept)
     )
-    for statement in (line, superseded, _metrics(media, _METRICS_OF_LINE)):
+    for statement in (line, superseded, _metrics(media, _OBSERVED_COUNTS)):
         raw_connection(connection).execute(statement)

@@ -12,7 +12,7 @@ from models.schema.table_schemas import Part, TableSchema, part_of
 
 
 def merge_children(connection: Connection, table_schemas: Sequence[TableSchema], *, are_stored: bool) -> None:
-    """Write the children of the items among `media_touched` that have other content.
+    """Write the children of the items among `media_to_write` that have other content.
 
     `are_stored`: some of these items are stored, and their children are replaced.
     """
@@ -22,14 +22,14 @@ def merge_children(connection: Connection, table_schemas: Sequence[TableSchema],
             continue
         if are_stored:
             raw_connection(connection).execute(
-                f"DELETE FROM {table} AS c USING media_touched AS t"  # noqa: S608 - the schema's own name, quoted
-                " WHERE NOT t.is_new AND t.news > 0"
+                f"DELETE FROM {table} AS c USING media_to_write AS t"  # noqa: S608 - the schema's own name, quoted
+                " WHERE NOT t.is_new AND t.changes > 0"
                 " AND c.account_id = t.account_id AND c.surface = t.surface AND c.media_id = t.media_id"
             )
         raw_connection(connection).execute(
             f"INSERT INTO {table} BY NAME SELECT t.account_id, t.surface, t.media_id, c.* EXCLUDE (order_key)"  # noqa: S608
-            f" FROM media_touched AS t JOIN {decoded_children(schema)} AS c ON c.order_key = t.last_order_key"
-            " WHERE t.news > 0"
+            f" FROM media_to_write AS t JOIN {decoded_children(schema)} AS c ON c.order_key = t.last_order_key"
+            " WHERE t.changes > 0"
             " ORDER BY t.account_id, t.surface, t.media_id, c.position"
         )
 
@@ -46,7 +46,7 @@ WITH last AS (
 )
 SELECT l.account_id, l.surface, l.media_id, l.order_key, s.stored
 FROM last AS l JOIN media_stored AS s USING (account_id, surface, media_id)
-ANTI JOIN (FROM media_touched WHERE news > 0) USING (account_id, surface, media_id)
+ANTI JOIN (FROM media_to_write WHERE changes > 0) USING (account_id, surface, media_id)
 WHERE s.payload_hash IS DISTINCT FROM l.payload_hash
 """
 
@@ -61,7 +61,7 @@ def merge_addresses(
 ) -> None:
     """Keep the addresses, and the hash, of stored items that came with nothing else that is new.
 
-    Needs `media_touched`, `media_stored` and the decoded rows; in the open transaction, before rows are rewritten.
+    Needs `media_to_write`, `media_stored` and the decoded rows; in the open transaction, before rows are rewritten.
     """
     db = raw_connection(connection)
     db.execute(_RESIGNED)

@@ -11,7 +11,13 @@ from connectors.warehouse.ingest.columns import columns_select
 from connectors.warehouse.ingest.decode import Decoded, Decoder
 from connectors.warehouse.ingest.registered import ArrowTables
 from connectors.warehouse.ingest.split import POSITION_BITS, Items, Page, split
-from connectors.warehouse.merge.comparing import children_said, content_of, counts_hash, overflow_of, stored_said
+from connectors.warehouse.merge.comparing import (
+    content_of,
+    counts_hash,
+    hashes_of_children,
+    hashes_of_stored,
+    overflow_of,
+)
 from connectors.warehouse.merge.history import merge_first_counts, merge_history
 from connectors.warehouse.merge.item_parts import addresses, merge_addresses, merge_children
 from connectors.warehouse.merge.schema_evolution import alter
@@ -60,7 +66,7 @@ _RECORDS = """
 CREATE OR REPLACE TEMP TABLE media_records AS
 SELECT i.*, coalesce(d.media_id, k.media_id) AS media_id, coalesce(k.stored, p.stored) AS stored
 FROM media_items AS i LEFT JOIN decoded_ids AS d USING (order_key) LEFT JOIN media_known AS k USING (order_key)
-LEFT JOIN media_suspects AS p USING (order_key)
+LEFT JOIN media_to_compare AS p USING (order_key)
 """
 
 _DECODED = """
@@ -75,8 +81,8 @@ WHERE d.media_id IS NOT NULL
 """
 
 # Items that may be unchanged: those that are stored, or were observed more than once.
-_SUSPECTS = """
-CREATE OR REPLACE TEMP TABLE media_suspects AS
+_TO_COMPARE = """
+CREATE OR REPLACE TEMP TABLE media_to_compare AS
 WITH counted AS (
     SELECT _order_key AS order_key, account_id, surface, media_id,
         count(*) OVER (PARTITION BY account_id, surface, media_id) > 1 AS again
@@ -87,20 +93,20 @@ FROM counted AS c LEFT JOIN media_stored AS s USING (account_id, surface, media_
 WHERE again OR s.stored IS NOT NULL
 """
 
-_SAID = """
-CREATE OR REPLACE TEMP TABLE media_said AS
+_HASHES = """
+CREATE OR REPLACE TEMP TABLE media_hashes AS
 SELECT d._order_key AS order_key, {content} AS content, {counts} AS counts
-FROM media_decoded AS d SEMI JOIN media_suspects AS s ON s.order_key = d._order_key
+FROM media_decoded AS d SEMI JOIN media_to_compare AS s ON s.order_key = d._order_key
 LEFT JOIN ({children}) AS c ON c.order_key = d._order_key
 """
 
 # Observations that differ from the previous one of the item. Only the first is compared with the stored row, so the
 # result does not depend on how the pages were cut into merges.
-_NEWS = """
-CREATE OR REPLACE TEMP TABLE media_news AS
-WITH line AS (
+_CHANGED_KEYS = """
+CREATE OR REPLACE TEMP TABLE changed_keys AS
+WITH observed AS (
     SELECT s.account_id, s.surface, s.media_id, s.order_key, m.content, m.counts
-    FROM media_suspects AS s JOIN media_said AS m USING (order_key)
+    FROM media_to_compare AS s JOIN media_hashes AS m USING (order_key)
     UNION ALL
     SELECT s.account_id, s.surface, s.media_id, -1, b.content, b.counts
     FROM ({stored}) AS b JOIN media_stored AS s USING (stored)
@@ -109,25 +115,25 @@ compared AS (
     SELECT
         order_key, row_number() OVER item = 1 OR content <> lag(content) OVER item OR counts <> lag(counts) OVER item
             AS differs
-    FROM line WINDOW item AS (PARTITION BY account_id, surface, media_id ORDER BY order_key)
+    FROM observed WINDOW item AS (PARTITION BY account_id, surface, media_id ORDER BY order_key)
 )
 SELECT order_key FROM compared WHERE differs AND order_key >= 0
 UNION ALL
-SELECT _order_key FROM media_decoded WHERE _order_key NOT IN (SELECT order_key FROM media_suspects)
+SELECT _order_key FROM media_decoded WHERE _order_key NOT IN (SELECT order_key FROM media_to_compare)
 """
 
-_READ = """
-CREATE OR REPLACE TEMP VIEW media_read AS
-FROM media_decoded WHERE _order_key IN (SELECT order_key FROM media_news)
+_CHANGED_ITEMS = """
+CREATE OR REPLACE TEMP VIEW changed_items AS
+FROM media_decoded WHERE _order_key IN (SELECT order_key FROM changed_keys)
 """
-_READ_ALL = "CREATE OR REPLACE TEMP VIEW media_read AS FROM media_decoded"
+_ALL_CHANGED = "CREATE OR REPLACE TEMP VIEW changed_items AS FROM media_decoded"
 
 # Not sorted: the joins keep the order of landing for almost all rows, and a sort would copy all payloads twice.
 _RAW = """
 SELECT
     r.account_id, r.surface, r.media_id, r._received_at AS seen_at, i.run_id, i.correlation_id, r._order_key AS landed,
     p.payload
-FROM media_read AS r
+FROM changed_items AS r
 JOIN media_items AS i ON i.order_key = r._order_key
 JOIN arrived_payloads AS p ON p.order_key = r._order_key
 """
@@ -140,14 +146,14 @@ SELECT * FROM media_records WHERE seq > getvariable('slice_begin') AND seq <= ge
 # Rows that are written: from the last observation with other content, or the old row where an item only came back. The
 # first observation of an item that is not stored counts as other content. `first_order_key`: of the observation that
 # adds or returns it. `last_order_key`: of the last one, which has the newest media URLs.
-_TOUCHED = """
-CREATE OR REPLACE TEMP TABLE media_touched AS
-WITH news AS (
+_TO_WRITE = """
+CREATE OR REPLACE TEMP TABLE media_to_write AS
+WITH changes AS (
     SELECT
-        account_id, surface, media_id, count(*) AS news, arg_min(_received_at, _order_key) AS first_received_at,
+        account_id, surface, media_id, count(*) AS changes, arg_min(_received_at, _order_key) AS first_received_at,
         min(_order_key) AS first_order_key, arg_max(_received_at, _order_key) AS changed_at,
         max(_order_key) AS order_key
-    FROM media_read WHERE _seq > getvariable('slice_begin') AND _seq <= getvariable('slice_end')
+    FROM changed_items WHERE _seq > getvariable('slice_begin') AND _seq <= getvariable('slice_end')
     GROUP BY account_id, surface, media_id
 ),
 last AS (
@@ -166,10 +172,10 @@ back AS (
 SELECT
     n.account_id, n.surface, n.media_id, s.stored, s.stored IS NULL AS is_new, s.removed_at IS NOT NULL AS was_removed,
     coalesce(s.first_seen_at, n.first_received_at) AS first_seen_at, NULL::TIMESTAMPTZ AS returned_at,
-    s.content_changed_at, n.news, n.changed_at, n.order_key,
+    s.content_changed_at, n.changes, n.changed_at, n.order_key,
     if(s.stored IS NULL, n.first_order_key, b.first_order_key) AS first_order_key, NULL::BIGINT AS returned_seq,
     l.last_order_key
-FROM news AS n
+FROM changes AS n
 JOIN last AS l USING (account_id, surface, media_id)
 LEFT JOIN media_stored AS s USING (account_id, surface, media_id)
 LEFT JOIN back AS b ON b.stored = s.stored
@@ -177,7 +183,7 @@ UNION ALL
 SELECT
     s.account_id, s.surface, s.media_id, s.stored, false, true, s.first_seen_at, b.returned_at, s.content_changed_at,
     0, NULL, NULL, b.first_order_key, b.first_seq, NULL
-FROM back AS b JOIN media_stored AS s USING (stored) ANTI JOIN news USING (account_id, surface, media_id)
+FROM back AS b JOIN media_stored AS s USING (stored) ANTI JOIN changes USING (account_id, surface, media_id)
 """
 
 _RETURNED = """
@@ -186,11 +192,11 @@ SELECT m.* REPLACE (
     t.returned_at AS written_at, t.returned_seq AS written_seq, NULL::TIMESTAMPTZ AS removed_at,
     NULL::VARCHAR AS removal
 )
-FROM core.media AS m JOIN media_touched AS t ON m.rowid = t.stored
-WHERE t.news = 0
+FROM core.media AS m JOIN media_to_write AS t ON m.rowid = t.stored
+WHERE t.changes = 0
 """
 
-_DELETE = "DELETE FROM core.media WHERE rowid IN (SELECT stored FROM media_touched WHERE NOT is_new)"
+_DELETE = "DELETE FROM core.media WHERE rowid IN (SELECT stored FROM media_to_write WHERE NOT is_new)"
 
 _INSERT = """
 INSERT INTO core.media BY NAME
@@ -199,24 +205,24 @@ SELECT
     t.first_seen_at, r._received_at AS written_at, r._seq AS written_seq, t.changed_at,
     coalesce({begun}t.content_changed_at, t.changed_at) AS content_changed_at,
     NULL::TIMESTAMPTZ AS removed_at, NULL::VARCHAR AS removal
-FROM media_touched AS t
-JOIN media_read AS r ON r._order_key = t.order_key
+FROM media_to_write AS t
+JOIN changed_items AS r ON r._order_key = t.order_key
 JOIN media_decoded AS a ON a._order_key = t.last_order_key
 {line}
 ORDER BY t.account_id, t.surface, r.published_at
 """
-_LINE = """
+_CONTENT_CHANGES = """
 LEFT JOIN (
-    SELECT account_id, surface, media_id, arg_max(seen_at, order_key) FILTER (begins) AS content_changed_at
-    FROM media_line WHERE order_key >= 0
+    SELECT account_id, surface, media_id, arg_max(seen_at, order_key) FILTER (begins_version) AS content_changed_at
+    FROM media_observations WHERE order_key >= 0
     GROUP BY account_id, surface, media_id
 ) AS l ON l.account_id = t.account_id AND l.surface = t.surface AND l.media_id = t.media_id
 """
 
 # How many rows are written, replace stored ones, and belong to items that were observed with other content before.
 _HOW_MANY = """
-SELECT count(*), count(*) FILTER (NOT is_new), count(*) FILTER (news > 1 OR (news = 1 AND NOT is_new))
-FROM media_touched
+SELECT count(*), count(*) FILTER (NOT is_new), count(*) FILTER (changes > 1 OR (changes = 1 AND NOT is_new))
+FROM media_to_write
 """
 
 
@@ -233,7 +239,7 @@ class MediaMerge:
         self.mapping = read_mapping(connection)
         self._schemas: tuple[TableSchema, ...] = ()
         self._cells = ArrowTables(self._db)
-        self._has_suspects = False
+        self._is_any_to_compare = False
 
     def read(self, pages: Sequence[Page]) -> list[Page]:
         """Split pages into items, decode those that are not stored as they came, and find what is new.
@@ -254,7 +260,7 @@ class MediaMerge:
         decoded = self._decode(items)
         # What the statements that follow need is in tables: memory is for them.
         del items
-        self._find_news(decoded)
+        self._find_changes(decoded)
         is_any_decoded = decoded.media.num_rows > 0
         del decoded
         self._cells.clear()
@@ -317,28 +323,28 @@ class MediaMerge:
         identify(self._db, decoded.layout, self.mapping)
         return decoded
 
-    def _find_news(self, decoded: Decoded) -> None:
+    def _find_changes(self, decoded: Decoded) -> None:
         media, *children = self._schemas
         read_columns(self._db, decoded.layout, children)
         columns = columns_select(media, decoded.layout.media.cells)
         self._db.execute(_DECODED.format(columns=columns))
-        self._db.execute(_SUSPECTS)
-        self._has_suspects = bool(value(self._db, "SELECT EXISTS (FROM media_suspects)"))
-        if not self._has_suspects:
-            self._db.execute(_READ_ALL)
+        self._db.execute(_TO_COMPARE)
+        self._is_any_to_compare = bool(value(self._db, "SELECT EXISTS (FROM media_to_compare)"))
+        if not self._is_any_to_compare:
+            self._db.execute(_ALL_CHANGED)
             return
-        of_children = children_said(
+        of_children = hashes_of_children(
             children,
             self.mapping,
-            lambda schema: f"FROM {decoded_children(schema)} SEMI JOIN media_suspects USING (order_key)",
+            lambda schema: f"FROM {decoded_children(schema)} SEMI JOIN media_to_compare USING (order_key)",
             "order_key",
         )
         content = content_of(media, self.mapping, "d", overflow_of("d"), "coalesce(c.content, 0)")
         counts = counts_hash(media, self.mapping, "d", "coalesce(c.counts, 0)")
-        self._db.execute(_SAID.format(content=content, counts=counts, children=of_children))
-        wanted = f"SELECT DISTINCT {_KEY}, stored FROM media_suspects WHERE stored IS NOT NULL"  # noqa: S608
-        self._db.execute(_NEWS.format(stored=stored_said(media, children, self.mapping, wanted)))
-        self._db.execute(_READ)
+        self._db.execute(_HASHES.format(content=content, counts=counts, children=of_children))
+        wanted = f"SELECT DISTINCT {_KEY}, stored FROM media_to_compare WHERE stored IS NOT NULL"  # noqa: S608
+        self._db.execute(_CHANGED_KEYS.format(stored=hashes_of_stored(media, children, self.mapping, wanted)))
+        self._db.execute(_CHANGED_ITEMS)
 
     def merge_slice(self, *, is_first: bool) -> None:
         """Merge the pages of the slice."""
@@ -346,8 +352,8 @@ class MediaMerge:
         run = self._db.execute
         if not is_first:
             run(_STORED)
-        run(_TOUCHED)
-        if self._has_suspects:
+        run(_TO_WRITE)
+        if self._is_any_to_compare:
             merge_addresses(self._connection, self.mapping, media, children)
         [(written, stored, revised)] = run(_HOW_MANY).fetchall()
         if not written:
@@ -359,7 +365,7 @@ class MediaMerge:
         merge_children(self._connection, children, are_stored=bool(stored))
         newest = addresses(media, self.mapping)
         names = "".join(f", {'a' if each.name in newest else 'r'}.{quoted(each.name)}" for each in media.columns)
-        line = {"begun": "l.content_changed_at, ", "line": _LINE} if revised else {"begun": "", "line": ""}
+        line = {"begun": "l.content_changed_at, ", "line": _CONTENT_CHANGES} if revised else {"begun": "", "line": ""}
         returned = "INSERT INTO core.media BY NAME SELECT * FROM media_returned"
         replaced = (_RETURNED, _DELETE, returned) if stored else ()
         for statement in (*replaced, _INSERT.format(columns=names, **line)):

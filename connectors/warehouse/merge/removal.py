@@ -48,7 +48,7 @@ stored AS (
 ),
 -- What another scan added or returned in this slice before this one began is in no count.
 others AS (
-    SELECT account_id, surface, min(first_order_key) >> {POSITION_BITS} AS first_seq FROM media_touched
+    SELECT account_id, surface, min(first_order_key) >> {POSITION_BITS} AS first_seq FROM media_to_write
     GROUP BY account_id, surface
 )
 SELECT w.*
@@ -103,7 +103,7 @@ GROUP BY m.account_id, m.surface
 """  # noqa: S608
 
 _MASS_REMOVAL = f"""
-CREATE OR REPLACE TEMP TABLE braked AS
+CREATE OR REPLACE TEMP TABLE mass_removals AS
 SELECT x.account_id, x.surface
 FROM missed AS x
 JOIN known_before AS k USING (account_id, surface)
@@ -120,7 +120,7 @@ SELECT
     x.account_id, x.surface, x.media_id, x.run_id, coalesce(x.since, x.complete_at) AS removed_at,
     CASE WHEN x.expired THEN 'expired' ELSE 'removed' END AS removal
 FROM missed AS x
-LEFT JOIN braked AS b USING (account_id, surface)
+LEFT JOIN mass_removals AS b USING (account_id, surface)
 WHERE NOT x.has_rejected AND (
     x.expired
     OR (x.needs_full AND x.confirmed AND NOT x.is_recent)
@@ -158,16 +158,16 @@ DELETE FROM ops.missing USING finished AS w
 WHERE w.resource = 'media' AND missing.account_id = w.account_id AND missing.surface = w.surface AND NOT w.is_recent
 """
 
-_DOUBT = (
+_REMEMBER_MISSING = (
     f"""
-CREATE OR REPLACE TEMP TABLE doubted AS
+CREATE OR REPLACE TEMP TABLE newly_missing AS
 SELECT
     x.account_id, x.surface, x.media_id,
     CASE WHEN x.has_rejected THEN x.since ELSE coalesce(x.since, x.complete_at) END AS since,
     coalesce(x.last_seen_at, greatest(m.written_at, {_LAST_CLOSED}), m.written_at) AS last_seen_at,
     x.needs_full OR (NOT x.has_rejected AND b.account_id IS NOT NULL) AS needs_full
 FROM missed AS x
-LEFT JOIN braked AS b USING (account_id, surface)
+LEFT JOIN mass_removals AS b USING (account_id, surface)
 JOIN core.media AS m USING (account_id, surface, media_id)
 ANTI JOIN gone AS g USING (account_id, surface, media_id)
 LEFT JOIN core.completed_scans AS w ON w.resource = 'media' AND w.account_id = x.account_id AND w.surface = x.surface
@@ -177,7 +177,7 @@ LEFT JOIN core.completed_scans AS w ON w.resource = 'media' AND w.account_id = x
 DELETE FROM ops.missing
 WHERE (account_id, surface, media_id) IN (SELECT (account_id, surface, media_id) FROM missed)
 """,
-    "INSERT INTO ops.missing BY NAME SELECT * FROM doubted",
+    "INSERT INTO ops.missing BY NAME SELECT * FROM newly_missing",
 )
 
 _NOTHING_GONE = "CREATE OR REPLACE TEMP TABLE gone (run_id VARCHAR, removal VARCHAR)"
@@ -188,7 +188,7 @@ def mark_gone(connection: Connection, *, is_first: bool) -> None:
 
     `is_first` says whether this is the first slice of a merge.
 
-    Needs the temporary tables of `merge_media`, and runs after it, in the same transaction.
+    Needs the temporary tables of `MediaMerge.merge_slice`, and runs after it, in the same transaction.
     """
     db = raw_connection(connection)
     for statement in (_SEEN_AGAIN, _WITH_UNSEEN if is_first else _ALL_WITH_UNSEEN):
@@ -198,5 +198,5 @@ def mark_gone(connection: Connection, *, is_first: bool) -> None:
         db.execute(_NOTHING_GONE)
         db.execute(_SETTLE)
         return
-    for statement in (_KNOWN_BEFORE, _MASS_REMOVAL, _GONE, *_REWRITE, *_DOUBT):
+    for statement in (_KNOWN_BEFORE, _MASS_REMOVAL, _GONE, *_REWRITE, *_REMEMBER_MISSING):
         db.execute(statement)

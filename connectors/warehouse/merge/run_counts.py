@@ -60,13 +60,13 @@ _COUNTED = f"""
 CREATE OR REPLACE TEMP TABLE counted AS
 WITH landed AS (SELECT seq, run_id, scan_id FROM ops.staging WHERE seq <= getvariable('slice_end')),
 first_sightings AS (
-    SELECT first_order_key AS order_key, if(is_new, 'added', 'returned') AS what FROM media_touched
+    SELECT first_order_key AS order_key, if(is_new, 'added', 'returned') AS what FROM media_to_write
     WHERE first_order_key IS NOT NULL
 ),
 happened AS (
     FROM first_sightings
     UNION ALL
-    SELECT _order_key, 'changed' FROM media_read
+    SELECT _order_key, 'changed' FROM changed_items
     WHERE _seq > getvariable('slice_begin') AND _seq <= getvariable('slice_end')
       AND _order_key NOT IN (SELECT order_key FROM first_sightings)
 ),
