@@ -50,7 +50,7 @@ ESSENTIAL := $(addprefix tests/,models source sandbox store flows/config flows/o
   flows/engine/test_flows_pipeline.py flows/cluster/test_flows_cluster.py warehouse/merge/test_warehouse_merge_media.py \
   warehouse/snapshot/test_warehouse_snapshot.py security/test_security_dependencies.py e2e/test_e2e_sync.py)
 essential: $(VENV)/.dev ## A part of the tests, for a second Python: make essential PYTHON=python3.13 VENV=.venv/3.13
-	$(BIN)/pytest -q -n auto --dist loadfile $(ESSENTIAL)
+	$(BIN)/pytest -q -n auto --dist loadfile -m 'not long' $(ESSENTIAL)
 
 long: $(VENV)/.dev ## Slow tests.
 	$(BIN)/pytest -m long

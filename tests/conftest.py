@@ -24,29 +24,37 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(_MEMORY))
 
 
-# Files of more than half a minute, the longest first: a worker that began one of them last would end alone.
+# Files of more than a quarter of a minute, the longest first: a worker that began one of them last would end alone.
+# Those that wait for processes take turns with those that compute.
 LONGEST = (
     "test_e2e_up",
-    "test_e2e_sync",
-    "test_e2e_kills",
-    "test_flows_json",
-    "test_e2e_prefect",
-    "test_fuzz_payloads",
+    "test_faults_matrix",
+    "test_e2e_cluster",
+    "test_simulation",
     "test_security_e2e_canary",
-    "test_e2e_faults",
-    "test_e2e_accounts",
-    "test_flows_scanning",
+    "test_flows_incremental",
+    "test_e2e_kills",
+    "test_warehouse_schema_inference",
     "test_e2e_pools",
-    "test_flows_clock",
-    "test_flows_status",
-    "test_e2e_told",
+    "test_warehouse_migrations",
+    "test_e2e_sync",
+    "test_flows_cluster_modes",
+    "test_e2e_prefect",
+    "test_warehouse_publish",
+    "test_e2e_messages",
+    "test_flows_cluster_faults",
+    "test_warehouse_history",
+    "test_flows_cluster",
+    "test_flows_json",
+    "test_warehouse_batches",
+    "test_e2e_faults",
 )
 _RANKS = {stem: rank for rank, stem in enumerate(LONGEST)}
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """Return one worker more than there are cores: tests of real processes wait half of their time."""
-    return (os.cpu_count() or 1) + 1
+    """Return two workers more than there are cores: tests of real processes wait half of their time."""
+    return (os.cpu_count() or 1) + 2
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -96,7 +96,7 @@ def check(connection: Connection, pages: list[list[str]]) -> None:
         assert kinds(again) == found
 
 
-@looking(25, share=0.2)
+@looking(12, share=0.2)
 @given(st.lists(st.lists(records, max_size=6), min_size=1, max_size=3))
 def test_no_payload_is_lost_or_changed_however_it_is_merged(open_house: Connection, pages: list[list[str]]) -> None:
     check(open_house, pages)

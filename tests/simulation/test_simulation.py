@@ -22,7 +22,7 @@ def test_whatever_befalls_the_nights_the_snapshot_is_what_was_visible(seed: int,
 
 
 def test_a_seed_plays_the_same_to_the_letter() -> None:
-    story = tell(1, 2)
+    story = tell(0, 1)
     one, other, another = play(story), play(story), play(replace(story, seed=2))
     assert one.foul is None
     assert one.trace == other.trace

@@ -8,7 +8,7 @@ _EXAMPLES = int(os.environ.get("STATEFUL_EXAMPLES", "0"))
 
 # A merge takes a tenth of a second, whatever it merges: a story is told in seconds, and no deadline fits it.
 LOOKING = settings(
-    max_examples=_EXAMPLES or 6,
+    max_examples=_EXAMPLES or 4,
     stateful_step_count=40 if _EXAMPLES else 20,
     derandomize=not _EXAMPLES,
     database=None,

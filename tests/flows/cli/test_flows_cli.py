@@ -287,7 +287,7 @@ def test_a_path_that_cannot_work_is_one_line_and_writes_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("name", ["main", "memory", "a b", "a'b", "a%41#b", "snapshot", "ü", "a:b"])
+@pytest.mark.parametrize("name", ["main", "memory", "snapshot", "a b'c%41#d:ü"])
 @pytest.mark.usefixtures("environment")
 def test_other_names_of_files_and_folders_work(typed: Typed, name: str) -> None:
     files = ["--warehouse", f"./{name}/{name}.duckdb", "--snapshot", f"./{name} snapshot/{name}.duckdb"]

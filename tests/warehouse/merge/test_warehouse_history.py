@@ -306,7 +306,7 @@ def history(house: House) -> dict[str, Any]:
 
 
 @given(pages=st.lists(st.lists(items, max_size=3), min_size=1, max_size=8), merges=st.lists(st.booleans(), min_size=8))
-@settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=3, deadline=None, suppress_health_check=list(HealthCheck))
 def test_history_is_that_of_the_sightings_however_they_are_cut_into_merges(
     open_house: Connection, pages: list[list[Item]], merges: Sequence[bool]
 ) -> None:

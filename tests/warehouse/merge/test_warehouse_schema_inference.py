@@ -359,7 +359,7 @@ def stories(draw: st.DrawFn) -> list[Night]:
 
 
 @given(nights=stories(), cuts=st.lists(st.booleans(), min_size=3, max_size=6))
-@settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=3, deadline=None, suppress_health_check=list(HealthCheck))
 def test_columns_say_what_payloads_say_however_pages_are_cut_into_merges(
     open_house: Connection, nights: list[Night], cuts: list[bool]
 ) -> None:
