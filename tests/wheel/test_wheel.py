@@ -96,7 +96,8 @@ def test_demo_and_sync_run_from_the_wheel(installed: Path, project: Path) -> Non
         for program in ([installed / "gramhouse"], [installed / "python", "-m", "flows.cli"]):
             out = run(*program, "sync", cwd=project, GRAMHOUSE_BASE_URL=url, GRAMHOUSE_API_KEY=KEY)
             assert "complete in" in out
-    assert run(installed / "gramhouse", "query", "--format", "csv", "SELECT count(*) FROM relative_likes", cwd=project)
+    asked = "SELECT count(*) FROM post_performance"
+    assert run(installed / "gramhouse", "query", "--format", "csv", asked, cwd=project)
     run(installed / "gramhouse", "report", cwd=project)
 
 
