@@ -4,9 +4,13 @@ from prefect import flow
 from prefect.client.schemas.objects import State
 from prefect.states import Completed
 
+from connectors.store.opening import open_store
+from flows.cluster.sign_of_life import give_signs
 from flows.cluster.worker import scan_stored
 from flows.config.errors import SettingsError
 from flows.config.settings import Settings, load
+from flows.engine.clock import SystemClock, new_id
+from flows.engine.concurrency import fail_fast_group
 from flows.orchestration.pool_workers import ERRORS, state_of
 
 
@@ -19,10 +23,19 @@ async def sync_batch(store_url: str, prefix: str) -> State[None]:
     """
     try:
         _check(load(), store_url)
-        await scan_stored(store_url, prefix)
+        await _scan(store_url, prefix)
     except ERRORS as error:
         return state_of(error)
     return Completed(message="Scanned.")
+
+
+async def _scan(store_url: str, prefix: str) -> None:
+    clock = SystemClock()
+    async with fail_fast_group() as group:
+        store = open_store(store_url, clock=clock)
+        signs = group.create_task(give_signs(store, prefix, clock=clock, new_id=new_id))
+        await scan_stored(store_url, prefix)
+        signs.cancel()
 
 
 def _check(settings: Settings, store_url: str) -> None:

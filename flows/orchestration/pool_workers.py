@@ -14,10 +14,12 @@ from prefect.client.orchestration import PrefectClient, get_client
 from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId
 from prefect.client.schemas.objects import State, StateType, WorkPoolStatus
 from prefect.exceptions import ObjectNotFound
-from prefect.states import Cancelled, Completed, Failed
+from prefect.states import Cancelled, Completed, Crashed, Failed
 
-from connectors.store.object_store import StoreError
+from connectors.store.object_store import ObjectStore, StoreError
+from connectors.store.opening import open_store
 from flows.cluster.batch_log import Fenced
+from flows.cluster.sign_of_life import Listener
 from flows.config.errors import SettingsError, TrackerUnreachable
 from flows.config.settings import Settings, prefect_api_url
 from models.clock import Clock
@@ -60,7 +62,8 @@ def error_of(state: State[Any]) -> BaseException | None:
 class PoolAttempt:
     """A flow run. See `flows.cluster.worker_batches.Attempt`."""
 
-    def __init__(self) -> None:
+    def __init__(self, listener: Listener) -> None:
+        self.listener = listener
         self._ended = asyncio.Event()
         self._error: BaseException | None = None
 
@@ -85,12 +88,22 @@ class PoolWorkers:
     least = 250
     most = 5_000
 
-    def __init__(self, client: PrefectClient, deployment_id: UUID, pool: str, store_url: str, *, clock: Clock) -> None:
+    def __init__(
+        self,
+        client: PrefectClient,
+        deployment_id: UUID,
+        pool: str,
+        store: ObjectStore,
+        store_url: str,
+        *,
+        clock: Clock,
+    ) -> None:
         self.absent = f"no worker of the work pool {pool} was online"
         self.remedy = f"start one (`prefect worker start --pool {pool}`) or resume the pool"
         self._client = client
         self._deployment_id = deployment_id
         self._pool = pool
+        self._store = store
         self._store_url = store_url
         self._clock = clock
         self._open: dict[UUID, PoolAttempt] = {}
@@ -99,7 +112,7 @@ class PoolWorkers:
 
     async def submit(self, prefix: str, *, key: str) -> PoolAttempt:
         """Create a flow run for a batch. It has no key: workers have that in their own environment."""
-        attempt = PoolAttempt()
+        attempt = PoolAttempt(Listener(self._store, prefix, clock=self._clock))
         try:
             run = await self._client.create_flow_run_from_deployment(
                 self._deployment_id,
@@ -136,8 +149,20 @@ class PoolWorkers:
                 self._open.pop(one).end(ConnectionError("its flow run was deleted"))
             elif state.is_final():
                 self._open.pop(one).end(error_of(state))
-        is_running = any(state.is_running() for state in states.values())
-        self._are_there = is_running or pool.status is WorkPoolStatus.READY
+        running = [one for one in self._open if one in states and states[one].is_running()]
+        gone = [one for one in running if await self._open[one].listener.is_gone()]
+        for one in gone:
+            await self._give_up(one)
+        self._are_there = len(running) > len(gone) or pool.status is WorkPoolStatus.READY
+
+    async def _give_up(self, flow_run: UUID) -> None:
+        """End a flow run that Prefect would show as running for ever, with its place in the pool taken."""
+        why = "Its process is gone: it gave no sign of life for 5 minutes."
+        self._open.pop(flow_run).end(ConnectionError(why))
+        try:
+            await self._client.set_flow_run_state(flow_run, Crashed(message=why), force=True)
+        except Exception as error:  # noqa: BLE001 - the batch is submitted again whatever Prefect shows
+            _log.warning("A flow run whose process is gone is still shown as running: %s", _line(error))
 
     async def _states(self, ids: Collection[UUID]) -> Mapping[UUID, State[Any]]:
         wanted, found = list(ids), dict[UUID, State[Any]]()
@@ -210,7 +235,8 @@ async def pool_workers(settings: Settings, *, clock: Clock) -> AsyncIterator[Poo
     api = _check(settings)
     async with get_client() as client:
         deployment_id, pool = await _deployed(client, api)
-        workers = PoolWorkers(client, deployment_id, pool, settings.store_url(), clock=clock)
+        url = settings.store_url()
+        workers = PoolWorkers(client, deployment_id, pool, open_store(url, clock=clock), url, clock=clock)
         try:
             yield workers
         finally:

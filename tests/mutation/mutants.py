@@ -817,4 +817,11 @@ MUTANTS = (
         "                    if state.type is StateType.SCHEDULED:\n",
         ("tests/flows/cluster/test_flows_pool.py",),
     ),
+    Mutant(
+        "a process that was never heard is waited for",
+        "flows/cluster/sign_of_life.py",
+        "        if self._changed_at is None or sign != self._sign:\n",
+        "        if not sign or self._changed_at is None or sign != self._sign:\n",
+        ("tests/flows/cluster/test_flows_pool.py",),
+    ),
 )

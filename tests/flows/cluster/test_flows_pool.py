@@ -14,9 +14,11 @@ from prefect.client.schemas.filters import FlowRunFilter
 from prefect.client.schemas.objects import State, StateType, WorkPoolStatus
 from prefect.states import Cancelled, Completed, Crashed, Failed, Pending, Running
 
+from connectors.store.folder import FolderStore
 from connectors.store.object_store import StoreError, StoreUnavailableError
 from flows import sync_batch as flow_module
 from flows.cluster.batch_log import Fenced
+from flows.cluster.sign_of_life import Listener, give_signs
 from flows.cluster.worker_batches import batches_on
 from flows.config.errors import ClusterLost, SettingsError
 from flows.config.settings import load
@@ -75,6 +77,9 @@ class FakePrefect:
         return run
 
     async def _scan(self, run: UUID, name: str, prefix: str) -> None:
+        signs = asyncio.create_task(
+            give_signs(self.cluster.store, prefix, clock=VirtualClock(), new_id=lambda: str(uuid4()))
+        )
         try:
             await self.cluster.scan(prefix, self.cluster.store_of(name, self.cluster.store))
         except ERRORS as error:
@@ -83,6 +88,8 @@ class FakePrefect:
             self.states[run] = Crashed(message=str(error))
         else:
             self.states[run] = Completed()
+        finally:
+            signs.cancel()
 
     async def read_flow_runs(self, *, flow_run_filter: FlowRunFilter, limit: int) -> list[_Run]:
         self._fail()
@@ -111,7 +118,7 @@ class FakePrefect:
 async def pooled(folder: Path, service: Service, prefect: FakePrefect, clock: VirtualClock) -> AsyncIterator[Any]:
     ids = count(1)
     store = prefect.cluster.store
-    workers = PoolWorkers(prefect, uuid4(), "batches", "the store", clock=clock)  # type: ignore[arg-type]
+    workers = PoolWorkers(prefect, uuid4(), "batches", prefect.cluster.store, "the store", clock=clock)  # type: ignore[arg-type]
     workers.least = 2
     try:
         async with staged(folder, service) as resources:
@@ -192,15 +199,62 @@ async def test_a_pool_without_workers_ends_the_run_with_one_line_and_cancels_wha
 async def test_a_flow_run_that_runs_is_a_worker_and_is_not_cancelled() -> None:
     service, clock = Service(), VirtualClock()
     prefect = FakePrefect(FakeCluster(service, MemoryStore()), lambda _: Running(), status=WorkPoolStatus.NOT_READY)
-    workers = PoolWorkers(prefect, uuid4(), "batches", "the store", clock=clock)  # type: ignore[arg-type]
+    workers = PoolWorkers(prefect, uuid4(), "batches", prefect.cluster.store, "the store", clock=clock)  # type: ignore[arg-type]
     assert not await workers.are_there()
     await workers.submit("runs/1/1", key="a/runs/1/1-1")
     await clock.sleep(4.9)
     assert not await workers.are_there()
     await clock.sleep(0.2)
     assert await workers.are_there()
+    # Without a sign of life.
+    for _ in range(62):
+        await clock.sleep(5)
+        await workers.are_there()
+    assert not await workers.are_there()
+    assert [state.name for state in prefect.states.values()] == ["Crashed"]
+    await workers.submit("runs/1/1", key="a/runs/1/1-2")
     await workers.cancel_waiting()
-    assert [state.type for state in prefect.states.values()] == [StateType.RUNNING]
+    assert [state.name for state in prefect.states.values()] == ["Crashed", "Running"]
+
+
+async def test_a_flow_run_whose_machine_is_lost_is_ended_and_its_batch_submitted_again(tmp_path: Path) -> None:
+    """Prefect shows it as running, and its place in the pool is taken."""
+    service = Service(accounts=2, posts=5)
+    prefect = FakePrefect(FakeCluster(service, MemoryStore()), lambda name: Running() if name.endswith("-1") else None)
+    report, found = await _sync(tmp_path, service, prefect)
+    assert report.state is RunState.COMPLETE
+    assert found == (await in_one_process(tmp_path / "alone", Service(accounts=2, posts=5)))[0]
+    assert sorted(state.name or "" for state in prefect.states.values()) == ["Completed", "Crashed"]
+
+
+async def test_a_process_is_gone_five_minutes_after_its_last_sign() -> None:
+    store, clock = MemoryStore(), VirtualClock()
+    listener = Listener(store, "runs/1/1", clock=clock)
+    assert not await listener.is_gone()
+    await clock.sleep(240)
+    assert not await listener.is_gone()
+    await store.put("runs/1/1/alive", b"first")
+    await clock.sleep(60)
+    assert not await listener.is_gone()
+    asked: list[str] = []
+    store.failure = lambda verb, _: asked.append(verb)
+    for _ in range(299):
+        await clock.sleep(1)
+        assert not await listener.is_gone()
+    assert asked == ["get"] * 4
+    await clock.sleep(1)
+    assert await listener.is_gone()
+
+
+async def test_signs_are_new_each_minute() -> None:
+    store, clock, ids = MemoryStore(), VirtualClock(), count(1)
+    seen: list[tuple[float, bytes]] = []
+    store.failure = lambda _, __: seen.append((clock.passed, store.objects.get("runs/1/1/alive", b"")))
+    signs = asyncio.create_task(give_signs(store, "runs/1/1", clock=clock, new_id=lambda: str(next(ids))))
+    for _ in range(5):
+        await asyncio.sleep(0)
+    signs.cancel()
+    assert seen[:3] == [(0, b""), (60, b"1"), (120, b"2")]
 
 
 @pytest.mark.parametrize("error", [SettingsError("no key"), StoreError("no bucket"), Fenced("taken")])
@@ -250,17 +304,44 @@ async def test_a_worker_sends_its_key_only_where_its_own_settings_say(
     assert line in state.message
 
 
-async def test_a_worker_scans_a_batch_of_its_own_store(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_worker_scans_a_batch_of_its_own_store_and_gives_signs(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     scanned: list[tuple[str, str]] = []
+    sign = tmp_path / "store" / "runs" / "1" / "alive"
+    given = asyncio.Event()
+    put = FolderStore.put
+
+    async def note(store: FolderStore, key: str, data: bytes) -> None:
+        await put(store, key, data)
+        given.set()
 
     async def scan(store_url: str, prefix: str) -> None:
         scanned.append((store_url, prefix))
+        await given.wait()
+        assert sign.exists()
+
+    monkeypatch.setattr(FolderStore, "put", note)
+    monkeypatch.setattr(flow_module, "scan_stored", scan)
+    url = str(tmp_path / "store")
+    monkeypatch.setenv("GRAMHOUSE_BASE_URL", "https://api.example.com")
+    monkeypatch.setenv("GRAMHOUSE_STORE", url)
+    assert error_of(await flow_module.sync_batch.fn(url, "runs/1")) is None
+    assert scanned == [(url, "runs/1")]
+
+
+async def test_the_error_of_a_scan_is_the_state_of_its_flow_run(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    async def scan(_: str, __: str) -> None:
+        message = "taken"
+        raise Fenced(message)
 
     monkeypatch.setattr(flow_module, "scan_stored", scan)
     monkeypatch.setenv("GRAMHOUSE_BASE_URL", "https://api.example.com")
-    monkeypatch.setenv("GRAMHOUSE_STORE", "s3://b/a")
-    assert error_of(await flow_module.sync_batch.fn("s3://b/a", "runs/00000001/000001")) is None
-    assert scanned == [("s3://b/a", "runs/00000001/000001")]
+    monkeypatch.setenv("GRAMHOUSE_STORE", str(tmp_path))
+    state = await flow_module.sync_batch.fn(str(tmp_path), "runs/1")
+    assert (state.name, str(error_of(state))) == ("Fenced", "taken")
 
 
 @pytest.mark.parametrize(
