@@ -8,10 +8,7 @@ from prefect.logging import get_run_logger
 from prefect.states import Completed
 
 from flows.config.options import BackfillOptions
-from flows.config.settings import Settings
 from flows.engine.clock import SystemClock
-from flows.engine.resources import build_request
-from flows.engine.run_request import RunRequest
 from flows.orchestration.credentials import load_with_credentials
 from flows.orchestration.flow_run import carry_out, conclude, run_name
 from flows.reporting.dry_run import described, forecast
@@ -20,13 +17,9 @@ from flows.reporting.dry_run import described, forecast
 @flow(name="backfill", flow_run_name=run_name, persist_result=False, retries=0)
 async def backfill(options: BackfillOptions) -> State[Any]:
     """Scan chosen accounts again from the first page; history is kept, and the nightly's progress stays its own."""
-
-    def request(settings: Settings) -> RunRequest:
-        return build_request(settings, selection=options.selection(), reason=options.reason)
-
     if options.dry_run:
         return await conclude(_foretell(options))
-    return await conclude(carry_out(options, "gramhouse backfill", request))
+    return await conclude(carry_out(options, "gramhouse backfill"))
 
 
 async def _foretell(options: BackfillOptions) -> State[Any]:

@@ -3,11 +3,8 @@
 from prefect import flow
 from prefect.client.schemas.objects import State
 
-from flows.config.options import SyncOptions, in_order
-from flows.config.settings import Settings
+from flows.config.options import SyncOptions
 from flows.engine.pipeline import RunReport
-from flows.engine.resources import build_request
-from flows.engine.run_request import RunRequest
 from flows.orchestration.flow_run import carry_out, conclude, run_name
 
 
@@ -26,16 +23,4 @@ async def sync(options: SyncOptions | None = None) -> State[RunReport]:
 
     Without PREFECT_API_URL the command line calls `run_sync` itself, without Prefect.
     """
-    asked = options or SyncOptions()
-
-    def request(settings: Settings) -> RunRequest:
-        return build_request(
-            settings,
-            surfaces=in_order(asked.surfaces),
-            accept_removals=asked.accept_removals,
-            rebind=asked.rebind,
-            mode=asked.mode,
-            max_requests=asked.max_requests,
-        )
-
-    return await conclude(carry_out(asked, "gramhouse sync", request))
+    return await conclude(carry_out(options or SyncOptions(), "gramhouse sync"))

@@ -1,8 +1,14 @@
 """Options that several commands share."""
 
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import wraps
+from inspect import Parameter, Signature, signature
 from typing import Annotated, Literal
 
 import typer
+
+from flows.config.settings import Settings, load
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document to standard output.")]
 # Paths are text here: Path would make s3:/bucket of s3://bucket, and a message would show that.
@@ -109,3 +115,53 @@ MaxRequests = Annotated[
         "--max-requests", help="Maximum number of requests; remaining scans are deferred.", min=1, show_default=False
     ),
 ]
+
+
+@dataclass(frozen=True, slots=True)
+class RunArguments:
+    """The options that every command has that makes a run, as typed."""
+
+    base_url: BaseUrl = None
+    warehouse: WarehouseFile = None
+    snapshot: SnapshotFile = None
+    concurrency: Concurrency = None
+    page_size: PageSize = None
+    max_wait: MaxWait = None
+    busy_wait: BusyWait = None
+    engine: Engine = None
+    scheduler: Scheduler = None
+    retries: Retries = 0
+    as_json: AsJson = False
+    verbose: Verbose = False
+    log_format: LogFormat = "text"
+
+    @property
+    def chosen(self) -> dict[str, object]:
+        """The settings that this run changes."""
+        names = ("warehouse", "snapshot", "concurrency", "page_size", "max_wait", "busy_wait", "engine")
+        return {name: getattr(self, name) for name in names}
+
+    @property
+    def typed(self) -> dict[str, object]:
+        """The settings that a person at the command line alone may change: no parameters of a flow."""
+        return {"base_url": self.base_url, "scheduler": self.scheduler}
+
+    def settings(self) -> Settings:
+        """Return the settings of this run. Raises SettingsError."""
+        return load(**self.chosen, **self.typed)
+
+
+def with_run_arguments(command: Callable[..., None]) -> Callable[..., None]:
+    """Let a command take these options besides its own; it gets them as its argument `run`."""
+    shared = signature(RunArguments).parameters
+
+    @wraps(command)
+    def typed(**given: object) -> None:
+        run = RunArguments(**{name: given.pop(name) for name in shared})  # type: ignore[arg-type]
+        command(**given, run=run)
+
+    own = [parameter for name, parameter in signature(command).parameters.items() if name != "run"]
+    all_of_them = [*own, *(each.replace(kind=Parameter.KEYWORD_ONLY) for each in shared.values())]
+    vars(typed)["__signature__"] = Signature(all_of_them)
+    typed.__annotations__ = {each.name: each.annotation for each in all_of_them}
+    return typed

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from flows.cli.options import RunArguments
 from flows.cli.output import json_log
 from flows.cli.output.terminal import DATED, WARN, clean, err, out, reporting
 from flows.cli.signalled import listen, run_until_signalled
@@ -82,7 +83,7 @@ async def _tracked(
         return await tracked(call, Watcher(counters, begun=listen.get(), say=_say, typed=typed))
 
 
-def speak_up(*, verbose: bool) -> None:
+def _speak_up(*, verbose: bool) -> None:
     """Log every retry and wait if that is asked for; only ours, for Prefect and its client would log every request."""
     if json_log.in_force():
         return
@@ -112,18 +113,16 @@ def _address(settings: Settings, *, tracked: bool) -> str:
 def carry_out(
     options: "SyncOptions | BackfillOptions",
     settings: Settings,
-    request: "RunRequest",
+    run: RunArguments,
     *,
     what: str,
-    typed: Mapping[str, object],
-    retries: int,
-    as_json: bool,
 ) -> None:
-    """Carry out a run with up to `retries` retries, report the last of them, and exit with its code.
-
-    `what` is the command; `typed` are settings that a flow run may not be asked for by others.
-    """
+    """Carry out a run and its retries, report the last of them, and exit with its code; `what` is the command."""
+    from flows.engine.resources import build_request
     from flows.engine.retrying import retried
+
+    request = build_request(settings, options)
+    _speak_up(verbose=run.verbose)
 
     api = prefect_api_url()
     address = _address(settings, tracked=api is not None)
@@ -139,7 +138,7 @@ def carry_out(
     def attempt() -> "Coroutine[Any, Any, RunReport]":
         attempts.append(_counters())
         if api:
-            return _tracked(options, typed, attempts[-1])
+            return _tracked(options, run.typed, attempts[-1])
         return _direct(settings, request, f"gramhouse {what}", attempts[-1])
 
     def stopped() -> str:
@@ -155,12 +154,12 @@ def carry_out(
         _say(f"The run ended {report.state.value}. {retry}, at {at:%H:%M:%S} UTC.")
 
     random = SystemRandom().random
-    work = retried(attempt, retries, sleep=clock.sleep, random=random, announce=announce)
+    work = retried(attempt, run.retries, sleep=clock.sleep, random=random, announce=announce)
     report = run_until_signalled(work, stopped)
     if (lines := json_log.in_force()) is not None:
         _log_end(lines, report)
     with reporting():
-        if as_json:
+        if run.as_json:
             from flows.reporting.report import to_json
 
             out.out(to_json(report))

@@ -5,6 +5,7 @@ import os
 import random
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -16,6 +17,7 @@ from connectors.warehouse.runs.batch_logs import open_run_sequences
 from connectors.warehouse.storage.errors import WarehouseBusy, WarehouseUnusable
 from connectors.warehouse.warehouse import Warehouse, open_warehouse
 from flows.config.errors import SettingsError
+from flows.config.options import BackfillOptions, SyncOptions, in_order
 from flows.config.release import release
 from flows.config.settings import Settings, set_by
 from flows.engine.clock import SystemClock, new_id
@@ -25,9 +27,6 @@ from flows.engine.run_request import Keeping, RunRequest
 from flows.reporting.recording import record_failure
 from flows.reporting.words import Say, span
 from models.clock import Clock
-from models.incremental import SyncMode
-from models.partition import SURFACES, Surface
-from models.selection import Selection
 
 if TYPE_CHECKING:
     from flows.cluster.worker_batches import Workers
@@ -73,41 +72,37 @@ async def _enter(
 _log = logging.getLogger(__name__)
 
 
-def build_request(
-    settings: Settings,
-    *,
-    surfaces: tuple[Surface, ...] = SURFACES,
-    selection: Selection | None = None,
-    reason: str | None = None,
-    accept_removals: bool = False,
-    rebind: bool = False,
-    mode: SyncMode | None = None,
-    max_requests: int | None = None,
-) -> RunRequest:
-    """Return what a run is asked to do: a sync of `surfaces`, or a backfill of `selection`. Raises SettingsError."""
-    if max_requests is not None and settings.engine != "local":
-        message = "--max-requests counts the requests of one process. Fix: leave it out, or use --engine local."
-        raise SettingsError(message)
-    return RunRequest(
+def build_request(settings: Settings, options: SyncOptions | BackfillOptions | None = None) -> RunRequest:
+    """Return what a run is asked to do: by default a sync of everything. Raises SettingsError and SelectionError."""
+    request = RunRequest(
         snapshot=settings.snapshot_file(),
         within=timedelta(seconds=settings.resume_within),
         version=release(),
-        surfaces=surfaces,
-        selection=selection,
-        reason=reason,
-        accept_removals=accept_removals,
-        rebind=rebind,
         keeping=Keeping(
             runs=timedelta(days=settings.keep_runs),
             quarantine=timedelta(days=settings.keep_quarantine),
         ),
         stale_after=timedelta(seconds=settings.stale_after),
         report=settings.report,
-        mode=mode or settings.sync_mode,
+        mode=settings.sync_mode,
         lookback=timedelta(days=settings.lookback_window),
         full_refresh_every=timedelta(days=settings.full_refresh_every),
         full_refresh_budget=settings.full_refresh_budget,
-        max_requests=max_requests,
+    )
+    if options is None:
+        return request
+    if isinstance(options, BackfillOptions):
+        return replace(request, selection=options.selection(), reason=options.reason)
+    if options.max_requests is not None and settings.engine != "local":
+        message = "--max-requests counts the requests of one process. Fix: leave it out, or use --engine local."
+        raise SettingsError(message)
+    return replace(
+        request,
+        surfaces=in_order(options.surfaces),
+        accept_removals=options.accept_removals,
+        rebind=options.rebind,
+        mode=options.mode or settings.sync_mode,
+        max_requests=options.max_requests,
     )
 
 

@@ -18,14 +18,12 @@ from prefect.states import AwaitingRetry, Cancelled, Completed, Crashed, Failed
 from connectors.store.object_store import StoreError
 from connectors.warehouse.storage.errors import OtherService, SnapshotMissing, WarehouseBusy, WarehouseUnusable
 from flows.config.errors import ClusterLost, SettingsError
-from flows.config.options import RunOptions
-from flows.config.settings import Settings
+from flows.config.options import BackfillOptions, SyncOptions
 from flows.engine.clock import SystemClock
 from flows.engine.pipeline import NothingChosen, RunReport, run_sync
-from flows.engine.resources import open_resources
+from flows.engine.resources import build_request, open_resources
 from flows.engine.retrying import DELAYS, Retry, next_retry
 from flows.engine.run_context import Counters
-from flows.engine.run_request import RunRequest
 from flows.orchestration.credentials import load_with_credentials
 from flows.orchestration.notify import notify, notify_failure, progress
 from flows.orchestration.tracking import Watcher, watching
@@ -148,7 +146,7 @@ def run_name() -> str:
     return f"{deployment.name or flow_run.flow_name} {due:%Y-%m-%d %H:%M}"
 
 
-async def carry_out(options: RunOptions, activity: str, build: Callable[[Settings], RunRequest]) -> State[RunReport]:
+async def carry_out(options: SyncOptions | BackfillOptions, activity: str) -> State[RunReport]:
     """Do a run; return the state in which its flow run ends, or waits for a retry. To be called by `conclude`."""
     log = get_run_logger()
     watcher = watching.get()
@@ -161,7 +159,7 @@ async def carry_out(options: RunOptions, activity: str, build: Callable[[Setting
 
     typed = watcher.typed if watcher else {}
     settings = await load_with_credentials({**options.chosen(), **typed})
-    request = build(settings)
+    request = build_request(settings, options)
     # The end is sent to Prefect after the warehouse is closed, so that the next run is not locked out.
     async with progress(counters, SystemClock()):
         async with open_resources(settings, activity, say=say) as resources:

@@ -8,25 +8,9 @@ import typer
 
 from flows.cli.commands.listing import plain_table
 from flows.cli.importing import importing
-from flows.cli.options import (
-    AsJson,
-    BaseUrl,
-    BusyWait,
-    Concurrency,
-    Engine,
-    LogFormat,
-    MaxWait,
-    PageSize,
-    Retries,
-    Scheduler,
-    SnapshotFile,
-    SurfaceNames,
-    Verbose,
-    WarehouseFile,
-)
+from flows.cli.options import RunArguments, SurfaceNames, with_run_arguments
 from flows.cli.output.terminal import clean, moment, out, print_json
 from flows.cli.surfaces import to_surfaces
-from flows.config.settings import load
 from flows.reporting.exit_code import ExitCode
 
 if TYPE_CHECKING:
@@ -63,6 +47,7 @@ def _show(found: "Forecast", *, as_json: bool) -> None:
     out.print(described(found))
 
 
+@with_run_arguments
 def backfill(
     *,
     account: Annotated[
@@ -90,48 +75,25 @@ def backfill(
             "--dry-run", help="Show what would be scanned and the estimated number of requests, without scanning."
         ),
     ] = False,
-    base_url: BaseUrl = None,
-    warehouse: WarehouseFile = None,
-    snapshot: SnapshotFile = None,
-    concurrency: Concurrency = None,
-    page_size: PageSize = None,
-    max_wait: MaxWait = None,
-    busy_wait: BusyWait = None,
-    engine: Engine = None,
-    scheduler: Scheduler = None,
-    retries: Retries = 0,
-    as_json: AsJson = False,
-    verbose: Verbose = False,
-    _: LogFormat = "text",
+    run: RunArguments,
 ) -> None:
     """Scan selected accounts again from the first page and publish a snapshot.
 
     History and first_seen_at are kept. An interrupted sync keeps its progress. Exit codes are those of
     `gramhouse sync`; 0 also when there is nothing to scan.
     """
-    chosen = {
-        "warehouse": warehouse,
-        "snapshot": snapshot,
-        "concurrency": concurrency,
-        "page_size": page_size,
-        "max_wait": max_wait,
-        "busy_wait": busy_wait,
-        "engine": engine,
-    }
-    typed = {"base_url": base_url, "scheduler": scheduler}
     surfaces = to_surfaces(surface)
-    settings = load(**chosen, **typed)
+    settings = run.settings()
     with importing():
-        from flows.cli.running import carry_out, speak_up
+        from flows.cli.running import carry_out
         from flows.config.options import BackfillOptions, asked
         from flows.engine.pipeline import NothingChosen
-        from flows.engine.resources import build_request
         from flows.reporting.dry_run import forecast
 
     options = asked(
         BackfillOptions,
         {
-            **chosen,
+            **run.chosen,
             "accounts": account or [],
             "surfaces": surfaces,
             "everything": everything,
@@ -142,21 +104,12 @@ def backfill(
     )
     selection = options.selection()
     if dry_run:
-        _show(forecast(settings, selection, now=datetime.now(UTC)), as_json=as_json)
+        _show(forecast(settings, selection, now=datetime.now(UTC)), as_json=run.as_json)
         raise typer.Exit(ExitCode.COMPLETE)
-    speak_up(verbose=verbose)
     try:
-        carry_out(
-            options,
-            settings,
-            build_request(settings, selection=selection, reason=reason),
-            what="backfill",
-            typed=typed,
-            retries=retries,
-            as_json=as_json,
-        )
+        carry_out(options, settings, run, what="backfill")
     except NothingChosen as nothing:
-        if as_json:
+        if run.as_json:
             print_json({"state": "nothing_to_do", "exit_code": ExitCode.COMPLETE, "detail": str(nothing)})
         else:
             out.print(clean(nothing))

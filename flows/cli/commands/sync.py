@@ -8,23 +8,17 @@ from flows.cli.importing import importing
 from flows.cli.options import (
     AcceptRemovals,
     AsJson,
-    BaseUrl,
     BusyWait,
-    Concurrency,
-    Engine,
     FullRefresh,
     Incremental,
     LogFormat,
     MaxRequests,
-    MaxWait,
-    PageSize,
     Rebind,
-    Retries,
-    Scheduler,
+    RunArguments,
     SnapshotFile,
     SurfaceNames,
-    Verbose,
     WarehouseFile,
+    with_run_arguments,
 )
 from flows.cli.output.terminal import WARN, clean, err, out, print_json, reporting
 from flows.cli.signalled import run_until_signalled
@@ -44,6 +38,7 @@ def sync_mode(*, incremental: bool, full_refresh: bool) -> SyncMode | None:
     return "incremental" if incremental else "full_refresh" if full_refresh else None
 
 
+@with_run_arguments
 def sync(
     *,
     surface: SurfaceNames = None,
@@ -55,19 +50,7 @@ def sync(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show the estimated number of requests by reason, without syncing.")
     ] = False,
-    base_url: BaseUrl = None,
-    warehouse: WarehouseFile = None,
-    snapshot: SnapshotFile = None,
-    concurrency: Concurrency = None,
-    page_size: PageSize = None,
-    max_wait: MaxWait = None,
-    busy_wait: BusyWait = None,
-    engine: Engine = None,
-    scheduler: Scheduler = None,
-    retries: Retries = 0,
-    as_json: AsJson = False,
-    verbose: Verbose = False,
-    _: LogFormat = "text",
+    run: RunArguments,
 ) -> None:
     """Sync everything the API key can see into the warehouse and publish a snapshot.
 
@@ -78,39 +61,19 @@ def sync(
     """
     surfaces = to_surfaces(surface)
     mode = sync_mode(incremental=incremental, full_refresh=full_refresh)
-    chosen = {
-        "warehouse": warehouse,
-        "snapshot": snapshot,
-        "concurrency": concurrency,
-        "page_size": page_size,
-        "max_wait": max_wait,
-        "busy_wait": busy_wait,
-        "engine": engine,
-    }
-    typed = {"base_url": base_url, "scheduler": scheduler}
-    settings = load(**chosen, **typed)
+    settings = run.settings()
     with importing():
-        from flows.cli.running import carry_out, speak_up
+        from flows.cli.running import carry_out
         from flows.config.options import SyncOptions, asked, in_order
-        from flows.engine.resources import build_request
 
     if dry_run:
         from flows.cli.output.estimating import show_estimate
 
-        show_estimate(settings, in_order(surfaces), mode or settings.sync_mode, max_requests, as_json=as_json)
+        show_estimate(settings, in_order(surfaces), mode or settings.sync_mode, max_requests, as_json=run.as_json)
         raise typer.Exit(ExitCode.COMPLETE)
-    speak_up(verbose=verbose)
     of_sync = {"accept_removals": accept_removals, "rebind": rebind, "mode": mode, "max_requests": max_requests}
-    options = asked(SyncOptions, {**chosen, **of_sync, "surfaces": surfaces})
-    request = build_request(
-        settings,
-        surfaces=in_order(surfaces),
-        accept_removals=accept_removals,
-        rebind=rebind,
-        mode=mode,
-        max_requests=max_requests,
-    )
-    carry_out(options, settings, request, what="sync", typed=typed, retries=retries, as_json=as_json)
+    options = asked(SyncOptions, {**run.chosen, **of_sync, "surfaces": surfaces})
+    carry_out(options, settings, run, what="sync")
 
 
 def publish(
