@@ -17,7 +17,7 @@ from connectors.warehouse.merge.run_counts import MergeStats, RunCounts, of_runs
 from connectors.warehouse.runs import ledger, progress
 from connectors.warehouse.runs.account_ids import listed_spellings
 from connectors.warehouse.runs.closed_scans import full_scans_due
-from connectors.warehouse.runs.failure_groups import FailureGroup, expired_accounts, failure_groups
+from connectors.warehouse.runs.failure_groups import FailureGroup, expired_accounts, failure_groups_of
 from connectors.warehouse.runs.selection import chosen
 from connectors.warehouse.runs.service import bind_service, check_service
 from connectors.warehouse.schema.field_registry import read_mapping
@@ -283,7 +283,7 @@ async def _settle(run: RunContext, request: RunRequest, unmerged: Sequence[str])
     state = run_state(outcomes, stopped=stopped_by is not None, warnings=warnings)
     if state is RunState.COMPLETE and catalogue and run.resources.base_url is not None:
         await warehouse.transact(bind_service, run.resources.base_url)
-    matters = await warehouse.transact(failure_groups, run.run_id)
+    matters = await warehouse.transact(failure_groups_of, run.run_id)
     error_code, detail = _reason(stopped_by, matters, warnings)
     await _close(
         run,

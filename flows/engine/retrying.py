@@ -15,8 +15,6 @@ DELAYS = (300.0, 900.0, 3600.0)
 # Upward only, so that many installations do not return to a recovering service at the same moment.
 _JITTER = 0.1
 
-_CATALOGUE = "the account catalogue"
-
 
 @dataclass(frozen=True, slots=True)
 class Retry:
@@ -38,15 +36,15 @@ def failure_to_retry(report: RunReport) -> FailureGroup | None:
     scans. connectors/source/errors.py lists the transient error codes, as for every other retry.
     """
     failed = [
-        failure_group
-        for failure_group in report.failure_groups
-        if failure_group.outcome is OutcomeKind.FAILED and is_transient(failure_group.error_code)
+        group
+        for group in report.failure_groups
+        if group.outcome is OutcomeKind.FAILED and is_transient(group.error_code)
     ]
     if report.stopped_by is not None or not failed:
         return None
     scans = report.outcomes.total - report.outcomes[OutcomeKind.SKIPPED]
-    most = failed[0] if 2 * sum(failure_group.partitions for failure_group in failed) > scans else None
-    return next((failure_group for failure_group in failed if failure_group.example == _CATALOGUE), most)
+    most = failed[0] if 2 * sum(group.scans for group in failed) > scans else None
+    return next((group for group in failed if not group.example.surface), most)
 
 
 def next_retry(report: RunReport, made: int, limit: int, random: Callable[[], float]) -> Retry | None:

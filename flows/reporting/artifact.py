@@ -4,8 +4,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
 
+from connectors.warehouse.runs.failure_groups import Example, FailureGroup
 from flows.reporting.headline import LOST, media, moment, numbers, run_title, verdict
-from flows.reporting.summary import Drift, Example, FailureGroup, Field, Freshness, RunFacts, Some, Summary, Token
+from flows.reporting.summary import Drift, Field, Freshness, RunFacts, Some, Summary, Token
 from flows.reporting.words import code, count, fix_for, span
 from models.runs import OutcomeKind
 

@@ -93,8 +93,18 @@ def to_json(report: RunReport) -> str:
             "media": asdict(report.media),
             "resumed": [asdict(run) for run in report.resumed],
             "failure_groups": [
-                asdict(failure_group) | {"hint": hint_for(failure_group.error_code)}
-                for failure_group in report.failure_groups
+                {
+                    "outcome": group.outcome,
+                    "error_code": group.error_code,
+                    "partitions": group.scans,
+                    "accounts": group.accounts,
+                    "example": str(group.example),
+                    "correlation_id": group.example.correlation_id,
+                    "detail": group.detail or None,
+                    "resume_after": group.resume_after,
+                    "hint": hint_for(group.error_code),
+                }
+                for group in report.failure_groups
             ],
             "warnings": [asdict(warning) for warning in report.warnings],
             "stopped_by": None

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
+from connectors.warehouse.runs.failure_groups import FailureGroup, failure_groups
 from connectors.warehouse.snapshot.reader import Snapshot, open_snapshot
 from flows.reporting import summary_queries as queries
 from models.runs import OutcomeKind, RunState, RunWarning, Tally
@@ -87,28 +88,6 @@ class Tokens:
     newly: Some[Token] = Some()
     recovered: Some[Token] = Some()
     still: Some[Token] = Some()
-
-
-@dataclass(frozen=True, slots=True)
-class Example:
-    """One scan that went otherwise than complete; `surface` is empty for the catalogue."""
-
-    ig_username: str
-    surface: str
-    correlation_id: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class FailureGroup:
-    """Scans with the same outcome and error code."""
-
-    outcome: OutcomeKind
-    error_code: str
-    scans: int
-    accounts: int
-    resume_after: datetime | None
-    detail: str
-    examples: tuple[Example, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,10 +184,6 @@ def _some(records: Sequence[dict[str, Any]], build: Callable[..., T]) -> Some[T]
     return Some(total, tuple(build(**{k: v for k, v in record.items() if k != "total"}) for record in records))
 
 
-def _failure_group(examples: Sequence[dict[str, Any]], outcome: str, **record: Any) -> FailureGroup:  # noqa: ANN401 - columns
-    return FailureGroup(OutcomeKind(outcome), examples=tuple(Example(**each) for each in examples), **record)
-
-
 def _read(
     snapshot: Snapshot, run_id: str, resumed_runs: tuple[str, ...], resumed: tuple[str, ...], now: datetime
 ) -> dict[str, Any]:
@@ -222,6 +197,7 @@ def _read(
     # The results of an interrupted run are reported by the run that resumes it.
     [begun] = ask(queries.BEGUN, [run_id, *resumed_runs])
     since = begun["since"]
+    groups = failure_groups(lambda query, values: snapshot.ask(query, values).rows, "main", run_id)
     return {
         "run": _facts(run[0]),
         "resumed": tuple(map(_facts, ask(queries.RESUMED, list(resumed)))),
@@ -234,7 +210,7 @@ def _read(
             recovered=_some(ask(queries.RECOVERED, since, SHOWN), Token),
             still=_some(ask(queries.STILL_EXPIRED, since, SHOWN), Token),
         ),
-        "failure_groups": _some(ask(queries.FAILURE_GROUPS, run_id, GROUPS), _failure_group),
+        "failure_groups": Some(len(groups), groups[:GROUPS]),
         "freshness": tuple(Freshness(**each) for each in ask(queries.FRESHNESS, now)),
         "drift": Drift(
             new=_some(ask(queries.NEW_FIELDS, since, GROUPS), Field),

@@ -56,29 +56,6 @@ LEFT JOIN completed_scans AS w ON w.resource = 'media' AND w.account_id = r.acco
 GROUP BY ALL ORDER BY a.ig_username, r.account_id LIMIT $2
 """
 
-# The detail and the correlation ids are of the same scans: support is asked about one of them, not about a mixture.
-FAILURE_GROUPS = """
-WITH troubled AS (
-    SELECT
-        o.outcome, o.account_id, o.surface, o.detail, o.resume_after, coalesce(o.error_code, '') AS error_code,
-        {
-            'ig_username': coalesce(a.ig_username, o.account_id),
-            'surface': o.surface,
-            'correlation_id': o.correlation_id
-        } AS example
-    FROM run_outcomes AS o LEFT JOIN accounts AS a USING (account_id)
-    WHERE o.run_id = $1 AND o.outcome NOT IN ('complete', 'recent', 'skipped')
-)
-SELECT
-    outcome, error_code, count(*) AS scans, count(DISTINCT account_id) AS accounts,
-    max(resume_after) AS resume_after,
-    coalesce(arg_min_null(detail, (account_id, surface)), '') AS detail,
-    arg_min(example, (account_id, surface), 3) AS examples,
-    count(*) OVER () AS total
-FROM troubled GROUP BY outcome, error_code, surface = ''
-ORDER BY scans DESC, outcome, error_code LIMIT $2
-"""
-
 STALE_AFTER = "SELECT stale_after FROM published"
 
 # An account whose token is expired cannot be scanned: it has no stale_at, and is counted apart.

@@ -4,10 +4,9 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from connectors.warehouse.runs.failure_groups import Example, FailureGroup
 from flows.reporting.summary import (
     Drift,
-    Example,
-    FailureGroup,
     Field,
     Freshness,
     OutcomeCount,

@@ -92,6 +92,15 @@ ORDER BY p.ig_username, p.account_id
 """
 
 
+def asking(connection: Connection) -> Ask:
+    """Return what asks the warehouse."""
+
+    def ask(query: str, values: Sequence[object]) -> list[tuple[Any, ...]]:
+        return [tuple(row) for row in connection.exec_driver_sql(query, tuple(values))]
+
+    return ask
+
+
 def choose(
     ask: Ask, schema: str, selection: Selection, page_size: int, *, scan_expired: bool = False
 ) -> tuple[ChosenAccount, ...]:
@@ -129,11 +138,7 @@ def chosen(
     connection: Connection, selection: Selection, page_size: int, *, scan_expired: bool = False
 ) -> tuple[ChosenAccount, ...]:
     """Return the accounts of a selection that the warehouse holds; raises as `choose` does."""
-
-    def ask(query: str, values: Sequence[object]) -> list[tuple[Any, ...]]:
-        return [tuple(row) for row in connection.exec_driver_sql(query, tuple(values))]
-
-    return choose(ask, "core", selection, page_size, scan_expired=scan_expired)
+    return choose(asking(connection), "core", selection, page_size, scan_expired=scan_expired)
 
 
 def _named(ask: Ask, schema: str, accounts: Sequence[str]) -> list[str]:

@@ -16,21 +16,17 @@ from models.runs import OutcomeKind, RunState, RunWarning
 _MARKS = {RunState.COMPLETE: DONE, RunState.PARTIAL: WARN, RunState.FAILED: FAIL}
 
 
-def _failure_group(failure_group: FailureGroup) -> str:
-    what = (
-        count(failure_group.partitions, "scan")
-        if failure_group.example != "the account catalogue"
-        else failure_group.example
-    )
-    trace = f", correlation id {clean(failure_group.correlation_id)}" if failure_group.correlation_id else ""
-    example = f" ({clean(failure_group.example)}{trace})" if what != failure_group.example else trace
-    detail = f": {clean(failure_group.detail.rstrip('.'))}" if failure_group.detail else ""
-    after = (
-        f" Deferred until {moment(failure_group.resume_after, seconds=True)} UTC." if failure_group.resume_after else ""
-    )
-    fix = "" if failure_group.outcome is OutcomeKind.DEFERRED else fix_for(failure_group.error_code)
+def _failure_group(group: FailureGroup) -> str:
+    example = group.example
+    trace = f", correlation id {clean(example.correlation_id)}" if example.correlation_id else ""
+    what, one = count(group.scans, "scan"), f" ({clean(example)}{trace})"
+    if not example.surface:
+        what, one = str(example), trace
+    detail = f": {clean(group.detail.rstrip('.'))}" if group.detail else ""
+    after = f" Deferred until {moment(group.resume_after, seconds=True)} UTC." if group.resume_after else ""
+    fix = "" if group.outcome is OutcomeKind.DEFERRED else fix_for(group.error_code)
     advice = f"\n[dim]{fix}[/]" if fix else ""
-    return f"{what}, [yellow]{clean(failure_group.error_code)}[/]{detail}{example}.{after}{advice}"
+    return f"{what}, [yellow]{clean(group.error_code)}[/]{detail}{one}.{after}{advice}"
 
 
 def _listed(report: RunReport) -> str:

@@ -10,7 +10,7 @@ from prefect.client.schemas.objects import StateType
 
 from connectors.source.errors import CLIENT_ERRORS, RULES, Disposition, Failure, is_transient
 from connectors.warehouse.merge.run_counts import MergeStats
-from connectors.warehouse.runs.failure_groups import FailureGroup
+from connectors.warehouse.runs.failure_groups import Example, FailureGroup
 from flows.engine.pipeline import RunReport
 from flows.engine.retrying import DELAYS, Retry, next_retry, retried
 from flows.orchestration.flow_run import awaiting_retry, final_state
@@ -59,9 +59,9 @@ REPORT = RunReport(
 
 
 def failure_group(
-    code: str, partitions: int = 1, kind: OutcomeKind = OutcomeKind.FAILED, example: str = "posts"
+    code: str, partitions: int = 1, kind: OutcomeKind = OutcomeKind.FAILED, surface: str = "posts"
 ) -> FailureGroup:
-    return FailureGroup(kind, code, partitions, partitions, example, None, "No.", None)
+    return FailureGroup(kind, code, partitions, partitions, None, "No.", (Example("anna", surface, None, "a"),))
 
 
 def ended(
@@ -70,20 +70,20 @@ def ended(
     """Return the report of a run with these concerns and so many scans that were complete or skipped."""
     tally = {OutcomeKind.COMPLETE: complete, OutcomeKind.SKIPPED: skipped}
     for each in failure_groups:
-        tally[each.outcome] = tally.get(each.outcome, 0) + each.partitions
+        tally[each.outcome] = tally.get(each.outcome, 0) + each.scans
     state = RunState.PARTIAL if complete else RunState.FAILED
     return replace(REPORT, failure_groups=failure_groups, outcomes=Tally(tally), state=state, stopped_by=stopped_by)
 
 
-CATALOGUE = failure_group("connection_failed", example="the account catalogue")
+CATALOGUE = failure_group("connection_failed", surface="")
 
 
 @pytest.mark.parametrize(
     ("report", "retryable"),
     [
         (ended(CATALOGUE), True),
-        (ended(failure_group("api_account_resolution_unavailable", example="the account catalogue")), True),
-        (ended(failure_group("http_502", example="the account catalogue")), True),
+        (ended(failure_group("api_account_resolution_unavailable", surface="")), True),
+        (ended(failure_group("http_502", surface="")), True),
         # The catalogue is what a run is about: without it, the accounts that it did not list were never asked for.
         (ended(CATALOGUE, complete=9), True),
         (ended(failure_group("timeout", 51), complete=49), True),
@@ -95,7 +95,7 @@ CATALOGUE = failure_group("connection_failed", example="the account catalogue")
         (ended(failure_group("unheard_of", 100)), False),
         # The wait is longer than the delays, and the next run keeps it.
         (ended(failure_group("rate_limited", 100, OutcomeKind.DEFERRED)), False),
-        (ended(failure_group("api_unauthorized", example="the account catalogue"), stopped_by=STOP), False),
+        (ended(failure_group("api_unauthorized", surface=""), stopped_by=STOP), False),
         (ended(failure_group("timeout", 51), complete=49, stopped_by=STOP), False),
         (replace(REPORT, state=RunState.COMPLETE, outcomes=Tally({OutcomeKind.COMPLETE: 9})), False),
     ],
@@ -169,7 +169,7 @@ async def test_the_last_attempt_is_what_counts() -> None:
 
 @pytest.mark.anyio
 async def test_after_the_last_retry_the_failure_stands() -> None:
-    last = ended(failure_group("timeout", example="the account catalogue"))
+    last = ended(failure_group("timeout", surface=""))
     attempts = Attempts(ended(CATALOGUE), last)
     assert await attempts.run(1) is last
     assert attempts.slept == [300]

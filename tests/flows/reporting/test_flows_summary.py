@@ -9,13 +9,12 @@ from typing import Any
 import pytest
 
 from connectors.source.endpoints import ApiRequest
+from connectors.warehouse.runs.failure_groups import Example, FailureGroup
 from connectors.warehouse.storage.errors import SnapshotMissing
 from flows.engine.pipeline import RunReport, run_sync
 from flows.reporting.artifact import markdown
 from flows.reporting.events import events
 from flows.reporting.summary import (
-    Example,
-    FailureGroup,
     Field,
     OutcomeCount,
     RunUnknown,
@@ -148,7 +147,7 @@ async def test_what_went_wrong_is_grouped_with_examples_and_makes_media_stale(tm
                 2,
                 None,
                 "No.",
-                (Example("user_1", "posts", TRACE), Example("user_2", "posts", TRACE)),
+                (Example("user_1", "posts", TRACE, uuid(1)), Example("user_2", "posts", TRACE, uuid(2))),
             ),
             FailureGroup(
                 OutcomeKind.DEFERRED,
@@ -157,7 +156,7 @@ async def test_what_went_wrong_is_grouped_with_examples_and_makes_media_stale(tm
                 1,
                 found.failure_groups.shown[1].resume_after,
                 found.failure_groups.shown[1].detail,
-                (Example("user_3", "posts", TRACE),),
+                (Example("user_3", "posts", TRACE, uuid(3)),),
             ),
         ),
     )

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from connectors.warehouse.runs import ledger
-from connectors.warehouse.runs.failure_groups import FailureGroup, expired_accounts, failure_groups
+from connectors.warehouse.runs.failure_groups import Example, FailureGroup, expired_accounts, failure_groups_of
 from models.page_commit import PageCommit
 from models.partition import CATALOGUE, Partition
 from models.runs import Outcome, OutcomeKind, RunState, RunWarning
@@ -151,9 +151,17 @@ def test_concerns_group_what_went_wrong_with_the_most_first(house: House) -> Non
         outcome(OutcomeKind.SKIPPED, Partition("media", BEN, "stories")),
     )
     with house.connection.begin():
-        assert failure_groups(house.connection, "r") == (
-            FailureGroup(OutcomeKind.DEFERRED, "rate_limited", 2, 2, f"posts of account {ANNA}", "c1", "Wait.", at(6)),
-            FailureGroup(OutcomeKind.FAILED, "timeout", 1, 1, "the account catalogue", None, None, None),
+        assert failure_groups_of(house.connection, "r") == (
+            FailureGroup(
+                OutcomeKind.DEFERRED,
+                "rate_limited",
+                2,
+                2,
+                at(6),
+                "Wait.",
+                (Example(ANNA, "posts", "c1", ANNA), Example(BEN, "posts", "c1", BEN)),
+            ),
+            FailureGroup(OutcomeKind.FAILED, "timeout", 1, 1, None, "", (Example("", "", None),)),
         )
 
 
