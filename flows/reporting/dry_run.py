@@ -12,11 +12,14 @@ from connectors.warehouse.maintenance.inspection import inspect
 from connectors.warehouse.runs.selection import choose
 from connectors.warehouse.snapshot.reader import Snapshot, open_snapshot
 from connectors.warehouse.storage.errors import WarehouseError
+from connectors.warehouse.storage.statements import statements
 from flows.config.settings import Settings
 from flows.reporting.words import count
 from models.incremental import ClosedScan, Incremental, SyncMode, least_age, recent_pages, why_full
 from models.partition import Surface
 from models.selection import ChosenAccount, Selection
+
+_SQL = statements(__name__)
 
 # A partition is in a cooldown until its last outcome's `resume_after`, unless a later run has scanned it.
 _PUBLISHED = """
@@ -130,19 +133,6 @@ RECENT = "recent"
 CATALOGUE = "catalogue"
 STORIES = "stories"
 
-_SCANS = """
-SELECT
-    a.account_id, w.complete_at, w.recent_at, w.pages, w.items, w.item_order, w.full_share,
-    coalesce(w.needs_full, false) AS needs_full, coalesce(m.posts, 0) AS posts, coalesce(m.in_window, 0) AS in_window
-FROM accounts AS a
-LEFT JOIN completed_scans AS w ON w.resource = 'media' AND w.account_id = a.account_id AND w.surface = 'posts'
-LEFT JOIN (
-    SELECT account_id, count(*) AS posts, count(*) FILTER (published_at >= $1) AS in_window
-    FROM media WHERE surface = 'posts' AND removed_at IS NULL GROUP BY account_id
-) AS m ON m.account_id = a.account_id
-WHERE a.removed_at IS NULL AND (a.status <> 'token_expired' OR $2)
-"""
-
 _LISTED = "SELECT count(*) AS accounts FROM accounts WHERE removed_at IS NULL"
 
 
@@ -216,7 +206,7 @@ def _estimate(
     scans, requests, full = Counter[str](), Counter[str](), 0
     [listed] = snapshot.ask(_LISTED).records()
     older_than = now - timedelta(days=settings.lookback_window)
-    rows = snapshot.ask(_SCANS, [older_than, settings.scan_expired]).records()
+    rows = snapshot.ask(_SQL["scans"], [older_than, settings.scan_expired]).records()
     scans[CATALOGUE] = 1
     requests[CATALOGUE] = full = _pages(listed["accounts"], settings.page_size)
     if "stories" in surfaces:

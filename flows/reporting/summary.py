@@ -9,10 +9,12 @@ from typing import Any, Generic, TypeVar
 
 from connectors.warehouse.runs.failure_groups import FailureGroup, failure_groups
 from connectors.warehouse.snapshot.reader import Snapshot, open_snapshot
-from flows.reporting import summary_queries as queries
+from connectors.warehouse.storage.statements import statements
 from models.runs import OutcomeKind, RunState, RunWarning, Tally
 
 T = TypeVar("T")
+
+_SQL = statements(__name__)
 
 # With 100,000 accounts, too, a summary stays a page.
 SHOWN = 50
@@ -190,35 +192,35 @@ def _read(
     def ask(query: str, *parameters: object) -> list[dict[str, Any]]:
         return snapshot.ask(query, parameters).records()
 
-    run = ask(queries.RUN, run_id)
+    run = ask(_SQL["run"], run_id)
     if not run:
         message = f"the snapshot does not contain run {run_id}"
         raise RunUnknown(message)
     # The results of an interrupted run are reported by the run that resumes it.
-    [begun] = ask(queries.BEGUN, [run_id, *resumed_runs])
+    [begun] = ask(_SQL["begun"], [run_id, *resumed_runs])
     since = begun["since"]
     groups = failure_groups(lambda query, values: snapshot.ask(query, values).rows, "main", run_id)
     return {
         "run": _facts(run[0]),
-        "resumed": tuple(map(_facts, ask(queries.RESUMED, list(resumed)))),
+        "resumed": tuple(map(_facts, ask(_SQL["resumed"], list(resumed)))),
         "outcomes": tuple(
             OutcomeCount(each["surface"], OutcomeKind(each["outcome"]), each["scans"])
-            for each in ask(queries.OUTCOMES, run_id)
+            for each in ask(_SQL["outcomes"], run_id)
         ),
         "tokens": Tokens(
-            newly=_some(ask(queries.NEWLY_EXPIRED, since, SHOWN), Token),
-            recovered=_some(ask(queries.RECOVERED, since, SHOWN), Token),
-            still=_some(ask(queries.STILL_EXPIRED, since, SHOWN), Token),
+            newly=_some(ask(_SQL["newly_expired"], since, SHOWN), Token),
+            recovered=_some(ask(_SQL["recovered"], since, SHOWN), Token),
+            still=_some(ask(_SQL["still_expired"], since, SHOWN), Token),
         ),
         "failure_groups": Some(len(groups), groups[:GROUPS]),
-        "freshness": tuple(Freshness(**each) for each in ask(queries.FRESHNESS, now)),
+        "freshness": tuple(Freshness(**each) for each in ask(_SQL["freshness"], now)),
         "drift": Drift(
-            new=_some(ask(queries.NEW_FIELDS, since, GROUPS), Field),
-            retyped=_some(ask(queries.RETYPED_FIELDS, since, GROUPS), Field),
+            new=_some(ask(_SQL["new_fields"], since, GROUPS), Field),
+            retyped=_some(ask(_SQL["retyped_fields"], since, GROUPS), Field),
         ),
-        "warnings": tuple(RunWarning(**each) for each in ask(queries.WARNINGS, run_id)),
-        "stale_after": timedelta(seconds=snapshot.ask(queries.STALE_AFTER).rows[0][0]),
-        "last": tuple(map(_facts, ask(queries.LAST_RUNS, RUNS))),
+        "warnings": tuple(RunWarning(**each) for each in ask(_SQL["warnings"], run_id)),
+        "stale_after": timedelta(seconds=snapshot.ask(_SQL["stale_after"]).rows[0][0]),
+        "last": tuple(map(_facts, ask(_SQL["last_runs"], RUNS))),
     }
 
 

@@ -363,7 +363,7 @@ MUTANTS = (
     ),
     Mutant(
         "a scan that is given up late leaves a gap above what was read since",
-        "connectors/warehouse/snapshot/contents.py",
+        "connectors/warehouse/snapshot/contents.sql",
         "AND coalesce(c.began_seq > w.seq, true)",
         "AND coalesce(c.seq > w.seq, true)",
         ("tests/flows/engine/test_flows_incremental.py",),
@@ -377,7 +377,7 @@ MUTANTS = (
     ),
     Mutant(
         "a gap that was closed is listed",
-        "connectors/warehouse/snapshot/contents.py",
+        "connectors/warehouse/snapshot/contents.sql",
         "WHERE c.state IN ('scanning', 'abandoned') AND c.pages > 0 AND coalesce(c.began_seq > w.seq, true)",
         "WHERE c.pages > 0",
         ("tests/flows/engine/test_flows_incremental.py",),

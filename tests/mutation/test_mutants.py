@@ -17,5 +17,6 @@ def test_there_are_enough_of_them() -> None:
 def test_a_mutant_breaks_one_place(mutant: Mutant) -> None:
     text = (ROOT / mutant.path).read_text(encoding="utf-8")
     assert text.count(mutant.old) == 1
-    compile(text.replace(mutant.old, mutant.new), mutant.path, "exec")
+    if mutant.path.endswith(".py"):
+        compile(text.replace(mutant.old, mutant.new), mutant.path, "exec")
     assert all((ROOT / path).is_file() for path in mutant.caught_by)

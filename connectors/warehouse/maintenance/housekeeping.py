@@ -7,29 +7,10 @@ from datetime import date, datetime
 from sqlalchemy import Connection, delete
 
 from connectors.warehouse.merge import run_counts
+from connectors.warehouse.storage.statements import statements
 from models.tables import core_quarantine
 
-# A run is kept whatever its age if it is under way, the last of its kind that ended, or one that the next run of its
-# kind may resume.
-_OLD = """
-WITH RECURSIVE runs AS (
-    SELECT
-        run_id, resumes, started_at, state,
-        state IN ('complete', 'partial', 'failed') AS ended,
-        state = 'interrupted' OR published_at IS NULL AS unfinished,
-        row_number() OVER (PARTITION BY kind, selection ORDER BY seq DESC) = 1 AS newest,
-        row_number() OVER (PARTITION BY kind, selection, ended ORDER BY seq DESC) = 1 AS last
-    FROM core.runs
-),
-chain AS (
-    SELECT run_id, resumes FROM runs WHERE newest AND unfinished
-    UNION
-    SELECT r.run_id, r.resumes FROM chain AS c JOIN runs AS r ON r.run_id = c.resumes WHERE r.unfinished
-)
-SELECT run_id FROM runs
-WHERE started_at < ?::TIMESTAMPTZ AND state <> 'running' AND NOT (ended AND last)
-  AND run_id NOT IN (SELECT run_id FROM chain)
-"""
+_SQL = statements(__name__)
 
 # The views show each partition's last outcome, however old it is, so it is kept.
 _LAST_WORDS = """
@@ -91,7 +72,7 @@ def forget_runs(connection: Connection, *, before: datetime) -> int:
     yet be resumed. A partition's last outcome stays, and the run in which it was met. What the deleted runs did stays
     counted, in one row for all of them.
     """
-    old = connection.exec_driver_sql(_OLD, (before,)).scalars().all()
+    old = connection.exec_driver_sql(_SQL["old"], (before,)).scalars().all()
     if not old:
         return 0
     ids = json.dumps(list(old))

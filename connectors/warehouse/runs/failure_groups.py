@@ -6,24 +6,11 @@ from datetime import datetime
 from sqlalchemy import Connection, func, select
 
 from connectors.warehouse.runs.selection import Ask, asking
+from connectors.warehouse.storage.statements import statements
 from models.runs import OutcomeKind
 from models.tables import core_accounts
 
-# Detail and correlation ids are of the same scans: support is asked about one of them, not about a mixture.
-_GROUPS = """
-SELECT
-    o.outcome, coalesce(o.error_code, '') AS error_code, count(*) AS scans,
-    count(DISTINCT o.account_id) AS accounts, max(o.resume_after) AS resume_after,
-    coalesce(arg_min_null(o.detail, (o.account_id, o.surface)), '') AS detail,
-    arg_min({
-        'ig_username': coalesce(a.ig_username, o.account_id), 'surface': o.surface,
-        'correlation_id': o.correlation_id, 'account_id': o.account_id
-    }, (o.account_id, o.surface), 3) AS examples
-FROM {schema}.run_outcomes AS o LEFT JOIN {schema}.accounts AS a USING (account_id)
-WHERE o.run_id = $1 AND o.outcome NOT IN ('complete', 'recent', 'skipped')
-GROUP BY o.outcome, coalesce(o.error_code, ''), o.surface = ''
-ORDER BY scans DESC, o.outcome, error_code
-"""
+_SQL = statements(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +60,7 @@ def failure_groups(ask: Ask, schema: str, run_id: str) -> tuple[FailureGroup, ..
             tuple(Example(**each) for each in examples),
         )
         for outcome, error_code, scans, accounts, resume_after, detail, examples in ask(
-            _GROUPS.replace("{schema}", schema), [run_id]
+            _SQL["groups"].replace("{schema}", schema), [run_id]
         )
     )
 

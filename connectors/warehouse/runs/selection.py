@@ -7,36 +7,18 @@ from typing import Any
 from sqlalchemy import Connection
 
 from connectors.warehouse.storage.quoting import quoted
+from connectors.warehouse.storage.statements import statements
 from models.api import one_line
 from models.partition import SURFACES
 from models.selection import ChosenAccount, Selection, SelectionError
+
+_SQL = statements(__name__)
 
 # Runs DuckDB's SQL with the values of $1, $2 ...
 Ask = Callable[[str, Sequence[object]], list[tuple[Any, ...]]]
 
 # The message names this many unknown accounts: with a thousand, the list itself is wrong.
 _MOST_NAMED = 5
-
-# An id as it is written wins over one in another case, and that over a username.
-_FIND = """
-WITH typed AS (
-    SELECT DISTINCT unnest(from_json($1, '["VARCHAR"]')) AS name
-),
-found AS (
-    SELECT t.name, 1 AS rank, a.account_id, a.removed_at
-    FROM typed AS t JOIN {schema}.accounts AS a ON a.account_id = t.name
-    UNION ALL
-    SELECT t.name, 2, a.account_id, a.removed_at
-    FROM typed AS t JOIN {schema}.accounts AS a ON lower(a.account_id) = lower(t.name)
-    UNION ALL
-    SELECT t.name, 3, a.account_id, a.removed_at
-    FROM typed AS t JOIN {schema}.accounts AS a ON lower(a.ig_username) = lower(regexp_replace(t.name, '^@', ''))
-),
-best AS (
-    SELECT name, account_id, removed_at FROM found QUALIFY rank = min(rank) OVER (PARTITION BY name)
-)
-SELECT name, list(account_id) FILTER (removed_at IS NULL) AS listed FROM best GROUP BY name
-"""
 
 # By partition, not by run: a backfill of one account must not hide what the last sync left incomplete.
 _INCOMPLETE = """
@@ -50,46 +32,6 @@ _LEFT_INCOMPLETE = f"""
 SELECT count(*) FILTER (resource = 'accounts') AS catalogue, count(*) FILTER (resource = 'media') AS media
 FROM ({_INCOMPLETE})
 """  # noqa: S608 - our own names
-
-_CHOOSE = """
-WITH surfaces AS (
-    SELECT unnest(from_json($1, '["VARCHAR"]')) AS surface
-),
-present AS (
-    SELECT account_id, ig_username, status = 'token_expired' AS expired
-    FROM {schema}.accounts WHERE removed_at IS NULL
-),
-whole AS (
-    SELECT account_id FROM present WHERE $3::BOOLEAN
-    UNION
-    SELECT unnest(from_json($2, '["VARCHAR"]'))
-    UNION
-    SELECT account_id FROM {schema}.account_status_history
-    WHERE $4::TIMESTAMPTZ IS NOT NULL AND status = 'token_expired'
-      AND (valid_to IS NULL OR valid_to >= $4::TIMESTAMPTZ)
-),
-wanted AS (
-    SELECT account_id, surface FROM whole CROSS JOIN surfaces
-    UNION
-    SELECT account_id, surface FROM ({incomplete}) SEMI JOIN surfaces USING (surface)
-    WHERE $5::BOOLEAN AND resource = 'media'
-),
-known AS (
-    SELECT account_id, surface, count(*) AS items
-    FROM {schema}.media SEMI JOIN wanted USING (account_id, surface)
-    WHERE removed_at IS NULL
-    GROUP BY account_id, surface
-)
-SELECT
-    p.account_id, p.ig_username, p.expired, list(w.surface) AS surfaces,
-    sum(CASE WHEN p.expired AND NOT $7::BOOLEAN THEN 0
-             ELSE greatest(1, ceil(coalesce(k.items, 0) / $6::BIGINT)) END)::BIGINT AS pages
-FROM present AS p
-JOIN wanted AS w USING (account_id)
-LEFT JOIN known AS k USING (account_id, surface)
-GROUP BY p.account_id, p.ig_username, p.expired
-ORDER BY p.ig_username, p.account_id
-"""
 
 
 def asking(connection: Connection) -> Ask:
@@ -117,7 +59,7 @@ def choose(
     if selection.failed:
         _refuse_catalogue(ask, database)
     rows = ask(
-        _CHOOSE.format(schema=database, incomplete=_INCOMPLETE.format(schema=database)),
+        _SQL["choose"].format(schema=database, incomplete=_INCOMPLETE.format(schema=database)),
         (
             json.dumps(selection.surfaces),
             json.dumps(named),
@@ -145,7 +87,7 @@ def _named(ask: Ask, schema: str, accounts: Sequence[str]) -> list[str]:
     names = list(dict.fromkeys(name.strip() for name in accounts))
     if not names:
         return []
-    found: Mapping[str, list[str] | None] = dict(ask(_FIND.format(schema=schema), (json.dumps(names),)))
+    found: Mapping[str, list[str] | None] = dict(ask(_SQL["find"].format(schema=schema), (json.dumps(names),)))
     if wrong := [name for name in names if len(found.get(name) or ()) != 1]:
         raise SelectionError(_message(wrong, found))
     return [account_id for listed in found.values() for account_id in listed or ()]

@@ -8,6 +8,7 @@ from rich.table import Table
 
 from connectors.warehouse.snapshot.reader import open_snapshot
 from connectors.warehouse.storage.errors import SnapshotMissing
+from connectors.warehouse.storage.statements import statements
 from flows.cli.current import current
 from flows.cli.fetching import current_snapshot
 from flows.cli.options import AsJson, SnapshotFile, WarehouseFile
@@ -15,19 +16,7 @@ from flows.cli.output.terminal import WARN, clean, err, moment, out, print_json
 from flows.config.settings import load
 from flows.reporting.words import count, run_title, span
 
-_ACCOUNTS = """
-SELECT
-    a.ig_username, a.status, a.token_expired_since, {missing_since},
-    count(*) FILTER (m.surface = 'posts') AS posts,
-    count(*) FILTER (m.surface = 'stories') AS stories,
-    (SELECT min({closed_at}) FROM completed_scans AS w WHERE w.resource = 'media' AND w.account_id = a.account_id)
-        AS media_as_of,
-    a.account_id
-FROM accounts AS a
-LEFT JOIN media AS m ON m.account_id = a.account_id AND m.removed_at IS NULL
-WHERE a.removed_at IS NULL AND (NOT ? OR a.status = 'token_expired')
-GROUP BY ALL ORDER BY a.token_expired_since, a.ig_username
-"""
+_SQL = statements(__name__)
 
 _REMOVED = "SELECT count(*) AS accounts, max(removed_at) AS last FROM accounts WHERE removed_at IS NOT NULL"
 
@@ -75,7 +64,7 @@ def accounts(
         # Nor of recent scans.
         has_recent = "recent_at" in opened.ask("FROM completed_scans LIMIT 0").columns
         closed_at = "greatest(w.complete_at, w.recent_at)" if has_recent else "w.complete_at"
-        query = _ACCOUNTS.format(missing_since=missing_since, closed_at=closed_at)
+        query = _SQL["accounts"].format(missing_since=missing_since, closed_at=closed_at)
         rows = opened.ask(query, [expired]).records()
         [removed] = opened.ask(_REMOVED).records()
     if as_json:

@@ -19,6 +19,7 @@ from connectors.warehouse.snapshot.export import export as write_export
 from connectors.warehouse.snapshot.reader import Answer, Snapshot, Stream, open_snapshot
 from connectors.warehouse.storage.errors import QueryError
 from connectors.warehouse.storage.paths import local
+from connectors.warehouse.storage.statements import statements
 from flows.cli.commands.listing import plain_table
 from flows.cli.fetching import current_snapshot
 from flows.cli.options import AsJson, LogFormat, SnapshotFile
@@ -28,6 +29,8 @@ from flows.config.errors import SettingsError
 from flows.config.settings import load
 from flows.reporting.exit_code import ExitCode
 from flows.reporting.words import count, file_size
+
+_SQL = statements(__name__)
 
 _SHOWN = 200
 
@@ -125,21 +128,6 @@ def query(
             raise typer.Exit(ExitCode.WRONG_USAGE) from None
 
 
-# A view over a table of the same name stands for that table; the others are computed.
-_RELATIONS = """
-SELECT r.name, r.kind, r.comment, r.rows
-FROM (
-    SELECT table_name AS name, 'table' AS kind, comment, estimated_size AS rows
-    FROM duckdb_tables() WHERE schema_name = 'main'
-    UNION ALL
-    SELECT v.view_name, if(t.table_name IS NULL, 'view', 'table'), v.comment, t.estimated_size
-    FROM duckdb_views() AS v
-    LEFT JOIN duckdb_tables() AS t ON t.schema_name = 'core' AND t.table_name = v.view_name
-    WHERE v.schema_name = 'main' AND NOT v.internal
-) AS r
-ORDER BY r.kind, r.name
-"""
-
 _COLUMNS = """
 SELECT column_name AS name, data_type AS type, comment
 FROM duckdb_columns() WHERE schema_name = 'main' AND table_name = ? ORDER BY column_index
@@ -169,7 +157,7 @@ def describe(
         message = "--format dbt writes all tables, as YAML. Fix: leave out the table and --json."
         raise SettingsError(message)
     with open_snapshot(current_snapshot(load(snapshot=snapshot))) as opened:
-        relations = opened.ask(_RELATIONS).records()
+        relations = opened.ask(_SQL["relations"]).records()
         if form == "dbt":
             _print_dbt(opened, relations)
             return

@@ -11,6 +11,7 @@ from connectors.warehouse.snapshot.reader import Snapshot, open_snapshot
 from connectors.warehouse.storage.durable import log_problem
 from connectors.warehouse.storage.errors import QueryError, SnapshotMissing, WarehouseError
 from connectors.warehouse.storage.holder import Holder, holder
+from connectors.warehouse.storage.statements import statements
 from flows.cli.current import Current, current
 from flows.cli.fetching import current_snapshot
 from flows.cli.options import AsJson, SnapshotFile, WarehouseFile
@@ -22,9 +23,11 @@ from flows.config.settings import Settings, load
 from flows.engine.clock import SystemClock
 from flows.reporting.exit_code import ExitCode
 from flows.reporting.headline import LOST
-from flows.reporting.summary_queries import WARNINGS
 from flows.reporting.words import count, run_title, span
 from models.runs import RunState
+
+_SQL = statements(__name__)
+_WARNINGS = statements("flows.reporting.summary")["warnings"]
 
 _MARKS = {"complete": DONE, "failed": FAIL, "interrupted": FAIL}
 
@@ -35,20 +38,6 @@ _PUBLISHES = {RunState.COMPLETE, RunState.PARTIAL}
 _NAMED = 5
 
 _LAST_RUN = "SELECT * FROM runs WHERE kind IN ('sync', 'backfill') ORDER BY seq DESC LIMIT 1"
-
-# Runs that no later run made up for: one of everything does, and one that was asked for the same.
-_UNRESOLVED = """
-SELECT r.* FROM runs AS r
-WHERE r.state IN ('failed', 'interrupted') AND NOT EXISTS (
-    FROM runs AS l
-    WHERE l.seq > r.seq AND l.state IN ('complete', 'partial') AND (
-        (l.kind = 'sync' AND l.selection IS NULL)
-        OR (l.kind = r.kind AND l.selection IS NOT DISTINCT FROM r.selection)
-    )
-)
-QUALIFY row_number() OVER (PARTITION BY r.kind, r.selection ORDER BY r.seq DESC) = 1
-ORDER BY r.seq DESC
-"""
 
 # $1 is the reader's time, and what is stale at $2 is stale. `age_seconds`: of the oldest that should be fresh.
 _FRESHNESS = """
@@ -72,43 +61,10 @@ SELECT f.account_id, f.ig_username, f.surface, f.removals_undecided_since
 FROM freshness AS f WHERE f.removals_undecided_since < $1 ORDER BY f.removals_undecided_since, f.ig_username, f.surface
 """
 
-# The outcome of each partition in the last run that scanned it, of any kind.
-_FAILURES = """
-WITH last_tried AS (
-    SELECT o.account_id, o.surface, unnest(arg_max({
-        'outcome': o.outcome, 'error_code': o.error_code, 'detail': o.detail,
-        'correlation_id': o.correlation_id, 'resume_after': o.resume_after
-    }, r.seq))
-    FROM run_outcomes AS o JOIN runs AS r USING (run_id) GROUP BY o.resource, o.account_id, o.surface
-)
-SELECT o.outcome, coalesce(o.error_code, '') AS error_code, count(*) AS scans,
-       count(DISTINCT o.account_id) AS accounts, max(o.resume_after) AS resume_after,
-       arg_min_null(o.detail, (o.account_id, o.surface)) AS detail,
-       arg_min_null(o.correlation_id, (o.account_id, o.surface)) AS correlation_id
-FROM last_tried AS o LEFT JOIN accounts AS a USING (account_id)
-WHERE a.removed_at IS NULL AND o.outcome NOT IN ('complete', 'recent', 'skipped')
-GROUP BY ALL ORDER BY scans DESC
-"""
-
-_TOTALS = """
-WITH present AS (
-    SELECT m.surface FROM media AS m JOIN accounts AS a USING (account_id)
-    WHERE m.removed_at IS NULL AND a.removed_at IS NULL
-)
-SELECT
-    (SELECT count(*) FROM accounts WHERE removed_at IS NULL) AS accounts,
-    (SELECT count(*) FROM expired_accounts) AS expired,
-    (SELECT count(*) FROM present WHERE surface = 'posts') AS posts,
-    (SELECT count(*) FROM present WHERE surface = 'stories') AS stories,
-    (SELECT count(*) FROM quarantine) AS quarantined,
-    (SELECT max(snapshot_at) FROM published) AS published_at,
-    (SELECT max(stale_after) FROM published) AS stale_after
-"""
-
 
 def _gather(snapshot: Snapshot, now: datetime, state: Current, stale_after: float | None) -> dict[str, Any]:
     """Read what the status says; `stale_after`, in seconds, takes the place of the snapshot's own."""
-    totals = snapshot.ask(_TOTALS).records()[0]
+    totals = snapshot.ask(_SQL["totals"]).records()[0]
     limit = totals["stale_after"] if stale_after is None else stale_after
     stale_at = now + timedelta(seconds=totals["stale_after"] - limit)
     answer = snapshot.ask(_LAST_RUN)
@@ -119,13 +75,13 @@ def _gather(snapshot: Snapshot, now: datetime, state: Current, stale_after: floa
     return {
         "totals": totals | {"stale_after": limit},
         "last_run": last[0] if last else None,
-        "unresolved": [run for run in snapshot.ask(_UNRESOLVED).records() if run["run_id"] not in shown],
-        "warnings": snapshot.ask(WARNINGS, [last[0]["run_id"]]).records() if has_warnings else [],
+        "unresolved": [run for run in snapshot.ask(_SQL["unresolved"]).records() if run["run_id"] not in shown],
+        "warnings": snapshot.ask(_WARNINGS, [last[0]["run_id"]]).records() if has_warnings else [],
         "freshness": freshness,
         "oldest_age_seconds": max((fact["age_seconds"] for fact in freshness), default=None),
         "stale": snapshot.ask(_STALE, [stale_at]).records(),
         "undecided": _undecided(snapshot, now - timedelta(seconds=limit)),
-        "failures": snapshot.ask(_FAILURES).records(),
+        "failures": snapshot.ask(_SQL["failures"]).records(),
         **incremental(snapshot, now),
     }
 

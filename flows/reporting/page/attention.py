@@ -2,9 +2,12 @@
 
 from collections.abc import Iterator
 
+from connectors.warehouse.storage.statements import statements
 from flows.reporting.page.html import Html, Row, Table, element, foreign, join, rest
 from flows.reporting.page.reader import Reader, Record, account, stamp
 from flows.reporting.words import count, fix_for, span
+
+_SQL = statements(__name__)
 
 _EXPIRED = """
 SELECT ig_username, token_expired_since, media_as_of, count(*) OVER () AS total FROM expired_accounts
@@ -22,20 +25,6 @@ LEFT JOIN (
 ) AS o ON o.account_id = f.account_id AND o.surface = f.surface AND o.ended_at = f.last_tried_at
 WHERE f.outcome NOT IN ('complete', 'skipped', 'recent') AND {which}
 ORDER BY f.complete_at NULLS FIRST, f.ig_username, f.surface LIMIT 20
-"""
-
-_CAUSES = """
-WITH recent AS (SELECT run_id, started_at FROM runs WHERE kind <> 'totals' ORDER BY seq DESC LIMIT 30),
-undone AS (
-    SELECT o.outcome, coalesce(o.error_code, '') AS error_code, o.account_id, o.surface, o.ended_at, o.correlation_id
-    FROM run_outcomes AS o JOIN recent USING (run_id)
-    WHERE o.outcome NOT IN ('complete', 'skipped', 'recent') AND ({only} OR o.resource = 'accounts')
-      AND (o.surface IN {surfaces} OR o.resource = 'accounts')
-)
-SELECT outcome, error_code, count(*) AS scans, count(DISTINCT nullif(account_id, '')) AS accounts,
-    min(ended_at) AS first_at, max(ended_at) AS last_at,
-    arg_max(correlation_id, (ended_at, account_id, surface), 3) AS correlation_ids
-FROM undone GROUP BY outcome, error_code ORDER BY scans DESC, outcome, error_code LIMIT 20
 """
 
 _WARNINGS = """
@@ -168,7 +157,7 @@ def attention(reader: Reader) -> tuple[Html, int]:
 
 def causes(reader: Reader) -> Html:
     """Return the failures of the last 30 runs by their cause, with correlation ids to name to the API's support."""
-    found = reader.records(_CAUSES)
+    found = reader.records(_SQL["causes"])
     if not found:
         message = "No scan of the last 30 runs failed, was denied, was not found or was deferred."
         return element("p", message, class_="good")

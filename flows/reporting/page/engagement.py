@@ -1,44 +1,11 @@
 """Likes and comments gained by day, the accounts that gained most, and how often accounts post."""
 
+from connectors.warehouse.storage.statements import statements
 from flows.reporting.page.html import Child, Html, Row, Table, element, figure, join, rest
 from flows.reporting.page.reader import Reader, account, day_label, stamp
 from flows.reporting.page.svg import Kind, Slot, bar, columns, spark
 
-# The view engagement_by_day, for the days covered alone: the view itself compares every count that was ever seen.
-# hash() makes one short key of three texts, so that a million items are sorted in a second.
-_GAINED = """
-WITH counted AS (
-    SELECT hash(account_id, media_id, metric) AS item, account_id, media_id, metric, observed_at, value
-    FROM media_metrics
-    WHERE surface = 'posts' AND metric IN ('like_count', 'comments_count') AND value IS NOT NULL
-      AND observed_at >= {since} AND {only}
-),
-before AS (
-    SELECT hash(account_id, media_id, metric) AS item, max(observed_at) AS observed_at,
-        arg_max(value, observed_at) AS value
-    FROM media_metrics
-    WHERE surface = 'posts' AND metric IN ('like_count', 'comments_count') AND value IS NOT NULL
-      AND observed_at < {since} AND hash(account_id, media_id, metric) IN (SELECT item FROM counted)
-    GROUP BY item
-),
-stepped AS (
-    SELECT *, lag(value) OVER (PARTITION BY item ORDER BY observed_at) AS earlier
-    FROM (FROM counted UNION ALL BY NAME FROM before)
-),
-gains AS (
-    SELECT account_id, metric, observed_at, value - earlier AS gain
-    FROM stepped WHERE account_id IS NOT NULL AND earlier IS NOT NULL
-    UNION ALL
-    SELECT s.account_id, s.metric, s.observed_at, s.value
-    FROM stepped AS s JOIN media AS m USING (account_id, media_id)
-    WHERE s.earlier IS NULL AND m.surface = 'posts' AND m.published_at >= {since} - INTERVAL 48 HOURS
-      AND s.observed_at < m.published_at + INTERVAL 48 HOURS
-)
-SELECT account_id, (observed_at AT TIME ZONE 'UTC')::DATE AS day,
-    (sum(gain) FILTER (metric = 'like_count'))::BIGINT AS likes,
-    (sum(gain) FILTER (metric = 'comments_count'))::BIGINT AS comments
-FROM gains GROUP BY ALL
-"""
+_SQL = statements(__name__)
 
 _BY_DAY = "SELECT day, sum(likes) AS likes, sum(comments) AS comments FROM gained GROUP BY day"
 
@@ -73,7 +40,7 @@ ORDER BY days_since_last_post DESC, ig_username LIMIT 10
 
 def engagement(reader: Reader) -> Html:
     """Return what posts gained by day, posts published on the same axis, and who gained most."""
-    reader.prepare("gained", _GAINED)
+    reader.prepare("gained", _SQL["gained"])
     gained = {each["day"]: each for each in reader.records(_BY_DAY)}
     posts = {each["day"]: each["posts"] for each in reader.records(_POSTS)}
     if not gained:

@@ -3,7 +3,9 @@
 import duckdb
 import pytest
 
-from flows.reporting.summary_queries import BEGUN
+from connectors.warehouse.storage.statements import statements
+
+BEGUN = statements("flows.reporting.summary")["begun"]
 
 # run, hour it began, state
 RUNS = [

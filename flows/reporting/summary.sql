@@ -1,46 +1,44 @@
-"""What a run's summary asks of the snapshot. Every answer is bounded; `total` says how many there are."""
+-- What a run's summary asks of the snapshot. Every answer is bounded; `total` says how many there are.
 
-RUN = "SELECT * FROM runs WHERE run_id = $1"
+-- name: run
+SELECT * FROM runs WHERE run_id = $1
 
-# Interrupted runs reported nothing: the next run that ends reports their findings, too. $1[1] is that run.
-BEGUN = """
+-- name: begun
+-- Interrupted runs reported nothing: the next run that ends reports their findings, too. $1[1] is that run.
 SELECT min(started_at) AS since FROM runs
 WHERE list_contains($1, run_id) OR seq > (
     SELECT coalesce(max(seq), 0) FROM runs
     WHERE state IN ('complete', 'partial', 'failed') AND kind IN ('sync', 'backfill')
       AND seq < (SELECT seq FROM runs WHERE run_id = $1[1])
 )
-"""
 
-LAST_RUNS = "SELECT * FROM runs WHERE kind <> 'totals' ORDER BY seq DESC LIMIT $1"
+-- name: last_runs
+SELECT * FROM runs WHERE kind <> 'totals' ORDER BY seq DESC LIMIT $1
 
-# What a run resumed, or merged pages of.
-RESUMED = "SELECT * FROM runs WHERE list_contains($1, run_id) ORDER BY seq"
+-- name: resumed
+-- What a run resumed, or merged pages of.
+SELECT * FROM runs WHERE list_contains($1, run_id) ORDER BY seq
 
-OUTCOMES = """
+-- name: outcomes
 SELECT surface, outcome, count(*) AS scans FROM run_outcomes WHERE run_id = $1
 GROUP BY ALL ORDER BY surface, outcome
-"""
 
-WARNINGS = """
+-- name: warnings
 SELECT code, count, detail, hint, makes_partial FROM run_warnings WHERE run_id = $1
 ORDER BY makes_partial DESC, code
-"""
 
-NEWLY_EXPIRED = """
+-- name: newly_expired
 SELECT account_id, ig_username, token_expired_since AS since, media_as_of, count(*) OVER () AS total
 FROM expired_accounts WHERE token_expired_since >= $1
 ORDER BY ig_username, account_id LIMIT $2
-"""
 
-# Newest first: older ones have been reported before.
-STILL_EXPIRED = """
+-- name: still_expired
+-- Newest first: older ones have been reported before.
 SELECT account_id, ig_username, token_expired_since AS since, media_as_of, count(*) OVER () AS total
 FROM expired_accounts WHERE token_expired_since < $1
 ORDER BY token_expired_since DESC, ig_username, account_id LIMIT $2
-"""
 
-RECOVERED = """
+-- name: recovered
 WITH recovered AS (
     SELECT n.account_id, n.valid_from AS since
     FROM account_status_history AS n
@@ -54,12 +52,12 @@ FROM recovered AS r
 JOIN accounts AS a ON a.account_id = r.account_id AND a.removed_at IS NULL
 LEFT JOIN completed_scans AS w ON w.resource = 'media' AND w.account_id = r.account_id
 GROUP BY ALL ORDER BY a.ig_username, r.account_id LIMIT $2
-"""
 
-STALE_AFTER = "SELECT stale_after FROM published"
+-- name: stale_after
+SELECT stale_after FROM published
 
-# An account whose token is expired cannot be scanned: it has no stale_at, and is counted apart.
-FRESHNESS = """
+-- name: freshness
+-- An account whose token is expired cannot be scanned: it has no stale_at, and is counted apart.
 SELECT
     surface,
     count(stale_at) AS accounts,
@@ -70,17 +68,14 @@ SELECT
     count(*) FILTER (stale_at IS NULL) AS expired,
     min(greatest(complete_at, recent_at)) FILTER (stale_at IS NOT NULL) AS oldest
 FROM freshness GROUP BY surface ORDER BY surface
-"""
 
-# Until media were seen for the first time every field is new, which is no news.
-NEW_FIELDS = """
+-- name: new_fields
+-- Until media were seen for the first time every field is new, which is no news.
 SELECT resource, path, type, count(*) OVER () AS total FROM fields
 WHERE first_seen_at >= $1 AND EXISTS (FROM media WHERE first_seen_at < $1)
 ORDER BY resource, path LIMIT $2
-"""
 
-RETYPED_FIELDS = """
+-- name: retyped_fields
 SELECT resource, path, type, count(*) OVER () AS total FROM fields
 WHERE first_seen_at < $1 AND last_type_change_at >= $1
 ORDER BY resource, path LIMIT $2
-"""

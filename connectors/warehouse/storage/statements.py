@@ -1,0 +1,16 @@
+"""SQL statements in files: a module's long constant ones are in the .sql file of its name beside it."""
+
+import re
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+
+_NAME = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
+
+
+@cache
+def statements(module: str) -> Mapping[str, str]:
+    """Return the statements of the .sql file beside a module, by the names in their first lines (`-- name: x`)."""
+    package, _, name = module.rpartition(".")
+    _, *found = _NAME.split(files(package).joinpath(f"{name}.sql").read_text(encoding="utf-8"))
+    return dict(zip(found[::2], map(str.strip, found[1::2]), strict=True))

@@ -1,0 +1,43 @@
+-- name: unresolved
+-- Runs that no later run made up for: one of everything does, and one that was asked for the same.
+SELECT r.* FROM runs AS r
+WHERE r.state IN ('failed', 'interrupted') AND NOT EXISTS (
+    FROM runs AS l
+    WHERE l.seq > r.seq AND l.state IN ('complete', 'partial') AND (
+        (l.kind = 'sync' AND l.selection IS NULL)
+        OR (l.kind = r.kind AND l.selection IS NOT DISTINCT FROM r.selection)
+    )
+)
+QUALIFY row_number() OVER (PARTITION BY r.kind, r.selection ORDER BY r.seq DESC) = 1
+ORDER BY r.seq DESC
+
+-- name: failures
+-- The outcome of each partition in the last run that scanned it, of any kind.
+WITH last_tried AS (
+    SELECT o.account_id, o.surface, unnest(arg_max({
+        'outcome': o.outcome, 'error_code': o.error_code, 'detail': o.detail,
+        'correlation_id': o.correlation_id, 'resume_after': o.resume_after
+    }, r.seq))
+    FROM run_outcomes AS o JOIN runs AS r USING (run_id) GROUP BY o.resource, o.account_id, o.surface
+)
+SELECT o.outcome, coalesce(o.error_code, '') AS error_code, count(*) AS scans,
+       count(DISTINCT o.account_id) AS accounts, max(o.resume_after) AS resume_after,
+       arg_min_null(o.detail, (o.account_id, o.surface)) AS detail,
+       arg_min_null(o.correlation_id, (o.account_id, o.surface)) AS correlation_id
+FROM last_tried AS o LEFT JOIN accounts AS a USING (account_id)
+WHERE a.removed_at IS NULL AND o.outcome NOT IN ('complete', 'recent', 'skipped')
+GROUP BY ALL ORDER BY scans DESC
+
+-- name: totals
+WITH present AS (
+    SELECT m.surface FROM media AS m JOIN accounts AS a USING (account_id)
+    WHERE m.removed_at IS NULL AND a.removed_at IS NULL
+)
+SELECT
+    (SELECT count(*) FROM accounts WHERE removed_at IS NULL) AS accounts,
+    (SELECT count(*) FROM expired_accounts) AS expired,
+    (SELECT count(*) FROM present WHERE surface = 'posts') AS posts,
+    (SELECT count(*) FROM present WHERE surface = 'stories') AS stories,
+    (SELECT count(*) FROM quarantine) AS quarantined,
+    (SELECT max(snapshot_at) FROM published) AS published_at,
+    (SELECT max(stale_after) FROM published) AS stale_after
