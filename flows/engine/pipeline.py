@@ -11,7 +11,7 @@ from pathlib import Path
 
 from connectors.source.errors import Failure
 from connectors.warehouse.maintenance.future_times import repair_future_times
-from connectors.warehouse.maintenance.rebuild import is_read_by
+from connectors.warehouse.maintenance.rebuild import adopt_mapping
 from connectors.warehouse.merge.account_removal import missing_accounts
 from connectors.warehouse.merge.run_counts import MergeStats, RunCounts, of_runs
 from connectors.warehouse.runs import ledger, progress
@@ -115,7 +115,7 @@ async def run_sync(
     """
     warehouse, clock = resources.warehouse, resources.clock
     began = clock.monotonic()
-    is_current = await warehouse.transact(is_read_by, resources.mapping)
+    is_current = await warehouse.transact(adopt_mapping, resources.mapping)
     # What an earlier process landed and did not merge comes first: this run reads what it listed.
     unmerged = await warehouse.transact(ledger.unmerged)
     await warehouse.merge()

@@ -17,7 +17,7 @@ from connectors.warehouse.maintenance.housekeeping import (
     run_days,
     thin_outcomes,
 )
-from connectors.warehouse.maintenance.quarantine_retry import Plan, Staying, plan_retry, retry, staying
+from connectors.warehouse.maintenance.quarantine_retry import Plan, Staying, prepare_retry, retry, staying
 from connectors.warehouse.maintenance.rebuild import Reread, rebuild_stored
 from connectors.warehouse.runs import ledger
 from connectors.warehouse.snapshot.ownership import CODE, FIX, is_catalogued
@@ -173,7 +173,7 @@ async def retry_now(settings: Settings) -> tuple[Plan, tuple[Staying, ...], int]
     """
     async with _standing(settings, "gramhouse quarantine --retry") as warehouse:
         async with _run(warehouse, "quarantine_retry") as run_id:
-            plan = await warehouse.transact(plan_retry)
+            plan = await warehouse.transact(prepare_retry)
             for batch in plan.batches:
                 await warehouse.transact(retry, batch, run_id=run_id, now=SystemClock().now())
         stay = await warehouse.transact(staying)

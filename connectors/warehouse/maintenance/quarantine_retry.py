@@ -185,11 +185,11 @@ def _batches(sizes: Iterable[tuple[int, int]], most: int) -> tuple[Batch, ...]:
     return tuple(batches)
 
 
-def plan_retry(connection: Connection, *, batch_bytes: int = _BATCH_BYTES) -> Plan:
-    """Find the quarantined media items that have an id by now, in the open transaction.
+def prepare_retry(connection: Connection, *, batch_bytes: int = _BATCH_BYTES) -> Plan:
+    """Find the quarantined media items that have an id by now, and delete the outdated ones, in the open transaction.
 
-    A record of an item that was seen at the same time or later leaves the quarantine without a trace: what is stored
-    is newer. All others wait for their batch, in which they all have room.
+    A record is outdated when its item was seen at the same time or later: what is stored is newer. All others are in
+    the batches of the plan.
     """
     run = connection.exec_driver_sql
     for statement in (*_identify("TEMP TABLE", "retry_identified", read_mapping(connection), _NARROW), _PLANNED):

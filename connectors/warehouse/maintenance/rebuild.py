@@ -220,10 +220,10 @@ def rebuild_outdated(connection: Connection) -> int:
     return rebuild_stored(connection, read_mapping(connection)).items
 
 
-def is_read_by(connection: Connection, mapping: Mapping) -> bool:
-    """Say whether the stored rows are what this mapping makes of their payloads.
+def adopt_mapping(connection: Connection, mapping: Mapping) -> bool:
+    """Take a mapping for a warehouse without rows; return whether the stored rows are what it makes of their payloads.
 
-    A warehouse without rows takes the mapping at once. One that an older gramhouse filled is read by none yet.
+    A warehouse that an older gramhouse filled has no mapping yet.
     """
     if not connection.exec_driver_sql("SELECT EXISTS (FROM core.media)").scalar_one():
         if not connection.exec_driver_sql("SELECT EXISTS (FROM ops.mapping)").scalar_one() or (

@@ -17,9 +17,11 @@ from duckdb import DuckDBPyConnection
 from connectors.warehouse.raw.listed import ListedPart, listed_parts
 from connectors.warehouse.raw.store import COLUMNS
 from connectors.warehouse.snapshot.export_folder import FORMAT, MANIFEST, Draft, replaced
-from connectors.warehouse.storage.durable import log_problem, sync, unreadable
-from connectors.warehouse.storage.errors import SnapshotMissing, WarehouseUnusable, first_line
-from connectors.warehouse.storage.quoting import literal
+from connectors.warehouse.snapshot.reader import COLUMNS as RELATION_COLUMNS
+from connectors.warehouse.snapshot.reader import RELATIONS, check_readable
+from connectors.warehouse.storage.durable import sync, unreadable
+from connectors.warehouse.storage.errors import WarehouseUnusable, first_line
+from connectors.warehouse.storage.quoting import literal, quoted
 from models.partition import SURFACES
 
 _VERSION = 1
@@ -49,25 +51,6 @@ _ORDER = {
     "account_id": "", "published_at": " DESC", "media_id": "", "position": "", "metric": "", "observed_at": "",
     "valid_from": "",
 }  # fmt: skip
-
-# A view over a table of the same name stands for that table; the others are computed.
-_RELATIONS = """
-SELECT table_name AS name, 'table' AS kind, comment
-FROM duckdb_tables() WHERE database_name = 'snapshot' AND schema_name = 'main' AND NOT internal
-UNION ALL
-SELECT v.view_name, if(t.table_name IS NULL, 'view', 'table'), v.comment
-FROM duckdb_views() AS v
-LEFT JOIN duckdb_tables() AS t
-    ON t.database_name = 'snapshot' AND t.schema_name = 'core' AND t.table_name = v.view_name
-WHERE v.database_name = 'snapshot' AND v.schema_name = 'main' AND NOT v.internal
-ORDER BY name
-"""
-
-_COLUMNS = """
-SELECT column_name, data_type, comment
-FROM duckdb_columns() WHERE database_name = 'snapshot' AND schema_name = 'main' AND table_name = ?
-ORDER BY column_index
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,13 +96,9 @@ class Export:
     tables: tuple[ExportedTable, ...]
 
 
-def _name(text: str) -> str:
-    return '"' + text.replace('"', '""') + '"'
-
-
 def _portable(column: ExportedColumn) -> tuple[str, ExportedColumn]:
     """Return the expression that other engines can read a column by, and what it makes of the column."""
-    name = _name(column.name)
+    name = quoted(column.name)
     if column.type == "INTERVAL":
         comment = f"{column.comment or ''} In seconds.".strip()
         return f"epoch({name}) AS {name}", ExportedColumn(column.name, "DOUBLE", comment)
@@ -131,11 +110,7 @@ def _portable(column: ExportedColumn) -> tuple[str, ExportedColumn]:
 
 @contextmanager
 def _opened(snapshot: Path) -> Iterator[DuckDBPyConnection]:
-    if not snapshot.exists():
-        message = f"There is no snapshot at {snapshot} yet. Fix: `gramhouse sync` creates it."
-        raise SnapshotMissing(message)
-    if (problem := log_problem(snapshot)) is not None:
-        raise WarehouseUnusable(problem)
+    check_readable(snapshot)
     with duckdb.connect() as db:
         try:
             for name, value in _SETTINGS.items():
@@ -162,6 +137,11 @@ def _copy(db: DuckDBPyConnection, query: str, files: Path, path: str) -> Exporte
         file.parent.mkdir(parents=True)
     copy = f"COPY ({query}) TO {literal(str(file))} (FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE {_ROW_GROUP})"
     ((rows,),) = db.execute(copy).fetchall()
+    return _exported(files, path, rows)
+
+
+def _exported(files: Path, path: str, rows: int) -> ExportedFile:
+    file = files / path
     with file.open("rb") as written:
         digest = hashlib.file_digest(written, "sha256").hexdigest()
         os.fsync(written.fileno())
@@ -170,22 +150,22 @@ def _copy(db: DuckDBPyConnection, query: str, files: Path, path: str) -> Exporte
 
 def _surfaces(db: DuckDBPyConnection, table: str) -> list[str]:
     # A surface without items has its empty file, too: a reader then finds no rows, rather than no table.
-    found = db.execute(f"SELECT DISTINCT surface FROM main.{_name(table)}").fetchall()  # noqa: S608 - quoted
+    found = db.execute(f"SELECT DISTINCT surface FROM main.{quoted(table)}").fetchall()  # noqa: S608 - quoted
     return sorted({str(surface) for (surface,) in found} | set(SURFACES))
 
 
 def _export_table(db: DuckDBPyConnection, files: Path, name: str, kind: str, comment: str | None) -> ExportedTable:
-    columns = [ExportedColumn(*row) for row in db.execute(_COLUMNS, [name]).fetchall()]
+    columns = [ExportedColumn(*row) for row in db.execute(RELATION_COLUMNS, [name]).fetchall()]
     readings = [_portable(column) for column in columns]
     partitioned = {column.name for column in columns} >= _OF_AN_ITEM
     selected = ", ".join(
         expression for expression, column in readings if not (partitioned and column.name == "surface")
     )
-    query = f"SELECT {selected} FROM main.{_name(name)}"  # noqa: S608 - quoted
+    query = f"SELECT {selected} FROM main.{quoted(name)}"  # noqa: S608 - quoted
     stem = quote(name, safe="").replace(".", "%2E")
     if partitioned:
         names = {column.name for column in columns}
-        order = ", ".join(_name(name) + way for name, way in _ORDER.items() if name in names)
+        order = ", ".join(quoted(name) + way for name, way in _ORDER.items() if name in names)
         written = [
             _copy(
                 db,
@@ -214,10 +194,7 @@ def _copy_part(part: ListedPart, files: Path) -> ExportedFile:
     file = files / path
     file.parent.mkdir(exist_ok=True)
     shutil.copyfile(part.path, file)
-    with file.open("rb") as written:
-        digest = hashlib.file_digest(written, "sha256").hexdigest()
-        os.fsync(written.fileno())
-    return ExportedFile(path, part.rows, file.stat().st_size, digest)
+    return _exported(files, path, part.rows)
 
 
 def _export_raw(parts: Sequence[ListedPart], files: Path) -> ExportedTable:
@@ -248,7 +225,7 @@ def _write_manifest(files: Path, export: Export) -> None:
 def _head(db: DuckDBPyConnection, snapshot: Path) -> tuple[datetime, str, Sequence[tuple[str, str, str | None]]]:
     try:
         ((published_at, version),) = db.execute("SELECT snapshot_at, version FROM main.published").fetchall()
-        return published_at, version, db.execute(_RELATIONS).fetchall()
+        return published_at, version, sorted(relation[:3] for relation in db.execute(RELATIONS).fetchall())
     except (duckdb.Error, ValueError) as error:
         message = f"{snapshot} is not a gramhouse snapshot. Fix: `gramhouse publish`."
         raise WarehouseUnusable(message) from error

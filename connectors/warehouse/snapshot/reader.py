@@ -14,6 +14,7 @@ from connectors.warehouse.snapshot.question import refusal, shown
 from connectors.warehouse.storage.durable import log_problem, unreadable
 from connectors.warehouse.storage.errors import QueryError, SnapshotMissing, WarehouseUnusable
 from connectors.warehouse.storage.quoting import literal
+from connectors.warehouse.storage.statements import statements
 
 # A person who may send SQL must not be able to read or write this machine's files with it.
 _SHUT: dict[str, str | bool | int | float | list[str]] = {
@@ -22,6 +23,10 @@ _SHUT: dict[str, str | bool | int | float | list[str]] = {
     "autoload_known_extensions": "false",
 }
 
+
+# The tables and views of the database in use, and the columns of one of them.
+RELATIONS = statements(__name__)["relations"]
+COLUMNS = statements(__name__)["columns"]
 
 _BATCH = 10_000
 
@@ -60,10 +65,17 @@ class Snapshot:
         stream = self.stream(query, parameters)
         return Answer(stream.columns, [row for batch in stream.batches for row in batch])
 
+    def relations(self) -> list[dict[str, Any]]:
+        """Return name, kind (table or view), comment and, of a table, about how many rows it has."""
+        return self.ask(RELATIONS).records()
+
+    def columns(self, table: str) -> list[dict[str, Any]]:
+        """Return name, type and comment of each column of a table or view."""
+        return self.ask(COLUMNS, [table]).records()
+
     def has(self, table: str) -> bool:
         """Say whether the snapshot has a table or view of this name: one made by an older version may not."""
-        query = "SELECT 1 FROM information_schema.tables WHERE table_schema = 'main' AND table_name = ?"
-        return bool(self.ask(query, [table]).rows)
+        return bool(self.columns(table))
 
     def question(self, text: str) -> Stream:
         """Run what a person typed, if it only reads; raises QueryError, as its batches may."""
@@ -131,17 +143,22 @@ def _add_raw_media(db: duckdb.DuckDBPyConnection) -> None:
     db.execute(raw_media(parts))
 
 
+def check_readable(path: Path) -> None:
+    """Raise SnapshotMissing where there is no snapshot, and WarehouseUnusable where a foreign log is beside it."""
+    if not path.exists():
+        message = f"There is no snapshot at {path} yet. Fix: `gramhouse sync` creates it."
+        raise SnapshotMissing(message)
+    if (problem := log_problem(path)) is not None:
+        raise WarehouseUnusable(problem)
+
+
 @contextmanager
 def open_snapshot(path: Path, *, with_raw: bool = False) -> Iterator[Snapshot]:
     """Open the snapshot for reading; `with_raw` with `raw_media`, from the parts of the raw store that it lists.
 
     Raises SnapshotMissing and WarehouseUnusable.
     """
-    if not path.exists():
-        message = f"There is no snapshot at {path} yet. Fix: `gramhouse sync` creates it."
-        raise SnapshotMissing(message)
-    if (problem := log_problem(path)) is not None:
-        raise WarehouseUnusable(problem)
+    check_readable(path)
     try:
         db = duckdb.connect(str(path), read_only=True, config={} if with_raw else _SHUT)
         if with_raw:

@@ -19,7 +19,6 @@ from connectors.warehouse.snapshot.export import export as write_export
 from connectors.warehouse.snapshot.reader import Answer, Snapshot, Stream, open_snapshot
 from connectors.warehouse.storage.errors import QueryError
 from connectors.warehouse.storage.paths import local
-from connectors.warehouse.storage.statements import statements
 from flows.cli.commands.listing import plain_table
 from flows.cli.fetching import current_snapshot
 from flows.cli.options import AsJson, LogFormat, SnapshotFile
@@ -29,8 +28,6 @@ from flows.config.errors import SettingsError
 from flows.config.settings import load
 from flows.reporting.exit_code import ExitCode
 from flows.reporting.words import count, file_size
-
-_SQL = statements(__name__)
 
 _SHOWN = 200
 
@@ -128,16 +125,10 @@ def query(
             raise typer.Exit(ExitCode.WRONG_USAGE) from None
 
 
-_COLUMNS = """
-SELECT column_name AS name, data_type AS type, comment
-FROM duckdb_columns() WHERE schema_name = 'main' AND table_name = ? ORDER BY column_index
-"""
-
-
 def _print_dbt(snapshot: Snapshot, relations: list[dict[str, Any]]) -> None:
     from flows.cli.output.dbt import sources
 
-    columns = {relation["name"]: snapshot.ask(_COLUMNS, [relation["name"]]).records() for relation in relations}
+    columns = {relation["name"]: snapshot.columns(relation["name"]) for relation in relations}
     [(stale_after,)] = snapshot.ask("SELECT max(stale_after) FROM published").rows
     out.out(sources(relations, columns, stale_after), end="")
 
@@ -157,14 +148,14 @@ def describe(
         message = "--format dbt writes all tables, as YAML. Fix: leave out the table and --json."
         raise SettingsError(message)
     with open_snapshot(current_snapshot(load(snapshot=snapshot))) as opened:
-        relations = opened.ask(_SQL["relations"]).records()
+        relations = opened.relations()
         if form == "dbt":
             _print_dbt(opened, relations)
             return
         if table is None:
             rows = relations
         else:
-            rows = opened.ask(_COLUMNS, [table]).records()
+            rows = opened.columns(table)
             if not rows:
                 names = ", ".join(relation["name"] for relation in relations)
                 message = f"Unknown table or view {table!r}. Fix: use one of {names}."

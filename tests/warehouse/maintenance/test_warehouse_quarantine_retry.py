@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy import Connection
 
 from connectors.warehouse.maintenance import quarantine_retry as retrying
-from connectors.warehouse.maintenance.quarantine_retry import Batch, Staying, plan_retry, retry, staying
+from connectors.warehouse.maintenance.quarantine_retry import Batch, Staying, prepare_retry, retry, staying
 from connectors.warehouse.merge import merge as merge_module
 from connectors.warehouse.schema.field_registry import write_mapping
 from connectors.warehouse.storage.connection import connect
@@ -41,7 +41,7 @@ Retried = tuple[int, int, int, tuple[Staying, ...]]
 
 def again(house: House, hour: float = 1000, batch_bytes: int = 2**24) -> Retried:
     with house.connection.begin():
-        plan = plan_retry(house.connection, batch_bytes=batch_bytes)
+        plan = prepare_retry(house.connection, batch_bytes=batch_bytes)
     for batch in plan.batches:
         with house.connection.begin():
             retry(house.connection, batch, run_id="a retry", now=at(hour))
@@ -157,10 +157,10 @@ def test_batches_are_cut_between_instants_and_no_larger_than_asked_for(house: Ho
     us = [int(minute(24 * night).timestamp()) * 1_000_000 for night in range(4)]
     with house.connection.begin():
         one = len('{"uuid":"0","caption":"x"}')
-        plan = plan_retry(house.connection, batch_bytes=4 * one + 2)
+        plan = prepare_retry(house.connection, batch_bytes=4 * one + 2)
     assert plan.batches == (Batch(us[0], us[1]), Batch(us[2], us[3]))
     with house.connection.begin():
-        plan = plan_retry(house.connection, batch_bytes=4 * one + 1)
+        plan = prepare_retry(house.connection, batch_bytes=4 * one + 1)
     assert plan.batches == tuple(Batch(night, night) for night in us)
 
 
@@ -355,7 +355,7 @@ def killed(connection):
 retry.merge = killed
 with connect(Path(sys.argv[1])) as connection:
     with connection.begin():
-        plan = retry.plan_retry(connection)
+        plan = retry.prepare_retry(connection)
     with connection.begin():
         retry.retry(connection, plan.batches[0], run_id="r", now=datetime.now(UTC))
 """

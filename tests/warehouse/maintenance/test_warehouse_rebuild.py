@@ -6,7 +6,7 @@ from datetime import timedelta
 import pytest
 
 from connectors.warehouse.maintenance import rebuild as rebuilding
-from connectors.warehouse.maintenance.rebuild import is_read_by, rebuild_stored
+from connectors.warehouse.maintenance.rebuild import adopt_mapping, rebuild_stored
 from connectors.warehouse.schema.field_registry import read_mapping
 from models.partition import media
 from models.schema.mapping import ColumnMapping, Mapping, Reading
@@ -136,28 +136,28 @@ def test_what_an_older_gramhouse_left_gets_its_columns(house: House) -> None:
 @pytest.mark.parametrize("mapping", [BUILT_IN, ALT_TEXT], ids=["built in", "other"])
 def test_an_empty_warehouse_takes_the_mapping_at_once(house: House, mapping: Mapping) -> None:
     with house.connection.begin():
-        assert is_read_by(house.connection, mapping)
+        assert adopt_mapping(house.connection, mapping)
         assert read_mapping(house.connection) == mapping
 
 
 def test_a_filled_one_keeps_its_mapping_until_it_is_rebuilt(house: House) -> None:
     with house.connection.begin():
-        assert is_read_by(house.connection, BUILT_IN)
+        assert adopt_mapping(house.connection, BUILT_IN)
     house.scan(POSTS, "p", 0, [item()])
     with house.connection.begin():
-        assert is_read_by(house.connection, BUILT_IN)
-        assert not is_read_by(house.connection, TITLE)
+        assert adopt_mapping(house.connection, BUILT_IN)
+        assert not adopt_mapping(house.connection, TITLE)
         assert read_mapping(house.connection) == BUILT_IN
     rebuild(house, TITLE)
     with house.connection.begin():
-        assert is_read_by(house.connection, TITLE)
+        assert adopt_mapping(house.connection, TITLE)
 
 
 def test_rows_of_an_older_gramhouse_are_read_by_no_mapping_yet(house: House) -> None:
     house.scan(POSTS, "p", 0, [item()])
     house.do("DELETE FROM ops.mapping")
     with house.connection.begin():
-        assert not is_read_by(house.connection, BUILT_IN)
+        assert not adopt_mapping(house.connection, BUILT_IN)
 
 
 def test_counts_that_vanished_are_not_counted_again(house: House) -> None:

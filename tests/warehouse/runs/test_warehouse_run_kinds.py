@@ -201,7 +201,7 @@ def test_what_is_read_again_from_quarantine_counts_as_seen_by_both_run_kinds(hou
     with house.connection.begin():
         rebuild_stored(house.connection, by_key)
     with house.connection.begin():
-        plan = retry.plan_retry(house.connection)
+        plan = retry.prepare_retry(house.connection)
         for batch in plan.batches:
             retry.retry(house.connection, batch, run_id="a retry", now=at(4))
     assert (plan.records, plan.items) == (1, 1)

@@ -1,0 +1,18 @@
+-- name: relations
+-- A view over a table of the same name stands for that table; the others are computed.
+SELECT table_name AS name, 'table' AS kind, comment, estimated_size AS rows
+FROM duckdb_tables()
+WHERE database_name = current_database() AND schema_name = 'main' AND NOT internal
+UNION ALL
+SELECT v.view_name, if(t.table_name IS NULL, 'view', 'table'), v.comment, t.estimated_size
+FROM duckdb_views() AS v
+LEFT JOIN duckdb_tables() AS t
+    ON t.database_name = v.database_name AND t.schema_name = 'core' AND t.table_name = v.view_name
+WHERE v.database_name = current_database() AND v.schema_name = 'main' AND NOT v.internal
+ORDER BY kind, name
+
+-- name: columns
+SELECT column_name AS name, data_type AS type, comment
+FROM duckdb_columns()
+WHERE database_name = current_database() AND schema_name = 'main' AND table_name = ?
+ORDER BY column_index
