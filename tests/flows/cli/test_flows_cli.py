@@ -263,8 +263,6 @@ def test_a_snapshot_that_cannot_be_written_is_found_before_anything_is_asked(typ
         ["export", "gs://bucket/out"],
         ["export", "https://host/out"],
         ["export", "file:///tmp/out"],
-        ["query", "SELECT 1", "--snapshot", "s3://bucket/s.duckdb"],
-        ["publish", "--snapshot", "az://bucket/s.duckdb"],
         ["sync", "--warehouse", "s3://bucket/w.duckdb"],
         ["sync", "--warehouse", ":memory:"],
         ["sync", "--warehouse", "md:w"],
