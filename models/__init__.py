@@ -1,1 +1,1 @@
-"""What things are: values, declarations and decisions. Nothing in this room does IO."""
+"""What things are: values, declarations and decisions. Nothing here does IO."""

@@ -68,7 +68,7 @@ def snapshot(tmp_path_factory: pytest.TempPathFactory) -> Path:
             await run_sync(build_request(settings), resources)
 
     with in_thread(sandbox) as url:
-        for sandbox.night in (0, 1):
+        for sandbox.day in (0, 1):
             run_until_signalled(sync(url))
     return folder / "analytics.duckdb"
 

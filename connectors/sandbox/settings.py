@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from connectors.sandbox.data.nights import FIRST_NIGHT
+from connectors.sandbox.data.calendar import FIRST_DAY
 from connectors.sandbox.http.keys import BUILT_IN, Key
 
 if TYPE_CHECKING:
@@ -38,9 +38,9 @@ class FeedSettings:
     order
         ``newest_first``, ``oldest_first``, ``random``, ``by_id`` or ``by_last_edit``.
     pins
-        how many posts stand first, others every third night, 0 to 5; with ``pins_twice`` at their own positions, too.
+        how many posts stand first, others every third day, 0 to 5; with ``pins_twice`` at their own positions, too.
     archived, back_dated
-        one post of so many is archived for two nights of five, or claims to be 40 days older than it is; 0: none.
+        one post of so many is archived for two days of five, or claims to be 40 days older than it is; 0: none.
     post_dated
         one post of so many claims to be 40 days newer than it is, which may lie in the future; 0: none.
     ties
@@ -76,15 +76,15 @@ class SandboxSettings:
     seed
         the only source of chance: two sandboxes with equal settings serve equal bytes.
     accounts
-        accounts visible at night 0.
+        accounts visible at day 0.
     posts, stories
-        mean number of posts per account at night 0, and of live stories per account each night.
-    night
-        the night it starts at, 0 or more; items' times derive from it.
-    first_night
-        the moment night 0 stands for, in epoch seconds; whatever has a time moves with it.
+        mean number of posts per account at day 0, and of live stories per account each day.
+    day
+        the day it starts at, 0 or more; items' times derive from it.
+    first_day
+        the moment day 0 stands for, in epoch seconds; whatever has a time moves with it.
     change_every
-        out of so many accounts, each night one leaves, one joins and one token expires; 0: none ever.
+        out of so many accounts, each day one leaves, one joins and one token expires; 0: none ever.
     shape
         ``graph``, ``camel``, ``flat``, ``mixed`` (each account one of these three), ``nested``, or ``drift``
         (types and names that change in the middle of a scan).
@@ -108,8 +108,8 @@ class SandboxSettings:
     accounts: int = 40
     posts: int = 60
     stories: int = 2
-    night: int = 0
-    first_night: int = FIRST_NIGHT
+    day: int = 0
+    first_day: int = FIRST_DAY
     change_every: int = 40
     shape: str = "mixed"
     feed: FeedSettings = PLAIN_FEED
@@ -126,7 +126,7 @@ class SandboxSettings:
             ("accounts", self.accounts, MAX_ACCOUNTS),
             ("posts", self.posts, MAX_POSTS),
             ("stories", self.stories, MAX_STORIES),
-            ("night", self.night, 10_000),
+            ("day", self.day, 10_000),
             ("change_every", self.change_every, MAX_ACCOUNTS),
             ("log_size", self.log_size, 100_000_000),
             ("cache_bytes", self.cache_bytes, 1 << 40),

@@ -94,7 +94,7 @@ class House:
 
     def next_night(self) -> None:
         """Let the catalogue change as it does from one night to the next."""
-        self._service.post("/_sandbox/night").raise_for_status()
+        self._service.post("/_sandbox/day").raise_for_status()
 
     def faults(self, *rules: dict[str, object]) -> None:
         """Have these faults, in place of those before."""

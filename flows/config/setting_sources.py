@@ -128,7 +128,7 @@ def not_toml(error: tomllib.TOMLDecodeError, secrets: Collection[str]) -> str:
     at = _POSITION.search(text)
     line = int(at[1]) if at and at[1] else None
     content = _read(CONFIG).split("\n")[line - 1] if line else ""
-    # What the parser says may quote a character, and its column tells how long a value is.
+    # What the parser says may quote a character, and its column shows how long a value is.
     what = "" if any(name in content for name in secrets) else f": {_POSITION.sub('', text).lower()}"
     return f"{CONFIG}{f', line {line},' if line else ''} is not valid TOML{what}."
 

@@ -64,7 +64,7 @@ def dead_end(error: Failure) -> bool:
 
 
 def identities(response: Response, mapping: Mapping) -> Iterable[str]:
-    """Return what tells the items of a page from others: their ids, or their JSON text where there is none."""
+    """Return what identifies the items of a page: their ids, or their JSON text where there is none."""
     page = response.page
     if isinstance(page, AccountPage):
         return [*(account.id for account in page.accounts), *(record.payload for record in page.rejected)]

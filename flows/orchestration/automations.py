@@ -37,7 +37,7 @@ def notifies(automation: dict[str, Any]) -> bool:
 
 
 def addressed(automation: dict[str, Any], blocks: Sequence[UUID]) -> AutomationCore | None:
-    """Return an automation that tells every block; None when there is nothing left for it to do."""
+    """Return an automation that notifies every block; None when there is nothing left for it to do."""
     actions = [
         sent
         for action in automation["actions"]

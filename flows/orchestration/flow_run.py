@@ -84,7 +84,7 @@ def _listen(doing: asyncio.Task[Any], watcher: Watcher | None) -> None:
 
 
 async def _interrupted() -> State[Any]:
-    # Prefect may be what is going down; then it learns nothing, and its heartbeats tell it.
+    # Prefect may be what is going down; then it notices by the missing heartbeats.
     with suppress(Exception):
         async with get_client() as client:
             state = (await client.read_flow_run(flow_run.id)).state

@@ -105,7 +105,7 @@ async def _end(client: PrefectClient, deployments: list[UUID], ended: dict[UUID,
         for run in under_way:
             if run.id not in ended:
                 ended[run.id] = run.name
-                # Prefect's own way of ending a run: its runner sees the state, and tells the run's process.
+                # Prefect's own way of ending a run: its runner sees the state, and stops the run's process.
                 await _put(client, run.id, Cancelling(message="`gramhouse up` is stopping."))
         await asyncio.sleep(_PAUSE)
 

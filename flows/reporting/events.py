@@ -1,4 +1,4 @@
-"""What a run tells the world: at most one event of each name, with labels that automations match."""
+"""The events of a run: at most one of each name, with labels that automations match."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
@@ -204,7 +204,7 @@ def _drift(summary: Summary) -> Iterator[Event]:
 
 
 def events(summary: Summary, retry: Retry | None = None) -> tuple[Event, ...]:
-    """Return what a run that has ended tells: how it ended, and accounts, tokens, stale surfaces and drift if any.
+    """Return the events of a run that has ended: how it ended, and accounts, tokens, stale surfaces and drift if any.
 
     One that is retried emits no failure and nothing stale: the last attempt does.
     """
@@ -216,7 +216,7 @@ def events(summary: Summary, retry: Retry | None = None) -> tuple[Event, ...]:
 
 
 def failure_event(message: str) -> Event:
-    """Return what a run tells that ended before it had anything to report."""
+    """Return the events of a run that ended before it had anything to report."""
     text = plain(message, _MESSAGE)
     return Event(
         FAILED,

@@ -119,7 +119,7 @@ def column_type(json_types: Collection[JsonType]) -> str | None:
     return None
 
 
-# What JSON itself tells apart, and what its reader could not read: a change between these is one of type.
+# What JSON itself distinguishes, and what its reader could not read: a change between these is one of type.
 _SORT: Mapping[JsonType, str] = {
     **_FAMILY,
     JsonType.BOOLEAN: "boolean",

@@ -102,7 +102,7 @@ def status_period() -> tuple[Column[object], ...]:
 
 def media_content() -> tuple[Column[object] | Column[str] | Column[int], ...]:
     return (
-        text("media_type", "Kind of media as the API says it, such as IMAGE, VIDEO, CAROUSEL_ALBUM."),
+        text("media_type", "Kind of media as the API names it, such as IMAGE, VIDEO, CAROUSEL_ALBUM."),
         text("caption", "The caption as published."),
         text("permalink", "Address of the item on the social network."),
         text("media_url", "Address of the picture or film as it was last received; a signature in it expires."),
@@ -141,10 +141,10 @@ def quarantined() -> tuple[Column[object] | Column[str] | Column[int], ...]:
         whole("page", "Page of the scan, from 1.", INTEGER),
         whole("position", "Position in the page, from 0; NULL when the whole page was rejected.", INTEGER),
         text("payload", "The record as the API sent it.", nullable=False),
-        text("run_id", "The run that first met it.", nullable=False),
+        text("run_id", "The run that first received it.", nullable=False),
         text("correlation_id", "X-Correlation-ID of the response that carried it."),
-        instant("seen_at", "When it was first met.", nullable=False),
-        instant("last_seen_at", "When it was last met.", nullable=False),
+        instant("seen_at", "When it was first received.", nullable=False),
+        instant("last_seen_at", "When it was last received.", nullable=False),
     )
 
 
@@ -163,7 +163,7 @@ def raw_landed() -> Column[int]:
 def metric() -> tuple[Column[object] | Column[str] | Column[int], ...]:
     return (
         text("metric", "What is counted: the name of a column of media, such as like_count.", nullable=False),
-        whole("value", "The count from then on; NULL when the item stopped saying it."),
+        whole("value", "The count from then on; NULL when the API stopped sending it."),
         instant("observed_at", "When a sync first saw this value.", nullable=False),
     )
 
@@ -180,7 +180,7 @@ def child() -> tuple[Column[str] | Column[int], ...]:
 def media_child() -> tuple[Column[str], ...]:
     return (
         text("child_id", "The child's own id, always text."),
-        text("media_type", "Kind of media as the API says it."),
+        text("media_type", "Kind of media as the API names it."),
         text("media_url", "Address of the picture or film as it was last received; a signature in it expires."),
     )
 
@@ -189,14 +189,14 @@ def field() -> tuple[Column[object] | Column[str] | Column[int], ...]:
     return (
         text(
             "resource",
-            "Where it was met: media, a child table (media_children), account, account_page or media_page.",
+            "Where it was found: media, a child table (media_children), account, account_page or media_page.",
             nullable=False,
         ),
         text("path", "Path of the field; for media a JSON Pointer, as in raw_media.payload ->> path.", nullable=False),
         text("column_name", "The column, or child table, that holds it; NULL while only the raw store does."),
         text("type", "The column's type; ROWS for a child table."),
-        instant("first_seen_at", "When the field was first met.", nullable=False),
-        instant("last_type_change_at", "When values of another type were last met there for the first time."),
+        instant("first_seen_at", "When the field was first received.", nullable=False),
+        instant("last_type_change_at", "When values of another type were last found there for the first time."),
         whole("items", "How many items, or children, carry it in this snapshot."),
     )
 
@@ -218,14 +218,14 @@ def run_counts() -> tuple[Column[int], ...]:
 def run(*counts: Column[int]) -> tuple[Column[object] | Column[str] | Column[int] | Column[bool], ...]:
     return (
         text("run_id", "The run's id.", nullable=False),
-        whole("seq", "Order in which runs began, from 1, whatever the clock said."),
+        whole("seq", "Order in which runs began, from 1; it does not depend on the clock."),
         text(
             "kind",
             "sync, backfill or quarantine_retry; totals: not a run, but the counts of all runs no longer listed.",
             nullable=False,
         ),
         text("selection", "What it was asked to scan; NULL: everything."),
-        text("reason", "Why, as the person who asked for it said."),
+        text("reason", "The reason given for it."),
         text(
             "state",
             "running, complete, partial, failed or interrupted; totals in that kind's row.",
@@ -238,11 +238,11 @@ def run(*counts: Column[int]) -> tuple[Column[object] | Column[str] | Column[int
         Column("accept_removals", BOOLEAN, comment="Whether a person confirmed account removals beforehand."),
         whole("accounts", "Accounts listed."),
         whole("accounts_missing", "Accounts missing from the catalogue whose removal awaits confirmation."),
-        whole("partitions", "Partitions it owed an outcome: the catalogue, and each account x surface."),
+        whole("partitions", "Its partitions: the catalogue, and each account x surface."),
         whole("requests", "Requests it made, retries included; NULL while it has no end, and before 0.2."),
         whole("full_requests", "Requests it would have made with full scans alone, by the pages of the last ones."),
         *counts,
-        text("error_code", "The error that stopped it, or else the one that most of its partitions met."),
+        text("error_code", "The error that stopped it, or else the one that most of its partitions had."),
         text("detail", "What a person should know of it, one line."),
         text("version", "The gramhouse that ran it.", nullable=False),
     )
@@ -255,12 +255,12 @@ def outcome() -> tuple[Column[object] | Column[str] | Column[int], ...]:
         text("outcome", "complete, recent, skipped, deferred, denied, not_found or failed.", nullable=False),
         whole("pages", "Pages this run landed of it."),
         whole("items", "Records this run landed of it."),
-        text("error_code", "The API's error code, or gramhouse's own for what never became an answer."),
+        text("error_code", "The API's error code, or gramhouse's own where there was no answer."),
         whole("http_status", "HTTP status of the last answer.", INTEGER),
         text("correlation_id", "X-Correlation-ID of the last answer: name it to the API's support."),
         instant("resume_after", "Not to be asked for again before this."),
         text("detail", "What a person should know of it, one line."),
-        instant("started_at", "When the run turned to it.", nullable=False),
+        instant("started_at", "When the run began it.", nullable=False),
         instant("ended_at", "When its outcome was known.", nullable=False),
     )
 

@@ -69,8 +69,8 @@ media = Table(
     *media_content(),
     instant("first_seen_at", "When a sync first saw it.", nullable=False),
     instant("last_seen_at", "When a scan last saw it.", nullable=False),
-    instant("changed_at", "When what it says last changed.", nullable=False),
-    instant("content_changed_at", "When what it says, counts aside, last changed.", nullable=False),
+    instant("changed_at", "When its content or a count last changed.", nullable=False),
+    instant("content_changed_at", "When its content, without counts, last changed.", nullable=False),
     *removal(),
     comment="Media items as last seen, one row each; what is gone stays, marked in removed_at. After these columns "
     "comes one for every other field the items carry.",
@@ -125,7 +125,7 @@ fields = Table(
     "fields",
     SNAPSHOT,
     *field(),
-    comment="Every field met that the contract does not know, and the column that holds it.",
+    comment="Every field received that the contract does not know, and the column that holds it.",
 )
 
 quarantine = Table(
@@ -146,8 +146,8 @@ run_outcomes = Table(
     "run_outcomes",
     SNAPSHOT,
     *outcome(),
-    comment="What became of each partition in each run. Of runs older than 7 days and than the last 30 runs, a success"
-    " is only listed where it differs from the partition's outcome before.",
+    comment="The outcomes of partitions in runs, one row each. Of runs older than 7 days and than the last 30 runs, a"
+    " success is only listed where it differs from the partition's outcome before.",
 )
 
 run_warnings = Table(

@@ -1,4 +1,4 @@
-"""The writer's file: schema `core` holds what was merged, schema `ops` what a run needs to go on."""
+"""The writer's file: schema `core` holds what was merged, schema `ops` what a run needs to continue."""
 
 from sqlalchemy import BIGINT, BLOB, BOOLEAN, INTEGER, Column, MetaData, Table
 from sqlalchemy.types import JSON
@@ -77,10 +77,10 @@ core_media = Table(
     ),
     raw_landed(),
     instant("first_seen_at", "When a sync first saw it.", nullable=False),
-    instant("written_at", "The sighting that last wrote this row.", nullable=False),
-    whole("written_seq", "The landing of that sighting; NULL where it is older than every landing that counts."),
-    instant("changed_at", "When what it says last changed.", nullable=False),
-    instant("content_changed_at", "When what it says, counts aside, last changed.", nullable=False),
+    instant("written_at", "When what last wrote this row was received.", nullable=False),
+    whole("written_seq", "The landing that last wrote this row; NULL where that is older than all that count."),
+    instant("changed_at", "When its content or a count last changed.", nullable=False),
+    instant("content_changed_at", "When its content, without counts, last changed.", nullable=False),
     *removal(),
     schema="core",
     comment="Media items as last seen, one row each. Rows that did not change are not rewritten.",
@@ -107,7 +107,7 @@ core_metrics = Table(
     media_id(),
     *metric(),
     schema="core",
-    comment="Every count an item has said, one row per change.",
+    comment="Every count of an item, one row per change.",
 )
 
 core_children = Table(
@@ -152,19 +152,19 @@ core_fields = Table(
     "fields",
     WAREHOUSE,
     *field(),
-    whole("ordinal", "Order in which its resource's fields were met, from 0; NULL where that decides nothing."),
+    whole("ordinal", "Order in which its resource's fields were found, from 0; NULL where that decides nothing."),
     text("name", "The name given to its column, should it need one."),
     text("child_table", "The name given to its child table, should it need one."),
-    text("json_types", "JSON object: each JSON type met there, and when first."),
+    text("json_types", "JSON object: each JSON type found there, and when first."),
     schema="core",
-    comment="Fields met that the contract does not know.",
+    comment="Fields received that the contract does not know.",
 )
 
 core_runs = Table(
     "runs",
     WAREHOUSE,
     *run(),
-    instant("published_at", "When analysts were given what it left; NULL while they were not."),
+    instant("published_at", "When its snapshot was published; NULL before."),
     schema="core",
     comment="Runs, one row each.",
 )
@@ -183,7 +183,7 @@ core_outcomes = Table(
     WAREHOUSE,
     *outcome(),
     schema="core",
-    comment="What became of each partition in each run: exactly one row.",
+    comment="The outcomes of partitions in runs, one row each.",
 )
 
 core_warnings = Table(
@@ -216,7 +216,7 @@ ops_checkpoints = Table(
     WAREHOUSE,
     whole("seq", "Order of landing; the last row of a partition and run kind counts."),
     *partition(),
-    text("run_kind", "Whose progress it is: sync or backfill; neither disturbs the other's.", nullable=False),
+    text("run_kind", "sync or backfill: each has checkpoints of its own.", nullable=False),
     text("scan_id", "The scan.", nullable=False),
     text("run_id", "The last run that took part in it.", nullable=False),
     text("cursor", "Cursor of the page to ask for next, unchanged."),

@@ -26,7 +26,7 @@ SELECT
         WHEN w.item_order IS NOT NULL THEN w.complete_at + to_seconds(p.full_refresh_every * w.full_share)
     END AS full_due_at,  -- When an incremental sync next makes a full scan; NULL where each scan is full.
     g.since AS gap_since,  -- Since when a scan that ended early has left a gap (see gaps); NULL without one.
-    l.outcome,  -- What became of it in the last run that owed it an outcome.
+    l.outcome,  -- Its outcome in the last run that had one for it.
     l.error_code,  -- The error it met there; NULL when there was none.
     l.resume_after,  -- Not to be asked for again before this.
     l.ended_at AS last_tried_at,  -- When that outcome was known.

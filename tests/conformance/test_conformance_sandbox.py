@@ -51,7 +51,7 @@ def examined(request: pytest.FixtureRequest) -> tuple[str, Found]:
         sandbox.keyring.add(Key(REVOKED_KEY, name="revoked"))
         sandbox.keyring.revoke("revoked")
     if grant.left:
-        sandbox.night = NIGHT
+        sandbox.day = NIGHT
         sandbox.keyring.add(Key(LEFT_KEY, accounts=grant.accounts | grant.left))
     return request.param, examine(sandbox, grant)
 

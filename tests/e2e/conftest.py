@@ -56,7 +56,7 @@ class Service:
             connection.close()
 
     def night(self, night: int) -> "Service":
-        self._call("POST", "/_sandbox/night", {"night": night})
+        self._call("POST", "/_sandbox/day", {"day": night})
         return self
 
     def expired(self) -> set[str]:

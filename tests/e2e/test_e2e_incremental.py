@@ -85,9 +85,7 @@ class Nights:
         first = int(NIGHT.replace(minute=0).timestamp())
         self.sandboxes = [
             Sandbox(
-                SandboxSettings(
-                    accounts=2, posts=80, stories=1, change_every=0, feed=feed, first_night=first, seed=seed
-                ),
+                SandboxSettings(accounts=2, posts=80, stories=1, change_every=0, feed=feed, first_day=first, seed=seed),
                 clock=self.clock.monotonic,
                 sleep=asyncio.sleep,
             )
@@ -106,7 +104,7 @@ class Nights:
 
     def tomorrow(self) -> None:
         for sandbox in self.sandboxes:
-            sandbox.night += 1
+            sandbox.day += 1
         self.clock.days(1)
 
     def truth(self) -> dict[tuple[str, str], Known]:
@@ -114,7 +112,7 @@ class Nights:
 
     def _truth(self) -> Iterator[tuple[tuple[str, str], Known]]:
         for sandbox in self.sandboxes:
-            for account, surface, text in sandbox.catalogue.truth(sandbox.night):
+            for account, surface, text in sandbox.catalogue.truth(sandbox.day):
                 if surface == "posts":
                     item = json.loads(text)
                     at, likes = reading.canonical(item, _PUBLISHED), reading.canonical(item, _LIKES)

@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from connectors.sandbox.data.nights import FIRST_NIGHT
+from connectors.sandbox.data.calendar import FIRST_DAY
 from connectors.sandbox.http.app import Sandbox
 from connectors.sandbox.http.serve import in_thread
 from connectors.sandbox.settings import SandboxSettings
@@ -26,7 +26,7 @@ class Calendar:
         self.day = 0
 
     def now(self) -> datetime:
-        return datetime.fromtimestamp(FIRST_NIGHT, UTC) + timedelta(days=self.day, minutes=15)
+        return datetime.fromtimestamp(FIRST_DAY, UTC) + timedelta(days=self.day, minutes=15)
 
     def monotonic(self) -> float:
         return 0.0
@@ -47,7 +47,7 @@ def snapshot_of(folder: Path, sandbox: Sandbox, days: Iterable[int]) -> Path:
 
     with in_thread(sandbox) as url:
         for day in days:
-            sandbox.night = clock.day = day
+            sandbox.day = clock.day = day
             run_until_signalled(sync(url))
     return folder / "analytics.duckdb"
 

@@ -47,7 +47,7 @@ class Calendar:
 def three_days(folder: Path) -> Path:
     """Sync three days of 12 accounts, the last with two scans denied; return the snapshot."""
     first = int(FIRST.timestamp())
-    sandbox = Sandbox(SandboxSettings(accounts=12, posts=40, change_every=4, first_night=first))
+    sandbox = Sandbox(SandboxSettings(accounts=12, posts=40, change_every=4, first_day=first))
     clock = Calendar()
 
     async def sync(url: str) -> None:
@@ -57,9 +57,9 @@ def three_days(folder: Path) -> Path:
             await run_sync(build_request(settings), replace(resources, clock=clock))
 
     with in_thread(sandbox) as url:
-        for sandbox.night in range(DAYS):
-            clock.day = sandbox.night
-            sandbox.faults.replace([rule_from_json(_DENIED)] if sandbox.night == DAYS - 1 else [])
+        for sandbox.day in range(DAYS):
+            clock.day = sandbox.day
+            sandbox.faults.replace([rule_from_json(_DENIED)] if sandbox.day == DAYS - 1 else [])
             run_until_signalled(sync(url))
     return folder / "analytics.duckdb"
 

@@ -110,7 +110,7 @@ class Asker:
 
     def account_id(self, position: int = 0) -> str:
         return next(
-            a.id for a in self.sandbox.catalogue.accounts(self.sandbox.night, (position,)) if a.position == position
+            a.id for a in self.sandbox.catalogue.accounts(self.sandbox.day, (position,)) if a.position == position
         )
 
     def control(self, method: str, path: str, document: object = None) -> Answer:

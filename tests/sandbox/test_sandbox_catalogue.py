@@ -17,13 +17,13 @@ Build = Callable[..., Asker]
 Items = dict[tuple[str, str, str], dict[str, Any]]
 
 
-def everything(settings: SandboxSettings, night: int) -> Items:
-    truth = Catalogue(settings).truth(night)
+def everything(settings: SandboxSettings, day: int) -> Items:
+    truth = Catalogue(settings).truth(day)
     return {(a.id, s, json.loads(item)["id"]): json.loads(item) for a, s, item in truth}
 
 
-def statuses(settings: SandboxSettings, night: int) -> dict[str, str]:
-    return {a.id: a.status for a in Catalogue(settings).accounts(night)}
+def statuses(settings: SandboxSettings, day: int) -> dict[str, str]:
+    return {a.id: a.status for a in Catalogue(settings).accounts(day)}
 
 
 GRAPH = SandboxSettings(shape="graph")
@@ -91,9 +91,9 @@ def test_the_shapes() -> None:
     assert any("é" in c for c in captions)
 
 
-def test_posts_are_made_edited_liked_and_deleted_from_night_to_night() -> None:
+def test_posts_are_made_edited_liked_and_deleted_from_day_to_day() -> None:
     tonight, tomorrow = (
-        {key: item for key, item in everything(GRAPH, night).items() if key[1] == "posts"} for night in (0, 1)
+        {key: item for key, item in everything(GRAPH, day).items() if key[1] == "posts"} for day in (0, 1)
     )
     both = tonight.keys() & tomorrow.keys()
     stay = statuses(GRAPH, 0).keys() & statuses(GRAPH, 1).keys()
@@ -112,15 +112,15 @@ def test_posts_are_made_edited_liked_and_deleted_from_night_to_night() -> None:
         assert after["timestamp"] == before["timestamp"]
 
 
-def test_stories_live_one_night() -> None:
-    nights = [{key for key in everything(GRAPH, night) if key[1] == "stories"} for night in range(4)]
-    assert all(nights)
-    assert not any(one & other for one, other in pairwise(nights))
+def test_stories_live_one_day() -> None:
+    days = [{key for key in everything(GRAPH, day) if key[1] == "stories"} for day in range(4)]
+    assert all(days)
+    assert not any(one & other for one, other in pairwise(days))
 
 
 @pytest.mark.parametrize("surface", ["posts", "stories"])
 def test_items_are_newest_first_and_never_from_the_future(surface: str) -> None:
-    catalogue = Catalogue(SandboxSettings(shape="flat", night=20))
+    catalogue = Catalogue(SandboxSettings(shape="flat", day=20))
     tonight = 1740794400 + 20 * 86_400
     for account in catalogue.accounts(20):
         times = [json.loads(item)["taken_at"] for item in catalogue.items(account, surface, 20)]
@@ -132,14 +132,14 @@ def test_items_are_newest_first_and_never_from_the_future(surface: str) -> None:
 
 def test_accounts_join_leave_expire_and_return() -> None:
     settings = SandboxSettings(accounts=120)
-    nights = [statuses(settings, night) for night in range(12)]
-    assert len(nights[0]) == 120
-    assert all(after.keys() - before.keys() for before, after in pairwise(nights))
-    assert any(before.keys() - after.keys() for before, after in pairwise(nights))
-    for account_id in set().union(*nights):
-        seen = "".join("x" if account_id in night else " " for night in nights)
+    days = [statuses(settings, day) for day in range(12)]
+    assert len(days[0]) == 120
+    assert all(after.keys() - before.keys() for before, after in pairwise(days))
+    assert any(before.keys() - after.keys() for before, after in pairwise(days))
+    for account_id in set().union(*days):
+        seen = "".join("x" if account_id in day else " " for day in days)
         assert " " not in seen.strip(), "nobody comes back under an old id"
-    lives = [[night.get(account_id) for night in nights] for account_id in nights[0]]
+    lives = [[day.get(account_id) for day in days] for account_id in days[0]]
     story = ["active", "token_expired", "active"]
     assert any([s for n, s in enumerate(life) if not n or s != life[n - 1]][:3] == story for life in lives)
 
@@ -159,27 +159,27 @@ def test_sizes_are_as_told() -> None:
 
 
 @pytest.mark.parametrize("rate", [2, 3, 7, 20])
-def test_a_timeline_knows_the_night_of_every_post(rate: int) -> None:
-    timeline = Timeline(at_first=5, per_ten_nights=rate, phase=4, gap=100, followers=1)
-    for night in range(1, 40):
-        for sequence in range(timeline.total(night - 1), timeline.total(night)):
-            assert timeline.night_of(sequence) == night
+def test_a_timeline_knows_the_day_of_every_post(rate: int) -> None:
+    timeline = Timeline(at_first=5, per_ten_days=rate, phase=4, gap=100, followers=1)
+    for day in range(1, 40):
+        for sequence in range(timeline.total(day - 1), timeline.total(day)):
+            assert timeline.day_of(sequence) == day
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"accounts": -1}, {"posts": 10**8}, {"shape": "round"}, {"night": -1}, {"log_size": -1}]
+    "wrong", [{"accounts": -1}, {"posts": 10**8}, {"shape": "round"}, {"day": -1}, {"log_size": -1}]
 )
 def test_settings_without_room(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="must be"):
         SandboxSettings(**wrong)
 
 
-def test_an_account_is_found_from_its_first_night_until_it_leaves(build: Build) -> None:
+def test_an_account_is_found_from_its_first_day_until_it_leaves(build: Build) -> None:
     asker = build(accounts=120)
     tonight = statuses(asker.sandbox.settings, 0)
     tomorrow = statuses(asker.sandbox.settings, 1)
     leaver = next(iter(tonight.keys() - tomorrow.keys()))
     joiner = next(iter(tomorrow.keys() - tonight.keys()))
     assert (asker.media(leaver).status, asker.media(joiner).status) == (200, 403)
-    asker.sandbox.night = 1
+    asker.sandbox.day = 1
     assert (asker.media(leaver).status, asker.media(joiner).status) == (404, 200)

@@ -43,9 +43,9 @@ def _limited(asker: Asker) -> Answer:
 
 
 def _left(asker: Asker) -> Answer:
-    """Ask for an account that was listed, and is no more on a later night."""
+    """Ask for an account that was listed, and is no more on a later day."""
     listed = {account["id"] for account in asker.scan()}
-    asker.sandbox.night = 5
+    asker.sandbox.day = 5
     return asker.media(next(iter(sorted(listed - {account["id"] for account in asker.scan()}))))
 
 
@@ -186,7 +186,7 @@ def test_an_unknown_account_looks_like_one_that_is_not_granted(asker: Asker) -> 
 
 
 def test_only_a_key_that_was_granted_it_learns_that_an_account_left(build: Build) -> None:
-    asker = build(night=5)
+    asker = build(day=5)
     left = set(range(40)) - {account.position for account in asker.sandbox.catalogue.accounts(5)}
     position = min(left)
     left_id, listed_id = asker.sandbox.catalogue.account_id(position), asker.account_id(0)

@@ -3,14 +3,14 @@ import json
 from tests.sandbox.asking import Asker
 
 
-def test_night(asker: Asker) -> None:
-    assert asker.control("GET", "night").json() == {"night": 0}
-    assert asker.control("POST", "night").json() == {"night": 1}
-    assert asker.control("POST", "night", {"advance": 3}).json() == {"night": 4}
-    assert asker.control("POST", "night", {"night": 2}).json() == {"night": 2}
-    assert asker.sandbox.night == 2
-    for wrong in ({"night": -1}, {"night": "x"}, {"advance": "x"}, {"night": True}, [1]):
-        assert asker.control("POST", "night", wrong).status == 400
+def test_day(asker: Asker) -> None:
+    assert asker.control("GET", "day").json() == {"day": 0}
+    assert asker.control("POST", "day").json() == {"day": 1}
+    assert asker.control("POST", "day", {"advance": 3}).json() == {"day": 4}
+    assert asker.control("POST", "day", {"day": 2}).json() == {"day": 2}
+    assert asker.sandbox.day == 2
+    for wrong in ({"day": -1}, {"day": "x"}, {"advance": "x"}, {"day": True}, [1]):
+        assert asker.control("POST", "day", wrong).status == 400
 
 
 def test_faults(asker: Asker) -> None:
@@ -71,7 +71,7 @@ def test_requests_and_stats(asker: Asker) -> None:
 
 
 def test_truth_is_what_scans_find(asker: Asker) -> None:
-    asker.control("POST", "night", {"night": 3})
+    asker.control("POST", "day", {"day": 3})
     accounts = [json.loads(line) for line in asker.control("GET", "truth").body.splitlines()]
     assert accounts == asker.scan(limit=50)
     media = [json.loads(line) for line in asker.control("GET", "truth?media=1").body.splitlines()]

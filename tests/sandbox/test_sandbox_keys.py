@@ -86,7 +86,7 @@ def test_accounts_are_chosen_by_id_or_username_whatever_the_case_of_an_id(asker:
 
 
 def test_an_account_that_left_can_be_granted(build: Build) -> None:
-    asker = build(night=5)
+    asker = build(day=5)
     catalogue = asker.sandbox.catalogue
     (left, *_) = set(range(40)) - {account.position for account in catalogue.accounts(5)}
     secret = made(asker, name="late", accounts=[catalogue.account_id(left)])
@@ -97,7 +97,7 @@ def test_an_account_that_left_can_be_granted(build: Build) -> None:
 def test_a_grant_of_all_accounts_grows_with_the_catalogue_and_a_number_does_not(build: Build) -> None:
     asker = build(accounts=80)
     every, first = made(asker, name="every"), made(asker, name="first", accounts=80)
-    asker.sandbox.night = 1
+    asker.sandbox.day = 1
     assert {account["id"] for account in asker.scan(key=every)} - {account["id"] for account in asker.scan(key=first)}
 
 

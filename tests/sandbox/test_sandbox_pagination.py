@@ -10,10 +10,10 @@ Build = Callable[..., Asker]
 
 
 def media_truth(asker: Asker, account_id: str, surface: str) -> list[object]:
-    catalogue, night = asker.sandbox.catalogue, asker.sandbox.night
-    account = catalogue.find(account_id, night)
+    catalogue, day = asker.sandbox.catalogue, asker.sandbox.day
+    account = catalogue.find(account_id, day)
     assert account is not None
-    return [json.loads(item) for item in catalogue.items(account, surface, night)]
+    return [json.loads(item) for item in catalogue.items(account, surface, day)]
 
 
 @pytest.mark.parametrize("limit", [1, 7, 50])
@@ -42,7 +42,7 @@ def test_the_default_limit_is_25(asker: Asker) -> None:
     assert len(asker.get().json()["items"]) == 25
 
 
-def test_a_night_in_the_middle_of_a_scan_neither_skips_nor_repeats(build: Build) -> None:
+def test_a_day_in_the_middle_of_a_scan_neither_skips_nor_repeats(build: Build) -> None:
     asker = build(accounts=1, posts=300)
     account_id = asker.account_id()
     path = f"{ACCOUNTS}/{account_id}/media"
@@ -50,22 +50,22 @@ def test_a_night_in_the_middle_of_a_scan_neither_skips_nor_repeats(build: Build)
     scanned: list[str] = []
     for page in asker.pages(path, surface="posts", limit=7):
         scanned += [item["id"] for item in page["items"]]
-        asker.sandbox.night += 1
+        asker.sandbox.day += 1
     after = {item["id"] for item in asker.scan_media(account_id, limit=50)}
-    assert asker.sandbox.night > 30
+    assert asker.sandbox.day > 30
     assert len(set(scanned)) == len(scanned)
     assert before & after <= set(scanned) <= before
     assert after - before, "posts were made meanwhile"
     assert before - after, "posts were deleted meanwhile"
 
 
-def test_accounts_survive_a_night_in_the_middle_of_a_scan(build: Build) -> None:
+def test_accounts_survive_a_day_in_the_middle_of_a_scan(build: Build) -> None:
     asker = build(accounts=200)
     before = {a["id"] for a in asker.scan(limit=50)}
     scanned: list[str] = []
     for page in asker.pages(limit=20):
         scanned += [a["id"] for a in page["items"]]
-        asker.sandbox.night += 1
+        asker.sandbox.day += 1
     after = {a["id"] for a in asker.scan(limit=50)}
     assert len(set(scanned)) == len(scanned)
     assert before & after <= set(scanned)

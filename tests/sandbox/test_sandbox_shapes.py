@@ -12,18 +12,18 @@ from connectors.sandbox.settings import SandboxSettings
 Item = dict[str, Any]
 
 
-def texts(shape: str, night: int = 0, seed: int = 7) -> list[str]:
+def texts(shape: str, day: int = 0, seed: int = 7) -> list[str]:
     settings = SandboxSettings(shape=shape, accounts=20, posts=40, seed=seed)
-    return [text for _, _, text in Catalogue(settings).truth(night)]
+    return [text for _, _, text in Catalogue(settings).truth(day)]
 
 
-def items(shape: str, night: int = 0) -> list[Item]:
-    return [json.loads(text) for text in texts(shape, night)]
+def items(shape: str, day: int = 0) -> list[Item]:
+    return [json.loads(text) for text in texts(shape, day)]
 
 
-def values(shape: str, *keys: str, night: int = 0) -> Iterator[Any]:
+def values(shape: str, *keys: str, day: int = 0) -> Iterator[Any]:
     """What is met under these keys, null and absent alike left out."""
-    for item in items(shape, night):
+    for item in items(shape, day):
         value: Any = item
         for key in keys:
             value = value.get(key) if isinstance(value, dict) else None
@@ -31,8 +31,8 @@ def values(shape: str, *keys: str, night: int = 0) -> Iterator[Any]:
             yield value
 
 
-def kinds(shape: str, *keys: str, night: int = 0) -> set[str]:
-    return {type(value).__name__ for value in values(shape, *keys, night=night)}
+def kinds(shape: str, *keys: str, day: int = 0) -> set[str]:
+    return {type(value).__name__ for value in values(shape, *keys, day=day)}
 
 
 @pytest.mark.parametrize("shape", ["nested", "drift"])
@@ -42,10 +42,10 @@ def test_equal_seeds_serve_equal_bytes_and_others_do_not(shape: str) -> None:
 
 
 @pytest.mark.parametrize("shape", ["nested", "drift"])
-@pytest.mark.parametrize("night", [0, 3])
-def test_it_is_the_graph_catalogue_told_otherwise(shape: str, night: int) -> None:
-    message = [item.get("id") or item["mediaId"] for item in items(shape, night)]
-    assert message == [item["id"] for item in items("graph", night)]
+@pytest.mark.parametrize("day", [0, 3])
+def test_it_is_the_graph_catalogue_told_otherwise(shape: str, day: int) -> None:
+    message = [item.get("id") or item["mediaId"] for item in items(shape, day)]
+    assert message == [item["id"] for item in items("graph", day)]
 
 
 @pytest.mark.parametrize("shape", ["nested", "drift"])
@@ -111,8 +111,8 @@ def test_drift_has_names_that_no_column_can_have() -> None:
 
 
 def test_drift_changes_the_type_of_what_was_served_before() -> None:
-    assert kinds("drift", "boost", "level", night=0) == {"int"}
-    assert kinds("drift", "boost", "level", night=1) == {"int", "str"}
+    assert kinds("drift", "boost", "level", day=0) == {"int"}
+    assert kinds("drift", "boost", "level", day=1) == {"int", "str"}
 
 
 def test_a_scan_of_an_average_account_meets_every_stage() -> None:
@@ -127,9 +127,7 @@ def test_a_scan_of_an_average_account_meets_every_stage() -> None:
 
 def test_some_deleted_posts_come_back() -> None:
     settings = SandboxSettings(shape="graph", accounts=80, posts=60)
-    nights = [{(a.id, text[7:24]) for a, s, text in Catalogue(settings).truth(n) if s == "posts"} for n in range(5)]
+    days = [{(a.id, text[7:24]) for a, s, text in Catalogue(settings).truth(n) if s == "posts"} for n in range(5)]
     staying = set.intersection(*({a.id for a in Catalogue(settings).accounts(n)} for n in range(5)))
-    lives = {
-        "".join("x" if key in night else " " for night in nights) for key in set().union(*nights) if key[0] in staying
-    }
+    lives = {"".join("x" if key in day else " " for day in days) for key in set().union(*days) if key[0] in staying}
     assert {"x xxx", "x  xx", "x    "} <= lives

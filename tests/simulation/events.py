@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from connectors.sandbox.data.nights import FIRST_NIGHT
+from connectors.sandbox.data.calendar import FIRST_DAY
 
 Partition = tuple[str, str]
 CATALOGUE: Partition = ("", "")
 SURFACES = ("stories", "posts")
-_BEGINNING = datetime.fromtimestamp(FIRST_NIGHT, UTC)
+_BEGINNING = datetime.fromtimestamp(FIRST_DAY, UTC)
 
 
 def instant(seconds: float) -> datetime:

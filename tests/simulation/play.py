@@ -180,7 +180,7 @@ class Player:
 
     def _set_stage(self, night: Night) -> None:
         sandbox = self.sandbox
-        sandbox.night += night.advance
+        sandbox.day += night.advance
         sandbox.faults.replace(night.faults)
         sandbox.limiter.configure({CATALOG_SCOPE: night.catalogue_limit, ACCOUNT_SCOPE: night.account_limit})
         if night.forgets_cursors:

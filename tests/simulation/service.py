@@ -25,7 +25,7 @@ def shown(sandbox: Sandbox) -> dict[Key, Any]:
     """The items that the service lists tonight, of accounts whose token has not expired."""
     items = (
         ((account.id, surface), json.loads(text))
-        for account, surface, text in sandbox.catalogue.truth(sandbox.night)
+        for account, surface, text in sandbox.catalogue.truth(sandbox.day)
         if account.status == "active"
     )
     return {(*partition, str(id_of(item))): lasting(item) for partition, item in items}
@@ -43,7 +43,7 @@ def hold_against_the_service(referee: Referee, sandbox: Sandbox, snapshot: Snaps
 
     Posts that are as old as `freshness` says a recent scan did not read may differ.
     """
-    model, night = referee.model, sandbox.night
+    model, night = referee.model, sandbox.day
     accounts = {account.id: account.status for account in sandbox.catalogue.accounts(night)}
     present = {one: status for one, status in referee.present().items() if one not in model.missing_accounts}
     require(present == accounts, "the accounts are not those of the service")

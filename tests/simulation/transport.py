@@ -53,7 +53,7 @@ class Wire(httpx.AsyncBaseTransport):
         clock = asyncio.get_running_loop().time
         partition, cursor = asked(request)
         self._sent += 1
-        self._sandbox.night += self._turns.count(self._sent)
+        self._sandbox.day += self._turns.count(self._sent)
         self._log.append(Sent(clock(), partition, cursor))
         try:
             await asyncio.sleep(self._random.random() * self._slowest)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from connectors.sandbox.data.nights import DAY
+from connectors.sandbox.data.calendar import DAY
 from connectors.sandbox.data.posts import START, Posts
 
 if TYPE_CHECKING:
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 _PIN, _ARCHIVE, _DATE, _PLACE = 40, 41, 42, 43
 
-# Pins stay for so many nights, archived posts are hidden for two in five, and untrue times differ by so many days.
+# Pins stay for so many days, archived posts are hidden for two in five, and untrue times differ by so many days.
 _PINNED_FOR = 3
-_ARCHIVE_NIGHTS = 5
+_ARCHIVE_DAYS = 5
 _CLAIMED = 40
 
 
@@ -33,24 +33,24 @@ class ArrangedPosts:
         self._feed = feed
         self._draw = draw
 
-    def before(self, position: int, night: int, sequence: int) -> Iterator[Item]:
+    def before(self, position: int, day: int, sequence: int) -> Iterator[Item]:
         """Yield what follows an anchor: ``START`` for all of it."""
-        shown = {item.sequence: item for item in self._shown(position, night)}
-        pins = self._pins(position, night, sorted(shown))
+        shown = {item.sequence: item for item in self._shown(position, day)}
+        pins = self._pins(position, day, sorted(shown))
         if sequence == START or sequence < 0:
             first = 0 if sequence == START else -sequence
             for number, pin in list(enumerate(pins))[first:]:
                 yield shown[pin]._replace(sequence=-1 - number)
         again = set() if self._feed.pins_twice else set(pins)
-        ranks = self._ranks(position, night)
+        ranks = self._ranks(position, day)
         after = ranks.get(sequence, -1) if 0 <= sequence < START else -1
         for other, rank in sorted(ranks.items(), key=lambda found: found[1]):
             if rank > after and other in shown and other not in again:
                 yield shown[other]
 
-    def _shown(self, position: int, night: int) -> Iterator[Item]:
-        for item in self._posts.before(position, night, START):
-            if not self._is_archived(position, item.sequence, night):
+    def _shown(self, position: int, day: int) -> Iterator[Item]:
+        for item in self._posts.before(position, day, START):
+            if not self._is_archived(position, item.sequence, day):
                 yield item._replace(published=self._published(position, item))
 
     def _published(self, position: int, item: Item) -> int:
@@ -62,24 +62,24 @@ class ArrangedPosts:
             published += _CLAIMED * DAY
         return published - published % (feed.ties * DAY) if feed.ties else published
 
-    def _is_archived(self, position: int, sequence: int, night: int) -> bool:
+    def _is_archived(self, position: int, sequence: int, day: int) -> bool:
         every = self._feed.archived
         if not every or (chance := self._draw.one(_ARCHIVE, position, sequence)) % every:
             return False
-        return (night + chance // every) % _ARCHIVE_NIGHTS < 2
+        return (day + chance // every) % _ARCHIVE_DAYS < 2
 
-    def _pins(self, position: int, night: int, shown: list[int]) -> list[int]:
+    def _pins(self, position: int, day: int, shown: list[int]) -> list[int]:
         wanted = min(self._feed.pins, len(shown))
         pins: list[int] = []
         for number in range(wanted):
-            pin = shown[self._draw.one(_PIN, position, number, night // _PINNED_FOR) % len(shown)]
+            pin = shown[self._draw.one(_PIN, position, number, day // _PINNED_FOR) % len(shown)]
             if pin not in pins:
                 pins.append(pin)
         return pins
 
-    def _ranks(self, position: int, night: int) -> dict[int, int]:
+    def _ranks(self, position: int, day: int) -> dict[int, int]:
         """Return where each post stands, shown or not: a cursor at one that is gone still leads on."""
-        every = list(self._posts.ever(position, night))
+        every = list(self._posts.ever(position, day))
         draw, order = self._draw, self._feed.order
         if order == "newest_first":
             every.sort(key=lambda item: (-self._published(position, item), -item.sequence))
@@ -88,8 +88,8 @@ class ArrangedPosts:
         elif order == "by_id":
             every.sort(key=lambda item: item.id)
         elif order == "by_last_edit":
-            # Each night some posts are edited, and lead the list for as long as no others are.
-            every.sort(key=lambda item: (-(draw.one(_PLACE, position, item.sequence, night) % 16 == 0), -item.sequence))
+            # Each day some posts are edited, and lead the list for as long as no others are.
+            every.sort(key=lambda item: (-(draw.one(_PLACE, position, item.sequence, day) % 16 == 0), -item.sequence))
         else:
             every.sort(key=lambda item: draw.one(_PLACE, position, item.sequence))
         return {item.sequence: rank for rank, item in enumerate(every)}

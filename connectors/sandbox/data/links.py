@@ -9,7 +9,7 @@ _MASK = (1 << 64) - 1
 _EXPIRES = 0x68000000
 
 
-def signed(item_id: int, suffix: str, night: int) -> str:
-    """Return the address of a file: it is the same, its signature is another one every night."""
-    signature = (item_id * 0x9E3779B97F4A7C15 ^ (night + 1) * 0xC2B2AE3D27D4EB4F) & _MASK
-    return f"{CDN}/{item_id}_n.{suffix}?_nc_ht=cdn.example&oh=00_{signature:016x}&oe={_EXPIRES + night * 0x15180:X}"
+def signed(item_id: int, suffix: str, day: int) -> str:
+    """Return the address of a file: it is the same, its signature is another one every day."""
+    signature = (item_id * 0x9E3779B97F4A7C15 ^ (day + 1) * 0xC2B2AE3D27D4EB4F) & _MASK
+    return f"{CDN}/{item_id}_n.{suffix}?_nc_ht=cdn.example&oh=00_{signature:016x}&oe={_EXPIRES + day * 0x15180:X}"

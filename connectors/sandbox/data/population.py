@@ -1,4 +1,4 @@
-"""Which accounts there are on a night, and what state they are in (API 2, 3)."""
+"""Which accounts there are on a day, and what state they are in (API 2, 3)."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ class Account(NamedTuple):
 
 
 class Population:
-    """The accounts as a function of the night.
+    """The accounts as a function of the day.
 
-    Places 0 to ``accounts - 1`` are there on night 0. In every block of ``change_every`` positions, each
-    night one account leaves and one token expires for one to four nights; as many join as there are
+    Places 0 to ``accounts - 1`` are there on day 0. In every block of ``change_every`` positions, each
+    day one account leaves and one token expires for one to four days; as many join as there are
     blocks. The account at position 0 neither leaves nor expires: somebody must be there to be asked about.
     """
 
     def __init__(self, settings: SandboxSettings, draw: Draw, identity: Identity) -> None:
-        self._first_night = settings.accounts
+        self._first_day = settings.accounts
         self._block = settings.change_every
         self._growth = settings.accounts // settings.change_every if settings.change_every else 0
         self._draw = draw
@@ -53,24 +53,24 @@ class Population:
         self._expired = lru_cache(maxsize=16_384)(self._expired_at)
         self._names = lru_cache(maxsize=16_384)(self._named)
 
-    def size(self, night: int) -> int:
-        """Return the number of positions taken by this night; some of them may have been left."""
-        return min(self._first_night + self._growth * night, MOST_ACCOUNTS)
+    def size(self, day: int) -> int:
+        """Return the number of positions taken by this day; some of them may have been left."""
+        return min(self._first_day + self._growth * day, MOST_ACCOUNTS)
 
-    def visible(self, position: int, night: int) -> bool:
-        """Tell whether the account at this position is in the catalogue on this night."""
-        if not 0 <= position < self.size(night):
+    def visible(self, position: int, day: int) -> bool:
+        """Tell whether the account at this position is in the catalogue on this day."""
+        if not 0 <= position < self.size(day):
             return False
-        return not self._block or position not in self._gone(position // self._block, night)
+        return not self._block or position not in self._gone(position // self._block, day)
 
-    def account(self, position: int, night: int) -> Account:
+    def account(self, position: int, day: int) -> Account:
         """Return the account at a position, whether or not it is visible."""
         account_id, username, public_id = self._names(position)
-        return Account(position, account_id, username, public_id, self.status(position, night))
+        return Account(position, account_id, username, public_id, self.status(position, day))
 
-    def status(self, position: int, night: int) -> str:
+    def status(self, position: int, day: int) -> str:
         """Return ``active`` or ``token_expired``."""
-        if self._block and position in self._expired(position // self._block, night):
+        if self._block and position in self._expired(position // self._block, day):
             return TOKEN_EXPIRED
         return ACTIVE
 
@@ -79,22 +79,22 @@ class Population:
         return self._names(position)[1]
 
     def _arrives(self, position: int) -> int:
-        late = position - self._first_night
+        late = position - self._first_day
         return 0 if late < 0 or not self._growth else 1 + late // self._growth
 
-    def _gone_by(self, block: int, night: int) -> frozenset[int]:
+    def _gone_by(self, block: int, day: int) -> frozenset[int]:
         gone = set()
-        for then in range(1, night + 1):
+        for then in range(1, day + 1):
             position = block * self._block + self._draw.one(_LEAVES, block, then) % self._block
             if position and self._arrives(position) < then:
                 gone.add(position)
         return frozenset(gone)
 
-    def _expired_at(self, block: int, night: int) -> frozenset[int]:
+    def _expired_at(self, block: int, day: int) -> frozenset[int]:
         expired = set()
         for ago in range(_LONGEST_EXPIRY):
-            member, nights, *_ = self._draw.eight(_EXPIRES, block, night - ago)
-            if ago < 1 + nights % _LONGEST_EXPIRY:
+            member, days, *_ = self._draw.eight(_EXPIRES, block, day - ago)
+            if ago < 1 + days % _LONGEST_EXPIRY:
                 expired.add(block * self._block + member % self._block)
         return frozenset(expired - {0})
 

@@ -1,12 +1,12 @@
-"""The posts of one account: the jth post on a night, from nothing but numbers."""
+"""The posts of one account: the jth post on a day, from nothing but numbers."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from connectors.sandbox.data.calendar import DAY, FIRST_DAY, instant
 from connectors.sandbox.data.captions import post_caption
 from connectors.sandbox.data.identity import SEQUENCES, shortcode
-from connectors.sandbox.data.nights import DAY, FIRST_NIGHT, instant
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,7 +22,7 @@ START = 1 << 62
 
 # Means of 1: the whole catalogue holds `accounts x posts`, though no two accounts look alike.
 _SIZES = (10, 30, 40, 50, 60, 70, 80, 90, 100, 100, 110, 120, 130, 150, 190, 270)
-_POSTS_IN_TEN_NIGHTS = (2, 3, 4, 5, 7, 10, 14, 20)
+_POSTS_IN_TEN_DAYS = (2, 3, 4, 5, 7, 10, 14, 20)
 _FOLLOWERS = (90, 240, 410, 860, 1_500, 3_200, 9_800, 41_000)
 
 _KINDS = (
@@ -35,7 +35,7 @@ _CHILD_KINDS = ("IMAGE", "IMAGE", "IMAGE", "VIDEO")
 
 
 def _shown(fate: int, since: int) -> bool:
-    """Tell whether a post is shown so many nights after its first. One in ten is deleted, some only for a while."""
+    """Tell whether a post is shown so many days after its first. One in ten is deleted, some only for a while."""
     rest, deathless = divmod(fate, 10)
     rest, dies = divmod(rest, 30)
     away, returns = rest % 2 + 1, rest // 2 % 3 == 0
@@ -50,7 +50,7 @@ class Child(NamedTuple):
 
 
 class Item(NamedTuple):
-    """A post or a story as it is on one night. A tuple, because fifty are made for every page.
+    """A post or a story as it is on one day. A tuple, because fifty are made for every page.
 
     ``caption`` is the inside of a JSON string, already escaped, or None; ``published`` is in epoch
     seconds; ``sequence`` grows with time within one account and surface.
@@ -75,30 +75,30 @@ class Timeline(NamedTuple):
     """What an account's posts have in common."""
 
     at_first: int
-    per_ten_nights: int
+    per_ten_days: int
     phase: int
     gap: int
     followers: int
 
-    def total(self, night: int) -> int:
-        """Return how many posts had ever been made by this night."""
-        return min(self.at_first + (night * self.per_ten_nights + self.phase) // 10, SEQUENCES)
+    def total(self, day: int) -> int:
+        """Return how many posts had ever been made by this day."""
+        return min(self.at_first + (day * self.per_ten_days + self.phase) // 10, SEQUENCES)
 
-    def night_of(self, sequence: int) -> int:
-        """Return the night a post is first seen on: 0 for all that were there at the beginning."""
+    def day_of(self, sequence: int) -> int:
+        """Return the day a post is first seen on: 0 for all that were there at the beginning."""
         late = sequence - self.at_first
         if late < 0:
             return 0
-        return -((self.phase - 10 * (late + 1)) // self.per_ten_nights)
+        return -((self.phase - 10 * (late + 1)) // self.per_ten_days)
 
     def published(self, sequence: int, chance: int) -> int:
         """Return the epoch second of a post; it grows with the sequence."""
-        night = self.night_of(sequence)
-        if night == 0:
-            return FIRST_NIGHT - (self.at_first - sequence) * self.gap + chance % self.gap
-        before = self.total(night - 1)
-        slot = DAY // (self.total(night) - before)
-        return instant(night - 1) + (sequence - before) * slot + chance % slot
+        day = self.day_of(sequence)
+        if day == 0:
+            return FIRST_DAY - (self.at_first - sequence) * self.gap + chance % self.gap
+        before = self.total(day - 1)
+        slot = DAY // (self.total(day) - before)
+        return instant(day - 1) + (sequence - before) * slot + chance % slot
 
 
 class Posts:
@@ -116,35 +116,35 @@ class Posts:
         at_first = (self._mean * percent + 50) // 100
         return Timeline(
             at_first=at_first,
-            per_ten_nights=_POSTS_IN_TEN_NIGHTS[rate % len(_POSTS_IN_TEN_NIGHTS)] if self._mean else 0,
+            per_ten_days=_POSTS_IN_TEN_DAYS[rate % len(_POSTS_IN_TEN_DAYS)] if self._mean else 0,
             phase=phase % 10,
             gap=min(_LONGEST_GAP, _OLDEST // max(at_first, 1)),
             followers=_FOLLOWERS[followers % len(_FOLLOWERS)],
         )
 
-    def before(self, position: int, night: int, sequence: int) -> Iterator[Item]:
-        """Yield the posts there are on this night, newest first, that are older than ``sequence``."""
+    def before(self, position: int, day: int, sequence: int) -> Iterator[Item]:
+        """Yield the posts there are on this day, newest first, that are older than ``sequence``."""
         timeline = self.timeline(position)
         eight = self._draw.eight
-        for older in range(min(timeline.total(night), sequence) - 1, -1, -1):
+        for older in range(min(timeline.total(day), sequence) - 1, -1, -1):
             chances = eight(_POST, position, older)
-            if _shown(chances[0], night - timeline.night_of(older)):
-                yield self._item(position, older, night, timeline, chances)
+            if _shown(chances[0], day - timeline.day_of(older)):
+                yield self._item(position, older, day, timeline, chances)
 
-    def ever(self, position: int, night: int) -> Iterator[Item]:
-        """Yield the posts there are, or were, on this night, newest first."""
+    def ever(self, position: int, day: int) -> Iterator[Item]:
+        """Yield the posts there are, or were, on this day, newest first."""
         timeline = self.timeline(position)
-        for sequence in range(timeline.total(night) - 1, -1, -1):
-            yield self._item(position, sequence, night, timeline, self._draw.eight(_POST, position, sequence))
+        for sequence in range(timeline.total(day) - 1, -1, -1):
+            yield self._item(position, sequence, day, timeline, self._draw.eight(_POST, position, sequence))
 
-    def _item(self, position: int, sequence: int, night: int, timeline: Timeline, chances: tuple[int, ...]) -> Item:
+    def _item(self, position: int, sequence: int, day: int, timeline: Timeline, chances: tuple[int, ...]) -> Item:
         _, words, edit, kind, appeal, second, parts, flags = chances
         number = self._identity.item_number(position, _SURFACE, sequence)
         item_id = self._identity.item_id(number)
         published = timeline.published(sequence, second)
-        edited = edit % 16 == 0 and night - timeline.night_of(sequence) > edit // 16 % 20
+        edited = edit % 16 == 0 and day - timeline.day_of(sequence) > edit // 16 % 20
         media_type, product_type = _KINDS[kind % len(_KINDS)]
-        age = (instant(night) - published) // DAY
+        age = (instant(day) - published) // DAY
         fans = timeline.followers * (1 + appeal % 12 * (appeal >> 8) % 12) // 100
         likes = fans * (age + 1) // (age + 3)
         children: tuple[Child, ...] = ()

@@ -1,12 +1,12 @@
-"""The stories of one account: each lives 24 hours, so every night has its own."""
+"""The stories of one account: each lives 24 hours, so every day has its own."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from connectors.sandbox.data.calendar import DAY, instant
 from connectors.sandbox.data.captions import story_caption
 from connectors.sandbox.data.identity import shortcode
-from connectors.sandbox.data.nights import DAY, instant
 from connectors.sandbox.data.posts import Item
 
 if TYPE_CHECKING:
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from connectors.sandbox.data.draw import Draw
     from connectors.sandbox.data.identity import Identity
 
-_NIGHT, _STORY = 30, 31
+_COUNT, _STORY = 30, 31
 _SURFACE = 1
-# A night's stories take the sequences night * 256 and up, so that later ones always sort first.
-_A_NIGHT = 256
+# A day's stories take the sequences day * 256 and up, so that later ones always sort first.
+_MOST_A_DAY = 256
 
 
 class Stories:
@@ -29,17 +29,17 @@ class Stories:
         self._draw = draw
         self._identity = identity
 
-    def before(self, position: int, night: int, sequence: int) -> Iterator[Item]:
-        """Yield the stories alive on this night, newest first, that are older than ``sequence``."""
-        many = self._draw.one(_NIGHT, position, night) % (2 * self._mean + 1)
-        first = night * _A_NIGHT
+    def before(self, position: int, day: int, sequence: int) -> Iterator[Item]:
+        """Yield the stories alive on this day, newest first, that are older than ``sequence``."""
+        many = self._draw.one(_COUNT, position, day) % (2 * self._mean + 1)
+        first = day * _MOST_A_DAY
         for older in range(min(first + many, sequence) - 1, first - 1, -1):
-            yield self._item(position, older, night, DAY // many)
+            yield self._item(position, older, day, DAY // many)
 
-    def _item(self, position: int, sequence: int, night: int, slot: int) -> Item:
+    def _item(self, position: int, sequence: int, day: int, slot: int) -> Item:
         words, kind, second, appeal, *_ = self._draw.eight(_STORY, position, sequence)
         item_id = self._identity.item_id(self._identity.item_number(position, _SURFACE, sequence))
-        published = instant(night - 1) + sequence % _A_NIGHT * slot + second % slot
+        published = instant(day - 1) + sequence % _MOST_A_DAY * slot + second % slot
         return Item(
             sequence=sequence,
             id=item_id,

@@ -49,7 +49,7 @@ class Sandbox:
 
     ``clock`` gives seconds for the rate limiter and the log, ``sleep`` waits for scripted delays,
     ``new_secret`` returns the secret of a key made while it runs.
-    ``night`` may be set at any time, also in the middle of a scan.
+    ``day`` may be set at any time, also in the middle of a scan.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class Sandbox:
         new_secret: Callable[[], str] = _new_secret,
     ) -> None:
         self.settings = settings or SandboxSettings()
-        self.night = self.settings.night
+        self.day = self.settings.day
         self.catalogue = Catalogue(self.settings)
         self.keyring = Keyring(self.settings.keys, self.catalogue.position)
         self.cursors = Cursors(self.settings.seed)
@@ -96,7 +96,7 @@ class Sandbox:
         Raises ValueError for a name that was issued before and for accounts that were never listed.
         """
         secret = self._new_secret()
-        return self.keyring.add(request.key(secret, self.catalogue, self.night)), secret
+        return self.keyring.add(request.key(secret, self.catalogue, self.day)), secret
 
     def refuse_unread(self, code: Code) -> tuple[Reply, str]:
         """Return the answer to a request that could not be parsed, and its correlation id; logs it."""
@@ -141,7 +141,7 @@ class Sandbox:
             account,
             credential.positions,
             query.limit,
-            self.night,
+            self.day,
         )
         return self._page(asked, wanted, tenant)
 
@@ -150,9 +150,9 @@ class Sandbox:
             raise Refused(Code.SCOPE_DENIED)
         asked.account_id = account_uuid(account_id).lower()
         position = self.catalogue.position(asked.account_id)
-        if not self.catalogue.has_listed(position, self.night) or not credential.reaches(position):
+        if not self.catalogue.has_listed(position, self.day) or not credential.reaches(position):
             raise Refused(Code.ACCOUNT_NOT_GRANTED)
-        account = self.catalogue.find(asked.account_id, self.night)
+        account = self.catalogue.find(asked.account_id, self.day)
         if account is None:
             # The account left the service. Only a key that was granted it learns so (API 5.9).
             raise Refused(Code.AUTOMATION_MEDIA_NOT_FOUND)

@@ -41,7 +41,7 @@ _KINDS = (CATALOG_SCOPE, ACCOUNT_SCOPE)
 class Controlled(Protocol):
     """What is controlled of a sandbox."""
 
-    night: int
+    day: int
     catalogue: Catalogue
     keyring: Keyring
     faults: FaultScript
@@ -58,8 +58,8 @@ def control_plane(sandbox: Controlled) -> Starlette:
     control = ControlApi(sandbox)
     return Starlette(
         routes=[
-            Route(f"{CONTROL_PREFIX}night", control.night),
-            Route(f"{CONTROL_PREFIX}night", control.set_night, methods=["POST"]),
+            Route(f"{CONTROL_PREFIX}day", control.day),
+            Route(f"{CONTROL_PREFIX}day", control.set_day, methods=["POST"]),
             Route(f"{CONTROL_PREFIX}faults", control.faults),
             Route(f"{CONTROL_PREFIX}faults", control.set_faults, methods=["POST", "DELETE"]),
             Route(f"{CONTROL_PREFIX}requests", control.requests),
@@ -83,19 +83,19 @@ class ControlApi:
     def __init__(self, sandbox: Controlled) -> None:
         self._sandbox = sandbox
 
-    async def night(self, _request: Request) -> Response:
-        """Show the night."""
-        return JSONResponse({"night": self._sandbox.night})
+    async def day(self, _request: Request) -> Response:
+        """Show the day."""
+        return JSONResponse({"day": self._sandbox.day})
 
-    async def set_night(self, request: Request) -> Response:
-        """Set ``{"night": n}``, or move on by ``{"advance": n}``; an empty body advances by one."""
+    async def set_day(self, request: Request) -> Response:
+        """Set ``{"day": n}``, or move on by ``{"advance": n}``; an empty body advances by one."""
         wanted = await _object(request)
-        night = wanted.get("night", self._sandbox.night + wanted.get("advance", 1))
-        if isinstance(night, bool) or not isinstance(night, int) or night < 0:
-            message = f"a night is an integer of at least 0, not {night!r}"
+        day = wanted.get("day", self._sandbox.day + wanted.get("advance", 1))
+        if isinstance(day, bool) or not isinstance(day, int) or day < 0:
+            message = f"a day is an integer of at least 0, not {day!r}"
             raise ValueError(message)
-        self._sandbox.night = night
-        return await self.night(request)
+        self._sandbox.day = day
+        return await self.day(request)
 
     async def faults(self, _request: Request) -> Response:
         """Show the rules and how often each has fired."""
@@ -132,7 +132,7 @@ class ControlApi:
             counts.setdefault(operation or "unknown", {})[str(status)] = count
         return JSONResponse(
             {
-                "night": self._sandbox.night,
+                "day": self._sandbox.day,
                 "total": log.counts.total(),
                 "counts": counts,
                 "distinct": log.distinct(),
@@ -184,7 +184,7 @@ class ControlApi:
         }
 
     async def truth(self, request: Request) -> Response:
-        """Stream what a key can see tonight as NDJSON.
+        """Stream what a key can see today as NDJSON.
 
         Without more, the accounts (API 2); with ``?media=1``, instead, one line per media item:
         ``{"account_id", "surface", "item"}``. ``?key=`` names another key than the demo key.
@@ -203,11 +203,11 @@ class ControlApi:
         return JSONResponse(description())
 
     def _accounts(self, grant: tuple[int, ...] | None) -> Iterator[str]:
-        for account in self._sandbox.catalogue.accounts(self._sandbox.night, grant):
+        for account in self._sandbox.catalogue.accounts(self._sandbox.day, grant):
             yield f"{account.json()}\n"
 
     def _media(self, grant: tuple[int, ...] | None) -> Iterator[str]:
-        for account, surface, item in self._sandbox.catalogue.truth(self._sandbox.night, grant):
+        for account, surface, item in self._sandbox.catalogue.truth(self._sandbox.day, grant):
             yield f'{{"account_id":"{account.id}","surface":"{surface}","item":{item}}}\n'
 
 

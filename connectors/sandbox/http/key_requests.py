@@ -42,23 +42,23 @@ class KeyRequest:
             message = f"the number of accounts must be at least 0, not {self.accounts}"
             raise ValueError(message)
 
-    def key(self, secret: str, catalogue: Catalogue, night: int) -> Key:
-        """Return the key, its accounts looked up in the catalogue of this night.
+    def key(self, secret: str, catalogue: Catalogue, day: int) -> Key:
+        """Return the key, its accounts looked up in the catalogue of this day.
 
         An account that has left can be granted. Raises ValueError for one that was never listed, and when there
         are fewer accounts than the first N.
         """
-        positions = None if self.accounts is None else self._positions(self.accounts, catalogue, night)
+        positions = None if self.accounts is None else self._positions(self.accounts, catalogue, day)
         return Key(secret, frozenset(self.scopes), positions, self.name)
 
-    def _positions(self, accounts: int | tuple[str, ...], catalogue: Catalogue, night: int) -> frozenset[int]:
+    def _positions(self, accounts: int | tuple[str, ...], catalogue: Catalogue, day: int) -> frozenset[int]:
         if isinstance(accounts, int):
-            first = [account.position for account, _ in zip(catalogue.accounts(night), range(accounts), strict=False)]
+            first = [account.position for account, _ in zip(catalogue.accounts(day), range(accounts), strict=False)]
             if len(first) < accounts:
                 message = f"key {self.name!r}: {accounts} accounts wanted, the catalogue has {len(first)}"
                 raise ValueError(message)
             return frozenset(first)
-        found = catalogue.positions(accounts, night)
+        found = catalogue.positions(accounts, day)
         for account in accounts:
             if account not in found:
                 message = f"key {self.name!r}: no account has the id or username {account!r}"

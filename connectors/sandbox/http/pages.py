@@ -14,17 +14,17 @@ if TYPE_CHECKING:
     from connectors.sandbox.settings import SandboxSettings
 
 # Not in the contract, which leaves the media page's fields open (API 2).
-_EXTRAS = ',"surface_info":{"surface":"%s","generated_by":"sandbox","night":%d}'
+_EXTRAS = ',"surface_info":{"surface":"%s","generated_by":"sandbox","day":%d}'
 
 
 class Wanted(NamedTuple):
-    """Which page, but for where it starts: resource and account, grant, number of items, night."""
+    """Which page, but for where it starts: resource and account, grant, number of items, day."""
 
     resource: Resource
     account: Account | None
     grant: Grant
     limit: int
-    night: int
+    day: int
 
 
 class Pages:
@@ -39,7 +39,7 @@ class Pages:
     def page(self, wanted: Wanted, anchor: int | None) -> bytes:
         """Return the page that starts after an anchor; None is the first page."""
         grant = wanted.grant if wanted.account is None else None
-        key = (wanted.resource, wanted.night, anchor, wanted.limit, self.cursors.epoch, grant)
+        key = (wanted.resource, wanted.day, anchor, wanted.limit, self.cursors.epoch, grant)
         known = self.cache.get(key)
         if known is None:
             known = self._render(wanted, anchor)
@@ -54,11 +54,11 @@ class Pages:
     def _render(self, wanted: Wanted, anchor: int | None) -> bytes:
         items, following = self._found(wanted, anchor)
         cursor = "null" if following is None else f'"{self.cursors.issue(wanted.resource, following)}"'
-        extras = _EXTRAS % (wanted.resource.surface, wanted.night) if self._extras and wanted.account else ""
+        extras = _EXTRAS % (wanted.resource.surface, wanted.day) if self._extras and wanted.account else ""
         return f'{{"items":[{",".join(items)}],"next_cursor":{cursor}{extras}}}'.encode()
 
     def _found(self, wanted: Wanted, anchor: int | None) -> tuple[list[str], int | None]:
         if wanted.account is None:
-            return self._catalogue.account_page(wanted.night, wanted.grant, anchor, wanted.limit)
+            return self._catalogue.account_page(wanted.day, wanted.grant, anchor, wanted.limit)
         surface = wanted.resource.surface or ""
-        return self._catalogue.media_page(wanted.night, wanted.account, surface, anchor, wanted.limit)
+        return self._catalogue.media_page(wanted.day, wanted.account, surface, anchor, wanted.limit)

@@ -51,7 +51,7 @@ def _met(
 def observations(
     db: DuckDBPyConnection, layout: Layout, mapping: MediaMapping, received: str
 ) -> Iterator[FieldObservation]:
-    """Yield the kinds that the values of the registered cells show and no decoder tells.
+    """Yield the kinds that the values of the registered cells show and no decoder reports.
 
     `received` is a query of `received_at` by order key.
     """

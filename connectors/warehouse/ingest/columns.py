@@ -184,7 +184,7 @@ def _long(cells: CellTable) -> dict[tuple[str, JsonType], str]:
 
 
 def checks(cells: CellTable, mapped: Sequence[ColumnMapping], ids: Sequence[str]) -> Mapping[tuple[str, JsonType], str]:
-    """Return conditions on a row of cells: where one holds, its path has shown a kind that no decoder tells.
+    """Return conditions on a row of cells: where one holds, its path has shown a kind that no decoder reports.
 
     They are: a text that is no instant where all were, a value that its mapped column cannot hold, one beside another
     that the mapping prefers, an integer that a double would not hold. Only what was not met before is asked for.

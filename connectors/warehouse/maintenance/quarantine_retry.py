@@ -137,7 +137,7 @@ _DROP_OUTDATED = "DELETE FROM core.quarantine WHERE rowid IN (SELECT record FROM
 
 
 # In the order in which they were met, so that the last version of an item is its last. They count as seen by each scan
-# that is half-way: it passed its first pages by an older mapping, and could not tell that it misses them. Where two
+# that is half-way: it passed its first pages by an older mapping, and does not know that it misses them. Where two
 # are, each gets its own copy.
 _STAGE = f"""
 INSERT INTO ops.staging BY NAME

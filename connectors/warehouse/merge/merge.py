@@ -66,7 +66,7 @@ QUALIFY row_number() OVER (PARTITION BY resource, account_id, surface, run_kind 
 # Closed scans: full ones, and recent ones, which say something of what was published after `covered_from` alone.
 # A scan that another one of its partition overtook, from beginning to end or only to its end, says nothing: its first
 # pages are older than what that one knew, so it can neither miss anything nor vouch for what it did not see. Landings
-# tell which came first: a clock may have been wrong.
+# show which came first: a clock may have been wrong.
 _FINISHED = """
 CREATE OR REPLACE TEMP TABLE finished AS
 SELECT
@@ -76,7 +76,7 @@ SELECT
     {
         'pages': c.pages, 'items': c.items, 'broken_by': c.order_broken_by, 'read_to': c.read_to,
         'full_share': c.full_share
-    } AS told,
+    } AS latest,
     {
         'scan_id': w.scan_id, 'complete_at': w.complete_at, 'pages': w.pages, 'items': w.items,
         'item_order': w.item_order, 'broken_by': w.order_broken_by, 'proofs': w.order_proofs,
@@ -115,7 +115,7 @@ SELECT resource, path, arg_min(received_at, seq) FROM met ANTI JOIN core.fields 
 GROUP BY resource, path
 """
 
-# What an unfinished scan has seen must outlive its pages, or its end could not tell what it missed.
+# What an unfinished scan has seen must outlive its pages, or what it missed would not be known at its end.
 _REMEMBER = (
     """
 DELETE FROM ops.seen

@@ -10,7 +10,7 @@ from models.incremental import PROOFS, PROOFS_AGAIN, ClosedScan
 
 NEWEST_FIRST = "newest_first"
 
-# A fraction in (0, 1] that differs by account, so that the next full scans do not all fall on the same night.
+# A fraction in (0, 1] that differs by account, so that the next full scans are not all due on the same day.
 _SPREAD = "(1 + ('0x' || md5(account_id)[1:8])::BIGINT) / 4294967296.0"
 
 # A recent scan moves what it covered and nothing else. A full one proves an order, or shows that there is none.
@@ -26,9 +26,9 @@ WITH ordered AS (
         *,
         CASE
             WHEN is_recent THEN before.proofs
-            WHEN surface <> 'posts' OR told.read_to IS NULL AND told.broken_by IS NULL
+            WHEN surface <> 'posts' OR latest.read_to IS NULL AND latest.broken_by IS NULL
                 THEN coalesce(before.proofs, {PROOFS})
-            WHEN told.broken_by IS NOT NULL THEN {PROOFS_AGAIN}
+            WHEN latest.broken_by IS NOT NULL THEN {PROOFS_AGAIN}
             ELSE greatest(coalesce(before.proofs, {PROOFS}) - 1, 0)
         END AS order_proofs
     FROM finished
@@ -39,14 +39,14 @@ SELECT
     if(is_recent, before.complete_at, complete_at) AS complete_at,
     if(is_recent, complete_at, NULL) AS recent_at,
     covered_from,
-    if(is_recent, before.pages, told.pages) AS pages,
-    if(is_recent, before.items, told.items) AS items,
+    if(is_recent, before.pages, latest.pages) AS pages,
+    if(is_recent, before.items, latest.items) AS items,
     CASE
         WHEN is_recent THEN before.item_order
-        WHEN order_proofs = 0 AND told.read_to IS NOT NULL AND told.broken_by IS NULL THEN '{NEWEST_FIRST}'
+        WHEN order_proofs = 0 AND latest.read_to IS NOT NULL AND latest.broken_by IS NULL THEN '{NEWEST_FIRST}'
     END AS item_order,
-    if(is_recent, before.broken_by, told.broken_by) AS order_broken_by,
-    if(is_recent, before.full_share, coalesce(told.full_share, {_SPREAD})) AS full_share,
+    if(is_recent, before.broken_by, latest.broken_by) AS order_broken_by,
+    if(is_recent, before.full_share, coalesce(latest.full_share, {_SPREAD})) AS full_share,
     CASE
         WHEN scan_id IN (SELECT scan_id FROM missed WHERE has_rejected) THEN coalesce(undecided_before, complete_at)
         WHEN is_recent AND (account_id, surface) IN (

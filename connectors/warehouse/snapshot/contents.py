@@ -142,7 +142,7 @@ def _counts(
 ) -> Iterator[tuple[str, str, str, str]]:
     """Yield each field that one column alone holds: a table, the field's resource and path, an expression that counts.
 
-    A column that several paths fill does not tell how many items carry which.
+    Where several paths fill a column, it does not show how many items carry which.
     """
     counted: set[tuple[str, str]] = set()
     ids = [path for path in mapping.media_id if (MEDIA, path) in registry]

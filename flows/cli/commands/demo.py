@@ -70,22 +70,22 @@ def _program() -> str:
 _BACK = timedelta(days=3)
 
 
-def _nights(snapshot: Path, now: datetime) -> tuple[int, datetime]:
+def _next_day(snapshot: Path, now: datetime) -> tuple[int, datetime]:
     """Return the number of the demo's next simulated day, from 0, and the date of the first."""
     try:
         with open_snapshot(snapshot) as opened:
-            ((nights, began),) = opened.ask("SELECT count(*), min(started_at) FROM runs WHERE state = 'complete'").rows
+            ((days, began),) = opened.ask("SELECT count(*), min(started_at) FROM runs WHERE state = 'complete'").rows
     except SnapshotMissing:
-        nights, began = 0, None
-    return nights, (began or now) - _BACK
+        days, began = 0, None
+    return days, (began or now) - _BACK
 
 
 @contextmanager
-def _servers(folder: Path, night: int, first: datetime) -> Iterator[dict[str, str]]:
+def _servers(folder: Path, day: int, first: datetime) -> Iterator[dict[str, str]]:
     api, tracker = free_port(), free_port()
     with ExitStack() as stack, err.status("[dim]starting the sandbox API and a Prefect server …[/]"):
         started = [
-            stack.enter_context(sandbox(folder, api, "--night", str(night), "--first-night", f"{first:%Y-%m-%d}")),
+            stack.enter_context(sandbox(folder, api, "--day", str(day), "--first-day", f"{first:%Y-%m-%d}")),
             stack.enter_context(prefect(folder / "prefect", tracker)),
         ]
         for server in started:
@@ -158,13 +158,13 @@ def demo(
     except ValueError as error:
         message = f"--folder: {error} (got {folder!r})."
         raise SettingsError(message) from None
-    night, first = _nights(snapshot, SystemClock().now())
+    day, first = _next_day(snapshot, SystemClock().now())
     out.print(
-        f"[bold]gramhouse demo[/], sync {night + 1}: a sandbox API with 40 accounts on this machine,"
+        f"[bold]gramhouse demo[/], sync {day + 1}: a sandbox API with 40 accounts on this machine,"
         " and one sync, tracked by a Prefect server."
     )
     try:
-        with _servers(home, night, first) as env:
+        with _servers(home, day, first) as env:
             synced = subprocess.run(
                 [sys.executable, "-m", "flows.cli", "sync", "--rebind"], env=environment(**env), check=False
             )

@@ -63,10 +63,8 @@ def sandbox(
     posts: Annotated[int, typer.Option(help="Posts per account, on average.", min=0)] = 60,
     stories: Annotated[int, typer.Option(help="Stories per account and day, on average.", min=0)] = 2,
     seed: Annotated[int, typer.Option(help="Seed of the random generator.")] = 7,
-    night: Annotated[
-        int, typer.Option(help="Simulated day to start at, from 0; the data changes every day.", min=0)
-    ] = 0,
-    first_night: Annotated[
+    day: Annotated[int, typer.Option(help="Simulated day to start at, from 0; the data changes every day.", min=0)] = 0,
+    first_day: Annotated[
         datetime | None,
         typer.Option(help="Date of simulated day 0.", formats=["%Y-%m-%d"], show_default="2025-03-01"),
     ] = None,
@@ -105,14 +103,14 @@ def sandbox(
 ) -> None:
     """Serve API v1 on this machine with generated data.
 
-    The key is `sandbox-demo-key`. POST /_sandbox/night advances the data by one day.
+    The key is `sandbox-demo-key`. POST /_sandbox/day advances the data by one day.
 
     Keys, while it runs: GET /_sandbox/keys lists them, POST /_sandbox/keys makes one of
     {"name": "reader", "scopes": ["automations:read"], "accounts": 30}, DELETE /_sandbox/keys/NAME revokes one.
     A secret is shown once, when its key is made.
     """
     check_variables()
-    from connectors.sandbox.data.nights import FIRST_NIGHT
+    from connectors.sandbox.data.calendar import FIRST_DAY
     from connectors.sandbox.http.app import Sandbox
     from connectors.sandbox.http.key_requests import request_from_text
     from connectors.sandbox.http.keys import DEMO_KEY
@@ -127,8 +125,8 @@ def sandbox(
                 accounts=accounts,
                 posts=posts,
                 stories=stories,
-                night=night,
-                first_night=FIRST_NIGHT if first_night is None else _two_o_clock(first_night),
+                day=day,
+                first_day=FIRST_DAY if first_day is None else _two_o_clock(first_day),
                 shape=shape,
                 feed=FeedSettings(order, pins, archived=archived, back_dated=back_dated),
                 account_catalog=_limit(catalogue_limit),

@@ -64,7 +64,7 @@ def snapshot() -> dict[str, list[tuple[object, ...]]]:
 
 def test_a_rebuild_by_the_same_mapping_changes_nothing(typed: Typed, sandbox: Sandbox) -> None:
     for night in (0, 1):
-        sandbox.night = night
+        sandbox.day = night
         typed("sync", "--json")
     typed("publish")
     before = snapshot()
@@ -76,7 +76,7 @@ def test_a_rebuild_by_the_same_mapping_changes_nothing(typed: Typed, sandbox: Sa
     assert before.keys() >= {"accounts", "media", "media_history", "runs", "run_outcomes", "completed_scans"}
     assert len(before["media"]) > 100
     assert sandbox.log.counts.total() == asked > 0
-    sandbox.night = 2
+    sandbox.day = 2
     assert json.loads(typed("sync", "--json")[0])["state"] == "complete"
 
 
@@ -100,7 +100,7 @@ def owners() -> tuple[int, int]:
 def test_a_new_mapping_is_applied_without_asking_the_api(typed: Typed, sandbox: Sandbox) -> None:
     assert not json.loads(typed("sync", "--json")[0])["mapping_pending"]
     Path("gramhouse.toml").write_text(OWNER, encoding="utf-8")
-    sandbox.night = 1
+    sandbox.day = 1
     assert "run `gramhouse rebuild` to apply the current one" in typed("sync")[0]
     asked = sandbox.log.counts.total()
     out = typed("rebuild")[0]

@@ -64,7 +64,7 @@ async def test_nights_in_step_with_the_service(tmp_path: Path) -> None:
     clock = VirtualClock()
     sandbox = Sandbox(SandboxSettings(accounts=6, posts=12, seed=11), clock=clock.monotonic, sleep=clock.sleep)
     for night in range(3):
-        sandbox.night = night
+        sandbox.day = night
         clock.passed = night * 86_400
         report = await _night(tmp_path, sandbox, clock)
         assert report.state is RunState.COMPLETE

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from connectors.sandbox.data.nights import iso
+from connectors.sandbox.data.calendar import iso
 from connectors.sandbox.data.shapes.known import graph
 
 if TYPE_CHECKING:
@@ -159,16 +159,16 @@ _STAGES: tuple[Callable[[Item], Document], ...] = (
 )
 
 
-def _in_time(item: Item, night: int) -> Document:
-    # What was there already when its type changes: the next nights' items are of another type than those stored.
-    if night and item.sequence % 5 == 0:
-        return {"boost": {"level": f"level {item.id % 5}", "since_night": item.sequence % 3 or None}}
+def _in_time(item: Item, day: int) -> Document:
+    # What was there already when its type changes: the next days' items are of another type than those stored.
+    if day and item.sequence % 5 == 0:
+        return {"boost": {"level": f"level {item.id % 5}", "since_day": item.sequence % 3 or None}}
     return {}
 
 
-def drift(item: Item, username: str, owner: int, night: int) -> str:
+def drift(item: Item, username: str, owner: int, day: int) -> str:
     """Render an item as the API serves it at the stage that the item's place among the account's posts tells."""
-    document: Document = json.loads(graph(item, username, owner, night))
+    document: Document = json.loads(graph(item, username, owner, day))
     stage = _STAGES[item.sequence // _AT_A_STAGE % len(_STAGES)]
-    document |= {**_steady(item), **stage(item), **_in_time(item, night)}
+    document |= {**_steady(item), **stage(item), **_in_time(item, day)}
     return json.dumps(document, ensure_ascii=False, separators=(",", ":"))

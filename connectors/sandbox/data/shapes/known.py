@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from connectors.sandbox.data.calendar import iso
 from connectors.sandbox.data.links import SITE, SUFFIX, signed
-from connectors.sandbox.data.nights import iso
 
 if TYPE_CHECKING:
     from connectors.sandbox.data.posts import Item
@@ -13,22 +13,22 @@ if TYPE_CHECKING:
 _FLAT_TYPE = {"IMAGE": "1", "VIDEO": "2", "CAROUSEL_ALBUM": "8"}
 
 
-def graph(item: Item, username: str, owner: int, night: int) -> str:
+def graph(item: Item, username: str, owner: int, day: int) -> str:
     """Render the names of the Instagram Graph API; what does not apply is left out."""
     caption = "" if item.caption is None else f'"caption":"{item.caption}",'
-    thumbnail = f'"thumbnail_url":"{signed(item.id + 1, "jpg", night)}",' if item.media_type == "VIDEO" else ""
+    thumbnail = f'"thumbnail_url":"{signed(item.id + 1, "jpg", day)}",' if item.media_type == "VIDEO" else ""
     children = ""
     if item.children:
         inner = ",".join(
             f'{{"id":"{child.id}","media_type":"{child.media_type}",'
-            f'"media_url":"{signed(child.id, SUFFIX[child.media_type], night)}"}}'
+            f'"media_url":"{signed(child.id, SUFFIX[child.media_type], day)}"}}'
             for child in item.children
         )
         children = f',"children":{{"data":[{inner}]}}'
     return (
         f'{{"id":"{item.id}",{caption}"media_type":"{item.media_type}",'
         f'"media_product_type":"{item.product_type}",'
-        f'"media_url":"{signed(item.id, SUFFIX[item.media_type], night)}",{thumbnail}'
+        f'"media_url":"{signed(item.id, SUFFIX[item.media_type], day)}",{thumbnail}'
         f'"permalink":"{SITE}/p/{item.shortcode}/","shortcode":"{item.shortcode}",'
         f'"timestamp":"{iso(item.published)}+0000","username":"{username}",'
         f'"owner":{{"id":"{owner}"}},"like_count":{item.likes},"comments_count":{item.comments},'
@@ -36,18 +36,18 @@ def graph(item: Item, username: str, owner: int, night: int) -> str:
     )
 
 
-def camel(item: Item, username: str, owner: int, night: int) -> str:
+def camel(item: Item, username: str, owner: int, day: int) -> str:
     """Render camelCase names with nested metrics; what does not apply is null or empty."""
     caption = "null" if item.caption is None else f'"{item.caption}"'
     children = ",".join(
         f'{{"id":"{child.id}","mediaType":"{child.media_type}",'
-        f'"mediaUrl":"{signed(child.id, SUFFIX[child.media_type], night)}"}}'
+        f'"mediaUrl":"{signed(child.id, SUFFIX[child.media_type], day)}"}}'
         for child in item.children
     )
     return (
         f'{{"id":"{item.id}","caption":{caption},"mediaType":"{item.media_type}",'
         f'"mediaProductType":"{item.product_type}",'
-        f'"mediaUrl":"{signed(item.id, SUFFIX[item.media_type], night)}",'
+        f'"mediaUrl":"{signed(item.id, SUFFIX[item.media_type], day)}",'
         f'"permalink":"{SITE}/p/{item.shortcode}/","publishedAt":"{iso(item.published)}Z",'
         f'"metrics":{{"likes":{item.likes},"comments":{item.comments},"saves":{item.saves},'
         f'"reach":{item.reach}}},"owner":{{"id":"{owner}","username":"{username}"}},'
@@ -55,13 +55,13 @@ def camel(item: Item, username: str, owner: int, night: int) -> str:
     )
 
 
-def flat(item: Item, username: str, owner: int, night: int) -> str:
+def flat(item: Item, username: str, owner: int, day: int) -> str:
     """Render epoch seconds, counts as text, a bare ``url`` and the type as a number in text."""
     caption = item.caption or ""
     return (
         f'{{"id":"{item.id}","caption":"{caption}","media_type":"{_FLAT_TYPE[item.media_type]}",'
         f'"product_type":"{item.product_type.lower()}","code":"{item.shortcode}",'
-        f'"url":"{signed(item.id, SUFFIX[item.media_type], night)}",'
+        f'"url":"{signed(item.id, SUFFIX[item.media_type], day)}",'
         f'"permalink":"{SITE}/p/{item.shortcode}/","taken_at":{item.published},'
         f'"like_count":"{item.likes}","comment_count":"{item.comments}",'
         f'"user":{{"pk":{owner},"username":"{username}"}}}}'

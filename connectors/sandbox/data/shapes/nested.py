@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from connectors.sandbox.data.calendar import iso
 from connectors.sandbox.data.links import SITE, SUFFIX, signed
-from connectors.sandbox.data.nights import iso
 
 if TYPE_CHECKING:
     from connectors.sandbox.data.posts import Item
@@ -30,19 +30,19 @@ def _products(item: Item) -> str:
     )
 
 
-def nested(item: Item, username: str, owner: int, night: int) -> str:
+def nested(item: Item, username: str, owner: int, day: int) -> str:
     """Render names in objects in objects; what does not apply is null or empty."""
     caption = "null" if item.caption is None else f'"{item.caption}"'
     position = _PLACES[item.id % 3] if item.id % 4 == 0 else "null"
     children = ",".join(
         f'{{"mediaId":"{child.id}","mediaType":"{child.media_type}",'
-        f'"mediaUrl":"{signed(child.id, SUFFIX[child.media_type], night)}",'
+        f'"mediaUrl":"{signed(child.id, SUFFIX[child.media_type], day)}",'
         f'"accessibility":{{"altText":"part {n}, of {child.media_type.lower()}"}}}}'
         for n, child in enumerate(item.children, 1)
     )
     return (
         f'{{"mediaId":"{item.id}",'
-        f'"media":{{"type":"{item.media_type}","url":"{signed(item.id, SUFFIX[item.media_type], night)}",'
+        f'"media":{{"type":"{item.media_type}","url":"{signed(item.id, SUFFIX[item.media_type], day)}",'
         f'"productType":"{item.product_type}","dimensions":{{"width":{1080},"height":{1080 + item.id % 3 * 135},'
         f'"aspectRatio":{(8 - item.id % 3) / 8}}}}},'
         f'"content":{{"captionText":{caption},"kind":"{item.product_type.lower()}","language":'

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 
 class Shape(Protocol):
-    """Renders one item, owned by an account, as a JSON object on one night."""
+    """Renders one item, owned by an account, as a JSON object on one day."""
 
-    def __call__(self, item: Item, username: str, owner: int, night: int) -> str:
+    def __call__(self, item: Item, username: str, owner: int, day: int) -> str:
         """Return the JSON text; ``owner`` is the social network's number of the account."""
         ...
 

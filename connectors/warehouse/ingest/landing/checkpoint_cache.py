@@ -1,4 +1,4 @@
-"""How far scans have come that no table tells yet: the checkpoints of what has landed and is not merged."""
+"""Checkpoints that no table has yet: those of what has landed and is not merged."""
 
 from collections.abc import Collection, Iterable, Mapping
 
@@ -20,7 +20,7 @@ class CheckpointCache:
                 self._last[checkpoint.partition, checkpoint.run_kind] = seq, checkpoint
 
     def forget(self, last: int) -> None:
-        """Forget what landed up to this number: the tables tell it now."""
+        """Forget what landed up to this number: the tables have it now."""
         self._last = {key: (seq, checkpoint) for key, (seq, checkpoint) in self._last.items() if seq > last}
 
     def of(self, resource: str, account_ids: Collection[str], run_kind: RunKind) -> Mapping[Partition, Checkpoint]:

@@ -1,4 +1,4 @@
-"""The sandbox's calendar: night n is a fixed date plus n days, whatever the wall clock says."""
+"""The sandbox's calendar: day n is a fixed date plus n days, whatever the wall clock says."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from functools import lru_cache
 from time import gmtime
 
 DAY = 86_400
-FIRST_NIGHT = int(datetime(2025, 3, 1, 2, 0, tzinfo=UTC).timestamp())
+FIRST_DAY = int(datetime(2025, 3, 1, 2, 0, tzinfo=UTC).timestamp())
 
 
-def instant(night: int) -> int:
-    """Return the moment a night stands for, in epoch seconds: 02:00 UTC of its date."""
-    return FIRST_NIGHT + night * DAY
+def instant(day: int) -> int:
+    """Return the moment a day stands for, in epoch seconds: 02:00 UTC of its date."""
+    return FIRST_DAY + day * DAY
 
 
 @lru_cache(maxsize=65_536)
