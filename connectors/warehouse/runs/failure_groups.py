@@ -2,13 +2,15 @@
 
 from dataclasses import dataclass
 from datetime import datetime
-
-from sqlalchemy import Connection, func, select
+from typing import TYPE_CHECKING
 
 from connectors.warehouse.runs.selection import Ask, asking
 from connectors.warehouse.storage.statements import statements
 from models.runs import OutcomeKind
-from models.tables import core_accounts
+
+if TYPE_CHECKING:
+    # A snapshot is read without it.
+    from sqlalchemy import Connection
 
 _SQL = statements(__name__)
 
@@ -65,13 +67,12 @@ def failure_groups(ask: Ask, schema: str, run_id: str) -> tuple[FailureGroup, ..
     )
 
 
-def failure_groups_of(connection: Connection, run_id: str) -> tuple[FailureGroup, ...]:
+def failure_groups_of(connection: "Connection", run_id: str) -> tuple[FailureGroup, ...]:
     """Return the failure groups of a run that the warehouse holds."""
     return failure_groups(asking(connection), "core", run_id)
 
 
-def expired_accounts(connection: Connection) -> int:
+def expired_accounts(connection: "Connection") -> int:
     """Return how many accounts' access tokens must be renewed."""
-    table = core_accounts.c
-    statement = select(func.count()).where(table.status == "token_expired", table.removed_at.is_(None))
-    return int(connection.execute(statement).scalar_one())
+    query = "SELECT count(*) FROM core.accounts WHERE status = 'token_expired' AND removed_at IS NULL"
+    return int(connection.exec_driver_sql(query).scalar_one())

@@ -2,15 +2,17 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
-
-from sqlalchemy import Connection
+from typing import TYPE_CHECKING, Any
 
 from connectors.warehouse.storage.quoting import quoted
 from connectors.warehouse.storage.statements import statements
 from models.api import one_line
 from models.partition import SURFACES
 from models.selection import ChosenAccount, Selection, SelectionError
+
+if TYPE_CHECKING:
+    # A snapshot is read without it.
+    from sqlalchemy import Connection
 
 _SQL = statements(__name__)
 
@@ -34,7 +36,7 @@ FROM ({_INCOMPLETE})
 """  # noqa: S608 - our own names
 
 
-def asking(connection: Connection) -> Ask:
+def asking(connection: "Connection") -> Ask:
     """Return what asks the warehouse."""
 
     def ask(query: str, values: Sequence[object]) -> list[tuple[Any, ...]]:
@@ -77,7 +79,7 @@ def choose(
 
 
 def chosen(
-    connection: Connection, selection: Selection, page_size: int, *, scan_expired: bool = False
+    connection: "Connection", selection: Selection, page_size: int, *, scan_expired: bool = False
 ) -> tuple[ChosenAccount, ...]:
     """Return the accounts of a selection that the warehouse holds; raises as `choose` does."""
     return choose(asking(connection), "core", selection, page_size, scan_expired=scan_expired)
