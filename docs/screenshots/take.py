@@ -1,7 +1,7 @@
 # ruff: noqa: INP001 - a script beside its pictures
-"""Photographs of Prefect's UI for docs/operations.md, taken anew: `make screenshots`.
+"""Photographs of Prefect's UI for docs/operations.md, taken again: `make screenshots`.
 
-It serves the sandbox and `gramhouse up` in a temporary folder, lets a few nights go by, one of them with trouble, and
+It serves the sandbox and `gramhouse up` in a temporary folder, lets a few days go by, one of them with failures, and
 photographs the pages with headless Chromium. Nothing of it stays but the pictures beside this file.
 """
 
@@ -93,7 +93,7 @@ class House:
         return str(self.ask("/artifacts/filter", wanted)[0]["id"])
 
     def next_night(self) -> None:
-        """Let the catalogue change as it does from one night to the next."""
+        """Let the catalogue change as it does from one day to the next."""
         self._service.post("/_sandbox/day").raise_for_status()
 
     def faults(self, *rules: dict[str, object]) -> None:
@@ -146,7 +146,7 @@ def house(folder: Path) -> Iterator[House]:
 
 
 def live(at: House) -> str:
-    """Let five nights go by; return the run of the fourth, in which things go wrong."""
+    """Let five days go by; return the run of the fourth, in which things go wrong."""
     at.run("nightly")
     for _ in range(2):
         at.next_night()
@@ -291,7 +291,7 @@ async def photograph(at: House, trouble: str, folder: Path) -> None:
 
 
 def main() -> None:
-    """Take the pictures anew."""
+    """Take the pictures."""
     with tempfile.TemporaryDirectory(prefix="gramhouse-screenshots-", ignore_cleanup_errors=True) as temporary:
         folder = Path(temporary)
         profile = folder / "browser"
