@@ -229,10 +229,10 @@ MUTANTS = (
         ("tests/models/test_incremental.py",),
     ),
     Mutant(
-        "full scans of one night are due in one night",
+        "full scans of one day are due in one day",
         "connectors/warehouse/runs/closed_scans.py",
-        "coalesce(told.full_share, {_SPREAD})) AS full_share",
-        "coalesce(told.full_share, 1.0)) AS full_share",
+        "coalesce(latest.full_share, {_SPREAD})) AS full_share",
+        "coalesce(latest.full_share, 1.0)) AS full_share",
         ("tests/flows/engine/test_flows_incremental.py",),
     ),
     Mutant(
