@@ -1,8 +1,9 @@
-"""Renewing the report after a publish: what goes wrong with it is reported in one line, and spoils no run."""
+"""Renewing the report after a publish: an error is reported in one line, and the run goes on."""
 
 import asyncio
 from pathlib import Path
 
+from connectors.warehouse.storage.errors import first_line
 from flows.reporting.words import Say
 
 
@@ -14,7 +15,6 @@ async def renew(snapshot: Path, report: Path, *, say: Say) -> Path | None:
     try:
         await asyncio.to_thread(write, snapshot, report)
     except Exception as error:  # noqa: BLE001 - whatever is wrong with the page, the snapshot is published
-        lines = str(error).splitlines() or [type(error).__name__]
-        say(f"The report was not updated: {lines[0]}")
+        say(f"The report was not updated: {first_line(error)}.")
         return None
     return report
