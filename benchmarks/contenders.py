@@ -11,7 +11,7 @@ from benchmarks.beside import ROOT, Beside
 from benchmarks.process import Ended, run
 from benchmarks.samples import Sample
 
-# Whoever measures may have settings of their own, which must not decide what is measured.
+# Settings of the person who measures must not decide what is measured.
 _FOREIGN = ("GRAMHOUSE_", "PREFECT_", "PYTHON")
 
 

@@ -14,7 +14,7 @@ def main() -> None:
     """Copy, and print how many bytes."""
     source, target = map(Path, sys.argv[1:])
     with source.open("rb") as read, target.open("wb") as written:
-        # Through memory, as whoever writes a file for the first time: a clone of a file would write nothing.
+        # Through memory, as a program that writes a file for the first time: a clone of a file would write nothing.
         shutil.copyfileobj(read, written, 1 << 20)
         written.flush()
         os.fsync(written.fileno())

@@ -1,4 +1,4 @@
-"""Warehouses that are dear to make: made once, kept in a folder, and copied by whoever would change them."""
+"""Warehouses that are dear to make: made once, kept in a folder, and copied before they are changed."""
 
 import json
 import os

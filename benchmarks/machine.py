@@ -1,4 +1,4 @@
-"""What the machine is, so that whoever reads a result knows what it was measured on."""
+"""What the machine is, so that a result shows what it was measured on."""
 
 import os
 import platform

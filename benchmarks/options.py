@@ -52,7 +52,7 @@ def dlt_python(chosen: argparse.Namespace) -> Path | None:
 
 @contextmanager
 def scratch(chosen: argparse.Namespace) -> Iterator[Path]:
-    """Give a folder for what nobody keeps, on the disk of what is kept."""
+    """Give a folder for what is not kept, on the disk of what is kept."""
     # Who ends a measurement ends its server and its contender too: both are closed on the way out.
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     if chosen.folder:

@@ -47,10 +47,10 @@ def _pss_mb(pid: int) -> float:
 
 
 class Running:
-    """A process under way, alone in its group, so that whoever kills it kills its children too."""
+    """A process under way, alone in its group, so that killing it kills its children too."""
 
     def __init__(self, command: Sequence[str], env: Mapping[str, str], folder: Path) -> None:
-        # Files, and not pipes: a process that says much must not wait for whoever measures it.
+        # Files, and not pipes: a process that says much must not wait for the one that measures it.
         self._message = tempfile.TemporaryDirectory(prefix="said-")
         self._streams = [Path(self._message.name) / name for name in ("output", "errors")]
         self._family_mb = 0.0
@@ -94,7 +94,7 @@ class Running:
         self._watch.join()
         output, errors = (stream.read_text(encoding="utf-8", errors="replace") for stream in self._streams)
         self._message.cleanup()
-        # Until it has become another program, a new process counts its parent's memory as its own: whoever measures
+        # Until it has become another program, a new process counts its parent's memory as its own: what measures
         # must be small.
         peak = max(usage.ru_maxrss / 1024, self._family_mb)
         return Ended(self._child.returncode, output, errors, wall, usage.ru_utime + usage.ru_stime, peak)

@@ -1,4 +1,4 @@
-"""A scenario's result: a table for whoever waits for it, and a JSON file for whoever compares and plots."""
+"""A scenario's result: a table for the terminal, and a JSON file to compare and plot."""
 
 import json
 import sys
@@ -93,5 +93,5 @@ def deliver(result: Result, folder: Path) -> None:
 
 
 def show(line: str) -> None:
-    """Say how far a measurement is, to whoever waits for it."""
+    """Print how far a measurement is."""
     print(line, file=sys.stderr, flush=True)

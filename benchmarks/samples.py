@@ -37,7 +37,7 @@ def ratio(samples: Samples, one: str, other: str) -> float:
 
 
 def turns(names: Sequence[str], rounds: int) -> Iterator[tuple[int, str]]:
-    """Yield whose turn it is, round by round; every round begins with another, so that nobody is always first."""
+    """Yield whose turn it is, round by round; every round begins with another, so that none is always first."""
     for turn in range(rounds):
         begin = turn % len(names)
         for name in (*names[begin:], *names[:begin]):

@@ -31,7 +31,7 @@ _REFUSED = json.dumps(
 
 @dataclass(slots=True)
 class _Limit:
-    """What an account asked for in a second, and until when it was told to wait."""
+    """What an account asked for in a second, and until when it must wait."""
 
     second: int = 0
     asked: int = 0
