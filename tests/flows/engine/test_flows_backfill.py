@@ -220,7 +220,7 @@ async def test_a_dry_run_counts_what_would_be_done(tmp_path: Path, monkeypatch: 
         report = await sync(tmp_path, resources)
         assert (report.outcomes[OutcomeKind.SKIPPED], report.outcomes[OutcomeKind.DEFERRED] > 0) == (2, True)
         now = resources.clock.now()
-        settings = load(snapshot=tmp_path / "analytics.duckdb")
+        settings = load(snapshot=str(tmp_path / "analytics.duckdb"))
         # The warehouse is held meanwhile.
         found = forecast(settings, Selection(everything=True), now=now)
     assert [account.account_id for account in found.scanned] == [uuid(1), uuid(2)]
@@ -235,7 +235,7 @@ async def test_a_dry_run_counts_what_would_be_done(tmp_path: Path, monkeypatch: 
     # What is left of the cooldown is within the budget, so a run waits for it; and it ends.
     for later in (load(max_wait=90_000), load()):
         at = now if later.max_wait == 90_000 else until
-        settings = later.model_copy(update={"snapshot": tmp_path / "analytics.duckdb"})
+        settings = later.model_copy(update={"snapshot": str(tmp_path / "analytics.duckdb")})
         found = forecast(settings, Selection(everything=True), now=at)
         assert (len(found.scanned), found.cooling) == (3, ())
     expired_too = settings.model_copy(update={"scan_expired": True})
@@ -250,7 +250,7 @@ async def test_an_account_that_was_scanned_since_is_in_no_cooldown(tmp_path: Pat
         service.failure = lambda _: None
         await resources.clock.sleep(8000)
         await sync(tmp_path, resources)
-        settings = load(snapshot=tmp_path / "analytics.duckdb")
+        settings = load(snapshot=str(tmp_path / "analytics.duckdb"))
         # As a clock that was set back would have it.
         earlier = resources.clock.now() - timedelta(days=1)
         assert forecast(settings, Selection(everything=True), now=earlier).cooling == ()
