@@ -15,6 +15,6 @@ async def renew(snapshot: Path, report: Path, *, say: Say) -> Path | None:
     try:
         await asyncio.to_thread(write, snapshot, report)
     except Exception as error:  # noqa: BLE001 - whatever is wrong with the page, the snapshot is published
-        say(f"The report was not updated: {first_line(error)}.")
+        say(f"The report was not updated: {first_line(error)}")
         return None
     return report
