@@ -4,7 +4,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.conftest import KEY, PATIENCE, Operator, Service, assert_in_step
+from tests.e2e.conftest import KEY, PATIENCE, Operator, Service, assert_in_step, stopped, until
 from tests.prefect_api import ask
 
 pytestmark = [pytest.mark.e2e, pytest.mark.prefect]
@@ -105,7 +105,7 @@ def test_what_is_deployed_to_a_pool_is_carried_out_by_its_worker(pool: Pool, ser
 
 
 @contextmanager
-def worker(pool: Pool, name: str) -> Iterator[None]:
+def worker(pool: Pool, name: str) -> Iterator["subprocess.Popen[bytes]"]:
     """Run a worker of a pool, with the flow runs that it starts, as long as the block."""
     process = subprocess.Popen(
         [sys.executable, "-m", "prefect", "worker", "start", "--pool", name],
@@ -122,23 +122,44 @@ def worker(pool: Pool, name: str) -> Iterator[None]:
         start_new_session=True,
     )
     try:
-        yield
+        yield process
     finally:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait(PATIENCE)
 
 
-def test_batches_are_scanned_by_flow_runs_of_a_pool(pool: Pool, service: Service) -> None:
+def test_a_batch_of_a_pool_whose_process_is_killed_is_submitted_again(
+    pool: Pool, serve: Callable[..., Service]
+) -> None:
+    many = serve("--accounts", "70", "--posts", "40", "--seed", "5")
     folder, store = pool.operator.folder, pool.operator.folder / "store"
+    pool.operator.env |= {
+        "GRAMHOUSE_BASE_URL": many.url,
+        "GRAMHOUSE_STORE": str(store),
+        "GRAMHOUSE_ENGINE": "work-pool",
+        "GRAMHOUSE_PAGE_SIZE": "10",
+        "GRAMHOUSE_CONCURRENCY": "2",
+    }
     pool.type("work-pool", "create", "gramhouse-batches", "--type", "process")
     pool.type("deploy", "--all", "--prefect-file", "deployments/batches.yaml")
-    pool.operator.env |= {"GRAMHOUSE_STORE": str(store), "GRAMHOUSE_ENGINE": "work-pool"}
-    with worker(pool, "gramhouse-batches"):
-        report = pool.operator.sync(PREFECT_API_URL=pool.api, PREFECT_HOME=str(folder / "prefect"))
-    assert report["state"] == "complete"
-    assert_in_step(pool.operator, service)
+    env = {"PREFECT_API_URL": pool.api, "PREFECT_HOME": str(folder / "prefect")}
+    with worker(pool, "gramhouse-batches") as started, stopped(pool.operator.start("sync", "--json", **env)) as sync:
+        until(lambda: many.stats()["total"] >= 150, "the flow run to be in the middle of its batch")
+        listed = subprocess.run(["ps", "-o", "pid=", "--ppid", str(started.pid)], capture_output=True, check=True)
+        [flow_run] = map(int, listed.stdout.split())
+        os.kill(flow_run, signal.SIGKILL)
+        out, err = sync.communicate(timeout=2 * PATIENCE)
+    assert sync.returncode == 0, out + err
+    assert_in_step(pool.operator, many)
+    # What was in no entry yet, and in flight.
+    assert sum(one["times"] - 1 for one in many.stats()["asked_again"]) <= 100 + 2
     runs = [one for one in pool.ask("flow_runs/filter") if one["name"].startswith("runs/")]
-    assert [(one["name"], one["state"]["type"]) for one in runs] == [("runs/00000001/000001-1", "COMPLETED")]
-    assert runs[0]["parameters"] == {"store_url": str(store), "prefix": "runs/00000001/000001"}
+    assert sorted((one["name"], one["state"]["name"]) for one in runs) == [
+        ("runs/00000001/000001-1", "Crashed"),
+        ("runs/00000001/000001-2", "Completed"),
+    ]
+    assert {str(one["parameters"]) for one in runs} == {
+        str({"store_url": str(store), "prefix": "runs/00000001/000001"})
+    }
     for path in [*pool.server.rglob("*"), *store.rglob("*")]:
         assert not path.is_file() or KEY.encode() not in path.read_bytes(), path
