@@ -18,11 +18,11 @@ from flows.reporting.dry_run import described, forecast
 async def backfill(options: BackfillOptions) -> State[Any]:
     """Scan chosen accounts again from the first page; history is kept, and the nightly's progress stays its own."""
     if options.dry_run:
-        return await conclude(_foretell(options))
+        return await conclude(_estimate_requests(options))
     return await conclude(carry_out(options, "gramhouse backfill"))
 
 
-async def _foretell(options: BackfillOptions) -> State[Any]:
+async def _estimate_requests(options: BackfillOptions) -> State[Any]:
     settings = await load_with_credentials(options.chosen())
     text = described(forecast(settings, options.selection(), now=SystemClock().now()))
     get_run_logger().info("%s", text)

@@ -11,7 +11,7 @@ from connectors.sandbox.http.app import Sandbox
 from connectors.sandbox.http.serve import in_thread
 from connectors.sandbox.settings import SandboxSettings
 from flows.cli.app import app
-from flows.cli.signalled import run_until_signalled
+from flows.cli.signals import run_until_signalled
 from flows.config.setting_sources import PREFIX
 from flows.config.settings import Settings, load
 from flows.engine.pipeline import run_sync

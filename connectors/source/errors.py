@@ -117,16 +117,18 @@ class Deferred(Exception):  # noqa: N818 - no error: the checkpoint keeps the wo
 
 
 _REPORT = "report this as a bug in gramhouse, with the correlation id"
-_HEALS = "retry later; if it persists, contact the service's support with the correlation id"
+_HINT_RETRY_LATER = "retry later; if it persists, contact the service's support with the correlation id"
 _KEY = "check the API key (wrong, revoked, or of another kind); keys are created in the service's API-key settings"
 _SCOPE = "create a key with the scope automations:read"
 _GRANT = "grant the key access to this account in the service's API-key settings, or exclude the account"
-_GONE = "check whether the account is still connected to the service; other accounts are not affected"
+_HINT_ACCOUNT_GONE = "check whether the account is still connected to the service; other accounts are not affected"
 _CURSOR = "no action needed; the next run scans it again from the first page"
 _ADDRESS = "set GRAMHOUSE_BASE_URL to the correct address"
 _NETWORK = "check the network and GRAMHOUSE_BASE_URL; if both are correct, retry later"
-_BETWEEN = "a proxy or gateway refused the request, not the service: check it, or set GRAMHOUSE_BASE_URL to bypass it"
-_BROKEN = "retry later; if it persists, check proxies and gateways between this machine and the service"
+_HINT_PROXY = (
+    "a proxy or gateway refused the request, not the service: check it, or set GRAMHOUSE_BASE_URL to bypass it"
+)
+_HINT_NETWORK = "retry later; if it persists, check proxies and gateways between this machine and the service"
 
 
 def _rule(disposition: Disposition, hint: str, *statuses: int, outcome: Outcome = "failed") -> Rule:
@@ -143,20 +145,20 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         "api_account_not_granted": _rule(Disposition.SKIP, _GRANT, 403, outcome="denied"),
         "api_forbidden": _rule(Disposition.SKIP, _GRANT, 403, outcome="denied"),
         "api_scope_denied": _rule(Disposition.STOP, _SCOPE, 403, outcome="denied"),
-        "api_automation_media_not_found": _rule(Disposition.SKIP, _GONE, 404, outcome="not_found"),
+        "api_automation_media_not_found": _rule(Disposition.SKIP, _HINT_ACCOUNT_GONE, 404, outcome="not_found"),
         "api_body_too_large": _rule(Disposition.STOP, _REPORT, 413),
         "api_json_too_deep": _rule(Disposition.STOP, _REPORT, 413),
         "api_unsupported_media_type": _rule(Disposition.STOP, _REPORT, 415),
         "api_invalid_cursor": _rule(Disposition.RESTART, _CURSOR, 422),
         "api_invalid_limit": _rule(Disposition.SKIP, _REPORT, 422),
         "api_validation_error": _rule(Disposition.SKIP, _REPORT, 422),
-        "api_automation_invalid_configuration": _rule(Disposition.SKIP, _HEALS, 422),
+        "api_automation_invalid_configuration": _rule(Disposition.SKIP, _HINT_RETRY_LATER, 422),
         "rate_limited": _rule(Disposition.WAIT, "no action needed; gramhouse waits as long as the API requires", 429),
-        "api_internal_error": _rule(Disposition.RETRY, _HEALS, 500),
-        "api_invalid_projection": _rule(Disposition.RETRY, _HEALS, 500),
-        "api_projection_too_large": _rule(Disposition.RETRY, _HEALS, 500),
-        "api_account_resolution_unavailable": _rule(Disposition.RETRY, _HEALS, 503),
-        "rate_limiter_unavailable": _rule(Disposition.RETRY, _HEALS, 503),
+        "api_internal_error": _rule(Disposition.RETRY, _HINT_RETRY_LATER, 500),
+        "api_invalid_projection": _rule(Disposition.RETRY, _HINT_RETRY_LATER, 500),
+        "api_projection_too_large": _rule(Disposition.RETRY, _HINT_RETRY_LATER, 500),
+        "api_account_resolution_unavailable": _rule(Disposition.RETRY, _HINT_RETRY_LATER, 503),
+        "rate_limiter_unavailable": _rule(Disposition.RETRY, _HINT_RETRY_LATER, 503),
     }
 )
 """Every row of API 7."""
@@ -172,11 +174,11 @@ CLIENT_ERRORS: Mapping[str, Rule] = MappingProxyType(
         # The connection ended before an answer began.
         "connection_reset": _rule(Disposition.RETRY, _NETWORK),
         # The answer began and did not end, or its gzip is damaged.
-        "cut_body": _rule(Disposition.RETRY, _BROKEN),
+        "cut_body": _rule(Disposition.RETRY, _HINT_NETWORK),
         # What came is no HTTP: an invalid header or status line.
-        "protocol_error": _rule(Disposition.RETRY, _BROKEN),
+        "protocol_error": _rule(Disposition.RETRY, _HINT_NETWORK),
         # 200, and not the page of API 2: no JSON (a portal's login page, say), or another shape.
-        "malformed_page": _rule(Disposition.RETRY, _BROKEN),
+        "malformed_page": _rule(Disposition.RETRY, _HINT_NETWORK),
         # A certificate that does not vouch for the host heals by no retry, and the key must not go there.
         "certificate_refused": _rule(
             Disposition.STOP, "check GRAMHOUSE_BASE_URL, this machine's clock and its trusted certificates"
@@ -186,7 +188,7 @@ CLIENT_ERRORS: Mapping[str, Rule] = MappingProxyType(
         # 3xx: never followed, so that the key goes nowhere else.
         "redirect": _rule(Disposition.SKIP, _ADDRESS),
         # 1xx or 2xx, and not 200.
-        "unexpected_status": _rule(Disposition.SKIP, _HEALS),
+        "unexpected_status": _rule(Disposition.SKIP, _HINT_RETRY_LATER),
         # The catalogue lists an account with a status that API 3 does not have.
         UNKNOWN_STATUS: _rule(
             Disposition.SKIP, "check the account's status in the service; a newer gramhouse may support it"
@@ -206,14 +208,14 @@ _ENVELOPED: Mapping[int, Rule] = MappingProxyType(
 
 _BY_STATUS: Mapping[int, Rule] = MappingProxyType(
     {
-        400: _rule(Disposition.SKIP, _BETWEEN),
+        400: _rule(Disposition.SKIP, _HINT_PROXY),
         401: _rule(Disposition.STOP, _KEY),
         403: _rule(Disposition.SKIP, _GRANT, outcome="denied"),
-        404: _rule(Disposition.SKIP, f"{_GONE}; if every request fails, {_ADDRESS}", outcome="not_found"),
-        408: _rule(Disposition.RETRY, _HEALS),
-        413: _rule(Disposition.SKIP, _BETWEEN),
-        415: _rule(Disposition.SKIP, _BETWEEN),
-        425: _rule(Disposition.RETRY, _HEALS),
+        404: _rule(Disposition.SKIP, f"{_HINT_ACCOUNT_GONE}; if every request fails, {_ADDRESS}", outcome="not_found"),
+        408: _rule(Disposition.RETRY, _HINT_RETRY_LATER),
+        413: _rule(Disposition.SKIP, _HINT_PROXY),
+        415: _rule(Disposition.SKIP, _HINT_PROXY),
+        425: _rule(Disposition.RETRY, _HINT_RETRY_LATER),
         429: RULES["rate_limited"],
     }
 )
@@ -221,8 +223,8 @@ _BY_STATUS: Mapping[int, Rule] = MappingProxyType(
 _BY_CLASS: Mapping[int, Rule] = MappingProxyType(
     {
         3: CLIENT_ERRORS["redirect"],
-        4: _rule(Disposition.SKIP, _HEALS),
-        5: _rule(Disposition.RETRY, _HEALS),
+        4: _rule(Disposition.SKIP, _HINT_RETRY_LATER),
+        5: _rule(Disposition.RETRY, _HINT_RETRY_LATER),
     }
 )
 

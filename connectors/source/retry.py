@@ -14,7 +14,7 @@ from connectors.source.rate_limit import RateLimitBudget
 from models.clock import Clock
 
 Send = Callable[[ApiRequest], Awaitable[Response]]
-Park = Callable[[], AbstractAsyncContextManager[object]]
+ReleasePlace = Callable[[], AbstractAsyncContextManager[object]]
 OnWait = Callable[[str, datetime, Failure], Awaitable[None]]
 
 _NOTHING: Mapping[str, object] = MappingProxyType({})
@@ -61,15 +61,15 @@ def decide(error: ApiError, attempt: int, policy: BackoffPolicy, random: Callabl
     """
     if error.disposition is Disposition.WAIT:
         announced = error.retry_after
-        wait = _growing(policy.least_wait, attempt, policy.cap) if announced is None else announced
-        return Retry(_upward(wait, policy, random), whole_scope=True)
+        wait = _exponential(policy.least_wait, attempt, policy.cap) if announced is None else announced
+        return Retry(_with_jitter(wait, policy, random), whole_scope=True)
     if error.disposition is not Disposition.RETRY:
         return GiveUp()
     is_last = attempt >= policy.tries
     if error.retry_after is not None:
-        wait = _upward(error.retry_after, policy, random)
+        wait = _with_jitter(error.retry_after, policy, random)
         return GiveUp(wait) if is_last else Retry(wait, whole_scope=True)
-    return GiveUp() if is_last else Retry(random() * _growing(policy.first, attempt, policy.cap), whole_scope=False)
+    return GiveUp() if is_last else Retry(random() * _exponential(policy.first, attempt, policy.cap), whole_scope=False)
 
 
 async def fetch_with_retry(
@@ -80,14 +80,14 @@ async def fetch_with_retry(
     policy: BackoffPolicy,
     clock: Clock,
     random: Callable[[], float],
-    park: Park,
+    release_place: ReleasePlace,
     on_wait: OnWait,
     about: Mapping[str, object] = _NOTHING,
     host: str = "",
 ) -> Response:
     """Ask for one page, through every wait and retry that the policy and the scope's budget allow.
 
-    Every sleep happens inside `park()`, which gives the caller's place among the concurrent ones back.
+    Every sleep happens inside `release_place()`, which gives the caller's place among the concurrent ones back.
     `on_wait` is awaited before the first second of a new cooldown, so that a killed process keeps
     it. The log names `host`, and has the facts of `about`. The caller never has more than one request
     in flight per scope.
@@ -103,7 +103,7 @@ async def fetch_with_retry(
     failures: Counter[Disposition] = Counter()
     last: Failure | None = None
     while True:
-        await _await_cooldown(budget, last, clock, park)
+        await _await_cooldown(budget, last, clock, release_place)
         try:
             return await send(request)
         except ApiError as error:
@@ -121,28 +121,30 @@ async def fetch_with_retry(
         if verdict.whole_scope:
             await start_cooldown(verdict.delay, last)
         else:
-            async with park():
+            async with release_place():
                 await clock.sleep(verdict.delay)
 
 
-async def _await_cooldown(budget: RateLimitBudget, cause: Failure | None, clock: Clock, park: Park) -> None:
+async def _await_cooldown(
+    budget: RateLimitBudget, cause: Failure | None, clock: Clock, release_place: ReleasePlace
+) -> None:
     # A loop, because a sleep may end early and a wait may not.
     while due := budget.due(clock.monotonic()):
         if not budget.affords(due):
             resume_after = budget.resume_after(clock.now(), clock.monotonic())
             raise Deferred(budget.scope, resume_after, cause)
         began = clock.monotonic()
-        async with park():
+        async with release_place():
             await clock.sleep(due)
         budget.spend(clock.monotonic() - began)
 
 
-def _growing(first: float, attempt: int, cap: float) -> float:
+def _exponential(first: float, attempt: int, cap: float) -> float:
     # The exponent is bounded because a rate limit may be met any number of times.
     return min(cap, first * 2.0 ** min(attempt - 1, 64))
 
 
-def _upward(wait: float, policy: BackoffPolicy, random: Callable[[], float]) -> float:
+def _with_jitter(wait: float, policy: BackoffPolicy, random: Callable[[], float]) -> float:
     # Retry-After: 0 would otherwise spend every try at once.
     least = max(wait, policy.least_wait)
     return least + random() * min(least * policy.wait_jitter, policy.most_jitter)

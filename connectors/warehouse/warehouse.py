@@ -33,7 +33,7 @@ from connectors.warehouse.snapshot.publish import draft_of, publish
 from connectors.warehouse.storage.connection import open_sibling, raw_connection, writer
 from connectors.warehouse.storage.connection_worker import ConnectionWorker, ConnectionWorkers
 from connectors.warehouse.storage.errors import WarehouseUnusable
-from connectors.warehouse.storage.limits import give_back, in_enough_memory, on_all_cores
+from connectors.warehouse.storage.limits import in_enough_memory, on_all_cores, release_memory
 from models.checkpoint import Checkpoint, RunKind
 from models.incremental import FULL_REFRESH_EVERY, ClosedScan
 from models.page_commit import PageCommit
@@ -152,7 +152,7 @@ class Warehouse:
             return last, merge(connection, bodies)
 
         merged = self._having_staged(connection, batch, work, bodies)
-        give_back(raw_connection(connection))
+        release_memory(raw_connection(connection))
         return merged
 
     def _having_staged(
@@ -279,7 +279,7 @@ class Warehouse:
 
         return await self._landing.do(run)
 
-    async def settle(self) -> None:
+    async def wait_until_idle(self) -> None:
         """Wait until nothing that arrived is left to commit, and nothing else is under way."""
 
         # Again and again: whatever is committed last may begin a merge.
@@ -355,7 +355,7 @@ async def open_warehouse(
 async def _close(
     warehouse: Warehouse, landing: ThreadPoolExecutor, others: Iterable[ThreadPoolExecutor], stack: ExitStack
 ) -> None:
-    await warehouse.settle()
+    await warehouse.wait_until_idle()
     for thread in others:
         # Whose task was cancelled may still be at work there.
         await asyncio.get_running_loop().run_in_executor(thread, lambda: None)

@@ -3,7 +3,7 @@
 import os
 import sys
 
-from flows.cli.importing import importing
+from flows.cli.fast_import import importing
 from flows.cli.output.streams import keep_usable
 
 # DuckDB imports pandas, where it is installed, to see whether a value is one of its, and pyarrow numpy: a second.

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import typer
 from typer.core import TyperGroup
 
-from flows.cli.importing import importing
+from flows.cli.fast_import import importing
 from flows.cli.output.help_page import page, wants_colour
 
 

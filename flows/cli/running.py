@@ -13,7 +13,7 @@ import typer
 from flows.cli.options import RunArguments
 from flows.cli.output import json_log
 from flows.cli.output.terminal import DATED, WARN, clean, err, out, reporting
-from flows.cli.signalled import listen, run_until_signalled
+from flows.cli.signals import listen, run_until_signalled
 from flows.config.settings import Settings, exposed, prefect_api_url, without_effect
 from flows.engine.clock import SystemClock
 from flows.reporting.exit_code import EXIT_OF

@@ -55,8 +55,8 @@ class FollowedBatch:
         counters.requests += made.requests
         counters.retries += made.retries
         counters.restarted += made.restarted
-        counters.spared += made.spared
-        counters.sparable += made.sparable
+        counters.requests_saved += made.requests_saved
+        counters.requests_savable += made.requests_savable
         if entry.end is End.DONE:
             counters.accounts_done += len(self.batch.accounts)
 

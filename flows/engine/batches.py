@@ -93,14 +93,14 @@ class BatchEngine(Protocol):
 class AccountBatcher:
     """Listed accounts on their way into batches, each account once a run however often it is listed.
 
-    `owed` counts the scans that they are due: as many outcomes the ledger must hold in the end. A batch has `least` to
-    `most` accounts, but for the last one.
+    The ledger must hold `expected_outcomes` of them in the end. A batch has `least` to `most` accounts, but for the
+    last one.
     """
 
     least: int = 1
     most: int = sys.maxsize
     listed: int = 0
-    owed: int = 0
+    expected_outcomes: int = 0
     waiting: list[ListedAccount] = field(default_factory=list)
     _known: set[str] = field(default_factory=set)
     _is_closed: bool = False
@@ -113,7 +113,7 @@ class AccountBatcher:
                 self._known.add(account.account_id)
                 self.waiting.append(account)
                 self.listed += 1
-                self.owed += len(account.surfaces)
+                self.expected_outcomes += len(account.surfaces)
         self._changed.set()
 
     def close(self) -> None:

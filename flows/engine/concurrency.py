@@ -86,7 +86,7 @@ class Slots:
             self._places.release()
 
     @asynccontextmanager
-    async def parked_outside(self) -> AsyncIterator[None]:
+    async def place_released(self) -> AsyncIterator[None]:
         """Give the place back while the block runs, and take one again after it.
 
         A task that is cancelled meanwhile does not wait for a place only to give it back: it may never come.

@@ -124,7 +124,7 @@ class PartitionScan:
         restarted: Checkpoint | None = None
         while True:
             try:
-                outcome = await self._scan(began, dated=resumed and self._is_old(began))
+                outcome = await self._scan(began, is_too_old=resumed and self._is_old(began))
                 if outcome is not None:
                     return outcome
                 self._scan_again(
@@ -170,7 +170,7 @@ class PartitionScan:
         if media:
             self.run.stop_media.set(error)
         checkpoint = self._checkpoint
-        kept = self._kept(error, checkpoint.pages + 1)
+        kept = self._unreadable_page(error, checkpoint.pages + 1)
         # One without a page leaves nothing to resume; the one before it does.
         dead = checkpoint if checkpoint.pages else restarted
         return await self._give_up(error, dead if dead_end(error) else None, began, kept)
@@ -179,7 +179,7 @@ class PartitionScan:
     def _known_seq(self) -> int | None:
         return self.depth.known_seq if self.partition.surface == "posts" else None
 
-    async def _scan(self, began: datetime, *, dated: bool) -> Outcome | None:
+    async def _scan(self, began: datetime, *, is_too_old: bool) -> Outcome | None:
         """Scan to the end, or to known territory; return the outcome, None after a scan too old for its end to be one.
 
         What was published since such a scan began stands on pages it had passed by then.
@@ -197,7 +197,7 @@ class PartitionScan:
                 policy=resources.policy,
                 clock=StoppableClock(resources.clock, self.stop_signal),
                 random=resources.random,
-                park=self._parked,
+                release_place=self._parked,
                 on_wait=self._start_cooldown,
                 about=self._about(),
                 host=(resources.base_url or "").partition("://")[2],
@@ -224,16 +224,16 @@ class PartitionScan:
             )
             self.pages += 1
             self.items += page.items
-            if checkpoint.is_closed and not dated:
+            if checkpoint.is_closed and not is_too_old:
                 outcome = self._outcome(_DONE_AS[checkpoint.state], began, detail=self._message(checkpoint))
             staged = self._staged(response, checkpoint, now)
             await self._land(PageCommit(staged, checkpoint, (outcome,) if outcome else ()))
             self._checkpoint = checkpoint
             self._count(page.items)
-            if self.on_page is not None and not dated:
+            if self.on_page is not None and not is_too_old:
                 self.on_page(response)
         if feed is not None:
-            self._count_spared(self._checkpoint, feed)
+            self._count_saved_requests(self._checkpoint, feed)
         return outcome
 
     async def _send(self, request: ApiRequest) -> Response:
@@ -261,7 +261,7 @@ class PartitionScan:
         self.stop_signal.check()
         self.run.counters.waiting += 1
         try:
-            async with self.run.resources.slots.parked_outside() if self.slot else nullcontext():
+            async with self.run.resources.slots.place_released() if self.slot else nullcontext():
                 yield
         finally:
             self.run.counters.waiting -= 1
@@ -336,28 +336,28 @@ class PartitionScan:
     async def _end_without_requests(self, began: datetime) -> Outcome:
         closed = self.depth.closed if self.partition.surface == "posts" else None
         full = 1 if closed is None else closed.pages or 1
-        self.run.counters.spared += max(full - self.pages, 0)
+        self.run.counters.requests_saved += max(full - self.pages, 0)
         most = count(self.run.max_requests or 0, "request")
         detail = f"The run had made the {most} allowed by --max-requests; the next run continues here."
         return await self._end(OutcomeKind.DEFERRED, began, error_code=REQUEST_BUDGET, detail=detail)
 
-    def _count_spared(self, checkpoint: Checkpoint, feed: Feed) -> None:
+    def _count_saved_requests(self, checkpoint: Checkpoint, feed: Feed) -> None:
         """Count the requests that scans of the other kind would have made more, or fewer."""
         closed, counters, pages = self.depth.closed, self.run.counters, checkpoint.pages
         if closed is None:
             return
         if checkpoint.state is ScanState.RECENT:
-            counters.spared += max((closed.pages or 0) - pages, 0)
+            counters.requests_saved += max((closed.pages or 0) - pages, 0)
         elif self.depth.full is FullReason.MODE and closed.is_eligible and feed.order_broken_by is None:
             fewer = pages - recent_pages(feed.in_window, pages, self.run.resources.page_size)
             # But for the full scans that it makes, too.
-            counters.sparable += fewer * (1 - 1 / max(self.run.mode.every.days, 1))
+            counters.requests_savable += fewer * (1 - 1 / max(self.run.mode.every.days, 1))
 
     def _about(self) -> dict[str, object]:
         account = self.partition.account_id or None
         return {"partition": str(self.partition), "account": account, "username": self.username}
 
-    def _kept(self, error: Failure, page: int) -> StagedPage | None:
+    def _unreadable_page(self, error: Failure, page: int) -> StagedPage | None:
         """Return what lands of a page that could not be read: no item, and the whole of it for quarantine."""
         if error.body is None:
             return None

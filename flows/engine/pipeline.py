@@ -153,7 +153,7 @@ async def run_sync(
                     if in_turn:
                         await scanning
             await steps.merge(run.run_id)
-            report = await _settle(run, request, unmerged)
+            report = await _close_ledger(run, request, unmerged)
         except asyncio.CancelledError:
             await _close(run, RunState.INTERRUPTED, detail=STOPPED)
             raise
@@ -256,13 +256,13 @@ async def _enter(request: RunRequest, resources: RunResources, counters: Counter
     )
 
 
-async def _settle(run: RunContext, request: RunRequest, unmerged: Sequence[str]) -> RunReport:
+async def _close_ledger(run: RunContext, request: RunRequest, unmerged: Sequence[str]) -> RunReport:
     """Compare the ledger of a run that is merged with what was scanned, and close the run."""
     warehouse, batcher, catalogue = run.resources.warehouse, run.batcher, request.selection is None
     outcomes = await warehouse.transact(ledger.tally, run.run_id)
-    owed = catalogue + batcher.owed
-    if outcomes.total != owed:
-        message = f"the ledger holds {outcomes.total} outcomes where {owed} are owed"
+    expected_outcomes = catalogue + batcher.expected_outcomes
+    if outcomes.total != expected_outcomes:
+        message = f"the ledger holds {outcomes.total} outcomes where {expected_outcomes} are due"
         raise AssertionError(message)
     stopped_by = run.stop_media.error
     missing = await warehouse.transact(missing_accounts) if catalogue else None
@@ -291,7 +291,7 @@ async def _settle(run: RunContext, request: RunRequest, unmerged: Sequence[str])
         accounts=batcher.listed,
         accounts_missing=missing.count if missing else 0,
         partitions=outcomes.total,
-        full_requests=run.counters.requests + run.counters.spared,
+        full_requests=run.counters.requests + run.counters.requests_saved,
         error_code=error_code,
         detail=detail,
     )
@@ -320,10 +320,10 @@ async def _settle(run: RunContext, request: RunRequest, unmerged: Sequence[str])
         warnings=warnings,
         stopped_by=stopped_by,
         requests=run.counters.requests,
-        full_requests=run.counters.requests + run.counters.spared,
+        full_requests=run.counters.requests + run.counters.requests_saved,
         incremental_requests=None
         if run.run_kind != "sync" or run.mode.incremental is not None
-        else run.counters.requests - int(run.counters.sparable),
+        else run.counters.requests - int(run.counters.requests_savable),
     )
 
 

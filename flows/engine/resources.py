@@ -23,7 +23,7 @@ from flows.config.settings import Settings, set_by
 from flows.engine.clock import SystemClock, new_id
 from flows.engine.concurrency import Slots
 from flows.engine.run_context import RunResources
-from flows.engine.run_request import Keeping, RunRequest
+from flows.engine.run_request import RetentionSettings, RunRequest
 from flows.reporting.recording import record_failure
 from flows.reporting.words import Say, span
 from models.clock import Clock
@@ -78,7 +78,7 @@ def build_request(settings: Settings, options: SyncOptions | BackfillOptions | N
         snapshot=settings.snapshot_file(),
         within=timedelta(seconds=settings.resume_within),
         version=release(),
-        keeping=Keeping(
+        keeping=RetentionSettings(
             runs=timedelta(days=settings.keep_runs),
             quarantine=timedelta(days=settings.keep_quarantine),
         ),

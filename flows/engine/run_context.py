@@ -93,8 +93,8 @@ class Counters:
 
     `items_left` are the items that partitions of known length still have, `unknown` the open partitions of unknown
     length, `ended` those that ended, with `ended_items`. `cooldowns`: until when each tenant scope must be left alone.
-    `requests` were made, retries included; as many as `spared` a run of full scans alone, and without a limit of
-    requests, would have made besides, and about as many as `sparable` an incremental one would not have made.
+    `requests` were made, retries included. A run of full scans without a limit of requests would have made
+    `requests_saved` more, an incremental one about `requests_savable` fewer.
     """
 
     accounts: int = 0
@@ -112,8 +112,8 @@ class Counters:
     ended_items: int = 0
     cooldowns: dict[str, datetime] = field(default_factory=dict)
     requests: int = 0
-    spared: int = 0
-    sparable: float = 0
+    requests_saved: int = 0
+    requests_savable: float = 0
 
     def expect(self, items: int | None) -> None:
         """Count a partition in, with as many items as its last full scan found; None: there was none."""

@@ -12,7 +12,7 @@ from models.selection import Selection
 
 
 @dataclass(frozen=True, slots=True)
-class Keeping:
+class RetentionSettings:
     """What outlives its use: `runs`, and records in `quarantine` since they were last met.
 
     None keeps them for ever.
@@ -43,7 +43,7 @@ class RunRequest:
     reason: str | None = None
     accept_removals: bool = False
     rebind: bool = False
-    keeping: Keeping = field(default_factory=Keeping)
+    keeping: RetentionSettings = field(default_factory=RetentionSettings)
     stale_after: timedelta = STALE_AFTER
     report: Path | None = None
     mode: SyncMode = "full_refresh"

@@ -17,8 +17,8 @@ from connectors.warehouse.maintenance.housekeeping import (
     run_days,
     thin_outcomes,
 )
-from connectors.warehouse.maintenance.quarantine_retry import Plan, Staying, prepare_retry, retry, staying
-from connectors.warehouse.maintenance.rebuild import Reread, rebuild_stored
+from connectors.warehouse.maintenance.quarantine_retry import Plan, StillRejected, prepare_retry, retry, staying
+from connectors.warehouse.maintenance.rebuild import RebuildResult, rebuild_stored
 from connectors.warehouse.runs import ledger
 from connectors.warehouse.snapshot.ownership import CODE, FIX, is_catalogued
 from connectors.warehouse.storage.connection import warehouse_id
@@ -28,7 +28,7 @@ from flows.config.release import release
 from flows.config.settings import Settings
 from flows.engine.clock import SystemClock, new_id
 from flows.engine.resources import build_request, check_raw, check_report, check_snapshot, writing
-from flows.engine.run_request import Keeping, RunRequest
+from flows.engine.run_request import RetentionSettings, RunRequest
 from flows.reporting.page.renew import renew
 from flows.reporting.recording import command, recorded
 from flows.reporting.words import Say, count
@@ -38,7 +38,7 @@ _log = logging.getLogger(__name__)
 
 
 @asynccontextmanager
-async def _standing(settings: Settings, activity: str, say: Say = _log.info) -> AsyncIterator[Warehouse]:
+async def _open_existing(settings: Settings, activity: str, say: Say = _log.info) -> AsyncIterator[Warehouse]:
     """Open the warehouse there is, with all that has landed merged."""
     if not settings.warehouse.exists():
         message = f"There is no warehouse at {settings.warehouse} yet. Fix: `gramhouse sync` creates it."
@@ -146,7 +146,7 @@ async def publish_now(settings: Settings, *, say: Say = _log.info) -> int:
 
     Raises WarehouseBusy and WarehouseUnusable, the latter also when there is no warehouse yet.
     """
-    async with _standing(settings, "gramhouse publish", say) as warehouse:
+    async with _open_existing(settings, "gramhouse publish", say) as warehouse:
         return await _publish(warehouse, settings, say)
 
 
@@ -155,7 +155,7 @@ async def repair_now(settings: Settings, *, now: datetime) -> Repair:
 
     Raises WarehouseBusy and WarehouseUnusable, the latter also when there is no warehouse yet.
     """
-    async with _standing(settings, "gramhouse doctor --repair") as warehouse:
+    async with _open_existing(settings, "gramhouse doctor --repair") as warehouse:
         unknown = unknown_age(now, timedelta(seconds=settings.resume_within))
         found = await warehouse.transact(repair, now=now, unknown=unknown, insist=True)
         if found.count:
@@ -163,7 +163,7 @@ async def repair_now(settings: Settings, *, now: datetime) -> Repair:
         return found
 
 
-async def retry_now(settings: Settings) -> tuple[Plan, tuple[Staying, ...], int]:
+async def retry_now(settings: Settings) -> tuple[Plan, tuple[StillRejected, ...], int]:
     """Read the quarantined media items again, and publish.
 
     It is a run of its own in the ledger. Return what became rows, what stays in quarantine, and the snapshot's size in
@@ -171,7 +171,7 @@ async def retry_now(settings: Settings) -> tuple[Plan, tuple[Staying, ...], int]
 
     Raises WarehouseBusy and WarehouseUnusable, the latter also when there is no warehouse yet.
     """
-    async with _standing(settings, "gramhouse quarantine --retry") as warehouse:
+    async with _open_existing(settings, "gramhouse quarantine --retry") as warehouse:
         async with _run(warehouse, "quarantine_retry") as run_id:
             plan = await warehouse.transact(prepare_retry)
             for batch in plan.batches:
@@ -180,12 +180,12 @@ async def retry_now(settings: Settings) -> tuple[Plan, tuple[Staying, ...], int]
         return plan, stay, await _publish(warehouse, settings)
 
 
-async def rebuild_now(settings: Settings) -> tuple[Reread, int]:
+async def rebuild_now(settings: Settings) -> tuple[RebuildResult, int]:
     """Decode the raw store again with the settings' mapping, and publish; also return the snapshot's size in bytes.
 
     Raises WarehouseBusy and WarehouseUnusable, the latter also when there is no warehouse yet.
     """
-    async with _standing(settings, "gramhouse rebuild") as warehouse:
+    async with _open_existing(settings, "gramhouse rebuild") as warehouse:
         reread = await warehouse.transact(rebuild_stored, settings.media_mapping())
         return reread, await _publish(warehouse, settings)
 
@@ -194,7 +194,7 @@ async def rebuild_now(settings: Settings) -> tuple[Reread, int]:
 _ALL_OUTCOMES = timedelta(days=7)
 
 
-async def tidy(keeping: Keeping, warehouse: Warehouse, *, now: datetime, say: Say) -> None:
+async def tidy(keeping: RetentionSettings, warehouse: Warehouse, *, now: datetime, say: Say) -> None:
     """Forget what is older than it is to be kept, counted from the run before; nothing, if nearly everything would go.
 
     A failure here is logged and not raised, because the run has landed all its pages by now.

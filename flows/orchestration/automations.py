@@ -57,7 +57,7 @@ def patient(automation: AutomationCore, frequency: float | None) -> AutomationCo
     return automation.model_copy(update={"trigger": trigger.model_copy(update={"within": within})})
 
 
-def _essence(automation: AutomationCore) -> dict[str, Any]:
+def _comparable_fields(automation: AutomationCore) -> dict[str, Any]:
     # `enabled` is left out: a person may have switched the automation off in the UI. Compared as Python values, not as
     # JSON: event names are a set, and its order as a list depends on the hash seed of each process.
     return AutomationCore.model_validate(automation.model_dump()).model_dump(exclude={"enabled"})
@@ -95,7 +95,7 @@ async def _apply_one(client: PrefectClient, wanted: AutomationCore, present: Aut
     if present is None:
         await client.create_automation(wanted)
         return "created"
-    if _essence(present) == _essence(wanted):
+    if _comparable_fields(present) == _comparable_fields(wanted):
         return None
     await client.update_automation(present.id, wanted.model_copy(update={"enabled": present.enabled}))
     return "updated"
@@ -122,8 +122,8 @@ async def _keep(client: PrefectClient, automation: dict[str, Any], blocks: Seque
     became = None
     if wanted is not None:
         wanted = patient(wanted, get_current_settings().flows.heartbeat_frequency)
-        essence = _essence(wanted)
-        present.sort(key=lambda each: _essence(each) != essence)
+        essence = _comparable_fields(wanted)
+        present.sort(key=lambda each: _comparable_fields(each) != essence)
         became = await _apply_one(client, wanted, present[0] if present else None)
     if wanted is not None and became is not None:
         _watch(wanted)

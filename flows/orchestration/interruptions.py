@@ -25,7 +25,7 @@ from prefect.states import Cancelled, Cancelling, Crashed
 from flows.orchestration.schedules import PLANS, Plan
 
 
-class Fate(Enum):
+class RunEnd(Enum):
     """The end of a run that was due."""
 
     MISSED = auto()
@@ -48,7 +48,7 @@ class Due:
     plan: str
     run: UUID
     at: datetime
-    fate: Fate
+    fate: RunEnd
 
 
 def _newest(due: Sequence[Due]) -> Mapping[str, Due]:
@@ -59,12 +59,12 @@ def catch_up(due: Iterable[Due], plans: Iterable[Plan]) -> dict[UUID, Verdict]:
     """Decide about each run that needs it: the newest of a plan is made up for, unless another plan's covers it."""
     known = list(due)
     newest = _newest(known)
-    wanting = {name for name, last in newest.items() if last.fate is not Fate.OVER}
+    wanting = {name for name, last in newest.items() if last.fate is not RunEnd.OVER}
     covered = {other for plan in plans if plan.name in wanting for other in plan.covers}
-    verdicts = {each.run: Verdict.DROP for each in known if each.fate is Fate.MISSED}
+    verdicts = {each.run: Verdict.DROP for each in known if each.fate is RunEnd.MISSED}
     for name in wanting - covered:
         last = newest[name]
-        verdicts[last.run] = Verdict.RUN if last.fate is Fate.MISSED else Verdict.AGAIN
+        verdicts[last.run] = Verdict.RUN if last.fate is RunEnd.MISSED else Verdict.AGAIN
     return verdicts
 
 
@@ -130,15 +130,15 @@ async def mark_dead(client: PrefectClient, deployments: Iterable[UUID], say: Say
         say(f"{run.name} was killed while running; it is marked as crashed.")
 
 
-def _fate(run: FlowRun) -> Fate:
+def _run_end(run: FlowRun) -> RunEnd:
     if run.state_type is StateType.SCHEDULED:
-        return Fate.MISSED
+        return RunEnd.MISSED
     # A crash just before `up` ended may have come too late for the automation that starts crashed runs again.
     crashed = run.state_type is StateType.CRASHED
-    return Fate.INTERRUPTED if crashed or run.state_name == INTERRUPTED else Fate.OVER
+    return RunEnd.INTERRUPTED if crashed or run.state_name == INTERRUPTED else RunEnd.OVER
 
 
-async def make_up(client: PrefectClient, served: Mapping[str, UUID], now: datetime, say: Say) -> None:
+async def start_missed_runs(client: PrefectClient, served: Mapping[str, UUID], now: datetime, say: Say) -> None:
     """Make up for what was due while nothing ran: one run of each plan at most, and the rest is marked as missed."""
     found = {
         run.id: (plan.name, run)
@@ -149,7 +149,7 @@ async def make_up(client: PrefectClient, served: Mapping[str, UUID], now: dateti
         if run.auto_scheduled or run.state_type is not StateType.SCHEDULED
     }
     due = [
-        Due(name, run.id, run.expected_start_time, _fate(run))
+        Due(name, run.id, run.expected_start_time, _run_end(run))
         for name, run in found.values()
         if run.expected_start_time is not None
     ]

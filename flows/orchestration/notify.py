@@ -101,7 +101,7 @@ def share(counters: Counters) -> float:
     return min(_WHOLE * counters.accounts_done / max(counters.accounts, 1), _WHOLE - 1)
 
 
-def standing(counters: Counters, outlook: Iterable[str] = ()) -> str:
+def progress_text(counters: Counters, outlook: Iterable[str] = ()) -> str:
     """Say how far a run is."""
     more = "" if counters.catalogue_complete else " listed so far"
     waiting = f", {count(counters.waiting, 'scan')} waiting" if counters.waiting else ""
@@ -118,7 +118,7 @@ async def progress(counters: Counters, clock: Clock) -> AsyncIterator[None]:
 
     async def show(percent: float) -> None:
         nonlocal shown
-        text = standing(counters, outlook(counters, clock.now(), pace.seconds_left(counters, clock.monotonic())))
+        text = progress_text(counters, outlook(counters, clock.now(), pace.seconds_left(counters, clock.monotonic())))
         if shown is None:
             shown = await acreate_progress_artifact(percent, PROGRESS, text)
         else:

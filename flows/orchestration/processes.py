@@ -71,7 +71,7 @@ def answers(port: int, path: str) -> bool:
         connection.close()
 
 
-def telling(lines: Sequence[str]) -> Sequence[str]:
+def relevant_lines(lines: Sequence[str]) -> Sequence[str]:
     """Return the lines of a log that say most: the last error that has words, or else the last few lines."""
     errors = [line for line in lines if _ERROR.match(line)]
     return errors[-1:] or [line for line in lines if line][-_LAST_LINES:]
@@ -98,13 +98,13 @@ class ChildProcess:
                 raise self._failure_group(what)
             time.sleep(_PAUSE)
 
-    def fell(self) -> ProcessError:
+    def ended_error(self) -> ProcessError:
         """Return what to raise when it is gone, with the last lines of its log."""
         return self._failure_group(f"ended with code {self.process.returncode}")
 
     def _failure_group(self, what: str) -> ProcessError:
         lines = [line.strip() for line in self.log.read_text(encoding="utf-8", errors="replace").splitlines()]
-        output = " / ".join(telling(lines)) or "nothing"
+        output = " / ".join(relevant_lines(lines)) or "nothing"
         return ProcessError(f"{self.name} {what}; {self.log} says: {output}")
 
     def stop(self) -> None:

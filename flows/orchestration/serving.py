@@ -17,7 +17,7 @@ from flows.config.settings import Settings, load
 from flows.orchestration.automations import apply
 from flows.orchestration.credentials import ApiCredentials
 from flows.orchestration.deployments import deployments
-from flows.orchestration.interruptions import end_runs, make_up, mark_dead
+from flows.orchestration.interruptions import end_runs, mark_dead, start_missed_runs
 from flows.orchestration.schedules import NOTE, READY
 from flows.orchestration.tracking import check_tracker
 
@@ -109,7 +109,7 @@ async def serve(settings: Settings, *, alone: bool) -> None:
             for each in wanted
             if not each.paused and any(schedule.active for schedule in each.schedules or ())
         }
-        await make_up(client, switched_on, datetime.now(UTC), _print_line)
+        await start_missed_runs(client, switched_on, datetime.now(UTC), _print_line)
         await _run_until(runner, stop, client, served)
 
 

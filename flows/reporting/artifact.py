@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from connectors.warehouse.runs.failure_groups import Example, FailureGroup
 from flows.reporting.headline import LOST, media, moment, numbers, run_title, verdict
-from flows.reporting.summary import Drift, Field, Freshness, RunFacts, Some, Summary, Token
+from flows.reporting.summary import Drift, Field, Freshness, RunFacts, Summary, Token, Truncated
 from flows.reporting.words import code, count, fix_for, span
 from models.runs import OutcomeKind
 
@@ -39,7 +39,7 @@ def _table(heads: Sequence[str], rows: Iterable[Sequence[str]], align: str) -> s
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
-def _listed(some: Some[T], heads: Sequence[str], row: Callable[[T], Sequence[str]]) -> str:
+def _listed(some: Truncated[T], heads: Sequence[str], row: Callable[[T], Sequence[str]]) -> str:
     shown = some.shown[:_ROWS]
     rest = some.total - len(shown)
     more = f"\n\nand {rest:,} more" if rest else ""
@@ -53,7 +53,7 @@ def _token(token: Token) -> Sequence[str]:
 
 def _tokens(summary: Summary, *groups: str) -> Iterator[str]:
     for name, what, todo in _TOKENS:
-        some: Some[Token] = getattr(summary.tokens, name)
+        some: Truncated[Token] = getattr(summary.tokens, name)
         if name in groups and some.total:
             table = _listed(some, ("account", "since", "media"), _token)
             yield f"**{count(some.total, 'account')}: token {what}.** {todo}\n\n{table}"

@@ -7,7 +7,7 @@ from typing import Any
 from connectors.source.errors import hint_for
 from flows.engine.retrying import Retry
 from flows.reporting.headline import LOST, headline, overdue, run_title
-from flows.reporting.summary import COUNTS, Some, Summary, Token
+from flows.reporting.summary import COUNTS, Summary, Token, Truncated
 from flows.reporting.words import count, fix_for, plain, span
 
 TOKENS = "gramhouse.tokens"
@@ -51,7 +51,7 @@ def _names(names: Iterable[str], total: int) -> str:
     return ", ".join(parts) + (f" and {more:,} more" if more else "")
 
 
-def _accounts(some: Some[Token]) -> dict[str, Any]:
+def _accounts(some: Truncated[Token]) -> dict[str, Any]:
     return {
         "total": some.total,
         "accounts": [
@@ -60,7 +60,7 @@ def _accounts(some: Some[Token]) -> dict[str, Any]:
     }
 
 
-def _named(some: Some[Token]) -> str:
+def _named(some: Truncated[Token]) -> str:
     return _names((token.ig_username for token in some.shown), some.total)
 
 

@@ -26,7 +26,7 @@ COUNTS = ("pages", "items", "accounts_removed", "added", "changed", "removed", "
 
 
 @dataclass(frozen=True, slots=True)
-class Some(Generic[T]):
+class Truncated(Generic[T]):
     """The first of many: `total` is how many there are."""
 
     total: int = 0
@@ -87,9 +87,9 @@ class Token:
 class Tokens:
     """Expired tokens: found expired by this run, active again, and expired before."""
 
-    newly: Some[Token] = Some()
-    recovered: Some[Token] = Some()
-    still: Some[Token] = Some()
+    newly: Truncated[Token] = Truncated()
+    recovered: Truncated[Token] = Truncated()
+    still: Truncated[Token] = Truncated()
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,8 +122,8 @@ class Field:
 class Drift:
     """What this run learned of the records' form."""
 
-    new: Some[Field] = Some()
-    retyped: Some[Field] = Some()
+    new: Truncated[Field] = Truncated()
+    retyped: Truncated[Field] = Truncated()
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +136,7 @@ class Summary:
     stale_after: timedelta
     outcomes: tuple[OutcomeCount, ...]
     tokens: Tokens
-    failure_groups: Some[FailureGroup]
+    failure_groups: Truncated[FailureGroup]
     freshness: tuple[Freshness, ...]
     drift: Drift
     warnings: tuple[RunWarning, ...]
@@ -181,9 +181,9 @@ def _facts(record: dict[str, Any]) -> RunFacts:
     )
 
 
-def _some(records: Sequence[dict[str, Any]], build: Callable[..., T]) -> Some[T]:
+def _some(records: Sequence[dict[str, Any]], build: Callable[..., T]) -> Truncated[T]:
     total = records[0]["total"] if records else 0
-    return Some(total, tuple(build(**{k: v for k, v in record.items() if k != "total"}) for record in records))
+    return Truncated(total, tuple(build(**{k: v for k, v in record.items() if k != "total"}) for record in records))
 
 
 def _read(
@@ -212,7 +212,7 @@ def _read(
             recovered=_some(ask(_SQL["recovered"], since, SHOWN), Token),
             still=_some(ask(_SQL["still_expired"], since, SHOWN), Token),
         ),
-        "failure_groups": Some(len(groups), groups[:GROUPS]),
+        "failure_groups": Truncated(len(groups), groups[:GROUPS]),
         "freshness": tuple(Freshness(**each) for each in ask(_SQL["freshness"], now)),
         "drift": Drift(
             new=_some(ask(_SQL["new_fields"], since, GROUPS), Field),

@@ -132,7 +132,14 @@ async def test_what_is_asked_next_is_as_the_table_says(one: Outcome) -> None:
         scope = RateLimitBudget(REQUEST.scope, BUDGET)
         policy = BackoffPolicy()
         asking = fetch_with_retry(
-            client.send, REQUEST, scope, policy=policy, clock=clock, random=lambda: 0.5, park=park, on_wait=on_wait
+            client.send,
+            REQUEST,
+            scope,
+            policy=policy,
+            clock=clock,
+            random=lambda: 0.5,
+            release_place=park,
+            on_wait=on_wait,
         )
         if one.then in (Then.AGAIN, Then.HOLD):
             assert _is_good(await asking)

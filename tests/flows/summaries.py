@@ -11,10 +11,10 @@ from flows.reporting.summary import (
     Freshness,
     OutcomeCount,
     RunFacts,
-    Some,
     Summary,
     Token,
     Tokens,
+    Truncated,
 )
 from models.runs import OutcomeKind, RunState, RunWarning
 
@@ -77,7 +77,7 @@ def summary(**changes: Any) -> Summary:  # noqa: ANN401 - fields of Summary
         stale_after=timedelta(hours=36),
         outcomes=(OutcomeCount("posts", OutcomeKind.COMPLETE, 100),),
         tokens=Tokens(),
-        failure_groups=Some(),
+        failure_groups=Truncated(),
         freshness=(),
         drift=Drift(),
         warnings=(),
@@ -86,9 +86,9 @@ def summary(**changes: Any) -> Summary:  # noqa: ANN401 - fields of Summary
     return replace(quiet, **changes)
 
 
-def tokens(*names: str, total: int | None = None) -> Some[Token]:
+def tokens(*names: str, total: int | None = None) -> Truncated[Token]:
     found = tuple(Token(f"id of {name}", name, NIGHT, None) for name in names)
-    return Some(len(found) if total is None else total, found)
+    return Truncated(len(found) if total is None else total, found)
 
 
 def failure(outcome: OutcomeKind, error_code: str = "api_forbidden", **changes: Any) -> FailureGroup:  # noqa: ANN401
@@ -106,7 +106,7 @@ def hostile() -> Summary:
         run=run(kind="backfill", selection=HOSTILE[2], reason=HOSTILE[3], state=RunState.PARTIAL),
         outcomes=(OutcomeCount("posts", OutcomeKind.FAILED, 40),),
         tokens=Tokens(tokens(*HOSTILE), tokens(*HOSTILE), tokens(*HOSTILE)),
-        failure_groups=Some(
+        failure_groups=Truncated(
             2 * len(HOSTILE),
             tuple(
                 failure(kind, text, detail=text, examples=(Example(text, "posts", text),))
@@ -115,8 +115,8 @@ def hostile() -> Summary:
             ),
         ),
         drift=Drift(
-            Some(len(HOSTILE), tuple(Field("media", text, text) for text in HOSTILE)),
-            Some(len(HOSTILE), tuple(Field("media", text, text) for text in HOSTILE)),
+            Truncated(len(HOSTILE), tuple(Field("media", text, text) for text in HOSTILE)),
+            Truncated(len(HOSTILE), tuple(Field("media", text, text) for text in HOSTILE)),
         ),
         warnings=(RunWarning("accounts_missing", 30, " ".join(HOSTILE), " ".join(HOSTILE), makes_partial=True),),
         last=tuple(run(selection=text) for text in HOSTILE),

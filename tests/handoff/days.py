@@ -13,7 +13,7 @@ from connectors.sandbox.data.calendar import FIRST_DAY
 from connectors.sandbox.http.app import Sandbox
 from connectors.sandbox.http.serve import in_thread
 from connectors.sandbox.settings import SandboxSettings
-from flows.cli.signalled import run_until_signalled
+from flows.cli.signals import run_until_signalled
 from flows.config.settings import load
 from flows.engine.pipeline import run_sync
 from flows.engine.resources import build_request, open_resources

@@ -490,7 +490,7 @@ MUTANTS = (
     Mutant(
         "an error code breaks the metrics",
         "flows/cli/output/openmetrics.py",
-        "return steerless(text).replace(",
+        "return without_control_characters(text).replace(",
         "return text.replace(",
         ("tests/flows/cli/test_flows_openmetrics.py",),
     ),

@@ -11,7 +11,7 @@ from connectors.sandbox.faults.rules import rule_from_json
 from connectors.sandbox.http.app import Sandbox
 from connectors.sandbox.http.serve import in_thread
 from connectors.sandbox.settings import SandboxSettings
-from flows.cli.signalled import run_until_signalled
+from flows.cli.signals import run_until_signalled
 from flows.config.settings import load
 from flows.engine.pipeline import run_sync
 from flows.engine.resources import build_request, open_resources

@@ -41,7 +41,7 @@ class World:
         self.elapsed += min(seconds, self.naps)
 
     @asynccontextmanager
-    async def park(self) -> AsyncIterator[None]:
+    async def release_place(self) -> AsyncIterator[None]:
         assert not self.parked
         self.parked = True
         yield
@@ -71,7 +71,7 @@ class World:
             policy=policy or BackoffPolicy(),
             clock=self,
             random=lambda: self.share,
-            park=self.park,
+            release_place=self.release_place,
             on_wait=self.on_wait,
         )
 
@@ -241,7 +241,7 @@ async def test_the_log_names_partition_and_host_of_a_retry(caplog: pytest.LogCap
             policy=BackoffPolicy(),
             clock=world,
             random=lambda: 0.5,
-            park=world.park,
+            release_place=world.release_place,
             on_wait=world.on_wait,
             host="api.example:8443",
         )

@@ -225,7 +225,7 @@ class Warehouses(RuleBasedStateMachine):
     async def _land(self, message: Sequence[Told]) -> None:
         await asyncio.gather(*(self.alive.warehouse.land(one.landing) for one in message))
         # What is merged on arrival may be merged beside the next landing.
-        await self.alive.warehouse.settle()
+        await self.alive.warehouse.wait_until_idle()
 
     def _try(self, work: Coroutine[Any, Any, object], trouble: FailureGroup | None) -> bool:
         """Do work; whether it returned. After trouble nobody has anything in mind."""

@@ -211,7 +211,7 @@ async def test_what_is_staged_is_merged_when_there_is_enough_of_it(path: Path) -
     async with opened(path, merge_bytes=2 * size) as warehouse:
         for number in range(1, 7):
             await warehouse.land(page(number))
-        await warehouse.settle()
+        await warehouse.wait_until_idle()
         assert await warehouse.transact(ask("SELECT count(*) FROM core.media")) >= 2
         assert await warehouse.merge() == MergeStats(added=6)
         assert await warehouse.transact(ask("SELECT count(*) FROM ops.staging")) == 0

@@ -1,6 +1,6 @@
 """Raw items into cells: the fast decoder for what is as the registry knows it, the careful one for the rest.
 
-What the fast one refuses is halved until few items are left, and those are the careful one's: it finds new fields and
+What the fast one refuses is halved until few items are left, and those are for the careful one: it finds new fields and
 kinds, and with them the fast one takes the rest.
 """
 
@@ -12,7 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from connectors.warehouse.ingest import careful, fast
+from connectors.warehouse.ingest import arrow_decoder, python_decoder
 from connectors.warehouse.ingest.arrays import array_of
 from connectors.warehouse.ingest.layout import CellTable, Layout, layout
 from models.schema.fields import FieldObservation, OwnNames, Registry, register
@@ -44,7 +44,7 @@ class _Chunk:
     order_keys: Sequence[int]
     raw: Sequence[bytes]
     layout: Layout
-    items: fast.FastItems
+    items: arrow_decoder.ArrowItems
 
 
 class Decoder:
@@ -58,7 +58,7 @@ class Decoder:
         self._registry = registry
         self._layout = layout(mapping, registry)
         self._chunks: list[_Chunk] = []
-        self._careful: list[careful.CarefulItem] = []
+        self._by_python: list[python_decoder.DecodedItem] = []
         self._rejected: list[int] = []
 
     def add(self, order_keys: Sequence[int], raw: Sequence[bytes]) -> None:
@@ -72,7 +72,7 @@ class Decoder:
             self._decode(order_keys[begin : begin + _AT_ONCE], raw[begin : begin + _AT_ONCE])
 
     def _decode(self, order_keys: Sequence[int], raw: Sequence[bytes]) -> None:
-        items = fast.read(raw, self._layout)
+        items = arrow_decoder.read(raw, self._layout)
         if items is not None:
             self._chunks.append(_Chunk(order_keys, raw, self._layout, items))
         elif len(raw) <= _FEW:
@@ -83,14 +83,14 @@ class Decoder:
             self._decode(order_keys[half:], raw[half:])
 
     def _read_carefully(self, order_keys: Sequence[int], raw: Sequence[bytes]) -> None:
-        items = [careful.read(order_key, one) for order_key, one in zip(order_keys, raw, strict=True)]
+        items = [python_decoder.read(order_key, one) for order_key, one in zip(order_keys, raw, strict=True)]
         found = [item for item in items if item is not None]
-        self._careful += found
-        self.learn(chain.from_iterable(careful.observations(item, self._at(item.order_key)) for item in found))
+        self._by_python += found
+        self.learn(chain.from_iterable(python_decoder.observations(item, self._at(item.order_key)) for item in found))
         for table in self._layout.children.values():
             self.learn(
                 chain.from_iterable(
-                    careful.element_observations(item, table.resource, table.lists, self._at(item.order_key))
+                    python_decoder.element_observations(item, table.resource, table.lists, self._at(item.order_key))
                     for item in found
                 )
             )
@@ -114,7 +114,7 @@ class Decoder:
         media = [
             chunk.items.cells(array_of(chunk.order_keys, pa.int64()), self._layout.media) for chunk in self._chunks
         ]
-        media.append(careful.cells_of(self._careful, self._layout))
+        media.append(python_decoder.cells_of(self._by_python, self._layout))
         return Decoded(
             pa.concat_tables(media),
             {table.resource: self._elements(table) for table in tables},
@@ -129,7 +129,7 @@ class Decoder:
             for chunk in self._chunks
             for cells in chunk.items.element_cells(array_of(chunk.order_keys, pa.int64()), table)
         ]
-        return pa.concat_tables([*found, careful.element_cells_of(self._careful, table)])
+        return pa.concat_tables([*found, python_decoder.element_cells_of(self._by_python, table)])
 
     def _repeat(self) -> None:
         """Decode again what was decoded by a layout in which a cell had another type than it has now."""

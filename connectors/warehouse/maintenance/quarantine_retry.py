@@ -38,7 +38,7 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True)
-class Staying:
+class StillRejected:
     """Records that stay in quarantine, for one reason."""
 
     resource: str
@@ -230,6 +230,6 @@ def retry(connection: Connection, batch: Batch, *, run_id: str, now: datetime) -
     run("DROP TABLE ops.retried")
 
 
-def staying(connection: Connection) -> tuple[Staying, ...]:
+def staying(connection: Connection) -> tuple[StillRejected, ...]:
     """Return what is in quarantine, by reason."""
-    return tuple(Staying(*row) for row in connection.exec_driver_sql(_STAY))
+    return tuple(StillRejected(*row) for row in connection.exec_driver_sql(_STAY))

@@ -42,7 +42,7 @@ _PERIOD = f"{_KEY}, m.valid_from, m.valid_to"
 
 
 @dataclass(frozen=True, slots=True)
-class Reread:
+class RebuildResult:
     """Counts of a rebuild: items, columns of media, child tables."""
 
     items: int
@@ -170,7 +170,7 @@ WHERE media_metrics.account_id = r.account_id AND media_metrics.surface = r.surf
     run("DROP TABLE temp.recounted")
 
 
-def rebuild_stored(connection: Connection, mapping: Mapping) -> Reread:
+def rebuild_stored(connection: Connection, mapping: Mapping) -> RebuildResult:
     """Read every stored payload by the mapping: columns, versions', too, children, counts; in the open transaction.
 
     Ids stay as they landed, and so do the instants at which versions begin and end, and counts of the past. What is
@@ -180,7 +180,7 @@ def rebuild_stored(connection: Connection, mapping: Mapping) -> Reread:
         return _rebuild(connection, mapping)
 
 
-def _rebuild(connection: Connection, mapping: Mapping) -> Reread:
+def _rebuild(connection: Connection, mapping: Mapping) -> RebuildResult:
     registry = _registry(connection, mapping)
     media, *children = table_schemas(mapping, registry)
     for child in children:
@@ -199,7 +199,7 @@ def _rebuild(connection: Connection, mapping: Mapping) -> Reread:
         forget_order(connection)
     write_registry(connection, registry, mapping)
     write_mapping(connection, mapping)
-    return Reread(items, len(media.columns), len(children))
+    return RebuildResult(items, len(media.columns), len(children))
 
 
 def _times_and_ids(mapping: Mapping) -> tuple[object, ...]:

@@ -5,7 +5,7 @@ import fcntl
 import os
 from pathlib import Path
 
-from connectors.warehouse.storage.durable import no_link, write
+from connectors.warehouse.storage.durable import open_without_symlinks, write
 
 # Linux's ioctl that makes a file share another's blocks.
 _FICLONE = 0x40049409
@@ -48,7 +48,7 @@ def copy_file(source: int, target: Path) -> None:
 
     The source's handle is neither moved nor closed.
     """
-    with open(target, "xb", opener=no_link) as made:
+    with open(target, "xb", opener=open_without_symlinks) as made:
         if _is_cloned(source, made.fileno()):
             return
         size = os.fstat(source).st_size

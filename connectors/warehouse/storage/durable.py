@@ -25,7 +25,7 @@ def write(handle: int, data: bytes) -> None:
         left = left[os.write(handle, left) :]
 
 
-def no_link(path: str, flags: int) -> int:
+def open_without_symlinks(path: str, flags: int) -> int:
     """Open a file, as `opener` of `open`, but follow no link: another user could point it at a different file."""
     return os.open(path, flags | os.O_NOFOLLOW, 0o666)
 

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO
 
-from connectors.warehouse.storage.durable import no_link
+from connectors.warehouse.storage.durable import open_without_symlinks
 from connectors.warehouse.storage.errors import WarehouseBusy, WarehouseUnusable
 
 _TRIES = 5
@@ -68,7 +68,7 @@ def lock(path: Path, activity: str, *, since: str, pause: Callable[[float], None
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     # What is opened here is emptied; a link would have another file emptied.
-    with open(path, "a+", encoding="utf-8", opener=no_link) as file:
+    with open(path, "a+", encoding="utf-8", opener=open_without_symlinks) as file:
         for _ in range(_TRIES):
             if _try_lock(file, fcntl.LOCK_EX):
                 break

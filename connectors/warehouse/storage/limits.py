@@ -86,7 +86,7 @@ def in_enough_memory(db: DuckDBPyConnection, work: Callable[[], T]) -> T:
     return work()
 
 
-def give_back(db: DuckDBPyConnection) -> None:
+def release_memory(db: DuckDBPyConnection) -> None:
     """Give the machine what memory DuckDB no longer uses: it does so when a thread of its own ends, and it has none."""
     db.execute("SET threads = 2")
     db.execute("SET threads = 1")

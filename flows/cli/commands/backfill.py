@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from flows.cli.commands.listing import plain_table
-from flows.cli.importing import importing
+from flows.cli.fast_import import importing
 from flows.cli.options import RunArguments, SurfaceNames, with_run_arguments
 from flows.cli.output.terminal import clean, moment, out, print_json
 from flows.cli.surfaces import to_surfaces

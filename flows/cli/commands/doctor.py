@@ -180,7 +180,7 @@ def _warehouse(settings: Settings) -> Finding:
 
 def _bucket(settings: Settings) -> Iterator[Finding]:
     from connectors.store.object_store import StoreError
-    from flows.cli.fetching import current_snapshot
+    from flows.cli.snapshot_download import current_snapshot
     from flows.engine.clock import new_id
 
     url = settings.snapshot_url()

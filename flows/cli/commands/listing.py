@@ -9,10 +9,10 @@ from rich.table import Table
 from connectors.warehouse.snapshot.reader import open_snapshot
 from connectors.warehouse.storage.errors import SnapshotMissing
 from connectors.warehouse.storage.statements import statements
-from flows.cli.current import current
-from flows.cli.fetching import current_snapshot
+from flows.cli.current_run import current
 from flows.cli.options import AsJson, SnapshotFile, WarehouseFile
 from flows.cli.output.terminal import WARN, clean, err, moment, out, print_json
+from flows.cli.snapshot_download import current_snapshot
 from flows.config.settings import load
 from flows.reporting.words import count, run_title, span
 

@@ -4,7 +4,7 @@ import typer
 
 from flows.cli.options import AsJson, LogFormat, SnapshotFile, WarehouseFile
 from flows.cli.output.terminal import clean, out, print_json, reporting
-from flows.cli.signalled import run_until_signalled
+from flows.cli.signals import run_until_signalled
 from flows.config.settings import load
 from flows.reporting.exit_code import ExitCode
 from flows.reporting.words import count, file_size

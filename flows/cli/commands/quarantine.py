@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from connectors.warehouse.snapshot.reader import open_snapshot
-from flows.cli.fetching import current_snapshot
 from flows.cli.options import AsJson, LogFormat, SnapshotFile, WarehouseFile
 from flows.cli.output.terminal import DONE, WARN, clean, moment, out, print_json, reporting
+from flows.cli.snapshot_download import current_snapshot
 from flows.config.settings import Settings, load
 from flows.reporting.exit_code import ExitCode
 from flows.reporting.words import count, file_size
 from models.api import one_line
 
 if TYPE_CHECKING:
-    from connectors.warehouse.maintenance.quarantine_retry import Plan, Staying
+    from connectors.warehouse.maintenance.quarantine_retry import Plan, StillRejected
 
 _REASONS = """
 SELECT resource, reason, count(*) AS records FROM quarantine GROUP BY ALL ORDER BY records DESC, resource, reason
@@ -106,7 +106,7 @@ def _list(settings: Settings, limit: int | None, *, as_json: bool) -> None:
         out.print(line, soft_wrap=True)
 
 
-def _message(done: "Plan", stay: Sequence["Staying"]) -> Iterator[str]:
+def _message(done: "Plan", stay: Sequence["StillRejected"]) -> Iterator[str]:
     if done.records:
         yield f"{DONE} {count(done.records, 'record')} imported: {count(done.items, 'media item')}."
     if done.outdated:
@@ -122,7 +122,7 @@ def _message(done: "Plan", stay: Sequence["Staying"]) -> Iterator[str]:
 
 
 def _retry(settings: Settings, *, as_json: bool) -> None:
-    from flows.cli.signalled import run_until_signalled
+    from flows.cli.signals import run_until_signalled
     from flows.engine.upkeep import retry_now
 
     done, stay, size = run_until_signalled(retry_now(settings))

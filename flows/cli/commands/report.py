@@ -6,9 +6,9 @@ from typing import Annotated
 import typer
 
 from connectors.warehouse.storage.paths import local
-from flows.cli.fetching import current_snapshot
 from flows.cli.options import AsJson, SnapshotFile, SurfaceNames
 from flows.cli.output.terminal import DONE, WARN, clean, err, moment, out, print_json
+from flows.cli.snapshot_download import current_snapshot
 from flows.cli.surfaces import to_surfaces
 from flows.config.errors import SettingsError
 from flows.config.settings import load

@@ -52,7 +52,7 @@ def _choices(request: "KeyRequest") -> str:
     return f"{request.name}: {scopes}; {'all' if many is None else many} account{'s' * (many != 1)}"
 
 
-def _two_o_clock(date: datetime) -> int:
+def _at_two_utc(date: datetime) -> int:
     return int(date.replace(hour=2, tzinfo=UTC).timestamp())
 
 
@@ -126,7 +126,7 @@ def sandbox(
                 posts=posts,
                 stories=stories,
                 day=day,
-                first_day=FIRST_DAY if first_day is None else _two_o_clock(first_day),
+                first_day=FIRST_DAY if first_day is None else _at_two_utc(first_day),
                 shape=shape,
                 feed=FeedSettings(order, pins, archived=archived, back_dated=back_dated),
                 account_catalog=_limit(catalogue_limit),

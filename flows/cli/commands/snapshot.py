@@ -20,10 +20,20 @@ from connectors.warehouse.snapshot.reader import Answer, Snapshot, Stream, open_
 from connectors.warehouse.storage.errors import QueryError
 from connectors.warehouse.storage.paths import local
 from flows.cli.commands.listing import plain_table
-from flows.cli.fetching import current_snapshot
 from flows.cli.options import AsJson, LogFormat, SnapshotFile
 from flows.cli.output.query_json import Destination, Document
-from flows.cli.output.terminal import DONE, FAIL, clean, err, failure, moment, out, print_json, steerless
+from flows.cli.output.terminal import (
+    DONE,
+    FAIL,
+    clean,
+    err,
+    failure,
+    moment,
+    out,
+    print_json,
+    without_control_characters,
+)
+from flows.cli.snapshot_download import current_snapshot
 from flows.config.errors import SettingsError
 from flows.config.settings import load
 from flows.reporting.exit_code import ExitCode
@@ -70,7 +80,7 @@ class _Terminal:
     """Standard output for raw rows, which may steer a program but no terminal."""
 
     def write(self, text: str) -> int:
-        return sys.stdout.write(steerless(text, newlines=True))
+        return sys.stdout.write(without_control_characters(text, newlines=True))
 
 
 def _destination() -> Destination:

@@ -12,12 +12,12 @@ from connectors.warehouse.storage.durable import log_problem
 from connectors.warehouse.storage.errors import QueryError, SnapshotMissing, WarehouseError
 from connectors.warehouse.storage.holder import Holder, holder
 from connectors.warehouse.storage.statements import statements
-from flows.cli.current import Current, current
-from flows.cli.fetching import current_snapshot
+from flows.cli.current_run import Current, current
 from flows.cli.options import AsJson, SnapshotFile, WarehouseFile
 from flows.cli.output.incremental_status import incremental, incremental_lines
 from flows.cli.output.openmetrics import metrics, unreadable
 from flows.cli.output.terminal import DONE, FAIL, WARN, clean, moment, out, print_json
+from flows.cli.snapshot_download import current_snapshot
 from flows.config.errors import SettingsError
 from flows.config.settings import Settings, load
 from flows.engine.clock import SystemClock

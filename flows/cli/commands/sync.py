@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from flows.cli.importing import importing
+from flows.cli.fast_import import importing
 from flows.cli.options import (
     AcceptRemovals,
     AsJson,
@@ -21,7 +21,7 @@ from flows.cli.options import (
     with_run_arguments,
 )
 from flows.cli.output.terminal import WARN, clean, err, out, print_json, reporting
-from flows.cli.signalled import run_until_signalled
+from flows.cli.signals import run_until_signalled
 from flows.cli.surfaces import to_surfaces
 from flows.config.errors import SettingsError
 from flows.config.settings import load

@@ -88,7 +88,7 @@ def _watch(processes: list[ChildProcess], ended: threading.Event) -> None:
     while not ended.wait(_LOOK_EVERY):
         for each in processes:
             if each.process.poll() is not None:
-                raise each.fell()
+                raise each.ended_error()
 
 
 def _bring_up(settings: Settings, api: str | None, stack: ExitStack, ended: threading.Event) -> list[ChildProcess]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
-from flows.cli.output.terminal import steerless
+from flows.cli.output.terminal import without_control_characters
 from models.runs import RunState
 
 # Labels and a value; None is left out.
@@ -37,7 +37,7 @@ def _seconds(at: datetime | None) -> float | None:
 
 def _escaped(text: str) -> str:
     # An error code may be any text that the API sent.
-    return steerless(text).replace("\\", r"\\").replace('"', r"\"")
+    return without_control_characters(text).replace("\\", r"\\").replace('"', r"\"")
 
 
 def _family(name: str, what: str, samples: Iterable[Sample]) -> Iterator[str]:

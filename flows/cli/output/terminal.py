@@ -62,7 +62,7 @@ def _harmless(char: str) -> bool:
     return char == _JOINER or unicodedata.category(char) not in _STEERING
 
 
-def steerless(text: object, *, newlines: bool = False) -> str:
+def without_control_characters(text: object, *, newlines: bool = False) -> str:
     """Return text from outside without what could steer a terminal."""
     keep = _SHOWN if newlines else set()
     return "".join(char if char in keep or _harmless(char) else " " for char in str(text))
@@ -70,13 +70,13 @@ def steerless(text: object, *, newlines: bool = False) -> str:
 
 def clean(text: object, *, newlines: bool = False) -> str:
     """Return text from outside without what could steer a terminal or pass for markup."""
-    return escape(steerless(text, newlines=newlines))
+    return escape(without_control_characters(text, newlines=newlines))
 
 
 def print_json(document: object) -> None:
     """Print a JSON document, for programs; on a terminal without what could steer it."""
     text = json.dumps(document, default=json_value, ensure_ascii=False)
-    out.out(steerless(text) if out.is_terminal else text)
+    out.out(without_control_characters(text) if out.is_terminal else text)
 
 
 def failure(exit_code: int, message: str) -> dict[str, object]:

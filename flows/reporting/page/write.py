@@ -7,7 +7,7 @@ from datetime import datetime
 from pathlib import Path
 
 from connectors.warehouse.snapshot.reader import open_snapshot
-from connectors.warehouse.storage.durable import no_link
+from connectors.warehouse.storage.durable import open_without_symlinks
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from flows.config.errors import SettingsError
 from flows.config.release import release
@@ -77,7 +77,7 @@ def write(snapshot: Path, path: Path, scope: Scope | None = None, *, apart_from:
     try:
         draft.unlink(missing_ok=True)
         try:
-            with open(draft, "xb", opener=no_link) as file:
+            with open(draft, "xb", opener=open_without_symlinks) as file:
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())

@@ -8,7 +8,7 @@ import duckdb
 import pytest
 from rich.console import Console
 
-from flows.cli.output.terminal import clean, moment, steerless
+from flows.cli.output.terminal import clean, moment, without_control_characters
 from tests.typed import Typed
 
 HOSTILE = [
@@ -39,7 +39,7 @@ def test_nothing_of_it_reaches_the_terminal(text: str) -> None:
     message = clean(text)
     assert message.isprintable()
     assert message.isascii()
-    assert steerless(text).isprintable()
+    assert without_control_characters(text).isprintable()
 
 
 def test_newlines_and_tabs_stay_only_where_they_are_asked_for() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from connectors.source.endpoints import ApiRequest
 from flows.engine.pipeline import RunReport, run_sync
-from flows.engine.run_request import Keeping
+from flows.engine.run_request import RetentionSettings
 from flows.engine.upkeep import tidy
 from models.runs import RunState, RunWarning
 from tests.flows.stage import NIGHT, Refusal, Service, VirtualClock, cursor_of, is_posts, request, rows, staged, uuid
@@ -147,7 +147,8 @@ async def test_runs_made_while_the_clock_is_a_year_ahead_forget_no_run_of_before
         served = service(clock)
         async with staged(tmp_path, served) as resources:
             await run_sync(request(tmp_path), resources)
-            await tidy(Keeping(runs=timedelta(days=90)), resources.warehouse, now=clock.now(), say=message.append)
+            kept = RetentionSettings(runs=timedelta(days=90))
+            await tidy(kept, resources.warehouse, now=clock.now(), say=message.append)
             assert await rows(resources, "SELECT count(*) FROM core.runs") == [(5 + number,)]
         clock.passed += 86_400
     # The first counted from the run before it. To the second that one was a year ahead, too.

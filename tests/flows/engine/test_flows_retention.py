@@ -12,7 +12,7 @@ from connectors.warehouse.maintenance.housekeeping import is_nearly_all
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from flows.engine import upkeep as keeping
 from flows.engine.pipeline import run_sync
-from flows.engine.run_request import Keeping
+from flows.engine.run_request import RetentionSettings
 from flows.engine.upkeep import tidy
 from tests.flows.stage import NIGHT, Service, request, rows, staged
 
@@ -28,7 +28,7 @@ async def test_old_runs_are_deleted_and_it_is_said(tmp_path: Path) -> None:
         for _ in range(5):
             await run_sync(request(tmp_path), resources)
             await service.clock.sleep(86_400)
-        await tidy(Keeping(runs=timedelta(days=2)), resources.warehouse, now=NIGHT + YEAR, say=text.append)
+        await tidy(RetentionSettings(runs=timedelta(days=2)), resources.warehouse, now=NIGHT + YEAR, say=text.append)
         assert await rows(resources, "SELECT count(*) FROM core.runs") == [(4,)]
     # Counted from the run before the last, whatever the clock says.
     assert text == ["Deleted 1 run older than 2 days."]
@@ -67,7 +67,7 @@ class _WithoutId(Service):
 async def test_without_a_word_everything_stays(tmp_path: Path) -> None:
     async with staged(tmp_path, Service()) as resources:
         await run_sync(request(tmp_path), resources)
-        await tidy(Keeping(), resources.warehouse, now=NIGHT + YEAR, say=pytest.fail)
+        await tidy(RetentionSettings(), resources.warehouse, now=NIGHT + YEAR, say=pytest.fail)
         assert await rows(resources, "SELECT count(*) FROM core.runs") == [(1,)]
 
 
@@ -79,7 +79,7 @@ async def test_what_cannot_be_tidied_is_said(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(keeping, "forget_runs", refuse)
     text: list[str] = []
     async with staged(tmp_path, Service()) as resources:
-        await tidy(Keeping(YEAR, YEAR), resources.warehouse, now=NIGHT, say=text.append)
+        await tidy(RetentionSettings(YEAR, YEAR), resources.warehouse, now=NIGHT, say=text.append)
     assert text == ["Could not delete old runs: out of memory"]
 
 
@@ -90,7 +90,7 @@ async def test_records_that_leave_quarantine_are_counted_aloud(tmp_path: Path) -
         report = await run_sync(request(tmp_path), resources)
         assert report.media.quarantined == 3
         for days in (1, 0):
-            limit = Keeping(quarantine=timedelta(days=days))
+            limit = RetentionSettings(quarantine=timedelta(days=days))
             await tidy(limit, resources.warehouse, now=NIGHT + timedelta(hours=23), say=text.append)
         assert await rows(resources, "SELECT count(*) FROM core.quarantine") == [(0,)]
     assert text == ["Deleted 3 records from quarantine: last seen more than 0 days ago."]
@@ -100,7 +100,7 @@ async def test_quarantine_loses_nothing_to_a_clock_that_is_ahead(tmp_path: Path)
     text: list[str] = []
     async with staged(tmp_path, _WithoutId()) as resources:
         await run_sync(request(tmp_path), resources)
-        limit = Keeping(quarantine=timedelta(days=400))
+        limit = RetentionSettings(quarantine=timedelta(days=400))
         await tidy(limit, resources.warehouse, now=NIGHT + 3 * YEAR, say=text.append)
         assert await rows(resources, "SELECT count(*) FROM core.quarantine") == [(3,)]
     (line,) = text

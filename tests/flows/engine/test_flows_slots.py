@@ -43,7 +43,7 @@ async def test_who_parks_gives_its_place_to_another() -> None:
 
     async def sleeper() -> None:
         await slots.take()
-        async with slots.parked_outside():
+        async with slots.place_released():
             await awake.wait()
         slots.give()
 
@@ -67,7 +67,7 @@ async def test_a_cancelled_sleeper_never_waits_for_a_place(*, waking: bool) -> N
     async def sleeper() -> None:
         await slots.take()
         try:
-            async with slots.parked_outside():
+            async with slots.place_released():
                 await awake.wait()
         finally:
             slots.give()
@@ -91,9 +91,9 @@ async def test_past_the_bound_who_waits_keeps_the_place() -> None:
     slots = Slots(2, most_parked=1)
     await slots.take()
     await slots.take()
-    async with slots.parked_outside():
+    async with slots.place_released():
         assert await _free(slots) == 1
-        async with slots.parked_outside():
+        async with slots.place_released():
             assert (slots.parked, await _free(slots)) == (1, 1)
     slots.give()
     slots.give()

@@ -24,7 +24,7 @@ from flows.orchestration.automations import WATCH_BEGAN, addressed, apply, descr
 from flows.orchestration.flow_run import LEFT
 from flows.orchestration.schedules import PLANS
 from flows.reporting.events import DRIFT, FAILED, STALE, TOKENS, events, failure_event
-from flows.reporting.summary import Drift, Field, Some, Tokens
+from flows.reporting.summary import Drift, Field, Tokens, Truncated
 from flows.sync_batch import sync_batch
 from models.runs import RunState
 from tests.flows.summaries import fresh, run, summary, tokens
@@ -36,7 +36,7 @@ TOLD = {event.name: event for state in RunState for event in events(
         run=run(state=state),
         tokens=Tokens(newly=tokens("anna")),
         freshness=(fresh(overdue=1),),
-        drift=Drift(Some(1, (Field("media", "/mood", "VARCHAR"),))),
+        drift=Drift(Truncated(1, (Field("media", "/mood", "VARCHAR"),))),
     )
 )}  # fmt: skip
 

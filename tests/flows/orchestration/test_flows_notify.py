@@ -12,7 +12,7 @@ import pytest
 from flows.engine.pipeline import run_sync
 from flows.engine.run_context import Counters
 from flows.orchestration import notify as telling
-from flows.orchestration.notify import notify, notify_failure, progress, share, standing
+from flows.orchestration.notify import notify, notify_failure, progress, progress_text, share
 from flows.reporting.report import recommendation
 from tests.flows.stage import Service, VirtualClock, request, staged
 
@@ -84,7 +84,7 @@ class Server:
 )
 def test_how_far_a_run_is(counters: Counters, percent: float, words: str) -> None:
     assert share(counters) == percent
-    assert standing(counters) == words
+    assert progress_text(counters) == words
 
 
 class _Ticks(VirtualClock):

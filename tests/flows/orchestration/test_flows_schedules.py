@@ -10,7 +10,7 @@ from prefect.server.schemas.schedules import CronSchedule
 
 from flows.config.errors import SettingsError
 from flows.config.settings import load
-from flows.orchestration.interruptions import Due, Fate, Verdict, catch_up
+from flows.orchestration.interruptions import Due, RunEnd, Verdict, catch_up
 from flows.orchestration.schedules import PLANS, check_cron, fires, gap_warning, stories_gap
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
@@ -118,7 +118,7 @@ def test_the_plans_name_their_settings_and_what_they_cover() -> None:
 
 def due(*message: str) -> list[Due]:
     return [
-        Due(plan, UUID(int=number), NOW + timedelta(hours=int(hour)), Fate[fate])
+        Due(plan, UUID(int=number), NOW + timedelta(hours=int(hour)), RunEnd[fate])
         for number, (plan, hour, fate) in enumerate(line.split() for line in message)
     ]
 

@@ -18,7 +18,7 @@ from connectors.warehouse.storage.holder import Held, lock
 from flows.cli.app import main
 from flows.cli.commands import up
 from flows.config.settings import load
-from flows.orchestration.processes import GivenUp, ProcessError, free_port, port_is_free, process, telling
+from flows.orchestration.processes import GivenUp, ProcessError, free_port, port_is_free, process, relevant_lines
 
 SECRET = "canary-pg-77"
 
@@ -173,7 +173,7 @@ def test_a_neighbour_ends_with_all_it_started(module: Path, how: str) -> None:
     ],
 )
 def test_of_a_log_is_told_what_says_most(log: str, message: list[str]) -> None:
-    assert telling(log.splitlines()) == message
+    assert relevant_lines(log.splitlines()) == message
 
 
 def test_the_log_of_the_last_time_is_kept(module: Path) -> None:

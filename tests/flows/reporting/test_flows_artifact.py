@@ -9,7 +9,7 @@ from markdown_it.token import Token as Part
 
 from flows.reporting.artifact import bar, markdown
 from flows.reporting.headline import headline, numbers, run_title, verdict
-from flows.reporting.summary import Drift, Field, OutcomeCount, Some, Tokens
+from flows.reporting.summary import Drift, Field, OutcomeCount, Tokens, Truncated
 from flows.reporting.words import fix_for
 from models.runs import OutcomeKind, RunState, RunWarning
 from tests.flows.summaries import NIGHT, RUN, failure, fresh, hostile, run, summary, tokens
@@ -53,7 +53,7 @@ def test_what_needs_a_person_comes_before_what_mends_itself_with_the_mend_in_wor
                 OutcomeCount("posts", OutcomeKind.DEFERRED, 1),
             ),
             tokens=Tokens(tokens("anna"), tokens("ben"), tokens("carl")),
-            failure_groups=Some(
+            failure_groups=Truncated(
                 22,
                 (
                     failure(OutcomeKind.DENIED, scans=5),
@@ -106,7 +106,8 @@ def test_a_long_list_is_cut_and_says_by_how_much() -> None:
 
 
 def test_new_fields_and_resumed_runs_and_why_a_backfill_was_made() -> None:
-    new, retyped = Some(1, (Field("media", "/mood", "VARCHAR"),)), Some(1, (Field("media_children", "/w", ""),))
+    new = Truncated(1, (Field("media", "/mood", "VARCHAR"),))
+    retyped = Truncated(1, (Field("media_children", "/w", ""),))
     chosen = run(kind="backfill", selection="anna: posts", reason="they asked")
     resumed = run(state=RunState.INTERRUPTED, pages=30, items=1200, added=1000, changed=3)
     page = markdown(summary(run=chosen, resumed=(resumed,), drift=Drift(new, retyped)))

@@ -5,7 +5,7 @@ from dataclasses import asdict
 
 from flows.engine.retrying import Retry
 from flows.reporting.events import events, failure_event
-from flows.reporting.summary import Drift, Field, OutcomeCount, Some, Tokens
+from flows.reporting.summary import Drift, Field, OutcomeCount, Tokens, Truncated
 from flows.reporting.words import code, plain
 from models.runs import OutcomeKind, RunState, RunWarning
 from tests.flows.summaries import HOSTILE, NIGHT, failure, fresh, hostile, run, summary, tokens
@@ -64,7 +64,7 @@ def test_a_sentence_names_twenty_and_the_payload_all_that_are_known() -> None:
 def test_a_partial_run_tells_first_what_somebody_can_mend() -> None:
     put_off = failure(OutcomeKind.DEFERRED, "rate_limited", scans=9, resume_after=NIGHT)
     failed = failure(OutcomeKind.NOT_FOUND, "http_404", scans=2, detail="Gone.", examples=())
-    [message] = events(summary(run=run(state=RunState.PARTIAL), failure_groups=Some(2, (put_off, failed))))
+    [message] = events(summary(run=run(state=RunState.PARTIAL), failure_groups=Truncated(2, (put_off, failed))))
     assert message.name == "gramhouse.run.partial"
     assert " First: 2 scans not found, http_404: Gone. Fix: check whether the account" in message.payload["sentence"]
     first, second = message.payload["failure_groups"]
@@ -74,7 +74,7 @@ def test_a_partial_run_tells_first_what_somebody_can_mend() -> None:
         "2026-03-01T02:15:00+00:00",
     )
     assert (second["scans"], second["correlation_id"], second["resume_after"]) == (2, "", None)
-    [message] = events(summary(run=run(state=RunState.PARTIAL), failure_groups=Some(1, (put_off,))))
+    [message] = events(summary(run=run(state=RunState.PARTIAL), failure_groups=Truncated(1, (put_off,))))
     assert message.payload["sentence"].endswith(" First: 9 scans deferred, rate_limited: No.")
 
 
@@ -118,7 +118,8 @@ def test_stale_surfaces_are_told_by_name() -> None:
 
 
 def test_drift_is_told_with_the_fields() -> None:
-    new, retyped = Some(3, (Field("media", "/mood", "VARCHAR"),)), Some(1, (Field("media", "/views", "VARCHAR"),))
+    new = Truncated(3, (Field("media", "/mood", "VARCHAR"),))
+    retyped = Truncated(1, (Field("media", "/views", "VARCHAR"),))
     _, message = events(summary(drift=Drift(new, retyped)))
     assert message.name == "gramhouse.drift"
     assert (message.labels["gramhouse.new"], message.labels["gramhouse.retyped"]) == ("yes", "yes")

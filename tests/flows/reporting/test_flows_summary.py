@@ -18,9 +18,9 @@ from flows.reporting.summary import (
     Field,
     OutcomeCount,
     RunUnknown,
-    Some,
     Summary,
     Token,
+    Truncated,
     summarize,
 )
 from models.runs import OutcomeKind, RunState
@@ -65,7 +65,7 @@ def _summed(report: RunReport, *, hours: float = 0.0, **changes: Any) -> Summary
     return summarize(report.snapshot, report.run_id, now=now, **(message | changes))
 
 
-def _names(some: Some[Token]) -> list[str]:
+def _names(some: Truncated[Token]) -> list[str]:
     return [token.ig_username for token in some.shown]
 
 
@@ -87,10 +87,10 @@ async def test_a_first_run(tmp_path: Path) -> None:
         OutcomeCount("stories", OutcomeKind.SKIPPED, 1),
     )
     assert found.tally[OutcomeKind.SKIPPED] == 2
-    assert found.tokens.newly == Some(1, (Token(uuid(2), "user_2", NIGHT, None),))
-    assert (found.tokens.recovered, found.tokens.still, found.failure_groups) == (Some(), Some(), Some())
+    assert found.tokens.newly == Truncated(1, (Token(uuid(2), "user_2", NIGHT, None),))
+    assert (found.tokens.recovered, found.tokens.still, found.failure_groups) == (Truncated(), Truncated(), Truncated())
     # Every field is new, which is no news.
-    assert found.drift.new == found.drift.retyped == Some()
+    assert found.drift.new == found.drift.retyped == Truncated()
     message = [(f.surface, f.accounts, f.fresh, f.stale, f.never, f.overdue, f.expired) for f in found.freshness]
     assert message == [("posts", 2, 2, 0, 0, 0, 1), ("stories", 2, 2, 0, 0, 0, 1)]
     assert found.freshness[0].oldest == NIGHT
@@ -137,7 +137,7 @@ async def test_what_went_wrong_is_grouped_with_examples_and_makes_media_stale(tm
     reports = await _nights(tmp_path, service, _nothing, lambda: setattr(service, "failure", _trouble))
     found = _summed(reports[1], hours=13)
     assert found.run.state is RunState.PARTIAL
-    assert found.failure_groups == Some(
+    assert found.failure_groups == Truncated(
         2,
         (
             FailureGroup(
@@ -198,10 +198,10 @@ async def test_drift_is_what_this_run_met_first(tmp_path: Path) -> None:
         _nothing,
     )
     found = _summed(reports[1])
-    assert found.drift.new == Some(1, (Field("media", "/mood", "VARCHAR"),))
+    assert found.drift.new == Truncated(1, (Field("media", "/mood", "VARCHAR"),))
     assert [change.path for change in found.drift.retyped.shown] == ["/level"]
-    assert _summed(reports[2]).drift.new == Some()
-    assert _summed(reports[2]).drift.retyped == Some()
+    assert _summed(reports[2]).drift.new == Truncated()
+    assert _summed(reports[2]).drift.retyped == Truncated()
 
 
 async def test_many_are_counted_and_few_are_shown(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from connectors.warehouse.ingest import careful, fast
+from connectors.warehouse.ingest import arrow_decoder, python_decoder
 from connectors.warehouse.ingest.arrays import array_of
 from connectors.warehouse.ingest.decode import Decoded, Decoder
 from connectors.warehouse.ingest.layout import Layout
@@ -76,9 +76,9 @@ def plain(table: Any) -> list[dict[str, Any]]:  # noqa: ANN401 - pyarrow has no 
 
 
 def read_carefully(items: Sequence[bytes], layout: Layout) -> dict[str, list[dict[str, Any]]]:
-    found = [item for order_key, one in enumerate(items) if (item := careful.read(order_key, one)) is not None]
-    tables = {name: plain(careful.element_cells_of(found, table)) for name, table in layout.children.items()}
-    return {"media": plain(careful.cells_of(found, layout)), **tables}
+    found = [item for order_key, one in enumerate(items) if (item := python_decoder.read(order_key, one)) is not None]
+    tables = {name: plain(python_decoder.element_cells_of(found, table)) for name, table in layout.children.items()}
+    return {"media": plain(python_decoder.cells_of(found, layout)), **tables}
 
 
 @settings(max_examples=200)
@@ -137,8 +137,8 @@ def test_arrow_is_given_aligned_buffers_of_the_values(values: list[object], kind
 )
 def test_what_is_not_as_the_registry_says_is_left_to_the_careful_decoder(known: object, item: object) -> None:
     layout = decoded(raw([known])).layout
-    assert fast.read(raw([known]), layout) is not None
-    assert fast.read(raw([known, item]), layout) is None
+    assert arrow_decoder.read(raw([known]), layout) is not None
+    assert arrow_decoder.read(raw([known, item]), layout) is None
 
 
 def test_a_key_given_twice_is_left_to_the_careful_decoder_and_the_first_counts() -> None:
@@ -151,13 +151,13 @@ def test_one_strange_item_costs_its_batch_little(monkeypatch: pytest.MonkeyPatch
     registry = decoded(lines[:1]).registry
     lines[2500] = b'{"id":"2500","likes":"many"}'
     read: list[int] = []
-    slow = careful.read
+    slow = python_decoder.read
 
-    def watched(order_key: int, one: bytes) -> careful.CarefulItem | None:
+    def watched(order_key: int, one: bytes) -> python_decoder.DecodedItem | None:
         read.append(order_key)
         return slow(order_key, one)
 
-    monkeypatch.setattr(careful, "read", watched)
+    monkeypatch.setattr(python_decoder, "read", watched)
     found = decoded(lines, registry)
     assert found.media.num_rows == 4000
     assert 2500 in read

@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy import Connection
 
 from connectors.warehouse.maintenance import quarantine_retry as retrying
-from connectors.warehouse.maintenance.quarantine_retry import Batch, Staying, prepare_retry, retry, staying
+from connectors.warehouse.maintenance.quarantine_retry import Batch, StillRejected, prepare_retry, retry, staying
 from connectors.warehouse.merge import merge as merge_module
 from connectors.warehouse.schema.field_registry import write_mapping
 from connectors.warehouse.storage.connection import connect
@@ -36,7 +36,7 @@ def minute(hour: float, number: int = 1) -> datetime:
     return at(hour) + timedelta(minutes=number)
 
 
-Retried = tuple[int, int, int, tuple[Staying, ...]]
+Retried = tuple[int, int, int, tuple[StillRejected, ...]]
 
 
 def again(house: House, hour: float = 1000, batch_bytes: int = 2**24) -> Retried:
@@ -71,14 +71,14 @@ def post(uuid: object, caption: str = "x", **more: object) -> Item:
     return {"uuid": uuid, "caption": caption, **more}
 
 
-def left(items: int, became_rows: int | None = None, outdated: int = 0, stay: Sequence[Staying] = ()) -> Retried:
+def left(items: int, became_rows: int | None = None, outdated: int = 0, stay: Sequence[StillRejected] = ()) -> Retried:
     return items if became_rows is None else became_rows, items, outdated, tuple(stay)
 
 
 def test_with_the_same_mapping_nothing_leaves_and_nothing_is_touched(house: House) -> None:
     house.scan(POSTS, "p", 0, [{"id": "1"}, post("a"), None, "text", 7])
     before = every_row(house)
-    assert again(house) == left(0, stay=[Staying("media", NO_ID, 4)])
+    assert again(house) == left(0, stay=[StillRejected("media", NO_ID, 4)])
     assert every_row(house) == before
 
 
@@ -89,7 +89,7 @@ def test_an_empty_quarantine_is_retried_to_nothing(house: House) -> None:
 def test_what_has_an_id_by_a_new_mapping_becomes_a_row(house: House) -> None:
     house.scan(POSTS, "p", 0, [{"id": "1"}], [post("a", like_count=3, odd=True), post(None), {"caption": "no id"}])
     stayed = [row for row in quarantine(house) if '"uuid":"a"' not in row[6]]
-    assert again_mapped(house) == left(1, stay=[Staying("media", NO_ID, 2)])
+    assert again_mapped(house) == left(1, stay=[StillRejected("media", NO_ID, 2)])
     assert quarantine(house) == stayed
     times = "first_seen_at, written_at, changed_at, content_changed_at, removed_at"
     seen = minute(0, 2)
@@ -107,7 +107,7 @@ def test_a_second_retry_changes_nothing(house: House) -> None:
     house.scan(POSTS, "p", 0, [post("a"), {"caption": "no id"}])
     again_mapped(house)
     before = every_row(house)
-    assert again(house) == left(0, stay=[Staying("media", NO_ID, 1)])
+    assert again(house) == left(0, stay=[StillRejected("media", NO_ID, 1)])
     assert every_row(house) == before
 
 
@@ -301,7 +301,7 @@ def test_accounts_and_pages_rejected_stay_as_they_are(house: House) -> None:
     house.land(Scan(POSTS, "p", at(0)).page([], at(1), text='<html>{"uuid":"a"}', last=True))
     house.scan(POSTS, "q", 2, [post("a")])
     before = [row for row in quarantine(house) if row[0] != NO_ID]
-    stay = [Staying("accounts", "status: odd", 1), Staying("media", "The page is not JSON.", 1)]
+    stay = [StillRejected("accounts", "status: odd", 1), StillRejected("media", "The page is not JSON.", 1)]
     assert again_mapped(house) == left(1, stay=stay)
     assert quarantine(house) == before
 
@@ -372,5 +372,5 @@ def test_a_retry_that_is_killed_loses_nothing(path: Path) -> None:
     with connect(path) as connection:
         house = House(connection)
         assert every_row(house) == before
-        assert again(house) == left(2, stay=[Staying("media", NO_ID, 1)])
+        assert again(house) == left(2, stay=[StillRejected("media", NO_ID, 1)])
         assert len(media(house)) == 2

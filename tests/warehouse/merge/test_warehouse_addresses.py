@@ -2,7 +2,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from connectors.warehouse.ingest import fast
+from connectors.warehouse.ingest import arrow_decoder
 from connectors.warehouse.ingest.layout import Layout
 from connectors.warehouse.maintenance.rebuild import rebuild_stored
 from models.schema.mapping_built_in import BUILT_IN
@@ -45,13 +45,13 @@ def test_an_item_that_came_as_the_last_time_is_not_decoded(house: House, monkeyp
     house.scan(POSTS, "first", 0, [item("a")])
     house.scan(POSTS, "second", 24, [item("b")])
     decoded: list[bytes] = []
-    read = fast.read
+    read = arrow_decoder.read
 
-    def noted(raw: Sequence[bytes], layout: Layout) -> fast.FastItems | None:
+    def noted(raw: Sequence[bytes], layout: Layout) -> arrow_decoder.ArrowItems | None:
         decoded.extend(raw)
         return read(raw, layout)
 
-    monkeypatch.setattr(fast, "read", noted)
+    monkeypatch.setattr(arrow_decoder, "read", noted)
     house.scan(POSTS, "third", 48, [item("b")])
     assert decoded == []
     assert house.row(SHOWN) == (*urls("b"), "Brot")

@@ -17,7 +17,7 @@ from sqlalchemy import Connection, delete, insert, select
 
 from connectors.warehouse.ingest.landing.page_commit import Record, load
 from connectors.warehouse.storage.connection import explain
-from connectors.warehouse.storage.durable import no_link, sync, write
+from connectors.warehouse.storage.durable import open_without_symlinks, sync, write
 from connectors.warehouse.storage.errors import WarehouseError, WarehouseUnusable
 from models.tables import ops_segments
 
@@ -89,7 +89,7 @@ def _read(segment: Segment, session: str, size: int = -1) -> tuple[bytes, int]:
 
     Raises WarehouseUnusable when another session wrote it.
     """
-    with open(segment.path, "rb", opener=no_link) as file:
+    with open(segment.path, "rb", opener=open_without_symlinks) as file:
         # In one call: each smaller read would wait for the thread that requests pages.
         data = file.read(size)
     end = data.find(b"\n", 0, _MOST_OF_A_LINE) + 1
@@ -231,7 +231,8 @@ class Segments:
         if self._handle is None:
             self._segment = _segment(self._warehouse, self._segment.number + 1)
             self._size = 0
-            self._handle = no_link(str(self._segment.path), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND)
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND
+            self._handle = open_without_symlinks(str(self._segment.path), flags)
             data = _LINE.format(self._session).encode() + data
         write(self._handle, data)
         os.fsync(self._handle)

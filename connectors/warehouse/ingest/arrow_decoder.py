@@ -13,13 +13,13 @@ import pyarrow.compute as pc
 import pyarrow.json as pj
 
 from connectors.warehouse.ingest.arrays import array_of
-from connectors.warehouse.ingest.careful import number_text
 from connectors.warehouse.ingest.layout import NO_ELEMENT, Cell, CellTable, Layout, arrow_type
+from connectors.warehouse.ingest.python_decoder import number_text
 from models.schema.json_types import EXACT
 from models.schema.pointer import to_keys
 
 
-def read(raw: Sequence[bytes], layout: Layout) -> "FastItems | None":
+def read(raw: Sequence[bytes], layout: Layout) -> "ArrowItems | None":
     """Return items, decoded; None when one of them is not as the layout says."""
     lines = b"\n".join(raw)
     if lines.count(b"\n") >= len(raw):
@@ -34,14 +34,14 @@ def read(raw: Sequence[bytes], layout: Layout) -> "FastItems | None":
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         return None
     if not table.num_columns:
-        return FastItems(len(raw), None)
+        return ArrowItems(len(raw), None)
     (batch,) = table.to_batches()
     nested = batch.to_struct_array()
-    return None if _is_misread(nested) else FastItems(len(raw), nested)
+    return None if _is_misread(nested) else ArrowItems(len(raw), nested)
 
 
 @dataclass(frozen=True, slots=True)
-class FastItems:
+class ArrowItems:
     """Items as one Arrow array of nested structs; None where the layout knows no field."""
 
     count: int

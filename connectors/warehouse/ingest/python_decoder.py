@@ -94,7 +94,7 @@ class Element:
 
 
 @dataclass(frozen=True, slots=True)
-class CarefulItem:
+class DecodedItem:
     """An item that was read: its order key, and what is in it by path; the elements of its lists of objects."""
 
     order_key: int
@@ -102,7 +102,7 @@ class CarefulItem:
     elements: list[Element] = field(default_factory=list)
 
 
-def read(order_key: int, raw: bytes) -> CarefulItem | None:
+def read(order_key: int, raw: bytes) -> DecodedItem | None:
     """Read an item; None when it is no object, or nested too deep."""
     try:
         value: Json = _parse(raw.decode())
@@ -110,7 +110,7 @@ def read(order_key: int, raw: bytes) -> CarefulItem | None:
         return None
     if not isinstance(value, dict):
         return None
-    item = CarefulItem(order_key, {to_pointer(found.keys): found for found in values_of(value)})
+    item = DecodedItem(order_key, {to_pointer(found.keys): found for found in values_of(value)})
     for path, found in item.values.items():
         if JsonType.ROWS in found.json_types and isinstance(found.value, list):
             for position, element in enumerate(found.value):
@@ -120,7 +120,7 @@ def read(order_key: int, raw: bytes) -> CarefulItem | None:
     return item
 
 
-def observations(item: CarefulItem, at: datetime) -> Iterable[FieldObservation]:
+def observations(item: DecodedItem, at: datetime) -> Iterable[FieldObservation]:
     """Yield what is met in an item itself, in the order of its text."""
     for path, found in item.values.items():
         for json_type in found.json_types:
@@ -128,7 +128,7 @@ def observations(item: CarefulItem, at: datetime) -> Iterable[FieldObservation]:
 
 
 def element_observations(
-    item: CarefulItem, table: str, lists: Sequence[str], at: datetime
+    item: DecodedItem, table: str, lists: Sequence[str], at: datetime
 ) -> Iterable[FieldObservation]:
     """Yield what is met in the elements of those of an item's lists that fill a child table."""
     for element in item.elements:
@@ -152,7 +152,7 @@ def _is_value(found: Found, cell: Cell) -> bool:
     return True
 
 
-def _overflow(item: CarefulItem, layout: Layout) -> str | None:
+def _overflow(item: DecodedItem, layout: Layout) -> str | None:
     """Return as JSON, by path, the values of an item that have no cell; None when all have one."""
     left: dict[str, Json] = {}
     tables = {path: layout.table_of(path) for path, found in item.values.items() if JsonType.ROWS in found.json_types}
@@ -172,7 +172,7 @@ def _table(cells: CellTable, own: dict[str, Any], rows: Sequence[dict[str, Found
     return pa.table({**own, **{cell.name: _array(cell, rows) for cell in cells.cells.values()}})
 
 
-def cells_of(items: Sequence[CarefulItem], layout: Layout) -> Any:  # noqa: ANN401 - pyarrow has no types
+def cells_of(items: Sequence[DecodedItem], layout: Layout) -> Any:  # noqa: ANN401 - pyarrow has no types
     """Return the cells of items: order key, overflow, and a column for each cell of the layout."""
     own = {
         "order_key": array_of([item.order_key for item in items], pa.int64()),
@@ -181,7 +181,7 @@ def cells_of(items: Sequence[CarefulItem], layout: Layout) -> Any:  # noqa: ANN4
     return _table(layout.media, own, [item.values for item in items])
 
 
-def element_cells_of(items: Sequence[CarefulItem], table: CellTable) -> Any:  # noqa: ANN401 - pyarrow has no types
+def element_cells_of(items: Sequence[DecodedItem], table: CellTable) -> Any:  # noqa: ANN401 - pyarrow has no types
     """Return the cells of the elements that fill a child table: order key of the item, position from 0, cells.
 
     The lists of one item follow one another.

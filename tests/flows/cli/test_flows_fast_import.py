@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from flows.cli.importing import importing
+from flows.cli.fast_import import importing
 
 
 def test_garbage_is_collected_again_afterwards() -> None:
@@ -43,7 +43,7 @@ def test_what_was_imported_is_freed_at_the_end_only_for_duckdb_2(release: str | 
 import atexit, gc, sys
 from types import SimpleNamespace
 atexit.register(lambda: print(gc.get_freeze_count() == 0))
-from flows.cli.importing import importing
+from flows.cli.fast_import import importing
 with importing():
     import json
 sys.modules["duckdb"] = {release!r} and SimpleNamespace(__version__={release!r})
