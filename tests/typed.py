@@ -1,10 +1,20 @@
 """Commands as they are typed, in this process."""
 
+import os
 import sys
+from pathlib import Path
 
 import pytest
 
 from flows.cli.app import main
+
+
+def move_to(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make an empty folder the current one, in an environment that says nothing."""
+    monkeypatch.chdir(folder)
+    for name in os.environ:
+        if name.startswith(("GRAMHOUSE_", "PREFECT_")):
+            monkeypatch.delenv(name)
 
 
 class Typed:

@@ -4,7 +4,7 @@ import asyncio
 import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 import pytest
 from pydantic import SecretStr
@@ -14,6 +14,7 @@ from connectors.source.endpoints import Response, accounts_request
 from connectors.source.errors import ApiError, Deferred, Disposition, Failure
 from connectors.source.rate_limit import RateLimitBudget
 from connectors.source.retry import BackoffPolicy, fetch_with_retry
+from tests.clocks import VirtualClock
 from tests.conformance.outcomes import OUTCOMES, Outcome, Then
 from tests.conformance.recorded import (
     FOLDER,
@@ -51,26 +52,15 @@ NEXT = {
 KNOWN = [pytest.param(one, id=str(one)) for one in OUTCOMES]
 
 
-class Clock:
+class Clock(VirtualClock):
     """An hour ahead of the servers that were recorded; whoever sleeps is told that the time has passed."""
 
     def __init__(self) -> None:
-        self.passed = 0.0
-
-    def now(self) -> datetime:
-        return datetime(2026, 11, 21, 21, tzinfo=UTC) + timedelta(seconds=self.passed)
-
-    def monotonic(self) -> float:
-        return self.passed
+        super().__init__(since=datetime(2026, 11, 21, 21, tzinfo=UTC))
 
     async def sleep(self, seconds: float) -> None:
         await heard()
-        self.passed += seconds
-
-
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
+        await super().sleep(seconds)
 
 
 @asynccontextmanager

@@ -20,9 +20,9 @@ from connectors.source.client import ApiClient
 from flows.engine.pipeline import RunReport, run_sync
 from models.incremental import SyncMode
 from models.schema.mapping_built_in import BUILT_IN
+from tests.clocks import NIGHT, VirtualClock
 from tests.e2e import reading
-from tests.flows.feeds import NightClock
-from tests.flows.stage import NIGHT, TRACE, Service, request, staged
+from tests.flows.stage import TRACE, Service, request, staged
 from tests.simulation.model import id_of
 
 pytestmark = pytest.mark.anyio
@@ -81,7 +81,7 @@ class Nights:
 
     def __init__(self, folder: Path, feeds: Iterable[FeedSettings]) -> None:
         self.folder = folder
-        self.clock = NightClock()
+        self.clock = VirtualClock()
         first = int(NIGHT.replace(minute=0).timestamp())
         self.sandboxes = [
             Sandbox(

@@ -10,6 +10,7 @@ import pytest
 
 pytest.register_assert_rewrite("tests.faults.judging", "tests.faults.model", "tests.faults.nights")
 
+from tests.clocks import VirtualClock
 from tests.faults.answers import Leaping
 from tests.faults.cells import Moment
 from tests.faults.model import Model
@@ -17,7 +18,6 @@ from tests.faults.nights import HOUR, Line, night, opened
 from tests.faults.player import Player
 from tests.faults.spoiling import refused_late
 from tests.faults.world import BEFORE, CATALOGUE, NOW, POSTS, Where
-from tests.flows.stage import VirtualClock
 
 
 @dataclass(frozen=True)

@@ -1,12 +1,13 @@
 """What is asserted of the night of a fault, and of the one after it."""
 
+from tests.clocks import NIGHT, VirtualClock
 from tests.faults.cells import Cell
 from tests.faults.faults import Ends
 from tests.faults.model import Model
 from tests.faults.nights import MAX_BODY, Found, Outcome
 from tests.faults.player import Player
 from tests.faults.world import CATALOGUE, CYD, DAN, NOW, Where, listed, partitions, shown
-from tests.flows.stage import NIGHT, TRACE, VirtualClock
+from tests.flows.stage import TRACE
 
 
 def assert_fault_night(cell: Cell, found: Found, player: Player, model: Model, clock: VirtualClock) -> None:

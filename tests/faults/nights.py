@@ -21,9 +21,10 @@ from flows.engine.pipeline import RunReport, run_sync
 from flows.engine.run_context import RunResources
 from flows.reporting.exit_code import EXIT_OF
 from tests import raw
+from tests.clocks import NIGHT, VirtualClock
 from tests.faults.model import Model
 from tests.faults.world import CATALOGUE, Where
-from tests.flows.stage import NIGHT, VirtualClock, request
+from tests.flows.stage import request
 
 MAX_BODY = 1 << 20
 MAX_WAIT = 100.0

@@ -7,7 +7,8 @@ from random import Random
 from typing import Any, Literal
 
 from connectors.source.endpoints import ApiRequest, Response
-from tests.flows.stage import NIGHT, Service, VirtualClock, account_of, cursor_of, is_posts
+from tests.clocks import NIGHT
+from tests.flows.stage import Service, account_of, cursor_of, is_posts
 
 Order = Literal["newest_first", "oldest_first", "random", "by_id", "by_last_edit"]
 
@@ -99,10 +100,3 @@ def daily(posts: int, *, since: datetime = NIGHT, per_day: int = 2, **text: Any)
     for place in range(posts):
         feed.post(since - timedelta(hours=1) - (posts - 1 - place) * timedelta(hours=24 / per_day))
     return feed
-
-
-class NightClock(VirtualClock):
-    """A clock that goes on by days, too."""
-
-    def days(self, days: float) -> None:
-        self.passed += timedelta(days=days).total_seconds()

@@ -14,7 +14,8 @@ from flows.engine.concurrency import Slots
 from flows.engine.pipeline import RunReport, run_sync
 from flows.engine.run_context import RunResources
 from models.runs import OutcomeKind
-from tests.flows.feeds import Feed, FeedService, NightClock
+from tests.clocks import VirtualClock
+from tests.flows.feeds import Feed, FeedService
 from tests.flows.stage import request, staged
 
 PAGE = 10
@@ -25,7 +26,7 @@ class Stage:
 
     def __init__(self, folder: Path, *feeds: Feed) -> None:
         self.folder = folder
-        self.clock = NightClock()
+        self.clock = VirtualClock()
         self.service = FeedService(len(feeds), clock=self.clock, feeds=dict(enumerate(feeds, 1)))
         self.asked: list[str | None] = []
 

@@ -5,7 +5,7 @@ import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -15,40 +15,12 @@ from connectors.warehouse.warehouse import Warehouse, open_warehouse
 from flows.engine.concurrency import Slots
 from flows.engine.run_context import RunResources
 from flows.engine.run_request import RunRequest
+from tests.clocks import NIGHT, VirtualClock
 
-NIGHT = datetime(2026, 3, 1, 2, 15, tzinfo=UTC)
 # Runs at the same instant of a virtual clock have different ids.
 _IDS = count(1)
 
 TRACE = "0123456789ABCDEFGHJKMNPQRS"
-
-
-class VirtualClock:
-    """Time that passes only when somebody sleeps."""
-
-    def __init__(self) -> None:
-        self.passed = 0.0
-        self.slept: list[float] = []
-
-    def now(self) -> datetime:
-        return NIGHT + timedelta(seconds=self.passed)
-
-    def monotonic(self) -> float:
-        return self.passed
-
-    async def sleep(self, seconds: float) -> None:
-        self.slept.append(seconds)
-        until = self.passed + seconds
-        await asyncio.sleep(0)
-        self.passed = max(self.passed, until)
-
-
-class StillClock(VirtualClock):
-    """Whoever sleeps, sleeps until the test is over."""
-
-    async def sleep(self, seconds: float) -> None:
-        self.slept.append(seconds)
-        await asyncio.Event().wait()
 
 
 def uuid(number: int) -> str:

@@ -1,14 +1,3 @@
-from collections.abc import Iterator
+from tests.warehouse.conftest import open_house
 
-import pytest
-from sqlalchemy import Connection
-
-from tests.warehouse.house import in_memory
-
-
-@pytest.fixture(scope="session")
-def open_house() -> Iterator[Connection]:
-    with in_memory() as connection:
-        connection.exec_driver_sql("SET threads = 1")
-        connection.commit()
-        yield connection
+__all__ = ["open_house"]

@@ -4,7 +4,7 @@ python -m tests.handoff.days FOLDER [--days 28]
 """
 
 import argparse
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -17,27 +17,24 @@ from flows.cli.signals import run_until_signalled
 from flows.config.settings import load
 from flows.engine.pipeline import run_sync
 from flows.engine.resources import build_request, open_resources
+from tests.clocks import WakefulClock
+
+FIRST = datetime.fromtimestamp(FIRST_DAY, UTC)
 
 
-class Calendar:
-    """A clock that stands at 02:15 of a day; nothing waits for it."""
+def snapshot_of(
+    folder: Path,
+    sandbox: Sandbox,
+    days: Iterable[int],
+    *,
+    first: datetime = FIRST,
+    before: Callable[[int], None] = lambda _: None,
+) -> Path:
+    """Sync a quarter of an hour into each of the days, after `before`; return the last snapshot.
 
-    def __init__(self) -> None:
-        self.day = 0
-
-    def now(self) -> datetime:
-        return datetime.fromtimestamp(FIRST_DAY, UTC) + timedelta(days=self.day, minutes=15)
-
-    def monotonic(self) -> float:
-        return 0.0
-
-    async def sleep(self, seconds: float) -> None:
-        raise AssertionError(seconds)
-
-
-def snapshot_of(folder: Path, sandbox: Sandbox, days: Iterable[int]) -> Path:
-    """Sync on each of the days; return the snapshot that the last one published."""
-    clock = Calendar()
+    `first` is when the sandbox's first day begins.
+    """
+    clock = WakefulClock()
 
     async def sync(url: str) -> None:
         files = {"warehouse": folder / "warehouse.duckdb", "snapshot": folder / "analytics.duckdb"}
@@ -47,7 +44,8 @@ def snapshot_of(folder: Path, sandbox: Sandbox, days: Iterable[int]) -> Path:
 
     with in_thread(sandbox) as url:
         for day in days:
-            sandbox.day = clock.day = day
+            before(day)
+            sandbox.day, clock.since = day, first + timedelta(days=day, minutes=15)
             run_until_signalled(sync(url))
     return folder / "analytics.duckdb"
 

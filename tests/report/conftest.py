@@ -5,14 +5,12 @@ from pathlib import Path
 import pytest
 
 from tests.report.made import three_days
+from tests.typed import move_to
 
 
 @pytest.fixture(autouse=True)
 def _bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.chdir(tmp_path)
-    for name in os.environ:
-        if name.startswith(("GRAMHOUSE_", "PREFECT_")):
-            monkeypatch.delenv(name)
+    move_to(tmp_path, monkeypatch)
 
 
 @pytest.fixture(scope="session")

@@ -1,21 +1,16 @@
 """Snapshots to make a report of: three days of a sandbox, and the same rows with any text in their place."""
 
 from collections.abc import Callable
-from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 
 import duckdb
 
 from connectors.sandbox.faults.rules import rule_from_json
 from connectors.sandbox.http.app import Sandbox
-from connectors.sandbox.http.serve import in_thread
 from connectors.sandbox.settings import SandboxSettings
-from flows.cli.signals import run_until_signalled
-from flows.config.settings import load
-from flows.engine.pipeline import run_sync
-from flows.engine.resources import build_request, open_resources
 from models.views import views
+from tests.handoff.days import snapshot_of
 
 FIRST = datetime(2026, 3, 1, 2, 0, tzinfo=UTC)
 DAYS = 3
@@ -28,40 +23,15 @@ _DENIED = {
 }
 
 
-class Calendar:
-    """A clock that stands at 02:15 of a day; nothing waits for it."""
-
-    def __init__(self) -> None:
-        self.day = 0
-
-    def now(self) -> datetime:
-        return FIRST + timedelta(days=self.day, minutes=15)
-
-    def monotonic(self) -> float:
-        return 0.0
-
-    async def sleep(self, seconds: float) -> None:
-        raise AssertionError(seconds)
-
-
 def three_days(folder: Path) -> Path:
     """Sync three days of 12 accounts, the last with two scans denied; return the snapshot."""
     first = int(FIRST.timestamp())
     sandbox = Sandbox(SandboxSettings(accounts=12, posts=40, change_every=4, first_day=first))
-    clock = Calendar()
 
-    async def sync(url: str) -> None:
-        files = {"warehouse": folder / "warehouse.duckdb", "snapshot": folder / "analytics.duckdb"}
-        settings = load(base_url=url, api_key="sandbox-demo-key", **files)
-        async with open_resources(settings, "test") as resources:
-            await run_sync(build_request(settings), replace(resources, clock=clock))
+    def deny_the_last(day: int) -> None:
+        sandbox.faults.replace([rule_from_json(_DENIED)] if day == DAYS - 1 else [])
 
-    with in_thread(sandbox) as url:
-        for sandbox.day in range(DAYS):
-            clock.day = sandbox.day
-            sandbox.faults.replace([rule_from_json(_DENIED)] if sandbox.day == DAYS - 1 else [])
-            run_until_signalled(sync(url))
-    return folder / "analytics.duckdb"
+    return snapshot_of(folder, sandbox, range(DAYS), first=FIRST, before=deny_the_last)
 
 
 def rewritten(snapshot: Path, target: Path, change: Callable[[duckdb.DuckDBPyConnection], object]) -> Path:

@@ -28,11 +28,6 @@ from tests.flows.summaries import summary
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 async def run(folder: Path, report: Path | None, say: Callable[[str], None] = lambda _: None) -> RunReport:
     async with staged(folder, Service()) as resources:
         return await run_sync(replace(stage.request(folder), report=report), resources, say=say)

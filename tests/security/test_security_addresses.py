@@ -12,7 +12,8 @@ from connectors.source.base_url import check_base_url
 from connectors.source.client import ApiClient
 from connectors.source.endpoints import accounts_request
 from connectors.source.errors import ApiError
-from tests.security.wire import Clock, Recorder
+from tests.clocks import WakefulClock
+from tests.security.wire import Recorder
 
 pytestmark = pytest.mark.anyio
 
@@ -82,7 +83,7 @@ async def test_whatever_is_accepted_is_asked_as_it_reads(scheme: str, before: st
     except ValueError:
         return
     recorder = Recorder()
-    async with ApiClient(url, SecretStr("a-key"), clock=Clock(), transport=recorder) as client:
+    async with ApiClient(url, SecretStr("a-key"), clock=WakefulClock(), transport=recorder) as client:
         with suppress(ApiError):
             await client.send(accounts_request(None, 50))
     for request in recorder.asked:

@@ -13,7 +13,8 @@ from connectors.source.client import ApiClient
 from connectors.source.endpoints import accounts_request, media_request
 from connectors.source.errors import ApiError, Disposition
 from connectors.source.pagination import CursorTrail, Progress
-from tests.security.wire import PAGE, Answer, Clock, Recorder
+from tests.clocks import WakefulClock
+from tests.security.wire import PAGE, Answer, Recorder
 from tests.source.test_source_client import Stage, http
 
 pytestmark = pytest.mark.anyio
@@ -22,7 +23,7 @@ HOST = "https://good.example"
 
 
 def _client(transport: Recorder | None = None, url: str = HOST) -> ApiClient:
-    return ApiClient(url, SecretStr(KEY), clock=Clock(), transport=transport)
+    return ApiClient(url, SecretStr(KEY), clock=WakefulClock(), transport=transport)
 
 
 @pytest.fixture

@@ -19,7 +19,8 @@ from flows.reporting.artifact import markdown
 from flows.reporting.events import events
 from flows.reporting.summary import summarize
 from tests import raw
-from tests.flows.stage import NIGHT, Refusal, Service, request, resources_with, uuid
+from tests.clocks import NIGHT
+from tests.flows.stage import Refusal, Service, request, resources_with, uuid
 from tests.typed import Typed
 
 ODD = (

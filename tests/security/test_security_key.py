@@ -21,8 +21,9 @@ from connectors.source.errors import ApiError
 from flows.cli.commands.doctor import Finding
 from flows.config.errors import SettingsError
 from flows.config.settings import Settings, load
+from tests.clocks import WakefulClock
 from tests.security.canary import tells
-from tests.security.wire import Answer, Clock, Recorder, envelope
+from tests.security.wire import Answer, Recorder, envelope
 from tests.typed import Typed
 
 pytestmark = pytest.mark.anyio
@@ -35,7 +36,7 @@ _ESCAPED = "".join(f"\\u{ord(char):04x}" for char in KEY)
 
 
 def _client(answer: Answer | Exception, key: str = KEY) -> ApiClient:
-    return ApiClient("https://api.example", SecretStr(key), clock=Clock(), transport=Recorder(answer))
+    return ApiClient("https://api.example", SecretStr(key), clock=WakefulClock(), transport=Recorder(answer))
 
 
 def _raw(message: str) -> bytes:

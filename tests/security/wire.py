@@ -3,22 +3,10 @@
 import asyncio
 import json
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 
 import httpx
 
 PAGE = b'{"items":[],"next_cursor":null}'
-
-
-class Clock:
-    def now(self) -> datetime:
-        return datetime(2026, 3, 1, tzinfo=UTC)
-
-    def monotonic(self) -> float:
-        return 0.0
-
-    async def sleep(self, seconds: float) -> None:
-        raise AssertionError(seconds)
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,6 @@ import ssl
 import traceback
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError
 from types import SimpleNamespace
 from urllib.parse import parse_qsl
@@ -21,6 +20,7 @@ from connectors.source.client import ApiClient, Timeouts
 from connectors.source.endpoints import ApiRequest, Response, accounts_request, media_request
 from connectors.source.errors import ApiError
 from models.api import MediaPage
+from tests.clocks import WakefulClock
 
 pytestmark = pytest.mark.anyio
 KEY = "canary-4f1e9b"
@@ -30,17 +30,6 @@ PAGE = b'{"items":[{"id":"1"}],"next_cursor":null}'
 QUICK = Timeouts(connect=0.25, read=0.1, total=0.25)
 
 Play = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
-
-
-class Clock:
-    def now(self) -> datetime:
-        return datetime(2026, 1, 1, tzinfo=UTC)
-
-    def monotonic(self) -> float:
-        return 0.0
-
-    async def sleep(self, seconds: float) -> None:
-        raise AssertionError(seconds)
 
 
 class Stage:
@@ -100,7 +89,7 @@ def saying(*pieces: bytes, then: str = "stay", pause: float = 0.0) -> Play:
 async def send(play: Play, within: Timeouts | None = None, *, limit: int = 10_000) -> Response:
     async with (
         Stage(play).open() as stage,
-        ApiClient(stage.url, SecretStr(KEY), clock=Clock(), timeout=within, max_body_bytes=limit) as client,
+        ApiClient(stage.url, SecretStr(KEY), clock=WakefulClock(), timeout=within, max_body_bytes=limit) as client,
     ):
         return await client.send(REQUEST)
 
@@ -140,7 +129,7 @@ async def test_a_request_says_what_it_must_and_no_more() -> None:
     play = saying(http(set_cookie="session=abc; Path=/"))
     async with (
         Stage(play).open() as stage,
-        ApiClient(f"{stage.url}/pre/fix/", SecretStr(KEY), clock=Clock()) as client,
+        ApiClient(f"{stage.url}/pre/fix/", SecretStr(KEY), clock=WakefulClock()) as client,
     ):
         await client.send(REQUEST)
         await client.send(REQUEST)
@@ -174,7 +163,7 @@ CURSORS = [
 async def test_a_cursor_arrives_unchanged(cursor: str) -> None:
     async with (
         Stage(saying(http())).open() as stage,
-        ApiClient(stage.url, SecretStr(KEY), clock=Clock()) as client,
+        ApiClient(stage.url, SecretStr(KEY), clock=WakefulClock()) as client,
     ):
         await client.send(accounts_request(cursor, 50))
     target = stage.heads[0].split(" ")[1]
@@ -185,7 +174,7 @@ async def test_a_cursor_arrives_unchanged(cursor: str) -> None:
 async def test_an_id_stays_one_part_of_the_path(account_id: str) -> None:
     async with (
         Stage(saying(http())).open() as stage,
-        ApiClient(stage.url, SecretStr(KEY), clock=Clock()) as client,
+        ApiClient(stage.url, SecretStr(KEY), clock=WakefulClock()) as client,
     ):
         await client.send(media_request(account_id, "posts", None, 50))
     path = stage.heads[0].split(" ")[1].split("?")[0]
@@ -280,7 +269,7 @@ async def test_a_key_that_the_service_repeats_is_not_repeated_by_us() -> None:
 async def test_nobody_listening_is_a_failed_connection() -> None:
     async with Stage(saying()).open() as stage:
         url = stage.url
-    async with ApiClient(url, SecretStr(KEY), clock=Clock(), timeout=QUICK) as client:
+    async with ApiClient(url, SecretStr(KEY), clock=WakefulClock(), timeout=QUICK) as client:
         with pytest.raises(ApiError) as caught:
             await client.send(REQUEST)
     assert caught.value.code == "connection_failed"
@@ -290,7 +279,7 @@ async def test_nobody_listening_is_a_failed_connection() -> None:
 async def test_https_is_spoken_where_https_is_said() -> None:
     async with Stage(saying(http())).open() as stage:
         url = stage.url.replace("http://", "https://")
-        async with ApiClient(url, SecretStr(KEY), clock=Clock(), timeout=QUICK) as client:
+        async with ApiClient(url, SecretStr(KEY), clock=WakefulClock(), timeout=QUICK) as client:
             with pytest.raises(ApiError) as caught:
                 await client.send(REQUEST)
     assert caught.value.code in {"connection_failed", "timeout"}
@@ -343,7 +332,9 @@ LINE = SimpleNamespace(host="h", port=443, ssl=True, is_ssl=True)
 async def test_whatever_a_transport_raises_becomes_an_error(
     error: Exception, cause: Exception | None, code: str
 ) -> None:
-    async with ApiClient("http://localhost", SecretStr(KEY), clock=Clock(), transport=Broken(error, cause)) as client:
+    async with ApiClient(
+        "http://localhost", SecretStr(KEY), clock=WakefulClock(), transport=Broken(error, cause)
+    ) as client:
         with pytest.raises(ApiError) as caught:
             await client.send(REQUEST)
     assert caught.value.code == code
@@ -355,14 +346,14 @@ async def test_any_httpx_transport_will_do() -> None:
         return httpx.Response(200, content=PAGE, request=request)
 
     transport = httpx.MockTransport(answer)
-    async with ApiClient("http://localhost", SecretStr(KEY), clock=Clock(), transport=transport) as client:
+    async with ApiClient("http://localhost", SecretStr(KEY), clock=WakefulClock(), transport=transport) as client:
         assert (await client.send(REQUEST)).page.items == 1
 
 
 async def test_a_cancelled_request_is_cancelled_and_not_trouble() -> None:
     async with (
         Stage(saying(then="hang")).open() as stage,
-        ApiClient(stage.url, SecretStr(KEY), clock=Clock()) as client,
+        ApiClient(stage.url, SecretStr(KEY), clock=WakefulClock()) as client,
     ):
         task = asyncio.create_task(client.send(REQUEST))
         await asyncio.sleep(0.05)
@@ -384,7 +375,7 @@ async def test_connections_are_bounded_and_kept() -> None:
 
     async with (
         Stage(play).open() as stage,
-        ApiClient(stage.url, SecretStr(KEY), clock=Clock(), concurrency=3) as client,
+        ApiClient(stage.url, SecretStr(KEY), clock=WakefulClock(), concurrency=3) as client,
     ):
         await asyncio.gather(*[client.send(REQUEST) for _ in range(12)])
     assert most == 3
@@ -400,17 +391,17 @@ async def test_the_key_is_in_no_log(caplog: pytest.LogCaptureFixture) -> None:
 @pytest.mark.parametrize("key", ["", "two words", "line\n", "tab\t", "schlüssel", "\x00"])
 def test_a_key_that_no_header_can_carry_is_refused_unseen(key: str) -> None:
     with pytest.raises(ValueError, match="API key") as caught:
-        ApiClient("http://localhost", SecretStr(key), clock=Clock(), transport=Broken(OSError()))
+        ApiClient("http://localhost", SecretStr(key), clock=WakefulClock(), transport=Broken(OSError()))
     assert not key.strip() or key not in str(caught.value)
 
 
 def test_a_base_url_that_must_not_get_the_key_is_refused() -> None:
     with pytest.raises(ValueError, match="https"):
-        ApiClient("http://api.example", SecretStr(KEY), clock=Clock())
+        ApiClient("http://api.example", SecretStr(KEY), clock=WakefulClock())
 
 
 def test_a_client_shows_no_key() -> None:
-    client = ApiClient("http://localhost", SecretStr(KEY), clock=Clock(), transport=Broken(OSError()))
+    client = ApiClient("http://localhost", SecretStr(KEY), clock=WakefulClock(), transport=Broken(OSError()))
     assert KEY not in repr(client)
 
 
@@ -427,7 +418,7 @@ def test_an_uninstalled_checkout_still_names_itself(monkeypatch: pytest.MonkeyPa
 
     async def once(request: ApiRequest) -> None:
         transport = httpx.MockTransport(answer)
-        async with ApiClient("http://localhost", SecretStr(KEY), clock=Clock(), transport=transport) as client:
+        async with ApiClient("http://localhost", SecretStr(KEY), clock=WakefulClock(), transport=transport) as client:
             await client.send(request)
 
     asyncio.run(once(REQUEST))
@@ -444,7 +435,7 @@ async def test_a_transport_is_handed_a_whole_request() -> None:
     within = Timeouts(connect=1, read=2, total=3)
     transport = httpx.MockTransport(answer)
     async with ApiClient(
-        "https://Api.example:443/pre/", SecretStr(KEY), clock=Clock(), transport=transport, timeout=within
+        "https://Api.example:443/pre/", SecretStr(KEY), clock=WakefulClock(), transport=transport, timeout=within
     ) as client:
         await client.send(REQUEST)
     (request,) = requests

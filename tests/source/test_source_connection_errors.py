@@ -7,7 +7,6 @@ import ssl
 import subprocess
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 
 import aiohttp
@@ -19,23 +18,13 @@ from connectors.source.client import ApiClient, Timeouts
 from connectors.source.connection_errors import code_of, describe
 from connectors.source.endpoints import accounts_request
 from connectors.source.errors import ApiError
+from tests.clocks import WakefulClock
 
 pytestmark = pytest.mark.anyio
 REQUEST = accounts_request(None, 50)
 LIBRARIES = ("ssl:default", "ssl:True", "Error", "Exception", "aiohttp", "httpx", "Errno", "[SSL", "call failed")
 
 Play = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
-
-
-class Clock:
-    def now(self) -> datetime:
-        return datetime(2026, 1, 1, tzinfo=UTC)
-
-    def monotonic(self) -> float:
-        return 0.0
-
-    async def sleep(self, seconds: float) -> None:
-        raise AssertionError(seconds)
 
 
 @pytest.fixture(autouse=True)
@@ -47,7 +36,7 @@ def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
 async def failure(url: str, certificates: ssl.SSLContext | None = None) -> tuple[str, str]:
     """Ask once; return the code and the message, with PORT for the port."""
     timeout = Timeouts(connect=0.3, read=0.3, total=1)
-    client = ApiClient(url, SecretStr("k" * 20), clock=Clock(), timeout=timeout, certificates=certificates)
+    client = ApiClient(url, SecretStr("k" * 20), clock=WakefulClock(), timeout=timeout, certificates=certificates)
     async with client:
         with pytest.raises(ApiError) as caught:
             await client.send(REQUEST)

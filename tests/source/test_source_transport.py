@@ -17,7 +17,8 @@ from connectors.source.client import ApiClient
 from connectors.source.errors import ApiError
 from connectors.source.transport import transport
 from models.api import MediaPage
-from tests.source.test_source_client import KEY, REQUEST, Clock, Stage, http
+from tests.clocks import WakefulClock
+from tests.source.test_source_client import KEY, REQUEST, Stage, http
 
 SOURCE = Path(connectors.source.__path__[0])
 OTHER = b'{"items":[{"id":"1"},{"id":"2"}],"next_cursor":null}'
@@ -80,7 +81,7 @@ async def test_a_kept_connection_that_breaks_is_not_asked_again_unseen(*, reset:
 
     async with (
         Stage(play).open() as stage,
-        ApiClient(stage.url, SecretStr(KEY), clock=Clock(), concurrency=1) as client,
+        ApiClient(stage.url, SecretStr(KEY), clock=WakefulClock(), concurrency=1) as client,
     ):
         await client.send(REQUEST)
         with pytest.raises(ApiError) as caught:
@@ -104,7 +105,7 @@ async def test_data_that_was_not_requested_answers_no_request(unasked: bytes) ->
 
     async with (
         Stage(play).open() as stage,
-        ApiClient(stage.url, SecretStr(KEY), clock=Clock(), concurrency=1) as client,
+        ApiClient(stage.url, SecretStr(KEY), clock=WakefulClock(), concurrency=1) as client,
     ):
         await client.send(REQUEST)
         await asyncio.sleep(0.1)
@@ -129,7 +130,7 @@ async def test_a_server_that_speaks_first_is_asked_once() -> None:
 
     server = await asyncio.start_server(meet, "127.0.0.1", 0)
     url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-    async with server, ApiClient(url, SecretStr(KEY), clock=Clock(), concurrency=4) as client:
+    async with server, ApiClient(url, SecretStr(KEY), clock=WakefulClock(), concurrency=4) as client:
         with pytest.raises(ApiError) as caught:
             await client.send(REQUEST)
     assert (caught.value.code, connections) == ("protocol_error", 1)
@@ -155,7 +156,7 @@ async def test_a_redirect_to_no_address_is_a_redirect(location: str) -> None:
         return httpx.Response(302, headers=named, request=request)
 
     mock = httpx.MockTransport(answer)
-    async with ApiClient("http://localhost", SecretStr(KEY), clock=Clock(), transport=mock) as client:
+    async with ApiClient("http://localhost", SecretStr(KEY), clock=WakefulClock(), transport=mock) as client:
         with pytest.raises(ApiError) as caught:
             await client.send(REQUEST)
     assert (caught.value.code, caught.value.status, caught.value.correlation_id) == ("redirect", 302, "0" * 26)

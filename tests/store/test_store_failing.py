@@ -9,7 +9,7 @@ import pytest
 from connectors.store.bucket import BucketStore
 from connectors.store.object_store import StoreError, StoreUnavailableError
 from connectors.store.repeating import RepeatingStore
-from tests.flows.stage import VirtualClock
+from tests.clocks import VirtualClock
 from tests.store.faulty_s3 import Fault, faulty_proxy
 from tests.store.memory import MemoryStore, refuse
 from tests.store.s3 import s3_server

@@ -7,11 +7,6 @@ from sqlalchemy import Connection
 from tests.warehouse.house import House, emptied, in_memory
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 @pytest.fixture(scope="session")
 def open_house() -> Iterator[Connection]:
     with in_memory() as connection:

@@ -13,8 +13,9 @@ from flows.cli.commands.status import report
 from flows.cli.output.incremental_status import incremental_lines
 from flows.config.settings import load
 from flows.engine.pipeline import run_sync
-from tests.flows.feeds import FeedService, NightClock, daily
-from tests.flows.stage import NIGHT, Refusal, cursor_of, is_posts, request, staged
+from tests.clocks import NIGHT, VirtualClock
+from tests.flows.feeds import FeedService, daily
+from tests.flows.stage import Refusal, cursor_of, is_posts, request, staged
 from tests.typed import Typed
 
 pytestmark = pytest.mark.anyio
@@ -49,7 +50,7 @@ def test_a_limit_of_requests_is_a_number_of_at_least_one(typed: Typed, wrong: st
 
 
 async def test_a_dry_run_shows_requests_by_reason(typed: Typed, tmp_path: Path) -> None:
-    clock = NightClock()
+    clock = VirtualClock()
     service = FeedService(2, clock=clock, feeds={1: daily(300), 2: daily(10)})
     async with staged(tmp_path, service, page_size=50) as resources:
         await run_sync(replace(request(tmp_path), mode="incremental"), resources)
@@ -70,7 +71,7 @@ async def test_the_status_says_how_old_recent_and_full_scans_are_and_lists_gaps(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    clock = NightClock()
+    clock = VirtualClock()
     service = FeedService(2, clock=clock, feeds={1: daily(200), 2: daily(200)})
     seldom = timedelta(days=300)
 

@@ -19,7 +19,7 @@ from connectors.sandbox.settings import SandboxSettings
 from flows.cli.app import app
 from flows.cli.output.json_log import JsonLines
 from flows.engine.run_context import Counters
-from tests.flows.stage import NIGHT
+from tests.clocks import NIGHT
 
 ROOT = Path(__file__).parents[3]
 FIELDS = {"time", "level", "message", "run", "account", "partition", "code", "correlation_id"}

@@ -12,7 +12,8 @@ from flows.cli.commands.status import report
 from flows.cli.output.openmetrics import REASONS, metrics
 from flows.config.settings import load
 from flows.engine.pipeline import run_sync
-from tests.flows.stage import NIGHT, Refusal, Service, account_of, is_posts, request, staged
+from tests.clocks import NIGHT
+from tests.flows.stage import Refusal, Service, account_of, is_posts, request, staged
 from tests.typed import Typed
 
 pytestmark = pytest.mark.anyio

@@ -23,7 +23,8 @@ from flows.engine.upkeep import publish_now
 from flows.reporting.exit_code import ExitCode
 from models.runs import RunState
 from models.selection import Selection
-from tests.flows.stage import NIGHT, Refusal, Service, VirtualClock, is_posts, request, staged
+from tests.clocks import NIGHT, VirtualClock
+from tests.flows.stage import Refusal, Service, is_posts, request, staged
 from tests.typed import Typed
 
 pytestmark = pytest.mark.anyio

@@ -17,7 +17,8 @@ from flows.cluster.worker_batches import batches_on
 from flows.engine.run_context import RunResources
 from models.media_page import DEFAULT_PATHS
 from models.schema.mapping_built_in import BUILT_IN
-from tests.flows.stage import Service, VirtualClock, staged
+from tests.clocks import VirtualClock
+from tests.flows.stage import Service, staged
 from tests.store.memory import FlakyStore, MemoryStore
 
 API = ApiAccess("https://api.example.com", DEFAULT_PATHS, BUILT_IN, BUILT_IN, 2, 4, 100.0, scan_expired=False)

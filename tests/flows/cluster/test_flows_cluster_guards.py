@@ -27,8 +27,9 @@ from flows.engine.run_context import Counters, ScanMode
 from models.page_commit import PageCommit, ScopeCooldown
 from models.partition import media
 from models.runs import Outcome, OutcomeKind
+from tests.clocks import NIGHT
 from tests.flows.cluster.stage import API
-from tests.flows.stage import NIGHT, Refusal, Service, staged, uuid
+from tests.flows.stage import Refusal, Service, staged, uuid
 from tests.store.memory import MemoryStore, refuse
 
 pytestmark = pytest.mark.anyio

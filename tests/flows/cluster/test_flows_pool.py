@@ -26,9 +26,10 @@ from flows.engine.pipeline import RunReport, run_sync
 from flows.engine.resources import open_resources
 from flows.orchestration.pool_workers import ERRORS, PoolWorkers, error_of, state_of
 from models.runs import RunState
+from tests.clocks import VirtualClock
 from tests.flows.cluster.stage import API, DyingStore, FakeCluster
 from tests.flows.cluster.test_flows_cluster import MEDIA, asked_twice, in_one_process
-from tests.flows.stage import Service, VirtualClock, request, rows, staged
+from tests.flows.stage import Service, request, rows, staged
 from tests.store.memory import MemoryStore
 
 pytestmark = pytest.mark.anyio

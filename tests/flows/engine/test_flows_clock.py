@@ -1,6 +1,6 @@
 """A machine whose clock is wrong: what it leaves behind decides nothing once the clock is right, and is put right."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -13,7 +13,8 @@ from flows.engine.pipeline import RunReport, run_sync
 from flows.engine.run_request import RetentionSettings
 from flows.engine.upkeep import tidy
 from models.runs import RunState, RunWarning
-from tests.flows.stage import NIGHT, Refusal, Service, VirtualClock, cursor_of, is_posts, request, rows, staged, uuid
+from tests.clocks import NIGHT, VirtualClock
+from tests.flows.stage import Refusal, Service, cursor_of, is_posts, request, rows, staged, uuid
 
 pytestmark = pytest.mark.anyio
 
@@ -25,8 +26,6 @@ class WrongClock(VirtualClock):
     """A clock whose wall time is off by so much; what waits are measured by is right."""
 
     off: timedelta = timedelta(0)
-    passed: float = 0.0
-    slept: list[float] = field(default_factory=list)
 
     def now(self) -> datetime:
         return super().now() + self.off

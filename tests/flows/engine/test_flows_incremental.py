@@ -13,9 +13,10 @@ from flows.reporting.report import recommendation, sentence
 from models.partition import SURFACES
 from models.runs import OutcomeKind, RunState
 from models.selection import Selection
+from tests.clocks import NIGHT
 from tests.flows.feeds import daily
 from tests.flows.nights import PAGE, Stage, kinds
-from tests.flows.stage import NIGHT, Refusal, account_of, cursor_of, is_posts, rows, staged, uuid
+from tests.flows.stage import Refusal, account_of, cursor_of, is_posts, rows, staged, uuid
 
 pytestmark = pytest.mark.anyio
 

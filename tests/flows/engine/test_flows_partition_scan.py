@@ -20,19 +20,8 @@ from models.page_commit import PageCommit
 from models.runs import OutcomeKind, RunState
 from models.schema.mapping import Mapping
 from models.schema.mapping_built_in import BUILT_IN
-from tests.flows.stage import (
-    TRACE,
-    Refusal,
-    Service,
-    StillClock,
-    account_of,
-    cursor_of,
-    is_posts,
-    request,
-    rows,
-    staged,
-    uuid,
-)
+from tests.clocks import StillClock
+from tests.flows.stage import TRACE, Refusal, Service, account_of, cursor_of, is_posts, request, rows, staged, uuid
 
 pytestmark = pytest.mark.anyio
 

@@ -32,7 +32,8 @@ from flows.reporting.report import outcomes, sentence, state_name, to_json
 from flows.reporting.summary import summarize
 from flows.reporting.words import changes
 from models.runs import RunState, RunWarning
-from tests.flows.stage import NIGHT, Service, VirtualClock, request, rows, staged
+from tests.clocks import NIGHT, VirtualClock
+from tests.flows.stage import Service, request, rows, staged
 
 pytestmark = pytest.mark.anyio
 

@@ -14,7 +14,8 @@ from flows.engine import upkeep as keeping
 from flows.engine.pipeline import run_sync
 from flows.engine.run_request import RetentionSettings
 from flows.engine.upkeep import tidy
-from tests.flows.stage import NIGHT, Service, request, rows, staged
+from tests.clocks import NIGHT
+from tests.flows.stage import Service, request, rows, staged
 
 pytestmark = pytest.mark.anyio
 

@@ -14,7 +14,8 @@ from connectors.warehouse.storage.errors import WarehouseUnusable
 from flows.engine.concurrency import RequestSlots, Slots, fail_fast_group
 from flows.engine.pipeline import run_sync
 from flows.engine.run_context import RunStopped, StopSignal
-from tests.flows.stage import Service, StillClock, VirtualClock, request, staged
+from tests.clocks import StillClock, VirtualClock
+from tests.flows.stage import Service, request, staged
 from tests.simulation.loop import VirtualLoop, bury, live
 
 pytestmark = pytest.mark.anyio

@@ -9,7 +9,7 @@ import pytest
 from connectors.warehouse.storage.errors import WarehouseBusy, WarehouseUnusable
 from connectors.warehouse.warehouse import open_warehouse
 from flows.engine.resources import writer_lock
-from tests.flows.stage import NIGHT, VirtualClock
+from tests.clocks import NIGHT, VirtualClock
 
 pytestmark = pytest.mark.anyio
 

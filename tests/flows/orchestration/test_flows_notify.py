@@ -14,7 +14,8 @@ from flows.engine.run_context import Counters
 from flows.orchestration import notify as telling
 from flows.orchestration.notify import notify, notify_failure, progress, progress_text, share
 from flows.reporting.report import recommendation
-from tests.flows.stage import Service, VirtualClock, request, staged
+from tests.clocks import VirtualClock
+from tests.flows.stage import Service, request, staged
 
 pytestmark = pytest.mark.anyio
 

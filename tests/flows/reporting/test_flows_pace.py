@@ -11,7 +11,8 @@ from flows.cli.output.progress import line
 from flows.engine.pipeline import run_sync
 from flows.engine.run_context import Counters
 from flows.reporting.pace import Pace, items_left, outlook
-from tests.flows.stage import NIGHT, Refusal, Service, account_of, request, staged
+from tests.clocks import NIGHT
+from tests.flows.stage import Refusal, Service, account_of, request, staged
 
 pytestmark = pytest.mark.anyio
 

@@ -24,7 +24,8 @@ from flows.reporting.summary import (
     summarize,
 )
 from models.runs import OutcomeKind, RunState
-from tests.flows.stage import NIGHT, TRACE, Refusal, Service, is_posts, request, staged, uuid
+from tests.clocks import NIGHT
+from tests.flows.stage import TRACE, Refusal, Service, is_posts, request, staged, uuid
 from tests.flows.summaries import HOSTILE
 
 pytestmark = pytest.mark.anyio

@@ -1,0 +1,46 @@
+"""Clocks for which no test waits."""
+
+import asyncio
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+NIGHT = datetime(2026, 3, 1, 2, 15, tzinfo=UTC)
+
+
+@dataclass
+class VirtualClock:
+    """Time that passes only when somebody sleeps, or a test lets it: `passed` seconds since `since`."""
+
+    since: datetime = NIGHT
+    passed: float = 0.0
+    slept: list[float] = field(default_factory=list)
+
+    def now(self) -> datetime:
+        return self.since + timedelta(seconds=self.passed)
+
+    def monotonic(self) -> float:
+        return self.passed
+
+    def days(self, days: float) -> None:
+        self.passed += timedelta(days=days).total_seconds()
+
+    async def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        until = self.passed + seconds
+        await asyncio.sleep(0)
+        self.passed = max(self.passed, until)
+
+
+class StillClock(VirtualClock):
+    """Whoever sleeps, sleeps until the test is over."""
+
+    async def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        await asyncio.Event().wait()
+
+
+class WakefulClock(VirtualClock):
+    """For what must never sleep."""
+
+    async def sleep(self, seconds: float) -> None:
+        raise AssertionError(seconds)
