@@ -11,7 +11,7 @@ from flows.config.errors import SettingsError
 from flows.config.settings import Settings, load
 from flows.engine.clock import SystemClock, new_id
 from flows.engine.concurrency import fail_fast_group
-from flows.orchestration.pool_workers import ERRORS, state_of
+from flows.orchestration.pool_workers import ERRORS, SCANNED, state_of
 
 
 @flow(name="sync-batch", persist_result=False, retries=0)
@@ -26,7 +26,7 @@ async def sync_batch(store_url: str, prefix: str) -> State[None]:
         await _scan(store_url, prefix)
     except ERRORS as error:
         return state_of(error)
-    return Completed(message="Scanned.")
+    return Completed(message=SCANNED)
 
 
 async def _scan(store_url: str, prefix: str) -> None:

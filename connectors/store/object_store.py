@@ -47,6 +47,6 @@ class FileStore(ObjectStore, Protocol):
         """Write a file's content as an object: all of it, or none."""
         ...
 
-    async def download(self, key: str, file: Path) -> None:
-        """Write an object's content to a file, which is not durable. Raises StoreError where there is no object."""
+    async def download(self, key: str, file: Path, size: int) -> None:
+        """Write an object of this many bytes to a file, which is not durable. Raises StoreError."""
         ...

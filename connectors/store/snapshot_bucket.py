@@ -23,6 +23,9 @@ _log = logging.getLogger(__name__)
 # A file that another one replaced is kept so long, for readers that have it open.
 _RETENTION = timedelta(days=1)
 
+# What a program that opened a copy for writing may have left beside it. It belongs to no other file of that name.
+_LOGS = (".wal", ".wal.checkpoint", ".wal.recovery")
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -70,10 +73,11 @@ class SnapshotBucket:
             )
             raise StoreError(message) from error
 
-    async def check(self, new_id: Callable[[], str]) -> None:
+    async def check(self) -> None:
         """Raise StoreError before a run, not after hours of it, when the snapshot could not be published."""
         await self.pointer()
-        key = f"{self._name}/check-{new_id()}"
+        await self._store.list(f"{self._name}/")
+        key = f"{self._name}/check"
         await self._store.put(key, b"")
         await self._store.delete([key])
 
@@ -114,6 +118,8 @@ class SnapshotBucket:
                 " GRAMHOUSE_SNAPSHOT."
             )
             raise StoreError(message)
+        if _is_current(file, pointer):
+            return
         file.parent.mkdir(parents=True, exist_ok=True)
         with _locked(file.with_name(f".{file.name}.lock")):
             if not _is_current(file, pointer):
@@ -123,13 +129,15 @@ class SnapshotBucket:
         draft = file.with_name(f".{file.name}.download")
         draft.unlink(missing_ok=True)
         try:
-            await self._store.download(pointer.file, draft)
+            await self._store.download(pointer.file, draft, pointer.bytes)
             if (size := draft.stat().st_size) != pointer.bytes:
                 message = f"{self.url}: {size:,} of {pointer.bytes:,} bytes arrived. Fix: run the same command again."
                 raise StoreError(message)
             draft.chmod(0o444)
             os.utime(draft, ns=(_nanoseconds(pointer.published_at),) * 2)
+            _remove_logs(file)
             draft.replace(file)
+            _remove_logs(file)
         finally:
             draft.unlink(missing_ok=True)
 
@@ -150,10 +158,15 @@ def _nanoseconds(at: datetime) -> int:
 
 def _is_current(file: Path, pointer: Pointer) -> bool:
     """Say whether a file is the snapshot that a pointer names: a snapshot's file shows when it was published."""
-    if not file.exists():
+    if not file.exists() or any(file.with_name(file.name + log).exists() for log in _LOGS):
         return False
     found = file.stat()
     return found.st_size == pointer.bytes and found.st_mtime_ns == _nanoseconds(pointer.published_at)
+
+
+def _remove_logs(file: Path) -> None:
+    for log in _LOGS:
+        file.with_name(file.name + log).unlink(missing_ok=True)
 
 
 @contextmanager

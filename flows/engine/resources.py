@@ -209,7 +209,7 @@ async def open_resources(settings: Settings, activity: str, *, say: Say = _log.i
     bucket = None
     if (url := settings.snapshot_url()) is not None:
         bucket = open_snapshot_bucket(url)
-        await bucket.check(new_id)
+        await bucket.check()
     async with AsyncExitStack() as stack:
         warehouse = await stack.enter_async_context(writing(settings, activity, clock=clock, say=say))
         await stack.enter_async_context(client)

@@ -28,6 +28,9 @@ _log = logging.getLogger(__name__)
 
 DEPLOYMENT = "sync-batch/batch"
 
+# What the last state of a flow run says that scanned its batch.
+SCANNED = "Scanned."
+
 # Seconds between two looks at the flow runs under way, and as many as Prefect lists at once.
 _LOOK_EVERY = 5.0
 _LISTED = 200
@@ -54,8 +57,9 @@ def error_of(state: State[Any]) -> BaseException | None:
     """Return the error that a flow run ended with, by its last state; None where it scanned its batch."""
     if (kind := _ERRORS.get(state.name)) is not None:
         return kind(state.message or state.name)
-    if state.is_completed():
+    if state.is_completed() and state.message == SCANNED:
         return None
+    # A person may have set any state: another attempt continues after what is in the log.
     return ConnectionError(f"its flow run is {state.name}: {state.message or 'no reason is given'}")
 
 

@@ -799,8 +799,15 @@ MUTANTS = (
     Mutant(
         "an outcome is compared with that of another partition",
         "connectors/warehouse/maintenance/housekeeping.py",
-        "lag(seen) OVER (PARTITION BY o.resource, o.account_id, o.surface ORDER BY r.seq)",
-        "lag(seen) OVER (PARTITION BY o.resource ORDER BY r.seq)",
+        "PARTITION BY o.resource, o.account_id, o.surface, date_trunc(",
+        "PARTITION BY o.resource, date_trunc(",
+        ("tests/warehouse/maintenance/test_warehouse_housekeeping.py",),
+    ),
+    Mutant(
+        "an outcome that never changed is forgotten with the oldest run",
+        "connectors/warehouse/maintenance/housekeeping.py",
+        "o.surface, date_trunc('month', o.ended_at) ORDER BY r.seq",
+        "o.surface ORDER BY r.seq",
         ("tests/warehouse/maintenance/test_warehouse_housekeeping.py",),
     ),
     Mutant(

@@ -30,8 +30,8 @@ class Bucket(MemoryStore):
     async def upload(self, key: str, file: Path) -> None:
         await self.put(key, await asyncio.to_thread(file.read_bytes))
 
-    async def download(self, key: str, file: Path) -> None:
-        await asyncio.to_thread(file.write_bytes, await self.get(key) or b"")
+    async def download(self, key: str, file: Path, size: int) -> None:
+        await asyncio.to_thread(file.write_bytes, (await self.get(key) or b"")[:size])
 
 
 def _id() -> str:
@@ -156,15 +156,35 @@ async def test_a_download_that_is_cut_short_leaves_the_copy(tmp_path: Path) -> N
     assert {path.name for path in (tmp_path / "reader").iterdir()} == LEFT
 
 
+async def test_a_current_copy_is_read_where_nothing_can_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = Bucket()
+    await _publish(store, tmp_path, b"one")
+    await _read(store, tmp_path)
+    # Root may write anywhere, so permissions alone show nothing.
+    monkeypatch.setattr("connectors.store.snapshot_bucket._locked", None)
+    assert await _read(store, tmp_path) == b"one"
+
+
+async def test_a_log_that_another_program_left_beside_the_copy_goes_with_it(tmp_path: Path) -> None:
+    store = Bucket()
+    await _publish(store, tmp_path, b"one")
+    await _read(store, tmp_path)
+    (tmp_path / "reader" / "analytics.duckdb.wal").write_bytes(b"of a program that wrote to the copy")
+    assert await _read(store, tmp_path) == b"one"
+    assert {path.name for path in (tmp_path / "reader").iterdir()} == LEFT
+
+
 async def test_another_object_in_the_pointers_place_is_one_line() -> None:
     store = Bucket({"analytics.duckdb.json": b"<html>"})
     with pytest.raises(StoreError, match=r"analytics\.duckdb\.json is not a pointer to a snapshot .*Fix: choose"):
-        await SnapshotBucket(URL, store).check(_id)
+        await SnapshotBucket(URL, store).check()
 
 
 async def test_a_check_leaves_nothing() -> None:
     store = Bucket()
-    await SnapshotBucket(URL, store).check(_id)
+    await SnapshotBucket(URL, store).check()
     assert store.objects == {}
 
 
@@ -182,4 +202,4 @@ async def test_a_large_file_goes_to_a_bucket_in_parts_and_comes_back(
         assert (tmp_path / "analytics.duckdb").read_bytes() == content
         missing = tmp_path / "missing"
         with pytest.raises(StoreError, match="cannot be used"):
-            await open_bucket("s3://bucket/a").download("nothing", missing)
+            await open_bucket("s3://bucket/a").download("nothing", missing, 1)

@@ -89,12 +89,15 @@ _RUNS_IN_FULL = 30
 # A scan that read what is new is as good an outcome as one that read everything.
 _SEEN = "concat_ws(' ', replace(o.outcome, 'recent', 'complete'), o.error_code, o.detail)"
 
-# Each partition's last outcome stays, for it is read later: so does the time at which it was known.
+# Each partition's last outcome stays, for it is read later, and so does the first of each month: when the oldest runs
+# are forgotten, later ones still have an outcome that theirs is the same as.
 _THIN_OUTCOMES = f"""
 WITH old AS (
     SELECT
         o.rowid AS row_id, o.outcome,
-        {_SEEN} AS seen, lag(seen) OVER (PARTITION BY o.resource, o.account_id, o.surface ORDER BY r.seq) AS seen_before
+        {_SEEN} AS seen, lag(seen) OVER (
+            PARTITION BY o.resource, o.account_id, o.surface, date_trunc('month', o.ended_at) ORDER BY r.seq
+        ) AS seen_before
     FROM core.run_outcomes AS o JOIN core.runs AS r USING (run_id)
     WHERE o.ended_at < ?::TIMESTAMPTZ AND r.seq <= (SELECT max(seq) - ? FROM core.runs)
 )

@@ -181,7 +181,6 @@ def _warehouse(settings: Settings) -> Finding:
 def _bucket(settings: Settings) -> Iterator[Finding]:
     from connectors.store.object_store import StoreError
     from flows.cli.snapshot_download import current_snapshot
-    from flows.engine.clock import new_id
 
     url = settings.snapshot_url()
     if url is None:
@@ -191,7 +190,7 @@ def _bucket(settings: Settings) -> Iterator[Finding]:
     try:
         bucket = open_snapshot_bucket(url)
         if settings.warehouse.exists():
-            asyncio.run(bucket.check(new_id))
+            asyncio.run(bucket.check())
             yield Finding("bucket", "ok", f"{url} can be written")
         elif asyncio.run(bucket.pointer()) is not None:
             yield Finding("bucket", "ok", f"{url} can be read; a copy is at {current_snapshot(settings)}")

@@ -24,7 +24,7 @@ from flows.config.errors import ClusterLost, SettingsError
 from flows.config.settings import load
 from flows.engine.pipeline import RunReport, run_sync
 from flows.engine.resources import open_resources
-from flows.orchestration.pool_workers import ERRORS, PoolWorkers, error_of, state_of
+from flows.orchestration.pool_workers import ERRORS, SCANNED, PoolWorkers, error_of, state_of
 from models.runs import RunState
 from tests.clocks import VirtualClock
 from tests.flows.cluster.stage import API, DyingStore, FakeCluster
@@ -88,7 +88,7 @@ class FakePrefect:
         except Exception as error:  # noqa: BLE001 - as Prefect does
             self.states[run] = Crashed(message=str(error))
         else:
-            self.states[run] = Completed()
+            self.states[run] = Completed(message=SCANNED)
         finally:
             signs.cancel()
 

@@ -84,6 +84,19 @@ def nights(house: House) -> list[int]:
     return [int(run_id.removeprefix("night-")) for (run_id,) in rows]
 
 
+def test_an_outcome_that_never_changed_is_known_of_every_run_that_is_kept(house: House) -> None:
+    for night in range(120):
+        seen(house, night, OutcomeKind.COMPLETE)
+        if night > 60:
+            forget(house, 24 * (night - 60))
+        thin(house, 24 * (night - 10))
+    first = nights(house)[0]
+    oldest = min(int(run_id.removeprefix("night-")) for run_id in runs(house))
+    # Only what is left of the oldest month may have none.
+    assert first - oldest < 31
+    assert len(nights(house)) < 20
+
+
 def test_of_outcomes_that_went_well_the_first_of_each_kind_stays_and_the_last_of_all(house: House) -> None:
     good, failed = OutcomeKind.COMPLETE, OutcomeKind.FAILED
     kinds = [good, OutcomeKind.RECENT, good, failed, failed, good, good, OutcomeKind.SKIPPED, OutcomeKind.SKIPPED, good]
