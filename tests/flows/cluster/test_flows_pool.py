@@ -139,18 +139,6 @@ async def _sync(folder: Path, service: Service, prefect: FakePrefect) -> tuple[R
         return report, await rows(resources, MEDIA)
 
 
-async def test_flow_runs_leave_what_one_process_leaves(tmp_path: Path) -> None:
-    service = Service(accounts=9, posts=7)
-    prefect = FakePrefect(FakeCluster(service, MemoryStore()))
-    report, found = await _sync(tmp_path, service, prefect)
-    assert report.state is RunState.COMPLETE
-    assert found == (await in_one_process(tmp_path / "alone", Service(accounts=9, posts=7)))[0]
-    assert asked_twice(service) == 0
-    assert sorted(prefect.names) == [f"runs/00000001/{batch:06}-1" for batch in range(1, 6)]
-    # All that a flow run is given: no address of the service, and no key.
-    assert prefect.parameters[0] == {"store_url": "the store", "prefix": "runs/00000001/000001"}
-
-
 async def test_a_batch_whose_flow_run_is_lost_deleted_or_shut_out_is_submitted_again(tmp_path: Path) -> None:
     service = Service(accounts=6, posts=5)
     fates = [state_of(Fenced("taken")), Crashed(message="gone"), _DELETED]
@@ -161,6 +149,9 @@ async def test_a_batch_whose_flow_run_is_lost_deleted_or_shut_out_is_submitted_a
     names = [f"runs/00000001/{batch:06}-{attempt}" for batch in (1, 2, 3) for attempt in (1, 2)]
     assert sorted(prefect.names) == names
     assert found == (await in_one_process(tmp_path / "alone", Service(accounts=6, posts=5)))[0]
+    assert asked_twice(service) == 0
+    # All that a flow run is given: no address of the service, and no key.
+    assert prefect.parameters[0] == {"store_url": "the store", "prefix": "runs/00000001/000001"}
 
 
 async def test_a_process_that_dies_in_the_middle_is_followed_by_one_that_goes_on(
