@@ -159,7 +159,7 @@ async def test_what_ends_amid_its_chunks_is_not_waited_for_longer_than_a_piece_m
     assert asyncio.get_running_loop().time() - began < 1.0
 
 
-def test_every_recording_is_told_of_and_says_what_it_is() -> None:
+def test_every_recording_is_listed_and_described() -> None:
     result = {one.name for one in OUTCOMES}
     assert result == names() | SWOLLEN.keys()
     assert len({str(one) for one in OUTCOMES}) == len(OUTCOMES)

@@ -213,7 +213,7 @@ def test_the_image_is_made_of_what_there_is() -> None:
     assert {pattern.rstrip("*") for pattern in packages["find"]["include"]} <= sources
 
 
-def test_the_image_has_a_python_that_is_supported_and_is_nobody_of_power() -> None:
+def test_the_image_has_a_supported_python_and_runs_as_an_unprivileged_user() -> None:
     [[argument]] = _instructions("ARG")
     python = argument.removeprefix("PYTHON=")
     assert Version(python) in SpecifierSet(PROJECT["requires-python"])
@@ -243,7 +243,7 @@ def test_the_constraints_pin_everything_that_the_image_installs() -> None:
 
 
 @pytest.mark.parametrize("path", FILES, ids=_name)
-def test_every_command_that_is_told_exists(path: Path) -> None:
+def test_every_command_in_the_documents_exists(path: Path) -> None:
     # In backticks, or after the service's name: elsewhere it is but a word.
     message = re.findall(r"(?:`|worker )gramhouse ([a-z]+)\b", path.read_text(encoding="utf-8"))
     assert set(message) <= COMMANDS

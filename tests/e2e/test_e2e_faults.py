@@ -55,7 +55,7 @@ TROUBLES = {
 }
 
 
-def test_an_account_in_trouble_is_its_own_trouble(operator: Operator, service: Service) -> None:
+def test_a_failing_account_does_not_affect_others(operator: Operator, service: Service) -> None:
     troubled = dict(zip(service.active(), TROUBLES, strict=False))
     assert len(troubled) == len(TROUBLES) < len(service.active())
     status = {"api_made_up": {"status": 409}}

@@ -90,7 +90,7 @@ def test_a_chain_is_followed_as_far_as_it_was_interrupted() -> None:
     assert chain(run("c", 1, "b"), run("b", 2, "a", RunState.FAILED), run("a", 3)) == ("c",)
 
 
-def test_a_chain_ends_where_its_run_is_forgotten_or_it_bites_its_tail() -> None:
+def test_a_chain_ends_where_its_run_is_forgotten_or_it_is_cyclic() -> None:
     assert chain(run("b", 1, "forgotten")) == ("b",)
     assert chain(run("b", 1, "a"), run("a", 2, "b")) == ("b", "a")
 

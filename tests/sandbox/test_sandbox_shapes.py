@@ -43,7 +43,7 @@ def test_equal_seeds_serve_equal_bytes_and_others_do_not(shape: str) -> None:
 
 @pytest.mark.parametrize("shape", ["nested", "drift"])
 @pytest.mark.parametrize("day", [0, 3])
-def test_it_is_the_graph_catalogue_told_otherwise(shape: str, day: int) -> None:
+def test_it_is_the_graph_catalogue_in_another_form(shape: str, day: int) -> None:
     message = [item.get("id") or item["mediaId"] for item in items(shape, day)]
     assert message == [item["id"] for item in items("graph", day)]
 

@@ -37,7 +37,7 @@ def test_a_planted_bug_is_found_within_few_seeds(name: str, monkeypatch: pytest.
     assert any(play(tell(seed, 5 if seed % 2 else 3)).foul for seed in range(first, first + 3))
 
 
-def test_the_shortest_story_is_told() -> None:
+def test_the_shortest_story_is_reported() -> None:
     story = tell(5, 6)
     late = replace(story, nights=(*story.nights, Night(hours=3.0, page_size=50)))
 

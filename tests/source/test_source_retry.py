@@ -153,7 +153,7 @@ async def test_a_rate_limit_without_a_number_still_ends() -> None:
     ]
 
 
-async def test_the_promise_of_an_earlier_process_is_kept() -> None:
+async def test_a_cooldown_of_an_earlier_process_is_waited_for() -> None:
     world = World(PAGE)
     resume_after = START + timedelta(seconds=45)
     wait = RateLimitBudget.seeded(REQUEST.scope, 60, resume_after, now=world.now(), monotonic=world.monotonic())
@@ -162,7 +162,7 @@ async def test_the_promise_of_an_earlier_process_is_kept() -> None:
     assert wait.waited == 45
 
 
-async def test_the_promise_of_an_earlier_process_defers_when_it_is_too_long() -> None:
+async def test_a_cooldown_of_an_earlier_process_defers_when_it_is_too_long() -> None:
     world = World(PAGE)
     resume_after = START + timedelta(seconds=61)
     wait = RateLimitBudget.seeded(REQUEST.scope, 60, resume_after, now=world.now(), monotonic=world.monotonic())

@@ -296,7 +296,7 @@ def test_a_selection_as_it_is_asked_for(text: dict[str, Any], scanned: Selection
 
 
 @pytest.mark.parametrize("text", [{}, {"accounts": [" "]}, {"surfaces": ["posts"]}])
-def test_who_chooses_nothing_is_told_how(text: dict[str, Any]) -> None:
+def test_a_backfill_without_a_selection_names_the_options(text: dict[str, Any]) -> None:
     with pytest.raises(SelectionError, match="--account"):
         asked(BackfillOptions, text).selection()
 

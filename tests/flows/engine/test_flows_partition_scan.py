@@ -113,7 +113,7 @@ async def test_nothing_is_listed(tmp_path: Path) -> None:
         (Refusal(500, "api_internal_error"), "failed"),
     ],
 )
-async def test_one_partitions_trouble_is_its_own(tmp_path: Path, refusal: Refusal, kind: str) -> None:
+async def test_a_failing_partition_does_not_affect_others(tmp_path: Path, refusal: Refusal, kind: str) -> None:
     service = Service(accounts=3, failure=lambda request: refusal if is_posts(request, 2) else None)
     report, outcomes = await _run(tmp_path, service)
     assert report.state is RunState.PARTIAL

@@ -199,7 +199,7 @@ class _WithoutTimes(Service):
         return items if request.operation == "accounts.list" else [{**item, "timestamp": "soon"} for item in items]
 
 
-async def test_values_that_were_lost_are_told_at_every_runs_end(tmp_path: Path) -> None:
+async def test_values_that_were_lost_are_reported_at_every_runs_end(tmp_path: Path) -> None:
     async with staged(tmp_path, _WithoutTimes(accounts=2, posts=3)) as resources:
         for _ in range(2):
             report = await run_sync(request(tmp_path), resources)

@@ -84,7 +84,7 @@ async def test_what_cannot_be_tidied_is_said(tmp_path: Path, monkeypatch: pytest
     assert text == ["Could not delete old runs: out of memory"]
 
 
-async def test_records_that_leave_quarantine_are_counted_aloud(tmp_path: Path) -> None:
+async def test_records_that_leave_quarantine_are_reported(tmp_path: Path) -> None:
     text: list[str] = []
 
     async with staged(tmp_path, _WithoutId()) as resources:

@@ -126,7 +126,7 @@ def test_only_runs_of_our_deployments_are_started_again() -> None:
     assert [plan.name for plan in PLANS if plan not in restarted] == ["publish"]
 
 
-def test_every_block_is_told_and_nobody_tells_without_one() -> None:
+def test_every_block_is_notified_and_none_without_one() -> None:
     for automation in described():
         built = addressed(automation, BLOCKS)
         assert built is not None
@@ -289,7 +289,7 @@ async def test_of_doubles_the_one_that_is_as_written_stays(server: Server) -> No
         ("secret/key", "secret/key cannot send notifications. Fix: use a block of a type such as slack-webhook."),
     ],
 )
-async def test_a_block_that_cannot_be_told_is_a_line_and_takes_nothing_away(
+async def test_a_block_that_cannot_be_notified_is_one_line_and_changes_nothing_else(
     server: Server, block: str, text: str
 ) -> None:
     await apply(load(notify=("slack-webhook/on-call",)))

@@ -140,7 +140,7 @@ async def test_progress_of_a_run_that_raises_is_left_where_it_was(monkeypatch: p
     assert [percent for percent, _ in server.shown] == [0.0, 10.0, 20.0]
 
 
-async def test_a_run_is_told_with_its_page_and_its_events(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_run_is_reported_with_its_page_and_its_events(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     server = Server(monkeypatch)
     async with staged(tmp_path, Service(expired=frozenset({1}))) as resources:
         report = await run_sync(request(tmp_path), resources)
@@ -150,7 +150,7 @@ async def test_a_run_is_told_with_its_page_and_its_events(tmp_path: Path, monkey
     assert "`user_1`" in page
 
 
-async def test_what_cannot_be_told_is_a_line_of_the_log(
+async def test_what_cannot_be_reported_is_a_line_of_the_log(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     server = Server(monkeypatch, 1)
@@ -167,7 +167,7 @@ async def test_what_cannot_be_told_is_a_line_of_the_log(
     assert server.emitted[0] == "gramhouse.run.complete"
 
 
-async def test_a_failure_is_told_and_a_failure_to_tell_it_is_none(
+async def test_a_failure_is_reported_and_a_failure_to_report_it_is_none(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     server = Server(monkeypatch)

@@ -60,7 +60,7 @@ def test_a_bad_schedule_is_one_line_that_names_its_setting(monkeypatch: pytest.M
     )
 
 
-def test_fires_are_told_in_their_zone() -> None:
+def test_the_times_of_runs_are_shown_in_their_zone() -> None:
     first, second = islice(fires("15 2 * * *", BERLIN, NOW), 2)
     assert first.isoformat() == "2026-03-02T02:15:00+01:00"
     assert second - first == timedelta(days=1)

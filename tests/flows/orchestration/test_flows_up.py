@@ -58,7 +58,7 @@ def test_a_bad_schedule_is_refused(monkeypatch: pytest.MonkeyPatch, capsys: pyte
 
 
 @pytest.mark.usefixtures("_ready")
-def test_a_port_in_use_is_told_with_the_mend(
+def test_a_port_in_use_is_reported_with_the_fix(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
@@ -71,9 +71,7 @@ def test_a_port_in_use_is_told_with_the_mend(
 
 
 @pytest.mark.usefixtures("_ready")
-def test_a_second_up_is_told_who_is_the_first(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_second_up_names_the_first(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     held = load().prefect_home / "up.lock"
     since = "2026-03-01T02:00:00+00:00"
     with lock(held, "gramhouse up at http://127.0.0.1:4200", since=since, pause=lambda _: None):
@@ -91,7 +89,7 @@ def test_the_lock_names_nobody_who_cannot_be_read(tmp_path: Path) -> None:
             raise AssertionError
 
 
-def test_prefect_is_told_where_to_keep_things_for_how_long_and_to_call_nobody(tmp_path: Path) -> None:
+def test_prefect_is_configured_with_folders_and_retention_and_without_telemetry(tmp_path: Path) -> None:
     settings = load(prefect_home=tmp_path, prefect_port=4321, keep_prefect=3, prefect_database=f"postgresql://{SECRET}")
     env = up.server_environment(settings)
     assert env["PREFECT_HOME"] == str(tmp_path)
@@ -172,7 +170,7 @@ def test_a_neighbour_ends_with_all_it_started(module: Path, how: str) -> None:
         ("Traceback\nx.RefusedError: no\nx.OtherError: never\n(Background)\nstopped", ["x.OtherError: never"]),
     ],
 )
-def test_of_a_log_is_told_what_says_most(log: str, message: list[str]) -> None:
+def test_the_most_relevant_lines_of_a_log_are_reported(log: str, message: list[str]) -> None:
     assert relevant_lines(log.splitlines()) == message
 
 
@@ -185,7 +183,7 @@ def test_the_log_of_the_last_time_is_kept(module: Path) -> None:
     assert str(second) in module.read_text()
 
 
-def test_a_neighbour_that_falls_is_told_with_the_end_of_its_log(tmp_path: Path) -> None:
+def test_a_process_that_ends_is_reported_with_the_end_of_its_log(tmp_path: Path) -> None:
     log = tmp_path / "it.log"
     with process("It", ["no_such_module"], is_up=lambda: False, log=log, env={}) as (it, _):
         with pytest.raises(ProcessError) as raised:
@@ -206,7 +204,7 @@ with started(Path(sys.argv[1]), "stubborn" if "stubborn" in sys.argv else "") as
 """
 
 
-def test_a_neighbour_on_the_leash_dies_with_a_killed_starter(module: Path) -> None:
+def test_a_child_process_ends_when_its_parent_is_killed(module: Path) -> None:
     command = [sys.executable, "-c", STARTER, str(module)]
     root = Path(__file__).parents[3]
     with subprocess.Popen(command, cwd=root, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as starter:

@@ -31,7 +31,7 @@ def test_scopes_tell_a_night_from_less() -> None:
     assert scopes == ["everything", "some", "chosen"]
 
 
-def test_tokens_are_told_with_names_and_labels_to_match() -> None:
+def test_tokens_are_reported_with_names_and_labels() -> None:
     _, message = events(summary(tokens=Tokens(tokens("anna", "ben", total=30), tokens("carl"), tokens("dora"))))
     assert message.name == "gramhouse.tokens"
     labels = {name: message.labels[f"gramhouse.{name}"] for name in ("newly_expired", "recovered", "still_expired")}
@@ -86,7 +86,7 @@ def test_a_runs_event_has_its_warnings_and_says_those_that_make_it_partial() -> 
     assert event.payload["sentence"].endswith(" 30 accounts are missing. Fix: Check the key.")
 
 
-def test_a_failed_run_is_told_as_that() -> None:
+def test_a_failed_run_is_reported_as_failed() -> None:
     lost = (OutcomeCount("", OutcomeKind.FAILED, 1),)
     [message] = events(summary(run=run(state=RunState.FAILED), outcomes=lost))
     assert message.name == "gramhouse.run.failed"
@@ -108,7 +108,7 @@ def test_a_run_that_is_retried_raises_no_alarm_yet() -> None:
     assert [each.name for each in events(failed)] == ["gramhouse.run.failed", "gramhouse.tokens", "gramhouse.stale"]
 
 
-def test_stale_surfaces_are_told_by_name() -> None:
+def test_stale_surfaces_are_reported_by_name() -> None:
     _, message = events(summary(freshness=(fresh(overdue=2), fresh("stories"))))
     assert message.name == "gramhouse.stale"
     assert message.labels["gramhouse.posts"] == "yes"
@@ -117,7 +117,7 @@ def test_stale_surfaces_are_told_by_name() -> None:
     assert message.payload["overdue"] == {"posts": 2}
 
 
-def test_drift_is_told_with_the_fields() -> None:
+def test_drift_is_reported_with_the_fields() -> None:
     new = Truncated(3, (Field("media", "/mood", "VARCHAR"),))
     retyped = Truncated(1, (Field("media", "/views", "VARCHAR"),))
     _, message = events(summary(drift=Drift(new, retyped)))
@@ -147,7 +147,7 @@ def test_nothing_from_outside_mentions_links_or_is_a_template() -> None:
         assert output.isprintable()
 
 
-def test_each_name_is_told_once_at_most() -> None:
+def test_each_name_is_reported_once_at_most() -> None:
     names = [message.name for message in events(hostile())]
     assert sorted(names) == ["gramhouse.drift", "gramhouse.run.partial", "gramhouse.tokens"]
 

@@ -31,7 +31,7 @@ RUNS = [
         (["e", "d"], 4),
     ],
 )
-def test_what_nobody_told_is_told_by_whoever_ends_next(runs: list[str], hour: int) -> None:
+def test_events_that_were_not_reported_are_reported_by_the_next_run(runs: list[str], hour: int) -> None:
     now = next(began for name, began, _ in RUNS if name == runs[0])
     with duckdb.connect() as db:
         db.execute("CREATE TABLE runs(seq BIGINT, run_id VARCHAR, kind VARCHAR, started_at TIMESTAMPTZ, state VARCHAR)")

@@ -127,7 +127,7 @@ def test_names_are_snake_case(keys: Keys, name: str) -> None:
     assert safe_name(keys) == name
 
 
-def test_long_names_are_cut_and_told_apart() -> None:
+def test_long_names_are_cut_and_stay_distinct() -> None:
     names = [safe_name((string.ascii_lowercase * 3, last)) for last in "ab"]
     assert names[0] != names[1]
     assert [name.rpartition("_")[0] for name in names] == [(string.ascii_lowercase * 3)[:50]] * 2

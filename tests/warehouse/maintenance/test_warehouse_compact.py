@@ -202,7 +202,7 @@ def test_a_copy_that_lacks_a_comment_is_thrown_away(full: Path, monkeypatch: pyt
     assert "the copy differs from the original" in refused(full)
 
 
-def test_a_disk_that_fills_up_meanwhile_is_told(full: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_that_fills_up_meanwhile_is_reported(full: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fill(*_: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
@@ -210,7 +210,7 @@ def test_a_disk_that_fills_up_meanwhile_is_told(full: Path, monkeypatch: pytest.
     assert refused(full).endswith("No space left on device. The warehouse is unchanged.")
 
 
-def test_what_duckdb_cannot_write_is_told(full: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_duckdb_cannot_write_is_reported(full: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*_: object) -> None:
         message = "Could not write file"
         raise duckdb.IOException(message)

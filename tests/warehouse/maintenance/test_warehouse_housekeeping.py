@@ -175,7 +175,7 @@ def test_a_run_under_way_and_what_may_be_carried_on_stay(house: House) -> None:
     assert runs(house) == ["under way"]
 
 
-def test_analysts_are_told_the_same_of_each_partition_as_before(house: House, tmp_path: Path) -> None:
+def test_analysts_see_the_same_of_each_partition_as_before(house: House, tmp_path: Path) -> None:
     house.catalogue("c", 0, [account(ANNA, name="anna"), account(BEN, name="ben")])
     ben = media(BEN, "posts")
     run(house, "first", 1, POSTS, STORIES, ben)

@@ -243,7 +243,7 @@ def test_numbers_beyond_a_double_and_deep_nesting_stop_no_page(house: House) -> 
     assert house.merge() == MergeStats(added=1)
 
 
-def test_items_with_keys_from_a_bad_dream_keep_their_payload(house: House) -> None:
+def test_items_with_unusual_keys_keep_their_payload(house: House) -> None:
     item = {"id": "1", "": 1, "a'b": 2, 'c"d': 3, "e.f": 4, "$": 5, "g\u0000h": 6, "items": [7], "🍲": 8}
     house.scan(POSTS, "p", 0, [item])
     assert json.loads(house.value(f"SELECT gh_payload FROM {house.kept()}")) == item

@@ -79,9 +79,7 @@ def run(
             ledger.end(house.connection, run_id, state, now=at(hour + 1))
 
 
-def test_an_account_is_told_with_its_surfaces_and_about_how_many_requests_it_takes(
-    peopled: House, ask_for: Chooser
-) -> None:
+def test_an_account_is_shown_with_its_surfaces_and_its_estimated_requests(peopled: House, ask_for: Chooser) -> None:
     peopled.scan(media(ANNA, "posts"), "p", 25, [{"id": str(n)} for n in range(21)])
     peopled.scan(media(ANNA, "posts"), "q", 26, [{"id": str(n)} for n in range(20)])
     assert ask_for(Selection((ANNA,))) == (ChosenAccount(ANNA, "anna", False, BOTH, 2 + 1),)  # noqa: FBT003
