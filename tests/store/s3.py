@@ -4,19 +4,36 @@ import logging
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import BytesIO
+from threading import Lock, Thread
+from wsgiref.types import StartResponse, WSGIEnvironment
 
 
 @contextmanager
 def s3_server(bucket: str = "bucket") -> Iterator[dict[str, str]]:
     """Serve S3 with an empty bucket; yields the environment by which clients find it."""
-    from moto.server import ThreadedMotoServer  # noqa: PLC0415 - takes a second
+    from moto.moto_server.werkzeug_app import (  # noqa: PLC0415 - takes a second
+        DomainDispatcherApplication,
+        MotoRequestHandler,
+        create_backend_app,
+    )
+    from werkzeug.serving import make_server  # noqa: PLC0415
 
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
+    moto, lock = DomainDispatcherApplication(create_backend_app), Lock()
+
+    def one_at_a_time(environ: WSGIEnvironment, start_response: StartResponse) -> list[bytes]:
+        # Moto looks whether an object is there, and then writes it: of two creates at once it accepts both.
+        # The body first, for who sends it may be stopped amid it.
+        environ["wsgi.input"] = BytesIO(environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0)))
+        with lock:
+            return list(moto(environ, start_response))
+
+    server = make_server("127.0.0.1", 0, one_at_a_time, threaded=True, request_handler=MotoRequestHandler)
+    thread = Thread(target=server.serve_forever, daemon=True)
+    thread.start()
     try:
-        host, port = server.get_host_and_port()
-        url = f"http://{host}:{port}"
+        url = f"http://127.0.0.1:{server.server_port}"
         making = urllib.request.Request(f"{url}/{bucket}", method="PUT")
         urllib.request.urlopen(making).close()
         yield {
@@ -27,4 +44,6 @@ def s3_server(bucket: str = "bucket") -> Iterator[dict[str, str]]:
             "AWS_REGION": "us-east-1",
         }
     finally:
-        server.stop()
+        server.shutdown()
+        thread.join()
+        server.server_close()
