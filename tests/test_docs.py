@@ -54,7 +54,7 @@ def test_every_table_and_view_is_among_the_sql_examples(name: str) -> None:
 
 @pytest.fixture(scope="module")
 def snapshot(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("house")
+    folder = tmp_path_factory.mktemp("rig")
     sandbox = Sandbox(SandboxSettings(accounts=8, posts=20))
 
     async def sync(url: str) -> None:

@@ -62,7 +62,7 @@ class Patient(httpx.HTTPTransport):
             time.sleep(PAUSE)
 
 
-class House:
+class Rig:
     """A sandbox and a `gramhouse up`, and what an operator does with them."""
 
     def __init__(self, service: str, prefect: str) -> None:
@@ -116,7 +116,7 @@ def until(true: Callable[[], bool]) -> None:
 
 
 @contextmanager
-def house(folder: Path) -> Iterator[House]:
+def rig(folder: Path) -> Iterator[Rig]:
     """Serve the sandbox, and bring `gramhouse up` up as its user does: by settings alone."""
     api, port = free_port(), free_port()
     own = {name: value for name, value in os.environ.items() if not name.startswith(("GRAMHOUSE_", "PREFECT_"))}
@@ -139,13 +139,13 @@ def house(folder: Path) -> Iterator[House]:
             until(lambda: up.poll() is not None or b"Stop with Ctrl-C" in log.read_bytes())
             if up.poll() is not None:
                 sys.exit(log.read_text(encoding="utf-8"))
-            yield House(settings["GRAMHOUSE_BASE_URL"], f"http://127.0.0.1:{port}")
+            yield Rig(settings["GRAMHOUSE_BASE_URL"], f"http://127.0.0.1:{port}")
         finally:
             up.terminate()
             up.wait()
 
 
-def live(at: House) -> str:
+def live(at: Rig) -> str:
     """Let five days go by; return the run of the fourth, in which things go wrong."""
     at.run("nightly")
     for _ in range(2):
@@ -269,7 +269,7 @@ async def browser(folder: Path) -> AsyncIterator[Browser]:
         await process.wait()
 
 
-async def photograph(at: House, trouble: str, folder: Path) -> None:
+async def photograph(at: Rig, trouble: str, folder: Path) -> None:
     """Take every picture."""
     ui = f"{at.prefect}/v2"
     async with browser(folder) as page:
@@ -296,7 +296,7 @@ def main() -> None:
         folder = Path(temporary)
         profile = folder / "browser"
         profile.mkdir()
-        with house(folder) as at:
+        with rig(folder) as at:
             asyncio.run(photograph(at, live(at), profile))
 
 

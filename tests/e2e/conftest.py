@@ -211,7 +211,7 @@ def service(one_for_all: Service) -> Service:
 
 @pytest.fixture
 def operator(tmp_path: Path, service: Service) -> Operator:
-    return Operator(tmp_path / "house", {"GRAMHOUSE_BASE_URL": service.url, "GRAMHOUSE_API_KEY": KEY})
+    return Operator(tmp_path / "rig", {"GRAMHOUSE_BASE_URL": service.url, "GRAMHOUSE_API_KEY": KEY})
 
 
 ID_PATHS = ("id", "media_id", "mediaId", "pk")

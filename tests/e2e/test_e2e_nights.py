@@ -225,7 +225,7 @@ MET = {"mixed": (*COUNTED, "returned as it was"), "drift": (*COUNTED, "stories i
 def test_the_snapshot_equals_what_was_visible_when(shape: str, serve: Callable[..., Service], tmp_path: Path) -> None:
     service = serve("--accounts", "40", "--posts", "10", "--stories", "1", "--seed", "73", "--shape", shape)
     operator = Operator(
-        tmp_path / "house",
+        tmp_path / "rig",
         {
             "GRAMHOUSE_BASE_URL": service.url,
             "GRAMHOUSE_API_KEY": KEY,

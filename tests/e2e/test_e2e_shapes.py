@@ -37,7 +37,7 @@ def work(serve: Serve, tmp_path: Path) -> Work:
             "GRAMHOUSE_API_KEY": KEY,
             "GRAMHOUSE_PAGE_SIZE": str(page_size),
         }
-        return Operator(tmp_path / "house", env), service
+        return Operator(tmp_path / "rig", env), service
 
     return begin
 

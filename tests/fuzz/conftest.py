@@ -1,3 +1,3 @@
-from tests.warehouse.conftest import open_house
+from tests.warehouse.conftest import opened_rig
 
-__all__ = ["open_house"]
+__all__ = ["opened_rig"]

@@ -14,7 +14,7 @@ from sqlalchemy import Connection
 from models.api import MalformedPage, read_media_page
 from tests.fuzz.foreign import item, page, records
 from tests.fuzz.profiles import looking
-from tests.warehouse.house import POSTS, House, Scan, at, emptied
+from tests.warehouse.rig import POSTS, Rig, Scan, at, emptied
 
 Said = Counter[str]
 
@@ -40,30 +40,30 @@ def meaning(text: str) -> str:
     return json.dumps(read).replace("\\ud83d", "\\ufffd")
 
 
-def message(house: House) -> tuple[Said, Said]:
+def message(rig: Rig) -> tuple[Said, Said]:
     """What the rows say, and what was rejected."""
-    rows = Counter(meaning(text) for (text,) in house.rows(f"SELECT gh_payload FROM {house.kept()}"))
-    aside = Counter(meaning(text) for (text,) in house.rows("SELECT payload::VARCHAR FROM core.quarantine"))
+    rows = Counter(meaning(text) for (text,) in rig.rows(f"SELECT gh_payload FROM {rig.kept()}"))
+    aside = Counter(meaning(text) for (text,) in rig.rows("SELECT payload::VARCHAR FROM core.quarantine"))
     return rows, aside
 
 
-def merge(connection: Connection, pages: list[list[str]], *, at_once: bool) -> House:
+def merge(connection: Connection, pages: list[list[str]], *, at_once: bool) -> Rig:
     """Land pages as the client reads them, each with ids of its own, and merge them."""
-    house = emptied(connection)
+    rig = emptied(connection)
     scan = Scan(POSTS, "scan", at(0))
     for number, held in enumerate(pages, 1):
         body = read_media_page(page(held).encode("utf-8", "surrogatepass"))
         assert body.items == len(held)
-        house.land(scan.page([None] * body.items, at(number), last=number == len(pages), text=body.body))
+        rig.land(scan.page([None] * body.items, at(number), last=number == len(pages), text=body.body))
         if not at_once:
-            house.merge()
-    house.merge()
-    return house
+            rig.merge()
+    rig.merge()
+    return rig
 
 
-def kinds(house: House) -> set[tuple[Any, ...]]:
+def kinds(rig: Rig) -> set[tuple[Any, ...]]:
     """Every path that was found, and what its column would hold."""
-    return set(house.rows("SELECT resource, path, type FROM core.fields"))
+    return set(rig.rows("SELECT resource, path, type FROM core.fields"))
 
 
 def renumbered(pages: list[list[str]]) -> list[list[str]]:
@@ -98,8 +98,8 @@ def check(connection: Connection, pages: list[list[str]]) -> None:
 
 @looking(12, share=0.2)
 @given(st.lists(st.lists(records, max_size=6), min_size=1, max_size=3))
-def test_no_payload_is_lost_or_changed_however_it_is_merged(open_house: Connection, pages: list[list[str]]) -> None:
-    check(open_house, pages)
+def test_no_payload_is_lost_or_changed_however_it_is_merged(opened_rig: Connection, pages: list[list[str]]) -> None:
+    check(opened_rig, pages)
 
 
 MANY = ",".join(f'"k{number}":{number}' for number in range(10_000))
@@ -121,25 +121,25 @@ CORPUS: dict[str, list[str]] = {
 
 
 @pytest.mark.parametrize("held", CORPUS.values(), ids=CORPUS)
-def test_these_are_kept(open_house: Connection, held: list[str]) -> None:
-    check(open_house, [held, ['{"id":"9","x":"another"}']])
+def test_these_are_kept(opened_rig: Connection, held: list[str]) -> None:
+    check(opened_rig, [held, ['{"id":"9","x":"another"}']])
 
 
-def test_ten_thousand_keys_stop_no_merge(open_house: Connection) -> None:
-    house = merge(open_house, [[f'{{"id":"1",{MANY}}}']], at_once=True)
-    assert house.value("SELECT count(*) FROM core.media") == 1
+def test_ten_thousand_keys_stop_no_merge(opened_rig: Connection) -> None:
+    rig = merge(opened_rig, [[f'{{"id":"1",{MANY}}}']], at_once=True)
+    assert rig.value("SELECT count(*) FROM core.media") == 1
 
 
-def test_items_given_twice_are_not_lost_unseen(open_house: Connection) -> None:
+def test_items_given_twice_are_not_lost_unseen(opened_rig: Connection) -> None:
     text = '{"items":[{"id":"a"}],"items":[{"id":"b"},{"id":"c"}],"next_cursor":null}'
-    house = emptied(open_house)
+    rig = emptied(opened_rig)
     try:
         read = read_media_page(text.encode())
     except MalformedPage:
         return
-    house.land(Scan(POSTS, "scan", at(0)).page([None] * read.items, at(1), last=True, text=read.body))
-    house.merge()
-    kept = house.value("SELECT count(*) FROM core.media") + house.value("SELECT count(*) FROM core.quarantine")
+    rig.land(Scan(POSTS, "scan", at(0)).page([None] * read.items, at(1), last=True, text=read.body))
+    rig.merge()
+    kept = rig.value("SELECT count(*) FROM core.media") + rig.value("SELECT count(*) FROM core.quarantine")
     assert kept == read.items
 
 

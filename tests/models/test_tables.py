@@ -3,12 +3,12 @@ from sqlalchemy import MetaData
 
 from models.tables import SNAPSHOT, WAREHOUSE, core_media
 
-BOTH = pytest.mark.parametrize("house", [WAREHOUSE, SNAPSHOT], ids=["warehouse", "snapshot"])
+BOTH = pytest.mark.parametrize("rig", [WAREHOUSE, SNAPSHOT], ids=["warehouse", "snapshot"])
 
 
 @BOTH
-def test_every_table_and_column_says_what_it_is(house: MetaData) -> None:
-    for table in house.sorted_tables:
+def test_every_table_and_column_says_what_it_is(rig: MetaData) -> None:
+    for table in rig.sorted_tables:
         assert table.comment, table
         for column in table.columns:
             assert column.comment, column
@@ -16,8 +16,8 @@ def test_every_table_and_column_says_what_it_is(house: MetaData) -> None:
 
 
 @BOTH
-def test_no_table_has_a_key_or_an_index(house: MetaData) -> None:
-    for table in house.sorted_tables:
+def test_no_table_has_a_key_or_an_index(rig: MetaData) -> None:
+    for table in rig.sorted_tables:
         assert not table.indexes
         assert not list(table.primary_key)
         assert not table.foreign_keys
@@ -25,8 +25,8 @@ def test_no_table_has_a_key_or_an_index(house: MetaData) -> None:
 
 
 @BOTH
-def test_every_instant_knows_its_zone(house: MetaData) -> None:
-    instants = [c for t in house.sorted_tables for c in t.columns if c.name.endswith(("_at", "_from", "_to", "since"))]
+def test_every_instant_knows_its_zone(rig: MetaData) -> None:
+    instants = [c for t in rig.sorted_tables for c in t.columns if c.name.endswith(("_at", "_from", "_to", "since"))]
     assert instants
     assert all(getattr(column.type, "timezone", False) for column in instants)
 

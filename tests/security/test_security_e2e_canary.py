@@ -48,7 +48,7 @@ KINDS = ("flow_runs", "task_runs", "logs", "artifacts", "block_documents", "depl
 
 
 @dataclass
-class House:
+class Rig:
     """An operator's folder, what their commands said, and what could be seen of their processes meanwhile."""
 
     folder: Path
@@ -120,64 +120,64 @@ def service() -> Iterator[Service]:
 def test_the_key_is_written_nowhere_though_everything_fails(
     tmp_path: Path, service: Service, prefect_template: Path
 ) -> None:
-    house = House(tmp_path / "house", service.url)
+    rig = Rig(tmp_path / "rig", service.url)
     home = shutil.copytree(prefect_template, tmp_path / "prefect")
     port = free_port()
     key_file = tmp_path / "key"
     key_file.write_text(f"{CANARY}-all\n")
     with prefect(home, port) as server:
         # The many ways in which a scan can fail, at once; slow ones are retried for seconds.
-        slow = [house.start("direct", "sync", "-v", GRAMHOUSE_API_KEY_FILE=str(key_file))]
-        _direct(house)
+        slow = [rig.start("direct", "sync", "-v", GRAMHOUSE_API_KEY_FILE=str(key_file))]
+        _direct(rig)
         server.wait()
         api = f"http://127.0.0.1:{port}/api"
         tracker = {"PREFECT_API_URL": api, "PREFECT_HOME": str(home), "DO_NOT_TRACK": "1"}
-        slow.append(house.start("tracked", "sync", "-v", GRAMHOUSE_API_KEY=f"{CANARY}-all", **tracker))
-        _tracked(house, tracker)
+        slow.append(rig.start("tracked", "sync", "-v", GRAMHOUSE_API_KEY=f"{CANARY}-all", **tracker))
+        _tracked(rig, tracker)
         for process in slow:
-            output = house.end(process, 3)
+            output = rig.end(process, 3)
             assert "api_forbidden" in output
             assert "***" in output
-        _crash_tracked(house, tracker)
+        _crash_tracked(rig, tracker)
         for name, code in (("status", 3), ("quarantine", 0)):
-            house.run("tracked", name, expected=code)
-        house.run("tracked", "export", str(house.folder / "tracked" / "out"), expected=0)
+            rig.run("tracked", name, expected=code)
+        rig.run("tracked", "export", str(rig.folder / "tracked" / "out"), expected=0)
         records = _records(api)
     assert set(WAYS) <= set(service.done)
     assert {"key", "scope"} <= set(service.done)
-    _check(house, home, records)
+    _check(rig, home, records)
 
 
-def _direct(house: House) -> None:
-    house.run("direct-401", "sync", "-v", expected=1, GRAMHOUSE_API_KEY=f"{CANARY}-401")
-    house.run("direct-403", "sync", "-v", "--json", expected=1, GRAMHOUSE_API_KEY=f"{CANARY}-403")
-    house.run("direct-401", "doctor", expected=1, GRAMHOUSE_API_KEY=f"{CANARY}-401")
+def _direct(rig: Rig) -> None:
+    rig.run("direct-401", "sync", "-v", expected=1, GRAMHOUSE_API_KEY=f"{CANARY}-401")
+    rig.run("direct-403", "sync", "-v", "--json", expected=1, GRAMHOUSE_API_KEY=f"{CANARY}-403")
+    rig.run("direct-401", "doctor", expected=1, GRAMHOUSE_API_KEY=f"{CANARY}-401")
     # The snapshot cannot be written when all is done.
-    (house.folder / "unwritable" / ".analytics.duckdb.next").mkdir(parents=True)
-    output = house.run("unwritable", "sync", "-v", expected=1, GRAMHOUSE_API_KEY=f"{CANARY}-403")
+    (rig.folder / "unwritable" / ".analytics.duckdb.next").mkdir(parents=True)
+    output = rig.run("unwritable", "sync", "-v", expected=1, GRAMHOUSE_API_KEY=f"{CANARY}-403")
     assert "cannot publish" in output
-    output = house.run("crash", "sync", "-v", expected=1, code=CRASH, GRAMHOUSE_API_KEY=f"{CANARY}-all")
+    output = rig.run("crash", "sync", "-v", expected=1, code=CRASH, GRAMHOUSE_API_KEY=f"{CANARY}-all")
     assert "planted" in output
 
 
-def _tracked(house: House, tracker: dict[str, str]) -> None:
+def _tracked(rig: Rig, tracker: dict[str, str]) -> None:
     # What a block holds goes in by standard input, and the address is no secret.
     subprocess.run(
-        [sys.executable, "-c", SAVE_BLOCK, house.url],
+        [sys.executable, "-c", SAVE_BLOCK, rig.url],
         input=f"{CANARY}-401",
         env={**os.environ, **tracker},
         cwd=Path(__file__).parents[2],
         text=True,
         check=True,
     )
-    output = house.run("tracked-block", "sync", "-v", expected=1, GRAMHOUSE_CREDENTIALS="production", **tracker)
+    output = rig.run("tracked-block", "sync", "-v", expected=1, GRAMHOUSE_CREDENTIALS="production", **tracker)
     assert "***" in output
 
 
-def _crash_tracked(house: House, tracker: dict[str, str]) -> None:
+def _crash_tracked(rig: Rig, tracker: dict[str, str]) -> None:
     """Crash until Prefect has stored what the crash logged: it drops lines while its database is busy."""
     for _ in range(10):
-        output = house.run(
+        output = rig.run(
             "tracked-crash", "sync", "-v", code=CRASH, expected=1, GRAMHOUSE_API_KEY=f"{CANARY}-all", **tracker
         )
         assert "planted" in output
@@ -186,10 +186,10 @@ def _crash_tracked(house: House, tracker: dict[str, str]) -> None:
     pytest.fail("Prefect stored no log of ten crashes")
 
 
-def _check(house: House, home: Path, records: dict[str, str]) -> None:
-    assert not [text for text in house.output if tells(text, CANARY)]
-    assert any("flows.cli" in title for title in house.seen)
-    assert not [title for title in house.seen if tells(title, CANARY)]
+def _check(rig: Rig, home: Path, records: dict[str, str]) -> None:
+    assert not [text for text in rig.output if tells(text, CANARY)]
+    assert any("flows.cli" in title for title in rig.seen)
+    assert not [title for title in rig.seen if tells(title, CANARY)]
     assert all(
         text != "[]" for kind, text in records.items() if kind in {"flow_runs", "task_runs", "logs", "artifacts"}
     )
@@ -198,20 +198,20 @@ def _check(house: House, home: Path, records: dict[str, str]) -> None:
     assert "planted" in records["logs"]
     assert "api_forbidden" in records["artifacts"]
     assert holding(home, CANARY) == set()
-    assert holding(house.folder, CANARY) == set()
-    assert {path.suffix for path in house.folder.rglob("*") if path.is_file()} >= {".duckdb", ".parquet", ".lock"}
+    assert holding(rig.folder, CANARY) == set()
+    assert {path.suffix for path in rig.folder.rglob("*") if path.is_file()} >= {".duckdb", ".parquet", ".lock"}
 
 
 def test_what_the_service_writes_into_its_data_is_data_and_goes_no_further(tmp_path: Path, service: Service) -> None:
-    house = House(tmp_path / "house", service.url)
-    output = house.run("data", "sync", "-v", expected=0, GRAMHOUSE_API_KEY=f"{CANARY}-data")
-    house.run("data", "status", expected=0)
-    house.run("data", "runs", "--json", expected=0)
+    rig = Rig(tmp_path / "rig", service.url)
+    output = rig.run("data", "sync", "-v", expected=0, GRAMHOUSE_API_KEY=f"{CANARY}-data")
+    rig.run("data", "status", expected=0)
+    rig.run("data", "runs", "--json", expected=0)
     assert "1 record" in output
     assert service.done["data"]
-    assert not [text for text in house.output if tells(text, CANARY)]
+    assert not [text for text in rig.output if tells(text, CANARY)]
     # As it came, for those who may read the data; a marked copy of it would be another's data.
-    assert {name.split(",")[0].split("/")[1] for name in holding(house.folder, CANARY)} == {
+    assert {name.split(",")[0].split("/")[1] for name in holding(rig.folder, CANARY)} == {
         "warehouse.duckdb",
         "analytics.duckdb",
         "raw",
@@ -219,13 +219,13 @@ def test_what_the_service_writes_into_its_data_is_data_and_goes_no_further(tmp_p
 
 
 def test_a_signal_amid_a_request_tells_no_key(tmp_path: Path, service: Service) -> None:
-    house = House(tmp_path / "house", service.url)
-    process = house.start("signal", "sync", "-v", GRAMHOUSE_API_KEY=f"{CANARY}-all")
+    rig = Rig(tmp_path / "rig", service.url)
+    process = rig.start("signal", "sync", "-v", GRAMHOUSE_API_KEY=f"{CANARY}-all")
     until = time.monotonic() + PATIENCE
     before = service.done["cut"]
     while service.done["cut"] == before and time.monotonic() < until:
         time.sleep(0.05)
     process.send_signal(signal.SIGTERM)
-    house.end(process, 128 + signal.SIGTERM)
-    assert not tells(house.output[0], CANARY)
-    assert holding(house.folder, CANARY) == set()
+    rig.end(process, 128 + signal.SIGTERM)
+    assert not tells(rig.output[0], CANARY)
+    assert holding(rig.folder, CANARY) == set()

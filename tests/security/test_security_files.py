@@ -17,7 +17,7 @@ from connectors.warehouse.storage.holder import Held, hold, lock, lock_path
 from flows.cli.commands import doctor
 from flows.config.settings import Settings
 from flows.orchestration.processes import free_port, prefect, prefect_arguments, prefect_environment
-from tests.warehouse.house import POSTS, House, account, at
+from tests.warehouse.rig import POSTS, Rig, account, at
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 
@@ -41,9 +41,9 @@ def _made(folder: Path) -> None:
     """A warehouse with its raw store, its snapshot and an export, all in a folder."""
     warehouse = folder / "warehouse.duckdb"
     with hold(warehouse, "a test", since="now", pause=_no_pause), connect(warehouse) as connection:
-        house = House(connection)
-        house.catalogue("c", 0, [account()])
-        house.scan(POSTS, "p", 0, [{"id": "1"}])
+        rig = Rig(connection)
+        rig.catalogue("c", 0, [account()])
+        rig.scan(POSTS, "p", 0, [{"id": "1"}])
         publish(connection, folder / "analytics.duckdb", at=at(1), version="1")
     export(folder / "analytics.duckdb", folder / "out", at=NOW)
 
@@ -89,7 +89,7 @@ def test_a_link_in_the_raw_stores_draft_overwrites_no_other_file(tmp_path: Path)
         parts = tmp_path / "raw" / "w" / "media"
         parts.mkdir(parents=True)
         (parts / ".part-0000001.parquet.next").symlink_to(victim)
-        House(connection).scan(POSTS, "p", 0, [{"id": "1"}])
+        Rig(connection).scan(POSTS, "p", 0, [{"id": "1"}])
         assert [path.name for path in parts.iterdir()] == ["part-0000001.parquet"]
     assert victim.read_text() == "precious"
 

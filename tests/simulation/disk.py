@@ -1,4 +1,4 @@
-"""The files of a house that is killed again and again: what a dead process leaves is what they hold at that instant."""
+"""The files of a warehouse whose process is killed again and again: what it holds at that instant is what it leaves."""
 
 import shutil
 from collections.abc import Callable, Iterator
@@ -29,7 +29,7 @@ def torn_by(between: Callable[[], None]) -> Callable[[int, bytes], None]:
 
 
 class Disk:
-    """A folder for each life of the house. The files of a process that died are copied as they are, unclosed."""
+    """A folder for each process. The files of a process that died are copied as they are, unclosed."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -42,7 +42,7 @@ class Disk:
 
     @property
     def warehouse(self) -> Path:
-        return self.home / "house.duckdb"
+        return self.home / "rig.duckdb"
 
     @property
     def snapshot(self) -> Path:

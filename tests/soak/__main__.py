@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tests.soak.growth import Limits, complaints, slope, warm
-from tests.soak.house import WORLD, Watch, served, soak, soak_fresh
+from tests.soak.rig import WORLD, Watch, served, soak, soak_fresh
 from tests.soak.samples import Sample
 
 _HEAD = f"{'run':>6} {'RSS MB':>8} {'fds':>5} {'threads':>8} {'tasks':>6} {'warehouse KB':>13} {'log KB':>7}"

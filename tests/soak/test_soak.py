@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.soak.growth import Limits, complaints
-from tests.soak.house import served, soak, soak_fresh
 from tests.soak.looking import vitals
+from tests.soak.rig import served, soak, soak_fresh
 from tests.soak.samples import Sample
 
 pytestmark = pytest.mark.e2e

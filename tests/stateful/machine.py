@@ -30,7 +30,7 @@ from tests.stateful.model import Model, Row
 from tests.stateful.pages import FEED, RUN_KINDS, News, Page, Served, batches, news, nights
 from tests.stateful.process import Process
 from tests.stateful.scans import Reader, Told, depth_of, reader, taken_up, tell
-from tests.warehouse.house import T0
+from tests.warehouse.rig import T0
 
 _NEVER = 10**9
 MODES: tuple[SyncMode, ...] = ("incremental", "incremental", "incremental", "full_refresh")

@@ -17,7 +17,7 @@ from tests.simulation.recent import EVERY, LOOKBACK, Feed, why_full
 from tests.stateful.model import Heard, Model, Row, Where
 from tests.stateful.pages import Page
 from tests.stateful.process import Process
-from tests.warehouse.house import body
+from tests.warehouse.rig import body
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from tests.stateful.profiles import LOOKING, finding
 @pytest.fixture(scope="module", autouse=True)
 def template(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """A new warehouse to be copied: to make one takes longer than a story's steps."""
-    path = tmp_path_factory.mktemp("template") / "house.duckdb"
+    path = tmp_path_factory.mktemp("template") / "rig.duckdb"
     with connect(path):
         pass
     with pytest.MonkeyPatch.context() as patch:

@@ -9,7 +9,7 @@ import duckdb
 from connectors.warehouse.snapshot.export import export
 from models.tables import SNAPSHOT
 from tests.warehouse.exported import AGES, make_snapshot, plain, relations, snapshot_rows
-from tests.warehouse.house import at, in_memory
+from tests.warehouse.rig import at, in_memory
 
 
 def _message(rows: object) -> object:

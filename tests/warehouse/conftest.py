@@ -4,11 +4,11 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Connection
 
-from tests.warehouse.house import House, emptied, in_memory
+from tests.warehouse.rig import Rig, emptied, in_memory
 
 
 @pytest.fixture(scope="session")
-def open_house() -> Iterator[Connection]:
+def opened_rig() -> Iterator[Connection]:
     with in_memory() as connection:
         connection.exec_driver_sql("SET threads = 1")
         connection.commit()
@@ -16,9 +16,9 @@ def open_house() -> Iterator[Connection]:
 
 
 @pytest.fixture
-def house(open_house: Connection) -> House:
+def rig(opened_rig: Connection) -> Rig:
     """An empty warehouse in memory: emptied rather than opened anew, which takes a tenth of a second."""
-    return emptied(open_house)
+    return emptied(opened_rig)
 
 
 @pytest.fixture

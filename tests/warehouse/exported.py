@@ -13,7 +13,7 @@ from connectors.warehouse.snapshot.reader import open_snapshot
 from connectors.warehouse.storage.quoting import literal
 from models.partition import media
 from models.tables import SNAPSHOT
-from tests.warehouse.house import BEN, POSTS, STORIES, account, at, emptied
+from tests.warehouse.rig import BEN, POSTS, STORIES, account, at, emptied
 
 Rows = list[dict[str, Any]]
 
@@ -65,15 +65,15 @@ def as_tables(db: duckdb.DuckDBPyConnection) -> None:
 
 
 def make_snapshot(connection: Connection, snapshot: Path) -> None:
-    house = emptied(connection)
-    house.catalogue("c", 0, [account(), account(BEN, name="ben\u00e9", status="token_expired")])
+    rig = emptied(connection)
+    rig.catalogue("c", 0, [account(), account(BEN, name="ben\u00e9", status="token_expired")])
     posts = [
         {"id": str(n), "caption": caption, "timestamp": f"2026-01-0{n + 1}T12:00:00.5+02:00", "like_count": n or None}
         for n, caption in enumerate(CAPTIONS)
     ]
-    house.scan(POSTS, "p", 1, posts)
-    house.scan(STORIES, "s", 1, [{"id": "9", "media_type": "IMAGE", "like_count": 2**62}])
-    house.scan(media(BEN, "posts"), "b", 2, [{"id": "1"}, {"caption": "no id"}])
+    rig.scan(POSTS, "p", 1, posts)
+    rig.scan(STORIES, "s", 1, [{"id": "9", "media_type": "IMAGE", "like_count": 2**62}])
+    rig.scan(media(BEN, "posts"), "b", 2, [{"id": "1"}, {"caption": "no id"}])
     publish(connection, snapshot, at=at(3), version="1.2.3")
     snapshot.chmod(0o644)
     with duckdb.connect(str(snapshot)) as db:

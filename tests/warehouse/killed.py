@@ -6,7 +6,7 @@ from pathlib import Path
 
 from connectors.warehouse.ingest.landing.page_commit import last_seq
 from connectors.warehouse.storage.connection import writer
-from tests.warehouse.house import T0, House
+from tests.warehouse.rig import T0, Rig
 from tests.warehouse.story import CODES, PARTITIONS, Story, tell
 
 
@@ -18,15 +18,15 @@ def the_story() -> Story:
 
 def main(path: Path) -> None:
     with writer(path, "killed", since=T0.isoformat(), pause=lambda _: None) as connection:
-        house = House(connection)
+        rig = Rig(connection)
         with connection.begin():
-            house.seq = last_seq(connection)
-        for landing, _ in the_story()[house.seq :]:
-            house.land(landing)
-            sys.stdout.write(f"{house.seq}\n")
+            rig.seq = last_seq(connection)
+        for landing, _ in the_story()[rig.seq :]:
+            rig.land(landing)
+            sys.stdout.write(f"{rig.seq}\n")
             sys.stdout.flush()
-            if house.seq % 4 == 0:
-                house.merge()
+            if rig.seq % 4 == 0:
+                rig.merge()
 
 
 if __name__ == "__main__":

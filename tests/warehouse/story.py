@@ -8,8 +8,8 @@ from models.checkpoint import RunKind
 from models.page_commit import PageCommit
 from models.partition import CATALOGUE, SURFACES, Partition, media
 from models.rejected_record import RejectedRecord
-from tests.warehouse.house import T0, House, Item, Row, Scan, account
 from tests.warehouse.oracle import Event, Oracle, children, extra_type
+from tests.warehouse.rig import T0, Item, Rig, Row, Scan, account
 
 TABLES = (
     "core.accounts", "core.account_status_history", "core.media", "core.completed_scans", "core.quarantine",
@@ -99,9 +99,9 @@ def compact(item: object) -> str:
     return json.dumps(item, separators=(",", ":"))
 
 
-def contents(house: House) -> dict[str, list[Row]]:
-    assert house.value("SELECT count(*) FROM ops.staging") == 0
-    return {table: rows_of(house, table) for table in TABLES}
+def contents(rig: Rig) -> dict[str, list[Row]]:
+    assert rig.value("SELECT count(*) FROM ops.staging") == 0
+    return {table: rows_of(rig, table) for table in TABLES}
 
 
 # A scan that is abandoned without a page leaves a merge nothing to do: what it leaves behind goes with the next one.
@@ -113,10 +113,10 @@ IN_FORCE = {
 }
 
 
-def rows_of(house: House, table: str) -> list[Row]:
+def rows_of(rig: Rig, table: str) -> list[Row]:
     """A table's rows as text, by name of column: in which order discovered ones were added decides nothing."""
     schema, _, name = table.partition(".")
-    named = house.rows(
+    named = rig.rows(
         "SELECT column_name FROM duckdb_columns() WHERE database_name = current_database()"
         f" AND schema_name = '{schema}' AND table_name = '{name}' ORDER BY 1"
     )
@@ -124,86 +124,86 @@ def rows_of(house: House, table: str) -> list[Row]:
     # What a scan that is half-way saw may be told once for each merge; anywhere else a double would be one too many.
     distinct = "DISTINCT" if table == "ops.seen" else ""
     listed = ", ".join(f'"{column}"::VARCHAR AS "{column}"' for column in columns)
-    return [tuple(columns), *house.rows(f"SELECT {distinct} {listed} FROM {IN_FORCE.get(table, table)} ORDER BY ALL")]
+    return [tuple(columns), *rig.rows(f"SELECT {distinct} {listed} FROM {IN_FORCE.get(table, table)} ORDER BY ALL")]
 
 
-def check_against_the_oracle(house: House, oracle: Oracle, *, fields: bool = True) -> None:
+def check_against_the_oracle(rig: Rig, oracle: Oracle, *, fields: bool = True) -> None:
     columns = "ig_username, status, status_since, first_seen_at, last_seen_at, removed_at, scan_id"
-    assert house.rows(f"SELECT account_id, {columns} FROM core.accounts ORDER BY 1") == sorted(
+    assert rig.rows(f"SELECT account_id, {columns} FROM core.accounts ORDER BY 1") == sorted(
         (account_id, *row.values()) for account_id, row in oracle.accounts.items()
     )
-    periods = house.rows("SELECT * FROM core.account_status_history")
+    periods = rig.rows("SELECT * FROM core.account_status_history")
     assert sorted(periods, key=repr) == sorted(map(tuple, oracle.history), key=repr)
     found = {
         row[:3]: (json.loads(row[3]), *row[4:])
-        for row in house.rows(
+        for row in rig.rows(
             "SELECT account_id, surface, media_id, gh_payload, first_seen_at, written_at, changed_at,"
-            f" content_changed_at, removed_at, removal FROM {house.kept()}"
+            f" content_changed_at, removed_at, removal FROM {rig.kept()}"
         )
     }
     assert found == {key: tuple(row.values()) for key, row in oracle.media.items()}
-    assert house.value("SELECT count(*) FROM core.media") == len(found)
+    assert rig.value("SELECT count(*) FROM core.media") == len(found)
     columns = "resource, account_id, surface, scan_id, complete_at, removals_undecided_since"
-    assert house.rows(f"SELECT {columns} FROM core.completed_scans ORDER BY ALL") == sorted(
+    assert rig.rows(f"SELECT {columns} FROM core.completed_scans ORDER BY ALL") == sorted(
         (*where, *scan, oracle.undecided.get(where)) for where, scan in oracle.scans.items()
     )
     # Without recent scans, what awaits a second one was missed together with most others.
-    assert house.rows("FROM ops.missing ORDER BY ALL") == sorted(
+    assert rig.rows("FROM ops.missing ORDER BY ALL") == sorted(
         (*key, since, last_seen, since is not None) for key, (since, last_seen) in oracle.missing.items()
     )
-    assert house.rows("SELECT * FROM ops.missing_accounts ORDER BY 1") == sorted(
+    assert rig.rows("SELECT * FROM ops.missing_accounts ORDER BY 1") == sorted(
         (one, *doubt) for one, doubt in oracle.missing_accounts.items()
     )
     columns = "reason, resource, account_id, surface, payload, page, position, seen_at"
-    assert house.rows(f"SELECT {columns} FROM core.quarantine ORDER BY ALL") == sorted(
+    assert rig.rows(f"SELECT {columns} FROM core.quarantine ORDER BY ALL") == sorted(
         (reason, *where, text, *first) for (reason, where, text), first in oracle.quarantine.items()
     )
-    check_counts(house, oracle)
-    check_history(house, oracle)
+    check_counts(rig, oracle)
+    check_history(rig, oracle)
     if fields:
-        check_fields(house, oracle)
+        check_fields(rig, oracle)
 
 
-def check_counts(house: House, oracle: Oracle) -> None:
+def check_counts(rig: Rig, oracle: Oracle) -> None:
     """Each run's counts are what its pages did, and their sums are what the tables show."""
-    message = documents(house, "core.run_counts")
+    message = documents(rig, "core.run_counts")
     found = {(row["run_id"], name): number for row in message for name, number in row.items() if name != "run_id"}
     assert {key: number for key, number in found.items() if number} == dict(oracle.counts)
-    shown = house.row(
+    shown = rig.row(
         "SELECT (SELECT count(*) FROM core.media), (SELECT count(*) FROM core.media WHERE removed_at IS NOT NULL)"
     )
     sums = "SELECT coalesce(sum(added), 0), coalesce(sum(removed) + sum(expired) - sum(returned), 0)"
-    assert house.row(f"{sums} FROM core.run_counts") == shown
+    assert rig.row(f"{sums} FROM core.run_counts") == shown
 
 
-def check_history(house: House, oracle: Oracle) -> None:
-    versions = house.rows(
+def check_history(rig: Rig, oracle: Oracle) -> None:
+    versions = rig.rows(
         "SELECT account_id, surface, media_id, valid_from, valid_to, gh_payload"
-        f" FROM {house.kept('core.media_superseded')}"
+        f" FROM {rig.kept('core.media_superseded')}"
     )
     message = [(*row[:-1], json.loads(row[-1])) for row in versions]
     assert sorted(message, key=repr) == sorted(oracle.superseded, key=repr)
-    metrics = house.rows("SELECT account_id, surface, media_id, metric, value, observed_at FROM core.media_metrics")
+    metrics = rig.rows("SELECT account_id, surface, media_id, metric, value, observed_at FROM core.media_metrics")
     assert sorted(metrics, key=repr) == sorted(oracle.metrics, key=repr)
 
 
-def documents(house: House, table: str) -> list[Item]:
-    return [json.loads(text) for (text,) in house.rows(f"SELECT to_json(t)::VARCHAR FROM {table} AS t")]
+def documents(rig: Rig, table: str) -> list[Item]:
+    return [json.loads(text) for (text,) in rig.rows(f"SELECT to_json(t)::VARCHAR FROM {table} AS t")]
 
 
-def check_fields(house: House, oracle: Oracle) -> None:
-    fields = house.rows(
+def check_fields(rig: Rig, oracle: Oracle) -> None:
+    fields = rig.rows(
         "SELECT resource, path, first_seen_at FROM core.fields WHERE resource LIKE 'media%' AND path <> 'total'"
     )
     assert sorted(fields) == sorted((*where, at) for where, at in oracle.fields.items())
     found = {
         (row["account_id"], row["surface"], row["media_id"]): (row.get("extra"), row.get("extra__n"))
-        for row in documents(house, "core.media")
+        for row in documents(rig, "core.media")
     }
     assert found == {key: extra(row["payload"].get("extra"), oracle.extras) for key, row in oracle.media.items()}
     parts = [
         (row["account_id"], row["surface"], row["media_id"], row["position"], row["child_id"], row["alt"])
-        for row in documents(house, "core.media_children")
+        for row in documents(rig, "core.media_children")
     ]
     assert sorted(parts) == sorted(
         (*key, place, child["id"], child["alt"])

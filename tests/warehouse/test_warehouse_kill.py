@@ -6,9 +6,9 @@ from pathlib import Path
 
 from connectors.warehouse.ingest.landing.page_commit import last_seq
 from connectors.warehouse.storage.connection import connect
-from tests.warehouse.house import House, emptied
 from tests.warehouse.killed import the_story
 from tests.warehouse.oracle import Oracle
+from tests.warehouse.rig import Rig, emptied
 from tests.warehouse.story import Story, check_against_the_oracle, contents
 
 ROOT = Path(__file__).parents[2]
@@ -36,7 +36,7 @@ def oracle_of(story: Story) -> Oracle:
     return oracle
 
 
-def check_progress(house: House, story: Story) -> None:
+def check_progress(rig: Rig, story: Story) -> None:
     """Every checkpoint is the last one landed, and every page it counts is staged or merged: never ahead."""
     checkpoints = [landing.checkpoint for landing, _ in story if landing.checkpoint]
     last = {(checkpoint.partition, checkpoint.run_kind): checkpoint for checkpoint in checkpoints}
@@ -44,7 +44,7 @@ def check_progress(house: House, story: Story) -> None:
 SELECT resource, account_id, surface, run_kind, scan_id, cursor, pages, items, state FROM ops.checkpoints
 QUALIFY row_number() OVER (PARTITION BY resource, account_id, surface, run_kind ORDER BY seq DESC) = 1 ORDER BY ALL
 """
-    assert house.rows(query) == sorted(
+    assert rig.rows(query) == sorted(
         (
             where.resource,
             where.account_id,
@@ -58,7 +58,7 @@ QUALIFY row_number() OVER (PARTITION BY resource, account_id, surface, run_kind 
         )
         for (where, run_kind), c in last.items()
     )
-    staged = [seq for (seq,) in house.rows("SELECT seq FROM ops.staging ORDER BY seq")]
+    staged = [seq for (seq,) in rig.rows("SELECT seq FROM ops.staging ORDER BY seq")]
     unmerged = [n for n, (landing, _) in enumerate(story, 1) if landing.page and staged and n >= staged[0]]
     assert staged == unmerged
 
@@ -68,20 +68,20 @@ def test_a_warehouse_survives_kill_9_at_any_instant(path: Path) -> None:
     for kill_after in (1, 4, 7, 8):
         message = run(path, kill_after=kill_after)
         with connect(path) as connection:
-            house = House(connection)
+            rig = Rig(connection)
             with connection.begin():
                 landed = last_seq(connection)
             assert message <= landed < len(story)
-            check_progress(house, story[:landed])
+            check_progress(rig, story[:landed])
             if kill_after % 2 == 0:
-                house.merge()
-                check_against_the_oracle(house, oracle_of(story[:landed]))
+                rig.merge()
+                check_against_the_oracle(rig, oracle_of(story[:landed]))
     assert run(path, kill_after=None) == len(story)
     with connect(path) as connection:
-        house = House(connection)
-        house.merge()
-        check_against_the_oracle(house, oracle_of(story))
-        left = contents(house)
+        rig = Rig(connection)
+        rig.merge()
+        check_against_the_oracle(rig, oracle_of(story))
+        left = contents(rig)
         undisturbed = emptied(connection)
         undisturbed.land(*(landing for landing, _ in story))
         undisturbed.merge()

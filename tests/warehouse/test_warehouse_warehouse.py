@@ -23,7 +23,7 @@ from connectors.warehouse.storage.holder import holder
 from connectors.warehouse.warehouse import Warehouse, open_warehouse
 from models.page_commit import PageCommit
 from models.partition import media
-from tests.warehouse.house import POSTS, T0, Scan, at
+from tests.warehouse.rig import POSTS, T0, Scan, at
 
 pytestmark = pytest.mark.anyio
 

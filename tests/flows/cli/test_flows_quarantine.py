@@ -15,8 +15,8 @@ from connectors.warehouse.storage.connection import connect, writer
 from flows.cli.app import main
 from models.partition import CATALOGUE
 from models.rejected_record import RejectedRecord
-from tests.warehouse.house import ANNA, POSTS, House, Scan, account, at
 from tests.warehouse.maintenance.test_warehouse_quarantine_retry import NO_ID, WITH_UUID, post
+from tests.warehouse.rig import ANNA, POSTS, Rig, Scan, account, at
 
 REASON = "status: Input should be 'active' or 'token_expired'"
 EVIL = "\x1b[31m[bold]\u202e\nx"
@@ -55,12 +55,12 @@ def warehouse(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def rejected(warehouse: Path, typed: Typed) -> Path:
     """A warehouse with an account and three media items rejected, published."""
     with connect(warehouse) as connection:
-        house = House(connection)
+        rig = Rig(connection)
         broken = account("x", status="odd")
         scan = Scan(CATALOGUE, "c", at(0))
         aside = (RejectedRecord(1, REASON, json.dumps(broken)),)
-        house.land(scan.page([account(), broken], at(0), rejected=aside, last=True))
-        house.scan(POSTS, "p", 1, [{"id": "1"}], [post("a", EVIL + "y" * 1000), post("b"), {"caption": "no id"}])
+        rig.land(scan.page([account(), broken], at(0), rejected=aside, last=True))
+        rig.scan(POSTS, "p", 1, [{"id": "1"}], [post("a", EVIL + "y" * 1000), post("b"), {"caption": "no id"}])
     assert typed(command="publish")[0] == 0
     return warehouse
 
@@ -122,11 +122,11 @@ def test_programs_get_the_whole_rows(typed: Typed) -> None:
 
 def test_many_reasons_are_summed_up(warehouse: Path, typed: Typed) -> None:
     with connect(warehouse) as connection:
-        house = House(connection)
+        rig = Rig(connection)
         aside = tuple(RejectedRecord(n, f"reason [bold]{n}", "{}") for n in range(5))
-        house.land(Scan(CATALOGUE, "c", at(0)).page([{}] * 5, at(0), rejected=aside, last=True))
-        house.land(Scan(POSTS, "p", at(1)).page([], at(1), text="<html>", last=True))
-        house.merge()
+        rig.land(Scan(CATALOGUE, "c", at(0)).page([{}] * 5, at(0), rejected=aside, last=True))
+        rig.land(Scan(POSTS, "p", at(1)).page([], at(1), text="<html>", last=True))
+        rig.merge()
     typed(command="publish")
     lines = typed()[1].splitlines()
     assert lines[0] == (
@@ -137,7 +137,7 @@ def test_many_reasons_are_summed_up(warehouse: Path, typed: Typed) -> None:
 
 def test_more_than_a_person_reads_is_not_listed_unasked(warehouse: Path, typed: Typed) -> None:
     with connect(warehouse) as connection:
-        House(connection).scan(POSTS, "p", 0, [post(n) for n in range(25)])
+        Rig(connection).scan(POSTS, "p", 0, [post(n) for n in range(25)])
     typed(command="publish")
     assert typed()[1].count("correlation id p-1") == 20
     assert len(json.loads(typed("--json")[1])["records"]) == 25
@@ -205,9 +205,9 @@ def test_a_retry_with_the_same_mapping_publishes_the_same(rejected: Path, typed:
 
 def test_a_retry_for_programs(rejected: Path, typed: Typed) -> None:
     with connect(rejected) as connection:
-        house = House(connection)
-        house.seq = 10
-        house.scan(POSTS, "q", 24, [{"id": "1"}, {"id": "a"}])
+        rig = Rig(connection)
+        rig.seq = 10
+        rig.scan(POSTS, "q", 24, [{"id": "1"}, {"id": "a"}])
     map_uuid(rejected)
     message = json.loads(typed("--retry", "--json")[1])
     assert message.pop("snapshot_bytes") > 0
@@ -222,9 +222,9 @@ def test_a_retry_for_programs(rejected: Path, typed: Typed) -> None:
 
 def test_a_retry_says_what_was_outdated(warehouse: Path, typed: Typed) -> None:
     with connect(warehouse) as connection:
-        house = House(connection)
-        house.scan(POSTS, "p", 0, [post("a")])
-        house.scan(POSTS, "q", 24, [{"id": "a"}])
+        rig = Rig(connection)
+        rig.scan(POSTS, "p", 0, [post("a")])
+        rig.scan(POSTS, "q", 24, [{"id": "a"}])
     map_uuid(warehouse)
     lines = typed("--retry")[1].splitlines()
     assert lines[:2] == [
@@ -239,7 +239,7 @@ def test_what_is_still_staged_is_merged_first(warehouse: Path, typed: Typed) -> 
         pass
     typed(command="publish")
     with connect(warehouse) as connection:
-        House(connection).land(Scan(POSTS, "p", at(0)).page([post("a")], at(0), last=True))
+        Rig(connection).land(Scan(POSTS, "p", at(0)).page([post("a")], at(0), last=True))
     assert "1 record stays in quarantine" in typed("--retry")[1]
     Path("gramhouse.toml").write_text('[mapping]\nmedia_id = ["/uuid"]\n')
     assert typed(command="rebuild")[0] == 0

@@ -10,7 +10,7 @@ from models.page_commit import PageCommit, ScopeCooldown
 from models.partition import CATALOGUE
 from models.rejected_record import RejectedRecord
 from models.runs import Outcome, OutcomeKind
-from tests.warehouse.house import ANNA, POSTS, STORIES, T0, House, Scan, at
+from tests.warehouse.rig import ANNA, POSTS, STORIES, T0, Rig, Scan, at
 
 
 def outcome(kind: OutcomeKind = OutcomeKind.COMPLETE) -> Outcome:
@@ -20,7 +20,7 @@ def outcome(kind: OutcomeKind = OutcomeKind.COMPLETE) -> Outcome:
     )  # fmt: skip
 
 
-def test_many_landings_share_one_transaction_and_are_numbered(house: House) -> None:
+def test_many_landings_share_one_transaction_and_are_numbered(rig: Rig) -> None:
     posts, stories = Scan(POSTS, "p", T0), Scan(STORIES, "s", T0)
     landings = [
         posts.page([{"id": "1"}], at(1)),
@@ -29,32 +29,32 @@ def test_many_landings_share_one_transaction_and_are_numbered(house: House) -> N
         PageCommit(outcomes=(outcome(), outcome(OutcomeKind.FAILED))),
         posts.abandon(at(2)),
     ]
-    house.land(*landings)
-    assert house.seq == 5
-    assert house.rows("SELECT seq, scan_id, page FROM ops.staging ORDER BY seq") == [(1, "p", 1), (3, "s", 1)]
-    assert house.rows("SELECT seq, scan_id, pages, items, state, cursor FROM ops.checkpoints ORDER BY seq") == [
+    rig.land(*landings)
+    assert rig.seq == 5
+    assert rig.rows("SELECT seq, scan_id, page FROM ops.staging ORDER BY seq") == [(1, "p", 1), (3, "s", 1)]
+    assert rig.rows("SELECT seq, scan_id, pages, items, state, cursor FROM ops.checkpoints ORDER BY seq") == [
         (1, "p", 1, 1, "scanning", "p/1"),
         (3, "s", 1, 0, "complete", None),
         (5, "p", 1, 1, "abandoned", None),
     ]
-    assert house.rows("SELECT * FROM ops.cooldowns") == [("catalogue", at(5), at(4))]
-    assert house.value("SELECT count(*) FROM core.run_outcomes") == 2
+    assert rig.rows("SELECT * FROM ops.cooldowns") == [("catalogue", at(5), at(4))]
+    assert rig.value("SELECT count(*) FROM core.run_outcomes") == 2
 
 
-def test_numbers_go_on_from_the_last_landing_even_when_all_is_merged(house: House) -> None:
-    with house.connection.begin():
-        assert last_seq(house.connection) == 0
+def test_numbers_go_on_from_the_last_landing_even_when_all_is_merged(rig: Rig) -> None:
+    with rig.connection.begin():
+        assert last_seq(rig.connection) == 0
     scan = Scan(POSTS, "p", T0)
-    house.land(scan.page([], at(1)), scan.page([], at(2)))
-    house.merge()
-    assert house.value("SELECT count(*) FROM ops.staging") == 0
-    with house.connection.begin():
-        assert last_seq(house.connection) == 2
+    rig.land(scan.page([], at(1)), scan.page([], at(2)))
+    rig.merge()
+    assert rig.value("SELECT count(*) FROM ops.staging") == 0
+    with rig.connection.begin():
+        assert last_seq(rig.connection) == 2
 
 
-def test_an_outcome_keeps_every_column(house: House) -> None:
-    house.land(PageCommit(outcomes=(outcome(),)))
-    assert house.row("SELECT * FROM core.run_outcomes") == (
+def test_an_outcome_keeps_every_column(rig: Rig) -> None:
+    rig.land(PageCommit(outcomes=(outcome(),)))
+    assert rig.row("SELECT * FROM core.run_outcomes") == (
         "run-1", "media", ANNA, "posts", "complete", 2, 3, "rate_limited", 429, "c", at(2),
         "It's \"so\"\nand so.", T0, at(1),
     )  # fmt: skip
@@ -77,52 +77,52 @@ def test_an_outcome_keeps_every_column(house: House) -> None:
     ],
     ids=lambda text: repr(text[:12]),
 )
-def test_a_page_is_staged_and_merged_to_the_last_character(house: House, caption: str) -> None:
+def test_a_page_is_staged_and_merged_to_the_last_character(rig: Rig, caption: str) -> None:
     landing = Scan(POSTS, "p", T0).page([{"id": "1", "caption": caption}], at(1), last=True)
-    house.land(landing)
+    rig.land(landing)
     assert landing.page is not None
-    assert house.value("SELECT body FROM ops.staging") == landing.page.body
-    house.merge()
-    found, payload = house.row(f"SELECT caption, gh_payload FROM {house.kept()}")
+    assert rig.value("SELECT body FROM ops.staging") == landing.page.body
+    rig.merge()
+    found, payload = rig.row(f"SELECT caption, gh_payload FROM {rig.kept()}")
     assert found == caption
     assert json.loads(payload) == {"id": "1", "caption": caption}
 
 
-def test_a_body_with_escapes_is_staged_unchanged(house: House) -> None:
+def test_a_body_with_escapes_is_staged_unchanged(rig: Rig) -> None:
     text = r'{ "items" : [ {"id": 1, "caption": "\u0000\ud83c\udf72\/\"" } ], "next_cursor":null }'
-    house.land(Scan(POSTS, "p", T0).page([{}], at(1), last=True, text=text))
-    assert house.value("SELECT body FROM ops.staging") == text
+    rig.land(Scan(POSTS, "p", T0).page([{}], at(1), last=True, text=text))
+    assert rig.value("SELECT body FROM ops.staging") == text
 
 
-def test_instants_keep_their_microseconds_and_zone(house: House) -> None:
+def test_instants_keep_their_microseconds_and_zone(rig: Rig) -> None:
     when = T0 + timedelta(microseconds=123_457)
-    house.land(Scan(POSTS, "p", T0).page([], when))
-    assert house.value("SELECT received_at FROM ops.staging") == when
+    rig.land(Scan(POSTS, "p", T0).page([], when))
+    assert rig.value("SELECT received_at FROM ops.staging") == when
 
 
-def test_rejected_records_and_unknown_fields_travel_as_json(house: House) -> None:
+def test_rejected_records_and_unknown_fields_travel_as_json(rig: Rig) -> None:
     aside = RejectedRecord(3, 'no "id"', '{"a":"\\u0000é"}')
-    house.land(Scan(CATALOGUE, "c", T0).page([], at(1), rejected=(aside,), unknown_fields=("items[].a'b",)))
-    rejected, unknown = house.row("SELECT rejected, unknown_fields FROM ops.staging")
+    rig.land(Scan(CATALOGUE, "c", T0).page([], at(1), rejected=(aside,), unknown_fields=("items[].a'b",)))
+    rejected, unknown = rig.row("SELECT rejected, unknown_fields FROM ops.staging")
     (record,) = json.loads(rejected)
     assert record == {"position": 3, "reason": 'no "id"', "payload": '{"a":"\\u0000é"}', "unknown_status": None}
     assert json.loads(unknown) == ["items[].a'b"]
 
 
-def test_a_transaction_that_fails_leaves_nothing(house: House) -> None:
+def test_a_transaction_that_fails_leaves_nothing(rig: Rig) -> None:
     good = Scan(POSTS, "p", T0).page([{"id": "1"}], at(1))
     assert good.page is not None
     bad = replace(good, page=replace(good.page, scan_id=None))  # type: ignore[arg-type]
     cooldown, ended = PageCommit(cooldown=ScopeCooldown("s", at(1))), PageCommit(outcomes=(outcome(),))
     with pytest.raises(duckdb.ConstraintException, match="NOT NULL"):
-        house.land(good, cooldown, ended, bad)
+        rig.land(good, cooldown, ended, bad)
     for table in ("ops.staging", "ops.checkpoints", "ops.cooldowns", "core.run_outcomes"):
-        assert house.value(f"SELECT count(*) FROM {table}") == 0
-    house.land(good)
-    assert house.value("SELECT count(*) FROM ops.staging") == 1
+        assert rig.value(f"SELECT count(*) FROM {table}") == 0
+    rig.land(good)
+    assert rig.value("SELECT count(*) FROM ops.staging") == 1
 
 
-def test_nothing_to_land_is_no_error(house: House) -> None:
-    with house.connection.begin():
-        load(house.connection, [])
-        load(house.connection, numbered([PageCommit()], after=7))
+def test_nothing_to_land_is_no_error(rig: Rig) -> None:
+    with rig.connection.begin():
+        load(rig.connection, [])
+        load(rig.connection, numbered([PageCommit()], after=7))

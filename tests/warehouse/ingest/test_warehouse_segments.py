@@ -21,7 +21,7 @@ from connectors.warehouse.storage.errors import WarehouseUnusable
 from models.page_commit import PageCommit, ScopeCooldown
 from models.rejected_record import RejectedRecord
 from models.runs import Outcome, OutcomeKind
-from tests.warehouse.house import POSTS, T0, House, Scan, at
+from tests.warehouse.rig import POSTS, T0, Rig, Scan, at
 
 STAGED = "SELECT seq, page, body FROM ops.staging ORDER BY seq"
 EVERYTHING = (
@@ -33,13 +33,13 @@ EVERYTHING = (
 
 
 @contextmanager
-def session(path: Path, name: str = "s1") -> Iterator[tuple[House, Segments]]:
+def session(path: Path, name: str = "s1") -> Iterator[tuple[Rig, Segments]]:
     """A process with the warehouse open; leaving it is dying."""
     with connect(path) as connection:
         recover(connection, path)
         with connection.begin():
             segments = Segments(connection, path, name)
-        yield House(connection), segments
+        yield Rig(connection), segments
 
 
 def pages(many: int, after: int = 0) -> list[Record]:
@@ -54,15 +54,15 @@ def files(path: Path) -> list[Path]:
 
 def staged(path: Path) -> list[tuple[object, ...]]:
     """What a process finds that opens the warehouse now."""
-    with session(path, "later") as (house, _):
-        return house.rows(STAGED)
+    with session(path, "later") as (rig, _):
+        return rig.rows(STAGED)
 
 
 def rows(records: list[Record]) -> list[tuple[object, ...]]:
     return [(one.seq, place, one.body.decode()) for place, one in enumerate(records, 1)]
 
 
-def test_what_a_dead_process_landed_is_taken_in_by_the_next(path: Path, house: House) -> None:
+def test_what_a_dead_process_landed_is_taken_in_by_the_next(path: Path, rig: Rig) -> None:
     scan = Scan(POSTS, "w", T0)
     ended = Outcome(POSTS, "run-1", OutcomeKind.FAILED, T0, at(1), detail='It\'s "so"\nand so.')
     landings = [
@@ -72,8 +72,8 @@ def test_what_a_dead_process_landed_is_taken_in_by_the_next(path: Path, house: H
         scan.page([], at(2), text='{"items":[],\n"next_cursor":null}', unknown_fields=("a'b",)),
         scan.abandon(at(3)),
     ]
-    house.land(*landings)
-    expected = [house.rows(query) for query in EVERYTHING]
+    rig.land(*landings)
+    expected = [rig.rows(query) for query in EVERYTHING]
     dead = path.with_name("dead.duckdb")
     with session(dead) as (_, segments):
         segments.append(numbered(landings[:2], after=0))
@@ -87,11 +87,11 @@ def test_what_a_dead_process_landed_is_taken_in_by_the_next(path: Path, house: H
 
 
 def test_it_is_taken_in_once_however_often_a_process_dies_of_it(path: Path) -> None:
-    with session(path) as (house, segments):
+    with session(path) as (rig, segments):
         segments.append(pages(3))
-        with house.connection.begin():
+        with rig.connection.begin():
             taken = segments.batch()
-            segments.take_in(house.connection, taken)
+            segments.take_in(rig.connection, taken)
         copy = path.with_name("copy")
         shutil.copy(taken[0].path, copy)
         segments.drop(taken)
@@ -103,19 +103,19 @@ def test_it_is_taken_in_once_however_often_a_process_dies_of_it(path: Path) -> N
 
 
 def test_what_was_not_committed_is_taken_in_again(path: Path) -> None:
-    with session(path) as (house, segments):
+    with session(path) as (rig, segments):
         segments.append(pages(2))
-        with house.connection.begin() as transaction:
+        with rig.connection.begin() as transaction:
             taken = segments.batch()
-            segments.take_in(house.connection, taken)
+            segments.take_in(rig.connection, taken)
             transaction.rollback()
         segments.put_back(taken)
         segments.append(pages(1, after=2))
-        with house.connection.begin():
+        with rig.connection.begin():
             taken = segments.batch()
-            segments.take_in(house.connection, taken)
+            segments.take_in(rig.connection, taken)
         segments.drop(taken)
-        assert [seq for seq, *_ in house.rows(STAGED)] == [1, 2, 3]
+        assert [seq for seq, *_ in rig.rows(STAGED)] == [1, 2, 3]
         assert files(path) == []
 
 
@@ -176,15 +176,13 @@ def test_a_segment_of_an_older_version_is_read_by_its_own_names(path: Path) -> N
         segments.append(numbered(landings, after=0))
     (file,) = files(path)
     file.write_bytes(as_version_1(file.read_bytes()))
-    with session(path, "later") as (house, _):
-        assert house.rows("SELECT seq, scan_id FROM ops.staging ORDER BY seq") == [(1, "w"), (2, "w")]
-        assert house.rows("SELECT seq, scan_id, run_kind, state FROM ops.checkpoints ORDER BY seq") == [
+    with session(path, "later") as (rig, _):
+        assert rig.rows("SELECT seq, scan_id FROM ops.staging ORDER BY seq") == [(1, "w"), (2, "w")]
+        assert rig.rows("SELECT seq, scan_id, run_kind, state FROM ops.checkpoints ORDER BY seq") == [
             (1, "w", "sync", "scanning"),
             (2, "w", "sync", "scanning"),
         ]
-        assert house.rows("SELECT rejected ->> '$[0].payload' FROM ops.staging WHERE seq = 1") == [
-            (rejected[0].payload,)
-        ]
+        assert rig.rows("SELECT rejected ->> '$[0].payload' FROM ops.staging WHERE seq = 1") == [(rejected[0].payload,)]
 
 
 @pytest.mark.parametrize("place", [30, 60, -1])
@@ -199,11 +197,11 @@ def test_a_changed_byte_ends_the_last_segment(path: Path, place: int) -> None:
 
 
 def test_a_hole_in_the_midst_of_segments_is_said_and_nothing_is_taken_in(path: Path) -> None:
-    with session(path) as (house, segments):
+    with session(path) as (rig, segments):
         segments.append(pages(1))
-        with house.connection.begin() as transaction:
+        with rig.connection.begin() as transaction:
             taken = segments.batch()
-            segments.take_in(house.connection, taken)
+            segments.take_in(rig.connection, taken)
             segments.put_back(taken)
             transaction.rollback()
         segments.append(pages(1, after=1))

@@ -19,7 +19,7 @@ from connectors.warehouse.storage.connection import connect
 from connectors.warehouse.storage.errors import WarehouseBusy, WarehouseUnusable
 from connectors.warehouse.storage.holder import hold, holder
 from connectors.warehouse.warehouse import open_warehouse
-from tests.warehouse.house import T0, Row
+from tests.warehouse.rig import T0, Row
 
 ROOT = Path(__file__).parents[3]
 

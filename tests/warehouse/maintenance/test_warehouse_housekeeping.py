@@ -10,14 +10,14 @@ from connectors.warehouse.snapshot.reader import open_snapshot
 from models.page_commit import PageCommit
 from models.partition import CATALOGUE, Partition, media
 from models.runs import Outcome, OutcomeKind, RunState, RunWarning
-from tests.warehouse.house import ANNA, BEN, POSTS, STORIES, House, Row, account, at
+from tests.warehouse.rig import ANNA, BEN, POSTS, STORIES, Rig, Row, account, at
 
 ENDED = RunState.COMPLETE
 CUT = RunState.INTERRUPTED
 
 
 def run(
-    house: House,
+    rig: Rig,
     run_id: str,
     hour: float,
     *partitions: Partition,
@@ -27,174 +27,174 @@ def run(
     published: bool = True,
 ) -> None:
     """A run that lasts an hour and leaves an outcome of these partitions; one without a state is under way."""
-    with house.connection.begin():
+    with rig.connection.begin():
         message = {"within": timedelta(hours=12), "version": "1", "selection": selection}
-        ledger.begin(house.connection, run_id, kind, now=at(hour), **message)  # type: ignore[arg-type]
-    house.land(
+        ledger.begin(rig.connection, run_id, kind, now=at(hour), **message)  # type: ignore[arg-type]
+    rig.land(
         PageCommit(outcomes=tuple(Outcome(p, run_id, OutcomeKind.COMPLETE, at(hour), at(hour + 1)) for p in partitions))
     )
-    with house.connection.begin():
+    with rig.connection.begin():
         if state is not None:
-            ledger.end(house.connection, run_id, state, now=at(hour + 1))
+            ledger.end(rig.connection, run_id, state, now=at(hour + 1))
         if published:
-            ledger.mark_published(house.connection, now=at(hour + 1))
+            ledger.mark_published(rig.connection, now=at(hour + 1))
 
 
-def forget(house: House, hour: float) -> int:
-    with house.connection.begin():
-        return forget_runs(house.connection, before=at(hour))
+def forget(rig: Rig, hour: float) -> int:
+    with rig.connection.begin():
+        return forget_runs(rig.connection, before=at(hour))
 
 
-def runs(house: House) -> list[str]:
-    return [run_id for (run_id,) in house.rows("SELECT run_id FROM core.runs ORDER BY started_at")]
+def runs(rig: Rig) -> list[str]:
+    return [run_id for (run_id,) in rig.rows("SELECT run_id FROM core.runs ORDER BY started_at")]
 
 
-def outcomes(house: House) -> list[Row]:
-    return house.rows("SELECT run_id, surface FROM core.run_outcomes ORDER BY ended_at, surface")
+def outcomes(rig: Rig) -> list[Row]:
+    return rig.rows("SELECT run_id, surface FROM core.run_outcomes ORDER BY ended_at, surface")
 
 
-def test_runs_that_began_before_an_instant_go_with_their_outcomes_and_warnings(house: House) -> None:
+def test_runs_that_began_before_an_instant_go_with_their_outcomes_and_warnings(rig: Rig) -> None:
     for night in range(4):
-        run(house, f"night-{night}", 24 * night, POSTS, STORIES, CATALOGUE)
-        with house.connection.begin():
-            ledger.warn(house.connection, f"night-{night}", RunWarning("a", 1, "One."))
-    assert forget(house, 48) == 2
-    assert house.rows("SELECT run_id FROM core.run_warnings ORDER BY run_id") == [("night-2",), ("night-3",)]
-    assert runs(house) == ["night-2", "night-3"]
-    assert len(outcomes(house)) == 6
-    assert forget(house, 48) == 0
-    assert forget(house, 9999) == 1
-    assert runs(house) == ["night-3"]
+        run(rig, f"night-{night}", 24 * night, POSTS, STORIES, CATALOGUE)
+        with rig.connection.begin():
+            ledger.warn(rig.connection, f"night-{night}", RunWarning("a", 1, "One."))
+    assert forget(rig, 48) == 2
+    assert rig.rows("SELECT run_id FROM core.run_warnings ORDER BY run_id") == [("night-2",), ("night-3",)]
+    assert runs(rig) == ["night-2", "night-3"]
+    assert len(outcomes(rig)) == 6
+    assert forget(rig, 48) == 0
+    assert forget(rig, 9999) == 1
+    assert runs(rig) == ["night-3"]
 
 
-def thin(house: House, hour: float, runs_in_full: int = 0) -> None:
-    with house.connection.begin():
-        thin_outcomes(house.connection, before=at(hour), runs_in_full=runs_in_full)
+def thin(rig: Rig, hour: float, runs_in_full: int = 0) -> None:
+    with rig.connection.begin():
+        thin_outcomes(rig.connection, before=at(hour), runs_in_full=runs_in_full)
 
 
-def seen(house: House, night: int, kind: OutcomeKind, code: str | None = None, partition: Partition = POSTS) -> None:
+def seen(rig: Rig, night: int, kind: OutcomeKind, code: str | None = None, partition: Partition = POSTS) -> None:
     """A run with one outcome."""
-    run(house, f"night-{night}", 24 * night)
+    run(rig, f"night-{night}", 24 * night)
     outcome = Outcome(partition, f"night-{night}", kind, at(24 * night), at(24 * night + 1), error_code=code)
-    house.land(PageCommit(outcomes=(outcome,)))
+    rig.land(PageCommit(outcomes=(outcome,)))
 
 
-def nights(house: House) -> list[int]:
-    rows = house.rows("SELECT run_id FROM core.run_outcomes ORDER BY ended_at")
+def nights(rig: Rig) -> list[int]:
+    rows = rig.rows("SELECT run_id FROM core.run_outcomes ORDER BY ended_at")
     return [int(run_id.removeprefix("night-")) for (run_id,) in rows]
 
 
-def test_an_outcome_that_never_changed_is_known_of_every_run_that_is_kept(house: House) -> None:
+def test_an_outcome_that_never_changed_is_known_of_every_run_that_is_kept(rig: Rig) -> None:
     for night in range(120):
-        seen(house, night, OutcomeKind.COMPLETE)
+        seen(rig, night, OutcomeKind.COMPLETE)
         if night > 60:
-            forget(house, 24 * (night - 60))
-        thin(house, 24 * (night - 10))
-    first = nights(house)[0]
-    oldest = min(int(run_id.removeprefix("night-")) for run_id in runs(house))
+            forget(rig, 24 * (night - 60))
+        thin(rig, 24 * (night - 10))
+    first = nights(rig)[0]
+    oldest = min(int(run_id.removeprefix("night-")) for run_id in runs(rig))
     # Only what is left of the oldest month may have none.
     assert first - oldest < 31
-    assert len(nights(house)) < 20
+    assert len(nights(rig)) < 20
 
 
-def test_of_outcomes_that_went_well_the_first_of_each_kind_stays_and_the_last_of_all(house: House) -> None:
+def test_of_outcomes_that_went_well_the_first_of_each_kind_stays_and_the_last_of_all(rig: Rig) -> None:
     good, failed = OutcomeKind.COMPLETE, OutcomeKind.FAILED
     kinds = [good, OutcomeKind.RECENT, good, failed, failed, good, good, OutcomeKind.SKIPPED, OutcomeKind.SKIPPED, good]
     for night, kind in enumerate([*kinds, good, good]):
-        seen(house, night, kind, "token_expired" if kind is OutcomeKind.SKIPPED else None)
+        seen(rig, night, kind, "token_expired" if kind is OutcomeKind.SKIPPED else None)
     # What went wrong stays, repeated or not.
     for _ in range(2):
-        thin(house, 9999)
-        assert nights(house) == [0, 3, 4, 5, 7, 9, 11]
-    assert len(runs(house)) == 12
+        thin(rig, 9999)
+        assert nights(rig) == [0, 3, 4, 5, 7, 9, 11]
+    assert len(runs(rig)) == 12
     # The next one makes the last of before superfluous.
-    seen(house, 12, good)
-    thin(house, 9999)
-    assert nights(house) == [0, 3, 4, 5, 7, 9, 12]
+    seen(rig, 12, good)
+    thin(rig, 9999)
+    assert nights(rig) == [0, 3, 4, 5, 7, 9, 12]
 
 
-def test_the_outcomes_of_the_last_runs_and_days_all_stay(house: House) -> None:
+def test_the_outcomes_of_the_last_runs_and_days_all_stay(rig: Rig) -> None:
     for night in range(8):
-        seen(house, night, OutcomeKind.COMPLETE)
-    thin(house, 9999, runs_in_full=8)
-    thin(house, 24, runs_in_full=0)
-    assert nights(house) == [*range(8)]
-    thin(house, 24 * 4, runs_in_full=5)
-    assert nights(house) == [0, *range(3, 8)]
-    thin(house, 24 * 4, runs_in_full=0)
-    assert nights(house) == [0, *range(4, 8)]
+        seen(rig, night, OutcomeKind.COMPLETE)
+    thin(rig, 9999, runs_in_full=8)
+    thin(rig, 24, runs_in_full=0)
+    assert nights(rig) == [*range(8)]
+    thin(rig, 24 * 4, runs_in_full=5)
+    assert nights(rig) == [0, *range(3, 8)]
+    thin(rig, 24 * 4, runs_in_full=0)
+    assert nights(rig) == [0, *range(4, 8)]
 
 
-def test_each_partition_has_outcomes_of_its_own(house: House) -> None:
+def test_each_partition_has_outcomes_of_its_own(rig: Rig) -> None:
     for night, partition in enumerate([POSTS, STORIES, POSTS, STORIES, media(BEN, "posts"), CATALOGUE, POSTS]):
-        seen(house, night, OutcomeKind.COMPLETE, partition=partition)
-    thin(house, 9999)
-    assert nights(house) == [0, 1, 3, 4, 5, 6]
+        seen(rig, night, OutcomeKind.COMPLETE, partition=partition)
+    thin(rig, 9999)
+    assert nights(rig) == [0, 1, 3, 4, 5, 6]
 
 
-def test_an_outcome_with_another_detail_is_a_change(house: House) -> None:
+def test_an_outcome_with_another_detail_is_a_change(rig: Rig) -> None:
     for night in range(4):
-        seen(house, night, OutcomeKind.COMPLETE)
-    house.connection.exec_driver_sql(
+        seen(rig, night, OutcomeKind.COMPLETE)
+    rig.connection.exec_driver_sql(
         "UPDATE core.run_outcomes SET detail = 'The cursor was refused.' WHERE run_id = 'night-1'"
     )
-    house.connection.commit()
-    thin(house, 9999)
-    assert nights(house) == [0, 1, 2, 3]
+    rig.connection.commit()
+    thin(rig, 9999)
+    assert nights(rig) == [0, 1, 2, 3]
 
 
-def test_the_last_run_that_ended_of_each_kind_and_selection_stays(house: House) -> None:
-    run(house, "old", 0, POSTS)
-    run(house, "nightly", 1, POSTS, state=RunState.PARTIAL)
-    run(house, "stories", 2, POSTS, selection="stories")
-    run(house, "again", 3, POSTS, selection="stories", state=RunState.FAILED)
-    run(house, "anna", 4, POSTS, kind="backfill", selection="anna: posts")
-    run(house, "ben", 5, POSTS, kind="backfill", selection="ben: posts")
-    assert forget(house, 9999) == 2
-    assert runs(house) == ["nightly", "again", "anna", "ben"]
+def test_the_last_run_that_ended_of_each_kind_and_selection_stays(rig: Rig) -> None:
+    run(rig, "old", 0, POSTS)
+    run(rig, "nightly", 1, POSTS, state=RunState.PARTIAL)
+    run(rig, "stories", 2, POSTS, selection="stories")
+    run(rig, "again", 3, POSTS, selection="stories", state=RunState.FAILED)
+    run(rig, "anna", 4, POSTS, kind="backfill", selection="anna: posts")
+    run(rig, "ben", 5, POSTS, kind="backfill", selection="ben: posts")
+    assert forget(rig, 9999) == 2
+    assert runs(rig) == ["nightly", "again", "anna", "ben"]
 
 
-def test_a_run_under_way_and_what_may_be_carried_on_stay(house: House) -> None:
-    run(house, "lost", 0, POSTS, state=CUT)
-    run(house, "well", 1, POSTS)
-    run(house, "cut", 2, POSTS, state=CUT, published=False)
-    run(house, "cut again", 3, POSTS, state=CUT, published=False)
-    assert house.value("SELECT resumes FROM core.runs WHERE run_id = 'cut again'") == "cut"
-    assert forget(house, 9999) == 1
-    assert runs(house) == ["well", "cut", "cut again"]
-    run(house, "under way", 4, POSTS, state=None, published=False)
-    assert forget(house, 9999) == 0
-    assert runs(house) == ["well", "cut", "cut again", "under way"]
-    with house.connection.begin():
-        ledger.end(house.connection, "under way", ENDED, now=at(5))
-    assert forget(house, 9999) == 1
-    assert runs(house) == ["cut", "cut again", "under way"], "its snapshot never came into place"
-    with house.connection.begin():
-        ledger.mark_published(house.connection, now=at(5))
-    assert forget(house, 9999) == 2
-    assert runs(house) == ["under way"]
+def test_a_run_under_way_and_what_may_be_carried_on_stay(rig: Rig) -> None:
+    run(rig, "lost", 0, POSTS, state=CUT)
+    run(rig, "well", 1, POSTS)
+    run(rig, "cut", 2, POSTS, state=CUT, published=False)
+    run(rig, "cut again", 3, POSTS, state=CUT, published=False)
+    assert rig.value("SELECT resumes FROM core.runs WHERE run_id = 'cut again'") == "cut"
+    assert forget(rig, 9999) == 1
+    assert runs(rig) == ["well", "cut", "cut again"]
+    run(rig, "under way", 4, POSTS, state=None, published=False)
+    assert forget(rig, 9999) == 0
+    assert runs(rig) == ["well", "cut", "cut again", "under way"]
+    with rig.connection.begin():
+        ledger.end(rig.connection, "under way", ENDED, now=at(5))
+    assert forget(rig, 9999) == 1
+    assert runs(rig) == ["cut", "cut again", "under way"], "its snapshot never came into place"
+    with rig.connection.begin():
+        ledger.mark_published(rig.connection, now=at(5))
+    assert forget(rig, 9999) == 2
+    assert runs(rig) == ["under way"]
 
 
-def test_analysts_see_the_same_of_each_partition_as_before(house: House, tmp_path: Path) -> None:
-    house.catalogue("c", 0, [account(ANNA, name="anna"), account(BEN, name="ben")])
+def test_analysts_see_the_same_of_each_partition_as_before(rig: Rig, tmp_path: Path) -> None:
+    rig.catalogue("c", 0, [account(ANNA, name="anna"), account(BEN, name="ben")])
     ben = media(BEN, "posts")
-    run(house, "first", 1, POSTS, STORIES, ben)
-    run(house, "second", 24, POSTS, ben)
-    run(house, "third", 48, POSTS)
-    message = freshness(house, tmp_path)
+    run(rig, "first", 1, POSTS, STORIES, ben)
+    run(rig, "second", 24, POSTS, ben)
+    run(rig, "third", 48, POSTS)
+    message = freshness(rig, tmp_path)
     assert [outcome for outcome, *_ in message].count(None) == 1
     assert len(message) == 4
-    assert forget(house, 9999) == 0
-    assert runs(house) == ["first", "second", "third"]
-    assert outcomes(house) == [("first", "stories"), ("second", "posts"), ("third", "posts")]
-    assert freshness(house, tmp_path) == message
-    run(house, "fourth", 72, POSTS, STORIES)
-    assert forget(house, 9999) == 2
-    assert runs(house) == ["second", "fourth"]
+    assert forget(rig, 9999) == 0
+    assert runs(rig) == ["first", "second", "third"]
+    assert outcomes(rig) == [("first", "stories"), ("second", "posts"), ("third", "posts")]
+    assert freshness(rig, tmp_path) == message
+    run(rig, "fourth", 72, POSTS, STORIES)
+    assert forget(rig, 9999) == 2
+    assert runs(rig) == ["second", "fourth"]
 
 
-def freshness(house: House, folder: Path) -> list[Row]:
-    publish(house.connection, folder / "s.duckdb", at=at(99), version="1")
+def freshness(rig: Rig, folder: Path) -> list[Row]:
+    publish(rig.connection, folder / "s.duckdb", at=at(99), version="1")
     with open_snapshot(folder / "s.duckdb") as snapshot:
         shown = "outcome, * EXCLUDE (outcome, stale_for, age_seconds, is_stale)"
         return snapshot.ask(f"SELECT {shown} FROM freshness ORDER BY ALL").rows

@@ -20,8 +20,8 @@ from models.partition import CATALOGUE
 from models.rejected_record import RejectedRecord
 from models.schema.mapping_built_in import BUILT_IN
 from models.tables import WAREHOUSE, ops_warehouse
-from tests.warehouse.house import ANNA, POSTS, STORIES, House, Item, Row, Scan, account, at
 from tests.warehouse.merge.test_warehouse_merge_media import every_row
+from tests.warehouse.rig import ANNA, POSTS, STORIES, Item, Rig, Row, Scan, account, at
 
 NO_ID = "The item has no id that gramhouse knows."
 WITH_UUID = replace(BUILT_IN, media_id=(*BUILT_IN.media_id, "/uuid"))
@@ -39,32 +39,32 @@ def minute(hour: float, number: int = 1) -> datetime:
 Retried = tuple[int, int, int, tuple[StillRejected, ...]]
 
 
-def again(house: House, hour: float = 1000, batch_bytes: int = 2**24) -> Retried:
-    with house.connection.begin():
-        plan = prepare_retry(house.connection, batch_bytes=batch_bytes)
+def again(rig: Rig, hour: float = 1000, batch_bytes: int = 2**24) -> Retried:
+    with rig.connection.begin():
+        plan = prepare_retry(rig.connection, batch_bytes=batch_bytes)
     for batch in plan.batches:
-        with house.connection.begin():
-            retry(house.connection, batch, run_id="a retry", now=at(hour))
-    with house.connection.begin():
-        return plan.records, plan.items, plan.outdated, staying(house.connection)
+        with rig.connection.begin():
+            retry(rig.connection, batch, run_id="a retry", now=at(hour))
+    with rig.connection.begin():
+        return plan.records, plan.items, plan.outdated, staying(rig.connection)
 
 
-def mapped(house: House) -> None:
-    with house.connection.begin():
-        write_mapping(house.connection, WITH_UUID)
+def mapped(rig: Rig) -> None:
+    with rig.connection.begin():
+        write_mapping(rig.connection, WITH_UUID)
 
 
-def again_mapped(house: House, hour: float = 1000, batch_bytes: int = 2**24) -> Retried:
-    mapped(house)
-    return again(house, hour, batch_bytes)
+def again_mapped(rig: Rig, hour: float = 1000, batch_bytes: int = 2**24) -> Retried:
+    mapped(rig)
+    return again(rig, hour, batch_bytes)
 
 
-def quarantine(house: House) -> list[Row]:
-    return house.rows("SELECT * EXCLUDE (digest) FROM core.quarantine ORDER BY ALL")
+def quarantine(rig: Rig) -> list[Row]:
+    return rig.rows("SELECT * EXCLUDE (digest) FROM core.quarantine ORDER BY ALL")
 
 
-def media(house: House, columns: str = "media_id, caption") -> list[Row]:
-    return house.rows(f"SELECT {columns} FROM core.media ORDER BY media_id")
+def media(rig: Rig, columns: str = "media_id, caption") -> list[Row]:
+    return rig.rows(f"SELECT {columns} FROM core.media ORDER BY media_id")
 
 
 def post(uuid: object, caption: str = "x", **more: object) -> Item:
@@ -75,259 +75,257 @@ def left(items: int, became_rows: int | None = None, outdated: int = 0, stay: Se
     return items if became_rows is None else became_rows, items, outdated, tuple(stay)
 
 
-def test_with_the_same_mapping_nothing_leaves_and_nothing_is_touched(house: House) -> None:
-    house.scan(POSTS, "p", 0, [{"id": "1"}, post("a"), None, "text", 7])
-    before = every_row(house)
-    assert again(house) == left(0, stay=[StillRejected("media", NO_ID, 4)])
-    assert every_row(house) == before
+def test_with_the_same_mapping_nothing_leaves_and_nothing_is_touched(rig: Rig) -> None:
+    rig.scan(POSTS, "p", 0, [{"id": "1"}, post("a"), None, "text", 7])
+    before = every_row(rig)
+    assert again(rig) == left(0, stay=[StillRejected("media", NO_ID, 4)])
+    assert every_row(rig) == before
 
 
-def test_an_empty_quarantine_is_retried_to_nothing(house: House) -> None:
-    assert again_mapped(house) == left(0)
+def test_an_empty_quarantine_is_retried_to_nothing(rig: Rig) -> None:
+    assert again_mapped(rig) == left(0)
 
 
-def test_what_has_an_id_by_a_new_mapping_becomes_a_row(house: House) -> None:
-    house.scan(POSTS, "p", 0, [{"id": "1"}], [post("a", like_count=3, odd=True), post(None), {"caption": "no id"}])
-    stayed = [row for row in quarantine(house) if '"uuid":"a"' not in row[6]]
-    assert again_mapped(house) == left(1, stay=[StillRejected("media", NO_ID, 2)])
-    assert quarantine(house) == stayed
+def test_what_has_an_id_by_a_new_mapping_becomes_a_row(rig: Rig) -> None:
+    rig.scan(POSTS, "p", 0, [{"id": "1"}], [post("a", like_count=3, odd=True), post(None), {"caption": "no id"}])
+    stayed = [row for row in quarantine(rig) if '"uuid":"a"' not in row[6]]
+    assert again_mapped(rig) == left(1, stay=[StillRejected("media", NO_ID, 2)])
+    assert quarantine(rig) == stayed
     times = "first_seen_at, written_at, changed_at, content_changed_at, removed_at"
     seen = minute(0, 2)
-    assert house.rows(f"SELECT caption, like_count, odd, {times} FROM core.media WHERE media_id = 'a'") == [
+    assert rig.rows(f"SELECT caption, like_count, odd, {times} FROM core.media WHERE media_id = 'a'") == [
         ("x", 3, True, seen, seen, seen, seen, None)
     ]
-    assert json.loads(house.value(f"SELECT gh_payload FROM {house.kept()} WHERE media_id = 'a'")) == post(
+    assert json.loads(rig.value(f"SELECT gh_payload FROM {rig.kept()} WHERE media_id = 'a'")) == post(
         "a", like_count=3, odd=True
     )
-    assert house.rows("SELECT metric, value, observed_at FROM core.media_metrics") == [("like_count", 3, seen)]
-    assert house.value("SELECT count(*) FROM ops.staging") == 0
+    assert rig.rows("SELECT metric, value, observed_at FROM core.media_metrics") == [("like_count", 3, seen)]
+    assert rig.value("SELECT count(*) FROM ops.staging") == 0
 
 
-def test_a_second_retry_changes_nothing(house: House) -> None:
-    house.scan(POSTS, "p", 0, [post("a"), {"caption": "no id"}])
-    again_mapped(house)
-    before = every_row(house)
-    assert again(house) == left(0, stay=[StillRejected("media", NO_ID, 1)])
-    assert every_row(house) == before
+def test_a_second_retry_changes_nothing(rig: Rig) -> None:
+    rig.scan(POSTS, "p", 0, [post("a"), {"caption": "no id"}])
+    again_mapped(rig)
+    before = every_row(rig)
+    assert again(rig) == left(0, stay=[StillRejected("media", NO_ID, 1)])
+    assert every_row(rig) == before
 
 
-def test_the_same_record_rejected_again_is_the_one_that_was(house: House) -> None:
-    house.scan(POSTS, "p", 0, [{"id": "1"}, {"caption": "no id"}])
+def test_the_same_record_rejected_again_is_the_one_that_was(rig: Rig) -> None:
+    rig.scan(POSTS, "p", 0, [{"id": "1"}, {"caption": "no id"}])
     seen = "SELECT * EXCLUDE (last_seen_at, digest) FROM core.quarantine"
-    before = house.rows(seen)
-    again_mapped(house)
-    house.scan(POSTS, "q", 24, [{"id": "1"}, {"caption": "no id"}])
-    assert house.rows(seen) == before
-    assert house.value("SELECT last_seen_at FROM core.quarantine") == minute(24)
+    before = rig.rows(seen)
+    again_mapped(rig)
+    rig.scan(POSTS, "q", 24, [{"id": "1"}, {"caption": "no id"}])
+    assert rig.rows(seen) == before
+    assert rig.value("SELECT last_seen_at FROM core.quarantine") == minute(24)
 
 
 @pytest.mark.parametrize("batch_bytes", [1, 70, 2**24])
-def test_versions_of_an_item_are_read_in_the_order_in_which_they_were_met(house: House, batch_bytes: int) -> None:
+def test_versions_of_an_item_are_read_in_the_order_in_which_they_were_met(rig: Rig, batch_bytes: int) -> None:
     for night, caption in enumerate("zam"):
-        house.scan(POSTS, f"p{night}", 24 * night, [post("a", caption)])
-    assert again_mapped(house, batch_bytes=batch_bytes) == left(1, became_rows=3)
-    assert media(house, "media_id, caption, first_seen_at, changed_at") == [("a", "m", minute(0), minute(48))]
-    assert house.rows("SELECT caption, valid_from, valid_to FROM core.media_superseded ORDER BY valid_from") == [
+        rig.scan(POSTS, f"p{night}", 24 * night, [post("a", caption)])
+    assert again_mapped(rig, batch_bytes=batch_bytes) == left(1, became_rows=3)
+    assert media(rig, "media_id, caption, first_seen_at, changed_at") == [("a", "m", minute(0), minute(48))]
+    assert rig.rows("SELECT caption, valid_from, valid_to FROM core.media_superseded ORDER BY valid_from") == [
         ("z", minute(0), minute(24)),
         ("a", minute(24), minute(48)),
     ]
 
 
 @pytest.mark.parametrize("last", [True, False])
-def test_a_retry_in_batches_leaves_what_one_at_once_does(house: House, *, last: bool) -> None:
+def test_a_retry_in_batches_leaves_what_one_at_once_does(rig: Rig, *, last: bool) -> None:
     left_by = []
     for batch_bytes in (1, 2**24):
         for table in WAREHOUSE.sorted_tables:
             if table is not ops_warehouse:
-                house.do(f"DELETE FROM {table.fullname}")
-        house.seq = 0
+                rig.do(f"DELETE FROM {table.fullname}")
+        rig.seq = 0
         for night in range(3):
             items = [post("a", f"v{night}"), post("b", f"v{night}"), post("b", f"w{night % 2}"), post(f"c{night}")]
-            house.scan(POSTS, f"p{night}", 24 * night, items[:2], items[2:], last=last or night < 2)
-        house.scan(STORIES, "s", 1, [post("a"), {"id": "b"}])
-        assert again_mapped(house, batch_bytes=batch_bytes)[:3] == (12, 6, 0)
-        left_by.append([house.rows(f"SELECT DISTINCT * FROM {table} ORDER BY ALL") for table in MADE])
+            rig.scan(POSTS, f"p{night}", 24 * night, items[:2], items[2:], last=last or night < 2)
+        rig.scan(STORIES, "s", 1, [post("a"), {"id": "b"}])
+        assert again_mapped(rig, batch_bytes=batch_bytes)[:3] == (12, 6, 0)
+        left_by.append([rig.rows(f"SELECT DISTINCT * FROM {table} ORDER BY ALL") for table in MADE])
     assert left_by[0] == left_by[1]
 
 
-def test_batches_are_cut_between_instants_and_no_larger_than_asked_for(house: House) -> None:
+def test_batches_are_cut_between_instants_and_no_larger_than_asked_for(rig: Rig) -> None:
     for night in range(4):
-        house.scan(POSTS, f"p{night}", 24 * night, [post(f"{night}"), post(f"{night}{night}")])
-    mapped(house)
+        rig.scan(POSTS, f"p{night}", 24 * night, [post(f"{night}"), post(f"{night}{night}")])
+    mapped(rig)
     us = [int(minute(24 * night).timestamp()) * 1_000_000 for night in range(4)]
-    with house.connection.begin():
+    with rig.connection.begin():
         one = len('{"uuid":"0","caption":"x"}')
-        plan = prepare_retry(house.connection, batch_bytes=4 * one + 2)
+        plan = prepare_retry(rig.connection, batch_bytes=4 * one + 2)
     assert plan.batches == (Batch(us[0], us[1]), Batch(us[2], us[3]))
-    with house.connection.begin():
-        plan = prepare_retry(house.connection, batch_bytes=4 * one + 1)
+    with rig.connection.begin():
+        plan = prepare_retry(rig.connection, batch_bytes=4 * one + 1)
     assert plan.batches == tuple(Batch(night, night) for night in us)
 
 
-def test_within_a_page_the_last_place_wins(house: House) -> None:
-    house.scan(POSTS, "p", 0, [post("a", caption) for caption in ("v9", "v1", "v5")])
-    assert again_mapped(house) == left(1, became_rows=3)
-    assert media(house) == [("a", "v5")]
+def test_within_a_page_the_last_place_wins(rig: Rig) -> None:
+    rig.scan(POSTS, "p", 0, [post("a", caption) for caption in ("v9", "v1", "v5")])
+    assert again_mapped(rig) == left(1, became_rows=3)
+    assert media(rig) == [("a", "v5")]
 
 
-def test_what_the_retry_leaves_is_what_the_mapping_would_have_left_from_the_start(house: House) -> None:
+def test_what_the_retry_leaves_is_what_the_mapping_would_have_left_from_the_start(rig: Rig) -> None:
     pages = [[post("a", "1"), {"id": "b"}], [post("c"), {"caption": "no id"}]]
 
     def nights() -> None:
         for night in range(2):
-            house.scan(POSTS, f"p{night}", 24 * night, *pages)
+            rig.scan(POSTS, f"p{night}", 24 * night, *pages)
             pages[0][0] = post("a", "2")
 
     nights()
-    again_mapped(house)
+    again_mapped(rig)
     columns = "media_id, caption, first_seen_at, changed_at, removed_at, payload_hash, overflow"
-    found = media(house, columns), quarantine(house), house.rows("FROM core.media_superseded")
+    found = media(rig, columns), quarantine(rig), rig.rows("FROM core.media_superseded")
     for table in ("core.media", "core.quarantine", "core.media_superseded", "core.completed_scans", "ops.checkpoints"):
-        house.do(f"DELETE FROM {table}")
+        rig.do(f"DELETE FROM {table}")
     pages[0][0] = post("a", "1")
     nights()
-    assert (media(house, columns), quarantine(house), house.rows("FROM core.media_superseded")) == found
+    assert (media(rig, columns), quarantine(rig), rig.rows("FROM core.media_superseded")) == found
     assert len(found[0]) == 3
 
 
-def test_an_item_seen_later_is_not_overwritten(house: House) -> None:
-    house.scan(POSTS, "p", 0, [post("a", "old")])
-    house.scan(POSTS, "q", 24, [{"id": "a", "caption": "new"}])
-    before = media(house, "*")
-    assert again_mapped(house) == left(0, outdated=1)
-    assert media(house, "*") == before
-    assert quarantine(house) == []
+def test_an_item_seen_later_is_not_overwritten(rig: Rig) -> None:
+    rig.scan(POSTS, "p", 0, [post("a", "old")])
+    rig.scan(POSTS, "q", 24, [{"id": "a", "caption": "new"}])
+    before = media(rig, "*")
+    assert again_mapped(rig) == left(0, outdated=1)
+    assert media(rig, "*") == before
+    assert quarantine(rig) == []
 
 
-def test_an_item_seen_later_without_a_change_is_not_overwritten(house: House) -> None:
+def test_an_item_seen_later_without_a_change_is_not_overwritten(rig: Rig) -> None:
     """Its row was written before the record was rejected; only the later scan says that it was seen since."""
-    house.scan(POSTS, "p", 0, [{"id": "a", "caption": "as ever"}])
-    house.scan(POSTS, "q", 24, [{"id": "a", "caption": "as ever"}, post("a", "for a moment")])
-    assert again_mapped(house) == left(0, outdated=1)
-    assert media(house) == [("a", "as ever")]
+    rig.scan(POSTS, "p", 0, [{"id": "a", "caption": "as ever"}])
+    rig.scan(POSTS, "q", 24, [{"id": "a", "caption": "as ever"}, post("a", "for a moment")])
+    assert again_mapped(rig) == left(0, outdated=1)
+    assert media(rig) == [("a", "as ever")]
 
 
-def test_an_item_that_an_open_scan_saw_later_is_not_overwritten(house: House) -> None:
-    house.scan(POSTS, "p", 0, [{"id": "a", "caption": "as ever"}])
-    house.scan(POSTS, "q", 24, [post("a", "for a moment")], [{"id": "a", "caption": "as ever"}], last=False)
-    assert again_mapped(house) == left(0, outdated=1)
-    assert media(house) == [("a", "as ever")]
+def test_an_item_that_an_open_scan_saw_later_is_not_overwritten(rig: Rig) -> None:
+    rig.scan(POSTS, "p", 0, [{"id": "a", "caption": "as ever"}])
+    rig.scan(POSTS, "q", 24, [post("a", "for a moment")], [{"id": "a", "caption": "as ever"}], last=False)
+    assert again_mapped(rig) == left(0, outdated=1)
+    assert media(rig) == [("a", "as ever")]
 
 
-def test_an_item_that_an_open_scan_saw_twice_is_one_item(house: House) -> None:
+def test_an_item_that_an_open_scan_saw_twice_is_one_item(rig: Rig) -> None:
     scan = Scan(POSTS, "p", at(0))
     for hour in (1, 2):
-        house.land(scan.page([{"id": "a"}], at(hour)))
-        house.merge()
-    house.land(scan.page([post("a", "newest"), post("b")], at(3)))
-    house.merge()
-    assert again_mapped(house) == left(1, outdated=1)
-    assert len(media(house)) == 2
+        rig.land(scan.page([{"id": "a"}], at(hour)))
+        rig.merge()
+    rig.land(scan.page([post("a", "newest"), post("b")], at(3)))
+    rig.merge()
+    assert again_mapped(rig) == left(1, outdated=1)
+    assert len(media(rig)) == 2
 
 
-def test_an_item_seen_earlier_gets_its_newer_version(house: House) -> None:
-    house.scan(POSTS, "p", 0, [{"id": "a", "caption": "old"}])
-    house.scan(POSTS, "q", 24, [post("a", "new")])
-    assert again_mapped(house) == left(1)
-    assert media(house, "caption, first_seen_at, changed_at, removed_at") == [("new", minute(0), minute(24), None)]
+def test_an_item_seen_earlier_gets_its_newer_version(rig: Rig) -> None:
+    rig.scan(POSTS, "p", 0, [{"id": "a", "caption": "old"}])
+    rig.scan(POSTS, "q", 24, [post("a", "new")])
+    assert again_mapped(rig) == left(1)
+    assert media(rig, "caption, first_seen_at, changed_at, removed_at") == [("new", minute(0), minute(24), None)]
 
 
-def test_an_item_that_was_thought_gone_is_back(house: House) -> None:
+def test_an_item_that_was_thought_gone_is_back(rig: Rig) -> None:
     items = [{"id": str(n)} for n in range(3)]
-    house.scan(POSTS, "p", 0, [{"id": "a", "caption": "old"}, *items])
-    assert house.scan(POSTS, "q", 24, [post("a", "new"), *items]).removed == 0
-    assert house.scan(POSTS, "r", 48, items).removed == 1
-    again_mapped(house)
-    assert house.rows("SELECT caption, removed_at FROM core.media WHERE media_id = 'a'") == [("new", None)]
-    house.scan(POSTS, "s", 72, [post("a", "new"), *items])
-    assert house.value("SELECT count(*) FROM core.media WHERE removed_at IS NULL") == 4
+    rig.scan(POSTS, "p", 0, [{"id": "a", "caption": "old"}, *items])
+    assert rig.scan(POSTS, "q", 24, [post("a", "new"), *items]).removed == 0
+    assert rig.scan(POSTS, "r", 48, items).removed == 1
+    again_mapped(rig)
+    assert rig.rows("SELECT caption, removed_at FROM core.media WHERE media_id = 'a'") == [("new", None)]
+    rig.scan(POSTS, "s", 72, [post("a", "new"), *items])
+    assert rig.value("SELECT count(*) FROM core.media WHERE removed_at IS NULL") == 4
 
 
-def test_one_id_on_two_surfaces_is_two_items(house: House) -> None:
-    house.scan(POSTS, "p", 0, [post("a", "old")])
-    house.scan(STORIES, "s", 0, [post("a", "an older story")])
-    house.scan(STORIES, "t", 24, [{"id": "a", "caption": "a story"}])
-    assert again_mapped(house) == left(1, outdated=1)
-    assert house.rows("SELECT surface, caption FROM core.media ORDER BY 1") == [
+def test_one_id_on_two_surfaces_is_two_items(rig: Rig) -> None:
+    rig.scan(POSTS, "p", 0, [post("a", "old")])
+    rig.scan(STORIES, "s", 0, [post("a", "an older story")])
+    rig.scan(STORIES, "t", 24, [{"id": "a", "caption": "a story"}])
+    assert again_mapped(rig) == left(1, outdated=1)
+    assert rig.rows("SELECT surface, caption FROM core.media ORDER BY 1") == [
         ("posts", "old"), ("stories", "a story"),
     ]  # fmt: skip
 
 
-def last_seen(house: House) -> list[Row]:
-    return house.rows("SELECT media_id, since, last_seen_at FROM ops.missing ORDER BY ALL")
+def last_seen(rig: Rig) -> list[Row]:
+    return rig.rows("SELECT media_id, since, last_seen_at FROM ops.missing ORDER BY ALL")
 
 
-def test_a_scan_that_ended_since_does_not_say_that_the_item_was_still_there(house: House) -> None:
+def test_a_scan_that_ended_since_does_not_say_that_the_item_was_still_there(rig: Rig) -> None:
     for night in range(3):
-        house.scan(STORIES, f"s{night}", 24 * night, [post(f"story-{night}")])
-    again_mapped(house, 70)
-    assert last_seen(house) == [("story-0", at(70), minute(0)), ("story-1", at(70), minute(24))]
-    assert house.scan(STORIES, "s3", 72, [post("story-1"), post("story-2")]).expired == 1
-    assert media(house, "media_id, removed_at, removal") == [
+        rig.scan(STORIES, f"s{night}", 24 * night, [post(f"story-{night}")])
+    again_mapped(rig, 70)
+    assert last_seen(rig) == [("story-0", at(70), minute(0)), ("story-1", at(70), minute(24))]
+    assert rig.scan(STORIES, "s3", 72, [post("story-1"), post("story-2")]).expired == 1
+    assert media(rig, "media_id, removed_at, removal") == [
         ("story-0", at(70), "expired"), ("story-1", None, None), ("story-2", None, None),
     ]  # fmt: skip
-    assert house.value("SELECT written_at FROM core.media WHERE media_id = 'story-0'") == minute(0)
-    assert last_seen(house) == []
+    assert rig.value("SELECT written_at FROM core.media WHERE media_id = 'story-0'") == minute(0)
+    assert last_seen(rig) == []
 
 
-def test_the_next_complete_scan_tells_what_is_gone(house: House) -> None:
-    house.scan(POSTS, "p", 0, [post("a"), post("b")])
-    again_mapped(house)
-    assert house.scan(POSTS, "q", 24, [post("a")], []).removed == 1
-    assert media(house, "media_id, removed_at") == [("a", None), ("b", minute(24, 2))]
+def test_the_next_complete_scan_tells_what_is_gone(rig: Rig) -> None:
+    rig.scan(POSTS, "p", 0, [post("a"), post("b")])
+    again_mapped(rig)
+    assert rig.scan(POSTS, "q", 24, [post("a")], []).removed == 1
+    assert media(rig, "media_id, removed_at") == [("a", None), ("b", minute(24, 2))]
 
 
 @pytest.mark.parametrize("merge_before_the_end", [True, False])
-def test_a_scan_that_was_half_way_does_not_miss_what_it_could_not_know(
-    house: House, *, merge_before_the_end: bool
-) -> None:
+def test_a_scan_that_was_half_way_does_not_miss_what_it_could_not_know(rig: Rig, *, merge_before_the_end: bool) -> None:
     scan = Scan(POSTS, "p", at(0))
-    house.land(scan.page([post("a"), {"id": "1"}], at(1)))
-    house.merge()
-    again_mapped(house)
-    house.land(scan.page([{"id": "2"}], at(2)))
+    rig.land(scan.page([post("a"), {"id": "1"}], at(1)))
+    rig.merge()
+    again_mapped(rig)
+    rig.land(scan.page([{"id": "2"}], at(2)))
     if merge_before_the_end:
-        house.merge()
-    house.land(scan.page([], at(3), last=True))
-    assert house.merge().removed == 0
-    assert media(house, "media_id, removed_at") == [("1", None), ("2", None), ("a", None)]
-    assert house.scan(POSTS, "q", 24, [{"id": "1"}, {"id": "2"}]).removed == 1
+        rig.merge()
+    rig.land(scan.page([], at(3), last=True))
+    assert rig.merge().removed == 0
+    assert media(rig, "media_id, removed_at") == [("1", None), ("2", None), ("a", None)]
+    assert rig.scan(POSTS, "q", 24, [{"id": "1"}, {"id": "2"}]).removed == 1
 
 
-def test_accounts_and_pages_rejected_stay_as_they_are(house: House) -> None:
+def test_accounts_and_pages_rejected_stay_as_they_are(rig: Rig) -> None:
     scan = Scan(CATALOGUE, "c", at(0))
     broken = RejectedRecord(0, "status: odd", json.dumps(account(status="odd", uuid="a")))
-    house.land(scan.page([account(status="odd", uuid="a")], at(0), rejected=(broken,), last=True))
-    house.land(Scan(POSTS, "p", at(0)).page([], at(1), text='<html>{"uuid":"a"}', last=True))
-    house.scan(POSTS, "q", 2, [post("a")])
-    before = [row for row in quarantine(house) if row[0] != NO_ID]
+    rig.land(scan.page([account(status="odd", uuid="a")], at(0), rejected=(broken,), last=True))
+    rig.land(Scan(POSTS, "p", at(0)).page([], at(1), text='<html>{"uuid":"a"}', last=True))
+    rig.scan(POSTS, "q", 2, [post("a")])
+    before = [row for row in quarantine(rig) if row[0] != NO_ID]
     stay = [StillRejected("accounts", "status: odd", 1), StillRejected("media", "The page is not JSON.", 1)]
-    assert again_mapped(house) == left(1, stay=stay)
-    assert quarantine(house) == before
+    assert again_mapped(rig) == left(1, stay=stay)
+    assert quarantine(rig) == before
 
 
-def test_hostile_payloads_are_only_data(house: House) -> None:
+def test_hostile_payloads_are_only_data(rig: Rig) -> None:
     evil = "x'; DELETE FROM core.media; --\"%_{}\\\u0000é🍲]}"
-    house.scan(POSTS, "p", 0, [post(evil, evil), post("b" * 10_000), post(2**64 + 1)])
-    assert again_mapped(house) == left(3)
-    assert {row[0] for row in media(house)} == {evil, "b" * 10_000, str(2**64 + 1)}
-    assert house.value("SELECT DISTINCT account_id FROM core.media") == ANNA
+    rig.scan(POSTS, "p", 0, [post(evil, evil), post("b" * 10_000), post(2**64 + 1)])
+    assert again_mapped(rig) == left(3)
+    assert {row[0] for row in media(rig)} == {evil, "b" * 10_000, str(2**64 + 1)}
+    assert rig.value("SELECT DISTINCT account_id FROM core.media") == ANNA
 
 
-def test_what_is_staged_must_be_merged_first(house: House) -> None:
-    house.scan(POSTS, "p", 0, [post("a")])
-    house.land(Scan(POSTS, "q", at(24)).page([{"id": "1"}], at(24)))
-    mapped(house)
-    before = every_row(house)
+def test_what_is_staged_must_be_merged_first(rig: Rig) -> None:
+    rig.scan(POSTS, "p", 0, [post("a")])
+    rig.land(Scan(POSTS, "q", at(24)).page([{"id": "1"}], at(24)))
+    mapped(rig)
+    before = every_row(rig)
     with pytest.raises(ValueError, match="merge what is staged"):
-        again(house)
-    assert every_row(house) == before
+        again(rig)
+    assert every_row(rig) == before
 
 
-def test_a_retry_that_breaks_off_leaves_everything_as_it_was(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    house.scan(POSTS, "p", 0, [post("a", brand_new=1)])
-    mapped(house)
-    before = every_row(house)
+def test_a_retry_that_breaks_off_leaves_everything_as_it_was(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    rig.scan(POSTS, "p", 0, [post("a", brand_new=1)])
+    mapped(rig)
+    before = every_row(rig)
     merge = merge_module.merge
 
     def broken(connection: Connection) -> None:
@@ -336,10 +334,10 @@ def test_a_retry_that_breaks_off_leaves_everything_as_it_was(house: House, monke
 
     monkeypatch.setattr(retrying, "merge", broken)
     with pytest.raises(OSError):  # noqa: PT011 - it is ours, and says nothing
-        again(house)
-    assert every_row(house) == before
+        again(rig)
+    assert every_row(rig) == before
     monkeypatch.undo()
-    assert again(house) == left(1)
+    assert again(rig) == left(1)
 
 
 KILLED = """
@@ -363,14 +361,14 @@ with connect(Path(sys.argv[1])) as connection:
 
 def test_a_retry_that_is_killed_loses_nothing(path: Path) -> None:
     with connect(path) as connection:
-        house = House(connection)
-        house.scan(POSTS, "p", 0, [post("a"), post("b"), {"caption": "no id"}])
-        mapped(house)
-        before = every_row(house)
+        rig = Rig(connection)
+        rig.scan(POSTS, "p", 0, [post("a"), post("b"), {"caption": "no id"}])
+        mapped(rig)
+        before = every_row(rig)
     done = subprocess.run([sys.executable, "-c", KILLED, str(path)], cwd=ROOT, check=False)
     assert done.returncode == -9
     with connect(path) as connection:
-        house = House(connection)
-        assert every_row(house) == before
-        assert again(house) == left(2, stay=[StillRejected("media", NO_ID, 1)])
-        assert len(media(house)) == 2
+        rig = Rig(connection)
+        assert every_row(rig) == before
+        assert again(rig) == left(2, stay=[StillRejected("media", NO_ID, 1)])
+        assert len(media(rig)) == 2

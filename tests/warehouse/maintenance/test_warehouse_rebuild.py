@@ -11,7 +11,7 @@ from connectors.warehouse.schema.field_registry import read_mapping
 from models.partition import media
 from models.schema.mapping import ColumnMapping, Mapping, Reading
 from models.schema.mapping_built_in import BUILT_IN
-from tests.warehouse.house import POSTS, House, Item, at
+from tests.warehouse.rig import POSTS, Item, Rig, at
 
 ALT_TEXT = replace(BUILT_IN, columns=(*BUILT_IN.columns, ColumnMapping("alt_text", Reading.TEXT, ("/about/picture",))))
 TITLE = replace(
@@ -24,168 +24,168 @@ TITLE = replace(
 BOOKMARKED = replace(BUILT_IN, count_words=(*BUILT_IN.count_words, "kept"))
 
 
-def rebuild(house: House, mapping: Mapping) -> None:
-    with house.connection.begin():
-        rebuild_stored(house.connection, mapping)
+def rebuild(rig: Rig, mapping: Mapping) -> None:
+    with rig.connection.begin():
+        rebuild_stored(rig.connection, mapping)
 
 
 def item(number: int = 1, **more: object) -> Item:
     return {"id": str(number), "caption": "c", "like_count": 3, **more}
 
 
-def everything(house: House) -> list[object]:
-    tables = house.rows("SELECT table_name FROM duckdb_tables() WHERE schema_name = 'core' ORDER BY 1")
+def everything(rig: Rig) -> list[object]:
+    tables = rig.rows("SELECT table_name FROM duckdb_tables() WHERE schema_name = 'core' ORDER BY 1")
     return [
-        (table, sorted(house.rows(f'SELECT COLUMNS(*)::VARCHAR FROM core."{table}"'), key=repr)) for (table,) in tables
+        (table, sorted(rig.rows(f'SELECT COLUMNS(*)::VARCHAR FROM core."{table}"'), key=repr)) for (table,) in tables
     ]
 
 
-def test_a_new_column_is_filled_for_everything_that_landed(house: House) -> None:
-    house.scan(POSTS, "p", 0, [item(1, about={"picture": "a cat"}), item(2)])
-    rebuild(house, ALT_TEXT)
-    assert house.rows("SELECT media_id, alt_text FROM core.media ORDER BY 1") == [("1", "a cat"), ("2", None)]
-    house.scan(POSTS, "q", 24, [item(1, about={"picture": "a dog"}), item(2), item(3, about={"picture": "x"})])
-    assert house.rows("SELECT media_id, alt_text FROM core.media ORDER BY 1") == [
+def test_a_new_column_is_filled_for_everything_that_landed(rig: Rig) -> None:
+    rig.scan(POSTS, "p", 0, [item(1, about={"picture": "a cat"}), item(2)])
+    rebuild(rig, ALT_TEXT)
+    assert rig.rows("SELECT media_id, alt_text FROM core.media ORDER BY 1") == [("1", "a cat"), ("2", None)]
+    rig.scan(POSTS, "q", 24, [item(1, about={"picture": "a dog"}), item(2), item(3, about={"picture": "x"})])
+    assert rig.rows("SELECT media_id, alt_text FROM core.media ORDER BY 1") == [
         ("1", "a dog"), ("2", None), ("3", "x"),
     ]  # fmt: skip
-    assert house.row("SELECT column_name, type FROM core.fields WHERE path = '/about/picture'") == (
+    assert rig.row("SELECT column_name, type FROM core.fields WHERE path = '/about/picture'") == (
         "alt_text",
         "VARCHAR",
     )
 
 
-def test_a_new_path_of_a_column_is_read_from_what_landed(house: House) -> None:
-    house.scan(POSTS, "p", 0, [item(1, title="T"), item(2)])
-    assert house.rows("SELECT caption, title FROM core.media ORDER BY media_id") == [("c", "T"), ("c", None)]
-    rebuild(house, TITLE)
-    assert house.rows("SELECT caption FROM core.media ORDER BY media_id") == [("T",), ("c",)]
+def test_a_new_path_of_a_column_is_read_from_what_landed(rig: Rig) -> None:
+    rig.scan(POSTS, "p", 0, [item(1, title="T"), item(2)])
+    assert rig.rows("SELECT caption, title FROM core.media ORDER BY media_id") == [("c", "T"), ("c", None)]
+    rebuild(rig, TITLE)
+    assert rig.rows("SELECT caption FROM core.media ORDER BY media_id") == [("T",), ("c",)]
     # The caption it now passes over keeps a column of its own.
-    assert house.rows("SELECT caption_2 FROM core.media ORDER BY media_id") == [("c",), ("c",)]
+    assert rig.rows("SELECT caption_2 FROM core.media ORDER BY media_id") == [("c",), ("c",)]
 
 
-def test_a_name_that_the_mapping_claims_is_given_up_by_the_field_that_had_it(house: House) -> None:
-    house.scan(POSTS, "p", 0, [item(1, alt_text="mine", about={"picture": "theirs"})])
-    rebuild(house, ALT_TEXT)
-    assert house.row("SELECT alt_text, alt_text_2 FROM core.media") == ("theirs", "mine")
+def test_a_name_that_the_mapping_claims_is_given_up_by_the_field_that_had_it(rig: Rig) -> None:
+    rig.scan(POSTS, "p", 0, [item(1, alt_text="mine", about={"picture": "theirs"})])
+    rebuild(rig, ALT_TEXT)
+    assert rig.row("SELECT alt_text, alt_text_2 FROM core.media") == ("theirs", "mine")
 
 
-def test_rebuilding_by_the_same_mapping_changes_nothing(house: House) -> None:
+def test_rebuilding_by_the_same_mapping_changes_nothing(rig: Rig) -> None:
     for night in range(3):
         items = [item(n, like_count=n * night, tags=["a"], rows=[{"x": n, "y": night}], title=n) for n in range(4)]
-        house.scan(POSTS, f"p{night}", night * 24, items[night:])
-    before = everything(house)
-    rebuild(house, BUILT_IN)
-    assert everything(house) == before
+        rig.scan(POSTS, f"p{night}", night * 24, items[night:])
+    before = everything(rig)
+    rebuild(rig, BUILT_IN)
+    assert everything(rig) == before
 
 
-def test_there_and_back_again_leaves_what_was_there(house: House) -> None:
-    house.scan(POSTS, "p", 0, [item(1, title="T", about={"picture": "p"}), item(2, title=5)])
-    before = house.rows("SELECT media_id, caption, title, about__picture, payload_hash, overflow FROM core.media")
+def test_there_and_back_again_leaves_what_was_there(rig: Rig) -> None:
+    rig.scan(POSTS, "p", 0, [item(1, title="T", about={"picture": "p"}), item(2, title=5)])
+    before = rig.rows("SELECT media_id, caption, title, about__picture, payload_hash, overflow FROM core.media")
     for mapping in (TITLE, ALT_TEXT, BOOKMARKED, BUILT_IN):
-        rebuild(house, mapping)
-        with house.connection.begin():
-            assert read_mapping(house.connection) == mapping
-    after = house.rows("SELECT media_id, caption, title, about__picture, payload_hash, overflow FROM core.media")
+        rebuild(rig, mapping)
+        with rig.connection.begin():
+            assert read_mapping(rig.connection) == mapping
+    after = rig.rows("SELECT media_id, caption, title, about__picture, payload_hash, overflow FROM core.media")
     assert sorted(after) == sorted(before)
 
 
-def test_a_word_that_now_names_a_count_begins_a_metric(house: House) -> None:
-    house.scan(POSTS, "p", 0, [item(1, kept=4), item(2)])
-    assert house.rows("SELECT DISTINCT metric FROM core.media_metrics") == [("like_count",)]
-    rebuild(house, BOOKMARKED)
+def test_a_word_that_now_names_a_count_begins_a_metric(rig: Rig) -> None:
+    rig.scan(POSTS, "p", 0, [item(1, kept=4), item(2)])
+    assert rig.rows("SELECT DISTINCT metric FROM core.media_metrics") == [("like_count",)]
+    rebuild(rig, BOOKMARKED)
     when = at(0) + timedelta(minutes=1)
     kept = "SELECT media_id, value, observed_at FROM core.media_metrics WHERE metric = 'kept' ORDER BY ALL"
-    assert house.rows(kept) == [("1", 4, when)]
+    assert rig.rows(kept) == [("1", 4, when)]
     # From then on a change of it is no change of content.
-    house.scan(POSTS, "q", 24, [item(1, kept=5), item(2)])
-    assert house.rows(kept) == [("1", 4, when), ("1", 5, at(24) + timedelta(minutes=1))]
-    assert house.value("SELECT count(*) FROM core.media_superseded") == 0
+    rig.scan(POSTS, "q", 24, [item(1, kept=5), item(2)])
+    assert rig.rows(kept) == [("1", 4, when), ("1", 5, at(24) + timedelta(minutes=1))]
+    assert rig.value("SELECT count(*) FROM core.media_superseded") == 0
 
 
-def test_a_count_read_otherwise_takes_the_place_of_what_was_read_at_that_instant(house: House) -> None:
+def test_a_count_read_otherwise_takes_the_place_of_what_was_read_at_that_instant(rig: Rig) -> None:
     stars = tuple(
         replace(column, paths=("/stars", *column.paths)) if column.column == "like_count" else column
         for column in BUILT_IN.columns
     )
-    house.scan(POSTS, "p", 0, [item(1, stars=9)])
-    rebuild(house, replace(BUILT_IN, columns=stars))
-    assert house.rows("SELECT metric, value FROM core.media_metrics ORDER BY ALL") == [("like_count", 9)]
+    rig.scan(POSTS, "p", 0, [item(1, stars=9)])
+    rebuild(rig, replace(BUILT_IN, columns=stars))
+    assert rig.rows("SELECT metric, value FROM core.media_metrics ORDER BY ALL") == [("like_count", 9)]
 
 
-def test_a_child_table_that_nothing_fills_any_more_goes(house: House) -> None:
-    house.scan(POSTS, "p", 0, [item(1, panels=[{"id": "a"}])])
-    assert house.rows("SELECT position FROM core.media_panels") == [(0,)]
-    rebuild(house, replace(BUILT_IN, children=("/panels", *BUILT_IN.children)))
-    assert house.rows("SELECT media_id, position, child_id FROM core.media_children") == [("1", 0, "a")]
-    assert house.value("SELECT count(*) FROM duckdb_tables() WHERE table_name = 'media_panels'") == 0
+def test_a_child_table_that_nothing_fills_any_more_goes(rig: Rig) -> None:
+    rig.scan(POSTS, "p", 0, [item(1, panels=[{"id": "a"}])])
+    assert rig.rows("SELECT position FROM core.media_panels") == [(0,)]
+    rebuild(rig, replace(BUILT_IN, children=("/panels", *BUILT_IN.children)))
+    assert rig.rows("SELECT media_id, position, child_id FROM core.media_children") == [("1", 0, "a")]
+    assert rig.value("SELECT count(*) FROM duckdb_tables() WHERE table_name = 'media_panels'") == 0
 
 
-def test_what_an_older_gramhouse_left_gets_its_columns(house: House) -> None:
-    house.scan(POSTS, "p", 0, [item(1, mood="good", rows=[{"x": 1}])])
-    whole = house.rows("SELECT media_id, caption, mood, payload_hash, overflow FROM core.media")
-    house.do("UPDATE core.media SET payload_hash = NULL, overflow = '1'")
-    house.do("ALTER TABLE core.media DROP COLUMN mood")
+def test_what_an_older_gramhouse_left_gets_its_columns(rig: Rig) -> None:
+    rig.scan(POSTS, "p", 0, [item(1, mood="good", rows=[{"x": 1}])])
+    whole = rig.rows("SELECT media_id, caption, mood, payload_hash, overflow FROM core.media")
+    rig.do("UPDATE core.media SET payload_hash = NULL, overflow = '1'")
+    rig.do("ALTER TABLE core.media DROP COLUMN mood")
     for statement in ("DELETE FROM core.fields", "DROP TABLE core.media_rows", "DELETE FROM core.media_metrics"):
-        house.do(statement)
-    rebuild(house, BUILT_IN)
-    assert house.rows("SELECT media_id, caption, mood, payload_hash, overflow FROM core.media") == whole
-    assert house.rows("SELECT media_id, x FROM core.media_rows") == [("1", 1)]
-    assert house.rows("SELECT metric, value FROM core.media_metrics") == [("like_count", 3)]
+        rig.do(statement)
+    rebuild(rig, BUILT_IN)
+    assert rig.rows("SELECT media_id, caption, mood, payload_hash, overflow FROM core.media") == whole
+    assert rig.rows("SELECT media_id, x FROM core.media_rows") == [("1", 1)]
+    assert rig.rows("SELECT metric, value FROM core.media_metrics") == [("like_count", 3)]
 
 
 @pytest.mark.parametrize("mapping", [BUILT_IN, ALT_TEXT], ids=["built in", "other"])
-def test_an_empty_warehouse_takes_the_mapping_at_once(house: House, mapping: Mapping) -> None:
-    with house.connection.begin():
-        assert adopt_mapping(house.connection, mapping)
-        assert read_mapping(house.connection) == mapping
+def test_an_empty_warehouse_takes_the_mapping_at_once(rig: Rig, mapping: Mapping) -> None:
+    with rig.connection.begin():
+        assert adopt_mapping(rig.connection, mapping)
+        assert read_mapping(rig.connection) == mapping
 
 
-def test_a_filled_one_keeps_its_mapping_until_it_is_rebuilt(house: House) -> None:
-    with house.connection.begin():
-        assert adopt_mapping(house.connection, BUILT_IN)
-    house.scan(POSTS, "p", 0, [item()])
-    with house.connection.begin():
-        assert adopt_mapping(house.connection, BUILT_IN)
-        assert not adopt_mapping(house.connection, TITLE)
-        assert read_mapping(house.connection) == BUILT_IN
-    rebuild(house, TITLE)
-    with house.connection.begin():
-        assert adopt_mapping(house.connection, TITLE)
+def test_a_filled_one_keeps_its_mapping_until_it_is_rebuilt(rig: Rig) -> None:
+    with rig.connection.begin():
+        assert adopt_mapping(rig.connection, BUILT_IN)
+    rig.scan(POSTS, "p", 0, [item()])
+    with rig.connection.begin():
+        assert adopt_mapping(rig.connection, BUILT_IN)
+        assert not adopt_mapping(rig.connection, TITLE)
+        assert read_mapping(rig.connection) == BUILT_IN
+    rebuild(rig, TITLE)
+    with rig.connection.begin():
+        assert adopt_mapping(rig.connection, TITLE)
 
 
-def test_rows_of_an_older_gramhouse_are_read_by_no_mapping_yet(house: House) -> None:
-    house.scan(POSTS, "p", 0, [item()])
-    house.do("DELETE FROM ops.mapping")
-    with house.connection.begin():
-        assert not adopt_mapping(house.connection, BUILT_IN)
+def test_rows_of_an_older_gramhouse_are_read_by_no_mapping_yet(rig: Rig) -> None:
+    rig.scan(POSTS, "p", 0, [item()])
+    rig.do("DELETE FROM ops.mapping")
+    with rig.connection.begin():
+        assert not adopt_mapping(rig.connection, BUILT_IN)
 
 
-def test_counts_that_vanished_are_not_counted_again(house: House) -> None:
+def test_counts_that_vanished_are_not_counted_again(rig: Rig) -> None:
     nights: tuple[Item, ...] = ({"like_count": 5}, {}, {"caption": "x"})
     for night, message in enumerate(nights):
-        house.scan(POSTS, f"w{night}", 24 * night, [{"id": "1", **message}])
-    counts = house.rows("FROM core.media_metrics ORDER BY ALL")
-    with house.connection.begin():
-        rebuild_stored(house.connection, BUILT_IN)
-    assert house.rows("FROM core.media_metrics ORDER BY ALL") == counts
+        rig.scan(POSTS, f"w{night}", 24 * night, [{"id": "1", **message}])
+    counts = rig.rows("FROM core.media_metrics ORDER BY ALL")
+    with rig.connection.begin():
+        rebuild_stored(rig.connection, BUILT_IN)
+    assert rig.rows("FROM core.media_metrics ORDER BY ALL") == counts
 
 
 def test_counts_are_read_anew_account_by_account_where_there_are_many(
-    house: House, monkeypatch: pytest.MonkeyPatch
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for number, name in enumerate(("zoe", "it's", "anna")):
         for night in range(2):
             items = [item(n, like_count=n + night, kept=n) for n in range(1 + number)]
-            house.scan(media(name, "posts"), f"{name}{night}", 24 * night + number, items)
+            rig.scan(media(name, "posts"), f"{name}{night}", 24 * night + number, items)
     monkeypatch.setattr(rebuilding, "_JOINED_AT_ONCE", 2)
-    rebuild(house, BUILT_IN)
-    assert house.value("SELECT count(*) FROM core.media_metrics WHERE metric = 'kept'") == 0
-    before = house.rows("FROM core.media_metrics ORDER BY ALL")
+    rebuild(rig, BUILT_IN)
+    assert rig.value("SELECT count(*) FROM core.media_metrics WHERE metric = 'kept'") == 0
+    before = rig.rows("FROM core.media_metrics ORDER BY ALL")
     assert len(before) == 12
     # Every last count is another now, and a new one is read.
-    house.do("UPDATE core.media_metrics SET value = value + 100")
-    rebuild(house, BOOKMARKED)
-    found = house.rows("SELECT account_id, media_id, metric, value FROM core.media_metrics ORDER BY ALL")
+    rig.do("UPDATE core.media_metrics SET value = value + 100")
+    rebuild(rig, BOOKMARKED)
+    found = rig.rows("SELECT account_id, media_id, metric, value FROM core.media_metrics ORDER BY ALL")
     likes = [(account, place, "like_count", value) for account, _, place, _, value, when in before if when.day == 2]
     older = [
         (account, place, "like_count", value + 100) for account, _, place, _, value, when in before if when.day == 1
@@ -194,25 +194,25 @@ def test_counts_are_read_anew_account_by_account_where_there_are_many(
     assert found == sorted([*likes, *older, *kept])
 
 
-def test_rows_whose_bytes_are_not_kept_keep_what_their_columns_say(house: House) -> None:
+def test_rows_whose_bytes_are_not_kept_keep_what_their_columns_say(rig: Rig) -> None:
     children = {"data": [{"id": "c1", "alt": 1}, {"id": "c2"}]}
     first = {"id": "1", "caption": "a", "stars": 4, "children": children}
-    house.scan(POSTS, "p", 0, [first, {"id": "2", "stars": 5}])
-    house.scan(POSTS, "q", 24, [first | {"caption": "b"}, {"id": "2", "stars": 5}])
-    house.do("UPDATE core.media SET raw_landed = NULL WHERE media_id = '1'")
-    house.do("UPDATE core.media_superseded SET raw_landed = NULL")
+    rig.scan(POSTS, "p", 0, [first, {"id": "2", "stars": 5}])
+    rig.scan(POSTS, "q", 24, [first | {"caption": "b"}, {"id": "2", "stars": 5}])
+    rig.do("UPDATE core.media SET raw_landed = NULL WHERE media_id = '1'")
+    rig.do("UPDATE core.media_superseded SET raw_landed = NULL")
     kept = "SELECT media_id, caption, stars::VARCHAR FROM core.media ORDER BY 1"
     before = "SELECT caption, stars::VARCHAR, valid_from FROM core.media_superseded"
     parts = "SELECT child_id, alt::VARCHAR FROM core.media_children ORDER BY position"
-    stored, versions, listed = house.rows(kept), house.rows(before), house.rows(parts)
+    stored, versions, listed = rig.rows(kept), rig.rows(before), rig.rows(parts)
     assert (stored, listed) == ([("1", "b", "4"), ("2", None, "5")], [("c1", "1"), ("c2", None)])
-    with house.connection.begin():
-        assert rebuild_stored(house.connection, BUILT_IN).items == 2
-    assert (house.rows(kept), house.rows(before), house.rows(parts)) == (stored, versions, listed)
+    with rig.connection.begin():
+        assert rebuild_stored(rig.connection, BUILT_IN).items == 2
+    assert (rig.rows(kept), rig.rows(before), rig.rows(parts)) == (stored, versions, listed)
     # Columns that another type widens are filled for them, too.
-    house.scan(
+    rig.scan(
         POSTS, "r", 48, [{"id": "3", "stars": "many", "children": {"data": [{"id": "c3", "alt": "x"}]}}], last=False
     )
-    assert house.rows(kept)[:2] == stored
-    assert house.rows(before) == versions
-    assert house.rows(f"{parts.replace('ORDER', 'WHERE media_id = 1 ORDER')}") == listed
+    assert rig.rows(kept)[:2] == stored
+    assert rig.rows(before) == versions
+    assert rig.rows(f"{parts.replace('ORDER', 'WHERE media_id = 1 ORDER')}") == listed

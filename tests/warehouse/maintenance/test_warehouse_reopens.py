@@ -17,7 +17,7 @@ from connectors.warehouse.maintenance.rebuild import rebuild_stored
 from connectors.warehouse.storage.connection import connect
 from models.schema.mapping import Mapping
 from models.schema.mapping_built_in import BUILT_IN
-from tests.warehouse.house import POSTS, House, Item, Row
+from tests.warehouse.rig import POSTS, Item, Rig, Row
 
 VALUES = {
     "integer": 1,
@@ -35,9 +35,9 @@ VALUES = {
 }
 
 
-def _tables(house: House) -> dict[str, list[Row]]:
-    names = house.rows("SELECT table_name FROM duckdb_tables() WHERE schema_name = 'core' ORDER BY ALL")
-    return {name: sorted(house.rows(f'FROM core."{name}"'), key=repr) for (name,) in names}
+def _tables(rig: Rig) -> dict[str, list[Row]]:
+    names = rig.rows("SELECT table_name FROM duckdb_tables() WHERE schema_name = 'core' ORDER BY ALL")
+    return {name: sorted(rig.rows(f'FROM core."{name}"'), key=repr) for (name,) in names}
 
 
 def _opens_again(path: Path, work: Callable[[Connection], object]) -> None:
@@ -51,9 +51,9 @@ def _opens_again(path: Path, work: Callable[[Connection], object]) -> None:
         log = path.with_name(path.name + ".wal")
         assert log.exists()
         shutil.copy(log, copy.with_name(copy.name + ".wal"))
-        left = _tables(House(connection))
+        left = _tables(Rig(connection))
     with connect(copy) as connection:
-        assert _tables(House(connection)) == left
+        assert _tables(Rig(connection)) == left
 
 
 def _item(media_id: str, kinds: dict[str, str]) -> Item:
@@ -64,21 +64,21 @@ def _item(media_id: str, kinds: dict[str, str]) -> Item:
 def test_after_fields_show_any_other_kind(path: Path) -> None:
     pairs = list(permutations(VALUES, 2))
     with connect(path) as connection:
-        house = House(connection)
-        house.scan(POSTS, "one", 0, [_item("1", {f"{a} then {b}": a for a, b in pairs})])
-        seq = house.seq
+        rig = Rig(connection)
+        rig.scan(POSTS, "one", 0, [_item("1", {f"{a} then {b}": a for a, b in pairs})])
+        seq = rig.seq
 
     def second(connection: Connection) -> None:
-        house = House(connection)
-        house.seq = seq
-        house.scan(POSTS, "two", 1, [_item("2", {f"{a} then {b}": b for a, b in pairs})])
+        rig = Rig(connection)
+        rig.seq = seq
+        rig.scan(POSTS, "two", 1, [_item("2", {f"{a} then {b}": b for a, b in pairs})])
 
     _opens_again(path, second)
 
 
 def test_after_a_rebuild(path: Path) -> None:
     with connect(path) as connection:
-        House(connection).scan(POSTS, "one", 0, [{"id": "1", "x": 1, "who": {"name": "a"}, "r": [{"x": 1}]}])
+        Rig(connection).scan(POSTS, "one", 0, [{"id": "1", "x": 1, "who": {"name": "a"}, "r": [{"x": 1}]}])
     message = json.loads(BUILT_IN.to_json())
     mapping = Mapping.from_json(json.dumps(message).replace('"/caption"', '"/who/name", "/caption"'))
 
@@ -102,6 +102,6 @@ def test_after_an_upgrade(path: Path, release: Path) -> None:
         shutil.copy(path, copy)
         assert log.exists()
         shutil.copy(log, copy.with_name(copy.name + ".wal"))
-        left = _tables(House(connection))
+        left = _tables(Rig(connection))
     with connect(copy) as connection:
-        assert _tables(House(connection)) == left
+        assert _tables(Rig(connection)) == left

@@ -9,7 +9,7 @@ from connectors.warehouse.merge.account_removal import missing_accounts
 from connectors.warehouse.runs import ledger
 from models.partition import CATALOGUE
 from models.runs import RunWarning
-from tests.warehouse.house import House, Item, Row, Scan, account, at
+from tests.warehouse.rig import Item, Rig, Row, Scan, account, at
 
 HISTORY = (
     "SELECT status, valid_from, valid_to FROM core.account_status_history WHERE account_id = '{}' ORDER BY valid_from"
@@ -29,31 +29,31 @@ def end(hour: float) -> object:
     return at(hour) + timedelta(minutes=1)
 
 
-def merged(house: House) -> int:
+def merged(rig: Rig) -> int:
     """Merge what landed; return how many accounts that marked removed, by the counts of runs."""
     counted = "SELECT coalesce(sum(accounts_removed), 0) FROM core.run_counts"
-    before = int(house.value(counted))
-    house.merge()
-    return int(house.value(counted)) - before
+    before = int(rig.value(counted))
+    rig.merge()
+    return int(rig.value(counted)) - before
 
 
-def listed(house: House, hour: float, numbers: Sequence[int], *, run_id: str = "run-1") -> int:
+def listed(rig: Rig, hour: float, numbers: Sequence[int], *, run_id: str = "run-1") -> int:
     scan = Scan(CATALOGUE, f"c{hour}", at(hour), run_id)
-    house.land(scan.page(accounts(*numbers), at(hour) + timedelta(minutes=1), last=True))
-    return merged(house)
+    rig.land(scan.page(accounts(*numbers), at(hour) + timedelta(minutes=1), last=True))
+    return merged(rig)
 
 
-def removed(house: House) -> int:
-    return int(house.value("SELECT count(*) FROM core.accounts WHERE removed_at IS NOT NULL"))
+def removed(rig: Rig) -> int:
+    return int(rig.value("SELECT count(*) FROM core.accounts WHERE removed_at IS NOT NULL"))
 
 
-def missing(house: House) -> int:
-    return int(house.value("SELECT count(*) FROM ops.missing_accounts"))
+def missing(rig: Rig) -> int:
+    return int(rig.value("SELECT count(*) FROM ops.missing_accounts"))
 
 
-def warnings(house: House, run_id: str = "run-1") -> tuple[RunWarning, ...]:
-    with house.connection.begin():
-        return ledger.warnings(house.connection, run_id)
+def warnings(rig: Rig, run_id: str = "run-1") -> tuple[RunWarning, ...]:
+    with rig.connection.begin():
+        return ledger.warnings(rig.connection, run_id)
 
 
 @pytest.mark.parametrize(
@@ -72,122 +72,122 @@ def warnings(house: House, run_id: str = "run-1") -> tuple[RunWarning, ...]:
     ],
 )
 def test_more_than_a_tenth_and_more_than_one_or_all_are_not_removed(
-    house: House, known: int, left: int, *, guarded: bool
+    rig: Rig, known: int, left: int, *, guarded: bool
 ) -> None:
-    listed(house, 0, range(known))
-    assert listed(house, 24, range(left)) == (0 if guarded else known - left)
-    assert (removed(house), missing(house)) == ((0, known - left) if guarded else (known - left, 0))
+    listed(rig, 0, range(known))
+    assert listed(rig, 24, range(left)) == (0 if guarded else known - left)
+    assert (removed(rig), missing(rig)) == ((0, known - left) if guarded else (known - left, 0))
 
 
-def test_new_accounts_make_no_room_for_a_mass_removal(house: House) -> None:
-    listed(house, 0, range(10))
-    assert listed(house, 24, range(2, 100)) == 0
-    assert missing(house) == 2
+def test_new_accounts_make_no_room_for_a_mass_removal(rig: Rig) -> None:
+    listed(rig, 0, range(10))
+    assert listed(rig, 24, range(2, 100)) == 0
+    assert missing(rig) == 2
 
 
-def test_a_catalogue_twelve_hours_later_confirms_what_is_missing_in_both(house: House) -> None:
-    listed(house, 0, range(60))
-    assert listed(house, 24, range(30)) == 0
-    assert listed(house, 35.9, [*range(30), 30]) == 0
-    assert missing(house) == 29
-    assert listed(house, 36, range(31), run_id="late") == 29
-    assert house.rows("SELECT DISTINCT removed_at FROM core.accounts WHERE removed_at IS NOT NULL") == [(end(24),)]
-    (message,) = warnings(house, "late")
+def test_a_catalogue_twelve_hours_later_confirms_what_is_missing_in_both(rig: Rig) -> None:
+    listed(rig, 0, range(60))
+    assert listed(rig, 24, range(30)) == 0
+    assert listed(rig, 35.9, [*range(30), 30]) == 0
+    assert missing(rig) == 29
+    assert listed(rig, 36, range(31), run_id="late") == 29
+    assert rig.rows("SELECT DISTINCT removed_at FROM core.accounts WHERE removed_at IS NOT NULL") == [(end(24),)]
+    (message,) = warnings(rig, "late")
     assert (message.code, message.count, message.makes_partial) == ("accounts_removed", 29, False)
     assert "at least 12 hours apart, the first of 2026-03-02 02:01 UTC" in message.detail
-    assert warnings(house) == ()
+    assert warnings(rig) == ()
 
 
-def test_a_catalogue_right_behind_one_that_was_resumed_after_days_confirms_nothing(house: House) -> None:
-    listed(house, 0, range(60))
+def test_a_catalogue_right_behind_one_that_was_resumed_after_days_confirms_nothing(rig: Rig) -> None:
+    listed(rig, 0, range(60))
     resumed = Scan(CATALOGUE, "resumed", at(24))
-    house.land(resumed.page(accounts(*range(30)), at(24)))
-    merged(house)
-    house.land(resumed.page([], at(96), last=True))
-    assert merged(house) == 0
-    assert listed(house, 96.1, range(30)) == 0
-    assert missing(house) == 30
-    assert listed(house, 98, range(30)) == 30
+    rig.land(resumed.page(accounts(*range(30)), at(24)))
+    merged(rig)
+    rig.land(resumed.page([], at(96), last=True))
+    assert merged(rig) == 0
+    assert listed(rig, 96.1, range(30)) == 0
+    assert missing(rig) == 30
+    assert listed(rig, 98, range(30)) == 30
 
 
-def test_what_only_the_later_catalogue_misses_is_judged_by_itself(house: House) -> None:
-    listed(house, 0, range(60))
-    listed(house, 24, range(30))
-    assert listed(house, 48, range(20)) == 30
-    assert (removed(house), missing(house)) == (30, 10)
+def test_what_only_the_later_catalogue_misses_is_judged_by_itself(rig: Rig) -> None:
+    listed(rig, 0, range(60))
+    listed(rig, 24, range(30))
+    assert listed(rig, 48, range(20)) == 30
+    assert (removed(rig), missing(rig)) == (30, 10)
 
 
-def test_an_account_seen_again_in_between_is_in_doubt_no_longer(house: House) -> None:
-    listed(house, 0, range(4))
-    listed(house, 24, [0])
-    house.catalogue("broken off", 25, accounts(1, 2, 3), last=False)
-    assert missing(house) == 0
-    assert listed(house, 48, [0]) == 0
-    assert missing(house) == 3
+def test_an_account_seen_again_in_between_is_in_doubt_no_longer(rig: Rig) -> None:
+    listed(rig, 0, range(4))
+    listed(rig, 24, [0])
+    rig.catalogue("broken off", 25, accounts(1, 2, 3), last=False)
+    assert missing(rig) == 0
+    assert listed(rig, 48, [0]) == 0
+    assert missing(rig) == 3
 
 
-def test_an_empty_catalogue_confirms_nothing_and_nothing_is_confirmed_by_it(house: House) -> None:
-    listed(house, 0, range(4))
+def test_an_empty_catalogue_confirms_nothing_and_nothing_is_confirmed_by_it(rig: Rig) -> None:
+    listed(rig, 0, range(4))
     for night in (1, 2, 3):
-        assert listed(house, 24 * night, []) == 0
-    assert missing(house) == 4
-    assert listed(house, 96, [0]) == 0
-    assert listed(house, 100, [0]) == 0
-    assert listed(house, 120, []) == 0
-    assert listed(house, 144, [0]) == 3
-    assert house.rows("SELECT DISTINCT removed_at FROM core.accounts WHERE removed_at IS NOT NULL") == [(end(24),)]
+        assert listed(rig, 24 * night, []) == 0
+    assert missing(rig) == 4
+    assert listed(rig, 96, [0]) == 0
+    assert listed(rig, 100, [0]) == 0
+    assert listed(rig, 120, []) == 0
+    assert listed(rig, 144, [0]) == 3
+    assert rig.rows("SELECT DISTINCT removed_at FROM core.accounts WHERE removed_at IS NOT NULL") == [(end(24),)]
 
 
-def test_a_person_confirms_with_the_run_that_ends_the_catalogue(house: House) -> None:
-    listed(house, 0, range(60))
-    listed(house, 24, range(30))
-    with house.connection.begin():
+def test_a_person_confirms_with_the_run_that_ends_the_catalogue(rig: Rig) -> None:
+    listed(rig, 0, range(60))
+    listed(rig, 24, range(30))
+    with rig.connection.begin():
         ledger.begin(
-            house.connection, "by hand", "sync", now=at(25), within=timedelta(0), version="1", accept_removals=True
+            rig.connection, "by hand", "sync", now=at(25), within=timedelta(0), version="1", accept_removals=True
         )
-    assert listed(house, 25, range(20), run_id="by hand") == 40
-    assert (removed(house), missing(house)) == (40, 0)
-    (message,) = warnings(house, "by hand")
+    assert listed(rig, 25, range(20), run_id="by hand") == 40
+    assert (removed(rig), missing(rig)) == (40, 0)
+    (message,) = warnings(rig, "by hand")
     assert (message.code, message.count, message.makes_partial) == ("accounts_removed", 40, False)
     assert "--accept-removals was given" in message.detail
 
 
-def test_a_time_in_the_future_delays_a_confirmation_by_twelve_hours_at_most(house: House) -> None:
-    listed(house, 0, range(4))
-    listed(house, 24, [0])
-    house.do(
+def test_a_time_in_the_future_delays_a_confirmation_by_twelve_hours_at_most(rig: Rig) -> None:
+    listed(rig, 0, range(4))
+    listed(rig, 24, [0])
+    rig.do(
         "UPDATE ops.missing_accounts SET since = since + INTERVAL 1 YEAR, missed_from = missed_from + INTERVAL 1 YEAR"
     )
-    assert listed(house, 48, [0]) == 0
-    assert listed(house, 60, [0]) == 3
+    assert listed(rig, 48, [0]) == 0
+    assert listed(rig, 60, [0]) == 3
 
 
-def test_several_catalogues_in_one_merge_are_judged_one_after_the_other(house: House) -> None:
-    listed(house, 0, range(60))
+def test_several_catalogues_in_one_merge_are_judged_one_after_the_other(rig: Rig) -> None:
+    listed(rig, 0, range(60))
     for hour, numbers in ((24, range(30)), (36, range(30)), (48, range(29))):
         scan = Scan(CATALOGUE, f"c{hour}", at(hour))
-        house.land(scan.page(accounts(*numbers), at(hour) + timedelta(minutes=1), last=True))
-    assert merged(house) == 31
-    assert missing(house) == 0
+        rig.land(scan.page(accounts(*numbers), at(hour) + timedelta(minutes=1), last=True))
+    assert merged(rig) == 31
+    assert missing(rig) == 0
 
 
-def test_a_scan_that_was_interrupted_is_judged_at_its_end_alone(house: House) -> None:
-    listed(house, 0, range(60))
+def test_a_scan_that_was_interrupted_is_judged_at_its_end_alone(rig: Rig) -> None:
+    listed(rig, 0, range(60))
     scan = Scan(CATALOGUE, "c", at(24))
-    house.land(scan.page(accounts(*range(20)), at(24)))
-    assert merged(house) == 0
+    rig.land(scan.page(accounts(*range(20)), at(24)))
+    assert merged(rig) == 0
     scan.run_id = "second"
-    house.land(scan.page(accounts(*range(20, 59)), at(30), last=True))
-    assert merged(house) == 1
+    rig.land(scan.page(accounts(*range(20, 59)), at(30), last=True))
+    assert merged(rig) == 1
 
 
-def test_the_warning_says_how_many_of_how_many_and_what_to_do(house: House) -> None:
-    with house.connection.begin():
-        assert missing_accounts(house.connection) is None
-    listed(house, 0, range(60))
-    listed(house, 24, range(30))
-    with house.connection.begin():
-        message = missing_accounts(house.connection)
+def test_the_warning_says_how_many_of_how_many_and_what_to_do(rig: Rig) -> None:
+    with rig.connection.begin():
+        assert missing_accounts(rig.connection) is None
+    listed(rig, 0, range(60))
+    listed(rig, 24, range(30))
+    with rig.connection.begin():
+        message = missing_accounts(rig.connection)
     assert message is not None
     assert (message.code, message.count, message.makes_partial) == ("accounts_missing", 30, True)
     assert (
@@ -198,35 +198,35 @@ def test_the_warning_says_how_many_of_how_many_and_what_to_do(house: House) -> N
     assert "12 hours later" in message.hint
 
 
-def test_of_an_empty_catalogue_the_warning_promises_no_confirmation(house: House) -> None:
-    listed(house, 0, range(2))
-    listed(house, 24, [])
-    with house.connection.begin():
-        message = missing_accounts(house.connection)
+def test_of_an_empty_catalogue_the_warning_promises_no_confirmation(rig: Rig) -> None:
+    listed(rig, 0, range(2))
+    listed(rig, 24, [])
+    with rig.connection.begin():
+        message = missing_accounts(rig.connection)
     assert message is not None
     assert "2 of 2 known accounts are missing from the catalogue, which was empty" in message.detail
     assert "12 hours" not in str(message.hint)
 
 
-def history(house: House, number: int) -> list[Row]:
-    return house.rows(HISTORY.format(uuid(number)))
+def history(rig: Rig, number: int) -> list[Row]:
+    return rig.rows(HISTORY.format(uuid(number)))
 
 
-def test_an_account_that_leaves_and_returns_keeps_the_gap_in_its_history(house: House) -> None:
-    listed(house, 0, range(20))
-    listed(house, 24, range(19))
-    assert history(house, 19) == [("active", end(0), end(24)), ("removed", end(24), None)]
-    listed(house, 48, range(20))
-    assert history(house, 19) == [("active", end(0), end(24)), ("removed", end(24), end(48)), ("active", end(48), None)]
-    assert house.row(f"SELECT status, status_since, removed_at FROM core.accounts WHERE account_id = '{uuid(19)}'") == (
+def test_an_account_that_leaves_and_returns_keeps_the_gap_in_its_history(rig: Rig) -> None:
+    listed(rig, 0, range(20))
+    listed(rig, 24, range(19))
+    assert history(rig, 19) == [("active", end(0), end(24)), ("removed", end(24), None)]
+    listed(rig, 48, range(20))
+    assert history(rig, 19) == [("active", end(0), end(24)), ("removed", end(24), end(48)), ("active", end(48), None)]
+    assert rig.row(f"SELECT status, status_since, removed_at FROM core.accounts WHERE account_id = '{uuid(19)}'") == (
         "active", end(48), None,
     )  # fmt: skip
 
 
-def test_gaps_are_the_same_however_catalogues_are_merged(house: House) -> None:
+def test_gaps_are_the_same_however_catalogues_are_merged(rig: Rig) -> None:
     for hour, count in ((0, 20), (24, 19), (48, 20), (72, 19), (96, 20)):
         scan = Scan(CATALOGUE, f"c{hour}", at(hour))
-        house.land(scan.page(accounts(*range(count)), at(hour) + timedelta(minutes=1), last=True))
-    assert merged(house) == 2
-    assert [status for status, *_ in history(house, 19)] == ["active", "removed", "active", "removed", "active"]
-    assert [until for *_, until in history(house, 19)] == [end(24), end(48), end(72), end(96), None]
+        rig.land(scan.page(accounts(*range(count)), at(hour) + timedelta(minutes=1), last=True))
+    assert merged(rig) == 2
+    assert [status for status, *_ in history(rig, 19)] == ["active", "removed", "active", "removed", "active"]
+    assert [until for *_, until in history(rig, 19)] == [end(24), end(48), end(72), end(96), None]

@@ -6,7 +6,7 @@ from connectors.warehouse.ingest import arrow_decoder
 from connectors.warehouse.ingest.layout import Layout
 from connectors.warehouse.maintenance.rebuild import rebuild_stored
 from models.schema.mapping_built_in import BUILT_IN
-from tests.warehouse.house import POSTS, House, Item
+from tests.warehouse.rig import POSTS, Item, Rig
 
 SHOWN = "SELECT media_url, thumbnail_url, caption FROM core.media"
 
@@ -21,29 +21,29 @@ def urls(signature: str) -> tuple[str, str]:
     return f"https://cdn/1.jpg?sig={signature}", f"https://cdn/t.jpg?sig={signature}"
 
 
-def child_urls(house: House) -> list[str]:
-    return [url for (url,) in house.rows("SELECT media_url FROM core.media_children ORDER BY position")]
+def child_urls(rig: Rig) -> list[str]:
+    return [url for (url,) in rig.rows("SELECT media_url FROM core.media_children ORDER BY position")]
 
 
-def hashes(house: House) -> Sequence[object]:
-    return house.rows("SELECT hex(payload_hash) FROM core.media")
+def hashes(rig: Rig) -> Sequence[object]:
+    return rig.rows("SELECT hex(payload_hash) FROM core.media")
 
 
-def test_the_newest_address_is_kept_and_is_no_version(house: House) -> None:
-    house.scan(POSTS, "first", 0, [item("a")])
-    before = hashes(house)
-    counts = house.scan(POSTS, "second", 24, [item("b")])
+def test_the_newest_address_is_kept_and_is_no_version(rig: Rig) -> None:
+    rig.scan(POSTS, "first", 0, [item("a")])
+    before = hashes(rig)
+    counts = rig.scan(POSTS, "second", 24, [item("b")])
     assert counts.untouched
-    assert house.row(SHOWN) == (*urls("b"), "Brot")
-    assert child_urls(house) == ["https://cdn/2.jpg?sig=b"]
-    assert hashes(house) != before
-    assert house.rows("SELECT * FROM core.media_superseded") == []
-    assert house.value("SELECT sum(rows) FROM ops.raw_parts") == 1
+    assert rig.row(SHOWN) == (*urls("b"), "Brot")
+    assert child_urls(rig) == ["https://cdn/2.jpg?sig=b"]
+    assert hashes(rig) != before
+    assert rig.rows("SELECT * FROM core.media_superseded") == []
+    assert rig.value("SELECT sum(rows) FROM ops.raw_parts") == 1
 
 
-def test_an_item_that_came_as_the_last_time_is_not_decoded(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
-    house.scan(POSTS, "first", 0, [item("a")])
-    house.scan(POSTS, "second", 24, [item("b")])
+def test_an_item_that_came_as_the_last_time_is_not_decoded(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    rig.scan(POSTS, "first", 0, [item("a")])
+    rig.scan(POSTS, "second", 24, [item("b")])
     decoded: list[bytes] = []
     read = arrow_decoder.read
 
@@ -52,33 +52,33 @@ def test_an_item_that_came_as_the_last_time_is_not_decoded(house: House, monkeyp
         return read(raw, layout)
 
     monkeypatch.setattr(arrow_decoder, "read", noted)
-    house.scan(POSTS, "third", 48, [item("b")])
+    rig.scan(POSTS, "third", 48, [item("b")])
     assert decoded == []
-    assert house.row(SHOWN) == (*urls("b"), "Brot")
-    house.scan(POSTS, "fourth", 72, [item("a")])
+    assert rig.row(SHOWN) == (*urls("b"), "Brot")
+    rig.scan(POSTS, "fourth", 72, [item("a")])
     assert len(decoded) == 1
-    assert house.row(SHOWN) == (*urls("a"), "Brot")
+    assert rig.row(SHOWN) == (*urls("a"), "Brot")
 
 
-def test_of_several_sightings_in_one_merge_the_last_address_counts(house: House) -> None:
-    house.scan(POSTS, "first", 0, [item("a")], [item("b", "Kuchen")], [item("c", "Kuchen")])
-    assert house.row(SHOWN) == (*urls("c"), "Kuchen")
-    assert child_urls(house) == ["https://cdn/2.jpg?sig=c"]
+def test_of_several_sightings_in_one_merge_the_last_address_counts(rig: Rig) -> None:
+    rig.scan(POSTS, "first", 0, [item("a")], [item("b", "Kuchen")], [item("c", "Kuchen")])
+    assert rig.row(SHOWN) == (*urls("c"), "Kuchen")
+    assert child_urls(rig) == ["https://cdn/2.jpg?sig=c"]
 
 
-def test_an_item_that_returns_has_its_newest_address(house: House) -> None:
-    house.scan(POSTS, "first", 0, [item("a"), {"id": "2"}, {"id": "3"}])
-    house.scan(POSTS, "second", 24, [{"id": "2"}, {"id": "3"}])
-    assert house.value("SELECT removed_at IS NOT NULL FROM core.media WHERE media_id = '1'")
-    counts = house.scan(POSTS, "third", 48, [item("b"), {"id": "2"}, {"id": "3"}])
+def test_an_item_that_returns_has_its_newest_address(rig: Rig) -> None:
+    rig.scan(POSTS, "first", 0, [item("a"), {"id": "2"}, {"id": "3"}])
+    rig.scan(POSTS, "second", 24, [{"id": "2"}, {"id": "3"}])
+    assert rig.value("SELECT removed_at IS NOT NULL FROM core.media WHERE media_id = '1'")
+    counts = rig.scan(POSTS, "third", 48, [item("b"), {"id": "2"}, {"id": "3"}])
     assert counts.returned == 1
-    assert house.row(f"{SHOWN} WHERE media_id = '1'") == (*urls("b"), "Brot")
+    assert rig.row(f"{SHOWN} WHERE media_id = '1'") == (*urls("b"), "Brot")
 
 
-def test_after_a_rebuild_the_next_scan_brings_the_newest_address_again(house: House) -> None:
-    house.scan(POSTS, "first", 0, [item("a")])
-    house.scan(POSTS, "second", 24, [item("b")])
-    with house.connection.begin():
-        rebuild_stored(house.connection, BUILT_IN)
-    assert house.scan(POSTS, "third", 48, [item("b")]).untouched
-    assert house.row(SHOWN) == (*urls("b"), "Brot")
+def test_after_a_rebuild_the_next_scan_brings_the_newest_address_again(rig: Rig) -> None:
+    rig.scan(POSTS, "first", 0, [item("a")])
+    rig.scan(POSTS, "second", 24, [item("b")])
+    with rig.connection.begin():
+        rebuild_stored(rig.connection, BUILT_IN)
+    assert rig.scan(POSTS, "third", 48, [item("b")]).untouched
+    assert rig.row(SHOWN) == (*urls("b"), "Brot")

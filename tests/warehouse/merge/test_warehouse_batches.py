@@ -7,20 +7,20 @@ from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import Connection
 
-from tests.warehouse.house import House, Row, emptied
 from tests.warehouse.oracle import Oracle
+from tests.warehouse.rig import Rig, Row, emptied
 from tests.warehouse.story import CODES, PARTITIONS, Story, check_against_the_oracle, contents, tell
 
 
-def merged(connection: Connection, story: Story, cuts: set[int]) -> House:
+def merged(connection: Connection, story: Story, cuts: set[int]) -> Rig:
     """A warehouse into which the story is landed, merged after the landings numbered in `cuts` and at the end."""
-    house = emptied(connection)
+    rig = emptied(connection)
     done = 0
     for cut in (*sorted(cuts), len(story)):
-        house.land(*(landing for landing, _ in story[done:cut]))
-        house.merge()
+        rig.land(*(landing for landing, _ in story[done:cut]))
+        rig.merge()
         done = max(done, cut)
-    return house
+    return rig
 
 
 # Scans that overtake one another are rare; in this story they do.
@@ -48,30 +48,30 @@ ABANDONED_AT_THE_END = [(9, [0, 0, 0, 0, 0, 3 << 12, 0])]
 @example(rounds=ABANDONED_AT_THE_END, now_and_then={39})
 @given(rounds=ROUNDS, now_and_then=st.sets(st.integers(1, 60), max_size=8))
 def test_any_story_merges_to_the_same_rows_however_it_is_cut(
-    open_house: Connection, rounds: list[tuple[int, list[int]]], now_and_then: set[int]
+    opened_rig: Connection, rounds: list[tuple[int, list[int]]], now_and_then: set[int]
 ) -> None:
-    check(open_house, list(tell(rounds)), now_and_then)
+    check(opened_rig, list(tell(rounds)), now_and_then)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_so_does_one_in_which_backfills_overtake_syncs_and_syncs_backfills(open_house: Connection, seed: int) -> None:
+def test_so_does_one_in_which_backfills_overtake_syncs_and_syncs_backfills(opened_rig: Connection, seed: int) -> None:
     draw = random.Random(seed)
     story = list(tell([(draw.randint(1, 30), [draw.randrange(CODES) for _ in PARTITIONS]) for _ in range(10)]))
     assert overtaken(story) > 2
-    check(open_house, story, {draw.randrange(len(story)) for _ in range(6)})
+    check(opened_rig, story, {draw.randrange(len(story)) for _ in range(6)})
 
 
 @pytest.mark.parametrize("seed", [3])
-def test_and_one_whose_clock_jumps_by_days_in_both_directions(open_house: Connection, seed: int) -> None:
+def test_and_one_whose_clock_jumps_by_days_in_both_directions(opened_rig: Connection, seed: int) -> None:
     draw = random.Random(seed)
     story = list(tell([(draw.randint(-60, 60), [draw.randrange(CODES) for _ in PARTITIONS]) for _ in range(8)]))
     # When a field was first seen is the earliest time of a merge: of no consequence, and another one by another cut.
-    check(open_house, story, {draw.randrange(len(story)) for _ in range(6)}, fields=False)
+    check(opened_rig, story, {draw.randrange(len(story)) for _ in range(6)}, fields=False)
 
 
 def check(connection: Connection, story: Story, now_and_then: set[int], *, fields: bool = True) -> None:
-    def compared(house: House) -> dict[str, list[Row]]:
-        return {name: rows for name, rows in contents(house).items() if fields or name != "core.fields"}
+    def compared(rig: Rig) -> dict[str, list[Row]]:
+        return {name: rows for name, rows in contents(rig).items() if fields or name != "core.fields"}
 
     oracle = Oracle()
     for _, event in story:

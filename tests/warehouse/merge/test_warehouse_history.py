@@ -9,61 +9,61 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy import Connection
 
-from tests.warehouse.house import POSTS, STORIES, House, Item, Row, Scan, at, emptied
+from tests.warehouse.rig import POSTS, STORIES, Item, Rig, Row, Scan, at, emptied
 
 COUNTS = "SELECT metric, value, observed_at FROM core.media_metrics ORDER BY observed_at, metric"
 
 
 def seen(hour: float, page: int = 1) -> datetime:
-    """The instant of a page of a scan that `House.scan` begins at this hour."""
+    """The instant of a page of a scan that `Rig.scan` begins at this hour."""
     return at(hour) + timedelta(minutes=page)
 
 
-def nights(house: House, *items: Item) -> None:
+def nights(rig: Rig, *items: Item) -> None:
     """Scan the posts every night, and find this one item."""
     for night, item in enumerate(items):
-        house.scan(POSTS, f"night {night}", 24 * night, [{"id": "1", **item}])
+        rig.scan(POSTS, f"night {night}", 24 * night, [{"id": "1", **item}])
 
 
-def stored_versions(house: House) -> list[Row]:
-    kept = house.kept("core.media_superseded")
-    return house.rows(f"SELECT media_id, valid_from, valid_to, gh_payload FROM {kept} ORDER BY 1, 2, 3")
+def stored_versions(rig: Rig) -> list[Row]:
+    kept = rig.kept("core.media_superseded")
+    return rig.rows(f"SELECT media_id, valid_from, valid_to, gh_payload FROM {kept} ORDER BY 1, 2, 3")
 
 
-def versions(house: House) -> list[tuple[datetime, datetime, Item]]:
-    return [(since, until, json.loads(payload)) for _, since, until, payload in stored_versions(house)]
+def versions(rig: Rig) -> list[tuple[datetime, datetime, Item]]:
+    return [(since, until, json.loads(payload)) for _, since, until, payload in stored_versions(rig)]
 
 
-def test_a_count_that_changes_is_no_new_version(house: House) -> None:
-    nights(house, {"caption": "a", "likes": 1}, {"caption": "a", "likes": 2}, {"caption": "a", "likes": 2})
-    assert versions(house) == []
-    assert house.rows(COUNTS) == [("like_count", 1, seen(0)), ("like_count", 2, seen(24))]
-    assert house.row("SELECT like_count, changed_at, content_changed_at FROM core.media") == (2, seen(24), seen(0))
+def test_a_count_that_changes_is_no_new_version(rig: Rig) -> None:
+    nights(rig, {"caption": "a", "likes": 1}, {"caption": "a", "likes": 2}, {"caption": "a", "likes": 2})
+    assert versions(rig) == []
+    assert rig.rows(COUNTS) == [("like_count", 1, seen(0)), ("like_count", 2, seen(24))]
+    assert rig.row("SELECT like_count, changed_at, content_changed_at FROM core.media") == (2, seen(24), seen(0))
 
 
-def test_content_that_changes_is_a_new_version_and_no_new_count(house: House) -> None:
-    nights(house, {"caption": "a", "likes": 1}, {"caption": "b", "likes": 1}, {"caption": "c", "likes": 1})
-    assert versions(house) == [
+def test_content_that_changes_is_a_new_version_and_no_new_count(rig: Rig) -> None:
+    nights(rig, {"caption": "a", "likes": 1}, {"caption": "b", "likes": 1}, {"caption": "c", "likes": 1})
+    assert versions(rig) == [
         (seen(0), seen(24), {"id": "1", "caption": "a", "likes": 1}),
         (seen(24), seen(48), {"id": "1", "caption": "b", "likes": 1}),
     ]
-    assert house.rows(COUNTS) == [("like_count", 1, seen(0))]
-    assert house.row("SELECT changed_at, content_changed_at FROM core.media") == (seen(48), seen(48))
+    assert rig.rows(COUNTS) == [("like_count", 1, seen(0))]
+    assert rig.row("SELECT changed_at, content_changed_at FROM core.media") == (seen(48), seen(48))
 
 
-def test_a_version_is_kept_as_it_was_last_written(house: House) -> None:
-    nights(house, {"caption": "a", "likes": 1}, {"caption": "a", "likes": 9}, {"caption": "b", "likes": 9})
-    assert versions(house) == [(seen(0), seen(48), {"id": "1", "caption": "a", "likes": 9})]
+def test_a_version_is_kept_as_it_was_last_written(rig: Rig) -> None:
+    nights(rig, {"caption": "a", "likes": 1}, {"caption": "a", "likes": 9}, {"caption": "b", "likes": 9})
+    assert versions(rig) == [(seen(0), seen(48), {"id": "1", "caption": "a", "likes": 9})]
 
 
-def test_a_list_that_moves_to_another_field_is_a_new_version(house: House) -> None:
-    nights(house, {"a": [7], "b": [1]}, {"a": [7]}, {"b": [7]})
-    assert [item for _, _, item in versions(house)] == [{"id": "1", "a": [7], "b": [1]}, {"id": "1", "a": [7]}]
+def test_a_list_that_moves_to_another_field_is_a_new_version(rig: Rig) -> None:
+    nights(rig, {"a": [7], "b": [1]}, {"a": [7]}, {"b": [7]})
+    assert [item for _, _, item in versions(rig)] == [{"id": "1", "a": [7], "b": [1]}, {"id": "1", "a": [7]}]
 
 
-def test_content_that_comes_back_is_a_version_again(house: House) -> None:
-    nights(house, {"caption": "a"}, {"caption": "b"}, {"caption": "a"})
-    assert [(since, until) for since, until, _ in versions(house)] == [(seen(0), seen(24)), (seen(24), seen(48))]
+def test_content_that_comes_back_is_a_version_again(rig: Rig) -> None:
+    nights(rig, {"caption": "a"}, {"caption": "b"}, {"caption": "a"})
+    assert [(since, until) for since, until, _ in versions(rig)] == [(seen(0), seen(24)), (seen(24), seen(48))]
 
 
 @pytest.mark.parametrize(
@@ -75,16 +75,16 @@ def test_content_that_comes_back_is_a_version_again(house: House) -> None:
         ({"likes": 1, "url": "https://x/1.jpg?oe=A"}, {"likes": 1, "url": "https://x/1.jpg?oe=B"}),
     ],
 )
-def test_a_new_signature_is_nothing_new(house: House, before: Item, after: Item) -> None:
-    nights(house, before, after)
-    assert versions(house) == []
-    assert house.value("SELECT changed_at FROM core.media") == seen(0)
+def test_a_new_signature_is_nothing_new(rig: Rig, before: Item, after: Item) -> None:
+    nights(rig, before, after)
+    assert versions(rig) == []
+    assert rig.value("SELECT changed_at FROM core.media") == seen(0)
 
 
-def test_a_new_signature_beside_a_new_count_is_no_new_version(house: House) -> None:
-    nights(house, {"url": "https://x/1?oe=A", "likes": 1}, {"url": "https://x/1?oe=B", "likes": 2})
-    assert versions(house) == []
-    assert house.row("SELECT media_url, content_changed_at FROM core.media") == ("https://x/1?oe=B", seen(0))
+def test_a_new_signature_beside_a_new_count_is_no_new_version(rig: Rig) -> None:
+    nights(rig, {"url": "https://x/1?oe=A", "likes": 1}, {"url": "https://x/1?oe=B", "likes": 2})
+    assert versions(rig) == []
+    assert rig.row("SELECT media_url, content_changed_at FROM core.media") == ("https://x/1?oe=B", seen(0))
 
 
 @pytest.mark.parametrize(
@@ -102,10 +102,10 @@ def test_a_new_signature_beside_a_new_count_is_no_new_version(house: House) -> N
         ({"tags": [{"likes": 1, "name": "x"}]}, {"tags": [{"likes": 2, "name": "x"}]}),
     ],
 )
-def test_these_are_counts(house: House, before: Item, after: Item) -> None:
-    nights(house, {"caption": "a", **before}, {"caption": "a", **after})
-    assert versions(house) == []
-    assert house.value("SELECT changed_at FROM core.media") == seen(24)
+def test_these_are_counts(rig: Rig, before: Item, after: Item) -> None:
+    nights(rig, {"caption": "a", **before}, {"caption": "a", **after})
+    assert versions(rig) == []
+    assert rig.value("SELECT changed_at FROM core.media") == seen(24)
 
 
 @pytest.mark.parametrize(
@@ -121,14 +121,14 @@ def test_these_are_counts(house: House, before: Item, after: Item) -> None:
         ({"tags": [{"name": "x"}]}, {"tags": [{"name": "y"}]}),
     ],
 )
-def test_these_are_content(house: House, before: Item, after: Item) -> None:
-    nights(house, {"id": "1", **before}, {"id": "1", **after})
-    assert [item for *_, item in versions(house)] == [{"id": "1", **before}]
+def test_these_are_content(rig: Rig, before: Item, after: Item) -> None:
+    nights(rig, {"id": "1", **before}, {"id": "1", **after})
+    assert [item for *_, item in versions(rig)] == [{"id": "1", **before}]
 
 
-def test_a_count_that_vanishes_is_null_from_then_on_and_may_return(house: House) -> None:
-    nights(house, {"likes": 5, "saves": 7}, {"saves": 7}, {"saves": 7}, {"likes": 5, "saves": 7}, {"likes": None})
-    assert house.rows(COUNTS) == [
+def test_a_count_that_vanishes_is_null_from_then_on_and_may_return(rig: Rig) -> None:
+    nights(rig, {"likes": 5, "saves": 7}, {"saves": 7}, {"saves": 7}, {"likes": 5, "saves": 7}, {"likes": None})
+    assert rig.rows(COUNTS) == [
         ("like_count", 5, seen(0)),
         ("saves", 7, seen(0)),
         ("like_count", None, seen(24)),
@@ -138,87 +138,87 @@ def test_a_count_that_vanishes_is_null_from_then_on_and_may_return(house: House)
     ]
 
 
-def test_an_item_that_never_said_a_count_has_none(house: House) -> None:
-    nights(house, {"caption": "a"}, {"caption": "b", "likes": "many"})
-    assert house.rows(COUNTS) == []
+def test_an_item_that_never_said_a_count_has_none(rig: Rig) -> None:
+    nights(rig, {"caption": "a"}, {"caption": "b", "likes": "many"})
+    assert rig.rows(COUNTS) == []
 
 
-def test_a_count_found_later_begins_when_it_is_met(house: House) -> None:
-    nights(house, {"likes": 1}, {"likes": 1, "stats": {"saves": 3}}, {"likes": 1, "stats": {"saves": "4"}})
-    assert house.rows(COUNTS) == [
+def test_a_count_found_later_begins_when_it_is_met(rig: Rig) -> None:
+    nights(rig, {"likes": 1}, {"likes": 1, "stats": {"saves": 3}}, {"likes": 1, "stats": {"saves": "4"}})
+    assert rig.rows(COUNTS) == [
         ("like_count", 1, seen(0)), ("stats__saves", 3, seen(24)), ("stats__saves", 4, seen(48)),
     ]  # fmt: skip
 
 
 @pytest.mark.parametrize("written", [[3, 2.5, 3], [2.5, 3, 3.0], [12345678901234567, 1.5, 12345678901234567]])
-def test_a_count_among_fractions_is_still_read_whole(house: House, written: list[object]) -> None:
-    nights(house, *({"caption": str(night), "saves": value} for night, value in enumerate(written)))
+def test_a_count_among_fractions_is_still_read_whole(rig: Rig, written: list[object]) -> None:
+    nights(rig, *({"caption": str(night), "saves": value} for night, value in enumerate(written)))
     scan = Scan(POSTS, "again", at(96))
-    house.land(
+    rig.land(
         *(scan.page([{"id": "2", "caption": str(n), "saves": value}], at(96 + n)) for n, value in enumerate(written))
     )
-    house.merge()
+    rig.merge()
     one, other = (
-        house.rows(f"SELECT value FROM core.media_metrics WHERE media_id = '{number}' ORDER BY observed_at")
+        rig.rows(f"SELECT value FROM core.media_metrics WHERE media_id = '{number}' ORDER BY observed_at")
         for number in (1, 2)
     )
     assert one == other
 
 
-def test_counts_of_other_items_are_their_own(house: House) -> None:
-    house.scan(POSTS, "p", 0, [{"id": "1", "likes": 1}, {"id": "2", "likes": 2}])
-    house.scan(STORIES, "s", 1, [{"id": "1", "likes": 3}])
-    house.scan(POSTS, "q", 24, [{"id": "1", "likes": 1}, {"id": "2", "likes": 4}])
+def test_counts_of_other_items_are_their_own(rig: Rig) -> None:
+    rig.scan(POSTS, "p", 0, [{"id": "1", "likes": 1}, {"id": "2", "likes": 2}])
+    rig.scan(STORIES, "s", 1, [{"id": "1", "likes": 3}])
+    rig.scan(POSTS, "q", 24, [{"id": "1", "likes": 1}, {"id": "2", "likes": 4}])
     query = "SELECT surface, media_id, value FROM core.media_metrics ORDER BY observed_at, media_id"
-    assert house.rows(query) == [("posts", "1", 1), ("posts", "2", 2), ("stories", "1", 3), ("posts", "2", 4)]
+    assert rig.rows(query) == [("posts", "1", 1), ("posts", "2", 2), ("stories", "1", 3), ("posts", "2", 4)]
 
 
-def test_an_item_that_was_gone_and_comes_back_unchanged_has_one_history(house: House) -> None:
-    house.scan(POSTS, "p", 0, [{"id": "1", "likes": 1}, {"id": "2"}, {"id": "3"}])
-    house.scan(POSTS, "q", 24, [{"id": "2"}, {"id": "3"}])
-    assert house.value("SELECT removed_at FROM core.media WHERE media_id = '1'") == seen(24)
-    house.scan(POSTS, "r", 48, [{"id": "1", "likes": 1}, {"id": "2"}, {"id": "3"}])
-    assert house.row("SELECT removed_at, changed_at, content_changed_at FROM core.media WHERE media_id = '1'") == (
+def test_an_item_that_was_gone_and_comes_back_unchanged_has_one_history(rig: Rig) -> None:
+    rig.scan(POSTS, "p", 0, [{"id": "1", "likes": 1}, {"id": "2"}, {"id": "3"}])
+    rig.scan(POSTS, "q", 24, [{"id": "2"}, {"id": "3"}])
+    assert rig.value("SELECT removed_at FROM core.media WHERE media_id = '1'") == seen(24)
+    rig.scan(POSTS, "r", 48, [{"id": "1", "likes": 1}, {"id": "2"}, {"id": "3"}])
+    assert rig.row("SELECT removed_at, changed_at, content_changed_at FROM core.media WHERE media_id = '1'") == (
         None, seen(0), seen(0),
     )  # fmt: skip
-    assert (versions(house), house.rows(COUNTS)) == ([], [("like_count", 1, seen(0))])
+    assert (versions(rig), rig.rows(COUNTS)) == ([], [("like_count", 1, seen(0))])
 
 
-def test_an_item_that_comes_back_changed_has_a_version_that_lasted_until_then(house: House) -> None:
-    house.scan(POSTS, "p", 0, [{"id": "1", "caption": "a"}, {"id": "2"}, {"id": "3"}])
-    house.scan(POSTS, "q", 24, [{"id": "2"}, {"id": "3"}])
-    house.scan(POSTS, "r", 48, [{"id": "1", "caption": "b"}, {"id": "2"}, {"id": "3"}])
-    assert versions(house) == [(seen(0), seen(48), {"id": "1", "caption": "a"})]
+def test_an_item_that_comes_back_changed_has_a_version_that_lasted_until_then(rig: Rig) -> None:
+    rig.scan(POSTS, "p", 0, [{"id": "1", "caption": "a"}, {"id": "2"}, {"id": "3"}])
+    rig.scan(POSTS, "q", 24, [{"id": "2"}, {"id": "3"}])
+    rig.scan(POSTS, "r", 48, [{"id": "1", "caption": "b"}, {"id": "2"}, {"id": "3"}])
+    assert versions(rig) == [(seen(0), seen(48), {"id": "1", "caption": "a"})]
 
 
-def test_an_item_listed_twice_in_a_page_says_both(house: House) -> None:
-    house.scan(POSTS, "p", 0, [{"id": "1", "caption": "a", "likes": 1}, {"id": "1", "caption": "b", "likes": 2}])
-    assert versions(house) == [(seen(0), seen(0), {"id": "1", "caption": "a", "likes": 1})]
-    assert sorted(house.rows(COUNTS), key=repr) == [("like_count", 1, seen(0)), ("like_count", 2, seen(0))]
+def test_an_item_listed_twice_in_a_page_says_both(rig: Rig) -> None:
+    rig.scan(POSTS, "p", 0, [{"id": "1", "caption": "a", "likes": 1}, {"id": "1", "caption": "b", "likes": 2}])
+    assert versions(rig) == [(seen(0), seen(0), {"id": "1", "caption": "a", "likes": 1})]
+    assert sorted(rig.rows(COUNTS), key=repr) == [("like_count", 1, seen(0)), ("like_count", 2, seen(0))]
 
 
-def test_several_changes_in_one_merge_are_all_kept(house: House) -> None:
-    house.scan(POSTS, "p", 0, [{"id": "1", "caption": "a", "likes": 1}])
+def test_several_changes_in_one_merge_are_all_kept(rig: Rig) -> None:
+    rig.scan(POSTS, "p", 0, [{"id": "1", "caption": "a", "likes": 1}])
     scan = Scan(POSTS, "q", at(24))
     for hour, (caption, likes) in enumerate([("a", 2), ("b", 2), ("b", 3), ("b", 3), ("a", 4)], 24):
-        house.land(scan.page([{"id": "1", "caption": caption, "likes": likes}], at(hour)))
-    house.merge()
-    assert [(since, until, item["caption"], item["likes"]) for since, until, item in versions(house)] == [
+        rig.land(scan.page([{"id": "1", "caption": caption, "likes": likes}], at(hour)))
+    rig.merge()
+    assert [(since, until, item["caption"], item["likes"]) for since, until, item in versions(rig)] == [
         (seen(0), at(25), "a", 2),
         (at(25), at(28), "b", 3),
     ]
-    assert [row[1:] for row in house.rows(COUNTS)] == [(1, seen(0)), (2, at(24)), (3, at(26)), (4, at(28))]
-    assert house.row("SELECT caption, content_changed_at FROM core.media") == ("a", at(28))
+    assert [row[1:] for row in rig.rows(COUNTS)] == [(1, seen(0)), (2, at(24)), (3, at(26)), (4, at(28))]
+    assert rig.row("SELECT caption, content_changed_at FROM core.media") == ("a", at(28))
 
 
 @pytest.mark.parametrize("after", [{"caption": "a", "likes": 2}, {"caption": "b", "likes": 1}])
-def test_a_row_from_before_there_was_history_is_compared_by_its_payload(house: House, after: Item) -> None:
-    nights(house, {"caption": "a", "likes": 1})
-    house.do("UPDATE core.media SET payload_hash = NULL")
-    house.scan(POSTS, "next", 24, [{"id": "1", **after}])
+def test_a_row_from_before_there_was_history_is_compared_by_its_payload(rig: Rig, after: Item) -> None:
+    nights(rig, {"caption": "a", "likes": 1})
+    rig.do("UPDATE core.media SET payload_hash = NULL")
+    rig.scan(POSTS, "next", 24, [{"id": "1", **after}])
     changed = after["caption"] != "a"
-    assert [item for *_, item in versions(house)] == [{"id": "1", "caption": "a", "likes": 1}] * changed
-    assert house.value("SELECT content_changed_at FROM core.media") == (seen(24) if changed else seen(0))
+    assert [item for *_, item in versions(rig)] == [{"id": "1", "caption": "a", "likes": 1}] * changed
+    assert rig.value("SELECT content_changed_at FROM core.media") == (seen(24) if changed else seen(0))
 
 
 # The same, told once more in plain Python.
@@ -286,20 +286,20 @@ items = st.builds(
 )
 
 
-def history(house: House) -> dict[str, Any]:
+def history(rig: Rig) -> dict[str, Any]:
     return {
         "versions": sorted(
-            ((*row[:3], json.loads(row[3])) for row in stored_versions(house)),
+            ((*row[:3], json.loads(row[3])) for row in stored_versions(rig)),
             key=repr,
         ),
         "counts": sorted(
-            house.rows("SELECT media_id, metric, value, observed_at FROM core.media_metrics"),
+            rig.rows("SELECT media_id, metric, value, observed_at FROM core.media_metrics"),
             key=repr,
         ),
         "present": {
             media_id: (json.loads(payload), since)
-            for media_id, payload, since in house.rows(
-                f"SELECT media_id, gh_payload, content_changed_at FROM {house.kept()}"
+            for media_id, payload, since in rig.rows(
+                f"SELECT media_id, gh_payload, content_changed_at FROM {rig.kept()}"
             )
         },
     }
@@ -308,7 +308,7 @@ def history(house: House) -> dict[str, Any]:
 @given(pages=st.lists(st.lists(items, max_size=3), min_size=1, max_size=8), merges=st.lists(st.booleans(), min_size=8))
 @settings(max_examples=3, deadline=None, suppress_health_check=list(HealthCheck))
 def test_history_is_that_of_the_sightings_however_they_are_cut_into_merges(
-    open_house: Connection, pages: list[list[Item]], merges: Sequence[bool]
+    opened_rig: Connection, pages: list[list[Item]], merges: Sequence[bool]
 ) -> None:
     chronicle = Chronicle()
     for number, page in enumerate(pages):
@@ -320,11 +320,11 @@ def test_history_is_that_of_the_sightings_however_they_are_cut_into_merges(
         "present": {media_id: (known.item, known.since) for media_id, known in chronicle.known.items()},
     }
     for cuts in ([False] * 8, [True] * 8, merges):
-        house = emptied(open_house)
+        rig = emptied(opened_rig)
         scan = Scan(POSTS, "p", at(0))
         for number, page in enumerate(pages):
-            house.land(scan.page(page, at(number)))
+            rig.land(scan.page(page, at(number)))
             if cuts[number]:
-                house.merge()
-        house.merge()
-        assert history(house) == message
+                rig.merge()
+        rig.merge()
+        assert history(rig) == message

@@ -8,70 +8,70 @@ import pytest
 import connectors.warehouse
 from models.partition import CATALOGUE
 from models.rejected_record import RejectedRecord
-from tests.warehouse.house import ANNA, BEN, POSTS, T0, House, Row, Scan, account, at
+from tests.warehouse.rig import ANNA, BEN, POSTS, T0, Rig, Row, Scan, account, at
 
 HISTORY = "SELECT status, valid_from, valid_to FROM core.account_status_history ORDER BY valid_from, valid_to"
 STATE = "SELECT status, status_since, first_seen_at, last_seen_at, removed_at FROM core.accounts"
 
 
 def page_at(hour: float) -> object:
-    """The instant of the first page of a scan that `House.scan` begins at this hour."""
+    """The instant of the first page of a scan that `Rig.scan` begins at this hour."""
     return at(hour + 1 / 60)
 
 
-def names(house: House) -> list[Row]:
-    return house.rows("SELECT account_id, ig_username, removed_at IS NOT NULL FROM core.accounts ORDER BY account_id")
+def names(rig: Rig) -> list[Row]:
+    return rig.rows("SELECT account_id, ig_username, removed_at IS NOT NULL FROM core.accounts ORDER BY account_id")
 
 
-def test_new_accounts_land_with_their_first_period(house: House) -> None:
-    house.catalogue("c1", 0, [account(), account(BEN, name="ben", status="token_expired")])
-    assert names(house) == [(ANNA, "anna", False), (BEN, "ben", False)]
-    assert house.rows(f"{STATE} ORDER BY account_id") == [
+def test_new_accounts_land_with_their_first_period(rig: Rig) -> None:
+    rig.catalogue("c1", 0, [account(), account(BEN, name="ben", status="token_expired")])
+    assert names(rig) == [(ANNA, "anna", False), (BEN, "ben", False)]
+    assert rig.rows(f"{STATE} ORDER BY account_id") == [
         ("active", page_at(0), page_at(0), page_at(0), None),
         ("token_expired", page_at(0), page_at(0), page_at(0), None),
     ]
-    assert house.rows(HISTORY) == [("active", page_at(0), None), ("token_expired", page_at(0), None)]
+    assert rig.rows(HISTORY) == [("active", page_at(0), None), ("token_expired", page_at(0), None)]
 
 
-def test_a_renamed_account_keeps_its_row_and_its_first_sight(house: House) -> None:
-    house.catalogue("c1", 0, [account()])
-    house.catalogue("c2", 24, [account(name="anna.bakes")])
-    assert names(house) == [(ANNA, "anna.bakes", False)]
-    assert house.row(STATE) == ("active", page_at(0), page_at(0), page_at(24), None)
-    assert house.rows(HISTORY) == [("active", page_at(0), None)]
+def test_a_renamed_account_keeps_its_row_and_its_first_sight(rig: Rig) -> None:
+    rig.catalogue("c1", 0, [account()])
+    rig.catalogue("c2", 24, [account(name="anna.bakes")])
+    assert names(rig) == [(ANNA, "anna.bakes", False)]
+    assert rig.row(STATE) == ("active", page_at(0), page_at(0), page_at(24), None)
+    assert rig.rows(HISTORY) == [("active", page_at(0), None)]
 
 
-def test_every_change_of_status_closes_a_period_and_opens_one(house: House) -> None:
+def test_every_change_of_status_closes_a_period_and_opens_one(rig: Rig) -> None:
     for night, status in enumerate(["active", "token_expired", "token_expired", "active"]):
-        house.catalogue(f"c{night}", 24 * night, [account(status=status)])
-    assert house.rows(HISTORY) == [
+        rig.catalogue(f"c{night}", 24 * night, [account(status=status)])
+    assert rig.rows(HISTORY) == [
         ("active", page_at(0), page_at(24)),
         ("token_expired", page_at(24), page_at(72)),
         ("active", page_at(72), None),
     ]
-    assert house.row(STATE)[:2] == ("active", page_at(72))
+    assert rig.row(STATE)[:2] == ("active", page_at(72))
 
 
-def test_several_changes_inside_one_merge_leave_every_period(house: House) -> None:
-    house.catalogue("c0", 0, [account()])
+def test_several_changes_inside_one_merge_leave_every_period(rig: Rig) -> None:
+    rig.catalogue("c0", 0, [account()])
     for night, status in enumerate(["token_expired", "token_expired", "active", "token_expired"], 1):
-        house.land(Scan(CATALOGUE, f"c{night}", at(24 * night)).page([account(status=status)], at(24 * night)))
-    house.merge()
-    assert house.rows(HISTORY) == [
+        rig.land(Scan(CATALOGUE, f"c{night}", at(24 * night)).page([account(status=status)], at(24 * night)))
+    rig.merge()
+    assert rig.rows(HISTORY) == [
         ("active", page_at(0), at(24)),
         ("token_expired", at(24), at(72)),
         ("active", at(72), at(96)),
         ("token_expired", at(96), None),
     ]
-    assert house.row(STATE)[:3] == ("token_expired", at(96), page_at(0))
+    assert rig.row(STATE)[:3] == ("token_expired", at(96), page_at(0))
 
 
-def test_a_status_that_came_and_went_inside_one_merge_leaves_the_present_one_open(house: House) -> None:
-    house.catalogue("c0", 0, [account()])
+def test_a_status_that_came_and_went_inside_one_merge_leaves_the_present_one_open(rig: Rig) -> None:
+    rig.catalogue("c0", 0, [account()])
     for night, status in enumerate(["token_expired", "active"], 1):
-        house.land(Scan(CATALOGUE, f"c{night}", at(24 * night)).page([account(status=status)], at(24 * night)))
-    house.merge()
-    assert house.rows(HISTORY) == [
+        rig.land(Scan(CATALOGUE, f"c{night}", at(24 * night)).page([account(status=status)], at(24 * night)))
+    rig.merge()
+    assert rig.rows(HISTORY) == [
         ("active", page_at(0), at(24)),
         ("token_expired", at(24), at(48)),
         ("active", at(48), None),
@@ -79,74 +79,74 @@ def test_a_status_that_came_and_went_inside_one_merge_leaves_the_present_one_ope
 
 
 @pytest.mark.parametrize("pages", [[[0, 1]], [[0], [1]]], ids=["one page", "two pages"])
-def test_of_an_account_listed_twice_the_last_one_wins(house: House, pages: list[list[int]]) -> None:
+def test_of_an_account_listed_twice_the_last_one_wins(rig: Rig, pages: list[list[int]]) -> None:
     versions = [account(name="old"), account(name="new", status="token_expired")]
-    house.catalogue("c1", 0, *([versions[i] for i in page] for page in pages))
-    assert names(house) == [(ANNA, "new", False)]
-    assert house.value("SELECT count(*) FROM core.account_status_history WHERE valid_to IS NULL") == 1
+    rig.catalogue("c1", 0, *([versions[i] for i in page] for page in pages))
+    assert names(rig) == [(ANNA, "new", False)]
+    assert rig.value("SELECT count(*) FROM core.account_status_history WHERE valid_to IS NULL") == 1
 
 
-def test_records_rejected_become_no_row_but_go_to_quarantine_once(house: House) -> None:
+def test_records_rejected_become_no_row_but_go_to_quarantine_once(rig: Rig) -> None:
     broken = account(BEN, status="asleep")
     aside = RejectedRecord(1, "status: unknown", json.dumps(broken))
     for night in range(2):
         scan = Scan(CATALOGUE, f"c{night}", at(night), run_id=f"run-{night}")
         items = [account(), broken, account("c", name="carl")]
-        house.land(scan.page(items, at(night), last=True, rejected=(aside,)))
-        assert house.merge().quarantined == (1 if night == 0 else 0)
-    assert names(house) == [(ANNA, "anna", False), ("c", "carl", False)]
-    assert house.row("SELECT * EXCLUDE (last_seen_at, digest) FROM core.quarantine") == (
+        rig.land(scan.page(items, at(night), last=True, rejected=(aside,)))
+        assert rig.merge().quarantined == (1 if night == 0 else 0)
+    assert names(rig) == [(ANNA, "anna", False), ("c", "carl", False)]
+    assert rig.row("SELECT * EXCLUDE (last_seen_at, digest) FROM core.quarantine") == (
         "status: unknown", "accounts", "", "", 1, 1, json.dumps(broken), "run-0", "c0-1", T0,
     )  # fmt: skip
 
 
-def test_the_same_record_rejected_twice_in_one_merge_is_quarantined_at_its_first_place(house: House) -> None:
+def test_the_same_record_rejected_twice_in_one_merge_is_quarantined_at_its_first_place(rig: Rig) -> None:
     scan = Scan(CATALOGUE, "c", T0)
     asides = tuple(RejectedRecord(position, "broken", "7") for position in (2, 0))
-    house.land(scan.page([7, account(), 7], at(1), rejected=asides), scan.page([7], at(1), rejected=asides[1:]))
-    assert house.merge().quarantined == 1
-    assert house.row("SELECT page, position FROM core.quarantine") == (1, 0)
+    rig.land(scan.page([7, account(), 7], at(1), rejected=asides), scan.page([7], at(1), rejected=asides[1:]))
+    assert rig.merge().quarantined == 1
+    assert rig.row("SELECT page, position FROM core.quarantine") == (1, 0)
 
 
-def test_only_a_complete_scan_of_the_catalogue_marks_accounts_removed(house: House) -> None:
+def test_only_a_complete_scan_of_the_catalogue_marks_accounts_removed(rig: Rig) -> None:
     both = [account(), account(BEN, name="ben")]
-    house.catalogue("c1", 0, both)
-    house.catalogue("c2", 24, [account()], last=False)
-    assert names(house) == [(ANNA, "anna", False), (BEN, "ben", False)]
-    house.scan(POSTS, "p", 25, [])
-    assert names(house) == [(ANNA, "anna", False), (BEN, "ben", False)]
-    house.catalogue("c3", 48, [account()])
-    assert names(house) == [(ANNA, "anna", False), (BEN, "ben", True)]
-    assert house.value(f"SELECT removed_at FROM core.accounts WHERE account_id = '{BEN}'") == page_at(48)
+    rig.catalogue("c1", 0, both)
+    rig.catalogue("c2", 24, [account()], last=False)
+    assert names(rig) == [(ANNA, "anna", False), (BEN, "ben", False)]
+    rig.scan(POSTS, "p", 25, [])
+    assert names(rig) == [(ANNA, "anna", False), (BEN, "ben", False)]
+    rig.catalogue("c3", 48, [account()])
+    assert names(rig) == [(ANNA, "anna", False), (BEN, "ben", True)]
+    assert rig.value(f"SELECT removed_at FROM core.accounts WHERE account_id = '{BEN}'") == page_at(48)
 
 
-def test_removal_keeps_the_instant_at_which_it_was_first_missed(house: House) -> None:
-    house.catalogue("c1", 0, [account(), account(BEN, name="ben")])
+def test_removal_keeps_the_instant_at_which_it_was_first_missed(rig: Rig) -> None:
+    rig.catalogue("c1", 0, [account(), account(BEN, name="ben")])
     for night in (1, 2):
-        house.catalogue(f"d{night}", 24 * night, [account()])
-    assert house.value(f"SELECT removed_at FROM core.accounts WHERE account_id = '{BEN}'") == page_at(24)
+        rig.catalogue(f"d{night}", 24 * night, [account()])
+    assert rig.value(f"SELECT removed_at FROM core.accounts WHERE account_id = '{BEN}'") == page_at(24)
 
 
-def test_an_account_that_returns_is_there_again_even_if_the_scan_breaks_off(house: House) -> None:
-    house.catalogue("c1", 0, [account(), account(BEN, name="ben")])
-    house.catalogue("c2", 24, [account()])
-    house.catalogue("c3", 48, [account(BEN, name="ben")], last=False)
-    assert names(house) == [(ANNA, "anna", False), (BEN, "ben", False)]
-    assert house.value(f"SELECT first_seen_at FROM core.accounts WHERE account_id = '{BEN}'") == page_at(0)
+def test_an_account_that_returns_is_there_again_even_if_the_scan_breaks_off(rig: Rig) -> None:
+    rig.catalogue("c1", 0, [account(), account(BEN, name="ben")])
+    rig.catalogue("c2", 24, [account()])
+    rig.catalogue("c3", 48, [account(BEN, name="ben")], last=False)
+    assert names(rig) == [(ANNA, "anna", False), (BEN, "ben", False)]
+    assert rig.value(f"SELECT first_seen_at FROM core.accounts WHERE account_id = '{BEN}'") == page_at(0)
 
 
-def test_a_scan_resumed_over_merges_removes_nothing_that_an_earlier_merge_listed(house: House) -> None:
+def test_a_scan_resumed_over_merges_removes_nothing_that_an_earlier_merge_listed(rig: Rig) -> None:
     scan = Scan(CATALOGUE, "c", T0)
     for number, who in enumerate([account(), account(BEN, name="ben")]):
-        house.land(scan.page([who], at(number), last=number == 1))
-        house.merge()
-    assert names(house) == [(ANNA, "anna", False), (BEN, "ben", False)]
+        rig.land(scan.page([who], at(number), last=number == 1))
+        rig.merge()
+    assert names(rig) == [(ANNA, "anna", False), (BEN, "ben", False)]
 
 
-def test_an_empty_page_merges(house: House) -> None:
-    house.catalogue("c1", 0, [], [account()], [])
-    assert names(house) == [(ANNA, "anna", False)]
-    assert house.row("SELECT resource, account_id, surface, scan_id FROM core.completed_scans") == (
+def test_an_empty_page_merges(rig: Rig) -> None:
+    rig.catalogue("c1", 0, [], [account()], [])
+    assert names(rig) == [(ANNA, "anna", False)]
+    assert rig.row("SELECT resource, account_id, surface, scan_id FROM core.completed_scans") == (
         "accounts",
         "",
         "",
@@ -154,14 +154,14 @@ def test_an_empty_page_merges(house: House) -> None:
     )
 
 
-def test_unknown_fields_are_recorded_once_with_their_first_sight(house: House) -> None:
+def test_unknown_fields_are_recorded_once_with_their_first_sight(rig: Rig) -> None:
     for night in range(2):
         scan = Scan(CATALOGUE, f"c{night}", at(night))
-        house.land(scan.page([account()], at(night), unknown_fields=("items[].tier", "items[].a'b", "total")))
+        rig.land(scan.page([account()], at(night), unknown_fields=("items[].tier", "items[].a'b", "total")))
         media_scan = Scan(POSTS, f"p{night}", at(night))
-        house.land(media_scan.page([], at(night), unknown_fields=("total",)), media_scan.page([], at(9)))
-        house.merge()
-    assert house.rows("SELECT resource, path, first_seen_at FROM core.fields ORDER BY ALL") == [
+        rig.land(media_scan.page([], at(night), unknown_fields=("total",)), media_scan.page([], at(9)))
+        rig.merge()
+    assert rig.rows("SELECT resource, path, first_seen_at FROM core.fields ORDER BY ALL") == [
         ("account", "a'b", T0),
         ("account", "tier", T0),
         ("account_page", "total", T0),
@@ -169,37 +169,37 @@ def test_unknown_fields_are_recorded_once_with_their_first_sight(house: House) -
     ]
 
 
-def test_the_first_to_land_gives_a_field_its_first_sight_however_the_pages_are_merged(house: House) -> None:
+def test_the_first_to_land_gives_a_field_its_first_sight_however_the_pages_are_merged(rig: Rig) -> None:
     late = Scan(POSTS, "p", T0).page([], at(2), unknown_fields=("total",))
     early = Scan(CATALOGUE, "c", T0).page([], at(1), unknown_fields=("total",))
     other = Scan(POSTS, "q", T0).page([], at(1), unknown_fields=("total",))
-    house.land(late, early, other)
-    house.merge()
-    assert house.value("SELECT first_seen_at FROM core.fields WHERE resource = 'media_page'") == at(2)
+    rig.land(late, early, other)
+    rig.merge()
+    assert rig.value("SELECT first_seen_at FROM core.fields WHERE resource = 'media_page'") == at(2)
 
 
-def test_ids_and_names_with_quotes_are_only_data(house: House) -> None:
+def test_ids_and_names_with_quotes_are_only_data(rig: Rig) -> None:
     evil = "x'; DROP TABLE core.accounts; --\"$.["
-    house.catalogue("c1", 0, [account(evil, name=evil), account()])
-    house.catalogue("c2", 24, [account()])
-    assert names(house) == [(ANNA, "anna", False), (evil.lower(), evil, True)]
+    rig.catalogue("c1", 0, [account(evil, name=evil), account()])
+    rig.catalogue("c2", 24, [account()])
+    assert names(rig) == [(ANNA, "anna", False), (evil.lower(), evil, True)]
 
 
-def test_of_a_key_that_an_account_has_twice_the_last_counts(house: House) -> None:
+def test_of_a_key_that_an_account_has_twice_the_last_counts(rig: Rig) -> None:
     doubled = f'{{"id":null,"id":"{BEN}","ig_username":"ben","public_id":"k","status":"active"}}'
     text = f'{{"items":[{doubled},{json.dumps(account())}],"next_cursor":null}}'
-    house.land(Scan(CATALOGUE, "c", T0).page([{}, {}], at(1), last=True, text=text))
-    assert house.merge().quarantined == 0
-    assert names(house) == [(ANNA, "anna", False), (BEN, "ben", False)]
+    rig.land(Scan(CATALOGUE, "c", T0).page([{}, {}], at(1), last=True, text=text))
+    assert rig.merge().quarantined == 0
+    assert names(rig) == [(ANNA, "anna", False), (BEN, "ben", False)]
 
 
-def test_what_is_no_account_goes_to_quarantine_and_the_others_land(house: House) -> None:
+def test_what_is_no_account_goes_to_quarantine_and_the_others_land(rig: Rig) -> None:
     odd = ['{"id":"x"}', "null", "7", '{"id":1,"ig_username":"a","public_id":"k","status":"active"}']
     text = f'{{"items":[{",".join([*odd, json.dumps(account())])}],"next_cursor":null}}'
-    house.land(Scan(CATALOGUE, "c", T0).page([{}] * 5, at(1), last=True, text=text))
-    assert house.merge().quarantined == 4
-    assert names(house) == [(ANNA, "anna", False)]
-    found = house.rows("SELECT position, payload, reason FROM core.quarantine ORDER BY position")
+    rig.land(Scan(CATALOGUE, "c", T0).page([{}] * 5, at(1), last=True, text=text))
+    assert rig.merge().quarantined == 4
+    assert names(rig) == [(ANNA, "anna", False)]
+    found = rig.rows("SELECT position, payload, reason FROM core.quarantine ORDER BY position")
     assert found == [(position, payload, "It is no account.") for position, payload in enumerate(odd)]
 
 
@@ -207,104 +207,102 @@ def rejected(record: dict[str, object]) -> RejectedRecord:
     return RejectedRecord(0, "status: of no known kind", json.dumps(record))
 
 
-def test_a_known_account_whose_record_is_rejected_is_not_gone(house: House) -> None:
-    house.catalogue("c1", 0, [account(), account(BEN, name="ben")])
+def test_a_known_account_whose_record_is_rejected_is_not_gone(rig: Rig) -> None:
+    rig.catalogue("c1", 0, [account(), account(BEN, name="ben")])
     odd = account(status="paused")
     scan = Scan(CATALOGUE, "c2", at(24))
-    house.land(scan.page([odd, account(BEN, name="ben")], at(25), last=True, rejected=(rejected(odd),)))
-    house.merge()
-    assert names(house) == [(ANNA, "anna", False), (BEN, "ben", False)]
-    assert house.row(f"{STATE} WHERE account_id = '{ANNA}'") == ("active", page_at(0), page_at(0), at(25), None)
+    rig.land(scan.page([odd, account(BEN, name="ben")], at(25), last=True, rejected=(rejected(odd),)))
+    rig.merge()
+    assert names(rig) == [(ANNA, "anna", False), (BEN, "ben", False)]
+    assert rig.row(f"{STATE} WHERE account_id = '{ANNA}'") == ("active", page_at(0), page_at(0), at(25), None)
 
 
-def test_a_record_rejected_does_not_take_the_place_of_a_later_sighting(house: House) -> None:
-    house.catalogue("c1", 0, [account()])
+def test_a_record_rejected_does_not_take_the_place_of_a_later_sighting(rig: Rig) -> None:
+    rig.catalogue("c1", 0, [account()])
     odd = account(status="paused")
     scan = Scan(CATALOGUE, "c2", at(24))
-    house.land(scan.page([odd], at(25), rejected=(rejected(odd),)))
-    house.land(scan.page([account(name="anna.bakes")], at(26), last=True))
-    house.merge()
-    assert house.row(STATE)[3] == at(26)
-    assert names(house) == [(ANNA, "anna.bakes", False)]
+    rig.land(scan.page([odd], at(25), rejected=(rejected(odd),)))
+    rig.land(scan.page([account(name="anna.bakes")], at(26), last=True))
+    rig.merge()
+    assert rig.row(STATE)[3] == at(26)
+    assert names(rig) == [(ANNA, "anna.bakes", False)]
 
 
 @pytest.mark.parametrize("payload", ["null", '"text"', "[1]", "{}", '{"id": 17}'])
-def test_a_record_without_an_id_touches_nobody(house: House, payload: str) -> None:
+def test_a_record_without_an_id_touches_nobody(rig: Rig, payload: str) -> None:
     ben = account(BEN, name="ben")
-    house.catalogue("c1", 0, [account(), ben])
+    rig.catalogue("c1", 0, [account(), ben])
     scan = Scan(CATALOGUE, "c2", at(24))
-    house.land(scan.page([json.loads(payload), ben], at(25), last=True, rejected=(RejectedRecord(0, "odd", payload),)))
-    house.merge()
-    assert names(house) == [(ANNA, "anna", True), (BEN, "ben", False)]
+    rig.land(scan.page([json.loads(payload), ben], at(25), last=True, rejected=(RejectedRecord(0, "odd", payload),)))
+    rig.merge()
+    assert names(rig) == [(ANNA, "anna", True), (BEN, "ben", False)]
 
 
-def test_an_account_is_the_same_in_either_case_of_its_id(house: House) -> None:
-    house.catalogue("c1", 0, [account(), account(BEN, name="ben")])
-    house.catalogue("c2", 24, [account(ANNA.upper(), name="anna.bakes")], [account(ANNA, name="anna.sings")])
-    house.catalogue("c3", 48, [account(ANNA.upper(), name="anna.bakes"), account(BEN, name="ben")])
-    assert names(house) == [(ANNA, "anna.bakes", False), (BEN, "ben", False)]
-    assert house.rows(f"{HISTORY[: HISTORY.index(' ORDER')]} WHERE account_id = '{ANNA}'") == [
+def test_an_account_is_the_same_in_either_case_of_its_id(rig: Rig) -> None:
+    rig.catalogue("c1", 0, [account(), account(BEN, name="ben")])
+    rig.catalogue("c2", 24, [account(ANNA.upper(), name="anna.bakes")], [account(ANNA, name="anna.sings")])
+    rig.catalogue("c3", 48, [account(ANNA.upper(), name="anna.bakes"), account(BEN, name="ben")])
+    assert names(rig) == [(ANNA, "anna.bakes", False), (BEN, "ben", False)]
+    assert rig.rows(f"{HISTORY[: HISTORY.index(' ORDER')]} WHERE account_id = '{ANNA}'") == [
         ("active", page_at(0), None)
     ]
-    assert house.rows("SELECT account_id, listed_as FROM core.accounts ORDER BY 1") == [
+    assert rig.rows("SELECT account_id, listed_as FROM core.accounts ORDER BY 1") == [
         (ANNA, ANNA.upper()), (BEN, None)
     ]  # fmt: skip
 
 
-def test_an_account_stored_in_upper_case_keeps_that_spelling(house: House) -> None:
-    house.catalogue("c1", 0, [account()])
+def test_an_account_stored_in_upper_case_keeps_that_spelling(rig: Rig) -> None:
+    rig.catalogue("c1", 0, [account()])
     for table in ("accounts", "account_status_history"):
-        house.do(f"UPDATE core.{table} SET account_id = upper(account_id)")
+        rig.do(f"UPDATE core.{table} SET account_id = upper(account_id)")
     odd = RejectedRecord(0, "odd", json.dumps(account(name="?")))
     for hour, page in enumerate(([account()], [account(ANNA.upper())]), 1):
-        house.catalogue(f"c{hour}", hour, page)
-    house.land(Scan(CATALOGUE, "c9", at(9)).page([account(name="?")], at(9), last=True, rejected=(odd,)))
-    house.merge()
-    assert names(house) == [(ANNA.upper(), "anna", False)]
-    assert house.row(STATE)[3:] == (at(9), None)
+        rig.catalogue(f"c{hour}", hour, page)
+    rig.land(Scan(CATALOGUE, "c9", at(9)).page([account(name="?")], at(9), last=True, rejected=(odd,)))
+    rig.merge()
+    assert names(rig) == [(ANNA.upper(), "anna", False)]
+    assert rig.row(STATE)[3:] == (at(9), None)
 
 
-def test_of_two_spellings_stored_the_one_listed_last_goes_on(house: House) -> None:
-    house.catalogue("c1", 0, [account(), account(BEN, name="ben")])
-    house.do(
+def test_of_two_spellings_stored_the_one_listed_last_goes_on(rig: Rig) -> None:
+    rig.catalogue("c1", 0, [account(), account(BEN, name="ben")])
+    rig.do(
         "INSERT INTO core.accounts SELECT * REPLACE (upper(account_id) AS account_id,"
         f" last_seen_at + INTERVAL 1 MINUTE AS last_seen_at) FROM core.accounts WHERE account_id = '{ANNA}'"
     )
-    house.catalogue("c2", 24, [account(), account(BEN, name="ben")])
-    assert names(house) == [(ANNA.upper(), "anna", False), (ANNA, "anna", True), (BEN, "ben", False)]
+    rig.catalogue("c2", 24, [account(), account(BEN, name="ben")])
+    assert names(rig) == [(ANNA.upper(), "anna", False), (ANNA, "anna", True), (BEN, "ben", False)]
 
 
-def test_a_status_that_gramhouse_does_not_know_is_kept_until_the_next_one_it_knows(house: House) -> None:
-    house.catalogue("c1", 0, [account()])
+def test_a_status_that_gramhouse_does_not_know_is_kept_until_the_next_one_it_knows(rig: Rig) -> None:
+    rig.catalogue("c1", 0, [account()])
     paused = account(ANNA.upper(), status="paused")
     aside = RejectedRecord(0, "status: of no known kind", json.dumps(paused), unknown_status="paused")
-    house.land(Scan(CATALOGUE, "c2", at(24)).page([paused], at(25), last=True, rejected=(aside,)))
-    house.merge()
+    rig.land(Scan(CATALOGUE, "c2", at(24)).page([paused], at(25), last=True, rejected=(aside,)))
+    rig.merge()
     known = "SELECT account_id, status, unknown_status FROM core.accounts"
-    assert house.row(known) == (ANNA, "active", "paused")
-    house.catalogue("c3", 48, [account()])
-    assert house.row(known) == (ANNA, "active", None)
+    assert rig.row(known) == (ANNA, "active", "paused")
+    rig.catalogue("c3", 48, [account()])
+    assert rig.row(known) == (ANNA, "active", None)
 
 
 @pytest.mark.parametrize("fail_fast_group", [True, False])
-def test_an_account_that_returns_in_a_record_rejected_has_its_gap_closed(
-    house: House, *, fail_fast_group: bool
-) -> None:
-    house.catalogue("c1", 0, [account(), account(BEN, name="ben")])
-    house.catalogue("c2", 24, [account()])
+def test_an_account_that_returns_in_a_record_rejected_has_its_gap_closed(rig: Rig, *, fail_fast_group: bool) -> None:
+    rig.catalogue("c1", 0, [account(), account(BEN, name="ben")])
+    rig.catalogue("c2", 24, [account()])
     odd = account(BEN, name="?")
     scan = Scan(CATALOGUE, "c3", at(48))
-    house.land(scan.page([odd], at(49), rejected=(RejectedRecord(0, "odd", json.dumps(odd)),)))
+    rig.land(scan.page([odd], at(49), rejected=(RejectedRecord(0, "odd", json.dumps(odd)),)))
     if not fail_fast_group:
-        house.merge()
-    house.land(scan.page([account(BEN, name="ben"), account()], at(50), last=True))
-    house.merge()
-    assert house.rows(f"{HISTORY[: HISTORY.index(' ORDER')]} WHERE account_id = '{BEN}' ORDER BY valid_from") == [
+        rig.merge()
+    rig.land(scan.page([account(BEN, name="ben"), account()], at(50), last=True))
+    rig.merge()
+    assert rig.rows(f"{HISTORY[: HISTORY.index(' ORDER')]} WHERE account_id = '{BEN}' ORDER BY valid_from") == [
         ("active", page_at(0), page_at(24)),
         ("removed", page_at(24), at(49)),
         ("active", at(49), None),
     ]
-    assert house.value(f"SELECT status_since FROM core.accounts WHERE account_id = '{BEN}'") == at(49)
+    assert rig.value(f"SELECT status_since FROM core.accounts WHERE account_id = '{BEN}'") == at(49)
 
 
 MERGE = (

@@ -7,7 +7,7 @@ import pytest
 from connectors.warehouse.merge.run_counts import MergeStats
 from models.page_commit import PageCommit
 from models.schema.mapping_built_in import BUILT_IN
-from tests.warehouse.house import ANNA, POSTS, STORIES, T0, House, Item, Row, Scan, at
+from tests.warehouse.rig import ANNA, POSTS, STORIES, T0, Item, Rig, Row, Scan, at
 
 CANONICAL = "media_type, caption, permalink, media_url, published_at, like_count, comments_count"
 NOON = datetime(2026, 2, 28, 12, 0, tzinfo=UTC)
@@ -15,14 +15,14 @@ TIMES = "first_seen_at, written_at, changed_at"
 
 
 def minute(hour: float, number: int = 1) -> datetime:
-    """The instant of a page of a scan that `House.scan` begins at this hour."""
+    """The instant of a page of a scan that `Rig.scan` begins at this hour."""
     return at(hour) + timedelta(minutes=number)
 
 
-def read(house: House, column: str, items: Sequence[Item]) -> dict[int, object]:
+def read(rig: Rig, column: str, items: Sequence[Item]) -> dict[int, object]:
     """What a column says of each of the items, by its place among them."""
-    house.scan(POSTS, f"p{house.seq}", 0, [{"id": str(place), **item} for place, item in enumerate(items)])
-    return {int(place): value for place, value in house.rows(f"SELECT media_id, {column} FROM core.media")}
+    rig.scan(POSTS, f"p{rig.seq}", 0, [{"id": str(place), **item} for place, item in enumerate(items)])
+    return {int(place): value for place, value in rig.rows(f"SELECT media_id, {column} FROM core.media")}
 
 
 def nested(path: str, value: object) -> Item:
@@ -50,117 +50,117 @@ NESTED = {
 
 
 @pytest.mark.parametrize("item", [GRAPH, CAMEL, NESTED], ids=["Graph", "camelCase", "nested"])
-def test_every_shape_finds_its_canonical_columns(house: House, item: Item) -> None:
-    house.scan(POSTS, "p", 0, [item])
-    assert house.row(f"SELECT account_id, surface, media_id, {CANONICAL} FROM core.media") == (
+def test_every_shape_finds_its_canonical_columns(rig: Rig, item: Item) -> None:
+    rig.scan(POSTS, "p", 0, [item])
+    assert rig.row(f"SELECT account_id, surface, media_id, {CANONICAL} FROM core.media") == (
         ANNA, "posts", "17841400000000001", "IMAGE", "Brot", "https://i/p/1", "https://cdn/1.jpg?oe=1", NOON, 7, 2,
     )  # fmt: skip
-    assert json.loads(house.value(f"SELECT gh_payload FROM {house.kept()}")) == item
+    assert json.loads(rig.value(f"SELECT gh_payload FROM {rig.kept()}")) == item
 
 
-def test_every_path_of_the_mapping_is_read(house: House) -> None:
+def test_every_path_of_the_mapping_is_read(rig: Rig) -> None:
     written = {"published_at": "2026-02-28T12:00:00Z", "like_count": "5", "comments_count": "5"}
     expected = {"published_at": NOON, "like_count": 5, "comments_count": 5}
     for mapping in BUILT_IN.columns:
         items = [nested(path, written.get(mapping.column, "text")) for path in mapping.paths]
-        found = read(house, mapping.column, items)
+        found = read(rig, mapping.column, items)
         assert [found[place] for place in range(len(items))] == [expected.get(mapping.column, "text")] * len(items)
 
 
-def test_every_way_of_writing_an_instant_is_read(house: House) -> None:
+def test_every_way_of_writing_an_instant_is_read(rig: Rig) -> None:
     written = [
         "2026-02-28T12:00:00+0000", "2026-02-28T12:00:00+00:00", "2026-02-28T12:00:00Z", "2026-02-28T13:00:00+0100",
         "2026-02-28 12:00:00", "2026-02-28T12:00:00.000Z", 1772280000, "1772280000", 1772280000000, "1772280000000",
         1772280000.0,
     ]  # fmt: skip
-    found = read(house, "published_at", [{"timestamp": text} for text in written])
+    found = read(rig, "published_at", [{"timestamp": text} for text in written])
     assert found == dict.fromkeys(range(len(written)), NOON)
 
 
-def test_what_is_no_instant_is_null_and_stops_no_merge(house: House) -> None:
+def test_what_is_no_instant_is_null_and_stops_no_merge(rig: Rig) -> None:
     garbage = [
         "", "soon", "2026-13-45", "now", "infinity", "-infinity", "0044-03-15 (BC)", "0000-01-01", "294247-01-09",
         "10000-01-01", -99999999999, 10**30, "9" * 400, 1e300, True, None, [], {}, "'; --", "12:00",
     ]  # fmt: skip
     items = [{"timestamp": text} for text in garbage]
-    assert read(house, "published_at", items) == dict.fromkeys(range(len(garbage)))
-    assert house.scan(POSTS, "next", 24, []).removed == 0
-    assert house.scan(POSTS, "last", 48, []).removed == len(garbage)
+    assert read(rig, "published_at", items) == dict.fromkeys(range(len(garbage)))
+    assert rig.scan(POSTS, "next", 24, []).removed == 0
+    assert rig.scan(POSTS, "last", 48, []).removed == len(garbage)
 
 
-def test_a_story_whose_instant_is_endless_does_not_stop_the_merge(house: House) -> None:
-    house.scan(STORIES, "s", 0, [{"id": "1", "timestamp": "infinity"}])
-    assert house.scan(STORIES, "t", 24, []).expired == 1
+def test_a_story_whose_instant_is_endless_does_not_stop_the_merge(rig: Rig) -> None:
+    rig.scan(STORIES, "s", 0, [{"id": "1", "timestamp": "infinity"}])
+    assert rig.scan(STORIES, "t", 24, []).expired == 1
 
 
-def test_an_instant_that_cannot_be_read_gives_way_to_the_next_candidate(house: House) -> None:
+def test_an_instant_that_cannot_be_read_gives_way_to_the_next_candidate(rig: Rig) -> None:
     item = {"timestamp": "infinity", "created_at": "2026-02-28T12:00:00Z"}
-    assert read(house, "published_at", [item]) == {0: NOON}
+    assert read(rig, "published_at", [item]) == {0: NOON}
 
 
-def test_counts_may_come_as_numbers_or_strings(house: House) -> None:
+def test_counts_may_come_as_numbers_or_strings(rig: Rig) -> None:
     cases: list[tuple[object, int | None]] = [
         (7, 7), ("7", 7), (0, 0), ("0", 0), (2**53 + 1, 2**53 + 1), (str(2**53 + 1), 2**53 + 1), (None, None),
         ("many", None), ("", None), (2**64, None), ("1e400", None), (True, None), ([1], None), ({"count": 9}, 9),
     ]  # fmt: skip
-    found = read(house, "like_count", [{"likes": written} for written, _ in cases])
+    found = read(rig, "like_count", [{"likes": written} for written, _ in cases])
     assert found == {place: count for place, (_, count) in enumerate(cases)}
 
 
-def test_a_caption_that_looks_like_json_is_text(house: House) -> None:
+def test_a_caption_that_looks_like_json_is_text(rig: Rig) -> None:
     captions = ["{", "[", "{}", '{"text": "no"}', "[x] done", '{"a', "$.id", "{{0}}", "null"]
     expected = dict(enumerate(captions))
-    assert read(house, "caption", [{"caption": text} for text in captions]) == expected
-    assert read(house, "caption", [{"caption": {"text": text}} for text in captions]) == expected
+    assert read(rig, "caption", [{"caption": text} for text in captions]) == expected
+    assert read(rig, "caption", [{"caption": {"text": text}} for text in captions]) == expected
 
 
-def test_ids_become_text_digit_by_digit(house: House) -> None:
+def test_ids_become_text_digit_by_digit(rig: Rig) -> None:
     cases = {
         "1": "1", "2": 2, "0": 0, "-5": -5, "9007199254740993": 2**53 + 1, "18446744073709551617": 2**64 + 1,
         "1" + "0" * 28 + "1": 10**29 + 1, "17_9": "17_9", "a\"b'c": "a\"b'c", "é🍲": "é🍲",
     }  # fmt: skip
-    house.scan(POSTS, "p", 0, [{"id": written, "caption": text} for text, written in cases.items()])
-    assert dict(house.rows("SELECT caption, media_id FROM core.media")) == {text: text for text in cases}
+    rig.scan(POSTS, "p", 0, [{"id": written, "caption": text} for text, written in cases.items()])
+    assert dict(rig.rows("SELECT caption, media_id FROM core.media")) == {text: text for text in cases}
 
 
-def test_items_without_an_id_go_to_quarantine_with_their_place(house: House) -> None:
+def test_items_without_an_id_go_to_quarantine_with_their_place(rig: Rig) -> None:
     no_id = [{"caption": "x"}, {"id": None}, {"id": ""}, {"id": {}}, {"id": [1]}, None, 7, "x", []]
-    counts = house.scan(POSTS, "p", 0, [{"id": "1"}], [{"id": "2"}, *no_id])
+    counts = rig.scan(POSTS, "p", 0, [{"id": "1"}], [{"id": "2"}, *no_id])
     assert counts == MergeStats(added=2, quarantined=len(no_id))
     for place, record in enumerate(no_id, 1):
         columns = "reason, resource, account_id, surface, page, position, run_id, correlation_id, seen_at"
-        assert house.rows(f"SELECT {columns} FROM core.quarantine WHERE position = {place}") == [(
+        assert rig.rows(f"SELECT {columns} FROM core.quarantine WHERE position = {place}") == [(
             "The item has no id that gramhouse knows.",
             "media", ANNA, "posts", 2, place, "run-1", "p-2", minute(0, 2),
         )]  # fmt: skip
-        assert json.loads(house.value(f"SELECT payload FROM core.quarantine WHERE position = {place}")) == record
-    assert house.scan(POSTS, "q", 24, [{"id": "1"}, *no_id]).quarantined == 0
-    assert house.value("SELECT count(*) FROM core.quarantine") == len(no_id)
+        assert json.loads(rig.value(f"SELECT payload FROM core.quarantine WHERE position = {place}")) == record
+    assert rig.scan(POSTS, "q", 24, [{"id": "1"}, *no_id]).quarantined == 0
+    assert rig.value("SELECT count(*) FROM core.quarantine") == len(no_id)
 
 
-def test_an_id_is_taken_from_the_next_name_where_the_first_holds_none(house: House) -> None:
-    house.scan(POSTS, "p", 0, [{"id": {}, "media_id": "", "pk": 4}])
-    assert house.value("SELECT media_id FROM core.media") == "4"
+def test_an_id_is_taken_from_the_next_name_where_the_first_holds_none(rig: Rig) -> None:
+    rig.scan(POSTS, "p", 0, [{"id": {}, "media_id": "", "pk": 4}])
+    assert rig.value("SELECT media_id FROM core.media") == "4"
 
 
 @pytest.mark.parametrize("pages", [[[0, 1, 2]], [[0], [1, 2]], [[0], [1], [2]]], ids=repr)
 @pytest.mark.parametrize("merge_each", [True, False])
-def test_of_an_item_listed_twice_the_last_one_wins(house: House, pages: list[list[int]], *, merge_each: bool) -> None:
+def test_of_an_item_listed_twice_the_last_one_wins(rig: Rig, pages: list[list[int]], *, merge_each: bool) -> None:
     versions = [{"id": "1", "caption": text} for text in ("old", "new", "new")]
     scan = Scan(POSTS, "p", T0)
     for number, page in enumerate(pages):
-        house.land(scan.page([versions[i] for i in page], at(number), last=number == len(pages) - 1))
+        rig.land(scan.page([versions[i] for i in page], at(number), last=number == len(pages) - 1))
         if merge_each:
-            house.merge()
-    house.merge()
+            rig.merge()
+    rig.merge()
     changed = at(min(number for number, page in enumerate(pages) if 1 in page))
-    assert house.rows(f"SELECT caption, {TIMES} FROM core.media") == [("new", T0, changed, changed)]
+    assert rig.rows(f"SELECT caption, {TIMES} FROM core.media") == [("new", T0, changed, changed)]
 
 
-def test_one_id_on_two_surfaces_is_two_items(house: House) -> None:
-    house.scan(POSTS, "p", 0, [{"id": "1"}])
-    house.scan(STORIES, "s", 0, [{"id": "1"}])
-    assert house.rows("SELECT surface FROM core.media ORDER BY 1") == [("posts",), ("stories",)]
+def test_one_id_on_two_surfaces_is_two_items(rig: Rig) -> None:
+    rig.scan(POSTS, "p", 0, [{"id": "1"}])
+    rig.scan(STORIES, "s", 0, [{"id": "1"}])
+    assert rig.rows("SELECT surface FROM core.media ORDER BY 1") == [("posts",), ("stories",)]
 
 
 def image(signature: str, **more: object) -> Item:
@@ -168,28 +168,28 @@ def image(signature: str, **more: object) -> Item:
     return {"id": "1", "media_url": url, "children": [{"media_url": url + "&efg=" + signature}], **more}
 
 
-def rewritten(house: House, before: Item, after: Item) -> bool:
-    house.scan(POSTS, "p", 0, [before])
-    row = house.row("SELECT rowid, written_at, raw_landed FROM core.media")
-    counts = house.scan(POSTS, "q", 24, [after])
-    unchanged = house.row("SELECT rowid, written_at, raw_landed FROM core.media") == row
+def rewritten(rig: Rig, before: Item, after: Item) -> bool:
+    rig.scan(POSTS, "p", 0, [before])
+    row = rig.row("SELECT rowid, written_at, raw_landed FROM core.media")
+    counts = rig.scan(POSTS, "q", 24, [after])
+    unchanged = rig.row("SELECT rowid, written_at, raw_landed FROM core.media") == row
     assert unchanged == counts.untouched
     return not unchanged
 
 
-def test_an_unchanged_item_is_not_rewritten(house: House) -> None:
-    assert not rewritten(house, GRAPH, GRAPH)
+def test_an_unchanged_item_is_not_rewritten(rig: Rig) -> None:
+    assert not rewritten(rig, GRAPH, GRAPH)
 
 
-def test_a_new_signature_is_no_change(house: House) -> None:
-    assert not rewritten(house, image("aaa"), image("bbb"))
+def test_a_new_signature_is_no_change(rig: Rig) -> None:
+    assert not rewritten(rig, image("aaa"), image("bbb"))
 
 
-def test_a_new_signature_in_escaped_text_is_no_change(house: House) -> None:
-    house.scan(POSTS, "p", 0, [image("aaa")])
+def test_a_new_signature_in_escaped_text_is_no_change(rig: Rig) -> None:
+    rig.scan(POSTS, "p", 0, [image("aaa")])
     text = json.dumps({"items": [image("bbb")]}).replace("&", "\\u0026").replace("/", "\\/")
-    house.land(Scan(POSTS, "q", at(24)).page([{}], at(24), last=True, text=text))
-    assert house.merge() == MergeStats()
+    rig.land(Scan(POSTS, "q", at(24)).page([{}], at(24), last=True, text=text))
+    assert rig.merge() == MergeStats()
 
 
 @pytest.mark.parametrize(
@@ -197,84 +197,84 @@ def test_a_new_signature_in_escaped_text_is_no_change(house: House) -> None:
     [image("aaa", caption="new"), {"id": "1", "media_url": "https://cdn/2.jpg?oe=aaa"}, {"id": "1"}],
     ids=["caption", "address", "fields gone"],
 )
-def test_new_content_is_a_change(house: House, after: Item) -> None:
-    assert rewritten(house, image("aaa"), after)
-    assert house.row(f"SELECT {TIMES} FROM core.media") == (minute(0), minute(24), minute(24))
-    assert json.loads(house.value(f"SELECT gh_payload FROM {house.kept()}")) == after
+def test_new_content_is_a_change(rig: Rig, after: Item) -> None:
+    assert rewritten(rig, image("aaa"), after)
+    assert rig.row(f"SELECT {TIMES} FROM core.media") == (minute(0), minute(24), minute(24))
+    assert json.loads(rig.value(f"SELECT gh_payload FROM {rig.kept()}")) == after
 
 
-def test_a_new_count_is_a_change_and_counted(house: House) -> None:
-    house.scan(POSTS, "p", 0, [{"id": "1", "like_count": 1}, {"id": "2", "like_count": 1}])
-    counts = house.scan(POSTS, "q", 24, [{"id": "1", "like_count": 2}, {"id": "2", "like_count": 1}, {"id": "3"}])
+def test_a_new_count_is_a_change_and_counted(rig: Rig) -> None:
+    rig.scan(POSTS, "p", 0, [{"id": "1", "like_count": 1}, {"id": "2", "like_count": 1}])
+    counts = rig.scan(POSTS, "q", 24, [{"id": "1", "like_count": 2}, {"id": "2", "like_count": 1}, {"id": "3"}])
     assert counts == MergeStats(added=1, changed=1)
-    assert house.rows("SELECT media_id, like_count FROM core.media ORDER BY 1") == [("1", 2), ("2", 1), ("3", None)]
+    assert rig.rows("SELECT media_id, like_count FROM core.media ORDER BY 1") == [("1", 2), ("2", 1), ("3", None)]
 
 
-def test_an_edit_taken_back_inside_one_merge_still_counts_as_a_change(house: House) -> None:
-    house.scan(POSTS, "p", 0, [{"id": "1", "caption": "a"}])
+def test_an_edit_taken_back_inside_one_merge_still_counts_as_a_change(rig: Rig) -> None:
+    rig.scan(POSTS, "p", 0, [{"id": "1", "caption": "a"}])
     scan = Scan(POSTS, "q", at(24))
-    house.land(*(scan.page([{"id": "1", "caption": text}], at(25 + n)) for n, text in enumerate("bab")))
-    house.land(scan.page([{"id": "1", "caption": "b"}], at(30)))
-    house.merge()
-    assert house.row(f"SELECT caption, {TIMES} FROM core.media") == ("b", minute(0), at(27), at(27))
+    rig.land(*(scan.page([{"id": "1", "caption": text}], at(25 + n)) for n, text in enumerate("bab")))
+    rig.land(scan.page([{"id": "1", "caption": "b"}], at(30)))
+    rig.merge()
+    assert rig.row(f"SELECT caption, {TIMES} FROM core.media") == ("b", minute(0), at(27), at(27))
 
 
-def test_a_page_that_is_no_json_is_rejected_whole_and_the_others_land(house: House) -> None:
+def test_a_page_that_is_no_json_is_rejected_whole_and_the_others_land(rig: Rig) -> None:
     scan = Scan(POSTS, "p", T0)
-    house.land(scan.page([], at(0), text="<html>"), scan.page([{"id": "1"}], at(1)))
-    assert house.merge() == MergeStats(added=1, quarantined=1)
-    assert house.row("SELECT reason, page, position, payload, correlation_id FROM core.quarantine") == (
+    rig.land(scan.page([], at(0), text="<html>"), scan.page([{"id": "1"}], at(1)))
+    assert rig.merge() == MergeStats(added=1, quarantined=1)
+    assert rig.row("SELECT reason, page, position, payload, correlation_id FROM core.quarantine") == (
         "The page is not JSON.", 1, None, "<html>", "p-1",
     )  # fmt: skip
-    assert house.value("SELECT count(*) FROM ops.staging") == 0
+    assert rig.value("SELECT count(*) FROM ops.staging") == 0
 
 
-def test_pages_without_items_merge_to_nothing(house: House) -> None:
+def test_pages_without_items_merge_to_nothing(rig: Rig) -> None:
     scan = Scan(POSTS, "p", T0)
     texts = ['{"items":null}', '{"items":{}}', "{}", "[]", "null", '{"items":[]}', '{"items":"x"}']
-    house.land(*(scan.page([], at(1), text=text) for text in texts))
-    assert house.merge() == MergeStats(quarantined=6)
+    rig.land(*(scan.page([], at(1), text=text) for text in texts))
+    assert rig.merge() == MergeStats(quarantined=6)
 
 
-def test_numbers_beyond_a_double_and_deep_nesting_stop_no_page(house: House) -> None:
+def test_numbers_beyond_a_double_and_deep_nesting_stop_no_page(rig: Rig) -> None:
     deep = "[" * 150 + "]" * 150
     text = f'{{"items":[{{"id":1,"x":1e999,"y":{deep}}}]}}'
-    house.land(Scan(POSTS, "p", T0).page([{}], at(1), last=True, text=text))
-    assert house.merge() == MergeStats(added=1)
+    rig.land(Scan(POSTS, "p", T0).page([{}], at(1), last=True, text=text))
+    assert rig.merge() == MergeStats(added=1)
 
 
-def test_items_with_unusual_keys_keep_their_payload(house: House) -> None:
+def test_items_with_unusual_keys_keep_their_payload(rig: Rig) -> None:
     item = {"id": "1", "": 1, "a'b": 2, 'c"d': 3, "e.f": 4, "$": 5, "g\u0000h": 6, "items": [7], "🍲": 8}
-    house.scan(POSTS, "p", 0, [item])
-    assert json.loads(house.value(f"SELECT gh_payload FROM {house.kept()}")) == item
+    rig.scan(POSTS, "p", 0, [item])
+    assert json.loads(rig.value(f"SELECT gh_payload FROM {rig.kept()}")) == item
 
 
-def test_hostile_account_ids_are_only_data(house: House) -> None:
+def test_hostile_account_ids_are_only_data(rig: Rig) -> None:
     evil = "x'; DELETE FROM core.media; --\"%_"
-    house.do(
+    rig.do(
         "INSERT INTO core.completed_scans (resource, account_id, surface, scan_id, complete_at, seq) "
         "VALUES ('media', 'x', 'posts', 'w', now(), 1)"
     )
     where = type(POSTS)("media", evil, "posts")
     for night in (1, 2):
         scan = Scan(where, f"w{night}", at(24 * night))
-        house.land(scan.page([{"id": evil, "n": night}], at(24 * night), last=True))
-        house.merge()
-    assert house.rows("SELECT account_id, media_id FROM core.media") == [(evil, evil)]
-    assert house.value("SELECT count(*) FROM core.completed_scans") == 2
+        rig.land(scan.page([{"id": evil, "n": night}], at(24 * night), last=True))
+        rig.merge()
+    assert rig.rows("SELECT account_id, media_id FROM core.media") == [(evil, evil)]
+    assert rig.value("SELECT count(*) FROM core.completed_scans") == 2
 
 
-def test_merging_clears_what_it_merged_and_merging_again_changes_nothing(house: House) -> None:
-    house.scan(POSTS, "p", 0, [{"id": "1"}], [{"id": "2"}])
-    before = every_row(house)
-    assert house.merge() == MergeStats()
-    assert every_row(house) == before
-    assert house.value("SELECT count(*) FROM ops.staging") == 0
+def test_merging_clears_what_it_merged_and_merging_again_changes_nothing(rig: Rig) -> None:
+    rig.scan(POSTS, "p", 0, [{"id": "1"}], [{"id": "2"}])
+    before = every_row(rig)
+    assert rig.merge() == MergeStats()
+    assert every_row(rig) == before
+    assert rig.value("SELECT count(*) FROM ops.staging") == 0
 
 
-def test_merging_an_empty_warehouse_does_nothing(house: House) -> None:
-    house.land(PageCommit())
-    assert house.merge() == MergeStats()
+def test_merging_an_empty_warehouse_does_nothing(rig: Rig) -> None:
+    rig.land(PageCommit())
+    assert rig.merge() == MergeStats()
 
 
 def test_what_all_merges_did_adds_up() -> None:
@@ -284,6 +284,6 @@ def test_what_all_merges_did_adds_up() -> None:
     assert not any(MergeStats(**{name: 1}).untouched for name in ("added", "changed", "returned", "removed", "expired"))
 
 
-def every_row(house: House) -> list[list[Row]]:
-    tables = house.rows("SELECT schema_name || '.' || table_name FROM duckdb_tables() WHERE NOT temporary ORDER BY 1")
-    return [house.rows(f"SELECT * FROM {table} ORDER BY ALL") for (table,) in tables]
+def every_row(rig: Rig) -> list[list[Row]]:
+    tables = rig.rows("SELECT schema_name || '.' || table_name FROM duckdb_tables() WHERE NOT temporary ORDER BY 1")
+    return [rig.rows(f"SELECT * FROM {table} ORDER BY ALL") for (table,) in tables]

@@ -10,7 +10,7 @@ from connectors.warehouse.schema.field_registry import write_mapping
 from models.partition import CATALOGUE
 from models.rejected_record import RejectedRecord
 from models.schema.mapping_built_in import BUILT_IN
-from tests.warehouse.house import POSTS, STORIES, House, Item, Row, Scan, account, at
+from tests.warehouse.rig import POSTS, STORIES, Item, Rig, Row, Scan, account, at
 
 
 def item(night: int, caption: str = "no id") -> Item:
@@ -22,70 +22,70 @@ def minute(hour: float, number: int = 1) -> object:
     return at(hour) + timedelta(minutes=number)
 
 
-def held(house: House, columns: str = "seen_at, last_seen_at") -> list[Row]:
-    return house.rows(f"SELECT {columns} FROM core.quarantine ORDER BY seen_at, payload")
+def held(rig: Rig, columns: str = "seen_at, last_seen_at") -> list[Row]:
+    return rig.rows(f"SELECT {columns} FROM core.quarantine ORDER BY seen_at, payload")
 
 
-def test_an_item_without_an_id_that_comes_at_every_sync_is_one_record(house: House) -> None:
-    counts = [house.scan(POSTS, f"w{night}", 24 * night, [{"id": "1"}, item(night)]) for night in range(5)]
-    assert held(house) == [(minute(0), minute(96))]
+def test_an_item_without_an_id_that_comes_at_every_sync_is_one_record(rig: Rig) -> None:
+    counts = [rig.scan(POSTS, f"w{night}", 24 * night, [{"id": "1"}, item(night)]) for night in range(5)]
+    assert held(rig) == [(minute(0), minute(96))]
     assert [count.quarantined for count in counts] == [1, 0, 0, 0, 0]
-    assert held(house, "page, position, run_id, correlation_id, payload ->> 'like_count'") == [
+    assert held(rig, "page, position, run_id, correlation_id, payload ->> 'like_count'") == [
         (1, 1, "run-1", "w0-1", "0")
     ]
 
 
-def test_where_on_the_page_it_stands_and_how_often_does_not_matter(house: House) -> None:
-    house.scan(POSTS, "w", 0, [item(1), item(2)], [{"id": "1"}, item(3)])
-    assert held(house, "page, position, seen_at, last_seen_at") == [(1, 0, minute(0), minute(0, 2))]
+def test_where_on_the_page_it_stands_and_how_often_does_not_matter(rig: Rig) -> None:
+    rig.scan(POSTS, "w", 0, [item(1), item(2)], [{"id": "1"}, item(3)])
+    assert held(rig, "page, position, seen_at, last_seen_at") == [(1, 0, minute(0), minute(0, 2))]
 
 
-def test_other_content_another_surface_and_another_reason_are_other_records(house: House) -> None:
-    house.scan(POSTS, "w", 0, [item(1), item(1, "other")])
-    house.scan(STORIES, "s", 1, [item(1)])
+def test_other_content_another_surface_and_another_reason_are_other_records(rig: Rig) -> None:
+    rig.scan(POSTS, "w", 0, [item(1), item(1, "other")])
+    rig.scan(STORIES, "s", 1, [item(1)])
     text = '{"caption":"no id","like_count":1,"media_url":"https://x/a.jpg?oe=1&x=1"}'
     scan = Scan(CATALOGUE, "c", at(2))
-    house.land(scan.page([account()], at(2), last=True, rejected=(RejectedRecord(0, "broken", text),)))
-    house.merge()
-    assert len(held(house)) == 4
+    rig.land(scan.page([account()], at(2), last=True, rejected=(RejectedRecord(0, "broken", text),)))
+    rig.merge()
+    assert len(held(rig)) == 4
 
 
-def test_how_pages_are_cut_into_merges_changes_nothing(house: House) -> None:
+def test_how_pages_are_cut_into_merges_changes_nothing(rig: Rig) -> None:
     for night in range(3):
         scan = Scan(POSTS, f"w{night}", at(24 * night))
-        house.land(scan.page([item(night)], at(24 * night), last=True))
-    house.merge()
-    assert held(house) == [(at(0), at(48))]
+        rig.land(scan.page([item(night)], at(24 * night), last=True))
+    rig.merge()
+    assert held(rig) == [(at(0), at(48))]
 
 
-def test_rows_of_an_older_gramhouse_become_one_when_the_record_comes_again(house: House) -> None:
+def test_rows_of_an_older_gramhouse_become_one_when_the_record_comes_again(rig: Rig) -> None:
     for night in range(3):
-        house.scan(POSTS, f"w{night}", 24 * night, [item(night, f"v{night}"), item(night, "other")])
+        rig.scan(POSTS, f"w{night}", 24 * night, [item(night, f"v{night}"), item(night, "other")])
     # As each sync left them: a row for every count and signature.
-    house.do("UPDATE core.quarantine SET payload = replace(payload, 'v1', 'v0'), digest = NULL")
-    assert len(held(house)) == 4
-    house.scan(POSTS, "x", 96, [item(9, "v0")])
-    assert held(house, "payload ->> 'caption', seen_at, last_seen_at") == [
+    rig.do("UPDATE core.quarantine SET payload = replace(payload, 'v1', 'v0'), digest = NULL")
+    assert len(held(rig)) == 4
+    rig.scan(POSTS, "x", 96, [item(9, "v0")])
+    assert held(rig, "payload ->> 'caption', seen_at, last_seen_at") == [
         ("other", minute(0), minute(48)),
         ("v0", minute(0), minute(96)),
         ("v2", minute(48), minute(48)),
     ]
 
 
-def test_another_mapping_says_anew_what_is_one_record(house: House) -> None:
-    house.scan(POSTS, "w", 0, [{"caption": "a", "mood": 1}, {"caption": "a", "mood": 2}])
-    assert len(held(house)) == 2
-    with house.connection.begin():
-        write_mapping(house.connection, replace(BUILT_IN, count_words=(*BUILT_IN.count_words, "mood")))
-    house.scan(POSTS, "x", 24, [{"caption": "a", "mood": 3}])
-    assert held(house) == [(minute(0), minute(24))]
+def test_another_mapping_says_anew_what_is_one_record(rig: Rig) -> None:
+    rig.scan(POSTS, "w", 0, [{"caption": "a", "mood": 1}, {"caption": "a", "mood": 2}])
+    assert len(held(rig)) == 2
+    with rig.connection.begin():
+        write_mapping(rig.connection, replace(BUILT_IN, count_words=(*BUILT_IN.count_words, "mood")))
+    rig.scan(POSTS, "x", 24, [{"caption": "a", "mood": 3}])
+    assert held(rig) == [(minute(0), minute(24))]
 
 
 @pytest.mark.parametrize(("hours", "left"), [(24, 2), (25, 1), (49, 0)])
-def test_a_record_goes_when_it_was_last_met_long_ago(house: House, hours: float, left: int) -> None:
-    house.scan(POSTS, "w", 0, [item(0), item(0, "other")])
-    house.scan(POSTS, "x", 24, [item(1)])
-    house.scan(POSTS, "y", 48, [item(1, "other")])
-    with house.connection.begin():
-        assert forget_quarantined(house.connection, before=at(hours)) == 2 - left
-    assert len(held(house)) == left
+def test_a_record_goes_when_it_was_last_met_long_ago(rig: Rig, hours: float, left: int) -> None:
+    rig.scan(POSTS, "w", 0, [item(0), item(0, "other")])
+    rig.scan(POSTS, "x", 24, [item(1)])
+    rig.scan(POSTS, "y", 48, [item(1, "other")])
+    with rig.connection.begin():
+        assert forget_quarantined(rig.connection, before=at(hours)) == 2 - left
+    assert len(held(rig)) == left

@@ -9,7 +9,7 @@ import pytest
 from connectors.warehouse.runs.closed_scans import closed_scans, forget_order, full_scans_due, known_posts
 from models.checkpoint import ScanState
 from models.incremental import Feed
-from tests.warehouse.house import ANNA, POSTS, House, Item, Row, Scan, account, at
+from tests.warehouse.rig import ANNA, POSTS, Item, Rig, Row, Scan, account, at
 
 GONE = "SELECT media_id, removed_at FROM core.media WHERE removed_at IS NOT NULL ORDER BY media_id"
 SCAN = """
@@ -25,7 +25,7 @@ def posts(*hours: int) -> list[Item]:
 
 
 def scan(
-    house: House,
+    rig: Rig,
     name: str,
     hour: float,
     items: Sequence[Item],
@@ -40,126 +40,126 @@ def scan(
     assert landing.checkpoint is not None
     state = ScanState.COMPLETE if down_to is None else ScanState.RECENT
     message = replace(landing.checkpoint, state=state, read_to=read_to, order_broken_by=broken_by, cursor=None)
-    house.land(replace(landing, checkpoint=message))
-    house.merge()
+    rig.land(replace(landing, checkpoint=message))
+    rig.merge()
 
 
-def scan_of(house: House) -> Row:
-    return house.row(SCAN)
+def scan_of(rig: Rig) -> Row:
+    return rig.row(SCAN)
 
 
-def test_a_recent_scan_decides_on_its_depth_alone_and_with_a_second_look(house: House) -> None:
-    scan(house, "a", 0, posts(10, 20, 30, 40, 50))
-    scan(house, "b", 24, posts(10, 30), down_to=30)
-    assert house.rows(GONE) == []
-    assert house.rows("SELECT media_id, since, needs_full FROM ops.missing") == [("20", at(24), False)]
-    scan(house, "c", 48, posts(10, 30), down_to=30)
-    assert house.rows(GONE) == [("20", at(24))]
-    assert scan_of(house)[:3] == (at(0), at(48), at(-30))
-    scan(house, "d", 72, posts(10, 30, 40))
-    assert house.rows(GONE) == [("20", at(24)), ("50", at(72))]
-    assert scan_of(house)[:3] == (at(72), None, None)
+def test_a_recent_scan_decides_on_its_depth_alone_and_with_a_second_look(rig: Rig) -> None:
+    scan(rig, "a", 0, posts(10, 20, 30, 40, 50))
+    scan(rig, "b", 24, posts(10, 30), down_to=30)
+    assert rig.rows(GONE) == []
+    assert rig.rows("SELECT media_id, since, needs_full FROM ops.missing") == [("20", at(24), False)]
+    scan(rig, "c", 48, posts(10, 30), down_to=30)
+    assert rig.rows(GONE) == [("20", at(24))]
+    assert scan_of(rig)[:3] == (at(0), at(48), at(-30))
+    scan(rig, "d", 72, posts(10, 30, 40))
+    assert rig.rows(GONE) == [("20", at(24)), ("50", at(72))]
+    assert scan_of(rig)[:3] == (at(72), None, None)
 
 
-def test_what_is_seen_again_is_in_doubt_no_longer(house: House) -> None:
-    scan(house, "a", 0, posts(10, 20, 30, 40))
-    scan(house, "b", 24, posts(10, 30), down_to=30)
-    scan(house, "c", 48, posts(10, 20, 30), down_to=30)
-    scan(house, "d", 72, posts(10, 30), down_to=30)
-    assert house.rows(GONE) == []
+def test_what_is_seen_again_is_in_doubt_no_longer(rig: Rig) -> None:
+    scan(rig, "a", 0, posts(10, 20, 30, 40))
+    scan(rig, "b", 24, posts(10, 30), down_to=30)
+    scan(rig, "c", 48, posts(10, 20, 30), down_to=30)
+    scan(rig, "d", 72, posts(10, 30), down_to=30)
+    assert rig.rows(GONE) == []
 
 
-def test_what_is_below_a_later_depth_stays_in_doubt(house: House) -> None:
-    scan(house, "a", 0, posts(10, 20, 30, 40))
-    scan(house, "b", 24, posts(10, 30), down_to=30)
-    scan(house, "c", 48, posts(10), down_to=10)
-    assert house.rows(GONE) == []
-    assert house.rows("SELECT media_id, since FROM ops.missing") == [("20", at(24))]
-    scan(house, "d", 49, posts(10, 30, 40))
-    assert house.rows(GONE) == [("20", at(24))]
+def test_what_is_below_a_later_depth_stays_in_doubt(rig: Rig) -> None:
+    scan(rig, "a", 0, posts(10, 20, 30, 40))
+    scan(rig, "b", 24, posts(10, 30), down_to=30)
+    scan(rig, "c", 48, posts(10), down_to=10)
+    assert rig.rows(GONE) == []
+    assert rig.rows("SELECT media_id, since FROM ops.missing") == [("20", at(24))]
+    scan(rig, "d", 49, posts(10, 30, 40))
+    assert rig.rows(GONE) == [("20", at(24))]
 
 
-def test_most_of_the_depth_missing_waits_for_a_full_scan_an_hour_later(house: House) -> None:
-    scan(house, "a", 0, posts(10, 20, 30, 40, 50, 60, 70, 80))
-    scan(house, "b", 24, posts(40), down_to=40)
-    assert house.rows("SELECT DISTINCT since, needs_full FROM ops.missing") == [(at(24), True)]
-    with house.connection.begin():
-        assert closed_scans(house.connection, [ANNA])[ANNA].needs_full
-    scan(house, "c", 48, posts(40), down_to=40)
-    assert house.rows(GONE) == []
-    scan(house, "d", 72, posts(40, 50, 60, 70, 80))
-    assert house.rows(GONE) == [("10", at(24)), ("20", at(24)), ("30", at(24))]
+def test_most_of_the_depth_missing_waits_for_a_full_scan_an_hour_later(rig: Rig) -> None:
+    scan(rig, "a", 0, posts(10, 20, 30, 40, 50, 60, 70, 80))
+    scan(rig, "b", 24, posts(40), down_to=40)
+    assert rig.rows("SELECT DISTINCT since, needs_full FROM ops.missing") == [(at(24), True)]
+    with rig.connection.begin():
+        assert closed_scans(rig.connection, [ANNA])[ANNA].needs_full
+    scan(rig, "c", 48, posts(40), down_to=40)
+    assert rig.rows(GONE) == []
+    scan(rig, "d", 72, posts(40, 50, 60, 70, 80))
+    assert rig.rows(GONE) == [("10", at(24)), ("20", at(24)), ("30", at(24))]
 
 
-def test_a_recent_scan_that_rejected_a_record_decides_on_nothing(house: House) -> None:
-    scan(house, "a", 0, posts(10, 20, 30, 40))
-    scan(house, "b", 24, [*posts(10, 30), NAMELESS], down_to=30)
-    assert scan_of(house)[5] == at(24)
-    scan(house, "c", 48, [*posts(10, 30), NAMELESS], down_to=30)
-    assert house.rows(GONE) == []
+def test_a_recent_scan_that_rejected_a_record_decides_on_nothing(rig: Rig) -> None:
+    scan(rig, "a", 0, posts(10, 20, 30, 40))
+    scan(rig, "b", 24, [*posts(10, 30), NAMELESS], down_to=30)
+    assert scan_of(rig)[5] == at(24)
+    scan(rig, "c", 48, [*posts(10, 30), NAMELESS], down_to=30)
+    assert rig.rows(GONE) == []
     # The first look of a scan that rejects nothing.
-    scan(house, "d", 72, posts(10, 30), down_to=30)
-    assert house.rows(GONE) == []
-    assert scan_of(house)[5] is None
-    scan(house, "e", 96, posts(10, 30), down_to=30)
-    assert house.rows(GONE) == [("20", at(72))]
+    scan(rig, "d", 72, posts(10, 30), down_to=30)
+    assert rig.rows(GONE) == []
+    assert scan_of(rig)[5] is None
+    scan(rig, "e", 96, posts(10, 30), down_to=30)
+    assert rig.rows(GONE) == [("20", at(72))]
 
 
-def test_what_a_full_scan_left_undecided_below_the_depth_stays_so(house: House) -> None:
-    scan(house, "a", 0, posts(10, 20, 30, 40))
-    scan(house, "b", 24, [*posts(10, 20, 30), NAMELESS])
-    assert scan_of(house)[5] == at(24)
-    scan(house, "c", 48, posts(10, 20), down_to=20)
-    assert scan_of(house)[5] == at(24)
+def test_what_a_full_scan_left_undecided_below_the_depth_stays_so(rig: Rig) -> None:
+    scan(rig, "a", 0, posts(10, 20, 30, 40))
+    scan(rig, "b", 24, [*posts(10, 20, 30), NAMELESS])
+    assert scan_of(rig)[5] == at(24)
+    scan(rig, "c", 48, posts(10, 20), down_to=20)
+    assert scan_of(rig)[5] == at(24)
 
 
 @pytest.mark.parametrize(
     ("story", "order", "proofs"),
     [("+", "newest_first", 0), ("-", None, 2), ("-+", None, 1), ("-++", "newest_first", 0), ("+-+", None, 1)],
 )
-def test_full_scans_prove_an_order(house: House, story: str, order: str | None, proofs: int) -> None:
+def test_full_scans_prove_an_order(rig: Rig, story: str, order: str | None, proofs: int) -> None:
     for number, kept in enumerate(story):
-        scan(house, f"{number}", 24 * number, posts(10, 20), broken_by=None if kept == "+" else "10")
-    assert scan_of(house)[3:5] == (order, proofs)
+        scan(rig, f"{number}", 24 * number, posts(10, 20), broken_by=None if kept == "+" else "10")
+    assert scan_of(rig)[3:5] == (order, proofs)
 
 
-def test_rows_of_an_open_scan_are_no_known_territory(house: House) -> None:
-    scan(house, "a", 0, posts(40, 50))
+def test_rows_of_an_open_scan_are_no_known_territory(rig: Rig) -> None:
+    scan(rig, "a", 0, posts(40, 50))
     open_scan = Scan(POSTS, "b", at(24))
-    house.land(open_scan.page(posts(10, 20), at(24)))
-    house.merge()
-    with house.connection.begin():
-        closed = closed_scans(house.connection, [ANNA])
-        assert known_posts(house.connection, closed, older_than=at(0)) == {ANNA: frozenset({"40", "50"})}
-        assert known_posts(house.connection, closed, older_than=at(-45)) == {ANNA: frozenset({"50"})}
+    rig.land(open_scan.page(posts(10, 20), at(24)))
+    rig.merge()
+    with rig.connection.begin():
+        closed = closed_scans(rig.connection, [ANNA])
+        assert known_posts(rig.connection, closed, older_than=at(0)) == {ANNA: frozenset({"40", "50"})}
+        assert known_posts(rig.connection, closed, older_than=at(-45)) == {ANNA: frozenset({"50"})}
 
 
-def test_what_is_gone_is_no_known_territory(house: House) -> None:
-    scan(house, "a", 0, posts(10, 20, 30))
-    scan(house, "b", 24, posts(10, 30))
-    assert house.rows(GONE) == [("20", at(24))]
-    with house.connection.begin():
-        closed = closed_scans(house.connection, [ANNA])
-        assert known_posts(house.connection, closed, older_than=at(0)) == {ANNA: frozenset({"10", "30"})}
+def test_what_is_gone_is_no_known_territory(rig: Rig) -> None:
+    scan(rig, "a", 0, posts(10, 20, 30))
+    scan(rig, "b", 24, posts(10, 30))
+    assert rig.rows(GONE) == [("20", at(24))]
+    with rig.connection.begin():
+        closed = closed_scans(rig.connection, [ANNA])
+        assert known_posts(rig.connection, closed, older_than=at(0)) == {ANNA: frozenset({"10", "30"})}
 
 
-def test_another_mapping_has_the_next_scan_be_full(house: House) -> None:
-    scan(house, "a", 0, posts(10, 20, 30))
-    scan(house, "b", 24, posts(10), down_to=10)
-    with house.connection.begin():
-        forget_order(house.connection)
-    assert scan_of(house)[:5] == (at(0), None, None, None, 1)
-    assert house.rows("SELECT DISTINCT order_broken_by FROM ops.checkpoints") == [("",)]
+def test_another_mapping_has_the_next_scan_be_full(rig: Rig) -> None:
+    scan(rig, "a", 0, posts(10, 20, 30))
+    scan(rig, "b", 24, posts(10), down_to=10)
+    with rig.connection.begin():
+        forget_order(rig.connection)
+    assert scan_of(rig)[:5] == (at(0), None, None, None, 1)
+    assert rig.rows("SELECT DISTINCT order_broken_by FROM ops.checkpoints") == [("",)]
 
 
-def test_full_scans_are_due_by_their_share_of_the_interval(house: House) -> None:
-    house.catalogue("c", 0, [account()])
-    scan(house, "a", 0, posts(10))
-    house.do("UPDATE core.completed_scans SET pages = 12, full_share = 0.5 WHERE surface = 'posts'")
+def test_full_scans_are_due_by_their_share_of_the_interval(rig: Rig) -> None:
+    rig.catalogue("c", 0, [account()])
+    scan(rig, "a", 0, posts(10))
+    rig.do("UPDATE core.completed_scans SET pages = 12, full_share = 0.5 WHERE surface = 'posts'")
     every = timedelta(hours=100)
-    with house.connection.begin():
-        assert full_scans_due(house.connection, now=at(49.9), every=every) == []
-        assert full_scans_due(house.connection, now=at(50), every=every) == [(0.5, 12)]
+    with rig.connection.begin():
+        assert full_scans_due(rig.connection, now=at(49.9), every=every) == []
+        assert full_scans_due(rig.connection, now=at(50), every=every) == [(0.5, 12)]
 
 
 def test_a_checkpoint_is_recent_only_where_the_scan_may_stop() -> None:

@@ -7,13 +7,13 @@ import pytest
 from connectors.warehouse.snapshot.publish import publish
 from connectors.warehouse.snapshot.reader import open_snapshot
 from models.partition import Partition
-from tests.warehouse.house import POSTS, STORIES, House, Item, Row, Scan, account, at
+from tests.warehouse.rig import POSTS, STORIES, Item, Rig, Row, Scan, account, at
 
 GONE = "SELECT media_id, removed_at, removal FROM core.media WHERE removed_at IS NOT NULL ORDER BY media_id"
 
 
 def end(hour: float) -> datetime:
-    """When a scan of one page that `House.scan` begins at this hour is complete."""
+    """When a scan of one page that `Rig.scan` begins at this hour is complete."""
     return at(hour) + timedelta(minutes=1)
 
 
@@ -21,141 +21,139 @@ def posts(*numbers: int) -> list[Item]:
     return [{"id": str(number)} for number in numbers]
 
 
-def last_seen(house: House, folder: Path) -> dict[str, Row]:
+def last_seen(rig: Rig, folder: Path) -> dict[str, Row]:
     """What the snapshot tells analysts of each item: last_seen_at and removed_at."""
-    publish(house.connection, folder / "s.duckdb", at=at(0), version="1")
+    publish(rig.connection, folder / "s.duckdb", at=at(0), version="1")
     with open_snapshot(folder / "s.duckdb") as snapshot:
         return {row[0]: row[1:] for row in snapshot.ask("SELECT media_id, last_seen_at, removed_at FROM media").rows}
 
 
-def test_a_complete_scan_marks_what_it_did_not_see(house: House) -> None:
-    house.scan(POSTS, "a", 0, posts(1, 2), posts(3))
-    assert house.scan(POSTS, "b", 24, posts(1, 3)).removed == 1
-    assert house.rows(GONE) == [("2", end(24), "removed")]
-    assert house.scan(POSTS, "c", 48, posts(1, 3)).removed == 0
-    assert house.rows(GONE) == [("2", end(24), "removed")]
+def test_a_complete_scan_marks_what_it_did_not_see(rig: Rig) -> None:
+    rig.scan(POSTS, "a", 0, posts(1, 2), posts(3))
+    assert rig.scan(POSTS, "b", 24, posts(1, 3)).removed == 1
+    assert rig.rows(GONE) == [("2", end(24), "removed")]
+    assert rig.scan(POSTS, "c", 48, posts(1, 3)).removed == 0
+    assert rig.rows(GONE) == [("2", end(24), "removed")]
 
 
-def test_scans_that_break_off_mark_nothing(house: House) -> None:
-    house.scan(POSTS, "a", 0, posts(1, 2, 3))
-    house.scan(POSTS, "b", 24, posts(1, 2), last=False)
+def test_scans_that_break_off_mark_nothing(rig: Rig) -> None:
+    rig.scan(POSTS, "a", 0, posts(1, 2, 3))
+    rig.scan(POSTS, "b", 24, posts(1, 2), last=False)
     given_up = Scan(POSTS, "c", at(48))
-    house.land(given_up.page(posts(1, 2), at(48)), given_up.abandon(at(49)))
-    house.merge()
-    assert house.rows(GONE) == []
+    rig.land(given_up.page(posts(1, 2), at(48)), given_up.abandon(at(49)))
+    rig.merge()
+    assert rig.rows(GONE) == []
 
 
-def undecided(house: House) -> list[Row]:
-    return house.rows("SELECT removals_undecided_since FROM core.completed_scans")
+def undecided(rig: Rig) -> list[Row]:
+    return rig.rows("SELECT removals_undecided_since FROM core.completed_scans")
 
 
-def test_a_scan_that_rejected_a_record_marks_nothing_and_the_next_clean_one_decides(
-    house: House, tmp_path: Path
-) -> None:
+def test_a_scan_that_rejected_a_record_marks_nothing_and_the_next_clean_one_decides(rig: Rig, tmp_path: Path) -> None:
     nameless: Item = {"id": None, "caption": "was it 2?"}
-    house.scan(POSTS, "a", 0, posts(1, 2, 3))
-    assert undecided(house) == [(None,)]
-    house.scan(POSTS, "b", 24, [*posts(1, 3), nameless])
-    house.scan(POSTS, "c", 48, [*posts(1, 3), nameless])
-    assert house.rows(GONE) == []
-    assert undecided(house) == [(end(24),)]
-    assert last_seen(house, tmp_path)["2"] == (end(0), None)
-    house.scan(POSTS, "d", 72, posts(1, 3))
-    assert house.rows(GONE) == [("2", end(72), "removed")]
-    assert undecided(house) == [(None,)]
+    rig.scan(POSTS, "a", 0, posts(1, 2, 3))
+    assert undecided(rig) == [(None,)]
+    rig.scan(POSTS, "b", 24, [*posts(1, 3), nameless])
+    rig.scan(POSTS, "c", 48, [*posts(1, 3), nameless])
+    assert rig.rows(GONE) == []
+    assert undecided(rig) == [(end(24),)]
+    assert last_seen(rig, tmp_path)["2"] == (end(0), None)
+    rig.scan(POSTS, "d", 72, posts(1, 3))
+    assert rig.rows(GONE) == [("2", end(72), "removed")]
+    assert undecided(rig) == [(None,)]
 
 
-def test_a_scan_that_rejected_a_record_is_no_first_sign_of_a_mass_disappearance(house: House) -> None:
-    house.scan(POSTS, "a", 0, posts(1, 2, 3, 4))
-    house.scan(POSTS, "b", 24, [*posts(1), {"id": ""}])
-    house.scan(POSTS, "c", 48, posts(1))
-    assert house.rows(GONE) == []
-    house.scan(POSTS, "d", 72, posts(1))
-    assert house.rows(GONE) == [(str(n), end(48), "removed") for n in (2, 3, 4)]
+def test_a_scan_that_rejected_a_record_is_no_first_sign_of_a_mass_disappearance(rig: Rig) -> None:
+    rig.scan(POSTS, "a", 0, posts(1, 2, 3, 4))
+    rig.scan(POSTS, "b", 24, [*posts(1), {"id": ""}])
+    rig.scan(POSTS, "c", 48, posts(1))
+    assert rig.rows(GONE) == []
+    rig.scan(POSTS, "d", 72, posts(1))
+    assert rig.rows(GONE) == [(str(n), end(48), "removed") for n in (2, 3, 4)]
 
 
-def test_a_story_past_its_day_awaits_a_scan_without_rejected_records(house: House) -> None:
-    house.scan(STORIES, "a", 0, posts(1))
-    house.scan(STORIES, "b", 30, [{"id": None}])
-    assert house.rows(GONE) == []
-    house.scan(STORIES, "c", 54, [])
-    assert house.rows(GONE) == [("1", end(54), "expired")]
+def test_a_story_past_its_day_awaits_a_scan_without_rejected_records(rig: Rig) -> None:
+    rig.scan(STORIES, "a", 0, posts(1))
+    rig.scan(STORIES, "b", 30, [{"id": None}])
+    assert rig.rows(GONE) == []
+    rig.scan(STORIES, "c", 54, [])
+    assert rig.rows(GONE) == [("1", end(54), "expired")]
 
 
-def test_a_scan_with_a_rejected_record_that_misses_nothing_leaves_nothing_undecided(house: House) -> None:
-    house.scan(POSTS, "a", 0, posts(1))
-    house.scan(POSTS, "b", 24, [*posts(1), {"id": ""}])
-    assert undecided(house) == [(None,)]
+def test_a_scan_with_a_rejected_record_that_misses_nothing_leaves_nothing_undecided(rig: Rig) -> None:
+    rig.scan(POSTS, "a", 0, posts(1))
+    rig.scan(POSTS, "b", 24, [*posts(1), {"id": ""}])
+    assert undecided(rig) == [(None,)]
 
 
-def test_a_record_rejected_in_an_earlier_merge_of_the_scan_counts(house: House) -> None:
-    house.scan(POSTS, "a", 0, posts(1, 2, 3))
+def test_a_record_rejected_in_an_earlier_merge_of_the_scan_counts(rig: Rig) -> None:
+    rig.scan(POSTS, "a", 0, posts(1, 2, 3))
     scan = Scan(POSTS, "b", at(24))
-    house.land(scan.page([*posts(1), {"id": ""}], at(24)))
-    house.merge()
-    house.land(scan.page(posts(2), at(25), last=True))
-    house.merge()
-    assert house.rows(GONE) == []
-    assert undecided(house) == [(at(25),)]
-    assert house.value("SELECT count(*) FROM ops.seen") == 0
+    rig.land(scan.page([*posts(1), {"id": ""}], at(24)))
+    rig.merge()
+    rig.land(scan.page(posts(2), at(25), last=True))
+    rig.merge()
+    assert rig.rows(GONE) == []
+    assert undecided(rig) == [(at(25),)]
+    assert rig.value("SELECT count(*) FROM ops.seen") == 0
 
 
-def test_a_page_that_cannot_be_read_leaves_removals_undecided(house: House) -> None:
-    house.scan(POSTS, "a", 0, posts(1, 2, 3))
+def test_a_page_that_cannot_be_read_leaves_removals_undecided(rig: Rig) -> None:
+    rig.scan(POSTS, "a", 0, posts(1, 2, 3))
     scan = Scan(POSTS, "b", at(24))
     landing = scan.page(posts(1), at(24))
     assert landing.page is not None
-    house.land(replace(landing, page=replace(landing.page, body="{")), scan.page(posts(2), at(25), last=True))
-    house.merge()
-    assert house.rows(GONE) == []
-    assert undecided(house) == [(at(25),)]
+    rig.land(replace(landing, page=replace(landing.page, body="{")), scan.page(posts(2), at(25), last=True))
+    rig.merge()
+    assert rig.rows(GONE) == []
+    assert undecided(rig) == [(at(25),)]
 
 
-def test_a_scan_of_one_surface_says_nothing_of_the_other(house: House) -> None:
-    house.scan(POSTS, "a", 0, posts(1, 2, 3))
-    house.scan(STORIES, "b", 24, posts(1))
-    assert house.rows(GONE) == []
+def test_a_scan_of_one_surface_says_nothing_of_the_other(rig: Rig) -> None:
+    rig.scan(POSTS, "a", 0, posts(1, 2, 3))
+    rig.scan(STORIES, "b", 24, posts(1))
+    assert rig.rows(GONE) == []
 
 
-def test_a_scan_resumed_in_another_merge_remembers_what_it_saw(house: House) -> None:
-    house.scan(POSTS, "a", 0, posts(1, 2, 3))
+def test_a_scan_resumed_in_another_merge_remembers_what_it_saw(rig: Rig) -> None:
+    rig.scan(POSTS, "a", 0, posts(1, 2, 3))
     scan = Scan(POSTS, "b", at(24))
-    house.land(scan.page(posts(1), at(24)))
-    house.merge()
-    house.land(scan.page(posts(2), at(30)))
-    house.merge()
-    assert house.value("SELECT count(*) FROM ops.seen") == 2
-    house.land(scan.page([], at(31), last=True))
-    house.merge()
-    assert house.rows(GONE) == [("3", at(31), "removed")]
-    assert house.value("SELECT count(*) FROM ops.seen") == 0
+    rig.land(scan.page(posts(1), at(24)))
+    rig.merge()
+    rig.land(scan.page(posts(2), at(30)))
+    rig.merge()
+    assert rig.value("SELECT count(*) FROM ops.seen") == 2
+    rig.land(scan.page([], at(31), last=True))
+    rig.merge()
+    assert rig.rows(GONE) == [("3", at(31), "removed")]
+    assert rig.value("SELECT count(*) FROM ops.seen") == 0
 
 
-def test_a_scan_restarted_does_not_borrow_what_the_one_given_up_saw(house: House) -> None:
-    house.scan(POSTS, "a", 0, posts(1, 2, 3))
+def test_a_scan_restarted_does_not_borrow_what_the_one_given_up_saw(rig: Rig) -> None:
+    rig.scan(POSTS, "a", 0, posts(1, 2, 3))
     given_up = Scan(POSTS, "b", at(24))
-    house.land(given_up.page(posts(3), at(24)))
-    house.merge()
-    house.land(given_up.abandon(at(25)))
-    house.scan(POSTS, "c", 26, posts(1, 2))
-    assert house.rows(GONE) == [("3", end(26), "removed")]
+    rig.land(given_up.page(posts(3), at(24)))
+    rig.merge()
+    rig.land(given_up.abandon(at(25)))
+    rig.scan(POSTS, "c", 26, posts(1, 2))
+    assert rig.rows(GONE) == [("3", end(26), "removed")]
 
 
-def test_two_complete_scans_in_one_merge_are_settled_one_after_the_other(house: House) -> None:
+def test_two_complete_scans_in_one_merge_are_settled_one_after_the_other(rig: Rig) -> None:
     """A scan's end is not lost because its partition was scanned again before anyone merged."""
     first, second, third = Scan(POSTS, "a", at(0)), Scan(POSTS, "b", at(24)), Scan(POSTS, "c", at(48))
-    house.land(
+    rig.land(
         first.page(posts(1, 2, 3), at(0), last=True),
         second.page(posts(1, 2), at(24), last=True),
         third.page(posts(3), at(48)),
     )
-    counts = house.merge()
+    counts = rig.merge()
     assert (counts.added, counts.removed, counts.returned) == (3, 1, 1)
-    assert house.rows(GONE) == []
-    assert house.value("SELECT scan_id FROM core.completed_scans") == "b"
+    assert rig.rows(GONE) == []
+    assert rig.value("SELECT scan_id FROM core.completed_scans") == "b"
 
 
-def test_stories_past_their_day_expired_and_younger_ones_were_removed(house: House) -> None:
+def test_stories_past_their_day_expired_and_younger_ones_were_removed(rig: Rig) -> None:
     def published(hour: float) -> str:
         return at(hour).isoformat()
 
@@ -165,29 +163,29 @@ def test_stories_past_their_day_expired_and_younger_ones_were_removed(house: Hou
         {"id": "3", "timestamp": "garbage"},
         *posts(4, 5, 6),
     ]
-    house.scan(STORIES, "a", 0, stories)
-    assert house.scan(STORIES, "b", 59 / 60, posts(4, 5, 6)).expired == 1
-    assert house.rows(GONE) == [(n, at(1), "expired" if n == "1" else "removed") for n in "123"]
+    rig.scan(STORIES, "a", 0, stories)
+    assert rig.scan(STORIES, "b", 59 / 60, posts(4, 5, 6)).expired == 1
+    assert rig.rows(GONE) == [(n, at(1), "expired" if n == "1" else "removed") for n in "123"]
 
 
-def test_a_story_that_does_not_tell_its_age_is_as_old_as_its_first_sight(house: House) -> None:
-    house.scan(STORIES, "a", 0, posts(1))
-    house.scan(STORIES, "b", 12, posts(1, 2, 3))
-    house.scan(STORIES, "c", 24, posts(3))
-    assert house.rows(GONE) == [("1", end(24), "expired"), ("2", end(24), "removed")]
+def test_a_story_that_does_not_tell_its_age_is_as_old_as_its_first_sight(rig: Rig) -> None:
+    rig.scan(STORIES, "a", 0, posts(1))
+    rig.scan(STORIES, "b", 12, posts(1, 2, 3))
+    rig.scan(STORIES, "c", 24, posts(3))
+    assert rig.rows(GONE) == [("1", end(24), "expired"), ("2", end(24), "removed")]
 
 
-def test_posts_never_expire_however_old(house: House) -> None:
-    house.scan(POSTS, "a", 0, [{"id": "1", "timestamp": "2016-01-01T00:00:00Z"}, *posts(2)])
-    assert house.scan(POSTS, "b", 24, posts(2)).removed == 1
+def test_posts_never_expire_however_old(rig: Rig) -> None:
+    rig.scan(POSTS, "a", 0, [{"id": "1", "timestamp": "2016-01-01T00:00:00Z"}, *posts(2)])
+    assert rig.scan(POSTS, "b", 24, posts(2)).removed == 1
 
 
-def test_what_returns_is_there_again_with_its_first_sight(house: House) -> None:
-    house.scan(POSTS, "a", 0, posts(1, 2))
-    house.scan(POSTS, "b", 24, posts(1))
-    counts = house.scan(POSTS, "c", 48, posts(1, 2))
+def test_what_returns_is_there_again_with_its_first_sight(rig: Rig) -> None:
+    rig.scan(POSTS, "a", 0, posts(1, 2))
+    rig.scan(POSTS, "b", 24, posts(1))
+    counts = rig.scan(POSTS, "c", 48, posts(1, 2))
     assert (counts.returned, counts.added, counts.changed) == (1, 0, 0)
-    assert house.row("SELECT first_seen_at, changed_at, removed_at, removal FROM core.media WHERE media_id = '2'") == (
+    assert rig.row("SELECT first_seen_at, changed_at, removed_at, removal FROM core.media WHERE media_id = '2'") == (
         end(0),
         end(0),
         None,
@@ -195,124 +193,124 @@ def test_what_returns_is_there_again_with_its_first_sight(house: House) -> None:
     )
 
 
-def test_half_of_the_posts_may_go_at_once(house: House) -> None:
-    house.scan(POSTS, "a", 0, posts(1, 2, 3, 4))
-    assert house.scan(POSTS, "b", 24, posts(1, 2)).removed == 2
+def test_half_of_the_posts_may_go_at_once(rig: Rig) -> None:
+    rig.scan(POSTS, "a", 0, posts(1, 2, 3, 4))
+    assert rig.scan(POSTS, "b", 24, posts(1, 2)).removed == 2
 
 
-def test_new_posts_make_no_room_for_a_mass_disappearance(house: House) -> None:
-    house.scan(POSTS, "a", 0, posts(1, 2, 3))
-    assert house.scan(POSTS, "b", 24, posts(1, *range(10, 30))).removed == 0
-    assert house.value("SELECT count(*) FROM ops.missing") == 2
+def test_new_posts_make_no_room_for_a_mass_disappearance(rig: Rig) -> None:
+    rig.scan(POSTS, "a", 0, posts(1, 2, 3))
+    assert rig.scan(POSTS, "b", 24, posts(1, *range(10, 30))).removed == 0
+    assert rig.value("SELECT count(*) FROM ops.missing") == 2
 
 
-def test_a_mass_disappearance_is_marked_by_the_second_scan_as_of_the_first(house: House, tmp_path: Path) -> None:
-    house.scan(POSTS, "a", 0, posts(1, 2, 3, 4))
-    assert house.scan(POSTS, "b", 24, posts(1)).removed == 0
-    seen = last_seen(house, tmp_path)
+def test_a_mass_disappearance_is_marked_by_the_second_scan_as_of_the_first(rig: Rig, tmp_path: Path) -> None:
+    rig.scan(POSTS, "a", 0, posts(1, 2, 3, 4))
+    assert rig.scan(POSTS, "b", 24, posts(1)).removed == 0
+    seen = last_seen(rig, tmp_path)
     assert seen == {"1": (end(24), None)} | dict.fromkeys("234", (end(0), None))
-    house.scan(POSTS, "partial", 30, posts(1), last=False)
-    assert last_seen(house, tmp_path) == seen
-    assert house.scan(POSTS, "c", 48, posts(1)).removed == 3
-    assert house.rows(GONE) == [(n, end(24), "removed") for n in "234"]
-    assert house.value("SELECT count(*) FROM ops.missing") == 0
-    assert last_seen(house, tmp_path) == {"1": (end(48), None)} | dict.fromkeys("234", (end(0), end(24)))
+    rig.scan(POSTS, "partial", 30, posts(1), last=False)
+    assert last_seen(rig, tmp_path) == seen
+    assert rig.scan(POSTS, "c", 48, posts(1)).removed == 3
+    assert rig.rows(GONE) == [(n, end(24), "removed") for n in "234"]
+    assert rig.value("SELECT count(*) FROM ops.missing") == 0
+    assert last_seen(rig, tmp_path) == {"1": (end(48), None)} | dict.fromkeys("234", (end(0), end(24)))
 
 
-def test_a_return_cancels_the_doubt(house: House, tmp_path: Path) -> None:
-    house.scan(POSTS, "a", 0, posts(1, 2, 3, 4))
-    house.scan(POSTS, "b", 24, posts(1))
-    assert house.scan(POSTS, "c", 48, posts(1, 2, 3, 4)).untouched
-    assert last_seen(house, tmp_path) == dict.fromkeys("1234", (end(48), None))
-    house.scan(POSTS, "d", 72, posts(1, 2, 3))
-    assert house.rows(GONE) == [("4", end(72), "removed")]
+def test_a_return_cancels_the_doubt(rig: Rig, tmp_path: Path) -> None:
+    rig.scan(POSTS, "a", 0, posts(1, 2, 3, 4))
+    rig.scan(POSTS, "b", 24, posts(1))
+    assert rig.scan(POSTS, "c", 48, posts(1, 2, 3, 4)).untouched
+    assert last_seen(rig, tmp_path) == dict.fromkeys("1234", (end(48), None))
+    rig.scan(POSTS, "d", 72, posts(1, 2, 3))
+    assert rig.rows(GONE) == [("4", end(72), "removed")]
 
 
-def test_whoever_was_seen_by_a_scan_that_broke_off_must_be_missed_twice_again(house: House) -> None:
-    house.scan(POSTS, "a", 0, posts(1, 2, 3, 4))
-    house.scan(POSTS, "b", 24, posts(1))
-    house.scan(POSTS, "c", 48, posts(2, 3, 4), last=False)
-    assert house.value("SELECT count(*) FROM ops.missing") == 0
-    assert house.scan(POSTS, "d", 72, posts(1)).removed == 0
-    assert house.scan(POSTS, "e", 96, posts(1)).removed == 3
-    assert house.rows(GONE) == [(n, end(72), "removed") for n in "234"]
+def test_whoever_was_seen_by_a_scan_that_broke_off_must_be_missed_twice_again(rig: Rig) -> None:
+    rig.scan(POSTS, "a", 0, posts(1, 2, 3, 4))
+    rig.scan(POSTS, "b", 24, posts(1))
+    rig.scan(POSTS, "c", 48, posts(2, 3, 4), last=False)
+    assert rig.value("SELECT count(*) FROM ops.missing") == 0
+    assert rig.scan(POSTS, "d", 72, posts(1)).removed == 0
+    assert rig.scan(POSTS, "e", 96, posts(1)).removed == 3
+    assert rig.rows(GONE) == [(n, end(72), "removed") for n in "234"]
 
 
-def test_posts_that_go_while_others_are_in_doubt_are_judged_by_themselves(house: House) -> None:
-    house.scan(POSTS, "a", 0, posts(*range(10)))
-    house.scan(POSTS, "b", 24, posts(0, 1, 2, 3))
-    assert house.scan(POSTS, "c", 48, posts(0, 1, 2)).removed == 7
-    assert house.value("SELECT removed_at FROM core.media WHERE media_id = '3'") == end(48)
-    assert house.value("SELECT removed_at FROM core.media WHERE media_id = '9'") == end(24)
+def test_posts_that_go_while_others_are_in_doubt_are_judged_by_themselves(rig: Rig) -> None:
+    rig.scan(POSTS, "a", 0, posts(*range(10)))
+    rig.scan(POSTS, "b", 24, posts(0, 1, 2, 3))
+    assert rig.scan(POSTS, "c", 48, posts(0, 1, 2)).removed == 7
+    assert rig.value("SELECT removed_at FROM core.media WHERE media_id = '3'") == end(48)
+    assert rig.value("SELECT removed_at FROM core.media WHERE media_id = '9'") == end(24)
 
 
 @pytest.mark.parametrize("pages", [1, 2])
-def test_an_account_that_shows_nothing_any_more_is_a_mass_disappearance(house: House, pages: int) -> None:
-    house.scan(POSTS, "a", 0, posts(1))
-    assert house.scan(POSTS, "b", 24, *([[]] * pages)).removed == 0
-    assert house.scan(POSTS, "c", 48, []).removed == 1
+def test_an_account_that_shows_nothing_any_more_is_a_mass_disappearance(rig: Rig, pages: int) -> None:
+    rig.scan(POSTS, "a", 0, posts(1))
+    assert rig.scan(POSTS, "b", 24, *([[]] * pages)).removed == 0
+    assert rig.scan(POSTS, "c", 48, []).removed == 1
 
 
-def test_young_stories_that_vanish_at_once_await_a_second_scan_as_posts_do(house: House) -> None:
-    house.scan(STORIES, "a", 0, posts(1, 2, 3))
-    assert house.scan(STORIES, "b", 1, []).untouched
-    assert house.scan(STORIES, "c", 3, []).removed == 3
-    assert house.rows(GONE) == [(n, end(1), "removed") for n in "123"]
+def test_young_stories_that_vanish_at_once_await_a_second_scan_as_posts_do(rig: Rig) -> None:
+    rig.scan(STORIES, "a", 0, posts(1, 2, 3))
+    assert rig.scan(STORIES, "b", 1, []).untouched
+    assert rig.scan(STORIES, "c", 3, []).removed == 3
+    assert rig.rows(GONE) == [(n, end(1), "removed") for n in "123"]
 
 
-def test_stories_past_their_day_expire_whatever_else_vanishes(house: House) -> None:
-    house.scan(STORIES, "a", 0, posts(1, 2, 3))
-    house.scan(STORIES, "b", 20, posts(1, 2, 3, 4, 5))
-    counts = house.scan(STORIES, "c", 25, [])
+def test_stories_past_their_day_expire_whatever_else_vanishes(rig: Rig) -> None:
+    rig.scan(STORIES, "a", 0, posts(1, 2, 3))
+    rig.scan(STORIES, "b", 20, posts(1, 2, 3, 4, 5))
+    counts = rig.scan(STORIES, "c", 25, [])
     assert (counts.expired, counts.removed) == (3, 0)
-    assert house.rows("SELECT media_id FROM ops.missing ORDER BY 1") == [("4",), ("5",)]
+    assert rig.rows("SELECT media_id FROM ops.missing ORDER BY 1") == [("4",), ("5",)]
 
 
-def test_a_story_in_doubt_that_passes_its_day_expires(house: House) -> None:
-    house.scan(STORIES, "a", 0, posts(1))
-    assert house.scan(STORIES, "b", 23, []).untouched
-    assert house.scan(STORIES, "c", 25, []).expired == 1
-    assert house.rows(GONE) == [("1", end(23), "expired")]
-    assert house.rows("FROM ops.missing") == []
+def test_a_story_in_doubt_that_passes_its_day_expires(rig: Rig) -> None:
+    rig.scan(STORIES, "a", 0, posts(1))
+    assert rig.scan(STORIES, "b", 23, []).untouched
+    assert rig.scan(STORIES, "c", 25, []).expired == 1
+    assert rig.rows(GONE) == [("1", end(23), "expired")]
+    assert rig.rows("FROM ops.missing") == []
 
 
 @pytest.mark.parametrize("partition", [POSTS, STORIES], ids=str)
-def test_a_second_scan_within_the_hour_confirms_nothing(house: House, partition: Partition) -> None:
+def test_a_second_scan_within_the_hour_confirms_nothing(rig: Rig, partition: Partition) -> None:
     """Whatever broke the listing off a moment ago does so now."""
-    house.scan(partition, "a", 0, posts(1, 2, 3))
-    house.scan(partition, "b", 1, [])
+    rig.scan(partition, "a", 0, posts(1, 2, 3))
+    rig.scan(partition, "b", 1, [])
     for number in range(3):
-        assert house.scan(partition, f"again-{number}", 1.1 + number / 100, []).untouched
-    assert house.rows("SELECT DISTINCT since FROM ops.missing") == [(end(1),)]
-    assert house.scan(partition, "c", 1 + 61 / 60, []).removed == 3
-    assert house.rows(GONE) == [(n, end(1), "removed") for n in "123"]
+        assert rig.scan(partition, f"again-{number}", 1.1 + number / 100, []).untouched
+    assert rig.rows("SELECT DISTINCT since FROM ops.missing") == [(end(1),)]
+    assert rig.scan(partition, "c", 1 + 61 / 60, []).removed == 3
+    assert rig.rows(GONE) == [(n, end(1), "removed") for n in "123"]
 
 
-def test_it_is_the_beginning_of_the_second_scan_that_must_be_an_hour_later(house: House) -> None:
-    house.scan(POSTS, "a", 0, posts(1, 2))
-    house.scan(POSTS, "b", 1, [])
+def test_it_is_the_beginning_of_the_second_scan_that_must_be_an_hour_later(rig: Rig) -> None:
+    rig.scan(POSTS, "a", 0, posts(1, 2))
+    rig.scan(POSTS, "b", 1, [])
     slow = Scan(POSTS, "slow", at(1.1))
-    house.land(slow.page([], at(1.1)), slow.page([], at(9), last=True))
-    assert house.merge().untouched
+    rig.land(slow.page([], at(1.1)), slow.page([], at(9), last=True))
+    assert rig.merge().untouched
 
 
-def test_a_second_scan_that_seems_earlier_confirms_nothing(house: House) -> None:
+def test_a_second_scan_that_seems_earlier_confirms_nothing(rig: Rig) -> None:
     """The clock was ahead when the posts were first missed, and is right by now."""
-    house.scan(POSTS, "a", 0, posts(1, 2))
-    house.scan(POSTS, "ahead", 9000, [])
-    assert house.scan(POSTS, "b", 1, []).untouched
+    rig.scan(POSTS, "a", 0, posts(1, 2))
+    rig.scan(POSTS, "ahead", 9000, [])
+    assert rig.scan(POSTS, "b", 1, []).untouched
 
 
-def test_what_scans_leave_is_decided_by_their_order_and_not_by_a_clock_that_was_ahead(house: House) -> None:
-    house.scan(POSTS, "a", 0, posts(1, 2, 3))
-    house.scan(POSTS, "ahead", 9000, posts(1, 2, 3, 4))
-    assert house.scan(POSTS, "b", 24, posts(1, 2, 4)).removed == 1
-    assert house.rows("SELECT scan_id FROM core.completed_scans") == [("b",)]
-    assert house.rows("SELECT media_id FROM core.media WHERE removed_at IS NOT NULL") == [("3",)]
+def test_what_scans_leave_is_decided_by_their_order_and_not_by_a_clock_that_was_ahead(rig: Rig) -> None:
+    rig.scan(POSTS, "a", 0, posts(1, 2, 3))
+    rig.scan(POSTS, "ahead", 9000, posts(1, 2, 3, 4))
+    assert rig.scan(POSTS, "b", 24, posts(1, 2, 4)).removed == 1
+    assert rig.rows("SELECT scan_id FROM core.completed_scans") == [("b",)]
+    assert rig.rows("SELECT media_id FROM core.media WHERE removed_at IS NOT NULL") == [("3",)]
 
 
-def test_accounts_leave_after_a_catalogue_whose_clock_was_ahead(house: House) -> None:
+def test_accounts_leave_after_a_catalogue_whose_clock_was_ahead(rig: Rig) -> None:
     everyone = [account(str(number), name=f"a{number}") for number in range(20)]
-    house.catalogue("ahead", 9000, everyone)
-    house.catalogue("b", 24, everyone[1:])
-    assert house.rows("SELECT account_id FROM core.accounts WHERE removed_at IS NOT NULL") == [("0",)]
+    rig.catalogue("ahead", 9000, everyone)
+    rig.catalogue("b", 24, everyone[1:])
+    assert rig.rows("SELECT account_id FROM core.accounts WHERE removed_at IS NOT NULL") == [("0",)]

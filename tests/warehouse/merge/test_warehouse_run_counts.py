@@ -10,111 +10,111 @@ from connectors.warehouse.merge.run_counts import LISTED, NAMES, MergeStats, Run
 from connectors.warehouse.runs import ledger
 from models.partition import CATALOGUE
 from models.runs import RunState
-from tests.warehouse.house import POSTS, STORIES, House, Scan, account, at
+from tests.warehouse.rig import POSTS, STORIES, Rig, Scan, account, at
 
 _NAMED = ", ".join(NAMES)
 
 
-def begin(house: House, run_id: str, hour: float, kind: str = "sync", state: RunState = RunState.COMPLETE) -> None:
-    with house.connection.begin():
-        ledger.begin(house.connection, run_id, kind, now=at(hour), within=timedelta(hours=12), version="test")
-        ledger.end(house.connection, run_id, state, now=at(hour))
-        ledger.mark_published(house.connection, now=at(hour))
+def begin(rig: Rig, run_id: str, hour: float, kind: str = "sync", state: RunState = RunState.COMPLETE) -> None:
+    with rig.connection.begin():
+        ledger.begin(rig.connection, run_id, kind, now=at(hour), within=timedelta(hours=12), version="test")
+        ledger.end(rig.connection, run_id, state, now=at(hour))
+        ledger.mark_published(rig.connection, now=at(hour))
 
 
-def counted(house: House) -> dict[str, dict[str, int]]:
+def counted(rig: Rig) -> dict[str, dict[str, int]]:
     """Each run's counts, without the zeros."""
-    rows = house.rows(f"SELECT run_id, {_NAMED} FROM core.run_counts")
+    rows = rig.rows(f"SELECT run_id, {_NAMED} FROM core.run_counts")
     return {row[0]: {name: n for name, n in zip(NAMES, row[1:], strict=True) if n} for row in rows}
 
 
-def listed(house: House) -> dict[str, tuple[Any, ...]]:
-    return {row[0]: row[1:] for row in house.rows(f"SELECT run_id, kind, state, pages, added FROM ({LISTED})")}
+def listed(rig: Rig) -> dict[str, tuple[Any, ...]]:
+    return {row[0]: row[1:] for row in rig.rows(f"SELECT run_id, kind, state, pages, added FROM ({LISTED})")}
 
 
 def items(*ids: object, **more: object) -> list[dict[str, object]]:
     return [{"id": str(one), **more} for one in ids]
 
 
-def test_pages_of_two_runs_merged_at_once_are_counted_apart(house: House) -> None:
+def test_pages_of_two_runs_merged_at_once_are_counted_apart(rig: Rig) -> None:
     scan = Scan(POSTS, "w", at(0), run_id="a")
-    house.land(scan.page([*items(1, 2), {"caption": "no id"}], at(0)))
+    rig.land(scan.page([*items(1, 2), {"caption": "no id"}], at(0)))
     scan.run_id = "b"
-    house.land(scan.page([*items(2, caption="changed"), *items(3)], at(1), last=True))
-    assert house.merge() == MergeStats(added=3, changed=1, quarantined=1)
-    assert counted(house) == {
+    rig.land(scan.page([*items(2, caption="changed"), *items(3)], at(1), last=True))
+    assert rig.merge() == MergeStats(added=3, changed=1, quarantined=1)
+    assert counted(rig) == {
         "a": {"pages": 1, "items": 3, "added": 2, "quarantined": 1},
         "b": {"pages": 1, "items": 2, "added": 1, "changed": 1},
     }
 
 
-def test_the_catalogue_counts_pages_and_records(house: House) -> None:
-    house.catalogue("c", 0, [account()], [])
-    assert counted(house) == {"run-1": {"pages": 2, "items": 1}}
+def test_the_catalogue_counts_pages_and_records(rig: Rig) -> None:
+    rig.catalogue("c", 0, [account()], [])
+    assert counted(rig) == {"run-1": {"pages": 2, "items": 1}}
 
 
-def test_a_removal_belongs_to_the_run_that_completed_the_scan(house: House) -> None:
-    house.scan(POSTS, "w", 0, items(1, 2, 3))
+def test_a_removal_belongs_to_the_run_that_completed_the_scan(rig: Rig) -> None:
+    rig.scan(POSTS, "w", 0, items(1, 2, 3))
     scan = Scan(POSTS, "x", at(24), run_id="cut short")
-    house.land(scan.page(items(1), at(24)))
+    rig.land(scan.page(items(1), at(24)))
     scan.run_id = "completes"
-    house.land(scan.page(items(2), at(25), last=True))
-    house.merge()
-    assert counted(house)["cut short"] == {"pages": 1, "items": 1}
-    assert counted(house)["completes"] == {"pages": 1, "items": 1, "removed": 1}
+    rig.land(scan.page(items(2), at(25), last=True))
+    rig.merge()
+    assert counted(rig)["cut short"] == {"pages": 1, "items": 1}
+    assert counted(rig)["completes"] == {"pages": 1, "items": 1, "removed": 1}
 
 
-def test_an_expired_story_and_one_that_returns(house: House) -> None:
-    house.scan(STORIES, "w", 0, items(1))
+def test_an_expired_story_and_one_that_returns(rig: Rig) -> None:
+    rig.scan(STORIES, "w", 0, items(1))
     for number, run_id in enumerate(("misses", "sees"), 1):
         scan = Scan(STORIES, run_id, at(30 * number), run_id=run_id)
-        house.land(scan.page(items(*[1] * (number - 1), caption="other"), at(30 * number), last=True))
-        house.merge()
-    assert counted(house)["misses"] == {"pages": 1, "expired": 1}
-    assert counted(house)["sees"] == {"pages": 1, "items": 1, "returned": 1}
+        rig.land(scan.page(items(*[1] * (number - 1), caption="other"), at(30 * number), last=True))
+        rig.merge()
+    assert counted(rig)["misses"] == {"pages": 1, "expired": 1}
+    assert counted(rig)["sees"] == {"pages": 1, "items": 1, "returned": 1}
 
 
 @pytest.mark.parametrize("merge_each", [True, False])
-def test_how_pages_are_cut_into_merges_changes_no_count(house: House, *, merge_each: bool) -> None:
+def test_how_pages_are_cut_into_merges_changes_no_count(rig: Rig, *, merge_each: bool) -> None:
     scan = Scan(POSTS, "w", at(0))
     for number, caption in enumerate("abba"):
-        house.land(scan.page(items(1, caption=caption), at(number), last=number == 3))
+        rig.land(scan.page(items(1, caption=caption), at(number), last=number == 3))
         if merge_each:
-            house.merge()
-    house.merge()
-    assert counted(house) == {"run-1": {"pages": 4, "items": 4, "added": 1, "changed": 2}}
+            rig.merge()
+    rig.merge()
+    assert counted(rig) == {"run-1": {"pages": 4, "items": 4, "added": 1, "changed": 2}}
 
 
-def test_runs_removed_by_retention_leave_their_totals(house: House) -> None:
+def test_runs_removed_by_retention_leave_their_totals(rig: Rig) -> None:
     for number in range(3):
-        begin(house, f"run-{number}", 24 * number)
+        begin(rig, f"run-{number}", 24 * number)
         scan = Scan(POSTS, f"w{number}", at(24 * number), run_id=f"run-{number}")
-        house.land(scan.page(items(*range(number + 1)), at(24 * number), last=True))
-        house.merge()
-    before = house.row(f"SELECT {', '.join(f'sum({name})' for name in NAMES)} FROM ({LISTED})")
-    with house.connection.begin():
-        assert forget_runs(house.connection, before=at(100)) == 2
-    assert house.row(f"SELECT {', '.join(f'sum({name})' for name in NAMES)} FROM ({LISTED})") == before
-    assert listed(house) == {"run-2": ("sync", "complete", 1, 1), "totals": ("totals", "totals", 2, 2)}
-    assert counted(house) == {
+        rig.land(scan.page(items(*range(number + 1)), at(24 * number), last=True))
+        rig.merge()
+    before = rig.row(f"SELECT {', '.join(f'sum({name})' for name in NAMES)} FROM ({LISTED})")
+    with rig.connection.begin():
+        assert forget_runs(rig.connection, before=at(100)) == 2
+    assert rig.row(f"SELECT {', '.join(f'sum({name})' for name in NAMES)} FROM ({LISTED})") == before
+    assert listed(rig) == {"run-2": ("sync", "complete", 1, 1), "totals": ("totals", "totals", 2, 2)}
+    assert counted(rig) == {
         "": {"pages": 2, "items": 3, "added": 2},
         "run-2": {"pages": 1, "items": 3, "added": 1},
     }
 
 
-def test_a_run_that_landed_nothing_counts_nothing(house: House) -> None:
-    begin(house, "none", 0, state=RunState.FAILED)
-    assert listed(house) == {"none": ("sync", "failed", 0, 0)}
-    with house.connection.begin():
-        assert of_runs(house.connection, ["none", "unknown"]) == (
+def test_a_run_that_landed_nothing_counts_nothing(rig: Rig) -> None:
+    begin(rig, "none", 0, state=RunState.FAILED)
+    assert listed(rig) == {"none": ("sync", "failed", 0, 0)}
+    with rig.connection.begin():
+        assert of_runs(rig.connection, ["none", "unknown"]) == (
             RunCounts("none", "sync", RunState.FAILED, at(0), 0, 0, 0, MergeStats()),
         )
 
 
-def test_runs_whose_pages_wait_are_named(house: House) -> None:
-    house.land(Scan(CATALOGUE, "c", at(0), run_id="dead").page([account()], at(0)))
-    with house.connection.begin():
-        assert ledger.unmerged(house.connection) == ("dead",)
-    house.merge()
-    with house.connection.begin():
-        assert ledger.unmerged(house.connection) == ()
+def test_runs_whose_pages_wait_are_named(rig: Rig) -> None:
+    rig.land(Scan(CATALOGUE, "c", at(0), run_id="dead").page([account()], at(0)))
+    with rig.connection.begin():
+        assert ledger.unmerged(rig.connection) == ("dead",)
+    rig.merge()
+    with rig.connection.begin():
+        assert ledger.unmerged(rig.connection) == ()

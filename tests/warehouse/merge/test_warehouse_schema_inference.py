@@ -17,7 +17,7 @@ from models.schema.mapping_built_in import BUILT_IN
 from models.schema.pointer import to_keys
 from models.schema.table_schemas import history, table_schemas
 from models.tables import core_children, core_media, core_superseded
-from tests.warehouse.house import POSTS, STORIES, T0, House, Item, Row, Scan, at, emptied
+from tests.warehouse.rig import POSTS, STORIES, T0, Item, Rig, Row, Scan, at, emptied
 
 Night = list[list[Item]]
 Keys = tuple[str, ...]
@@ -158,41 +158,41 @@ def objects(item: Item, lists: Sequence[str]) -> Iterator[tuple[int, Item]]:
 # What a warehouse holds.
 
 
-def columns(house: House, table: str) -> dict[str, str]:
+def columns(rig: Rig, table: str) -> dict[str, str]:
     query = "SELECT column_name, data_type FROM duckdb_columns() WHERE schema_name = 'core' AND table_name = "
-    return {str(name): str(kind) for name, kind in house.rows(f"{query}'{table}'")}
+    return {str(name): str(kind) for name, kind in rig.rows(f"{query}'{table}'")}
 
 
-def child_tables(house: House) -> list[str]:
-    found = house.rows("SELECT DISTINCT child_table FROM core.fields WHERE child_table IS NOT NULL")
+def child_tables(rig: Rig) -> list[str]:
+    found = rig.rows("SELECT DISTINCT child_table FROM core.fields WHERE child_table IS NOT NULL")
     return ["media_children", *(str(name) for (name,) in sorted(found))]
 
 
-def records(house: House, table: str) -> list[dict[str, Any]]:
-    names = sorted(columns(house, table))
+def records(rig: Rig, table: str) -> list[dict[str, Any]]:
+    names = sorted(columns(rig, table))
     source = f"core.{table}"
     if table in {"media", "media_superseded"}:
-        source = house.kept(source)
+        source = rig.kept(source)
         names.append("gh_payload")
     listed = ", ".join(f'"{name}"' for name in names)
     orders = {"media": "first_seen_at", "media_superseded": "valid_from, valid_to, raw_landed"}
     order = f"account_id, surface, media_id, {orders.get(table, 'position')}"
-    rows = house.rows(f"SELECT {listed} FROM {source} ORDER BY {order}")
+    rows = rig.rows(f"SELECT {listed} FROM {source} ORDER BY {order}")
     return [dict(zip(names, row, strict=True)) for row in rows]
 
 
-def contents(house: House) -> dict[str, Any]:
-    tables = ["media", "media_superseded", *child_tables(house)]
+def contents(rig: Rig) -> dict[str, Any]:
+    tables = ["media", "media_superseded", *child_tables(rig)]
     return {
-        "fields": house.rows("SELECT * FROM core.fields ORDER BY resource, ordinal"),
-        "metrics": house.rows("SELECT * FROM core.media_metrics ORDER BY ALL"),
-        **{table: (columns(house, table), records(house, table)) for table in tables},
+        "fields": rig.rows("SELECT * FROM core.fields ORDER BY resource, ordinal"),
+        "metrics": rig.rows("SELECT * FROM core.media_metrics ORDER BY ALL"),
+        **{table: (columns(rig, table), records(rig, table)) for table in tables},
     }
 
 
-def fields(house: House, resource: str) -> dict[str, dict[str, Any]]:
+def fields(rig: Rig, resource: str) -> dict[str, dict[str, Any]]:
     names = ("path", "column_name", "type", "name", "child_table", "ordinal", "json_types")
-    rows = house.rows(f"SELECT {', '.join(names)} FROM core.fields WHERE resource = '{resource}'")
+    rows = rig.rows(f"SELECT {', '.join(names)} FROM core.fields WHERE resource = '{resource}'")
     return {row[0]: dict(zip(names, row, strict=True)) for row in rows}
 
 
@@ -201,26 +201,26 @@ def check_value(kind: str, found: Any, value: Any) -> None:  # noqa: ANN401 - a 
     assert is_empty or says(kind, found, value), (kind, found, value)
 
 
-def check_versions(house: House) -> None:
+def check_versions(rig: Rig) -> None:
     """Compare each column of earlier versions with their payloads; no column of content is without its like there."""
-    there, media = columns(house, "media_superseded"), columns(house, "media")
-    with house.connection.begin():
-        mapping, registry = read_mapping(house.connection), read_registry(house.connection)
+    there, media = columns(rig, "media_superseded"), columns(rig, "media")
+    with rig.connection.begin():
+        mapping, registry = read_mapping(rig.connection), read_registry(rig.connection)
     schema = history(table_schemas(mapping, registry)[0], mapping)
     assert {column.name: media[column.name] for column in schema.columns}.items() <= there.items()
     assert there.keys() == {column.name for column in (*core_superseded.c, *schema.columns)}
-    for record in records(house, "media_superseded"):
+    for record in records(rig, "media_superseded"):
         item = json.loads(record["gh_payload"])
-        for path, row in fields(house, "media").items():
+        for path, row in fields(rig, "media").items():
             if row["name"] in there:
                 check_value(there[row["name"]], record[row["name"]], under(item, to_keys(path)))
 
 
 def check_table(
-    house: House, table: str, own: set[str], seen: Sequence[Item], rows: Sequence[tuple[Item, dict[str, Any]]]
+    rig: Rig, table: str, own: set[str], seen: Sequence[Item], rows: Sequence[tuple[Item, dict[str, Any]]]
 ) -> None:
     """Compare each column of a table with all items (or children) ever seen, and those that are stored."""
-    there, known = columns(house, table), fields(house, table)
+    there, known = columns(rig, table), fields(rig, table)
     met = {keys for item in seen for keys in paths(item)}
     assert {to_keys(path) for path in known} == met
     candidates = CANDIDATES if table == "media" else CHILD_CANDIDATES if table == "media_children" else set()
@@ -274,43 +274,43 @@ def mapped(item: Item) -> Item:
     return found
 
 
-def check(house: House, nights: Sequence[Night]) -> None:
+def check(rig: Rig, nights: Sequence[Night]) -> None:
     """Compare every discovered column of every row with its bytes, by itself."""
     seen = [item for night in nights for page in night for item in page]
     last = {str(item["id"]): item for item in seen}
-    media = records(house, "media")
+    media = records(rig, "media")
     stored = {record["media_id"]: output(mapped(json.loads(record["gh_payload"]))) for record in media}
     assert stored == {media_id: output(mapped(item)) for media_id, item in last.items()}
     rows = [(last[record["media_id"]], record) for record in media]
-    check_table(house, "media", {column.name for column in core_media.c}, seen, rows)
-    check_versions(house)
+    check_table(rig, "media", {column.name for column in core_media.c}, seen, rows)
+    check_versions(rig)
     lists: dict[str, list[str]] = {"media_children": []}
-    for path, row in fields(house, "media").items():
+    for path, row in fields(rig, "media").items():
         if any(sort_of(under(item, to_keys(path)), deep=False, in_child=False) == "rows" for item in seen):
             table = "media_children" if path in BUILT_IN.children else row["child_table"]
             lists.setdefault(table, []).append(path)
-    assert sorted(lists) == sorted(child_tables(house))
+    assert sorted(lists) == sorted(child_tables(rig))
     lists["media_children"].sort(key=BUILT_IN.children.index)
     for table, some in lists.items():
         children = {(media_id, place): child for media_id, item in last.items() for place, child in objects(item, some)}
-        found = {(record["media_id"], record["position"]): record for record in records(house, table)}
+        found = {(record["media_id"], record["position"]): record for record in records(rig, table)}
         assert children.keys() == found.keys()
         met = [child for item in seen for _, child in objects(item, some)]
         declared = {column.name for column in core_children.c} if table == "media_children" else {*KEY, "position"}
-        check_table(house, table, declared, met, [(children[key], found[key]) for key in children])
+        check_table(rig, table, declared, met, [(children[key], found[key]) for key in children])
 
 
-def land(house: House, nights: Sequence[Night], cuts: Sequence[bool]) -> None:
+def land(rig: Rig, nights: Sequence[Night], cuts: Sequence[bool]) -> None:
     """Land a scan a night, a page an hour, and merge after each page that is cut."""
     page = 0
     for number, night in enumerate(nights):
         scan = Scan(POSTS, f"night {number}", at(24 * number))
         for place, items in enumerate(night):
-            house.land(scan.page(items, at(24 * number + place), last=place == len(night) - 1))
+            rig.land(scan.page(items, at(24 * number + place), last=place == len(night) - 1))
             if cuts[page % len(cuts)]:
-                house.merge()
+                rig.merge()
             page += 1
-    house.merge()
+    rig.merge()
 
 
 KEYS = (
@@ -361,64 +361,64 @@ def stories(draw: st.DrawFn) -> list[Night]:
 @given(nights=stories(), cuts=st.lists(st.booleans(), min_size=3, max_size=6))
 @settings(max_examples=3, deadline=None, suppress_health_check=list(HealthCheck))
 def test_columns_say_what_payloads_say_however_pages_are_cut_into_merges(
-    open_house: Connection, nights: list[Night], cuts: list[bool]
+    opened_rig: Connection, nights: list[Night], cuts: list[bool]
 ) -> None:
-    house = emptied(open_house)
-    land(house, nights, [False])
-    check(house, nights)
-    at_once = contents(house)
+    rig = emptied(opened_rig)
+    land(rig, nights, [False])
+    check(rig, nights)
+    at_once = contents(rig)
     for some in ([True], cuts):
-        house = emptied(open_house)
-        land(house, nights, some)
-        assert contents(house) == at_once
+        rig = emptied(opened_rig)
+        land(rig, nights, some)
+        assert contents(rig) == at_once
 
 
 # What was found by the above, or must not wait for it.
 
 
 @pytest.mark.parametrize("cut", [False, True])
-def test_a_difference_in_a_key_with_a_nul_character_alone_is_no_change(open_house: Connection, cut: bool) -> None:  # noqa: FBT001
+def test_a_difference_in_a_key_with_a_nul_character_alone_is_no_change(opened_rig: Connection, cut: bool) -> None:  # noqa: FBT001
     nights: list[Night] = [[[{"id": "0"}], [{"id": "0", "g\0h": False}]]]
-    house = emptied(open_house)
-    land(house, nights, [cut])
-    check(house, nights)
-    assert [record["gh_payload"] for record in records(house, "media")] == ['{"id":"0"}']
-    assert records(house, "media_superseded") == []
+    rig = emptied(opened_rig)
+    land(rig, nights, [cut])
+    check(rig, nights)
+    assert [record["gh_payload"] for record in records(rig, "media")] == ['{"id":"0"}']
+    assert records(rig, "media_superseded") == []
 
 
-def test_a_list_where_a_count_is_expected_is_noted_alike_however_pages_are_cut(open_house: Connection) -> None:
+def test_a_list_where_a_count_is_expected_is_noted_alike_however_pages_are_cut(opened_rig: Connection) -> None:
     story: list[Night] = [[[{"id": "1", "likes": [False]}], [{"id": "1", "likes": {"x": 1}}]]]
     found = []
     for cuts in ([False], [True]):
-        house = emptied(open_house)
-        land(house, story, cuts)
-        found.append(contents(house))
+        rig = emptied(opened_rig)
+        land(rig, story, cuts)
+        found.append(contents(rig))
     assert found[0] == found[1]
 
 
-def test_a_time_under_the_name_of_a_count_is_no_count(open_house: Connection) -> None:
-    house = emptied(open_house)
+def test_a_time_under_the_name_of_a_count_is_no_count(opened_rig: Connection) -> None:
+    rig = emptied(opened_rig)
     nights: list[Night] = [
         [[{"id": "0", "saves": "2026-01-01T00:00:00Z"}]],
         [[{"id": "0", "saves": "2026-01-02T00:00:00Z"}]],
     ]
-    land(house, nights, [True])
-    check(house, nights)
-    assert house.rows("SELECT count(*) FROM core.media_superseded") == [(1,)]
-    assert house.rows("SELECT count(*) FROM core.media_metrics") == [(0,)]
+    land(rig, nights, [True])
+    check(rig, nights)
+    assert rig.rows("SELECT count(*) FROM core.media_superseded") == [(1,)]
+    assert rig.rows("SELECT count(*) FROM core.media_metrics") == [(0,)]
 
 
 @pytest.mark.parametrize("value", [[0], ["x"], [{"a": 1}], [True, "x"]])
 def test_a_list_in_place_of_a_mapped_text_is_a_change_and_has_a_column_of_its_own(
-    open_house: Connection, value: list[object]
+    opened_rig: Connection, value: list[object]
 ) -> None:
-    house = emptied(open_house)
+    rig = emptied(opened_rig)
     nights: list[Night] = [[[{"id": "0", "caption": "x"}]], [[{"id": "0", "caption": value}]], [[{"id": "0"}]]]
-    land(house, nights[:2], [True])
-    check(house, nights[:2])
-    assert house.rows("SELECT count(*) FROM core.media_superseded") == [(1,)]
-    land(house, nights[2:], [True])
-    assert house.rows("SELECT count(*) FROM core.media_superseded") == [(2,)]
+    land(rig, nights[:2], [True])
+    check(rig, nights[:2])
+    assert rig.rows("SELECT count(*) FROM core.media_superseded") == [(1,)]
+    land(rig, nights[2:], [True])
+    assert rig.rows("SELECT count(*) FROM core.media_superseded") == [(2,)]
 
 
 NOON = datetime.fromisoformat("2026-02-28T12:00:00Z")
@@ -455,11 +455,11 @@ NOON = datetime.fromisoformat("2026-02-28T12:00:00Z")
 )
 @pytest.mark.parametrize("at_once", [True, False])
 def test_a_column_widens_and_is_read_again(
-    house: House, before: object, after: object, kind: str, found: Row, *, at_once: bool
+    rig: Rig, before: object, after: object, kind: str, found: Row, *, at_once: bool
 ) -> None:
-    land(house, [[[{"id": "1", "x": before}], [{"id": "2", "x": after}]]], [not at_once])
-    assert columns(house, "media")["x"] == kind
-    assert tuple(value for (value,) in house.rows("SELECT x FROM core.media ORDER BY media_id")) == found
+    land(rig, [[[{"id": "1", "x": before}], [{"id": "2", "x": after}]]], [not at_once])
+    assert columns(rig, "media")["x"] == kind
+    assert tuple(value for (value,) in rig.rows("SELECT x FROM core.media ORDER BY media_id")) == found
 
 
 # What an item has under a name of its own in each of the pages, one after the other.
@@ -483,7 +483,7 @@ IN_TURN: list[list[Any]] = [
 ]
 
 
-def test_these_are_the_same_merged_page_by_page(house: House) -> None:
+def test_these_are_the_same_merged_page_by_page(rig: Rig) -> None:
     pages = max(map(len, IN_TURN))
     items: list[Item] = [
         {"id": str(page), **{f"x{number}": values[page] for number, values in enumerate(IN_TURN) if page < len(values)}}
@@ -491,19 +491,19 @@ def test_these_are_the_same_merged_page_by_page(house: House) -> None:
     ]
     found: list[dict[str, Any]] = []
     for cut in (True, False):
-        house = emptied(house.connection)
-        land(house, [[[item] for item in items]], [cut])
-        check(house, [[items]])
-        found.append(contents(house))
+        rig = emptied(rig.connection)
+        land(rig, [[[item] for item in items]], [cut])
+        check(rig, [[items]])
+        found.append(contents(rig))
     assert found[0] == found[1]
 
 
-def test_null_and_what_is_empty_needs_no_column(house: House) -> None:
-    house.scan(POSTS, "p", 0, [{"id": "1", "n": None, "l": [], "o": {}, "ln": [None], "r": [{"l": [], "o": {}}]}])
-    assert set(columns(house, "media")) == {column.name for column in core_media.c}
-    assert columns(house, "media_r").keys() == {*KEY, "position"}
-    assert house.rows("SELECT position FROM core.media_r") == [(0,)]
-    assert {path: row["column_name"] for path, row in fields(house, "media").items()} == {
+def test_null_and_what_is_empty_needs_no_column(rig: Rig) -> None:
+    rig.scan(POSTS, "p", 0, [{"id": "1", "n": None, "l": [], "o": {}, "ln": [None], "r": [{"l": [], "o": {}}]}])
+    assert set(columns(rig, "media")) == {column.name for column in core_media.c}
+    assert columns(rig, "media_r").keys() == {*KEY, "position"}
+    assert rig.rows("SELECT position FROM core.media_r") == [(0,)]
+    assert {path: row["column_name"] for path, row in fields(rig, "media").items()} == {
         "/id": "media_id", "/n": None, "/l": None, "/o": None, "/ln": None, "/r": "media_r",
     }  # fmt: skip
 
@@ -516,30 +516,30 @@ def test_several_columns_may_be_added_and_widened_in_a_file_by_one_merge(path: P
     }  # fmt: skip
     third: Item = {"id": "2", "like_count": 2, "likes": 3, "caption": "d", "text": "e"}
     with connect(path) as connection:
-        kept = House(connection)
+        kept = Rig(connection)
         nights: list[Night] = [[[first]], [[second, third]]]
         land(kept, nights, [True])
         check(kept, nights)
     with connect(path) as connection:
-        check(House(connection), nights)
+        check(Rig(connection), nights)
 
 
 @pytest.mark.parametrize("name", ["position", "seq", "counts", "found", "received_at", "page", "scan_id", "payload"])
-def test_a_field_may_be_called_as_the_merge_calls_its_own(house: House, name: str) -> None:
+def test_a_field_may_be_called_as_the_merge_calls_its_own(rig: Rig, name: str) -> None:
     item: Item = {"id": "1", name: "x", "tags": [{name: "y", "media_id": "z", "surface": 1, "account_id": 2}]}
     nights: list[Night] = [[[item], [{**item, "id": "2", "caption": "a"}]], [[{**item, "caption": "b"}]]]
-    land(house, nights, [True])
-    check(house, nights)
+    land(rig, nights, [True])
+    check(rig, nights)
 
 
-def test_the_page_after_too_many_fields_merges_like_any_other(house: House) -> None:
+def test_the_page_after_too_many_fields_merges_like_any_other(rig: Rig) -> None:
     many = {f"f{number}": number for number in range(MOST_FIELDS + 10)}
-    house.scan(POSTS, "p", 0, [{"id": "1", **many}])
-    house.scan(STORIES, "s", 1, [{"id": "1", "later": 1, "f0": "x", "f299": 1}])
-    assert house.row("SELECT f0, f298 FROM core.media WHERE surface = 'posts'") == ("0", 298)
-    there = columns(house, "media").keys() - {column.name for column in core_media.c}
+    rig.scan(POSTS, "p", 0, [{"id": "1", **many}])
+    rig.scan(STORIES, "s", 1, [{"id": "1", "later": 1, "f0": "x", "f299": 1}])
+    assert rig.row("SELECT f0, f298 FROM core.media WHERE surface = 'posts'") == ("0", 298)
+    there = columns(rig, "media").keys() - {column.name for column in core_media.c}
     assert there == {f"f{number}" for number in range(MOST_COLUMNS - 1)}
-    found = fields(house, "media")
+    found = fields(rig, "media")
     assert len(found) == MOST_FIELDS + 1
     assert {key: found[AND_MORE][key] for key in ("column_name", "type", "name")} == {
         "column_name": None, "type": None, "name": "",
@@ -548,33 +548,33 @@ def test_the_page_after_too_many_fields_merges_like_any_other(house: House) -> N
     assert "/later" not in found
 
 
-def test_kinds_are_known_since_the_page_that_showed_them_first(house: House) -> None:
-    land(house, [[[{"id": "1", "x": 1}], [{"id": "2", "x": 2.5}], [{"id": "3", "x": 3}]]], [False])
-    (kinds,) = house.row("SELECT json_types FROM core.fields WHERE path = '/x'")
+def test_kinds_are_known_since_the_page_that_showed_them_first(rig: Rig) -> None:
+    land(rig, [[[{"id": "1", "x": 1}], [{"id": "2", "x": 2.5}], [{"id": "3", "x": 3}]]], [False])
+    (kinds,) = rig.row("SELECT json_types FROM core.fields WHERE path = '/x'")
     assert json.loads(kinds) == {"integer": T0.isoformat(), "number": at(1).isoformat()}
-    assert house.row("SELECT first_seen_at, last_type_change_at FROM core.fields WHERE path = '/x'") == (T0, at(1))
+    assert rig.row("SELECT first_seen_at, last_type_change_at FROM core.fields WHERE path = '/x'") == (T0, at(1))
 
 
 @pytest.mark.parametrize("key", ["a", 'a"'])
-def test_a_key_that_looks_like_an_index_does_not_lead_into_a_list(house: House, key: str) -> None:
+def test_a_key_that_looks_like_an_index_does_not_lead_into_a_list(rig: Rig, key: str) -> None:
     items: list[Item] = [{"id": "1", key: {"0": [1]}}, {"id": "2", key: ["x"]}, {"id": "3", key: [["y"]]}]
     for cut in (True, False):
-        house = emptied(house.connection)
-        land(house, [[[item] for item in items]], [cut])
-        check(house, [[items]])
-        assert house.rows("SELECT a__0 FROM core.media ORDER BY media_id") == [([1],), (None,), (None,)]
+        rig = emptied(rig.connection)
+        land(rig, [[[item] for item in items]], [cut])
+        check(rig, [[items]])
+        assert rig.rows("SELECT a__0 FROM core.media ORDER BY media_id") == [([1],), (None,), (None,)]
 
 
-def test_what_is_no_object_among_objects_leaves_its_place_or_the_whole_list_to_json(house: House) -> None:
+def test_what_is_no_object_among_objects_leaves_its_place_or_the_whole_list_to_json(rig: Rig) -> None:
     items = [{"id": "1", "t": [{"a": 1}, None, {"a": 2}]}, {"id": "2", "t": [{"a": 3}, 4]}]
-    house.scan(POSTS, "p", 0, items)
-    assert house.rows("SELECT media_id, position, a FROM core.media_t") == [("1", 0, 1), ("1", 2, 2)]
-    assert house.rows("SELECT t FROM core.media ORDER BY media_id") == [
+    rig.scan(POSTS, "p", 0, items)
+    assert rig.rows("SELECT media_id, position, a FROM core.media_t") == [("1", 0, 1), ("1", 2, 2)]
+    assert rig.rows("SELECT t FROM core.media ORDER BY media_id") == [
         ('[{"a":1},null,{"a":2}]',), ('[{"a":3},4]',),
     ]  # fmt: skip
 
 
-def test_a_candidate_is_not_read_away(house: House) -> None:
+def test_a_candidate_is_not_read_away(rig: Rig) -> None:
     items: list[Item] = [
         {"id": "1", "like_count": 5, "likes": 6},
         {"id": "2", "likes": 7},
@@ -582,14 +582,14 @@ def test_a_candidate_is_not_read_away(house: House) -> None:
         {"id": "4", "like_count": 1.5},
     ]
     for cut in (True, False):
-        house = emptied(house.connection)
-        land(house, [[[item] for item in items]], [cut])
-        assert house.rows("SELECT like_count, likes, like_count_2 FROM core.media ORDER BY media_id") == [
+        rig = emptied(rig.connection)
+        land(rig, [[[item] for item in items]], [cut])
+        assert rig.rows("SELECT like_count, likes, like_count_2 FROM core.media ORDER BY media_id") == [
             (5, 6, "5"), (7, 7, None), (None, None, "many"), (None, None, "1.5"),
         ]  # fmt: skip
 
 
-def test_children_of_all_candidate_lists_stand_one_after_another(house: House) -> None:
+def test_children_of_all_candidate_lists_stand_one_after_another(rig: Rig) -> None:
     item: Item = {
         "id": "1",
         "carousel": [{"id": "c", "w": 1}],
@@ -597,18 +597,18 @@ def test_children_of_all_candidate_lists_stand_one_after_another(house: House) -
     }
     nights: list[Night] = [[[{"id": "1", "carousel": [{"pk": "z"}]}], [item]]]
     for cut in (True, False):
-        house = emptied(house.connection)
-        land(house, nights, [cut])
-        check(house, nights)
-        assert house.rows("SELECT position, child_id, w FROM core.media_children ORDER BY 1") == [
+        rig = emptied(rig.connection)
+        land(rig, nights, [cut])
+        check(rig, nights)
+        assert rig.rows("SELECT position, child_id, w FROM core.media_children ORDER BY 1") == [
             (0, "a", None), (1, "b", "x"), (2, "c", "1"),
         ]  # fmt: skip
 
 
-def test_children_of_an_item_that_loses_them_are_gone(house: House) -> None:
+def test_children_of_an_item_that_loses_them_are_gone(rig: Rig) -> None:
     nights: list[Night] = [
         [[{"id": "1", "t": [{"a": 1}]}, {"id": "2", "t": [{"a": 2}]}]],
         [[{"id": "1"}, {"id": "2", "t": []}]],
     ]
-    land(house, nights, [True])
-    assert house.value("SELECT count(*) FROM core.media_t") == 0
+    land(rig, nights, [True])
+    assert rig.value("SELECT count(*) FROM core.media_t") == 0

@@ -13,7 +13,7 @@ from connectors.warehouse.snapshot.publish import publish
 from models.schema.mapping import ColumnMapping, Mapping, Reading
 from models.schema.mapping_built_in import BUILT_IN
 from models.tables import SNAPSHOT
-from tests.warehouse.house import POSTS, House, Item, Row, at
+from tests.warehouse.rig import POSTS, Item, Rig, Row, at
 
 TITLE = replace(
     BUILT_IN,
@@ -27,137 +27,137 @@ TITLE = replace(
 )
 
 
-def nights(house: House, *items: Item) -> None:
+def nights(rig: Rig, *items: Item) -> None:
     """Scan the posts every night, and find this one item."""
     for item in items:
-        house.scan(POSTS, f"scan {house.seq}", 24 * house.seq, [{"id": "1", **item}])
+        rig.scan(POSTS, f"scan {rig.seq}", 24 * rig.seq, [{"id": "1", **item}])
 
 
-def versions(house: House, *columns: str) -> list[Row]:
+def versions(rig: Rig, *columns: str) -> list[Row]:
     listed = ", ".join(f'"{name}"' for name in columns)
-    return house.rows(f"SELECT {listed} FROM core.media_superseded ORDER BY valid_from, valid_to")
+    return rig.rows(f"SELECT {listed} FROM core.media_superseded ORDER BY valid_from, valid_to")
 
 
-def kinds(house: House) -> dict[str, str]:
-    rows = house.rows(
+def kinds(rig: Rig) -> dict[str, str]:
+    rows = rig.rows(
         "SELECT column_name, data_type FROM duckdb_columns()"
         " WHERE schema_name = 'core' AND table_name = 'media_superseded'"
     )
     return {str(name): str(kind) for name, kind in rows}
 
 
-def rebuild(house: House, mapping: Mapping) -> None:
-    with house.connection.begin():
-        rebuild_stored(house.connection, mapping)
+def rebuild(rig: Rig, mapping: Mapping) -> None:
+    with rig.connection.begin():
+        rebuild_stored(rig.connection, mapping)
 
 
-def published(house: House, path: Path, query: str) -> list[tuple[Any, ...]]:
-    publish(house.connection, path, at=at(1000), version="1")
+def published(rig: Rig, path: Path, query: str) -> list[tuple[Any, ...]]:
+    publish(rig.connection, path, at=at(1000), version="1")
     with duckdb.connect(str(path), read_only=True) as db:
         db.execute("SET TimeZone = 'UTC'")
         return db.execute(query).fetchall()
 
 
-def test_a_version_has_what_it_said_in_typed_columns(house: House) -> None:
+def test_a_version_has_what_it_said_in_typed_columns(rig: Rig) -> None:
     time = "2026-01-02T03:04:05Z"
     nights(
-        house,
+        rig,
         {"caption": "old", "media_type": "IMAGE", "permalink": "https://x/p/1", "timestamp": time, "place": 7},
         {"caption": "new", "media_type": "VIDEO", "permalink": "https://x/p/2", "place": 8, "likes": 5},
     )
-    assert versions(house, "caption", "media_type", "permalink", "published_at", "place", "overflow") == [
+    assert versions(rig, "caption", "media_type", "permalink", "published_at", "place", "overflow") == [
         ("old", "IMAGE", "https://x/p/1", datetime.fromisoformat(time), 7, None)
     ]
 
 
-def test_counts_and_addresses_of_media_are_no_columns_of_a_version(house: House) -> None:
+def test_counts_and_addresses_of_media_are_no_columns_of_a_version(rig: Rig) -> None:
     counts = {"likes": 1, "saves": 2, "url": "https://x/1.jpg", "thumbnail_url": "https://x/2.jpg"}
-    nights(house, {"caption": "a", "mood": "good", **counts}, {"caption": "b", **counts})
-    there = kinds(house)
+    nights(rig, {"caption": "a", "mood": "good", **counts}, {"caption": "b", **counts})
+    there = kinds(rig)
     assert "mood" in there
     assert not there.keys() & {"like_count", "comments_count", "media_url", "saves", "thumbnail_url"}
 
 
-def test_versions_of_one_batch_are_each_as_they_were(house: House) -> None:
-    house.scan(POSTS, "p", 0, *([{"id": "1", "caption": text, "n": place}] for place, text in enumerate("abab")))
-    assert versions(house, "caption", "n") == [("a", 0), ("b", 1), ("a", 2)]
+def test_versions_of_one_batch_are_each_as_they_were(rig: Rig) -> None:
+    rig.scan(POSTS, "p", 0, *([{"id": "1", "caption": text, "n": place}] for place, text in enumerate("abab")))
+    assert versions(rig, "caption", "n") == [("a", 0), ("b", 1), ("a", 2)]
 
 
-def test_a_field_that_is_new_is_a_column_of_earlier_versions_too(house: House) -> None:
-    nights(house, {"caption": "a"}, {"caption": "b"}, {"caption": "b", "mood": "good"})
-    assert versions(house, "caption", "mood") == [("a", None), ("b", None)]
-    nights(house, {"caption": "b"})
-    assert versions(house, "caption", "mood") == [("a", None), ("b", None), ("b", "good")]
+def test_a_field_that_is_new_is_a_column_of_earlier_versions_too(rig: Rig) -> None:
+    nights(rig, {"caption": "a"}, {"caption": "b"}, {"caption": "b", "mood": "good"})
+    assert versions(rig, "caption", "mood") == [("a", None), ("b", None)]
+    nights(rig, {"caption": "b"})
+    assert versions(rig, "caption", "mood") == [("a", None), ("b", None), ("b", "good")]
 
 
-def test_a_field_that_gets_a_column_late_is_looked_for_in_earlier_versions(house: House) -> None:
-    nights(house, {"caption": "a", "tags": []}, {"caption": "b"}, {"caption": "b", "tags": ["x"]})
-    assert versions(house, "caption", "tags") == [("a", []), ("b", None)]
+def test_a_field_that_gets_a_column_late_is_looked_for_in_earlier_versions(rig: Rig) -> None:
+    nights(rig, {"caption": "a", "tags": []}, {"caption": "b"}, {"caption": "b", "tags": ["x"]})
+    assert versions(rig, "caption", "tags") == [("a", []), ("b", None)]
 
 
-def test_a_column_that_widens_is_widened_in_earlier_versions(house: House) -> None:
-    nights(house, {"caption": "a", "n": 7}, {"caption": "b", "n": 8}, {"caption": "c", "n": 0.5})
-    assert (kinds(house)["n"], versions(house, "n")) == ("DOUBLE", [(7.0,), (8.0,)])
-    nights(house, {"caption": "d", "n": "many"})
-    assert (kinds(house)["n"], versions(house, "n")) == ("VARCHAR", [("7",), ("8",), ("0.5",)])
+def test_a_column_that_widens_is_widened_in_earlier_versions(rig: Rig) -> None:
+    nights(rig, {"caption": "a", "n": 7}, {"caption": "b", "n": 8}, {"caption": "c", "n": 0.5})
+    assert (kinds(rig)["n"], versions(rig, "n")) == ("DOUBLE", [(7.0,), (8.0,)])
+    nights(rig, {"caption": "d", "n": "many"})
+    assert (kinds(rig)["n"], versions(rig, "n")) == ("VARCHAR", [("7",), ("8",), ("0.5",)])
 
 
-def test_counts_are_a_column_of_versions_once_other_values_stand_beside_them(house: House) -> None:
-    nights(house, {"caption": "a", "saves": 3}, {"caption": "b", "saves": 4})
-    assert "saves" not in kinds(house)
-    nights(house, {"caption": "b", "saves": "hidden"})
-    assert versions(house, "caption", "saves") == [("a", "3"), ("b", "4")]
+def test_counts_are_a_column_of_versions_once_other_values_stand_beside_them(rig: Rig) -> None:
+    nights(rig, {"caption": "a", "saves": 3}, {"caption": "b", "saves": 4})
+    assert "saves" not in kinds(rig)
+    nights(rig, {"caption": "b", "saves": "hidden"})
+    assert versions(rig, "caption", "saves") == [("a", "3"), ("b", "4")]
 
 
-def test_a_column_in_which_addresses_are_met_is_content_no_more(house: House) -> None:
-    nights(house, {"caption": "a", "cover_url": 7}, {"caption": "b", "cover_url": 7})
-    assert versions(house, "cover_url") == [(7,)]
-    nights(house, {"caption": "c", "cover_url": "https://x/1.jpg"})
-    assert "cover_url" not in kinds(house)
-    assert versions(house, "caption") == [("a",), ("b",)]
+def test_a_column_in_which_addresses_are_met_is_content_no_more(rig: Rig) -> None:
+    nights(rig, {"caption": "a", "cover_url": 7}, {"caption": "b", "cover_url": 7})
+    assert versions(rig, "cover_url") == [(7,)]
+    nights(rig, {"caption": "c", "cover_url": "https://x/1.jpg"})
+    assert "cover_url" not in kinds(rig)
+    assert versions(rig, "caption") == [("a",), ("b",)]
 
 
 @pytest.mark.parametrize("name", ["valid_from", "valid_to", "raw_landed", "overflow", "content_changed_at"])
-def test_a_field_called_like_a_version_s_own_column_gets_another_name(house: House, name: str, tmp_path: Path) -> None:
-    nights(house, {"caption": "a", name: 1}, {"caption": "b", name: 2})
-    assert versions(house, f"{name}_2") == [(1,)]
+def test_a_field_called_like_a_version_s_own_column_gets_another_name(rig: Rig, name: str, tmp_path: Path) -> None:
+    nights(rig, {"caption": "a", name: 1}, {"caption": "b", name: 2})
+    assert versions(rig, f"{name}_2") == [(1,)]
     asked = f"SELECT valid_to IS NULL, {name}_2 FROM media_history ORDER BY 1"
-    assert published(house, tmp_path / "s.duckdb", asked) == [(False, 1), (True, 2)]
+    assert published(rig, tmp_path / "s.duckdb", asked) == [(False, 1), (True, 2)]
 
 
-def test_what_has_no_column_is_in_the_version_s_overflow(house: House) -> None:
+def test_what_has_no_column_is_in_the_version_s_overflow(rig: Rig) -> None:
     many = {f"f{number:03}": number for number in range(310)}
-    nights(house, {"caption": "a", **many}, {"caption": "b", **many})
-    ((overflow,),) = versions(house, "overflow")
+    nights(rig, {"caption": "a", **many}, {"caption": "b", **many})
+    ((overflow,),) = versions(rig, "overflow")
     assert '"/f309":309' in overflow
 
 
-def test_a_rebuild_reads_versions_by_the_other_mapping_and_keeps_their_time(house: House) -> None:
+def test_a_rebuild_reads_versions_by_the_other_mapping_and_keeps_their_time(rig: Rig) -> None:
     nights(
-        house,
+        rig,
         {"caption": "a", "title": "A", "stars": "4.5"},
         {"caption": "b", "title": "B", "stars": 3},
         {"caption": "c", "title": "C"},
     )
-    before = versions(house, "account_id", "surface", "media_id", "valid_from", "valid_to")
-    assert versions(house, "caption", "title", "stars") == [("a", "A", "4.5"), ("b", "B", "3")]
-    rebuild(house, TITLE)
-    assert versions(house, "caption", "rating", "caption_2") == [("A", 4.5, "a"), ("B", 3.0, "b")]
-    assert versions(house, "account_id", "surface", "media_id", "valid_from", "valid_to") == before
-    assert not kinds(house).keys() & {"title"}
-    rebuild(house, BUILT_IN)
-    assert versions(house, "caption", "title", "stars") == [("a", "A", "4.5"), ("b", "B", "3")]
-    nights(house, {"caption": "d"})
-    assert versions(house, "caption", "title")[2:] == [("c", "C")]
+    before = versions(rig, "account_id", "surface", "media_id", "valid_from", "valid_to")
+    assert versions(rig, "caption", "title", "stars") == [("a", "A", "4.5"), ("b", "B", "3")]
+    rebuild(rig, TITLE)
+    assert versions(rig, "caption", "rating", "caption_2") == [("A", 4.5, "a"), ("B", 3.0, "b")]
+    assert versions(rig, "account_id", "surface", "media_id", "valid_from", "valid_to") == before
+    assert not kinds(rig).keys() & {"title"}
+    rebuild(rig, BUILT_IN)
+    assert versions(rig, "caption", "title", "stars") == [("a", "A", "4.5"), ("b", "B", "3")]
+    nights(rig, {"caption": "d"})
+    assert versions(rig, "caption", "title")[2:] == [("c", "C")]
 
 
-def test_the_snapshot_s_history_has_all_versions_and_says_what_each_column_is(house: House, tmp_path: Path) -> None:
-    house.scan(POSTS, "p", 0, [{"id": "1", "caption": "a", "mood": "good", "likes": 1}, {"id": "2", "likes": 1}])
-    house.scan(POSTS, "q", 24, [{"id": "1", "caption": "b", "likes": 2}, {"id": "2", "likes": 3}])
+def test_the_snapshot_s_history_has_all_versions_and_says_what_each_column_is(rig: Rig, tmp_path: Path) -> None:
+    rig.scan(POSTS, "p", 0, [{"id": "1", "caption": "a", "mood": "good", "likes": 1}, {"id": "2", "likes": 1}])
+    rig.scan(POSTS, "q", 24, [{"id": "1", "caption": "b", "likes": 2}, {"id": "2", "likes": 3}])
     path = tmp_path / "s.duckdb"
     since, until = at(1 / 60), at(24 + 1 / 60)
     asked = "SELECT media_id, valid_from, valid_to, caption, mood FROM media_history ORDER BY 1, 2"
-    assert published(house, path, asked) == [
+    assert published(rig, path, asked) == [
         ("1", since, until, "a", "good"), ("1", until, None, "b", None), ("2", since, None, None, None),
     ]  # fmt: skip
     described = "SELECT column_name, comment FROM duckdb_columns() WHERE schema_name = 'main' AND table_name = '{}'"

@@ -18,7 +18,7 @@ from connectors.warehouse.snapshot.reader import open_snapshot
 from connectors.warehouse.storage.connection import connect
 from connectors.warehouse.storage.errors import QueryError, WarehouseUnusable
 from models.page_commit import PageCommit
-from tests.warehouse.house import POSTS, T0, House, Row, Scan, at
+from tests.warehouse.rig import POSTS, T0, Rig, Row, Scan, at
 
 FIRST = '{ "id":"1", "caption" : "\\u00e9 é", "likes":1.0 }'
 SECOND = '{"caption":"b","id":"1","likes":1}'
@@ -32,25 +32,25 @@ def page(scan_id: str, hour: float, *items: str) -> PageCommit:
 
 
 @contextmanager
-def filled(path: Path) -> Iterator[House]:
+def filled(path: Path) -> Iterator[Rig]:
     """A warehouse with an item of two versions, the last of which was counted again, and one of a single version."""
     with connect(path, new_id=lambda: "an-id") as connection:
-        house = House(connection)
+        rig = Rig(connection)
         for number, items in enumerate(((FIRST, OTHER), (SECOND, OTHER), (COUNTED, OTHER))):
-            house.land(page(f"w{number}", 24 * number, *items))
-            house.merge()
-        yield house
+            rig.land(page(f"w{number}", 24 * number, *items))
+            rig.merge()
+        yield rig
 
 
 @pytest.fixture
-def house(path: Path) -> Iterator[House]:
-    with filled(path) as house:
-        yield house
+def rig(path: Path) -> Iterator[Rig]:
+    with filled(path) as rig:
+        yield rig
 
 
 @pytest.fixture
-def snapshot(house: House, tmp_path: Path) -> Path:
-    publish(house.connection, tmp_path / "s.duckdb", at=at(99), version="1")
+def snapshot(rig: Rig, tmp_path: Path) -> Path:
+    publish(rig.connection, tmp_path / "s.duckdb", at=at(99), version="1")
     return tmp_path / "s.duckdb"
 
 
@@ -68,14 +68,14 @@ def all_rows(files: list[Path]) -> list[Row]:
         return db.execute("SELECT payload FROM read_parquet(?) ORDER BY landed", [list(map(str, files))]).fetchall()
 
 
-def test_each_merge_keeps_what_is_new_or_changed_and_nothing_else(house: House, path: Path) -> None:
+def test_each_merge_keeps_what_is_new_or_changed_and_nothing_else(rig: Rig, path: Path) -> None:
     assert all_rows(parts(path)) == [(FIRST,), (OTHER,), (SECOND,), (COUNTED,)]
-    house.land(page("w9", 90, '{"id":"1","likes":2, "caption":"b"}', OTHER))
-    house.merge()
+    rig.land(page("w9", 90, '{"id":"1","likes":2, "caption":"b"}', OTHER))
+    rig.merge()
     assert len(parts(path)) == 3
     kept = "SELECT caption, gh_payload FROM {}"
-    assert house.rows(kept.format(house.kept("core.media_superseded"))) == [("é é", FIRST)]
-    assert sorted(house.rows(kept.format(house.kept())), key=str) == [("b", COUNTED), (None, OTHER)]
+    assert rig.rows(kept.format(rig.kept("core.media_superseded"))) == [("é é", FIRST)]
+    assert sorted(rig.rows(kept.format(rig.kept())), key=str) == [("b", COUNTED), (None, OTHER)]
 
 
 def test_raw_media_has_the_newest_bytes_of_each_item(snapshot: Path) -> None:
@@ -120,8 +120,8 @@ def test_a_part_that_cannot_be_read_is_one_line(snapshot: Path, path: Path) -> N
 def test_a_compacted_store_is_read_by_the_old_snapshot_and_the_new_one(path: Path, tmp_path: Path) -> None:
     query = "SELECT media_id, payload FROM raw_media ORDER BY 1"
     snapshot = tmp_path / "s.duckdb"
-    with filled(path) as house:
-        publish(house.connection, snapshot, at=at(99), version="1")
+    with filled(path) as rig:
+        publish(rig.connection, snapshot, at=at(99), version="1")
     before = asked(snapshot, query)
     done = compact(path, now=at(100), pause=lambda _: None)
     assert (done.raw.parts_before, done.raw.parts_after) == (3, 1)
@@ -132,14 +132,14 @@ def test_a_compacted_store_is_read_by_the_old_snapshot_and_the_new_one(path: Pat
 
 
 def test_retention_counts_from_the_run_before_and_a_rebuild_lacks_nothing(path: Path) -> None:
-    with filled(path) as house:
-        house.land(page("w3", 72, COUNTED.replace("2", "3"), OTHER))
-        house.merge()
+    with filled(path) as rig:
+        rig.land(page("w3", 72, COUNTED.replace("2", "3"), OTHER))
+        rig.merge()
     done = compact(path, now=at(24 * 400), pause=lambda _: None, keep_raw=timedelta(days=30))
     # The counts of 1 and 2 were superseded within their version.
     assert done.raw.rows_deleted == 2
     with connect(path) as connection:
-        again = House(connection)
+        again = Rig(connection)
         assert again.value(f"SELECT count(gh_payload) FROM {again.kept()}") == 2
         assert again.value(f"SELECT gh_payload FROM {again.kept('core.media_superseded')}") == FIRST
 

@@ -17,7 +17,7 @@ from connectors.warehouse.raw.store import COLUMNS, parquet
 from connectors.warehouse.storage.connection import connect, raw_connection
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from connectors.warehouse.storage.quoting import literal
-from tests.warehouse.house import T0, at
+from tests.warehouse.rig import T0, at
 
 BYTES = (
     '{"id":"1"}',

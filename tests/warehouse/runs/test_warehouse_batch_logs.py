@@ -15,13 +15,13 @@ from connectors.warehouse.runs.batch_logs import (
     new_entries,
     open_run_sequences,
 )
-from tests.warehouse.house import House
+from tests.warehouse.rig import Rig
 
 
 @pytest.fixture
-def connection(house: House) -> Iterator[Connection]:
-    with house.connection.begin():
-        yield house.connection
+def connection(rig: Rig) -> Iterator[Connection]:
+    with rig.connection.begin():
+        yield rig.connection
 
 
 def entry(number: int, *, batch: int = 1, run: int = 7, last: bool = False) -> LogEntry:

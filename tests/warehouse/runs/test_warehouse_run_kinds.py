@@ -11,7 +11,7 @@ from connectors.warehouse.runs import progress
 from models.checkpoint import RunKind
 from models.partition import CATALOGUE
 from models.schema.mapping_built_in import BUILT_IN
-from tests.warehouse.house import ANNA, BEN, POSTS, House, Item, Scan, account, at
+from tests.warehouse.rig import ANNA, BEN, POSTS, Item, Rig, Scan, account, at
 
 GONE = "SELECT media_id, removed_at FROM core.media WHERE removed_at IS NOT NULL ORDER BY media_id"
 ENDED = "SELECT scan_id, complete_at FROM core.completed_scans"
@@ -22,16 +22,16 @@ def posts(*numbers: int) -> list[Item]:
 
 
 class RunKinds:
-    """A house in which pages of both run_kinds are merged as they come, or all at once."""
+    """A rig in which pages of both run_kinds are merged as they come, or all at once."""
 
-    def __init__(self, house: House, *, merge_each: bool) -> None:
-        self.house = house
+    def __init__(self, rig: Rig, *, merge_each: bool) -> None:
+        self.rig = rig
         self.merge_each = merge_each
 
     def page(self, scan: Scan, when: datetime, *numbers: int, last: bool = False) -> None:
-        self.house.land(scan.page(posts(*numbers), when, last=last))
+        self.rig.land(scan.page(posts(*numbers), when, last=last))
         if self.merge_each:
-            self.house.merge()
+            self.rig.merge()
 
     def begun(self, scan_id: str, hour: float, *numbers: int, run_kind: RunKind = "sync") -> Scan:
         """A scan that has landed its first page."""
@@ -46,21 +46,21 @@ class RunKinds:
 
 
 @pytest.fixture(params=[True, False], ids=["merged page by page", "merged at once"])
-def run_kinds(request: pytest.FixtureRequest, house: House) -> RunKinds:
-    return RunKinds(house, merge_each=request.param)
+def run_kinds(request: pytest.FixtureRequest, rig: Rig) -> RunKinds:
+    return RunKinds(rig, merge_each=request.param)
 
 
 def test_a_backfill_leaves_the_checkpoint_of_a_sync_half_way(run_kinds: RunKinds) -> None:
     half_way = run_kinds.begun("sync", 0, 1)
     run_kinds.whole("backfill", 1, 1, 2)
     again = run_kinds.begun("again", 2, 1, run_kind="backfill")
-    run_kinds.house.merge()
-    with run_kinds.house.connection.begin():
-        connection = run_kinds.house.connection
+    run_kinds.rig.merge()
+    with run_kinds.rig.connection.begin():
+        connection = run_kinds.rig.connection
         assert progress.checkpoints(connection, "media", [ANNA]) == {POSTS: half_way.checkpoint}
         assert progress.checkpoints(connection, "media", [ANNA], "sync") == {POSTS: half_way.checkpoint}
         assert progress.checkpoints(connection, "media", [ANNA], run_kind="backfill") == {POSTS: again.checkpoint}
-    assert run_kinds.house.value("SELECT count(*) FROM ops.checkpoints") == 2
+    assert run_kinds.rig.value("SELECT count(*) FROM ops.checkpoints") == 2
 
 
 def test_an_overtaken_scan_marks_nothing_of_what_came_since_it_began(run_kinds: RunKinds) -> None:
@@ -68,11 +68,11 @@ def test_an_overtaken_scan_marks_nothing_of_what_came_since_it_began(run_kinds: 
     sync = run_kinds.begun("sync", 24, 1, 2)
     run_kinds.whole("backfill", 25, 9, 1, 2, 3, 4)
     run_kinds.page(sync, at(26), 3, 4, last=True)
-    run_kinds.house.merge()
-    assert run_kinds.house.rows(GONE) == []
+    run_kinds.rig.merge()
+    assert run_kinds.rig.rows(GONE) == []
     run_kinds.whole("next", 48, 9, 1, 2, 3, run_kind="sync")
-    run_kinds.house.merge()
-    assert run_kinds.house.rows(GONE) == [("4", at(48) + timedelta(minutes=1))]
+    run_kinds.rig.merge()
+    assert run_kinds.rig.rows(GONE) == [("4", at(48) + timedelta(minutes=1))]
 
 
 def test_an_overtaken_scan_marks_nothing_that_came_back_since_it_began(run_kinds: RunKinds) -> None:
@@ -81,8 +81,8 @@ def test_an_overtaken_scan_marks_nothing_that_came_back_since_it_began(run_kinds
     sync = run_kinds.begun("sync", 24, 1)
     run_kinds.whole("backfill", 25, 1, 2, 3, 4)
     run_kinds.page(sync, at(26), 2, 3, last=True)
-    run_kinds.house.merge()
-    assert run_kinds.house.rows(GONE) == []
+    run_kinds.rig.merge()
+    assert run_kinds.rig.rows(GONE) == []
 
 
 def test_an_overtaken_scan_does_not_vouch_for_what_it_did_not_see(run_kinds: RunKinds) -> None:
@@ -92,18 +92,18 @@ def test_an_overtaken_scan_does_not_vouch_for_what_it_did_not_see(run_kinds: Run
     sync = run_kinds.begun("sync", 24, 1)
     for hour, scan_id in ((25, "backfill"), (27, "another")):
         run_kinds.whole(scan_id, hour, 1, 9)
-        run_kinds.house.merge()
-        ((scan, end),) = run_kinds.house.rows(ENDED)
+        run_kinds.rig.merge()
+        ((scan, end),) = run_kinds.rig.rows(ENDED)
         assert scan == scan_id
         ends.append(end)
     run_kinds.page(sync, at(28), last=True)
-    run_kinds.house.merge()
-    assert run_kinds.house.rows(ENDED) == [("another", ends[-1])]
+    run_kinds.rig.merge()
+    assert run_kinds.rig.rows(ENDED) == [("another", ends[-1])]
     run_kinds.whole("next", 48, 1, 9, run_kind="sync")
-    run_kinds.house.merge()
-    ends.append(run_kinds.house.rows(ENDED)[0][1])
+    run_kinds.rig.merge()
+    ends.append(run_kinds.rig.rows(ENDED)[0][1])
     assert ends == sorted(ends)
-    assert run_kinds.house.value("SELECT count(*) FROM ops.seen") == 0
+    assert run_kinds.rig.value("SELECT count(*) FROM ops.seen") == 0
 
 
 def test_a_scan_does_not_miss_what_one_that_broke_off_found_since_it_began(run_kinds: RunKinds) -> None:
@@ -113,17 +113,17 @@ def test_a_scan_does_not_miss_what_one_that_broke_off_found_since_it_began(run_k
     sync = run_kinds.begun("sync", 24, 1, 2)
     run_kinds.begun("backfill", 25, 9, 5, 1, run_kind="backfill")
     run_kinds.page(sync, at(26), 3, last=True)
-    run_kinds.house.merge()
-    assert run_kinds.house.rows(GONE) == [("4", at(26))]
-    assert run_kinds.house.rows(ENDED) == [("sync", at(26))]
+    run_kinds.rig.merge()
+    assert run_kinds.rig.rows(GONE) == [("4", at(26))]
+    assert run_kinds.rig.rows(ENDED) == [("sync", at(26))]
 
 
 def test_what_was_known_when_a_backfill_began_it_judges_although_a_sync_is_half_way(run_kinds: RunKinds) -> None:
     run_kinds.whole("before", 0, 1, 2, 3, run_kind="sync")
     run_kinds.begun("sync", 24, 9, 1)
     run_kinds.whole("backfill", 25, 1, 2)
-    run_kinds.house.merge()
-    assert run_kinds.house.rows(GONE) == [(n, at(25) + timedelta(minutes=1)) for n in ("3", "9")]
+    run_kinds.rig.merge()
+    assert run_kinds.rig.rows(GONE) == [(n, at(25) + timedelta(minutes=1)) for n in ("3", "9")]
 
 
 def test_what_an_overtaken_scan_sees_after_all_is_back(run_kinds: RunKinds) -> None:
@@ -131,8 +131,8 @@ def test_what_an_overtaken_scan_sees_after_all_is_back(run_kinds: RunKinds) -> N
     sync = run_kinds.begun("sync", 24, 1)
     run_kinds.whole("backfill", 25, 1, 2)
     run_kinds.page(sync, at(26), 2, 3, last=True)
-    run_kinds.house.merge()
-    assert run_kinds.house.rows(GONE) == []
+    run_kinds.rig.merge()
+    assert run_kinds.rig.rows(GONE) == []
 
 
 def test_an_overtaken_scan_neither_confirms_nor_settles_a_mass_disappearance(run_kinds: RunKinds) -> None:
@@ -140,15 +140,15 @@ def test_an_overtaken_scan_neither_confirms_nor_settles_a_mass_disappearance(run
     sync = run_kinds.begun("sync", 24, 1)
     run_kinds.whole("backfill", 25, 1)
     run_kinds.page(sync, at(26), 2, last=True)
-    run_kinds.house.merge()
+    run_kinds.rig.merge()
     doubts = "SELECT media_id, since FROM ops.missing ORDER BY 1"
     since = at(25) + timedelta(minutes=1)
-    assert run_kinds.house.rows(GONE) == []
-    assert run_kinds.house.rows(doubts) == [("3", since), ("4", since)]
+    assert run_kinds.rig.rows(GONE) == []
+    assert run_kinds.rig.rows(doubts) == [("3", since), ("4", since)]
     run_kinds.whole("next", 48, 1, 2, run_kind="sync")
-    run_kinds.house.merge()
-    assert run_kinds.house.rows(GONE) == [("3", since), ("4", since)]
-    assert run_kinds.house.rows(doubts) == []
+    run_kinds.rig.merge()
+    assert run_kinds.rig.rows(GONE) == [("3", since), ("4", since)]
+    assert run_kinds.rig.rows(doubts) == []
 
 
 def test_an_overtaken_scan_puts_nothing_in_doubt(run_kinds: RunKinds) -> None:
@@ -156,57 +156,57 @@ def test_an_overtaken_scan_puts_nothing_in_doubt(run_kinds: RunKinds) -> None:
     sync = run_kinds.begun("sync", 24, 1)
     run_kinds.whole("backfill", 25, 1, 2, 3, 4)
     run_kinds.page(sync, at(26), last=True)
-    run_kinds.house.merge()
-    assert run_kinds.house.rows("FROM ops.missing") == []
+    run_kinds.rig.merge()
+    assert run_kinds.rig.rows("FROM ops.missing") == []
     run_kinds.whole("next", 48, 1, run_kind="sync")
-    run_kinds.house.merge()
-    assert run_kinds.house.rows(GONE) == []
+    run_kinds.rig.merge()
+    assert run_kinds.rig.rows(GONE) == []
 
 
-def test_an_end_long_settled_is_not_settled_again_by_the_other_run_kinds(house: House) -> None:
-    house.scan(POSTS, "sync", 0, posts(1, 2, 3))
+def test_an_end_long_settled_is_not_settled_again_by_the_other_run_kinds(rig: Rig) -> None:
+    rig.scan(POSTS, "sync", 0, posts(1, 2, 3))
     backfill = Scan(POSTS, "backfill", at(24), run_kind="backfill")
-    house.land(backfill.page(posts(1, 2), at(24), last=True))
-    house.merge()
-    before = house.rows(ENDED)
+    rig.land(backfill.page(posts(1, 2), at(24), last=True))
+    rig.merge()
+    before = rig.rows(ENDED)
     for hour in (48, 49):
-        house.land(Scan(POSTS, f"half-{hour}", at(hour)).page(posts(4), at(hour)))
-        assert house.merge().removed == 0
-        assert house.rows(ENDED) == before == [("backfill", at(24))]
+        rig.land(Scan(POSTS, f"half-{hour}", at(hour)).page(posts(4), at(hour)))
+        assert rig.merge().removed == 0
+        assert rig.rows(ENDED) == before == [("backfill", at(24))]
 
 
-def test_an_account_that_another_scan_of_the_catalogue_listed_since_is_not_gone(house: House) -> None:
-    house.catalogue("before", 0, [account(ANNA), account(BEN), account("c")])
+def test_an_account_that_another_scan_of_the_catalogue_listed_since_is_not_gone(rig: Rig) -> None:
+    rig.catalogue("before", 0, [account(ANNA), account(BEN), account("c")])
     sync = Scan(CATALOGUE, "sync", at(24))
     backfill = Scan(CATALOGUE, "backfill", at(25), run_kind="backfill")
-    house.land(sync.page([account(ANNA)], at(24)), backfill.page([account(ANNA), account(BEN)], at(25)))
-    house.land(sync.page([], at(26), last=True))
-    house.merge()
-    assert house.rows("SELECT account_id, removed_at FROM core.accounts ORDER BY 1") == [
+    rig.land(sync.page([account(ANNA)], at(24)), backfill.page([account(ANNA), account(BEN)], at(25)))
+    rig.land(sync.page([], at(26), last=True))
+    rig.merge()
+    assert rig.rows("SELECT account_id, removed_at FROM core.accounts ORDER BY 1") == [
         (ANNA, None), (BEN, None), ("c", at(26)),
     ]  # fmt: skip
-    house.land(backfill.page([], at(27), last=True))
-    house.merge()
-    assert house.rows("SELECT scan_id FROM core.completed_scans") == [("sync",)]
-    assert house.value("SELECT count(*) FROM core.accounts WHERE removed_at IS NULL") == 2
+    rig.land(backfill.page([], at(27), last=True))
+    rig.merge()
+    assert rig.rows("SELECT scan_id FROM core.completed_scans") == [("sync",)]
+    assert rig.value("SELECT count(*) FROM core.accounts WHERE removed_at IS NULL") == 2
 
 
-def test_what_is_read_again_from_quarantine_counts_as_seen_by_both_run_kinds(house: House) -> None:
+def test_what_is_read_again_from_quarantine_counts_as_seen_by_both_run_kinds(rig: Rig) -> None:
     by_key = replace(BUILT_IN, media_id=("/key",))
     sync, backfill = Scan(POSTS, "sync", at(0)), Scan(POSTS, "backfill", at(2), run_kind="backfill")
     odd = [{"key": "odd"}]
-    house.land(sync.page(odd, at(1)), backfill.page(odd, at(3)))
-    house.merge()
-    assert house.value("SELECT count(*) FROM core.media") == 0
-    with house.connection.begin():
-        rebuild_stored(house.connection, by_key)
-    with house.connection.begin():
-        plan = retry.prepare_retry(house.connection)
+    rig.land(sync.page(odd, at(1)), backfill.page(odd, at(3)))
+    rig.merge()
+    assert rig.value("SELECT count(*) FROM core.media") == 0
+    with rig.connection.begin():
+        rebuild_stored(rig.connection, by_key)
+    with rig.connection.begin():
+        plan = retry.prepare_retry(rig.connection)
         for batch in plan.batches:
-            retry.retry(house.connection, batch, run_id="a retry", now=at(4))
+            retry.retry(rig.connection, batch, run_id="a retry", now=at(4))
     assert (plan.records, plan.items) == (1, 1)
     seen = "SELECT scan_id, media_id FROM ops.seen WHERE media_id <> '' ORDER BY 1"
-    assert house.rows(seen) == [("backfill", "odd"), ("sync", "odd")]
-    house.land(backfill.page([], at(5), last=True))
-    house.merge()
-    assert house.rows(GONE) == []
+    assert rig.rows(seen) == [("backfill", "odd"), ("sync", "odd")]
+    rig.land(backfill.page([], at(5), last=True))
+    rig.merge()
+    assert rig.rows(GONE) == []

@@ -15,7 +15,7 @@ from models.page_commit import PageCommit
 from models.partition import CATALOGUE, Partition, Surface, media
 from models.runs import Outcome, OutcomeKind, RunState
 from models.selection import ChosenAccount, Selection, SelectionError
-from tests.warehouse.house import ANNA, BEN, House, account, at
+from tests.warehouse.rig import ANNA, BEN, Rig, account, at
 
 CARA = "cccccccc-2222-4333-8444-555555555555"
 GONE = "dddddddd-2222-4333-8444-555555555555"
@@ -25,18 +25,18 @@ Chooser = Callable[..., tuple[ChosenAccount, ...]]
 
 
 @pytest.fixture
-def peopled(house: House) -> House:
+def peopled(rig: Rig) -> Rig:
     """Anna is active and was expired until hour 24; Ben is expired since then; Cara is active; one is gone."""
     expired = "token_expired"
     gone = account(GONE, name="gone")
-    house.catalogue("a", 0, [account(ANNA, name="anna", status=expired), account(BEN, name="Ben"), gone])
+    rig.catalogue("a", 0, [account(ANNA, name="anna", status=expired), account(BEN, name="Ben"), gone])
     listed = [account(ANNA, name="anna"), account(BEN, name="Ben", status=expired), account(CARA, name="cara")]
-    house.catalogue("b", 24, listed)
-    return house
+    rig.catalogue("b", 24, listed)
+    return rig
 
 
 @pytest.fixture(params=["warehouse", "snapshot"])
-def ask_for(request: pytest.FixtureRequest, peopled: House, tmp_path: Path) -> Chooser:
+def ask_for(request: pytest.FixtureRequest, peopled: Rig, tmp_path: Path) -> Chooser:
     def from_warehouse(selection: Selection, page_size: int = 10, **more: bool) -> tuple[ChosenAccount, ...]:
         with peopled.connection.begin():
             return chosen(peopled.connection, selection, page_size, **more)
@@ -63,7 +63,7 @@ def names(found: tuple[ChosenAccount, ...]) -> list[str]:
 
 
 def run(
-    house: House,
+    rig: Rig,
     run_id: str,
     hour: float,
     outcomes: dict[Partition, OutcomeKind],
@@ -71,15 +71,15 @@ def run(
     *,
     ended: bool = True,
 ) -> None:
-    with house.connection.begin():
-        ledger.begin(house.connection, run_id, "sync", now=at(hour), within=timedelta(0), version="1")
-    house.land(PageCommit(outcomes=tuple(Outcome(p, run_id, k, at(hour), at(hour)) for p, k in outcomes.items())))
+    with rig.connection.begin():
+        ledger.begin(rig.connection, run_id, "sync", now=at(hour), within=timedelta(0), version="1")
+    rig.land(PageCommit(outcomes=tuple(Outcome(p, run_id, k, at(hour), at(hour)) for p, k in outcomes.items())))
     if ended:
-        with house.connection.begin():
-            ledger.end(house.connection, run_id, state, now=at(hour + 1))
+        with rig.connection.begin():
+            ledger.end(rig.connection, run_id, state, now=at(hour + 1))
 
 
-def test_an_account_is_shown_with_its_surfaces_and_its_estimated_requests(peopled: House, ask_for: Chooser) -> None:
+def test_an_account_is_shown_with_its_surfaces_and_its_estimated_requests(peopled: Rig, ask_for: Chooser) -> None:
     peopled.scan(media(ANNA, "posts"), "p", 25, [{"id": str(n)} for n in range(21)])
     peopled.scan(media(ANNA, "posts"), "q", 26, [{"id": str(n)} for n in range(20)])
     assert ask_for(Selection((ANNA,))) == (ChosenAccount(ANNA, "anna", False, BOTH, 2 + 1),)  # noqa: FBT003
@@ -106,7 +106,7 @@ def test_accounts_are_found_by_id_or_username_in_any_case_each_once_by_name(ask_
         assert names(ask_for(Selection(typed))) == ["Ben", "cara"], typed
 
 
-def test_an_id_as_it_is_written_wins(peopled: House, ask_for: Chooser) -> None:
+def test_an_id_as_it_is_written_wins(peopled: Rig, ask_for: Chooser) -> None:
     namesakes = [account("anna", name="x1"), account("x3", name="AnnA")]
     peopled.catalogue("c", 48, [account(ANNA, name="anna"), *namesakes])
     for typed in ("anna", "ANNA", "Anna"):
@@ -115,7 +115,7 @@ def test_an_id_as_it_is_written_wins(peopled: House, ask_for: Chooser) -> None:
         ask_for(Selection(("@anna",)))
 
 
-def test_a_name_that_another_account_left_behind_is_that_of_who_has_it_now(peopled: House, ask_for: Chooser) -> None:
+def test_a_name_that_another_account_left_behind_is_that_of_who_has_it_now(peopled: Rig, ask_for: Chooser) -> None:
     peopled.catalogue("c", 48, [account(ANNA, name="gone")])
     assert [one.account_id for one in ask_for(Selection(("gone",)))] == [ANNA]
 
@@ -147,7 +147,7 @@ def test_whoever_is_not_there_is_named_with_the_hint(ask_for: Chooser) -> None:
         assert str(raised.value) == message + HINT
 
 
-def test_everything_is_all_that_are_listed_by_name_and_then_id(peopled: House, ask_for: Chooser) -> None:
+def test_everything_is_all_that_are_listed_by_name_and_then_id(peopled: Rig, ask_for: Chooser) -> None:
     assert names(ask_for(Selection(everything=True))) == ["Ben", "anna", "cara"]
     listed = [account(ANNA, name="anna"), account(BEN, name="Ben"), account(CARA, name="cara")]
     same = [account(one, name="same") for one in ("2", "1", "3")]
@@ -166,7 +166,7 @@ def test_expired_since_are_those_whose_token_was_expired_at_any_time_since(ask_f
         assert names(ask_for(Selection(expired_since=since))) == found, since
 
 
-def test_failed_is_exactly_what_was_left_undone_when_last_tried(peopled: House, ask_for: Chooser) -> None:
+def test_failed_is_exactly_what_was_left_undone_when_last_tried(peopled: Rig, ask_for: Chooser) -> None:
     kinds = OutcomeKind
     assert ask_for(Selection(failed=True)) == ()
     run(peopled, "older", 30, {media(CARA, "stories"): kinds.FAILED})
@@ -199,7 +199,7 @@ def test_failed_is_exactly_what_was_left_undone_when_last_tried(peopled: House, 
     assert names(ask_for(Selection(failed=True))) == ["Ben", "cara"]
 
 
-def test_when_only_the_catalogue_failed_a_sync_is_the_mend(peopled: House, ask_for: Chooser) -> None:
+def test_when_only_the_catalogue_failed_a_sync_is_the_mend(peopled: Rig, ask_for: Chooser) -> None:
     outcomes = {CATALOGUE: OutcomeKind.FAILED, media(ANNA, "posts"): OutcomeKind.COMPLETE}
     run(peopled, "r", 30, outcomes, RunState.FAILED)
     with pytest.raises(SelectionError, match="The account catalogue could not be fetched by the last run"):
@@ -207,16 +207,16 @@ def test_when_only_the_catalogue_failed_a_sync_is_the_mend(peopled: House, ask_f
     assert names(ask_for(Selection(("anna",)))) == ["anna"]
 
 
-def test_the_parts_are_put_together_each_account_once(peopled: House, ask_for: Chooser) -> None:
+def test_the_parts_are_put_together_each_account_once(peopled: Rig, ask_for: Chooser) -> None:
     run(peopled, "r", 30, {media(BEN, "posts"): OutcomeKind.FAILED, media(CARA, "posts"): OutcomeKind.FAILED})
     found = ask_for(Selection(("anna", "ben"), expired_since=at(0), failed=True))
     assert [(one.ig_username, one.surfaces) for one in found] == [("Ben", BOTH), ("anna", BOTH), ("cara", ("posts",))]
 
 
-def test_nothing_chosen_is_nobody(house: House, ask_for: Chooser) -> None:
+def test_nothing_chosen_is_nobody(rig: Rig, ask_for: Chooser) -> None:
     assert ask_for(Selection()) == ()
     assert ask_for(Selection(surfaces=(), everything=True)) == ()
-    house.do("UPDATE core.accounts SET removed_at = last_seen_at")
+    rig.do("UPDATE core.accounts SET removed_at = last_seen_at")
     assert ask_for(Selection(everything=True, expired_since=at(0))) == ()
 
 

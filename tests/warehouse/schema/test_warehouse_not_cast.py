@@ -8,54 +8,54 @@ from connectors.warehouse.maintenance.rebuild import rebuild_stored
 from connectors.warehouse.schema.not_cast import values_not_cast
 from models.runs import RunWarning
 from models.schema.mapping_built_in import BUILT_IN
-from tests.warehouse.house import POSTS, House, Item
+from tests.warehouse.rig import POSTS, Item, Rig
 
 
-def warned(house: House) -> RunWarning | None:
-    with house.connection.begin():
-        return values_not_cast(house.connection)
+def warned(rig: Rig) -> RunWarning | None:
+    with rig.connection.begin():
+        return values_not_cast(rig.connection)
 
 
 def post(number: int, **more: object) -> Item:
     return {"id": str(number), "timestamp": "2026-03-01T02:00:00Z", "like_count": 5, **more}
 
 
-def test_a_warehouse_whose_values_were_all_read_has_no_warning(house: House) -> None:
-    assert warned(house) is None
-    house.scan(POSTS, "w", 0, [post(1), post(2, timestamp=None), post(3, timestamp=""), {"id": "4"}])
-    assert warned(house) is None
+def test_a_warehouse_whose_values_were_all_read_has_no_warning(rig: Rig) -> None:
+    assert warned(rig) is None
+    rig.scan(POSTS, "w", 0, [post(1), post(2, timestamp=None), post(3, timestamp=""), {"id": "4"}])
+    assert warned(rig) is None
 
 
 @pytest.mark.parametrize("lost", ["soon", True, {"at": "2026-03-01"}, ["2026-03-01"]])
-def test_values_that_were_lost_are_counted_by_column(house: House, lost: object) -> None:
-    house.scan(POSTS, "w", 0, [post(1), post(2, timestamp=lost), post(3, timestamp=lost, like_count="many")])
-    warning = warned(house)
+def test_values_that_were_lost_are_counted_by_column(rig: Rig, lost: object) -> None:
+    rig.scan(POSTS, "w", 0, [post(1), post(2, timestamp=lost), post(3, timestamp=lost, like_count="many")])
+    warning = warned(rig)
     assert warning is not None
     assert (warning.code, warning.count, warning.makes_partial) == ("values_not_cast", 3, False)
     assert warning.detail.endswith("are NULL: published_at (2), like_count (1).")
     assert "gramhouse rebuild" in (warning.hint or "")
 
 
-def test_a_value_that_another_path_gave_is_not_lost(house: House) -> None:
+def test_a_value_that_another_path_gave_is_not_lost(rig: Rig) -> None:
     path = next(column for column in BUILT_IN.columns if column.column == "published_at").paths[1]
-    house.scan(POSTS, "w", 0, [post(1, timestamp="soon", **{path.removeprefix("/"): "2026-03-01T02:00:00Z"})])
-    assert warned(house) is None
+    rig.scan(POSTS, "w", 0, [post(1, timestamp="soon", **{path.removeprefix("/"): "2026-03-01T02:00:00Z"})])
+    assert warned(rig) is None
 
 
-def test_items_that_are_gone_or_are_right_again_are_not_counted(house: House) -> None:
-    house.scan(POSTS, "w", 0, [post(1, timestamp="soon"), post(2, timestamp="soon"), post(3), post(4)])
-    house.scan(POSTS, "x", 24, [post(2), post(3), post(4)])
-    assert house.value("SELECT count(*) FROM core.media WHERE removed_at IS NOT NULL") == 1
-    assert warned(house) is None
+def test_items_that_are_gone_or_are_right_again_are_not_counted(rig: Rig) -> None:
+    rig.scan(POSTS, "w", 0, [post(1, timestamp="soon"), post(2, timestamp="soon"), post(3), post(4)])
+    rig.scan(POSTS, "x", 24, [post(2), post(3), post(4)])
+    assert rig.value("SELECT count(*) FROM core.media WHERE removed_at IS NOT NULL") == 1
+    assert warned(rig) is None
 
 
-def test_a_mapping_that_finds_the_value_elsewhere_ends_the_warning(house: House) -> None:
-    house.scan(POSTS, "w", 0, [post(1, timestamp="soon", shown_on="2026-03-01T02:00:00Z")])
-    assert warned(house) is not None
+def test_a_mapping_that_finds_the_value_elsewhere_ends_the_warning(rig: Rig) -> None:
+    rig.scan(POSTS, "w", 0, [post(1, timestamp="soon", shown_on="2026-03-01T02:00:00Z")])
+    assert warned(rig) is not None
     more = tuple(
         replace(column, paths=(*column.paths, "/shown_on")) if column.column == "published_at" else column
         for column in BUILT_IN.columns
     )
-    with house.connection.begin():
-        rebuild_stored(house.connection, replace(BUILT_IN, columns=more))
-    assert warned(house) is None
+    with rig.connection.begin():
+        rebuild_stored(rig.connection, replace(BUILT_IN, columns=more))
+    assert warned(rig) is None

@@ -15,7 +15,7 @@ from connectors.warehouse.snapshot import publish as publishing
 from connectors.warehouse.snapshot.publish import publish
 from connectors.warehouse.storage.connection import connect
 from connectors.warehouse.storage.errors import WarehouseUnusable
-from tests.warehouse.house import POSTS, House, at
+from tests.warehouse.rig import POSTS, Rig, at
 
 # Writes, says so, and waits until it may end: killed, its log stays.
 ANALYST = """
@@ -30,11 +30,11 @@ WRITE = "UPDATE core.media SET caption = 'mine'"
 
 
 @pytest.fixture
-def house(path: Path) -> Iterator[House]:
+def rig(path: Path) -> Iterator[Rig]:
     with connect(path) as connection:
-        house = House(connection)
-        house.scan(POSTS, "p", 0, [{"id": str(number), "caption": "theirs"} for number in range(3)])
-        yield house
+        rig = Rig(connection)
+        rig.scan(POSTS, "p", 0, [{"id": str(number), "caption": "theirs"} for number in range(3)])
+        yield rig
 
 
 @pytest.fixture
@@ -42,8 +42,8 @@ def snapshot(tmp_path: Path) -> Path:
     return tmp_path / "out" / "analytics.duckdb"
 
 
-def put(house: House, snapshot: Path, hour: float = 60) -> None:
-    publish(house.connection, snapshot, at=at(hour), version="1")
+def put(rig: Rig, snapshot: Path, hour: float = 60) -> None:
+    publish(rig.connection, snapshot, at=at(hour), version="1")
 
 
 @contextmanager
@@ -70,98 +70,98 @@ def names(snapshot: Path) -> list[str]:
     return sorted(entry.name for entry in snapshot.parent.iterdir())
 
 
-def test_the_log_of_a_killed_analyst_is_not_replayed(house: House, snapshot: Path) -> None:
-    put(house, snapshot)
+def test_the_log_of_a_killed_analyst_is_not_replayed(rig: Rig, snapshot: Path) -> None:
+    put(rig, snapshot)
     with analyst(snapshot):
         pass
     assert names(snapshot) == ["analytics.duckdb", "analytics.duckdb.wal"]
     assert captions(snapshot) == "[('mine',)]"
     for hour in (61, 62):
-        put(house, snapshot, hour)
+        put(rig, snapshot, hour)
         assert captions(snapshot) == "[('theirs',)]"
         assert names(snapshot) == ["analytics.duckdb"]
 
 
-def test_an_analyst_who_stays_open_changes_only_the_old_file(house: House, snapshot: Path) -> None:
-    put(house, snapshot)
+def test_an_analyst_who_stays_open_changes_only_the_old_file(rig: Rig, snapshot: Path) -> None:
+    put(rig, snapshot)
     with analyst(snapshot) as process:
-        put(house, snapshot, 61)
+        put(rig, snapshot, 61)
         assert captions(snapshot) == "[('theirs',)]"
         assert names(snapshot) == ["analytics.duckdb"]
         process.communicate(timeout=30)
     assert captions(snapshot) == "[('theirs',)]"
-    put(house, snapshot, 62)
+    put(rig, snapshot, 62)
     assert captions(snapshot) == "[('theirs',)]"
 
 
 @pytest.mark.parametrize("suffix", [".wal", ".wal.checkpoint", ".wal.recovery"])
-def test_logs_are_removed_and_what_readers_spill_stays(house: House, snapshot: Path, suffix: str) -> None:
+def test_logs_are_removed_and_what_readers_spill_stays(rig: Rig, snapshot: Path, suffix: str) -> None:
     snapshot.parent.mkdir()
     snapshot.with_name(snapshot.name + suffix).write_bytes(b"of nothing we know")
     snapshot.with_name(snapshot.name + ".tmp").mkdir()
-    put(house, snapshot)
+    put(rig, snapshot)
     assert names(snapshot) == ["analytics.duckdb", "analytics.duckdb.tmp"]
 
 
 @pytest.mark.parametrize(("umask", "mode"), [(0o022, 0o444), (0o027, 0o440), (0o002, 0o444)])
 def test_it_is_published_without_write_permission_and_replaced_nevertheless(
-    house: House, snapshot: Path, umask: int, mode: int
+    rig: Rig, snapshot: Path, umask: int, mode: int
 ) -> None:
     before = os.umask(umask)
     try:
         for hour in (60, 61):
-            put(house, snapshot, hour)
+            put(rig, snapshot, hour)
             assert stat.S_IMODE(snapshot.stat().st_mode) == mode
     finally:
         os.umask(before)
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write any file")
-def test_duckdb_opens_it_for_reading_only(house: House, snapshot: Path) -> None:
-    put(house, snapshot)
+def test_duckdb_opens_it_for_reading_only(rig: Rig, snapshot: Path) -> None:
+    put(rig, snapshot)
     with pytest.raises(duckdb.IOException, match="Permission denied"):
         duckdb.connect(snapshot)
     assert captions(snapshot) == "[('theirs',)]"
 
 
-def test_what_was_altered_is_not_copied(house: House, snapshot: Path) -> None:
-    put(house, snapshot)
+def test_what_was_altered_is_not_copied(rig: Rig, snapshot: Path) -> None:
+    put(rig, snapshot)
     with analyst(snapshot) as process:
         process.communicate(timeout=30)
     assert captions(snapshot) == "[('mine',)]"
-    put(house, snapshot, 62)
+    put(rig, snapshot, 62)
     assert captions(snapshot) == "[('theirs',)]"
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read any file")
-def test_a_snapshot_that_cannot_be_read_is_replaced(house: House, snapshot: Path) -> None:
-    put(house, snapshot)
+def test_a_snapshot_that_cannot_be_read_is_replaced(rig: Rig, snapshot: Path) -> None:
+    put(rig, snapshot)
     snapshot.chmod(0)
-    put(house, snapshot, 61)
+    put(rig, snapshot, 61)
     assert captions(snapshot) == "[('theirs',)]"
 
 
-def fails(house: House, snapshot: Path) -> str:
+def fails(rig: Rig, snapshot: Path) -> str:
     with pytest.raises(WarehouseUnusable) as raised:
-        put(house, snapshot, 61)
+        put(rig, snapshot, 61)
     message = str(raised.value)
     assert "\n" not in message
     assert "Fix: close the program that has analytics.duckdb open for writing" in message
     return message
 
 
-def test_a_log_that_comes_back_is_no_success(house: House, snapshot: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    put(house, snapshot)
+def test_a_log_that_comes_back_is_no_success(rig: Rig, snapshot: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    put(rig, snapshot)
     with analyst(snapshot):
         pass
     monkeypatch.setattr(publishing, "_remove_logs", lambda _: None)
-    assert "another program writes to analytics.duckdb.wal" in fails(house, snapshot)
+    assert "another program writes to analytics.duckdb.wal" in fails(rig, snapshot)
 
 
 def test_a_snapshot_that_no_reader_could_open_is_no_success(
-    house: House, snapshot: Path, monkeypatch: pytest.MonkeyPatch
+    rig: Rig, snapshot: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    put(house, snapshot)
+    put(rig, snapshot)
     check = publishing._check  # noqa: SLF001 - the moment after the rename
 
     def at_that_moment(db: duckdb.DuckDBPyConnection, path: Path) -> None:
@@ -169,7 +169,7 @@ def test_a_snapshot_that_no_reader_could_open_is_no_success(
             check(db, path)
 
     monkeypatch.setattr(publishing, "_check", at_that_moment)
-    assert "was published but cannot be read" in fails(house, snapshot)
+    assert "was published but cannot be read" in fails(rig, snapshot)
     monkeypatch.undo()
-    put(house, snapshot, 62)
+    put(rig, snapshot, 62)
     assert captions(snapshot) == "[('theirs',)]"

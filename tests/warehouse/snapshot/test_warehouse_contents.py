@@ -13,7 +13,7 @@ from models.schema.mapping import ColumnMapping, Reading
 from models.schema.mapping_built_in import BUILT_IN
 from models.tables import SNAPSHOT
 from models.views import views
-from tests.warehouse.house import POSTS, House, Item, Row, at
+from tests.warehouse.rig import POSTS, Item, Rig, Row, at
 
 
 @pytest.fixture
@@ -21,8 +21,8 @@ def snapshot(tmp_path: Path) -> Path:
     return tmp_path / "analytics.duckdb"
 
 
-def put(house: House, snapshot: Path) -> None:
-    publish(house.connection, snapshot, at=at(60), version="1.2.3")
+def put(rig: Rig, snapshot: Path) -> None:
+    publish(rig.connection, snapshot, at=at(60), version="1.2.3")
 
 
 def ask(snapshot: Path, query: str) -> list[Row]:
@@ -48,8 +48,8 @@ def items_of(snapshot: Path, resource: str = "media") -> dict[str, int | None]:
     return {str(path): items for path, items in rows}
 
 
-def scan(house: House, items: Sequence[Item], *, hour: float = 0) -> None:
-    house.scan(POSTS, f"scan {hour}", hour, [{"id": str(number), **item} for number, item in enumerate(items)])
+def scan(rig: Rig, items: Sequence[Item], *, hour: float = 0) -> None:
+    rig.scan(POSTS, f"scan {hour}", hour, [{"id": str(number), **item} for number, item in enumerate(items)])
 
 
 HOSTILE = {
@@ -62,12 +62,10 @@ HOSTILE = {
 }
 
 
-def test_discovered_columns_follow_the_declared_ones_in_the_order_of_their_meeting(
-    house: House, snapshot: Path
-) -> None:
-    scan(house, [{"z": 1, "n": None, "likes": 1}, {"y": "x", "z": 2.5}])
-    scan(house, [{"n": True, "a": [1], "o": {"p": "2026-01-01T00:00:00Z"}}], hour=24)
-    put(house, snapshot)
+def test_discovered_columns_follow_the_declared_ones_in_the_order_of_their_meeting(rig: Rig, snapshot: Path) -> None:
+    scan(rig, [{"z": 1, "n": None, "likes": 1}, {"y": "x", "z": 2.5}])
+    scan(rig, [{"n": True, "a": [1], "o": {"p": "2026-01-01T00:00:00Z"}}], hour=24)
+    put(rig, snapshot)
     there = columns(snapshot, "media")
     assert [name for name, _ in there[: -len(("z", "n", "y", "a", "o__p"))]] == declared("media")
     assert there[len(declared("media")) :] == [
@@ -78,9 +76,9 @@ def test_discovered_columns_follow_the_declared_ones_in_the_order_of_their_meeti
     ]  # fmt: skip
 
 
-def test_every_table_view_and_column_has_a_comment(house: House, snapshot: Path) -> None:
-    scan(house, [{**HOSTILE, "children": [{"id": "c", **HOSTILE}], "it's tags": [HOSTILE]}])
-    put(house, snapshot)
+def test_every_table_view_and_column_has_a_comment(rig: Rig, snapshot: Path) -> None:
+    scan(rig, [{**HOSTILE, "children": [{"id": "c", **HOSTILE}], "it's tags": [HOSTILE]}])
+    put(rig, snapshot)
     for what in ("tables", "views", "columns"):
         without = f"FROM duckdb_{what}() WHERE schema_name = 'main' AND coalesce(comment, '') = '' AND NOT internal"
         assert ask(snapshot, without) == []
@@ -93,27 +91,27 @@ def test_every_table_view_and_column_has_a_comment(house: House, snapshot: Path)
     ]
 
 
-def test_the_tables_are_the_declared_ones_and_one_for_each_list_of_objects(house: House, snapshot: Path) -> None:
-    scan(house, [{"tags": [{"a": 1}], "children": [{"id": "c"}], "stats": {"days": [{"n": 1}]}}])
-    put(house, snapshot)
+def test_the_tables_are_the_declared_ones_and_one_for_each_list_of_objects(rig: Rig, snapshot: Path) -> None:
+    scan(rig, [{"tags": [{"a": 1}], "children": [{"id": "c"}], "stats": {"days": [{"n": 1}]}}])
+    put(rig, snapshot)
     query = "SELECT view_name FROM duckdb_views() WHERE schema_name = 'main' AND NOT internal"
     names = {str(name) for (name,) in ask(snapshot, query)} - {view.name for view in views()}
     assert names == SNAPSHOT.tables.keys() - {"published"} | {"media_tags", "media_stats__days"}
     assert [name for name, _ in columns(snapshot, "media_tags")] == [*declared("media_children")[:4], "a"]
 
 
-def test_fields_are_counted_only_when_their_items_are_asked_for(house: House, snapshot: Path) -> None:
-    scan(house, [{"x": n, "tags": [{"a": n}]} for n in range(100)])
-    put(house, snapshot)
+def test_fields_are_counted_only_when_their_items_are_asked_for(rig: Rig, snapshot: Path) -> None:
+    scan(rig, [{"x": n, "tags": [{"a": n}]} for n in range(100)])
+    put(rig, snapshot)
     for columns_asked, reads in (("path, column_name, type", False), ("path, items", True)):
         plan = str(ask(snapshot, f"EXPLAIN ANALYZE SELECT {columns_asked} FROM fields"))
         assert (re.search(r"count\((x|DISTINCT|#)", plan) is not None) is reads, plan
     assert items_of(snapshot)["/x"] == 100
 
 
-def test_fields_say_how_many_items_carry_them(house: House, snapshot: Path) -> None:
+def test_fields_say_how_many_items_carry_them(rig: Rig, snapshot: Path) -> None:
     scan(
-        house,
+        rig,
         [
             {"like_count": 5, "x": 1, "caption": {"text": "a"}, "o": {"p": 1}, "n": None, "tags": [{"a": 1}, {"a": 2}]},
             {"likes": 6, "x": "y", "caption": "b", "tags": [{"b": None}], "l": []},
@@ -121,7 +119,7 @@ def test_fields_say_how_many_items_carry_them(house: House, snapshot: Path) -> N
             {"like_count": "many"},
         ],
     )
-    put(house, snapshot)
+    put(rig, snapshot)
     assert items_of(snapshot) == {
         "/id": 4, "/like_count": 3, "/likes": 2, "/x": 2, "/caption": None, "/caption/text": None, "/o": None,
         "/o/p": 1, "/n": None, "/tags": 2, "/l": 2,
@@ -129,30 +127,30 @@ def test_fields_say_how_many_items_carry_them(house: House, snapshot: Path) -> N
     assert items_of(snapshot, "media_tags") == {"/a": 2, "/b": None}
 
 
-def test_of_a_path_that_cannot_always_be_read_every_item_counts(house: House, snapshot: Path) -> None:
-    scan(house, [{"like_count": 5}, {"like_count": "many"}])
-    put(house, snapshot)
+def test_of_a_path_that_cannot_always_be_read_every_item_counts(rig: Rig, snapshot: Path) -> None:
+    scan(rig, [{"like_count": 5}, {"like_count": "many"}])
+    put(rig, snapshot)
     assert items_of(snapshot)["/like_count"] == 2
 
 
-def test_the_items_of_a_field_are_unknown_without_a_column_of_its_own(house: House, snapshot: Path) -> None:
+def test_the_items_of_a_field_are_unknown_without_a_column_of_its_own(rig: Rig, snapshot: Path) -> None:
     many = {f"f{number}": number for number in range(MOST_FIELDS + 1)}
-    scan(house, [many, {"f599": None, "f598": 1}])
-    put(house, snapshot)
+    scan(rig, [many, {"f599": None, "f598": 1}])
+    put(rig, snapshot)
     counted = items_of(snapshot)
     assert (counted["/f0"], counted["/f400"], counted[""]) == (1, None, None)
     assert len(columns(snapshot, "media")) < MOST_FIELDS
 
 
-def test_of_several_ids_only_one_with_a_column_of_its_own_is_counted(house: House, snapshot: Path) -> None:
-    scan(house, [{"pk": 1}, {"pk": 2, "caption": "a"}])
-    put(house, snapshot)
+def test_of_several_ids_only_one_with_a_column_of_its_own_is_counted(rig: Rig, snapshot: Path) -> None:
+    scan(rig, [{"pk": 1}, {"pk": 2, "caption": "a"}])
+    put(rig, snapshot)
     assert items_of(snapshot) == {"/id": None, "/pk": 2, "/caption": 1}
 
 
-def test_fields_tell_where_they_are_found(house: House, snapshot: Path) -> None:
-    scan(house, [{"caption": "a", "x": 1, "o": {}, "tags": [{"a": 1}], "children": [{"pk": 1}]}])
-    put(house, snapshot)
+def test_fields_tell_where_they_are_found(rig: Rig, snapshot: Path) -> None:
+    scan(rig, [{"caption": "a", "x": 1, "o": {}, "tags": [{"a": 1}], "children": [{"pk": 1}]}])
+    put(rig, snapshot)
     rows = ask(snapshot, "SELECT resource, path, column_name, type FROM fields ORDER BY ALL")
     assert rows == [
         ("media", "/caption", "caption", "VARCHAR"),
@@ -166,9 +164,9 @@ def test_fields_tell_where_they_are_found(house: House, snapshot: Path) -> None:
     ]
 
 
-def test_what_fields_name_is_there(house: House, snapshot: Path) -> None:
-    scan(house, [{**HOSTILE, "like_count": 1, "likes": 2, "children": [HOSTILE], "tags": [{"id": "1", **HOSTILE}]}])
-    put(house, snapshot)
+def test_what_fields_name_is_there(rig: Rig, snapshot: Path) -> None:
+    scan(rig, [{**HOSTILE, "like_count": 1, "likes": 2, "children": [HOSTILE], "tags": [{"id": "1", **HOSTILE}]}])
+    put(rig, snapshot)
     query = """
 SELECT f.resource, f.column_name, f.type FROM fields AS f
 LEFT JOIN duckdb_columns() AS c
@@ -180,14 +178,14 @@ WHERE f.type <> 'ROWS' AND c.data_type IS DISTINCT FROM f.type
     assert ask(snapshot, f"{query} WHERE type = 'ROWS'") == []
 
 
-def test_mapped_columns_stand_before_discovered_ones(house: House, snapshot: Path) -> None:
+def test_mapped_columns_stand_before_discovered_ones(rig: Rig, snapshot: Path) -> None:
     extra = ColumnMapping("rating", Reading.NUMBER, ("/stars", "/rating"))
     child = ColumnMapping("alt_text", Reading.TEXT, ("/alt",))
     mapping = replace(BUILT_IN, columns=(*BUILT_IN.columns, extra), child_columns=(*BUILT_IN.child_columns, child))
-    with house.connection.begin():
-        rebuild_stored(house.connection, mapping)
-    scan(house, [{"x": 1, "rating": "4.5", "children": [{"alt": "a", "w": 1}]}, {"stars": 3}])
-    put(house, snapshot)
+    with rig.connection.begin():
+        rebuild_stored(rig.connection, mapping)
+    scan(rig, [{"x": 1, "rating": "4.5", "children": [{"alt": "a", "w": 1}]}, {"stars": 3}])
+    put(rig, snapshot)
     assert columns(snapshot, "media")[len(declared("media")) :] == [("rating", "DOUBLE"), ("x", "BIGINT")]
     assert columns(snapshot, "media_children")[-2:] == [("alt_text", "VARCHAR"), ("w", "BIGINT")]
     assert ask(snapshot, "SELECT rating FROM media ORDER BY media_id") == [(4.5,), (3.0,)]
@@ -198,8 +196,8 @@ def test_mapped_columns_stand_before_discovered_ones(house: House, snapshot: Pat
     )
 
 
-def test_an_empty_warehouse_has_every_declared_table_and_view(house: House, snapshot: Path) -> None:
-    put(house, snapshot)
+def test_an_empty_warehouse_has_every_declared_table_and_view(rig: Rig, snapshot: Path) -> None:
+    put(rig, snapshot)
     for table in SNAPSHOT.sorted_tables:
         assert [name for name, _ in columns(snapshot, table.name)] == declared(table.name)
     for view in views():

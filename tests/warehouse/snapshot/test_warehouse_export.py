@@ -27,13 +27,13 @@ from flows.cli.app import app
 from models.tables import SNAPSHOT
 from models.views import views
 from tests.warehouse.exported import make_snapshot, relations, snapshot_rows
-from tests.warehouse.house import POSTS, House, Scan, at
+from tests.warehouse.rig import POSTS, Rig, Scan, at
 
 
 @pytest.fixture(scope="module")
-def made(open_house: Connection, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def made(opened_rig: Connection, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("export") / "analytics.duckdb"
-    make_snapshot(open_house, path)
+    make_snapshot(opened_rig, path)
     return path
 
 
@@ -153,7 +153,7 @@ FROM range(150000) AS r(i)
 def test_it_works_while_the_warehouse_is_written(tmp_path: Path, folder: Path) -> None:
     with connect(tmp_path / "warehouse.duckdb") as connection:
         make_snapshot(connection, tmp_path / "analytics.duckdb")
-        House(connection).land(Scan(POSTS, "q", at(5)).page([{"id": "77"}], at(5)))
+        Rig(connection).land(Scan(POSTS, "q", at(5)).page([{"id": "77"}], at(5)))
         put(tmp_path / "analytics.duckdb", folder)
     assert manifest(folder)["gramhouse"] == "1.2.3"
 

@@ -13,7 +13,7 @@ from connectors.warehouse.snapshot.publish import draft_of, publish
 from connectors.warehouse.snapshot.reader import open_snapshot
 from connectors.warehouse.storage.connection import connect
 from connectors.warehouse.storage.errors import WarehouseUnusable
-from tests.warehouse.house import POSTS, House, Row, account, at
+from tests.warehouse.rig import POSTS, Rig, Row, account, at
 
 
 @pytest.fixture
@@ -22,19 +22,19 @@ def snapshot(tmp_path: Path) -> Path:
 
 
 @contextmanager
-def opened(folder: Path, name: str) -> Iterator[House]:
+def opened(folder: Path, name: str) -> Iterator[Rig]:
     """A warehouse of this name, which is also its id."""
     with connect(folder / f"{name}.duckdb", new_id=lambda: name) as connection:
-        yield House(connection)
+        yield Rig(connection)
 
 
-def fill(house: House) -> None:
-    house.catalogue("c", 0, [account()])
-    house.scan(POSTS, "p", 1, [{"id": "1"}, {"id": "2"}])
+def fill(rig: Rig) -> None:
+    rig.catalogue("c", 0, [account()])
+    rig.scan(POSTS, "p", 1, [{"id": "1"}, {"id": "2"}])
 
 
-def put(house: House, snapshot: Path, hour: float = 60) -> None:
-    publish(house.connection, snapshot, at=at(hour), version="1")
+def put(rig: Rig, snapshot: Path, hour: float = 60) -> None:
+    publish(rig.connection, snapshot, at=at(hour), version="1")
 
 
 def owner(snapshot: Path) -> list[Row]:
@@ -44,9 +44,9 @@ def owner(snapshot: Path) -> list[Row]:
 
 @pytest.fixture
 def first(tmp_path: Path, snapshot: Path) -> None:
-    with opened(tmp_path, "first") as house:
-        fill(house)
-        put(house, snapshot)
+    with opened(tmp_path, "first") as rig:
+        fill(rig)
+        put(rig, snapshot)
     assert owner(snapshot) == [("first", 2)]
 
 
@@ -66,16 +66,16 @@ def test_a_warehouse_without_a_complete_catalogue_replaces_no_other_ones_snapsho
     if is_older:
         without_id(snapshot)
     before = snapshot.read_bytes()
-    with opened(tmp_path, "second") as house:
+    with opened(tmp_path, "second") as rig:
         if has_a_page and not is_older:
-            house.catalogue("c", 0, [account()], last=False)
+            rig.catalogue("c", 0, [account()], last=False)
         with pytest.raises(WarehouseUnusable) as raised:
-            put(house, snapshot)
+            put(rig, snapshot)
         message = str(raised.value)
         assert "\n" not in message
         assert "is the snapshot of another warehouse and is not replaced" in message
         assert "Fix: check GRAMHOUSE_WAREHOUSE" in message
-        warning = refusal(house.connection, snapshot, draft_of(snapshot))
+        warning = refusal(rig.connection, snapshot, draft_of(snapshot))
         assert warning is not None
         assert (warning.code, warning.makes_partial) == (CODE, True)
         assert message == f"{warning.detail} Fix: {warning.hint}"
@@ -88,24 +88,24 @@ def test_a_warehouse_that_listed_all_accounts_replaces_it_and_says_so(
     tmp_path: Path, snapshot: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ownership._log, "disabled", False)  # noqa: SLF001 - other tests' configuration
-    with opened(tmp_path, "second") as house:
-        house.catalogue("c", 0, [account()])
-        assert refusal(house.connection, snapshot, draft_of(snapshot)) is None
-        put(house, snapshot)
+    with opened(tmp_path, "second") as rig:
+        rig.catalogue("c", 0, [account()])
+        assert refusal(rig.connection, snapshot, draft_of(snapshot)) is None
+        put(rig, snapshot)
         assert caplog.messages == [f"{snapshot} was the snapshot of another warehouse; replaced by this warehouse's."]
-        put(house, snapshot, 61)
+        put(rig, snapshot, 61)
         assert len(caplog.messages) == 1
     assert owner(snapshot) == [("second", 0)]
 
 
 def test_its_own_is_replaced_before_any_catalogue_was_complete(tmp_path: Path, snapshot: Path) -> None:
-    with opened(tmp_path, "first") as house:
-        house.catalogue("c", 0, [account()], last=False)
+    with opened(tmp_path, "first") as rig:
+        rig.catalogue("c", 0, [account()], last=False)
         for hour in (60, 61):
-            put(house, snapshot, hour)
-            assert refusal(house.connection, snapshot, draft_of(snapshot)) is None
+            put(rig, snapshot, hour)
+            assert refusal(rig.connection, snapshot, draft_of(snapshot)) is None
         without_id(snapshot)
-        put(house, snapshot, 62)
+        put(rig, snapshot, 62)
     assert owner(snapshot) == [("first", 0)]
 
 
@@ -117,14 +117,14 @@ def test_what_is_no_snapshot_is_replaced(tmp_path: Path, snapshot: Path, content
             db.execute("CREATE TABLE other AS SELECT 1")
     else:
         snapshot.write_bytes(content)
-    with opened(tmp_path, "first") as house:
-        assert refusal(house.connection, snapshot, draft_of(snapshot)) is None
-        put(house, snapshot)
+    with opened(tmp_path, "first") as rig:
+        assert refusal(rig.connection, snapshot, draft_of(snapshot)) is None
+        put(rig, snapshot)
     assert owner(snapshot) == [("first", 0)]
 
 
 @pytest.mark.usefixtures("first")
 def test_the_log_of_another_program_does_not_hide_whose_it_is(tmp_path: Path, snapshot: Path) -> None:
     snapshot.with_name(snapshot.name + ".wal").write_bytes(b"of nothing we know")
-    with opened(tmp_path, "second") as house, pytest.raises(WarehouseUnusable):
-        put(house, snapshot)
+    with opened(tmp_path, "second") as rig, pytest.raises(WarehouseUnusable):
+        put(rig, snapshot)

@@ -22,14 +22,14 @@ from models.partition import CATALOGUE, Partition, media
 from models.runs import Outcome, OutcomeKind, RunState
 from models.tables import SNAPSHOT, WAREHOUSE
 from models.views import views
-from tests.warehouse.house import ANNA, BEN, POSTS, STORIES, T0, House, Row, Scan, account, at
+from tests.warehouse.rig import ANNA, BEN, POSTS, STORIES, T0, Rig, Row, Scan, account, at
 
 
 @pytest.fixture
-def kept(path: Path) -> Iterator[House]:
+def kept(path: Path) -> Iterator[Rig]:
     """A warehouse in a file, open for writing."""
     with connect(path) as connection:
-        yield House(connection)
+        yield Rig(connection)
 
 
 @pytest.fixture
@@ -41,22 +41,22 @@ def outcome(partition: Partition, run_id: str, kind: OutcomeKind, hour: float) -
     return PageCommit(outcomes=(Outcome(partition, run_id, kind, at(hour), at(hour)),))
 
 
-def fill(house: House) -> None:
+def fill(rig: Rig) -> None:
     """Two nights: Ben's token expires on the second, his posts are skipped, and Carl is gone."""
     everyone = [account(), account(BEN, name="ben"), account("carl", name="carl")]
-    house.catalogue("c1", 0, everyone)
-    house.scan(POSTS, "p1", 1, [{"id": str(n), "timestamp": f"2026-01-0{n + 1}T00:00:00Z"} for n in range(5)])
-    house.scan(STORIES, "s1", 2, [{"id": "9"}])
-    house.scan(media(BEN, "posts"), "b1", 3, [{"id": "1"}, {"caption": "no id"}])
-    house.catalogue("c2", 24, [account(), account(BEN, name="ben", status="token_expired")])
-    house.scan(POSTS, "p2", 25, [{"id": str(n), "timestamp": f"2026-01-0{n + 1}T00:00:00Z"} for n in range(4)])
-    house.scan(STORIES, "s2", 50, [])
+    rig.catalogue("c1", 0, everyone)
+    rig.scan(POSTS, "p1", 1, [{"id": str(n), "timestamp": f"2026-01-0{n + 1}T00:00:00Z"} for n in range(5)])
+    rig.scan(STORIES, "s1", 2, [{"id": "9"}])
+    rig.scan(media(BEN, "posts"), "b1", 3, [{"id": "1"}, {"caption": "no id"}])
+    rig.catalogue("c2", 24, [account(), account(BEN, name="ben", status="token_expired")])
+    rig.scan(POSTS, "p2", 25, [{"id": str(n), "timestamp": f"2026-01-0{n + 1}T00:00:00Z"} for n in range(4)])
+    rig.scan(STORIES, "s2", 50, [])
     for night, kind in enumerate((OutcomeKind.COMPLETE, OutcomeKind.SKIPPED)):
         run_id, hour = f"run-{night}", 24 * night + 4
-        with house.connection.begin():
-            ledger.begin(house.connection, run_id, "sync", now=at(hour), within=timedelta(0), version="1")
-            ledger.end(house.connection, run_id, RunState.COMPLETE, now=at(hour + 1))
-        house.land(
+        with rig.connection.begin():
+            ledger.begin(rig.connection, run_id, "sync", now=at(hour), within=timedelta(0), version="1")
+            ledger.end(rig.connection, run_id, RunState.COMPLETE, now=at(hour + 1))
+        rig.land(
             outcome(CATALOGUE, run_id, OutcomeKind.COMPLETE, hour),
             outcome(POSTS, run_id, OutcomeKind.COMPLETE, hour),
             outcome(media(BEN, "posts"), run_id, kind, hour),
@@ -64,8 +64,8 @@ def fill(house: House) -> None:
         )
 
 
-def put(house: House | Connection, snapshot: Path, hour: float = 60) -> int:
-    connection = house.connection if isinstance(house, House) else house
+def put(rig: Rig | Connection, snapshot: Path, hour: float = 60) -> int:
+    connection = rig.connection if isinstance(rig, Rig) else rig
     return publish(connection, snapshot, at=at(hour), version="1.2.3")
 
 
@@ -85,15 +85,15 @@ def names_in(folder: Path) -> list[str]:
     return sorted(entry.name for entry in folder.iterdir())
 
 
-def test_every_declared_table_and_column_is_there_with_its_type_and_comment(house: House, snapshot: Path) -> None:
-    put(house, snapshot)
+def test_every_declared_table_and_column_is_there_with_its_type_and_comment(rig: Rig, snapshot: Path) -> None:
+    put(rig, snapshot)
     query = "SELECT view_name, comment FROM duckdb_views() WHERE schema_name = 'main' AND NOT internal"
     tables = "SELECT table_name, comment FROM duckdb_tables() WHERE schema_name = 'main'"
     assert sorted(ask(snapshot, f"{query} UNION ALL {tables}")) == sorted(
         [(table.name, table.comment) for table in SNAPSHOT.sorted_tables]
         + [(view.name, view.comment) for view in views()]
     )
-    dialect = house.connection.dialect
+    dialect = rig.connection.dialect
     for table in SNAPSHOT.sorted_tables:
         columns = ask(
             snapshot,
@@ -104,24 +104,24 @@ def test_every_declared_table_and_column_is_there_with_its_type_and_comment(hous
     assert ask(snapshot, "SELECT count(*) FROM duckdb_indexes()") == [(0,)]
 
 
-def test_nothing_of_the_control_tables_is_in_it(house: House, snapshot: Path) -> None:
-    fill(house)
-    put(house, snapshot)
+def test_nothing_of_the_control_tables_is_in_it(rig: Rig, snapshot: Path) -> None:
+    fill(rig)
+    put(rig, snapshot)
     assert ask(snapshot, "SELECT DISTINCT schema_name FROM duckdb_tables() ORDER BY ALL") == [("core",), ("main",)]
     declared = {table.name for table in WAREHOUSE.sorted_tables if table.schema == "core"}
     kept = {name for (name,) in ask(snapshot, "SELECT table_name FROM duckdb_tables() WHERE schema_name = 'core'")}
     assert kept == declared | {"account_lookup", "open_gaps", "raw_parts"}
 
 
-def test_the_snapshot_says_what_it_is(house: House, snapshot: Path) -> None:
-    assert put(house, snapshot) == snapshot.stat().st_size
-    own = house.value("SELECT warehouse_id FROM ops.warehouse")
+def test_the_snapshot_says_what_it_is(rig: Rig, snapshot: Path) -> None:
+    assert put(rig, snapshot) == snapshot.stat().st_size
+    own = rig.value("SELECT warehouse_id FROM ops.warehouse")
     assert ask(snapshot, "SELECT * FROM published") == [(at(60), "1.2.3", 129_600.0, own, 604_800.0)]
 
 
-def test_accounts_and_media_are_as_last_seen(house: House, snapshot: Path) -> None:
-    fill(house)
-    put(house, snapshot)
+def test_accounts_and_media_are_as_last_seen(rig: Rig, snapshot: Path) -> None:
+    fill(rig)
+    put(rig, snapshot)
     seen, missed = at(0) + timedelta(minutes=1), at(24) + timedelta(minutes=1)
     query = "SELECT account_id, token_expired_since, last_seen_at, removed_at FROM accounts"
     assert ask(snapshot, f"{query} ORDER BY account_id") == [
@@ -152,8 +152,8 @@ def rows_scanned(plan: str) -> int:
     return sum(int(rows) for rows in re.findall(r'"(?:operator_)?rows_scanned": *(\d+)', plan))
 
 
-def many_items(house: House, items: int = 400_000) -> None:
-    house.do(f"""
+def many_items(rig: Rig, items: int = 400_000) -> None:
+    rig.do(f"""
 INSERT INTO core.media BY NAME
 SELECT
     md5((i // 1000)::VARCHAR)::UUID::VARCHAR AS account_id, 'posts' AS surface, i::VARCHAR AS media_id,
@@ -163,9 +163,9 @@ FROM range({items}) AS r(i) ORDER BY account_id
 """)
 
 
-def test_a_question_for_one_account_reaches_the_scan_behind_the_view(house: House, snapshot: Path) -> None:
-    many_items(house)
-    put(house, snapshot)
+def test_a_question_for_one_account_reaches_the_scan_behind_the_view(rig: Rig, snapshot: Path) -> None:
+    many_items(rig)
+    put(rig, snapshot)
     ((account_id,),) = ask(snapshot, "SELECT account_id FROM media WHERE media_id = '7'")
     last = f"SELECT * FROM media WHERE account_id = '{account_id}' ORDER BY published_at DESC LIMIT 100"
     assert [int(row[2]) for row in ask(snapshot, last)] == list(range(100))
@@ -173,21 +173,21 @@ def test_a_question_for_one_account_reaches_the_scan_behind_the_view(house: Hous
     assert rows_scanned(plan_of(snapshot, "SELECT sum(like_count) FROM media WHERE media_id = '7'")) >= 400_000
 
 
-def test_media_costs_one_join_and_none_for_pending_removals_where_there_are_none(house: House, snapshot: Path) -> None:
-    fill(house)
-    put(house, snapshot)
+def test_media_costs_one_join_and_none_for_pending_removals_where_there_are_none(rig: Rig, snapshot: Path) -> None:
+    fill(rig)
+    put(rig, snapshot)
     plan = str(ask(snapshot, "EXPLAIN SELECT sum(like_count) FROM media")[0][1])
     assert plan.count("HASH_JOIN") == 1
-    house.do("INSERT INTO ops.missing SELECT account_id, surface, media_id, now(), '2026-01-01', true FROM core.media")
-    put(house, snapshot)
+    rig.do("INSERT INTO ops.missing SELECT account_id, surface, media_id, now(), '2026-01-01', true FROM core.media")
+    put(rig, snapshot)
     query = "SELECT DISTINCT last_seen_at FROM media WHERE removed_at IS NULL"
     assert ask(snapshot, query) == [(datetime(2026, 1, 1, tzinfo=UTC),)]
-    assert ask(snapshot, "SELECT count(*) FROM media") == [(house.value("SELECT count(*) FROM core.media"),)]
+    assert ask(snapshot, "SELECT count(*) FROM media") == [(rig.value("SELECT count(*) FROM core.media"),)]
 
 
-def test_it_can_be_attached_beside_others_under_another_name(house: House, snapshot: Path) -> None:
-    fill(house)
-    put(house, snapshot)
+def test_it_can_be_attached_beside_others_under_another_name(rig: Rig, snapshot: Path) -> None:
+    fill(rig)
+    put(rig, snapshot)
     with duckdb.connect() as db:
         db.execute(f"ATTACH '{snapshot}' AS theirs (READ_ONLY)")
         db.execute("CREATE SCHEMA core")
@@ -198,9 +198,9 @@ def test_it_can_be_attached_beside_others_under_another_name(house: House, snaps
             db.execute(f"FROM theirs.{view.name}").fetchall()
 
 
-def test_freshness_tells_the_last_complete_scan_and_the_last_outcome(house: House, snapshot: Path) -> None:
-    fill(house)
-    put(house, snapshot)
+def test_freshness_tells_the_last_complete_scan_and_the_last_outcome(rig: Rig, snapshot: Path) -> None:
+    fill(rig)
+    put(rig, snapshot)
     found = ask(
         snapshot, "SELECT account_id, surface, complete_at, outcome, last_tried_at FROM freshness ORDER BY 1, 2"
     )
@@ -225,28 +225,28 @@ def test_freshness_tells_the_last_complete_scan_and_the_last_outcome(house: Hous
     assert ask(snapshot, "SELECT bool_and(stale_for = now() - complete_at) FROM freshness") == [(True,)]
 
 
-def test_freshness_tells_the_last_outcome_of_whichever_run_scanned_it_last(house: House, snapshot: Path) -> None:
+def test_freshness_tells_the_last_outcome_of_whichever_run_scanned_it_last(rig: Rig, snapshot: Path) -> None:
     def run(run_id: str, kind: str, selection: str | None, hour: float, **outcomes: OutcomeKind) -> None:
-        with house.connection.begin():
+        with rig.connection.begin():
             ledger.begin(
-                house.connection, run_id, kind, now=at(hour), within=timedelta(0), version="1", selection=selection
+                rig.connection, run_id, kind, now=at(hour), within=timedelta(0), version="1", selection=selection
             )
         for name, outcome in outcomes.items():
             account_id, surface = name.split("_")
             where = Partition("media", {"anna": ANNA, "ben": BEN}[account_id], "posts" if surface == "p" else "stories")
-            house.land(PageCommit(outcomes=(Outcome(where, run_id, outcome, at(hour), at(hour + 1)),)))
-        with house.connection.begin():
-            ledger.end(house.connection, run_id, RunState.PARTIAL, now=at(hour + 1))
+            rig.land(PageCommit(outcomes=(Outcome(where, run_id, outcome, at(hour), at(hour + 1)),)))
+        with rig.connection.begin():
+            ledger.end(rig.connection, run_id, RunState.PARTIAL, now=at(hour + 1))
 
-    house.catalogue("c", 0, [account(ANNA, name="anna"), account(BEN, name="ben")])
-    house.scan(POSTS, "w", 1, [])
+    rig.catalogue("c", 0, [account(ANNA, name="anna"), account(BEN, name="ben")])
+    rig.scan(POSTS, "w", 1, [])
     done, failed, skipped = OutcomeKind.COMPLETE, OutcomeKind.FAILED, OutcomeKind.SKIPPED
     run("nightly", "sync", None, 1, anna_p=done, anna_s=done, ben_p=skipped, ben_s=skipped)
     query = "SELECT ig_username, surface, outcome, last_tried_at, complete_at FROM freshness ORDER BY ALL"
     ended = at(1) + timedelta(minutes=1)
     run("noon", "sync", "stories", 12, anna_s=failed, ben_s=skipped)
     run("backfill", "backfill", "anna: posts", 20, anna_p=OutcomeKind.DEFERRED)
-    put(house, snapshot)
+    put(rig, snapshot)
     assert ask(snapshot, query) == [
         ("anna", "posts", "deferred", at(21), ended),
         ("anna", "stories", "failed", at(13), None),
@@ -255,22 +255,22 @@ def test_freshness_tells_the_last_outcome_of_whichever_run_scanned_it_last(house
     ]
 
 
-def test_expired_accounts_are_named_with_the_age_of_their_media(house: House, snapshot: Path) -> None:
-    fill(house)
-    put(house, snapshot)
+def test_expired_accounts_are_named_with_the_age_of_their_media(rig: Rig, snapshot: Path) -> None:
+    fill(rig)
+    put(rig, snapshot)
     assert ask(snapshot, "SELECT * FROM expired_accounts") == [
         (BEN, "ben", at(24) + timedelta(minutes=1), at(3) + timedelta(minutes=1))
     ]
 
 
-def test_it_opens_elsewhere_while_the_warehouse_is_open(kept: House, snapshot: Path) -> None:
+def test_it_opens_elsewhere_while_the_warehouse_is_open(kept: Rig, snapshot: Path) -> None:
     kept.scan(POSTS, "p", 0, [{"id": "1"}])
     put(kept, snapshot)
     kept.land(Scan(POSTS, "q", T0).page([{"id": "2"}], at(1)))
     assert ask_elsewhere(snapshot, "SELECT media_id FROM media") == "[('1',)]"
 
 
-def test_an_open_reader_keeps_the_old_snapshot_and_a_new_one_sees_the_new(kept: House, snapshot: Path) -> None:
+def test_an_open_reader_keeps_the_old_snapshot_and_a_new_one_sees_the_new(kept: Rig, snapshot: Path) -> None:
     kept.scan(POSTS, "p", 0, [{"id": "1"}])
     put(kept, snapshot)
     with open_snapshot(snapshot) as reader:
@@ -282,7 +282,7 @@ def test_an_open_reader_keeps_the_old_snapshot_and_a_new_one_sees_the_new(kept: 
     assert ask(snapshot, "SELECT count(*) FROM media") == [(4,)]
 
 
-def test_nothing_but_the_snapshot_is_left_and_left_overs_are_removed(kept: House, snapshot: Path) -> None:
+def test_nothing_but_the_snapshot_is_left_and_left_overs_are_removed(kept: Rig, snapshot: Path) -> None:
     snapshot.parent.mkdir()
     (snapshot.parent / ".analytics.duckdb.next").write_bytes(b"half a draft of a run that was killed")
     (snapshot.parent / ".analytics.duckdb.next.wal").write_bytes(b"and its log")
@@ -293,7 +293,7 @@ def test_nothing_but_the_snapshot_is_left_and_left_overs_are_removed(kept: House
 
 def test_the_snapshot_knows_nothing_of_the_warehouse(path: Path, snapshot: Path) -> None:
     with connect(path) as connection:
-        fill(House(connection))
+        fill(Rig(connection))
         put(connection, snapshot)
     path.unlink()
     moved = snapshot.rename(snapshot.with_name("elsewhere.duckdb"))
@@ -306,13 +306,13 @@ def test_names_of_files_with_quotes_are_no_trouble(tmp_path: Path) -> None:
     with connect(tmp_path / "ware\"house's.duckdb") as connection:
         for _ in range(2):
             put(connection, snapshot)
-            House(connection).scan(POSTS, "p", 0, [])
+            Rig(connection).scan(POSTS, "p", 0, [])
     assert ask(snapshot, "SELECT count(*) FROM published") == [(1,)]
 
 
-def check_refused(house: House, snapshot: Path) -> str:
+def check_refused(rig: Rig, snapshot: Path) -> str:
     with pytest.raises(WarehouseUnusable) as raised:
-        put(house, snapshot)
+        put(rig, snapshot)
     message = str(raised.value)
     assert str(snapshot) in message
     assert "\n" not in message
@@ -320,7 +320,7 @@ def check_refused(house: House, snapshot: Path) -> str:
     return message
 
 
-def test_a_folder_in_the_way_of_the_draft_is_told_and_the_old_snapshot_stays(kept: House, snapshot: Path) -> None:
+def test_a_folder_in_the_way_of_the_draft_is_told_and_the_old_snapshot_stays(kept: Rig, snapshot: Path) -> None:
     put(kept, snapshot)
     draft = snapshot.parent / ".analytics.duckdb.next"
     draft.mkdir()
@@ -330,7 +330,7 @@ def test_a_folder_in_the_way_of_the_draft_is_told_and_the_old_snapshot_stays(kep
     assert put(kept, snapshot) > 0
 
 
-def test_a_folder_where_the_snapshot_belongs_is_told(kept: House, snapshot: Path) -> None:
+def test_a_folder_where_the_snapshot_belongs_is_told(kept: Rig, snapshot: Path) -> None:
     snapshot.mkdir(parents=True)
     (snapshot / "precious").touch()
     check_refused(kept, snapshot)
@@ -338,13 +338,13 @@ def test_a_folder_where_the_snapshot_belongs_is_told(kept: House, snapshot: Path
     kept.scan(POSTS, "p", 0, [{"id": "1"}])
 
 
-def test_a_file_where_the_folder_belongs_is_told(kept: House, snapshot: Path) -> None:
+def test_a_file_where_the_folder_belongs_is_told(kept: Rig, snapshot: Path) -> None:
     snapshot.parent.touch()
     check_refused(kept, snapshot)
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
-def test_a_folder_that_must_not_be_written_is_told(kept: House, snapshot: Path) -> None:
+def test_a_folder_that_must_not_be_written_is_told(kept: Rig, snapshot: Path) -> None:
     put(kept, snapshot)
     snapshot.parent.chmod(0o500)
     check_refused(kept, snapshot)
@@ -353,7 +353,7 @@ def test_a_folder_that_must_not_be_written_is_told(kept: House, snapshot: Path) 
 
 @pytest.mark.parametrize("broken", ["core.accounts", "core.media", "core.completed_scans"])
 def test_a_draft_that_fails_half_way_leaves_the_writer_and_the_old_snapshot_sound(
-    kept: House, snapshot: Path, broken: str
+    kept: Rig, snapshot: Path, broken: str
 ) -> None:
     put(kept, snapshot)
     kept.do(f"ALTER TABLE {broken} RENAME TO hidden")
@@ -366,7 +366,7 @@ def test_a_draft_that_fails_half_way_leaves_the_writer_and_the_old_snapshot_soun
     assert names_in(snapshot.parent) == ["analytics.duckdb"]
 
 
-def test_the_published_file_is_not_written_again(kept: House, snapshot: Path) -> None:
+def test_the_published_file_is_not_written_again(kept: Rig, snapshot: Path) -> None:
     put(kept, snapshot)
     attached = "SELECT database_name FROM duckdb_databases() WHERE NOT internal"
     assert kept.rows(attached) == [("warehouse",)]
@@ -374,7 +374,7 @@ def test_the_published_file_is_not_written_again(kept: House, snapshot: Path) ->
         assert reader.execute("SELECT count(*) FROM published").fetchall() == [(1,)]
 
 
-def test_long_texts_are_packed_and_duckdb_reads_the_file_since_1_2(kept: House, snapshot: Path) -> None:
+def test_long_texts_are_packed_and_duckdb_reads_the_file_since_1_2(kept: Rig, snapshot: Path) -> None:
     kept.scan(POSTS, "p", 0, [{"id": str(n), "permalink": f"https://example/{n}"} for n in range(3000)])
     put(kept, snapshot)
     packed = "SELECT column_name FROM pragma_storage_info('core.media') WHERE compression = 'ZSTD'"
@@ -382,7 +382,7 @@ def test_long_texts_are_packed_and_duckdb_reads_the_file_since_1_2(kept: House, 
     assert ask(snapshot, "SELECT tags['storage_version'] FROM duckdb_databases() WHERE NOT internal") == [("v1.2.0+",)]
 
 
-def test_the_writer_has_its_memory_back_afterwards(kept: House, snapshot: Path) -> None:
+def test_the_writer_has_its_memory_back_afterwards(kept: Rig, snapshot: Path) -> None:
     asked = "SELECT current_setting('memory_limit'), current_setting('threads')"
     before = kept.rows(asked)
     put(kept, snapshot)
@@ -394,7 +394,7 @@ def opens_for_writing(path: Path) -> bool:
     return subprocess.run([sys.executable, "-c", code, str(path)], check=False, capture_output=True).returncode == 0
 
 
-def test_the_warehouse_stays_locked_against_other_programs(kept: House, snapshot: Path, path: Path) -> None:
+def test_the_warehouse_stays_locked_against_other_programs(kept: Rig, snapshot: Path, path: Path) -> None:
     for _ in range(2):
         put(kept, snapshot)
         assert not opens_for_writing(path)
@@ -408,7 +408,7 @@ def test_it_is_the_warehouse_s_again_once_it_is_closed(path: Path, snapshot: Pat
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EIO])
 def test_a_full_disk_leaves_the_old_snapshot_and_no_draft(
-    kept: House, snapshot: Path, monkeypatch: pytest.MonkeyPatch, number: int
+    kept: Rig, snapshot: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
     put(kept, snapshot)
 
@@ -423,7 +423,7 @@ def test_a_full_disk_leaves_the_old_snapshot_and_no_draft(
 
 
 def test_a_kill_at_any_moment_leaves_the_old_snapshot_or_the_new_one(
-    kept: House, snapshot: Path, monkeypatch: pytest.MonkeyPatch
+    kept: Rig, snapshot: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fill(kept)
     put(kept, snapshot)
@@ -470,7 +470,7 @@ def test_a_kill_at_any_moment_leaves_the_old_snapshot_or_the_new_one(
     assert names_in(snapshot.parent) == ["analytics.duckdb"]
 
 
-def test_publishing_often_does_not_grow_the_file(kept: House, snapshot: Path) -> None:
+def test_publishing_often_does_not_grow_the_file(kept: Rig, snapshot: Path) -> None:
     fill(kept)
     first = put(kept, snapshot)
     assert [put(kept, snapshot, 60 + turn) for turn in range(5)][-1] <= 1.1 * first

@@ -14,15 +14,15 @@ from connectors.warehouse.snapshot.export import export
 from models.tables import SNAPSHOT
 from models.views import views
 from tests.warehouse.exported import AGES, CAPTIONS, Rows, make_snapshot, plain, relations, snapshot_rows
-from tests.warehouse.house import at
+from tests.warehouse.rig import at
 
 TABLES = [*sorted(SNAPSHOT.tables), "media_hand", *(view.name for view in views())]
 
 
 @pytest.fixture(scope="module")
-def snapshot(open_house: Connection, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def snapshot(opened_rig: Connection, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("readers") / "analytics.duckdb"
-    make_snapshot(open_house, path)
+    make_snapshot(opened_rig, path)
     return path
 
 

@@ -8,15 +8,15 @@ from sqlalchemy import Connection
 from connectors.warehouse.snapshot.publish import publish
 from connectors.warehouse.snapshot.reader import Snapshot, open_snapshot
 from connectors.warehouse.storage.errors import QueryError, SnapshotMissing, WarehouseUnusable
-from tests.warehouse.house import POSTS, T0, emptied
+from tests.warehouse.rig import POSTS, T0, emptied
 
 
 @pytest.fixture(scope="module")
-def published(open_house: Connection, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    house = emptied(open_house)
-    house.scan(POSTS, "p", 0, [{"id": "1", "caption": "it's"}])
+def published(opened_rig: Connection, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    rig = emptied(opened_rig)
+    rig.scan(POSTS, "p", 0, [{"id": "1", "caption": "it's"}])
     snapshot = tmp_path_factory.mktemp("published") / "analytics.duckdb"
-    publish(house.connection, snapshot, at=T0, version="1")
+    publish(rig.connection, snapshot, at=T0, version="1")
     return snapshot
 
 

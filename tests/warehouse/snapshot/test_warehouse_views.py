@@ -16,7 +16,7 @@ from models.tables import SNAPSHOT
 from models.views import views
 from tests.warehouse.analyst import ANSWERS, Answer, World
 from tests.warehouse.exported import AGES, as_tables
-from tests.warehouse.house import emptied
+from tests.warehouse.rig import emptied
 
 # Clocks in New York went forward four days before, so that days counted by a local clock come out wrong.
 NOW = datetime(2026, 3, 12, 3, 15, tzinfo=UTC)
@@ -210,10 +210,10 @@ class Chance:
 
 
 @pytest.fixture(scope="module")
-def snapshot(open_house: Connection, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DuckDBPyConnection]:
+def snapshot(opened_rig: Connection, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DuckDBPyConnection]:
     """A published snapshot without a row, open for writing."""
     path = tmp_path_factory.mktemp("views") / "analytics.duckdb"
-    publish(emptied(open_house).connection, path, at=NOW, version="1")
+    publish(emptied(opened_rig).connection, path, at=NOW, version="1")
     path.chmod(0o644)
     with duckdb.connect(str(path)) as db:
         as_tables(db)

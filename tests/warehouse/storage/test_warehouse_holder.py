@@ -10,7 +10,7 @@ import pytest
 from connectors.warehouse.storage.connection import connect, explain, writer
 from connectors.warehouse.storage.errors import WarehouseBusy, WarehouseUnusable
 from connectors.warehouse.storage.holder import Holder, hold, holder, lock_path
-from tests.warehouse.house import POSTS, T0, House, Scan, at
+from tests.warehouse.rig import POSTS, T0, Rig, Scan, at
 
 ROOT = Path(__file__).parents[3]
 
@@ -45,9 +45,9 @@ def process(code: str, path: Path) -> Iterator[subprocess.Popen[str]]:
 
 
 @contextmanager
-def writing(path: Path, activity: str = "gramhouse sync") -> Iterator[House]:
+def writing(path: Path, activity: str = "gramhouse sync") -> Iterator[Rig]:
     with writer(path, activity, since=T0.isoformat(), pause=lambda _: None) as connection:
-        yield House(connection)
+        yield Rig(connection)
 
 
 def refused(path: Path, kind: type[Exception]) -> str:
@@ -104,10 +104,10 @@ def test_the_lock_is_freed_when_the_work_fails(path: Path) -> None:
 
 
 def test_a_look_at_the_holder_disturbs_neither_the_holder_nor_the_next(path: Path) -> None:
-    with writing(path) as house:
+    with writing(path) as rig:
         for number in range(20):
             assert holder(path) is not None
-            house.land(Scan(POSTS, f"w{number}", T0).page([], at(1)))
+            rig.land(Scan(POSTS, f"w{number}", T0).page([], at(1)))
     for _ in range(20):
         assert holder(path) is None
     with writing(path):
@@ -171,8 +171,8 @@ def test_a_folder_that_must_not_be_written_is_told_with_its_hint(tmp_path: Path)
 
 
 def test_a_folder_is_made_where_there_is_none(tmp_path: Path) -> None:
-    with writing(tmp_path / "a" / "b" / "w.duckdb") as house:
-        assert house.value("SELECT count(*) FROM core.media") == 0
+    with writing(tmp_path / "a" / "b" / "w.duckdb") as rig:
+        assert rig.value("SELECT count(*) FROM core.media") == 0
 
 
 @pytest.mark.parametrize("name", ["core.duckdb", "OPS.db", "core"])
@@ -181,17 +181,17 @@ def test_a_file_that_duckdb_would_take_for_a_schema_is_refused_with_the_reason(t
 
 
 def test_opening_again_keeps_what_is_there_and_makes_what_is_missing(path: Path) -> None:
-    with writing(path) as house:
-        house.scan(POSTS, "p", 0, [{"id": "1"}])
-        house.do("DROP TABLE ops.cooldowns")
+    with writing(path) as rig:
+        rig.scan(POSTS, "p", 0, [{"id": "1"}])
+        rig.do("DROP TABLE ops.cooldowns")
     with connect(path) as connection:
-        assert House(connection).value("SELECT count(*) FROM core.media") == 1
-        assert House(connection).value("SELECT count(*) FROM ops.cooldowns") == 0
+        assert Rig(connection).value("SELECT count(*) FROM core.media") == 1
+        assert Rig(connection).value("SELECT count(*) FROM ops.cooldowns") == 0
 
 
 def test_instants_are_read_back_in_utc_whatever_the_machines_zone(path: Path) -> None:
-    with writing(path) as house:
-        assert house.value("SELECT current_setting('TimeZone')") == "UTC"
+    with writing(path) as rig:
+        assert rig.value("SELECT current_setting('TimeZone')") == "UTC"
 
 
 @pytest.mark.parametrize(

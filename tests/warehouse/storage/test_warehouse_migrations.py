@@ -31,7 +31,7 @@ from connectors.warehouse.storage.migrations import revisions, upgrade
 from connectors.warehouse.warehouse import open_warehouse
 from models.partition import Partition, media
 from models.tables import WAREHOUSE
-from tests.warehouse.house import ANNA, POSTS, T0, House, Item, Row, at, in_memory
+from tests.warehouse.rig import ANNA, POSTS, T0, Item, Rig, Row, at, in_memory
 
 ROOT = Path(__file__).parents[3]
 RELEASES = sorted((Path(__file__).parents[1] / "fixtures").glob("warehouse_*.duckdb.gz"))
@@ -116,11 +116,11 @@ def payloads(path: Path) -> dict[tuple[Any, ...], str]:
     return {row[:-1]: row[-1] for row in rows}
 
 
-def raw_payloads(house: House) -> dict[tuple[Any, ...], str]:
-    present = f"SELECT 'media', account_id, surface, media_id, NULL, gh_payload FROM {house.kept()}"
-    kept = house.kept("core.media_superseded")
+def raw_payloads(rig: Rig) -> dict[tuple[Any, ...], str]:
+    present = f"SELECT 'media', account_id, surface, media_id, NULL, gh_payload FROM {rig.kept()}"
+    kept = rig.kept("core.media_superseded")
     before = f"SELECT 'version', account_id, surface, media_id, valid_from, gh_payload FROM {kept}"
-    return {row[:-1]: row[-1] for row in house.rows(f"{present} UNION ALL {before}")}
+    return {row[:-1]: row[-1] for row in rig.rows(f"{present} UNION ALL {before}")}
 
 
 def run(code: str, *arguments: Path) -> subprocess.CompletedProcess[str]:
@@ -313,15 +313,15 @@ def test_what_the_first_release_left_half_way_is_the_syncs(oldest: Path) -> None
 def test_an_upgraded_warehouse_is_told_of_a_next_night_and_publishes_it(released: Path, tmp_path: Path) -> None:
     staged = ask(released, "SELECT count(*) FROM ops.staging")
     with opened(released) as connection:
-        house = House(connection)
+        rig = Rig(connection)
         with connection.begin():
-            house.seq = last_seq(connection)
+            rig.seq = last_seq(connection)
         assert staged != [(0,)]
-        house.merge()
-        assert house.value(f"SELECT caption FROM core.media WHERE account_id = '{ANNA}' AND media_id = '2'") == (
+        rig.merge()
+        assert rig.value(f"SELECT caption FROM core.media WHERE account_id = '{ANNA}' AND media_id = '2'") == (
             "two, anew"
         )
-        house.scan(POSTS, "next", 72, [{"id": "1", "caption": "one, too"}, {"id": "4"}])
+        rig.scan(POSTS, "next", 72, [{"id": "1", "caption": "one, too"}, {"id": "4"}])
         publish(connection, tmp_path / "s.duckdb", at=at(80), version="next")
     found = ask(
         tmp_path / "s.duckdb",
@@ -349,19 +349,19 @@ async def test_rows_of_an_older_version_are_rebuilt_once_and_change_by_nothing(r
         pass
     assert ask(released, "SELECT count(*) FROM core.media WHERE payload_hash IS NULL") == [(0,)]
     with connect(released) as connection:
-        house = House(connection)
+        rig = Rig(connection)
         with connection.begin():
-            house.seq = last_seq(connection)
-        house.merge()
+            rig.seq = last_seq(connection)
+        rig.merge()
         changed = "SELECT (SELECT count(*) FROM core.media_superseded), (SELECT max(changed_at) FROM core.media)"
-        before = house.row(changed)
+        before = rig.row(changed)
         items: dict[Partition, list[Item]] = {}
-        stored = house.rows(f"SELECT account_id, surface, gh_payload FROM {house.kept()}")
+        stored = rig.rows(f"SELECT account_id, surface, gh_payload FROM {rig.kept()}")
         for account_id, surface, payload in stored:
             items.setdefault(media(account_id, surface), []).append(json.loads(payload))
         for partition, some in items.items():
-            house.scan(partition, f"again {partition}", 100, some)
-        assert house.row(changed) == before
+            rig.scan(partition, f"again {partition}", 100, some)
+        assert rig.row(changed) == before
 
 
 @pytest.mark.anyio
@@ -369,31 +369,31 @@ async def test_versions_of_an_older_warehouse_get_their_typed_columns_when_it_is
     async with open_warehouse(released, "test", now=T0):
         pass
     with connect(released) as connection:
-        house = House(connection)
-        house.merge()
+        rig = Rig(connection)
+        rig.merge()
         listed = "SELECT COLUMNS(*)::VARCHAR FROM core.media_superseded ORDER BY ALL"
-        found = house.rows(f"SELECT caption, gh_payload->>'$.caption' FROM {house.kept('core.media_superseded')}")
+        found = rig.rows(f"SELECT caption, gh_payload->>'$.caption' FROM {rig.kept('core.media_superseded')}")
         assert found
         assert [caption for caption, _ in found] == [output for _, output in found]
-        there = house.rows(listed)
+        there = rig.rows(listed)
         with connection.begin():
             rebuild_stored(connection, read_mapping(connection))
-        assert house.rows(listed) == there
+        assert rig.rows(listed) == there
 
 
 def test_payloads_of_an_older_version_move_to_the_raw_store_byte_for_byte(released: Path) -> None:
     before = payloads(released)
     with opened(released, at_once=7) as connection:
-        house = House(connection)
-        assert raw_payloads(house) == before
-        assert len(list(released.parent.rglob("part-*.parquet"))) == house.value("SELECT raw_parts FROM ops.warehouse")
+        rig = Rig(connection)
+        assert raw_payloads(rig) == before
+        assert len(list(released.parent.rglob("part-*.parquet"))) == rig.value("SELECT raw_parts FROM ops.warehouse")
         # The newest bytes of an item are those of its row.
         newest = "SELECT max(raw_landed) FROM core.media_superseded"
-        assert house.value(f"SELECT coalesce(min(raw_landed) > ({newest}), true) FROM core.media")
+        assert rig.value(f"SELECT coalesce(min(raw_landed) > ({newest}), true) FROM core.media")
         with connection.begin():
-            assert house.seq <= last_seq(connection) < 10_000
+            assert rig.seq <= last_seq(connection) < 10_000
     with connect(released) as connection:
-        assert raw_payloads(House(connection)) == before
+        assert raw_payloads(Rig(connection)) == before
 
 
 class Killed(BaseException):
@@ -428,8 +428,8 @@ def test_an_upgrade_of_rows_that_is_killed_goes_on(released: Path, step: str, mo
         with pytest.raises(Killed), opened(released, at_once=20):
             raise AssertionError
     with opened(released) as connection:
-        house = House(connection)
-        assert raw_payloads(house) == before
+        rig = Rig(connection)
+        assert raw_payloads(rig) == before
         assert "old payload" not in str(schema(connection))
 
 

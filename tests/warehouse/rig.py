@@ -97,7 +97,7 @@ class Scan:
         return PageCommit(checkpoint=self.checkpoint)
 
 
-class House:
+class Rig:
     """An open warehouse, its landings numbered in the order of the calls."""
 
     def __init__(self, connection: Connection) -> None:
@@ -159,7 +159,7 @@ def in_memory() -> Iterator[Connection]:
         yield connection
 
 
-def emptied(connection: Connection) -> House:
+def emptied(connection: Connection) -> Rig:
     """The warehouse as new: without rows, and without what discovery added to its tables."""
     with connection.begin():
         db = raw_connection(connection)
@@ -169,7 +169,7 @@ def emptied(connection: Connection) -> House:
         }
         added = found - {table.name for table in WAREHOUSE.sorted_tables}
         db.execute("".join(f'DROP TABLE core."{name}";' for name in added) + _as_new(connection.dialect))
-    return House(connection)
+    return Rig(connection)
 
 
 @cache
