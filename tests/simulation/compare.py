@@ -90,17 +90,17 @@ def compare(model: Model, gaps: list[Row], snapshot: Snapshot) -> None:
     names = ("ig_username", "public_id", "status", "token_expired_since", "first_seen_at", "last_seen_at", "removed_at")
     _same(
         "missing accounts",
-        [(account_id, since) for account_id, (since, _) in model.missing_accounts.items()],
+        [(account_id, since) for account_id, (since, _) in model.accounts.missing.items()],
         snapshot.rows("SELECT account_id, missing_since FROM accounts WHERE missing_since IS NOT NULL"),
     )
     _same(
         "accounts",
-        [(account_id, *(row[name] for name in names)) for account_id, row in model.accounts.items()],
+        [(account_id, *(getattr(row, name) for name in names)) for account_id, row in model.accounts.rows.items()],
         snapshot.rows(f"SELECT account_id, {', '.join(names)} FROM accounts"),
     )
     _same(
         "account_status_history",
-        [(account_id, *period) for account_id, periods in model.periods.items() for period in periods],
+        [tuple(period) for period in model.accounts.periods],
         snapshot.rows("SELECT account_id, status, valid_from, valid_to FROM account_status_history"),
     )
     _compare_media(model, snapshot)

@@ -12,6 +12,7 @@ from models.schema.mapping_built_in import BUILT_IN
 from tests.e2e import reading
 from tests.e2e.nights import content
 from tests.e2e.reading import lasting
+from tests.model.accounts import Accounts
 from tests.simulation.events import CATALOGUE, Partition
 from tests.simulation.recent import Closed, Feed, Key, Listed, Look, Missing, completed, is_covered, spread
 
@@ -44,7 +45,7 @@ def id_of(item: object) -> str | None:
     return next((str(one) for one in found if one not in (None, "")), None)
 
 
-@dataclass
+@dataclass(eq=False)
 class Scan:
     """One scan of a partition, as the service saw it: `following` is the cursor of the page that is next.
 
@@ -76,12 +77,10 @@ class Scan:
 class Model:
     """All that landed, page by page, in the order of landing."""
 
-    accounts: dict[str, dict[str, Any]] = field(default_factory=dict)
-    periods: dict[str, list[list[Any]]] = field(default_factory=dict)
+    accounts: Accounts = field(default_factory=Accounts)
     media: dict[Key, dict[str, Any]] = field(default_factory=dict)
     superseded: list[tuple[Any, ...]] = field(default_factory=list)
     sightings: dict[Key, list[tuple[Item, datetime]]] = field(default_factory=dict)
-    missing_accounts: dict[str, tuple[datetime, datetime | None]] = field(default_factory=dict)
     missing: dict[Key, Missing] = field(default_factory=dict)
     undecided: dict[Partition, datetime] = field(default_factory=dict)
     closed: dict[Partition, Closed] = field(default_factory=dict)
@@ -110,64 +109,11 @@ class Model:
     def _account(self, scan: Scan, item: Any, at: datetime) -> None:  # noqa: ANN401 - any JSON
         if not is_account(item):
             self._quarantine(CATALOGUE, item)
-            known = self.accounts.get(str(item.get("id"))) if isinstance(item, dict) else None
-            if known is not None:
-                # It was listed all the same.
-                known.update(scan=scan, landed=self.landed, last_seen_at=at, removed_at=None)
-                self._listed(str(item["id"]), known["status"], at)
-                self._since(str(item["id"]))
+            known = str(item.get("id")) if isinstance(item, dict) else ""
+            if known in self.accounts.rows:
+                self.accounts.see_unreadable(known, scan, self.landed, at)
             return
-        known = self.accounts.get(item["id"])
-        self._listed(item["id"], item["status"], at)
-        self.accounts[item["id"]] = {
-            "ig_username": item["ig_username"],
-            "public_id": item["public_id"],
-            "status": item["status"],
-            "token_expired_since": None,
-            "first_seen_at": known["first_seen_at"] if known else at,
-            "last_seen_at": at,
-            "removed_at": None,
-            "scan": scan,
-            "landed": self.landed,
-        }
-        self._since(item["id"])
-
-    def _listed(self, account_id: str, status: str, at: datetime) -> None:
-        self.missing_accounts.pop(account_id, None)
-        periods = self.periods.setdefault(account_id, [])
-        if not periods or periods[-1][0] != status:
-            if periods:
-                periods[-1][2] = at
-            periods.append([status, at, None])
-
-    def _since(self, account_id: str) -> None:
-        account, period = self.accounts[account_id], self.periods[account_id][-1]
-        account["token_expired_since"] = period[1] if account["status"] == "token_expired" else None
-
-    def _unlist(self, scan: Scan, at: datetime) -> None:
-        there = {one: row for one, row in self.accounts.items() if row["removed_at"] is None}
-        listed = {one for one, row in self.accounts.items() if row["scan"] is scan}
-        missed = [one for one in there if there[one]["landed"] < scan.began]
-        waited = {one: self.missing_accounts.pop(one, (at, None)) for one in missed}
-        sure = [
-            one
-            for one, (since, begun) in waited.items()
-            if listed and begun is not None and begun + timedelta(hours=12) <= scan.started
-            if since + timedelta(hours=1) <= scan.started
-        ]
-        known = [one for one, row in there.items() if row["first_seen_at"] < scan.started or one in missed]
-        known = [one for one in known if one not in sure]
-        unsure = [one for one in missed if one not in sure]
-        if unsure and (len(unsure) == len(known) or (len(unsure) >= 2 and len(unsure) / len(known) > 0.1)):
-            for one in unsure:
-                since, begun = waited[one]
-                self.missing_accounts[one] = (since, begun or (scan.started if listed else None))
-        else:
-            sure = missed
-        self.count["accounts_removed"] += len(sure)
-        for one in sure:
-            there[one]["removed_at"] = self.periods[one][-1][2] = waited[one][0]
-            self.periods[one].append(["removed", waited[one][0], None])
+        self.accounts.see(item["id"], item, scan, self.landed, at)
 
     def _item(self, scan: Scan, partition: Partition, item: Item, at: datetime) -> None:
         media_id = id_of(item)
@@ -216,7 +162,7 @@ class Model:
             return
         self.end_landed[partition] = self.landed
         if partition == CATALOGUE:
-            self._unlist(scan, at)
+            self.count["accounts_removed"] += self.accounts.end(scan, began=scan.began, started_at=scan.started, at=at)
         else:
             self._miss(scan, partition, at)
         if scan.recent:

@@ -135,7 +135,7 @@ class Player:
         is_recent = any(night.mode == "incremental" for night in nights)
         for number, night in enumerate(_QUIET_RECENT if is_recent else _QUIET, start=len(nights)):
             report = self._play(number, night)
-            due = "partial" if self.referee.model.missing_accounts else "complete"
+            due = "partial" if self.referee.model.accounts.missing else "complete"
             require(report is not None and report.state == due, f"a quiet night ended {report}")
             snapshot = Snapshot(self.disk.snapshot)
             try:

@@ -75,8 +75,7 @@ class Referee:
 
     def present(self) -> dict[str, str]:
         """The accounts in the catalogue, as far as is known, and their status."""
-        accounts = self.model.accounts.items()
-        return {account_id: row["status"] for account_id, row in accounts if row["removed_at"] is None}
+        return {one: row.status for one, row in self.model.accounts.rows.items() if row.removed_at is None}
 
     def begin(self, session: Session) -> None:
         """A process begins. What a scan of the catalogue that goes on has listed is this run's, too."""
@@ -88,9 +87,9 @@ class Referee:
         if scan is None or session.begun - scan.started > WITHIN:
             return
         if not scan.given_up and (not scan.over or scan.ended_in in session.chain):
-            for account_id, row in self.model.accounts.items():
-                if row["scan"] is scan:
-                    session.listed[account_id] = row["status"]
+            for account_id, row in self.model.accounts.rows.items():
+                if row.scan is scan:
+                    session.listed[account_id] = row.status
 
     def _set_depths(self, session: Session) -> None:
         model = self.model
@@ -282,7 +281,7 @@ class Referee:
         if stops:
             expected = "failed"
         elif kinds <= {"complete", "recent", "skipped"}:
-            expected = "partial" if self.model.missing_accounts and session.run_kind == "sync" else "complete"
+            expected = "partial" if self.model.accounts.missing and session.run_kind == "sync" else "complete"
         else:
             expected = "partial" if kinds & {"complete", "recent", "deferred"} else "failed"
         require(state == expected, f"the run is {state}, and should be {expected} with {sorted(kinds)}")

@@ -45,7 +45,7 @@ def hold_against_the_service(referee: Referee, sandbox: Sandbox, snapshot: Snaps
     """
     model, night = referee.model, sandbox.day
     accounts = {account.id: account.status for account in sandbox.catalogue.accounts(night)}
-    present = {one: status for one, status in referee.present().items() if one not in model.missing_accounts}
+    present = {one: status for one, status in referee.present().items() if one not in model.accounts.missing}
     require(present == accounts, "the accounts are not those of the service")
     depths: dict[str, datetime | None] = dict(snapshot.rows(_DEPTHS))
 

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from tests.e2e import reading
+from tests.model.accounts import Accounts
 from tests.simulation.recent import Closed, Feed, Look, Missing, completed, is_covered, spread
 
 Where = tuple[str, str, str]
@@ -80,8 +81,7 @@ def _born(row: dict[str, Any]) -> datetime:
 class Model:
     """All that was merged, by key. `closed` are the last closed scans, `doubt` what only one of them has missed."""
 
-    accounts: dict[str, dict[str, Any]] = field(default_factory=dict)
-    periods: list[list[Any]] = field(default_factory=list)
+    accounts: Accounts = field(default_factory=Accounts)
     media: dict[Key, dict[str, Any]] = field(default_factory=dict)
     versions: list[Row] = field(default_factory=list)
     metrics: list[Row] = field(default_factory=list)
@@ -89,7 +89,6 @@ class Model:
     landed: int = 0
     began: dict[str, int] = field(default_factory=dict)
     ended: dict[Where, int] = field(default_factory=dict)
-    absent: dict[str, tuple[datetime, datetime | None]] = field(default_factory=dict)
     doubt: dict[Key, Missing] = field(default_factory=dict)
     rejecting: set[str] = field(default_factory=set)
     undecided: dict[Where, datetime] = field(default_factory=dict)
@@ -106,7 +105,7 @@ class Model:
         count.update(pages=1, items=len(page.items))
         for item in page.items:
             if page.where[0] == "accounts":
-                self._list(page, item)
+                self.accounts.see(item["id"], item, page.scan_id, self.landed, page.at)
             elif id_of(item) is None:
                 record = (*page.where, record_text(item) if isinstance(item, dict) else text_of(item))
                 self.rejecting.add(page.scan_id)
@@ -131,56 +130,10 @@ class Model:
                 before, page.feed, pages=page.pages, at=page.at, share=share, is_posts=is_posts
             )
 
-    def _list(self, page: Heard, item: dict[str, str]) -> None:
-        known = self.accounts.get(item["id"], {"status": None, "since": None, "first": page.at, "removed": None})
-        since = known["since"]
-        self.absent.pop(item["id"], None)
-        if known["status"] != item["status"] or known["removed"] is not None:
-            for period in self.periods:
-                if period[0] == item["id"] and period[3] is None:
-                    period[3] = page.at
-            self.periods.append([item["id"], item["status"], page.at, None])
-            since = page.at
-        self.accounts[item["id"]] = {
-            "name": item["ig_username"],
-            "status": item["status"],
-            "since": since,
-            "first": known["first"],
-            "last": page.at,
-            "removed": None,
-            "scan": page.scan_id,
-            "landed": self.landed,
-        }
-
     def _unlist(self, page: Heard) -> None:
-        there = {one: row for one, row in self.accounts.items() if row["removed"] is None}
-        empty = all(row["scan"] != page.scan_id for row in self.accounts.values())
-        missed = [one for one, row in there.items() if row["landed"] < self.began[page.scan_id]]
-        doubts = {one: self.absent.get(one, (page.at, None)) for one in missed}
-        twice = (
-            set()
-            if empty
-            else {
-                one
-                for one in missed
-                if (begun := doubts[one][1]) and page.started_at >= begun + _DAY / 2
-                if page.started_at >= doubts[one][0] + timedelta(hours=1)
-            }
-        )
-        once = set(missed) - twice
-        rest = sum(row["first"] < page.started_at or one in missed for one, row in there.items()) - len(twice)
-        believed = len(once) < rest and (len(once) <= 1 or len(once) <= rest / 10)
-        self.absent = {}
-        for one, (since, begun) in doubts.items():
-            if one in once and not believed:
-                self.absent[one] = (since, begun if begun or empty else page.started_at)
-            else:
-                there[one]["removed"] = since
-                self.counts[page.scan_id]["accounts_removed"] += 1
-                for period in self.periods:
-                    if period[0] == one and period[3] is None:
-                        period[3] = since
-                self.periods.append([one, "removed", since, None])
+        began = self.began[page.scan_id]
+        removed = self.accounts.end(page.scan_id, began=began, started_at=page.started_at, at=page.at)
+        self.counts[page.scan_id]["accounts_removed"] += removed
 
     def _see(self, page: Heard, item: dict[str, Any]) -> None:
         key = (page.where[1], page.where[2], str(id_of(item)))
@@ -263,10 +216,10 @@ class Model:
         present = [(*key, row["content"], None, row["item"]["caption"]) for key, row in self.media.items()]
         return {
             "accounts": [
-                (one, *(row[name] for name in ("name", "status", "first", "last", "removed")))
-                for one, row in self.accounts.items()
+                (one, row.ig_username, row.status, row.first_seen_at, row.last_seen_at, row.removed_at)
+                for one, row in self.accounts.rows.items()
             ],
-            "account_status_history": [tuple(period) for period in self.periods],
+            "account_status_history": [tuple(period) for period in self.accounts.periods],
             "media": [
                 (
                     *key,
@@ -289,6 +242,6 @@ class Model:
             ],
             "quarantine": [*self.quarantine.values()],
             "run_counts": [(run_id, *numbers) for run_id, numbers in by_run.items()],
-            **({"missing_accounts": [(one, *doubt) for one, doubt in self.absent.items()]} if inside else {}),
+            **({"missing_accounts": [(one, *doubt) for one, doubt in self.accounts.missing.items()]} if inside else {}),
             **({"missing": [(*key, *doubt) for key, doubt in self.doubt.items()]} if inside else {}),
         }

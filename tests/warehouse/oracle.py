@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
+from tests.model.accounts import Accounts
+
 Where = tuple[str, str, str]
 Key = tuple[str, str, str]
 
@@ -27,17 +29,14 @@ class Event:
 
 @dataclass
 class Oracle:
-    accounts: dict[str, dict[str, Any]] = field(default_factory=dict)
-    history: list[list[Any]] = field(default_factory=list)
+    accounts: Accounts = field(default_factory=Accounts)
     media: dict[Key, dict[str, Any]] = field(default_factory=dict)
     scans: dict[Where, tuple[str, datetime]] = field(default_factory=dict)
     heard: int = 0
     began: dict[str, int] = field(default_factory=dict)
     ended: dict[Where, int] = field(default_factory=dict)
-    listed: dict[str, int] = field(default_factory=dict)
     written: dict[Key, int] = field(default_factory=dict)
     quarantine: dict[tuple[str, Where, str], tuple[int, int, datetime]] = field(default_factory=dict)
-    missing_accounts: dict[str, tuple[datetime, datetime | None]] = field(default_factory=dict)
     missing: dict[Key, tuple[datetime | None, datetime]] = field(default_factory=dict)
     rejecting: set[str] = field(default_factory=set)
     undecided: dict[Where, datetime] = field(default_factory=dict)
@@ -75,55 +74,12 @@ class Oracle:
         if place in event.aside:
             self._rejected("broken", event, place, item)
             return
-        known = self.accounts.get(item["id"])
-        self.missing_accounts.pop(item["id"], None)
-        same_status = known is not None and known["removed_at"] is None and known["status"] == item["status"]
-        if not same_status:
-            for period in self.history:
-                if period[0] == item["id"] and period[3] is None:
-                    period[3] = event.at
-            self.history.append([item["id"], item["status"], event.at, None])
-        self.listed[item["id"]] = self.heard
-        self.accounts[item["id"]] = {
-            "ig_username": item["ig_username"],
-            "status": item["status"],
-            "status_since": known["status_since"] if known and same_status else event.at,
-            "first_seen_at": known["first_seen_at"] if known else event.at,
-            "last_seen_at": event.at,
-            "removed_at": None,
-            "scan_id": event.scan_id,
-        }
+        self.accounts.see(item["id"], item, event.scan_id, self.heard, event.at)
 
     def _end_catalogue(self, event: Event) -> None:
-        lists_any = any(row["scan_id"] == event.scan_id for row in self.accounts.values())
-        there = {one: row for one, row in self.accounts.items() if row["removed_at"] is None}
-        missed = {
-            one: self.missing_accounts.get(one, (event.at, None))
-            for one in there
-            if self.listed[one] < self.began[event.scan_id]
-        }
-        half_a_day = timedelta(hours=12)
-        confirmed = {
-            one
-            for one, (since, begun) in missed.items()
-            if lists_any and begun and event.started_at - begun >= half_a_day
-            if event.started_at - since >= timedelta(hours=1)
-        }
-        known = sum(row["first_seen_at"] < event.started_at or one in missed for one, row in there.items())
-        known -= len(confirmed)
-        doubtful = len(missed) - len(confirmed)
-        guarded = doubtful == known or (doubtful > 1 and 10 * doubtful > known)
-        self.missing_accounts = {}
-        for one, (since, begun) in missed.items():
-            if guarded and one not in confirmed:
-                self.missing_accounts[one] = (since, begun or (event.started_at if lists_any else None))
-                continue
-            there[one]["removed_at"] = since
-            self.counts[event.run_id, "accounts_removed"] += 1
-            for period in self.history:
-                if period[0] == one and period[3] is None:
-                    period[3] = since
-            self.history.append([one, "removed", since, None])
+        began = self.began[event.scan_id]
+        removed = self.accounts.end(event.scan_id, began=began, started_at=event.started_at, at=event.at)
+        self.counts[event.run_id, "accounts_removed"] += removed
 
     def _item(self, event: Event, place: int, item: dict[str, Any]) -> None:
         if "id" not in item:

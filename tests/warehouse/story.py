@@ -130,10 +130,11 @@ def rows_of(rig: Rig, table: str) -> list[Row]:
 def check_against_the_oracle(rig: Rig, oracle: Oracle, *, fields: bool = True) -> None:
     columns = "ig_username, status, status_since, first_seen_at, last_seen_at, removed_at, scan_id"
     assert rig.rows(f"SELECT account_id, {columns} FROM core.accounts ORDER BY 1") == sorted(
-        (account_id, *row.values()) for account_id, row in oracle.accounts.items()
+        (one, row.ig_username, row.status, row.since, row.first_seen_at, row.last_seen_at, row.removed_at, row.scan)
+        for one, row in oracle.accounts.rows.items()
     )
     periods = rig.rows("SELECT * FROM core.account_status_history")
-    assert sorted(periods, key=repr) == sorted(map(tuple, oracle.history), key=repr)
+    assert sorted(periods, key=repr) == sorted(map(tuple, oracle.accounts.periods), key=repr)
     found = {
         row[:3]: (json.loads(row[3]), *row[4:])
         for row in rig.rows(
@@ -152,7 +153,7 @@ def check_against_the_oracle(rig: Rig, oracle: Oracle, *, fields: bool = True) -
         (*key, since, last_seen, since is not None) for key, (since, last_seen) in oracle.missing.items()
     )
     assert rig.rows("SELECT * FROM ops.missing_accounts ORDER BY 1") == sorted(
-        (one, *doubt) for one, doubt in oracle.missing_accounts.items()
+        (one, *doubt) for one, doubt in oracle.accounts.missing.items()
     )
     columns = "reason, resource, account_id, surface, payload, page, position, seen_at"
     assert rig.rows(f"SELECT {columns} FROM core.quarantine ORDER BY ALL") == sorted(
@@ -168,7 +169,7 @@ def check_counts(rig: Rig, oracle: Oracle) -> None:
     """Each run's counts are what its pages did, and their sums are what the tables show."""
     message = documents(rig, "core.run_counts")
     found = {(row["run_id"], name): number for row in message for name, number in row.items() if name != "run_id"}
-    assert {key: number for key, number in found.items() if number} == dict(oracle.counts)
+    assert {key: number for key, number in found.items() if number} == dict(+oracle.counts)
     shown = rig.row(
         "SELECT (SELECT count(*) FROM core.media), (SELECT count(*) FROM core.media WHERE removed_at IS NOT NULL)"
     )
