@@ -71,7 +71,7 @@ async def _tracked(
     from flows.backfill import backfill
     from flows.cli.output.progress import watch
     from flows.config.options import SyncOptions
-    from flows.orchestration.tracking import Watcher, tracked
+    from flows.orchestration.flow_run import Watcher, tracked
     from flows.sync import sync
 
     async def call() -> object:

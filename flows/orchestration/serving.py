@@ -17,9 +17,9 @@ from flows.config.settings import Settings, load
 from flows.orchestration.automations import apply
 from flows.orchestration.credentials import ApiCredentials
 from flows.orchestration.deployments import deployments
+from flows.orchestration.flow_run import check_tracker
 from flows.orchestration.interruptions import end_runs, mark_dead, start_missed_runs
 from flows.orchestration.schedules import NOTE, READY
-from flows.orchestration.tracking import check_tracker
 
 # Its server is on this machine alone, for nothing else in most cases: it may be asked more often than others.
 _ASK_EVERY = 3.0

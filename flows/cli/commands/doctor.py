@@ -224,7 +224,7 @@ def _prefect() -> Finding:
     url = prefect_api_url()
     if url is None:
         return Finding("Prefect", "note", "PREFECT_API_URL is not set: syncs run directly, without Prefect.")
-    from flows.orchestration.tracking import check_tracker
+    from flows.orchestration.flow_run import check_tracker
 
     try:
         asyncio.run(check_tracker())

@@ -14,7 +14,7 @@ from flows.config.options import BackfillOptions, SyncOptions
 from flows.engine.pipeline import RunReport
 from flows.engine.run_context import Counters
 from flows.orchestration.credentials import ApiCredentials
-from flows.orchestration.tracking import Watcher, tracked
+from flows.orchestration.flow_run import Watcher, tracked
 from flows.publish import publish
 from flows.sync import sync
 from tests.prefect_api import ask
