@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -15,6 +14,7 @@ import pytest
 from connectors.warehouse.snapshot.export import export
 from connectors.warehouse.snapshot.reader import Snapshot, open_snapshot
 from connectors.warehouse.storage.errors import QueryError, WarehouseUnusable
+from tests import busy
 from tests.security import hostile_snapshot
 from tests.security.hostile_snapshot import SECRET
 from tests.typed import Typed
@@ -143,23 +143,14 @@ def test_a_question_without_an_end_is_ended_by_ctrl_c_at_once(folder: Path) -> N
         stderr=subprocess.PIPE,
     )
     try:
-        # The handler stands before DuckDB begins; how long the imports take depends on the machine.
-        caught = Path(f"/proc/{process.pid}/status")
-        until = time.monotonic() + 20
-        while _threads(caught) < 3 and time.monotonic() < until:
-            time.sleep(0.05)
-        time.sleep(0.3)
+        # The handler stands before DuckDB begins.
+        busy.computes(process.pid)
         process.send_signal(2)
         process.wait(5)
     finally:
         process.kill()
         process.communicate()
     assert process.returncode in {-2, 130}
-
-
-def _threads(status: Path) -> int:
-    lines = status.read_text().splitlines()
-    return next((int(line.split()[1]) for line in lines if line.startswith("Threads:")), 0)
 
 
 def test_a_hostile_snapshot_is_not_exported_with_another_file_in_it(tmp_path: Path) -> None:

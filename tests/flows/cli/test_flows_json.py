@@ -7,7 +7,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
@@ -20,6 +19,7 @@ from connectors.sandbox.http.serve import in_thread
 from connectors.sandbox.settings import SandboxSettings
 from flows.cli import app as command_line
 from flows.cli.command_table import COMMANDS
+from tests import busy
 from tests.typed import Typed
 
 ROOT = Path(__file__).parents[3]
@@ -146,7 +146,7 @@ def test_a_query_that_a_signal_ends_is_one_object_at_once(
         assert process.stdout is not None
         begun = b"".join(process.stdout.read(1) for _ in range(200)) if rows else b""
         if not rows:
-            wait_for_threads(process.pid, 3)
+            busy.computes(process.pid)
         process.send_signal(number)
         out, err = process.communicate(timeout=5)
     finally:
@@ -167,20 +167,12 @@ def test_a_query_whose_output_is_not_read_is_ended_by_a_signal(snapshot: Path) -
     try:
         assert process.stdout is not None
         process.stdout.read(1)
-        time.sleep(0.5)
+        busy.blocks_on(process.stdout.fileno())
         process.send_signal(signal.SIGINT)
         assert process.wait(5) == 130
     finally:
         process.kill()
         process.communicate()
-
-
-def wait_for_threads(pid: int, threads: int) -> None:
-    """Wait until the process has so many threads, that is until DuckDB has begun."""
-    status, until = Path(f"/proc/{pid}/status"), time.monotonic() + 20
-    while int(status.read_text().partition("Threads:")[2].split()[0]) < threads and time.monotonic() < until:
-        time.sleep(0.05)
-    time.sleep(0.5)
 
 
 def test_a_fix_is_the_hint(typed: Typed, monkeypatch: pytest.MonkeyPatch) -> None:

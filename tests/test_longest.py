@@ -1,0 +1,10 @@
+"""The order in which CI runs the files."""
+
+from pathlib import Path
+
+from tests.conftest import LONGEST
+
+
+def test_the_longest_files_exist() -> None:
+    stems = [path.stem for path in Path(__file__).parent.rglob("test_*.py")]
+    assert {name: stems.count(name) for name in LONGEST} == dict.fromkeys(LONGEST, 1)
