@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from prefect.server.api import server
 
 from flows.cli.output.sync_report import show
 from flows.config.errors import SettingsError
@@ -16,7 +15,6 @@ from flows.config.settings import load
 from flows.engine.pipeline import RunReport, run_sync
 from flows.engine.resources import build_request, check_report
 from flows.engine.upkeep import publish_now
-from flows.orchestration import prefect_server
 from flows.reporting.artifact import markdown
 from flows.reporting.page.page import MARK
 from flows.reporting.report import to_json
@@ -119,6 +117,11 @@ def test_prefects_page_links_the_report_or_names_its_file() -> None:
 
 
 async def test_prefects_server_shows_the_report_before_its_ui(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Prefect's server takes two seconds to import, and every worker of pytest imports this file.
+    from prefect.server.api import server  # noqa: PLC0415
+
+    from flows.orchestration import prefect_server  # noqa: PLC0415
+
     report = tmp_path / "page.html"
     assert prefect_server.answer(report).status_code == 404
     report.write_text(MARK)
