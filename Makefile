@@ -90,7 +90,7 @@ FRESH ?= 200
 soak: $(VENV)/.dev ## Hundreds of runs on one warehouse: memory and files must not grow faster than its rows.
 	$(BIN)/python -m tests.soak --runs $(RUNS) --fresh $(FRESH)
 
-proof: simulate stateful matrix fuzz conformance kills mutants soak ## Long versions of all tests in docs/reliability.md.
+proof: long simulate stateful matrix fuzz conformance kills mutants soak ## Long versions of all tests in docs/reliability.md.
 
 BENCH := $(BIN)/python -m benchmarks
 bench: $(VENV)/.bench $(DLT)/.made ## Benchmarks at small sizes, compared with plain fetching and dlt; 30 minutes.

@@ -35,7 +35,6 @@ LONGEST = (
     "test_flows_incremental",
     "test_e2e_kills",
     "test_warehouse_schema_inference",
-    "test_e2e_pools",
     "test_warehouse_migrations",
     "test_e2e_sync",
     "test_flows_cluster_modes",

@@ -85,6 +85,7 @@ def test_a_killed_run_is_taken_over_by_the_next(there: Operator, many: Service, 
     assert_in_step(there, many)
 
 
+@pytest.mark.long
 def test_a_run_without_workers_merges_what_a_killed_one_left(there: Operator, many: Service, cluster: Cluster) -> None:
     cluster.start_scheduler()
     worker = cluster.start_worker()
@@ -102,6 +103,7 @@ def test_a_run_without_workers_merges_what_a_killed_one_left(there: Operator, ma
     assert_in_step(there, many)
 
 
+@pytest.mark.long
 def test_a_scheduler_that_is_killed_and_comes_back(there: Operator, many: Service, cluster: Cluster) -> None:
     scheduler = cluster.start_scheduler()
     cluster.start_worker()
@@ -117,6 +119,7 @@ def test_a_scheduler_that_is_killed_and_comes_back(there: Operator, many: Servic
     assert_in_step(there, many)
 
 
+@pytest.mark.long
 def test_a_worker_that_hangs_is_replaced_and_shut_out(there: Operator, many: Service, cluster: Cluster) -> None:
     cluster.start_scheduler()
     first, _ = cluster.start_worker(), cluster.start_worker()

@@ -51,6 +51,7 @@ def test_a_folder_that_is_a_file_is_one_line(operator: Operator, tmp_path: Path)
     assert "GRAMHOUSE_SNAPSHOT" in _refused(operator) or "GRAMHOUSE_WAREHOUSE" in _refused(operator)
 
 
+@pytest.mark.long
 def test_a_clock_set_back_loses_nothing(operator: Operator, service: Service) -> None:
     operator.sync()
     service.night(1)

@@ -101,6 +101,7 @@ def test_publish_counts_what_a_killed_run_landed_for_that_run(operator: Operator
     assert (state, pages > 0, (added,)) == ("interrupted", True, operator.ask("SELECT count(*) FROM media")[0])
 
 
+@pytest.mark.long
 def test_killed_again_and_again_it_gets_there(operator: Operator, service: Service) -> None:
     landed: set[tuple[Any, ...]] = set()
     for _ in range(4):

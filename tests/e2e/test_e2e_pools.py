@@ -15,7 +15,7 @@ import pytest
 from tests.e2e.conftest import KEY, PATIENCE, Operator, Service, assert_in_step, stopped, until
 from tests.prefect_api import ask
 
-pytestmark = [pytest.mark.e2e, pytest.mark.prefect]
+pytestmark = [pytest.mark.e2e, pytest.mark.prefect, pytest.mark.long]
 
 ROOT = Path(__file__).parents[2]
 

@@ -12,7 +12,9 @@ from tests.simulation.story import Night, Story, World, tell
 
 
 # Of an even seed all scans are full; the others have incremental nights, too.
-@pytest.mark.parametrize(("seed", "nights", "recent"), [(0, 3, 0), (2, 3, 0), (3, 5, 1), (105, 5, 1)])
+@pytest.mark.parametrize(
+    ("seed", "nights", "recent"), [(0, 3, 0), (2, 3, 0), (3, 5, 1), pytest.param(105, 5, 1, marks=pytest.mark.long)]
+)
 def test_whatever_befalls_the_nights_the_snapshot_is_what_was_visible(seed: int, nights: int, recent: int) -> None:
     played = play(tell(seed, nights))
     assert played.foul is None, f"{played.story.message()}\n{played.foul}"

@@ -28,6 +28,7 @@ def test_runs_in_one_process_leave_nothing_behind(tmp_path: Path) -> None:
     assert samples[-1].rows > samples[0].rows
 
 
+@pytest.mark.long
 def test_runs_in_processes_of_their_own_leave_nothing_behind(tmp_path: Path) -> None:
     samples = list[Sample]()
     with served(*SMALL) as service:
