@@ -32,7 +32,7 @@ class VirtualClock:
 
 
 class StillClock(VirtualClock):
-    """Whoever sleeps, sleeps until the test is over."""
+    """A clock on which a sleep lasts until the test is over."""
 
     async def sleep(self, seconds: float) -> None:
         self.slept.append(seconds)
@@ -40,7 +40,7 @@ class StillClock(VirtualClock):
 
 
 class WakefulClock(VirtualClock):
-    """For what must never sleep."""
+    """A clock for code that must never sleep."""
 
     async def sleep(self, seconds: float) -> None:
         raise AssertionError(seconds)

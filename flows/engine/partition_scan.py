@@ -197,7 +197,7 @@ class PartitionScan:
                 policy=resources.policy,
                 clock=StoppableClock(resources.clock, self.stop_signal),
                 random=resources.random,
-                release_place=self._parked,
+                release_place=self._release_place,
                 on_wait=self._start_cooldown,
                 about=self._about(),
                 host=(resources.base_url or "").partition("://")[2],
@@ -256,7 +256,7 @@ class PartitionScan:
         await self._land(PageCommit(cooldown=ScopeCooldown(scope, resume_after, now)))
 
     @asynccontextmanager
-    async def _parked(self) -> AsyncIterator[None]:
+    async def _release_place(self) -> AsyncIterator[None]:
         """Give the place of this scan to others while the block sleeps."""
         self.stop_signal.check()
         self.run.counters.waiting += 1

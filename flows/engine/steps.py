@@ -143,8 +143,8 @@ class Steps:
 DIRECT = Steps()
 
 
-def all_listed(run: RunContext, accounts: Iterable[ListedAccount] = ()) -> None:
-    """Take in the last accounts that a run scans."""
+def all_listed(run: RunContext, accounts: Iterable[ListedAccount]) -> None:
+    """Add the last accounts that a run scans; no more are listed after them."""
     _add(run, accounts)
     run.counters.catalogue_complete = True
     run.batcher.close()
