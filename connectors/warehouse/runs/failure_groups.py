@@ -1,4 +1,4 @@
-"""What went otherwise than complete in a run, grouped by its cause; the same SQL for the warehouse and the snapshot."""
+"""What went otherwise than complete, grouped by its cause; the same SQL for the warehouse and the snapshot."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -46,11 +46,18 @@ class FailureGroup:
         return self.examples[0]
 
 
-def failure_groups(ask: Ask, schema: str, run_id: str) -> tuple[FailureGroup, ...]:
-    """Return what went otherwise than complete or skipped in a run, most scans first; the catalogue is apart.
+def grouped(outcomes: str, schema: str = "main", *, apart: str = "true") -> str:
+    """Return the query that groups what went otherwise than complete or skipped by its cause, most scans first.
 
-    `schema` is "core" where `ask` asks the warehouse and "main" where it asks the snapshot.
+    `outcomes` is a query for rows of `run_outcomes`; those that differ in `apart` are not in one group. `schema` is
+    "core" in the warehouse and "main" in the snapshot.
     """
+    return _SQL["groups"].replace("{outcomes}", outcomes).replace("{schema}", schema).replace("{apart}", apart)
+
+
+def failure_groups(ask: Ask, schema: str, run_id: str) -> tuple[FailureGroup, ...]:
+    """Return the failure groups of a run; the catalogue is apart. `schema` as in `grouped`."""
+    query = grouped(f"FROM {schema}.run_outcomes WHERE run_id = $1", schema, apart="o.surface = ''")
     return tuple(
         FailureGroup(
             OutcomeKind(outcome),
@@ -58,12 +65,10 @@ def failure_groups(ask: Ask, schema: str, run_id: str) -> tuple[FailureGroup, ..
             scans,
             accounts,
             resume_after,
-            detail,
+            detail or "",
             tuple(Example(**each) for each in examples),
         )
-        for outcome, error_code, scans, accounts, resume_after, detail, examples in ask(
-            _SQL["groups"].replace("{schema}", schema), [run_id]
-        )
+        for outcome, error_code, scans, accounts, resume_after, _, _, _, detail, examples in ask(query, [run_id])
     )
 
 

@@ -3,12 +3,14 @@
 SELECT
     o.outcome, coalesce(o.error_code, '') AS error_code, count(*) AS scans,
     count(DISTINCT o.account_id) AS accounts, max(o.resume_after) AS resume_after,
-    coalesce(arg_min_null(o.detail, (o.account_id, o.surface)), '') AS detail,
+    min(o.ended_at) AS first_at, max(o.ended_at) AS last_at,
+    arg_max(o.correlation_id, (o.ended_at, o.account_id, o.surface), 3) AS correlation_ids,
+    arg_min_null(o.detail, (o.account_id, o.surface)) AS detail,
     arg_min({
         'ig_username': coalesce(a.ig_username, o.account_id), 'surface': o.surface,
         'correlation_id': o.correlation_id, 'account_id': o.account_id
     }, (o.account_id, o.surface), 3) AS examples
-FROM {schema}.run_outcomes AS o LEFT JOIN {schema}.accounts AS a USING (account_id)
-WHERE o.run_id = $1 AND o.outcome NOT IN ('complete', 'recent', 'skipped')
-GROUP BY o.outcome, coalesce(o.error_code, ''), o.surface = ''
+FROM ({outcomes}) AS o LEFT JOIN {schema}.accounts AS a USING (account_id)
+WHERE o.outcome NOT IN ('complete', 'recent', 'skipped')
+GROUP BY o.outcome, coalesce(o.error_code, ''), {apart}
 ORDER BY scans DESC, o.outcome, error_code

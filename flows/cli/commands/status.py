@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from connectors.store.object_store import StoreError
+from connectors.warehouse.runs.failure_groups import grouped
 from connectors.warehouse.snapshot.reader import Snapshot, open_snapshot
 from connectors.warehouse.storage.durable import log_problem
 from connectors.warehouse.storage.errors import QueryError, SnapshotMissing, WarehouseError
@@ -36,6 +37,11 @@ _PUBLISHES = {RunState.COMPLETE, RunState.PARTIAL}
 
 # Names of stale accounts on a line; --json has them all.
 _NAMED = 5
+
+_FAILURES = f"""
+SELECT outcome, error_code, scans, accounts, resume_after, detail, examples[1].correlation_id AS correlation_id
+FROM ({grouped(_SQL["last_tried"])}) ORDER BY scans DESC, outcome, error_code
+"""  # noqa: S608 - our own statement
 
 _LAST_RUN = "SELECT * FROM runs WHERE kind IN ('sync', 'backfill') ORDER BY seq DESC LIMIT 1"
 
@@ -81,7 +87,7 @@ def _gather(snapshot: Snapshot, now: datetime, state: Current, stale_after: floa
         "oldest_age_seconds": max((fact["age_seconds"] for fact in freshness), default=None),
         "stale": snapshot.ask(_STALE, [stale_at]).records(),
         "undecided": _undecided(snapshot, now - timedelta(seconds=limit)),
-        "failures": snapshot.ask(_SQL["failures"]).records(),
+        "failures": snapshot.ask(_FAILURES).records(),
         **incremental(snapshot, now),
     }
 

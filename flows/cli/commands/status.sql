@@ -11,22 +11,14 @@ WHERE r.state IN ('failed', 'interrupted') AND NOT EXISTS (
 QUALIFY row_number() OVER (PARTITION BY r.kind, r.selection ORDER BY r.seq DESC) = 1
 ORDER BY r.seq DESC
 
--- name: failures
+-- name: last_tried
 -- The outcome of each partition in the last run that scanned it, of any kind.
-WITH last_tried AS (
-    SELECT o.account_id, o.surface, unnest(arg_max({
-        'outcome': o.outcome, 'error_code': o.error_code, 'detail': o.detail,
-        'correlation_id': o.correlation_id, 'resume_after': o.resume_after
-    }, r.seq))
-    FROM run_outcomes AS o JOIN runs AS r USING (run_id) GROUP BY o.resource, o.account_id, o.surface
-)
-SELECT o.outcome, coalesce(o.error_code, '') AS error_code, count(*) AS scans,
-       count(DISTINCT o.account_id) AS accounts, max(o.resume_after) AS resume_after,
-       arg_min_null(o.detail, (o.account_id, o.surface)) AS detail,
-       arg_min_null(o.correlation_id, (o.account_id, o.surface)) AS correlation_id
-FROM last_tried AS o LEFT JOIN accounts AS a USING (account_id)
-WHERE a.removed_at IS NULL AND o.outcome NOT IN ('complete', 'recent', 'skipped')
-GROUP BY ALL ORDER BY scans DESC
+SELECT o.account_id, o.surface, unnest(arg_max({
+    'outcome': o.outcome, 'error_code': o.error_code, 'detail': o.detail, 'ended_at': o.ended_at,
+    'correlation_id': o.correlation_id, 'resume_after': o.resume_after
+}, r.seq))
+FROM run_outcomes AS o JOIN runs AS r USING (run_id) LEFT JOIN accounts AS a USING (account_id)
+WHERE a.removed_at IS NULL GROUP BY o.resource, o.account_id, o.surface
 
 -- name: totals
 WITH present AS (

@@ -2,12 +2,10 @@
 
 from collections.abc import Iterator
 
-from connectors.warehouse.storage.statements import statements
+from connectors.warehouse.runs.failure_groups import grouped
 from flows.reporting.page.html import Html, Row, Table, element, foreign, join, rest
 from flows.reporting.page.reader import Reader, Record, account, stamp
 from flows.reporting.words import count, fix_for, span
-
-_SQL = statements(__name__)
 
 _EXPIRED = """
 SELECT ig_username, token_expired_since, media_as_of, count(*) OVER () AS total FROM expired_accounts
@@ -45,6 +43,13 @@ SELECT resource, path, type, last_type_change_at FROM fields AS f
 WHERE last_type_change_at >= {at} - INTERVAL 7 DAY
   AND EXISTS (FROM runs AS r WHERE r.started_at > f.first_seen_at AND r.started_at <= f.last_type_change_at)
 ORDER BY last_type_change_at DESC, resource, path LIMIT 20
+"""
+
+# The catalogue is no account.
+_LAST_RUNS = """
+SELECT o.* REPLACE (nullif(o.account_id, '') AS account_id) FROM run_outcomes AS o
+SEMI JOIN (SELECT run_id FROM runs WHERE kind <> 'totals' ORDER BY seq DESC LIMIT 30) USING (run_id)
+WHERE ({only} AND o.surface IN {surfaces}) OR o.resource = 'accounts'
 """
 
 _STALE = """
@@ -157,7 +162,7 @@ def attention(reader: Reader) -> tuple[Html, int]:
 
 def causes(reader: Reader) -> Html:
     """Return the failures of the last 30 runs by their cause, with correlation ids to name to the API's support."""
-    found = reader.records(_SQL["causes"])
+    found = reader.records(grouped(_LAST_RUNS) + " LIMIT 20")
     if not found:
         message = "No scan of the last 30 runs failed, was denied, was not found or was deferred."
         return element("p", message, class_="good")
