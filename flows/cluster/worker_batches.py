@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import Any, Protocol
 
@@ -266,7 +266,7 @@ class WorkerBatches:
 
 @asynccontextmanager
 async def open_batches(
-    connecting: AbstractAsyncContextManager[Workers],
+    workers: Workers,
     settings: Settings,
     warehouse: Warehouse,
     *,
@@ -274,7 +274,7 @@ async def open_batches(
     new_id: Callable[[], str],
     say: Say,
 ) -> AsyncIterator[WorkerBatches]:
-    """Connect to the workers and begin a run in the shared store; what earlier runs left there is merged first.
+    """Begin a run in the shared store; what earlier runs left there is merged first.
 
     Raises SettingsError, StoreError, ClusterLost and WarehouseUnusable.
     """
@@ -290,10 +290,7 @@ async def open_batches(
     )
     url = settings.store_url()
     store = open_store(url, clock=clock)
-    async with (
-        connecting as workers,
-        batches_on(workers, store, url, api, warehouse, clock=clock, new_id=new_id, say=say) as batches,
-    ):
+    async with batches_on(workers, store, url, api, warehouse, clock=clock, new_id=new_id, say=say) as batches:
         yield batches
 
 

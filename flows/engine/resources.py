@@ -190,7 +190,8 @@ def _workers(settings: Settings, clock: Clock) -> AbstractAsyncContextManager["W
 async def open_resources(settings: Settings, activity: str, *, say: Say = _log.info) -> AsyncIterator[RunResources]:
     """Open what a run works with; all of it is closed when the block ends.
 
-    Raises SettingsError, WarehouseBusy, WarehouseUnusable and StoreError, each before anything was asked of the API.
+    Raises SettingsError, TrackerUnreachable, WarehouseBusy, WarehouseUnusable and StoreError, each before anything was
+    asked of the API.
     """
     clock = SystemClock()
     check_snapshot(settings.snapshot_file(), settings.warehouse)
@@ -211,14 +212,17 @@ async def open_resources(settings: Settings, activity: str, *, say: Say = _log.i
         bucket = open_snapshot_bucket(url)
         await bucket.check()
     async with AsyncExitStack() as stack:
+        workers = None
+        if settings.engine != "local":
+            # Before the warehouse, which would be made, and left empty, although there are no workers.
+            workers = await stack.enter_async_context(_workers(settings, clock))
         warehouse = await stack.enter_async_context(writing(settings, activity, clock=clock, say=say))
         await stack.enter_async_context(client)
         batches = None
-        if settings.engine != "local":
+        if workers is not None:
             from flows.cluster.worker_batches import open_batches  # noqa: PLC0415 - not for a run in one process
 
-            connecting = _workers(settings, clock)
-            opening = open_batches(connecting, settings, warehouse, clock=clock, new_id=new_id, say=say)
+            opening = open_batches(workers, settings, warehouse, clock=clock, new_id=new_id, say=say)
             batches = await stack.enter_async_context(opening)
         elif await warehouse.read(open_run_sequences):
             from connectors.store.opening import open_store  # noqa: PLC0415

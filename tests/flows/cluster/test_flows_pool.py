@@ -12,6 +12,7 @@ from uuid import UUID, uuid4
 import pytest
 from prefect.client.schemas.filters import FlowRunFilter
 from prefect.client.schemas.objects import State, StateType, WorkPoolStatus
+from prefect.settings import PREFECT_API_URL, temporary_settings
 from prefect.states import Cancelled, Completed, Crashed, Failed, Pending, Running
 
 from connectors.store.folder import FolderStore
@@ -20,11 +21,12 @@ from flows import sync_batch as flow_module
 from flows.cluster.batch_log import Fenced
 from flows.cluster.sign_of_life import Listener, give_signs
 from flows.cluster.worker_batches import batches_on
-from flows.config.errors import ClusterLost, SettingsError
+from flows.config.errors import ClusterLost, SettingsError, TrackerUnreachable
 from flows.config.settings import load
 from flows.engine.pipeline import RunReport, run_sync
 from flows.engine.resources import open_resources
 from flows.orchestration.pool_workers import ERRORS, SCANNED, PoolWorkers, error_of, state_of
+from flows.orchestration.processes import free_port
 from models.runs import RunState
 from tests.clocks import VirtualClock
 from tests.flows.cluster.stage import API, DyingStore, FakeCluster
@@ -350,12 +352,32 @@ async def test_the_error_of_a_scan_is_the_state_of_its_flow_run(
 async def test_what_a_work_pool_needs_is_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, api: str | None, store: str | None, line: str
 ) -> None:
-    monkeypatch.chdir(tmp_path)
     if api:
         monkeypatch.setenv("PREFECT_API_URL", api)
     else:
         monkeypatch.delenv("PREFECT_API_URL", raising=False)
-    settings = load(base_url="https://api.example.com", api_key="k", engine="work-pool", store=store)
-    with pytest.raises(SettingsError, match=line):
+    await _refused(tmp_path, SettingsError, line, store)
+
+
+async def test_a_server_that_does_not_answer_leaves_no_empty_warehouse(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nobody = f"http://127.0.0.1:{free_port()}/api"
+    monkeypatch.setenv("PREFECT_API_URL", nobody)
+    with temporary_settings({PREFECT_API_URL: nobody}):
+        await _refused(tmp_path, TrackerUnreachable, rf"^{nobody} does not answer\. Fix: ", str(tmp_path / "store"))
+
+
+async def _refused(folder: Path, error: type[Exception], line: str, store: str | None) -> None:
+    settings = load(
+        base_url="https://api.example.com",
+        api_key="k",
+        engine="work-pool",
+        store=store,
+        warehouse=folder / "warehouse.duckdb",
+        snapshot=folder / "analytics.duckdb",
+    )
+    with pytest.raises(error, match=line):
         async with open_resources(settings, "test"):
             pytest.fail("it began")
+    assert not settings.warehouse.exists()
