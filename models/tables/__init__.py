@@ -55,18 +55,9 @@ __all__ = [
     "own_columns",
 ]
 
-# Tables whose columns are those of another one's items.
-_OF_VERSIONS = {"media": ("media_superseded", "media_history")}
-
 
 def own_columns(resource: str) -> set[str]:
     """Return the names that no column made for a field of `media`, or of a child table, may have."""
-    names = (resource, *_OF_VERSIONS.get(resource, ()))
-    tables = [
-        file.tables[key]
-        for file in (WAREHOUSE, SNAPSHOT)
-        for name in names
-        for key in (name, f"core.{name}")
-        if key in file.tables
-    ]
-    return {column.name for table in tables for column in table.columns}
+    tables = [*WAREHOUSE.sorted_tables, *SNAPSHOT.sorted_tables]
+    own = [table for table in tables if resource in (table.name, table.info.get("versions_of"))]
+    return {column.name for table in own for column in table.columns}

@@ -1,12 +1,13 @@
 """The data dictionary: what analysts find in the snapshot, written from the declarations."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import cache
 from typing import Any
 
 from sqlalchemy import Column, Table
 
 from models.tables import SNAPSHOT
-from models.tables.relations import RELATIONS, Join, Relation
+from models.tables.relations import Join, Relation
 from models.views import views
 
 _HEAD = """# Data dictionary
@@ -15,8 +16,7 @@ What analysts find in the snapshot, schema `main`. Times are TIMESTAMPTZ in UTC.
 itself, as comments of its tables and columns: `gramhouse describe`, or `FROM duckdb_columns()`; for dbt:
 `gramhouse describe --format dbt`.
 
-This page is written by `make dictionary` from `models/tables`, `models/views` and `models/tables/relations.py`; a test
-compares them.
+This page is written by `make dictionary` from `models/tables` and `models/views`; a test compares them.
 """
 
 _PICTURE = """## Keys and joins
@@ -31,6 +31,13 @@ joins of `media_children`. DuckDB enforces none of them; tests do.
 """
 
 _TYPES = {"TIMESTAMP": "TIMESTAMPTZ"}
+
+
+@cache
+def relations() -> Mapping[str, Relation]:
+    """Return the keys and joins of the snapshot's tables and views, by name."""
+    tables: dict[str, Relation] = {table.name: table.info["relation"] for table in SNAPSHOT.sorted_tables}
+    return tables | {view.name: view.relation for view in views()}
 
 
 def _type(column: Column[Any]) -> str:
@@ -60,7 +67,7 @@ def _keys(relation: Relation) -> str:
 
 
 def _entity(table: Table) -> Iterator[str]:
-    relation = RELATIONS[table.name]
+    relation = relations()[table.name]
     led = {column for join in relation.joins for column in join.columns}
     yield f"    {table.name} {{"
     for column in table.columns:
@@ -75,7 +82,7 @@ def diagram() -> str:
     tables = SNAPSHOT.sorted_tables
     lines = ["erDiagram", *(line for table in tables for line in _entity(table))]
     for table in tables:
-        for join in RELATIONS[table.name].joins:
+        for join in relations()[table.name].joins:
             one = "||" if join.always else "|o"
             lines.append(f'    {join.table} {one}--o{{ {table.name} : "{", ".join(join.columns)}"')
     return "\n".join(lines)
@@ -83,7 +90,7 @@ def diagram() -> str:
 
 def _tables() -> Iterator[str]:
     for table in SNAPSHOT.sorted_tables:
-        yield f"\n### {table.name}\n\n{table.comment}\n\n{_keys(RELATIONS[table.name])}\n"
+        yield f"\n### {table.name}\n\n{table.comment}\n\n{_keys(relations()[table.name])}\n"
         yield "| column | type | |\n|---|---|---|"
         for column in table.columns:
             yield f"| `{column.name}` | {_type(column)} | {_cell(column.comment or '')} |"
@@ -91,7 +98,7 @@ def _tables() -> Iterator[str]:
 
 def _views() -> Iterator[str]:
     for view in views():
-        yield f"\n### {view.name}\n\n{view.comment}\n\n{_keys(RELATIONS[view.name])}\n\n| column | |\n|---|---|"
+        yield f"\n### {view.name}\n\n{view.comment}\n\n{_keys(view.relation)}\n\n| column | |\n|---|---|"
         for column, comment in view.columns.items():
             yield f"| `{column}` | {_cell(comment)} |"
         yield f"\n```sql\n{view.select}\n```"

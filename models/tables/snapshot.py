@@ -1,4 +1,7 @@
-"""The analysts' file: what is promised of schema `main`, where all but `published` are views."""
+"""The analysts' file: what is promised of schema `main`, where all but `published` are views.
+
+`relation` has a table's key and joins, `versions_of` is the table of whose rows it has versions.
+"""
 
 from sqlalchemy import MetaData, Table
 
@@ -37,6 +40,7 @@ from models.tables.columns import (
     version_content,
     whole,
 )
+from models.tables.relations import ACCOUNT, ANY_ACCOUNT, CHILD, ITEM, OF_ITEM, Join, Relation
 
 SNAPSHOT = MetaData()
 
@@ -47,6 +51,7 @@ accounts = Table(
     instant("token_expired_since", "When a sync first saw the token expired; NULL while it is active."),
     *account_life(),
     instant("missing_since", "When a complete catalogue first missed it, while its removal awaits confirmation."),
+    info={"relation": Relation(("account_id",))},
     comment="Accounts, one row each, as the API last listed them.",
 )
 
@@ -56,6 +61,7 @@ account_status_history = Table(
     account_id(),
     status(),
     *status_period(),
+    info={"relation": Relation(("account_id", "valid_from"), (ACCOUNT,), is_unique=False)},
     comment="Every status an account has had, one row per period.",
 )
 
@@ -72,6 +78,7 @@ media = Table(
     instant("changed_at", "When its content or a count last changed.", nullable=False),
     instant("content_changed_at", "When its content, without counts, last changed.", nullable=False),
     *removal(),
+    info={"relation": Relation(ITEM, (ACCOUNT,))},
     comment="Media items as last seen, one row each; what is gone stays, marked in removed_at. After these columns "
     "comes one for every other field the items carry.",
 )
@@ -83,6 +90,7 @@ media_superseded = Table(
     surface(),
     media_id(),
     *version(),
+    info={"relation": Relation((*ITEM, "valid_from"), OF_ITEM, is_unique=False), "versions_of": "media"},
     comment="Versions of items' content that another has followed; media_history has the present one, too. After these "
     "columns comes one for every other field of content.",
 )
@@ -96,6 +104,7 @@ media_history = Table(
     instant("valid_from", "When a sync first saw this version.", nullable=False),
     instant("valid_to", "When a sync first saw the next one; NULL for the present version."),
     *version_content(),
+    info={"relation": Relation((*ITEM, "valid_from"), OF_ITEM, is_unique=False), "versions_of": "media"},
     comment="Every version of every item's content, one row each, the present one included: valid_to is NULL there. "
     "A version has its values as last written. Counts are in media_metrics; of children, only the present "
     "ones are kept, in their own tables. After these columns comes one for every other field of content that the items "
@@ -109,6 +118,7 @@ media_metrics = Table(
     surface(),
     media_id(),
     *metric(),
+    info={"relation": Relation((*ITEM, "metric", "observed_at"), OF_ITEM, is_unique=False)},
     comment="Every count of an item, one row per change.",
 )
 
@@ -117,6 +127,7 @@ media_children = Table(
     SNAPSHOT,
     *child(),
     *media_child(),
+    info={"relation": CHILD},
     comment="Children of media items (the pictures of a carousel), one row each; after these columns comes one for "
     "every other field they carry.",
 )
@@ -125,6 +136,7 @@ fields = Table(
     "fields",
     SNAPSHOT,
     *field(),
+    info={"relation": Relation(("resource", "path"))},
     comment="Every field received that the contract does not know, and the column that holds it.",
 )
 
@@ -132,6 +144,7 @@ quarantine = Table(
     "quarantine",
     SNAPSHOT,
     *quarantined(),
+    info={"relation": Relation((), (Join("runs", ("run_id",), always=False), ANY_ACCOUNT))},
     comment="Records that could not become rows, one row each, with the request that first brought them.",
 )
 
@@ -139,6 +152,7 @@ runs = Table(
     "runs",
     SNAPSHOT,
     *run(*run_counts()),
+    info={"relation": Relation(("run_id",))},
     comment="Runs, one row each; and one of kind totals for those no longer listed, so that sums are of all runs.",
 )
 
@@ -146,6 +160,9 @@ run_outcomes = Table(
     "run_outcomes",
     SNAPSHOT,
     *outcome(),
+    info={
+        "relation": Relation(("run_id", "resource", "account_id", "surface"), (Join("runs", ("run_id",)), ANY_ACCOUNT))
+    },
     comment="The outcomes of partitions in runs, one row each. Of runs older than 7 days and than the last 30 runs, a"
     " success is only listed where it differs from the partition's outcome before.",
 )
@@ -154,6 +171,7 @@ run_warnings = Table(
     "run_warnings",
     SNAPSHOT,
     *run_warning(),
+    info={"relation": Relation(("run_id", "code"), (Join("runs", ("run_id",)),))},
     comment="What a person should know of a run beyond the outcomes of its partitions.",
 )
 
@@ -171,6 +189,7 @@ completed_scans = Table(
     text("order_broken_by", ORDER_BROKEN_BY),
     share("full_share", FULL_SHARE),
     flag("needs_full", "Whether removals are pending that only a full scan decides."),
+    info={"relation": Relation(("resource", "account_id", "surface"), (ANY_ACCOUNT,))},
     comment="When each partition was last scanned to its end, and how far since then.",
 )
 
@@ -185,6 +204,7 @@ gaps = Table(
     instant("read_down_to", "When the last post that it received was published; NULL for stories."),
     instant("known_from", "When the newest item was published that a closed scan has seen; NULL for none."),
     text("reason", "Why it ended: an error code, or interrupted.", nullable=False),
+    info={"relation": Relation(("account_id", "surface"), (ACCOUNT,))},
     comment="Scans of media that ended before they reached the last page, or known territory: what was published "
     "between known_from and read_down_to may be missing. The next scan reads it.",
 )
@@ -197,5 +217,6 @@ published = Table(
     seconds("stale_after", "GRAMHOUSE_STALE_AFTER: what was scanned longer ago is stale; seconds.", nullable=False),
     text("warehouse_id", "The warehouse it was published from: that one's id, the same in each of its snapshots."),
     seconds("full_refresh_every", "GRAMHOUSE_FULL_REFRESH_EVERY, in seconds.", nullable=False),
+    info={"relation": Relation(("snapshot_at",))},
     comment="What this file is: one row.",
 )

@@ -1,4 +1,8 @@
-"""The writer's file: schema `core` holds what was merged, schema `ops` what a run needs to continue."""
+"""The writer's file: schema `core` holds what was merged, schema `ops` what a run needs to continue.
+
+`sorted_by` is the order of a table's rows in a compacted file, `versions_of` the table of whose rows it has versions.
+Who asks for media asks for an account's; what is read together lies together.
+"""
 
 from sqlalchemy import BIGINT, BLOB, BOOLEAN, INTEGER, Column, MetaData, Table
 from sqlalchemy.types import JSON
@@ -83,6 +87,7 @@ core_media = Table(
     instant("content_changed_at", "When its content, without counts, last changed.", nullable=False),
     *removal(),
     schema="core",
+    info={"sorted_by": ("account_id", "surface", "published_at DESC", "media_id")},
     comment="Media items as last seen, one row each. Rows that did not change are not rewritten.",
 )
 
@@ -96,6 +101,7 @@ core_superseded = Table(
     overflow(),
     raw_landed(),
     schema="core",
+    info={"sorted_by": ("account_id", "surface", "media_id", "valid_from"), "versions_of": "media"},
     comment="Versions of items' content that another has followed; the present one is in media.",
 )
 
@@ -107,6 +113,7 @@ core_metrics = Table(
     media_id(),
     *metric(),
     schema="core",
+    info={"sorted_by": ("account_id", "surface", "media_id", "metric", "observed_at")},
     comment="Every count of an item, one row per change.",
 )
 
@@ -116,6 +123,7 @@ core_children = Table(
     *child(),
     *media_child(),
     schema="core",
+    info={"sorted_by": ("account_id", "surface", "media_id", "position")},
     comment="Children of media items (the pictures of a carousel), one row each.",
 )
 

@@ -10,44 +10,49 @@ from functools import cache
 from importlib.resources import files
 from itertools import takewhile
 
+from models.tables.relations import ACCOUNT, OF_POST, Relation
+
 
 @dataclass(frozen=True, slots=True)
 class View:
     """A view of the snapshot: `comment` is what it answers, `columns` what each is, `select` the query behind it."""
 
     name: str
+    relation: Relation
     comment: str
     columns: Mapping[str, str]
     select: str
 
 
 # In the order of their making: a view may read those before it.
-_ORDER = (
-    "freshness",
-    "expired_accounts",
-    "posting_cadence",
-    "stale_accounts",
-    "engagement_by_day",
-    "post_growth",
-    "stories_by_day",
-    "post_performance",
-    "best_hour",
-    "best_hour_by_account",
-)
+_RELATIONS = {
+    "freshness": Relation(("account_id", "surface"), (ACCOUNT,)),
+    "expired_accounts": Relation(("account_id",), (ACCOUNT,)),
+    "posting_cadence": Relation(("account_id",), (ACCOUNT,)),
+    "stale_accounts": Relation(("account_id",), (ACCOUNT,)),
+    "engagement_by_day": Relation(("account_id", "day"), (ACCOUNT,)),
+    "post_growth": Relation(("account_id", "media_id", "metric"), OF_POST),
+    "stories_by_day": Relation(("account_id", "day"), (ACCOUNT,)),
+    "post_performance": Relation(("account_id", "media_id"), OF_POST),
+    "best_hour": Relation(("weekday", "hour")),
+    "best_hour_by_account": Relation(("account_id", "weekday", "hour"), (ACCOUNT,), nullable=("weekday", "hour")),
+}
 
 # The last word of a select-list's line is the column's name: `a.status,`, `count(*) AS posts`.
 _COLUMN = re.compile(r"(\w+),?  -- (.+)$", re.MULTILINE)
 
 
-def _read(name: str) -> View:
+def _read(name: str, relation: Relation) -> View:
     text = files(__package__).joinpath(f"{name}.sql").read_text(encoding="utf-8")
     head = list(takewhile(lambda line: line.startswith("-- "), text.splitlines(keepends=True)))
     comment = " ".join(line.removeprefix("-- ").strip() for line in head)
     query = text[len("".join(head)) :].strip()
-    return View(name, comment, dict(_COLUMN.findall(query)), re.sub(r"  -- .+$", "", query, flags=re.MULTILINE))
+    return View(
+        name, relation, comment, dict(_COLUMN.findall(query)), re.sub(r"  -- .+$", "", query, flags=re.MULTILINE)
+    )
 
 
 @cache
 def views() -> tuple[View, ...]:
     """Return the views in the order in which they can be made."""
-    return tuple(_read(name) for name in _ORDER)
+    return tuple(_read(name, relation) for name, relation in _RELATIONS.items())

@@ -13,8 +13,8 @@ import yaml
 
 from flows.cli.output.dbt import sources
 from models.tables import SNAPSHOT
-from models.tables.dictionary import diagram
-from models.tables.relations import CHILD, RELATIONS, Relation
+from models.tables.dictionary import diagram, relations
+from models.tables.relations import CHILD, Relation
 from models.views import views
 from tests.typed import Typed
 
@@ -49,9 +49,9 @@ def test_every_table_column_comment_type_key_and_join_is_in_the_sources(describe
     ]
     assert message == found
     assert {name: table["description"] for name, table in tables.items()} == comments
-    assert tables.keys() >= RELATIONS.keys()
+    assert tables.keys() >= relations().keys()
     for name, table in tables.items():
-        relation, meta = RELATIONS.get(name, CHILD), table["config"]["meta"]
+        relation, meta = relations().get(name, CHILD), table["config"]["meta"]
         assert meta["key"] == list(relation.key)
         assert [join["table"] for join in meta["joins"]] == [join.table for join in relation.joins]
         required = {column["name"] for column in table["columns"] if column.get("data_tests") == ["not_null"]}
@@ -84,8 +84,8 @@ def test_what_does_not_go_with_dbt_is_refused(
 def test_every_table_and_view_has_its_key_and_joins_of_columns_that_are_there() -> None:
     columns = {name: set(table.c.keys()) for name, table in SNAPSHOT.tables.items()}
     columns |= {view.name: set(view.columns) for view in views()}
-    assert RELATIONS.keys() == columns.keys()
-    for name, relation in RELATIONS.items():
+    assert relations().keys() == columns.keys()
+    for name, relation in relations().items():
         assert set(relation.key) <= columns[name]
         for join in relation.joins:
             assert set(join.columns) <= columns[name] & columns[join.table]
@@ -104,9 +104,9 @@ def _broken(db: duckdb.DuckDBPyConnection, name: str, relation: Relation) -> lis
 
 def test_keys_are_unique_and_joins_find_their_rows(snapshot: Path) -> None:
     with duckdb.connect(str(snapshot), read_only=True) as db:
-        broken = [each for name, relation in RELATIONS.items() for each in _broken(db, name, relation)]
+        broken = [each for name, relation in relations().items() for each in _broken(db, name, relation)]
         assert broken == []
-        sizes = {name: db.execute(f"SELECT count(*) FROM {name}").fetchall()[0][0] for name in RELATIONS}
+        sizes = {name: db.execute(f"SELECT count(*) FROM {name}").fetchall()[0][0] for name in relations()}
         assert min(sizes[name] for name in ("media", "media_superseded", "media_children", "post_growth")) > 2
         assert _broken(db, "media", Relation(("account_id",)))
 

@@ -503,9 +503,9 @@ MUTANTS = (
     ),
     Mutant(
         "a key that is not unique",
-        "models/tables/relations.py",
-        'Relation((*_ITEM, "metric", "observed_at"), _OF_ITEM, is_unique=False)',
-        'Relation((*_ITEM, "metric"), _OF_ITEM, is_unique=False)',
+        "models/tables/snapshot.py",
+        'Relation((*ITEM, "metric", "observed_at"), OF_ITEM, is_unique=False)',
+        'Relation((*ITEM, "metric"), OF_ITEM, is_unique=False)',
         ("tests/handoff/test_handoff_dbt.py",),
     ),
     Mutant(

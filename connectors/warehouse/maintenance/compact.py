@@ -19,20 +19,12 @@ from connectors.warehouse.storage.durable import discard, sync
 from connectors.warehouse.storage.errors import WarehouseBusy, WarehouseUnusable, first_line
 from connectors.warehouse.storage.holder import hold
 from connectors.warehouse.storage.quoting import literal, quoted
+from models.tables import WAREHOUSE, core_children
 
 _OLD = "old_warehouse"
 _DRAFT = "new_warehouse"
 # A whole row, by a name that no column has.
 _ROW = "whole_row_of_it"
-
-# Who asks for media asks for an account's; what is read together lies together. Other tables keep their order.
-_SORTED = {
-    "media": ("account_id", "surface", "published_at DESC", "media_id"),
-    "media_superseded": ("account_id", "surface", "media_id", "valid_from"),
-    "media_metrics": ("account_id", "surface", "media_id", "metric", "observed_at"),
-}
-# Of media_children and its like, one for each list of objects that items carry.
-_CHILDREN = ("account_id", "surface", "media_id", "position")
 
 _log = logging.getLogger(__name__)
 
@@ -76,10 +68,9 @@ def _tables(db: DuckDBPyConnection, database: str) -> dict[tuple[str, str], list
 
 
 def _order(schema: str, table: str, columns: set[object]) -> str:
-    if schema != "core" or not (table == "media" or table.startswith("media_")):
-        return ""
-    keys = _SORTED.get(table, _CHILDREN)
-    return "ORDER BY " + ", ".join(keys) if all(key.split()[0] in columns for key in keys) else ""
+    # Tables that are not declared are like media_children, one for each list of objects that items carry.
+    keys = WAREHOUSE.tables.get(f"{schema}.{table}", core_children).info.get("sorted_by", ())
+    return "ORDER BY " + ", ".join(keys) if keys and all(key.split()[0] in columns for key in keys) else ""
 
 
 def _need_room(db: DuckDBPyConnection, path: Path, free: Callable[[Path], int]) -> None:

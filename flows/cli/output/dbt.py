@@ -6,7 +6,8 @@ from typing import Any
 
 import yaml
 
-from models.tables.relations import CHILD, RELATIONS, Relation
+from models.tables.dictionary import relations
+from models.tables.relations import CHILD, Relation
 
 SOURCE = "gramhouse"
 
@@ -60,10 +61,9 @@ def _table(table: Mapping[str, Any], columns: Sequence[Mapping[str, Any]], relat
 
 
 def _relation(name: str, columns: Sequence[Mapping[str, Any]]) -> Relation:
-    if name in RELATIONS:
-        return RELATIONS[name]
     # Tables that the declarations do not know are those of further arrays of objects.
-    return CHILD if {column["name"] for column in columns} >= set(CHILD.key) else Relation()
+    undeclared = CHILD if {column["name"] for column in columns} >= set(CHILD.key) else Relation()
+    return relations().get(name, undeclared)
 
 
 def sources(
