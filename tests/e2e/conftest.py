@@ -21,7 +21,7 @@ from connectors.warehouse.raw.listed import listed_parts, mentions_raw_media, ra
 from connectors.warehouse.storage.connection import connect
 from flows.orchestration.processes import free_port, prefect
 from models.schema.mapping_built_in import BUILT_IN
-from tests.e2e import reading
+from tests.model import reading
 
 KEY = "sandbox-demo-key"
 _PUBLISHED = next(column for column in BUILT_IN.columns if column.column == "published_at")

@@ -14,8 +14,8 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from models.schema.mapping_built_in import BUILT_IN
-from tests.e2e import reading
-from tests.e2e.reading import Item, lasting
+from tests.model import reading
+from tests.model.reading import Item, lasting
 
 Partition = tuple[str, str]
 Key = tuple[str, str, str]

@@ -21,8 +21,8 @@ from flows.engine.pipeline import RunReport, run_sync
 from models.incremental import SyncMode
 from models.schema.mapping_built_in import BUILT_IN
 from tests.clocks import NIGHT, VirtualClock
-from tests.e2e import reading
 from tests.flows.stage import TRACE, Service, request, staged
+from tests.model import reading
 from tests.simulation.model import id_of
 
 pytestmark = pytest.mark.anyio

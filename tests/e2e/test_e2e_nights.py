@@ -12,11 +12,11 @@ import pytest
 
 from models.schema.mapping_built_in import BUILT_IN
 from models.tables import core_superseded
-from tests.e2e import reading
 from tests.e2e.conftest import KEY, Operator, Service
 from tests.e2e.nights import Account, Media, Moment, Nights
-from tests.e2e.reading import Item
 from tests.e2e.registered import Row, assert_every_value_has_its_column, json_types_met, registry, rows_of
+from tests.model import reading
+from tests.model.reading import Item
 
 pytestmark = pytest.mark.e2e
 

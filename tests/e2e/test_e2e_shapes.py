@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from models.schema.mapping_built_in import BUILT_IN
-from tests.e2e import reading
 from tests.e2e.conftest import KEY, Operator, Service, expected_media, media_id
-from tests.e2e.reading import Item
 from tests.e2e.registered import Registry, assert_every_value_has_its_column, json_types_met, registry, rows_of
+from tests.model import reading
+from tests.model.reading import Item
 
 pytestmark = pytest.mark.e2e
 

@@ -10,11 +10,11 @@ import duckdb
 
 from models.schema.mapping_built_in import BUILT_IN
 from tests import raw
-from tests.e2e import reading
 from tests.e2e.nights import counts
+from tests.model import reading
+from tests.model.recent import Key
 from tests.simulation.events import CATALOGUE, Partition
 from tests.simulation.model import Model
-from tests.simulation.recent import Key
 from tests.simulation.referee import Foul, require
 
 Row = tuple[Any, ...]
@@ -69,13 +69,13 @@ def _canonical(text: str) -> str:
 
 
 def _closed(model: Model, where: Partition) -> Row:
-    one = model.closed[where]
+    one = model.media.closed[where]
     return (
         "accounts" if where == CATALOGUE else "media",
         *where,
-        *(one.complete_at, model.undecided.get(where), one.recent_at, one.covered_from, one.pages, one.items),
+        *(one.complete_at, model.media.undecided.get(where), one.recent_at, one.covered_from, one.pages, one.items),
         *("newest_first" if one.is_ordered else None, one.broken_by, one.share),
-        where[1] == "posts" and model.needs_full(where),
+        where[1] == "posts" and model.media.needs_full(where),
     )
 
 
@@ -84,7 +84,7 @@ def compare(model: Model, gaps: list[Row], snapshot: Snapshot) -> None:
     _same("gaps", gaps, snapshot.rows(_GAPS))
     _same(
         "completed_scans",
-        [_closed(model, where) for where in model.closed],
+        [_closed(model, where) for where in model.media.closed],
         snapshot.rows(f"SELECT {_CLOSED} FROM completed_scans"),
     )
     names = ("ig_username", "public_id", "status", "token_expired_since", "first_seen_at", "last_seen_at", "removed_at")
@@ -106,7 +106,7 @@ def compare(model: Model, gaps: list[Row], snapshot: Snapshot) -> None:
     _compare_media(model, snapshot)
     _same(
         "media_superseded",
-        [(*row[:-1], json.dumps(row[-1], sort_keys=True)) for row in model.superseded],
+        [(*row[:-1], json.dumps(row[-1], sort_keys=True)) for row in model.media.superseded],
         [
             (*row[:-1], _canonical(row[-1]))
             for row in snapshot.rows(
@@ -132,13 +132,13 @@ def compare(model: Model, gaps: list[Row], snapshot: Snapshot) -> None:
 
 def _compare_media(model: Model, snapshot: Snapshot) -> None:
     expected: list[Row] = []
-    for key, row in model.media.items():
-        item = row["payload"]
-        output = (row["first_seen_at"], model.last_seen(key), row["changed_at"], row["content_changed_at"])
+    for key, row in model.media.rows.items():
+        item = row.payload
+        output = (row.first_seen_at, model.media.last_seen(key), row.changed_at, row.content_changed_at)
         canonical = (reading.canonical(item, column) for column in _COLUMNS)
         payload = json.dumps(item, sort_keys=True)
-        expected.append((*key, payload, *output, row["removed_at"], row["removal"], *canonical))
-        told, seen = model.last_seen(key), model.vouched[key]
+        expected.append((*key, payload, *output, row.removed_at, row.removal, *canonical))
+        told, seen = model.media.last_seen(key), model.vouched[key]
         require(told <= seen, f"{key} is said to be seen at {told}, and was at {seen} for the last time")
     found = [
         (*row[:3], _canonical(row[3]), *row[4:])

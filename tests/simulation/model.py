@@ -3,23 +3,23 @@
 import json
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from dataclasses import dataclass, field
+from datetime import datetime
 from functools import lru_cache
 from typing import Any
 
 from models.schema.mapping_built_in import BUILT_IN
-from tests.e2e import reading
 from tests.e2e.nights import content
-from tests.e2e.reading import lasting
+from tests.model import reading
 from tests.model.accounts import Accounts
+from tests.model.media import End, Media
+from tests.model.reading import lasting
+from tests.model.recent import Feed, Key, Listed
 from tests.simulation.events import CATALOGUE, Partition
-from tests.simulation.recent import Closed, Feed, Key, Listed, Look, Missing, completed, is_covered, spread
 
 Item = dict[str, Any]
 _PUBLISHED = next(column for column in BUILT_IN.columns if column.column == "published_at")
 _IDS = BUILT_IN.media_id
-_DAY = timedelta(hours=24)
 _ACCOUNT = ("id", "ig_username", "public_id", "status")
 
 
@@ -78,15 +78,10 @@ class Model:
     """All that landed, page by page, in the order of landing."""
 
     accounts: Accounts = field(default_factory=Accounts)
-    media: dict[Key, dict[str, Any]] = field(default_factory=dict)
-    superseded: list[tuple[Any, ...]] = field(default_factory=list)
+    media: Media = field(default_factory=lambda: Media(content, is_same, published))
     sightings: dict[Key, list[tuple[Item, datetime]]] = field(default_factory=dict)
-    missing: dict[Key, Missing] = field(default_factory=dict)
-    undecided: dict[Partition, datetime] = field(default_factory=dict)
-    closed: dict[Partition, Closed] = field(default_factory=dict)
     vouched: dict[Key, datetime] = field(default_factory=dict)
     landed: int = 0
-    end_landed: dict[Partition, int] = field(default_factory=dict)
     quarantine: dict[tuple[Partition, str], str] = field(default_factory=dict)
     counts: dict[int, Counter[str]] = field(default_factory=dict)
     count: Counter[str] = field(default_factory=Counter)
@@ -124,27 +119,12 @@ class Model:
         key = (*partition, media_id)
         scan.seen.add(key)
         self.vouched[key] = at
-        self.missing.pop(key, None)
-        known = self.media.get(key)
-        gone = known is not None and known["removed_at"] is not None
-        if known is None or gone or lasting(known["payload"]) != lasting(item):
-            self.count["added" if known is None else "returned" if gone else "changed"] += 1
-        if known is None:
-            row = {"first_seen_at": at, "content_changed_at": at}
-        elif lasting(known["payload"]) == lasting(item):
-            if known["removed_at"] is not None:
-                known.update(removed_at=None, removal=None, written_at=at, landed=self.landed)
-            return
-        else:
-            row = {name: known[name] for name in ("first_seen_at", "content_changed_at")}
-            if content(known["payload"]) != content(item):
-                self.superseded.append((*key, known["content_changed_at"], at, known["payload"]))
-                row["content_changed_at"] = at
-        self.sightings.setdefault(key, []).append((item, at))
-        self.media[key] = {
-            **row, "payload": item, "written_at": at, "changed_at": at, "removed_at": None, "removal": None,
-            "landed": self.landed,
-        }  # fmt: skip
+        before = self.media.rows.get(key)
+        payload = before.payload if before else None
+        if (what := self.media.see(key, item, self.landed, at)) is not None:
+            self.count[what] += 1
+        if payload is None or not is_same(payload, item):
+            self.sightings.setdefault(key, []).append((item, at))
 
     def keep(self, partition: Partition, text: str) -> None:
         """A page that could not be read has landed in a process."""
@@ -157,74 +137,17 @@ class Model:
 
     def _end(self, scan: Scan, partition: Partition, at: datetime) -> None:
         self.vouched.update(dict.fromkeys(scan.seen, at))
-        before = self.closed.get(partition)
-        if self.end_landed.get(partition, 0) > scan.began:
+        if self.media.is_overtaken(partition, scan.began):
             return
-        self.end_landed[partition] = self.landed
         if partition == CATALOGUE:
             self.count["accounts_removed"] += self.accounts.end(scan, began=scan.began, started_at=scan.started, at=at)
-        else:
-            self._miss(scan, partition, at)
-        if scan.recent:
-            assert before is not None, "a recent scan of what was never scanned in full"
-            self.closed[partition] = replace(before, recent_at=at, covered_from=scan.feed.read_to)
-        else:
-            share = scan.share or spread(partition[0])
-            is_posts = partition[1] == "posts"
-            self.closed[partition] = completed(
-                before, scan.feed, pages=scan.pages, at=at, share=share, is_posts=is_posts
-            )
+        end = End(scan.began, scan.started, at, scan.seen, scan.rejects, scan.recent, scan.pages, scan.share, scan.feed)
+        self.count.update(self.media.end(partition, self.landed, end))
 
-    def _miss(self, scan: Scan, partition: Partition, at: datetime) -> None:
-        """Mark what a closed scan did not see; a recent one says it of what it covered, at the second look."""
-        covered_from = scan.feed.read_to
-        there = {
-            key: row
-            for key, row in self.media.items()
-            if key[:2] == partition
-            and row["removed_at"] is None
-            and (not scan.recent or is_covered(published(row), covered_from))
-        }
-        missed = [key for key, row in there.items() if row["landed"] < scan.began and key not in scan.seen]
-        old = {key for key, row in there.items() if partition[1] == "stories" and at - _born(row) >= _DAY}
-        known = sum(
-            (row["first_seen_at"] < scan.started or key in missed) and key not in old for key, row in there.items()
-        )
-        before = {key: self.missing.pop(key, Missing(None, self.last_seen(key), needs_full=False)) for key in missed}
-        look = Look(scan.started, at, scan.recent, scan.rejects, known, old)
-        self.missing.update(look.doubted(before))
-        for key, since in look.gone(before).items():
-            removal = "expired" if key in old else "removed"
-            there[key].update(removed_at=since, written_at=before[key].last_seen, removal=removal)
-            self.count[removal] += 1
-        if missed and scan.rejects:
-            self.undecided.setdefault(partition, at)
-        elif not scan.recent or all(one.since for key, one in self.missing.items() if key[:2] == partition):
-            self.undecided.pop(partition, None)
 
-    def needs_full(self, partition: Partition) -> bool:
-        """Whether removals are pending that only a full scan decides."""
-        return any(one.needs_full for key, one in self.missing.items() if key[:2] == partition)
-
-    def known(self, partition: Partition) -> set[str]:
-        """The posts that a closed scan has seen, and that are not gone."""
-        end = self.end_landed.get(partition, 0)
-        return {
-            key[2]
-            for key, row in self.media.items()
-            if key[:2] == partition and row["removed_at"] is None and row["landed"] <= end
-        }
-
-    def last_seen(self, key: Key) -> datetime:
-        """When a scan last saw an item, as far as is known."""
-        row = self.media[key]
-        written: datetime = row["written_at"]
-        if row["removed_at"] is not None:
-            return written
-        if key in self.missing:
-            return self.missing[key].last_seen
-        closed = self.closed.get(key[:2])
-        return max(written, closed.last_saw(published(row))) if closed else written
+def is_same(one: Item, other: Item) -> bool:
+    """Tell whether an item differs in addresses of media at most."""
+    return bool(lasting(one) == lasting(other))
 
 
 def listed(items: Iterable[Any]) -> list[Listed]:
@@ -233,16 +156,10 @@ def listed(items: Iterable[Any]) -> list[Listed]:
     return [(id_of(item), reading.canonical(item, _PUBLISHED)) for item in objects]
 
 
-def published(row: dict[str, Any]) -> datetime | None:
-    """When an item of the model says that it was published."""
-    found = reading.canonical(row["payload"], _PUBLISHED)
+def published(item: Item) -> datetime | None:
+    """When an item says that it was published."""
+    found = reading.canonical(item, _PUBLISHED)
     assert found is None or isinstance(found, datetime)
-    return found
-
-
-def _born(row: dict[str, Any]) -> datetime:
-    found = published(row) or row["first_seen_at"]
-    assert isinstance(found, datetime)
     return found
 
 

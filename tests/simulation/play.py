@@ -35,12 +35,12 @@ from models import incremental
 from models.checkpoint import ScanState
 from models.page_commit import PageCommit
 from models.selection import Selection
+from tests.model.recent import EVERY, LOOKBACK, RUN
 from tests.simulation.compare import Snapshot, compare
 from tests.simulation.crashes import Dice, watched
 from tests.simulation.disk import Disk
 from tests.simulation.events import Event, GivenUp, Held, Kept, PendingPages, Sent, instant
 from tests.simulation.loop import VirtualLoop, bury, live
-from tests.simulation.recent import EVERY, LOOKBACK, RUN
 from tests.simulation.referee import WITHIN, Foul, Referee, Session, require
 from tests.simulation.service import hold_above_depths, hold_against_the_service, hold_to_its_requests, is_plain
 from tests.simulation.story import Night, Story

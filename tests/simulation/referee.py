@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from email.utils import parsedate_to_datetime
 
 from models.incremental import SyncMode
+from tests.model.recent import LOOKBACK, Why, why_full
 from tests.simulation.events import (
     CATALOGUE,
     SURFACES,
@@ -22,7 +23,6 @@ from tests.simulation.events import (
     scope_of,
 )
 from tests.simulation.model import Model, Scan, is_account, listed, parsed
-from tests.simulation.recent import LOOKBACK, Why, why_full
 
 WITHIN = timedelta(hours=12)
 _JUST = 1e-5
@@ -94,12 +94,12 @@ class Referee:
     def _set_depths(self, session: Session) -> None:
         model = self.model
         mode = session.mode if session.run_kind == "sync" else "full_refresh"
-        for partition, closed in model.closed.items():
+        for partition, closed in model.media.closed.items():
             if partition[1] == "posts":
-                needs_full = model.needs_full(partition)
+                needs_full = model.media.needs_full(partition)
                 session.full[partition] = why = why_full(closed, mode, session.begun, needs_full=needs_full)
-                session.known_landed[partition] = None if why else model.end_landed[partition]
-                session.known[partition] = set() if why else model.known(partition)
+                session.known_landed[partition] = None if why else model.media.ended[partition]
+                session.known[partition] = set() if why else set(model.media.known(partition))
 
     def follow(self, session: Session, log: Collection[Event]) -> None:
         """Judge what happened in a night."""
@@ -234,7 +234,7 @@ class Referee:
         """The scans of media that were cut short, and that began after any of their partition was closed."""
         last: dict[Partition, Scan] = {}
         for (partition, _), scan in self.scans.items():
-            if partition == CATALOGUE or scan.over or scan.began <= self.model.end_landed.get(partition, 0):
+            if partition == CATALOGUE or scan.over or scan.began <= self.model.media.ended.get(partition, 0):
                 continue
             if partition not in last or scan.began > last[partition].began:
                 last[partition] = scan

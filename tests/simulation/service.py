@@ -8,12 +8,12 @@ from typing import Any
 from connectors.sandbox.faults.tampering import TAMPERINGS
 from connectors.sandbox.http.app import Sandbox
 from models.schema.mapping_built_in import BUILT_IN
-from tests.e2e import reading
-from tests.e2e.reading import lasting
+from tests.model import reading
+from tests.model.reading import lasting
+from tests.model.recent import LOOKBACK, PINS, RUN, Key
 from tests.simulation.compare import Snapshot
 from tests.simulation.events import Event, Partition, Sent, instant
 from tests.simulation.model import id_of
-from tests.simulation.recent import LOOKBACK, PINS, RUN, Key
 from tests.simulation.referee import Referee, Session, require
 from tests.simulation.story import Night
 
@@ -55,10 +55,10 @@ def hold_against_the_service(referee: Referee, sandbox: Sandbox, snapshot: Snaps
 
     truth = {key: item for key, item in shown(sandbox).items() if is_covered(key, published(item))}
     held = {
-        key: lasting(row["payload"])
-        for key, row in model.media.items()
-        if row["removed_at"] is None and accounts.get(key[0]) == "active" and key not in model.missing
-        if is_covered(key, published(row["payload"]))
+        key: lasting(row.payload)
+        for key, row in model.media.rows.items()
+        if row.removed_at is None and accounts.get(key[0]) == "active" and key not in model.media.missing
+        if is_covered(key, published(row.payload))
     }
     differing = sorted(key for key in truth.keys() | held.keys() if truth.get(key) != held.get(key))
     require(not differing, f"the media are not those of the service: {differing[:3]}")
@@ -75,12 +75,12 @@ def hold_above_depths(referee: Referee, sandbox: Sandbox, closed: Collection[Par
     for key, item in truth.items():
         if key[:2] not in closed or key[1] != "posts":
             continue
-        depth = model.closed[key[:2]].covered_from
+        depth = model.media.closed[key[:2]].covered_from
         at = published(item)
         if depth is None or (at is not None and at > depth):
-            row = model.media.get(key)
-            require(row is not None and lasting(row["payload"]) == item, f"{key} of {at} is not as it is listed")
-            require(row is not None and row["removed_at"] is None, f"{key} of {at} is listed, and marked as gone")
+            row = model.media.rows.get(key)
+            require(row is not None and lasting(row.payload) == item, f"{key} of {at} is not as it is listed")
+            require(row is not None and row.removed_at is None, f"{key} of {at} is listed, and marked as gone")
 
 
 def hold_to_its_requests(

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from models import incremental
+from tests.model.recent import RUN
 from tests.simulation.disk import Disk
-from tests.simulation.recent import RUN
 from tests.simulation.story import tell
 from tests.simulation.workers import WorkersPlayer
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from tests import raw
-from tests.e2e import reading
+from tests.model import reading
 from tests.stateful.model import COUNTS, Model, Row, Tables, text_of
 
 Ask = Callable[[str], list[Row]]
@@ -91,8 +91,8 @@ def column_of_drift(model: Model, ask: Ask, *, inside: bool) -> None:
     if type_ is None:
         return
     found: dict[Row, Any] = {row[:3]: row[3] for row in ask(f"SELECT {_KEY}, extra FROM {'core.' * inside}media")}
-    for key, row in model.media.items():
-        value = row["item"].get("extra")
+    for key, row in model.media.rows.items():
+        value = row.payload.get("extra")
         kind = reading.kind(value, 1)
         held = kind not in (None, "object", "rows") or type_ == "VARCHAR"
         if value is None or not held:

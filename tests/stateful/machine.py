@@ -20,9 +20,9 @@ from models.checkpoint import Checkpoint, RunKind, ScanState
 from models.incremental import SyncMode
 from models.partition import Partition
 from models.schema.mapping_built_in import BUILT_IN
+from tests.model.recent import Feed
 from tests.simulation.disk import Disk
 from tests.simulation.loop import Killed
-from tests.simulation.recent import Feed
 from tests.stateful.analyst import Analyst
 from tests.stateful.compare import column_of_drift, outcomes, progress, same, staged
 from tests.stateful.fuse import FailureGroup, Where

@@ -12,8 +12,8 @@ from models.page_commit import PageCommit, StagedPage
 from models.page_items import post_reader
 from models.runs import Outcome, OutcomeKind
 from models.schema.mapping_built_in import BUILT_IN
+from tests.model.recent import EVERY, LOOKBACK, Feed, why_full
 from tests.simulation.model import listed
-from tests.simulation.recent import EVERY, LOOKBACK, Feed, why_full
 from tests.stateful.model import Heard, Model, Row, Where
 from tests.stateful.pages import Page
 from tests.stateful.process import Process
@@ -64,7 +64,7 @@ def depth_of(process: Process, model: Model, page: Page, now: datetime) -> Depth
     mode = page.mode if page.run_kind == "sync" else "full_refresh"
     closed = process.run(process.warehouse.transact(closed_scans, [where[1]])).get(where[1])
     full = incremental.why_full(closed, Incremental(now, EVERY) if mode == "incremental" else None)
-    expected = why_full(model.closed.get(where), mode, now, needs_full=model.needs_full(where))
+    expected = why_full(model.media.closed.get(where[1:]), mode, now, needs_full=model.media.needs_full(where[1:]))
     assert (full and full.value) == expected, (full, expected)
     if full is not None or closed is None:
         return Depth(full, None, frozenset())

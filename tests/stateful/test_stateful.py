@@ -8,7 +8,7 @@ from hypothesis.stateful import run_state_machine_as_test
 
 from connectors.warehouse.storage.connection import connect
 from models import incremental
-from tests.simulation.recent import RUN
+from tests.model.recent import RUN
 from tests.stateful.machine import Warehouses
 from tests.stateful.planted import PLANTED
 from tests.stateful.profiles import LOOKING, finding

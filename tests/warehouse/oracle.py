@@ -3,10 +3,11 @@
 import json
 from collections import Counter
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from tests.model.accounts import Accounts
+from tests.model.media import End, Media
 
 Where = tuple[str, str, str]
 Key = tuple[str, str, str]
@@ -30,18 +31,13 @@ class Event:
 @dataclass
 class Oracle:
     accounts: Accounts = field(default_factory=Accounts)
-    media: dict[Key, dict[str, Any]] = field(default_factory=dict)
-    scans: dict[Where, tuple[str, datetime]] = field(default_factory=dict)
+    media: Media = field(default_factory=lambda: Media(content, same, published))
+    scans: dict[Where, str] = field(default_factory=dict)
     heard: int = 0
     began: dict[str, int] = field(default_factory=dict)
-    ended: dict[Where, int] = field(default_factory=dict)
-    written: dict[Key, int] = field(default_factory=dict)
     quarantine: dict[tuple[str, Where, str], tuple[int, int, datetime]] = field(default_factory=dict)
-    missing: dict[Key, tuple[datetime | None, datetime]] = field(default_factory=dict)
     rejecting: set[str] = field(default_factory=set)
-    undecided: dict[Where, datetime] = field(default_factory=dict)
     seen: dict[str, set[Key]] = field(default_factory=dict)
-    superseded: list[tuple[Any, ...]] = field(default_factory=list)
     metrics: list[tuple[Any, ...]] = field(default_factory=list)
     fields: dict[tuple[str, str], datetime] = field(default_factory=dict)
     extras: set[str] = field(default_factory=set)
@@ -59,10 +55,8 @@ class Oracle:
                 self._account(event, place, item)
             else:
                 self._item(event, place, item)
-        if event.last and self.ended.get(event.where, 0) < self.began[event.scan_id]:
-            (self._end_catalogue if event.where[0] == "accounts" else self._end_media)(event)
-            self.scans[event.where] = (event.scan_id, event.at)
-            self.ended[event.where] = self.heard
+        if event.last and not self.media.is_overtaken(event.where[1:], self.began[event.scan_id]):
+            self._end(event)
 
     def _rejected(self, reason: str, event: Event, place: int, item: object) -> None:
         text = json.dumps(item, separators=(",", ":"))
@@ -76,10 +70,15 @@ class Oracle:
             return
         self.accounts.see(item["id"], item, event.scan_id, self.heard, event.at)
 
-    def _end_catalogue(self, event: Event) -> None:
-        began = self.began[event.scan_id]
-        removed = self.accounts.end(event.scan_id, began=began, started_at=event.started_at, at=event.at)
-        self.counts[event.run_id, "accounts_removed"] += removed
+    def _end(self, event: Event) -> None:
+        began, scan = self.began[event.scan_id], event.scan_id
+        if event.where[0] == "accounts":
+            removed = self.accounts.end(scan, began=began, started_at=event.started_at, at=event.at)
+            self.counts[event.run_id, "accounts_removed"] += removed
+        end = End(began, event.started_at, event.at, self.seen.get(scan, ()), scan in self.rejecting)
+        for removal, count in self.media.end(event.where[1:], self.heard, end).items():
+            self.counts[event.run_id, removal] += count
+        self.scans[event.where] = scan
 
     def _item(self, event: Event, place: int, item: dict[str, Any]) -> None:
         if "id" not in item:
@@ -88,81 +87,26 @@ class Oracle:
             return
         key = (event.where[1], event.where[2], str(item["id"]))
         self.seen.setdefault(event.scan_id, set()).add(key)
-        self.missing.pop(key, None)
-        known = self.media.get(key)
-        gone = known is not None and known["removed_at"] is not None
-        if known is None or gone or not same(known["payload"], item):
-            self.counts[event.run_id, "added" if known is None else "returned" if gone else "changed"] += 1
-        if known and same(known["payload"], item):
-            if gone:
-                known.update(removed_at=None, removal=None, written_at=event.at)
-                self.written[key] = self.heard
-            return
-        self.written[key] = self.heard
-        self._history(key, known, item, event.at)
-        new_content = known is None or content(known["payload"]) != content(item)
-        self.media[key] = {
-            "payload": item,
-            "first_seen_at": known["first_seen_at"] if known else event.at,
-            "written_at": event.at,
-            "changed_at": event.at,
-            "content_changed_at": event.at if known is None or new_content else known["content_changed_at"],
-            "removed_at": None,
-            "removal": None,
-        }
+        before = self.media.rows.get(key)
+        payload = before.payload if before else None
+        if (what := self.media.see(key, item, self.heard, event.at)) is not None:
+            self.counts[event.run_id, what] += 1
+        if payload is None or not same(payload, item):
+            self._note(key, payload or {}, item, event.at)
 
-    def _history(self, key: Key, known: dict[str, Any] | None, item: dict[str, Any], at: datetime) -> None:
-        if known is not None and content(known["payload"]) != content(item):
-            self.superseded.append((*key, known["content_changed_at"], at, known["payload"]))
-        before = counts(known["payload"]) if known else {}
+    def _note(self, key: Key, before: dict[str, Any], item: dict[str, Any], at: datetime) -> None:
+        told = counts(before) if before else {}
         for metric, value in counts(item).items():
-            if value != before.get(metric):
+            if value != told.get(metric):
                 self.metrics.append((*key, metric, value, at))
         for where in paths(item):
             self.fields.setdefault(where, at)
         if "extra" in item:
             self.extras.add(type(item["extra"]).__name__)
 
-    def _end_media(self, event: Event) -> None:
-        _, account_id, surface = event.where
-        there = {
-            key: row for key, row in self.media.items() if key[:2] == (account_id, surface) and not row["removed_at"]
-        }
-        known = {key for key in there if self.written[key] < self.began[event.scan_id]}
-        missed = known - self.seen.get(event.scan_id, set())
-        expired = {key for key, row in there.items() if surface == "stories" and story_age(row, event.at) >= DAY}
-        known_before = sum(
-            (row["first_seen_at"] < event.started_at or key in missed) and key not in expired
-            for key, row in there.items()
-        )
-        newly = [key for key in missed - expired if self.missing.get(key, (None,))[0] is None]
-        guarded = len(newly) > known_before / 2
-        before = self.scans.get(event.where)
-        rejects = event.scan_id in self.rejecting
-        if not (missed and rejects):
-            self.undecided.pop(event.where, None)
-        for key in missed:
-            row = there[key]
-            last_seen = max(row["written_at"], before[1]) if before else row["written_at"]
-            doubted, last_seen = self.missing.pop(key, (None, last_seen))
-            if rejects:
-                self.undecided.setdefault(event.where, event.at)
-                self.missing[key] = (doubted, last_seen)
-                continue
-            since = doubted or event.at
-            believed = not guarded if doubted is None else event.started_at - doubted >= timedelta(hours=1)
-            if key in expired or believed:
-                row.update(removed_at=since, written_at=last_seen, removal="expired" if key in expired else "removed")
-                self.counts[event.run_id, row["removal"]] += 1
-            else:
-                self.missing[key] = (since, last_seen)
 
-
-DAY = timedelta(hours=24)
-
-
-def story_age(row: dict[str, Any], now: datetime) -> timedelta:
-    return now - datetime.fromisoformat(row["payload"].get("timestamp") or row["first_seen_at"].isoformat())
+def published(item: dict[str, Any]) -> datetime | None:
+    return datetime.fromisoformat(item["timestamp"]) if item.get("timestamp") else None
 
 
 def same(one: dict[str, Any], other: dict[str, Any]) -> bool:

@@ -142,15 +142,22 @@ def check_against_the_oracle(rig: Rig, oracle: Oracle, *, fields: bool = True) -
             f" content_changed_at, removed_at, removal FROM {rig.kept()}"
         )
     }
-    assert found == {key: tuple(row.values()) for key, row in oracle.media.items()}
+    rows = oracle.media.rows
+    assert found == {
+        key: (
+            *(row.payload, row.first_seen_at, row.written_at, row.changed_at, row.content_changed_at),
+            *(row.removed_at, row.removal),
+        )
+        for key, row in rows.items()
+    }
     assert rig.value("SELECT count(*) FROM core.media") == len(found)
     columns = "resource, account_id, surface, scan_id, complete_at, removals_undecided_since"
     assert rig.rows(f"SELECT {columns} FROM core.completed_scans ORDER BY ALL") == sorted(
-        (*where, *scan, oracle.undecided.get(where)) for where, scan in oracle.scans.items()
+        (*where, scan, oracle.media.closed[where[1:]].complete_at, oracle.media.undecided.get(where[1:]))
+        for where, scan in oracle.scans.items()
     )
-    # Without recent scans, what awaits a second one was missed together with most others.
     assert rig.rows("FROM ops.missing ORDER BY ALL") == sorted(
-        (*key, since, last_seen, since is not None) for key, (since, last_seen) in oracle.missing.items()
+        (*key, *doubt) for key, doubt in oracle.media.missing.items()
     )
     assert rig.rows("SELECT * FROM ops.missing_accounts ORDER BY 1") == sorted(
         (one, *doubt) for one, doubt in oracle.accounts.missing.items()
@@ -183,7 +190,7 @@ def check_history(rig: Rig, oracle: Oracle) -> None:
         f" FROM {rig.kept('core.media_superseded')}"
     )
     message = [(*row[:-1], json.loads(row[-1])) for row in versions]
-    assert sorted(message, key=repr) == sorted(oracle.superseded, key=repr)
+    assert sorted(message, key=repr) == sorted(oracle.media.superseded, key=repr)
     metrics = rig.rows("SELECT account_id, surface, media_id, metric, value, observed_at FROM core.media_metrics")
     assert sorted(metrics, key=repr) == sorted(oracle.metrics, key=repr)
 
@@ -201,15 +208,15 @@ def check_fields(rig: Rig, oracle: Oracle) -> None:
         (row["account_id"], row["surface"], row["media_id"]): (row.get("extra"), row.get("extra__n"))
         for row in documents(rig, "core.media")
     }
-    assert found == {key: extra(row["payload"].get("extra"), oracle.extras) for key, row in oracle.media.items()}
+    assert found == {key: extra(row.payload.get("extra"), oracle.extras) for key, row in oracle.media.rows.items()}
     parts = [
         (row["account_id"], row["surface"], row["media_id"], row["position"], row["child_id"], row["alt"])
         for row in documents(rig, "core.media_children")
     ]
     assert sorted(parts) == sorted(
         (*key, place, child["id"], child["alt"])
-        for key, row in oracle.media.items()
-        for place, child in enumerate(children(row["payload"]))
+        for key, row in oracle.media.rows.items()
+        for place, child in enumerate(children(row.payload))
     )
 
 

@@ -6,8 +6,6 @@ from datetime import datetime, timedelta
 from hashlib import md5
 from typing import Literal, NamedTuple
 
-from models.incremental import SyncMode
-
 # Feeds are small here, and so is what lets a scan stop.
 RUN = 4
 LOOKBACK = timedelta(days=2)
@@ -175,7 +173,7 @@ def completed(before: Closed | None, feed: Feed, *, pages: int, at: datetime, sh
     return Closed(at, pages, feed.received, share, proofs, is_ordered, feed.broken_by)
 
 
-def why_full(closed: Closed | None, mode: SyncMode, now: datetime, *, needs_full: bool) -> Why | None:
+def why_full(closed: Closed | None, mode: str, now: datetime, *, needs_full: bool) -> Why | None:
     """Why a scan must read to the last page."""
     if closed is None:
         return "first_scan"

@@ -1,0 +1,154 @@
+"""What scans of media must leave, in plain Python that knows none of our code."""
+
+from collections import Counter
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from tests.model.recent import Closed, Feed, Key, Look, Missing, completed, is_covered, spread
+
+Payload = dict[str, Any]
+# Account and surface; both are empty for the catalogue.
+Partition = tuple[str, str]
+
+_DAY = timedelta(hours=24)
+
+
+@dataclass
+class Item:
+    """An item: `payload` is that of its last change. The `landed`th page of all wrote it last."""
+
+    payload: Payload
+    first_seen_at: datetime
+    written_at: datetime
+    changed_at: datetime
+    content_changed_at: datetime
+    landed: int
+    removed_at: datetime | None = None
+    removal: str | None = None
+
+
+@dataclass(frozen=True)
+class End:
+    """The end of a scan, `at` which it is closed; it began with the `began`th page of all to land.
+
+    `recent`: it ended in known territory. `rejects`: it met a record that has no id. `feed` is what its `pages` pages
+    told of the order, `share` see Checkpoint.
+    """
+
+    began: int
+    started: datetime
+    at: datetime
+    seen: Collection[Key]
+    rejects: bool
+    recent: bool = False
+    pages: int = 0
+    share: float | None = None
+    feed: Feed = field(default_factory=Feed)
+
+
+@dataclass
+class Media:
+    """All items ever listed. `closed` are the last closed scans, `missing` what only one of them has missed.
+
+    An item has changed unless it `is_same`; another `content` makes another version.
+    """
+
+    content: Callable[[Payload], object]
+    is_same: Callable[[Payload, Payload], bool]
+    published: Callable[[Payload], datetime | None]
+    rows: dict[Key, Item] = field(default_factory=dict)
+    superseded: list[tuple[str, str, str, datetime, datetime, Payload]] = field(default_factory=list)
+    missing: dict[Key, Missing] = field(default_factory=dict)
+    undecided: dict[Partition, datetime] = field(default_factory=dict)
+    closed: dict[Partition, Closed] = field(default_factory=dict)
+    ended: dict[Partition, int] = field(default_factory=dict)
+
+    def see(self, key: Key, payload: Payload, landed: int, at: datetime) -> str | None:
+        """An item is listed; returns what that counts as, if as anything."""
+        self.missing.pop(key, None)
+        row = self.rows.get(key)
+        if row is None:
+            self.rows[key] = Item(payload, at, at, at, at, landed)
+            return "added"
+        is_gone, is_same = row.removed_at is not None, self.is_same(row.payload, payload)
+        if is_same and not is_gone:
+            return None
+        row.removed_at, row.removal, row.written_at, row.landed = None, None, at, landed
+        if not is_same:
+            if self.content(row.payload) != self.content(payload):
+                self.superseded.append((*key, row.content_changed_at, at, row.payload))
+                row.content_changed_at = at
+            row.payload, row.changed_at = payload, at
+        return "returned" if is_gone else "changed"
+
+    def is_overtaken(self, partition: Partition, began: int) -> bool:
+        """Whether another scan has ended since: what this one missed says nothing."""
+        return self.ended.get(partition, 0) > began
+
+    def end(self, partition: Partition, landed: int, end: End) -> Counter[str]:
+        """A scan is closed by the `landed`th page; returns how many items that marks as removed and expired.
+
+        What it did not see is missing. A recent one says it of what it covered.
+        """
+        there = {
+            key: row
+            for key, row in self.rows.items()
+            if key[:2] == partition
+            and row.removed_at is None
+            and (not end.recent or is_covered(self.published(row.payload), end.feed.read_to))
+        }
+        missed = [key for key, row in there.items() if row.landed < end.began and key not in end.seen]
+        old = {key for key, row in there.items() if partition[1] == "stories" and end.at - self._born(row) >= _DAY}
+        known = sum((row.first_seen_at < end.started or key in missed) and key not in old for key, row in there.items())
+        before = {key: self.missing.pop(key, Missing(None, self.last_seen(key), needs_full=False)) for key in missed}
+        look = Look(end.started, end.at, end.recent, end.rejects, known, old)
+        self.missing.update(look.doubted(before))
+        gone = look.gone(before)
+        for key, since in gone.items():
+            row = there[key]
+            row.removed_at, row.written_at = since, before[key].last_seen
+            row.removal = "expired" if key in old else "removed"
+        if missed and end.rejects:
+            self.undecided.setdefault(partition, end.at)
+        elif not end.recent or all(one.since for key, one in self.missing.items() if key[:2] == partition):
+            self.undecided.pop(partition, None)
+        self._close(partition, end)
+        self.ended[partition] = landed
+        return Counter(str(there[key].removal) for key in gone)
+
+    def _close(self, partition: Partition, end: End) -> None:
+        before = self.closed.get(partition)
+        if end.recent:
+            assert before is not None, "a recent scan of what was never scanned in full"
+            self.closed[partition] = replace(before, recent_at=end.at, covered_from=end.feed.read_to)
+            return
+        share, is_posts = end.share or spread(partition[0]), partition[1] == "posts"
+        self.closed[partition] = completed(before, end.feed, pages=end.pages, at=end.at, share=share, is_posts=is_posts)
+
+    def _born(self, row: Item) -> datetime:
+        return self.published(row.payload) or row.first_seen_at
+
+    def last_seen(self, key: Key) -> datetime:
+        """When a scan last saw an item, as far as is known."""
+        row = self.rows[key]
+        if key in self.missing:
+            return self.missing[key].last_seen
+        closed = self.closed.get(key[:2])
+        if closed is None or row.removed_at is not None:
+            return row.written_at
+        return max(row.written_at, closed.last_saw(self.published(row.payload)))
+
+    def needs_full(self, partition: Partition) -> bool:
+        """Whether removals are pending that only a full scan decides."""
+        return any(one.needs_full for key, one in self.missing.items() if key[:2] == partition)
+
+    def known(self, partition: Partition) -> dict[str, Item]:
+        """The items that a closed scan has seen, and that are not gone, by id."""
+        end = self.ended.get(partition, 0)
+        return {
+            key[2]: row
+            for key, row in self.rows.items()
+            if key[:2] == partition and row.removed_at is None and row.landed <= end
+        }
