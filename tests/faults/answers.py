@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 import httpx
 
+from tests.clocks import leap
 from tests.faults.world import Item
 from tests.flows.stage import TRACE
 
@@ -74,21 +75,6 @@ class Answer:
     page: Page | None = None
     code: str | None = None
     play: Play | None = None
-
-
-class Leaping(asyncio.SelectorEventLoop):
-    """A loop on which hours pass when told to: every timeout that is due then has come, and nobody has waited."""
-
-    leapt = 0.0
-
-    def time(self) -> float:
-        return super().time() + self.leapt
-
-
-def leap(seconds: float) -> None:
-    loop = asyncio.get_running_loop()
-    assert isinstance(loop, Leaping)
-    loop.leapt += seconds
 
 
 class Pieces(httpx.AsyncByteStream):

@@ -10,8 +10,7 @@ import pytest
 
 pytest.register_assert_rewrite("tests.faults.judging", "tests.faults.model", "tests.faults.nights")
 
-from tests.clocks import VirtualClock
-from tests.faults.answers import Leaping
+from tests.clocks import Leaping, VirtualClock
 from tests.faults.cells import Moment
 from tests.faults.model import Model
 from tests.faults.nights import HOUR, Line, night, opened

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from tests.faults.answers import Leaping
+from tests.clocks import Leaping
 from tests.faults.cells import (
     CELL_COUNT,
     COVERING_COUNT,

@@ -27,14 +27,6 @@ class Answer:
         return str(self.json()["error"]["code"])
 
 
-class FakeClock:
-    def __init__(self, now: float = 1000.0) -> None:
-        self.now = now
-
-    def __call__(self) -> float:
-        return self.now
-
-
 @dataclass
 class Asker:
     sandbox: Sandbox

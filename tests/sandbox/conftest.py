@@ -4,19 +4,20 @@ import pytest
 
 from connectors.sandbox.http.app import Sandbox
 from connectors.sandbox.settings import SandboxSettings
-from tests.sandbox.asking import Asker, FakeClock
+from tests.clocks import VirtualClock
+from tests.sandbox.asking import Asker
 
 
 @pytest.fixture
-def clock() -> FakeClock:
-    return FakeClock()
+def clock() -> VirtualClock:
+    return VirtualClock(passed=1000.0)
 
 
 @pytest.fixture
-def asker(clock: FakeClock) -> Asker:
-    return Asker(Sandbox(SandboxSettings(), clock=clock))
+def asker(clock: VirtualClock) -> Asker:
+    return Asker(Sandbox(SandboxSettings(), clock=clock.monotonic))
 
 
 @pytest.fixture
-def build(clock: FakeClock) -> Callable[..., Asker]:
-    return lambda **settings: Asker(Sandbox(SandboxSettings(**settings), clock=clock))
+def build(clock: VirtualClock) -> Callable[..., Asker]:
+    return lambda **settings: Asker(Sandbox(SandboxSettings(**settings), clock=clock.monotonic))

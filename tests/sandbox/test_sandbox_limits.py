@@ -6,30 +6,31 @@ import pytest
 from connectors.sandbox.faults.rules import Action, Rule
 from connectors.sandbox.http.keys import NO_SCOPE_KEY
 from connectors.sandbox.settings import RateLimit
-from tests.sandbox.asking import Asker, FakeClock
+from tests.clocks import VirtualClock
+from tests.sandbox.asking import Asker
 
 Build = Callable[..., Asker]
 
 
-def test_a_window_admits_so_many_and_says_how_long_to_wait(build: Build, clock: FakeClock) -> None:
+def test_a_window_admits_so_many_and_says_how_long_to_wait(build: Build, clock: VirtualClock) -> None:
     asker = build(account_catalog=RateLimit(3, 10))
     assert [asker.get().status for _ in range(3)] == [200, 200, 200]
-    clock.now += 7.5
+    clock.passed += 7.5
     refused = asker.get()
     assert (refused.status, refused.code, refused.headers["retry-after"]) == (429, "rate_limited", "3")
-    clock.now += 3
+    clock.passed += 3
     assert asker.get().status == 200
     assert asker.sandbox.limiter.early_total == 0
 
 
 @pytest.mark.parametrize("elapsed", [0.0, 0.1, 1.0, 9.0, 9.999])
-def test_waiting_as_told_is_always_enough(build: Build, clock: FakeClock, elapsed: float) -> None:
+def test_waiting_as_told_is_always_enough(build: Build, clock: VirtualClock, elapsed: float) -> None:
     asker = build(account_catalog=RateLimit(1, 10))
     asker.get()
-    clock.now += elapsed
+    clock.passed += elapsed
     wait = int(asker.get().headers["retry-after"])
     assert 1 <= wait <= 10
-    clock.now += wait
+    clock.passed += wait
     assert asker.get().status == 200
     assert asker.sandbox.limiter.early_total == 0
 
@@ -49,12 +50,12 @@ def test_the_limit_belongs_to_one_scope(build: Build) -> None:
     assert [a.status for a in again] == [429] * 4
 
 
-def test_who_comes_early_is_remembered(build: Build, clock: FakeClock) -> None:
+def test_who_comes_early_is_remembered(build: Build, clock: VirtualClock) -> None:
     asker = build(selected_account=RateLimit(1, 5))
     account_id = asker.account_id()
     asker.media(account_id)
     asker.media(account_id)
-    clock.now += 4.9
+    clock.passed += 4.9
     early = asker.media(account_id)
     assert early.status == 429
     (record,) = asker.sandbox.limiter.early
@@ -65,14 +66,14 @@ def test_who_comes_early_is_remembered(build: Build, clock: FakeClock) -> None:
     assert asker.control("GET", "stats").json()["early_requests"] == 1
 
 
-def test_a_scripted_wait_is_watched_too(asker: Asker, clock: FakeClock) -> None:
+def test_a_scripted_wait_is_watched_too(asker: Asker, clock: VirtualClock) -> None:
     limited = Action("error", code="rate_limited", retry_after=7)
     asker.sandbox.faults.replace([Rule(limited, operation="accounts", times=1)])
     assert asker.get().status == 429
-    clock.now += 6
+    clock.passed += 6
     assert asker.get().status == 200
     assert asker.sandbox.limiter.early_total == 1
-    clock.now += 1
+    clock.passed += 1
     asker.get()
     assert asker.sandbox.limiter.early_total == 1
 
