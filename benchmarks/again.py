@@ -45,39 +45,39 @@ def figures(samples: Samples) -> dict[str, float]:
     return found
 
 
-def measure(chosen: argparse.Namespace, folder: Path, nights: Sequence[int], python: Path | None) -> Samples:
-    """Measure a round for each of the nights, on a copy of what the first night left."""
+def measure(chosen: argparse.Namespace, folder: Path, days: Sequence[int], python: Path | None) -> Samples:
+    """Measure a round for each of the days, on a copy of what the first day left."""
     change = _CHANGES.get(chosen.kind, Change.NEWS)
     kept = prepared(chosen.folder or folder, chosen.accounts, chosen.posts, chosen.style)
     home = copied(kept, folder / "gramhouse")
 
     def items(turn: int) -> int:
-        service = Service(chosen.accounts, chosen.posts, nights[turn], change=change)
+        service = Service(chosen.accounts, chosen.posts, days[turn], change=change)
         return sum(map(service.total, range(chosen.accounts)))
 
     with ExitStack() as stack:
         running: dict[int, Beside] = {}
-        for night in sorted({0, *nights} if python else set(nights)):
-            served = serving(chosen.accounts, chosen.posts, night=night, style=chosen.style, change=change)
-            running[night] = stack.enter_context(served)
+        for day in sorted({0, *days} if python else set(days)):
+            served = serving(chosen.accounts, chosen.posts, day=day, style=chosen.style, change=change)
+            running[day] = stack.enter_context(served)
 
         def fetch(turn: int) -> Sample:
-            server = running[nights[turn]]
+            server = running[days[turn]]
             return carry_out(floor(server.url, folder, chosen.in_flight), server)
 
         def ours(turn: int) -> Sample:
-            server = running[nights[turn]]
+            server = running[days[turn]]
             job = gramhouse(server.url, home, chosen.in_flight)
             return carry_out(job, server, items=chosen.accounts + items(turn))
 
         entrants: dict[str, Callable[[int], Sample]] = {"floor": fetch, "gramhouse": ours}
         if python is not None:
             index = folder / "dlt"
-            show("dlt's first night")
+            show("dlt's first day")
             carry_out(dlt(running[0].url, index, chosen.in_flight, python, "merge"), running[0])
 
             def theirs(turn: int) -> Sample:
-                server = running[nights[turn]]
+                server = running[days[turn]]
                 job = dlt(server.url, index, chosen.in_flight, python, "merge")
                 return carry_out(job, server, items=items(turn))
 
@@ -93,9 +93,9 @@ def main() -> None:
     wanted.add_argument("--with-dlt", action="store_true", help="nightly only")
     chosen = wanted.parse_args()
     python = dlt_python(chosen) if chosen.with_dlt and chosen.kind == "nightly" else None
-    nights = [0] * chosen.rounds if chosen.kind == "warm" else list(range(1, chosen.rounds + 1))
+    days = [0] * chosen.rounds if chosen.kind == "warm" else list(range(1, chosen.rounds + 1))
     with scratch(chosen) as folder:
-        samples = measure(chosen, folder, nights, python)
+        samples = measure(chosen, folder, days, python)
     items = chosen.accounts * chosen.posts
     size = {"accounts": chosen.accounts, "posts": chosen.posts, "items": items, "in_flight": chosen.in_flight}
     known = f"{chosen.accounts:,} accounts x {chosen.posts:,} posts"

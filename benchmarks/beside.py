@@ -51,7 +51,7 @@ def serving(
     accounts: int,
     posts: int,
     *,
-    night: int = 0,
+    day: int = 0,
     style: Style = Style.COMPACT,
     change: Change = Change.NEWS,
     latency: float = 0.0,
@@ -59,7 +59,7 @@ def serving(
 ) -> Iterator[Beside]:
     """Serve so many accounts of so many posts until the block ends; see benchmarks.server."""
     command = [sys.executable, "-m", "benchmarks.server", "--accounts", str(accounts), "--posts", str(posts)]
-    command += ["--night", str(night), "--style", style, "--change", change, "--latency", str(latency)]
+    command += ["--day", str(day), "--style", style, "--change", change, "--latency", str(latency)]
     if per_second is not None:
         command += ["--per-second", str(per_second)]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as server:

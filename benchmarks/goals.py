@@ -100,8 +100,8 @@ GOALS = (
         1.2,
         instead=("queries-1m", "queries-100k"),
     ),
-    Goal("incremental, 1,000 x 500: requests of posts a night", "incremental-500k", "requests_of_posts_a_night", 3500),
-    Goal("incremental, 1,000 x 500: all requests a night", "incremental-500k", "requests_a_night", 4600),
+    Goal("incremental, 1,000 x 500: requests of posts a day", "incremental-500k", "requests_of_posts_a_day", 3500),
+    Goal("incremental, 1,000 x 500: all requests a day", "incremental-500k", "requests_a_day", 4600),
     Goal("incremental, 1,000 x 500: posts missed", "incremental-500k", "missed", 0),
     Goal(
         "limited accounts: requests that came too early",

@@ -1,10 +1,10 @@
-"""Nights of incremental syncs: the requests and seconds they take against nights of full scans, and what they miss.
+"""Days of incremental syncs: the requests and seconds they take against days of full scans, and what they miss.
 
-    python -m benchmarks.incremental [--accounts 100] [--posts 500] [--nights 30] [--full-nights 2]
+    python -m benchmarks.incremental [--accounts 100] [--posts 500] [--days 30] [--full-days 2]
 
 Each account posts twice a day, and the counts of a post move for 28 days. Days pass on a clock of the scenario's own,
 so runs are made within this process, which answers them without a network: read the requests, and seconds only as a
-ratio. After every night the snapshot is compared with what the service lists: what was published above the depth that
+ratio. After every day the snapshot is compared with what the service lists: what was published above the depth that
 `freshness` states must be there, with its counts; after a full refresh everything must.
 """
 
@@ -55,7 +55,7 @@ class _Clock:
 
 @dataclass
 class _Service:
-    """Accounts with so many posts on night 0, and two more each day."""
+    """Accounts with so many posts on day 0, and two more each day."""
 
     accounts: int
     posts: int
@@ -115,7 +115,7 @@ class _Service:
 
 
 @dataclass(frozen=True)
-class Night:
+class Day:
     """One run: its requests, those for posts, its full scans of posts, its seconds, and what it missed."""
 
     requests: int
@@ -148,7 +148,7 @@ WHERE f.surface = 'posts' AND coalesce(t.published_at > f.covered_from, true)
     return int(missed)
 
 
-async def _night(folder: Path, service: _Service, mode: SyncMode, every: timedelta) -> Night:
+async def _day(folder: Path, service: _Service, mode: SyncMode, every: timedelta) -> Day:
     ids = count()
     before, began = service.requests, time.perf_counter()
     order = RunRequest(folder / "analytics.duckdb", timedelta(hours=12), "bench", mode=mode, full_refresh_every=every)
@@ -169,27 +169,27 @@ async def _night(folder: Path, service: _Service, mode: SyncMode, every: timedel
             f" WHERE run_id = '{report.run_id}' AND surface = 'posts'"
         ).fetchall()
     missed = _missed(order.snapshot, service)
-    return Night(service.requests - before, int(of_posts), int(full), seconds, missed)
+    return Day(service.requests - before, int(of_posts), int(full), seconds, missed)
 
 
 async def measure(
-    accounts: int, posts: int, nights: int, full_nights: int, every: int, folder: Path
-) -> dict[str, list[Night]]:
-    """Return the nights of either mode, the first sync of all aside."""
-    found: dict[str, list[Night]] = {}
-    modes: tuple[tuple[SyncMode, int], ...] = (("full_refresh", full_nights), ("incremental", nights))
+    accounts: int, posts: int, days: int, full_days: int, every: int, folder: Path
+) -> dict[str, list[Day]]:
+    """Return the days of either mode, the first sync of all aside."""
+    found: dict[str, list[Day]] = {}
+    modes: tuple[tuple[SyncMode, int], ...] = (("full_refresh", full_days), ("incremental", days))
     for mode, many in modes:
         service = _Service(accounts, posts, _Clock())
         index = folder / mode
         index.mkdir()
         found[mode] = []
-        for night in range(many + 1):
-            result = await _night(index, service, mode, timedelta(days=every))
+        for day in range(many + 1):
+            result = await _day(index, service, mode, timedelta(days=every))
             found[mode].append(result)
-            print(f"{mode} night {night}: {result}", flush=True)
+            print(f"{mode} day {day}: {result}", flush=True)
             service.clock.days += 1
         if mode == "incremental":
-            await _night(index, service, "full_refresh", timedelta(days=every))
+            await _day(index, service, "full_refresh", timedelta(days=every))
             [left] = [_missed(index / "analytics.duckdb", service)]
             print(f"after a full refresh: {left} posts differ", flush=True)
             if left:
@@ -200,29 +200,29 @@ async def measure(
 def main() -> None:
     """Measure, and write the result."""
     wanted = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    for name, default in (("accounts", 100), ("posts", 500), ("nights", 29), ("full-nights", 2), ("every", 7)):
+    for name, default in (("accounts", 100), ("posts", 500), ("days", 29), ("full-days", 2), ("every", 7)):
         wanted.add_argument(f"--{name}", type=int, default=default)
     wanted.add_argument("--results", type=Path, default=RESULTS)
     chosen = wanted.parse_args()
     with tempfile.TemporaryDirectory(prefix="incremental-") as name:
         found = asyncio.run(
-            measure(chosen.accounts, chosen.posts, chosen.nights, chosen.full_nights, chosen.every, Path(name))
+            measure(chosen.accounts, chosen.posts, chosen.days, chosen.full_days, chosen.every, Path(name))
         )
     full, recent = found["full_refresh"][1:], found["incremental"][1:]
     figures = {
-        "requests_a_night": sum(night.requests for night in recent) / len(recent),
-        "requests_of_posts_a_night": sum(night.of_posts for night in recent) / len(recent),
-        "requests_a_full_night": sum(night.requests for night in full) / len(full),
-        "seconds_a_night": sum(night.seconds for night in recent) / len(recent),
-        "seconds_a_full_night": sum(night.seconds for night in full) / len(full),
-        "missed": sum(night.missed for night in recent),
+        "requests_a_day": sum(day.requests for day in recent) / len(recent),
+        "requests_of_posts_a_day": sum(day.of_posts for day in recent) / len(recent),
+        "requests_a_full_day": sum(day.requests for day in full) / len(full),
+        "seconds_a_day": sum(day.seconds for day in recent) / len(recent),
+        "seconds_a_full_day": sum(day.seconds for day in full) / len(full),
+        "missed": sum(day.missed for day in recent),
     }
     result = {
         "name": f"incremental-{size_name(chosen.accounts * chosen.posts)}",
-        "what": f"{chosen.accounts:,} accounts x {chosen.posts:,} posts, {_PER_DAY} new a day, {len(recent)} nights",
-        "size": {"accounts": chosen.accounts, "posts": chosen.posts, "nights": len(recent), "every": chosen.every},
+        "what": f"{chosen.accounts:,} accounts x {chosen.posts:,} posts, {_PER_DAY} new a day, {len(recent)} days",
+        "size": {"accounts": chosen.accounts, "posts": chosen.posts, "days": len(recent), "every": chosen.every},
         "machine": machine(),
-        "nights": {mode: [asdict(night) for night in nights] for mode, nights in found.items()},
+        "days": {mode: [asdict(day) for day in days] for mode, days in found.items()},
         "figures": figures,
     }
     chosen.results.mkdir(parents=True, exist_ok=True)

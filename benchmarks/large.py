@@ -2,7 +2,7 @@
 
     python -m benchmarks.large [--sizes 400 4000] [--posts 2500] [--scanned 40] [--rounds 3] --folder KEPT
 
-Every round is the next night, in which one item in a hundred has changed and two are new, and scans the same few
+Every round is the next day, in which one item in a hundred has changed and two are new, and scans the same few
 accounts with `gramhouse backfill`. The rest of the warehouse is only there. The merges' seconds are measured
 from inside (benchmarks.timed); `wall` of a sample is theirs. Publishing, which copies the file, is reported apart.
 """
@@ -40,11 +40,11 @@ def figures(samples: Samples) -> dict[str, float]:
     }
 
 
-def night(chosen: argparse.Namespace, accounts: int, home: Home, publishing: list[float], turn: int) -> Sample:
-    """Scan the chosen accounts on the next night; return the sample, whose wall is the merges'."""
+def day(chosen: argparse.Namespace, accounts: int, home: Home, publishing: list[float], turn: int) -> Sample:
+    """Scan the chosen accounts on the next day; return the sample, whose wall is the merges'."""
     scanned = spread(accounts, chosen.scanned)
     picked = [word for number in scanned for word in ("--account", account_id(number))]
-    with serving(accounts, chosen.posts, night=turn + 1) as server:
+    with serving(accounts, chosen.posts, day=turn + 1) as server:
         job = gramhouse(
             server.url,
             home,
@@ -77,12 +77,12 @@ def main() -> None:
             kept = prepared(chosen.folder or folder, accounts, chosen.posts)
             home = copied(kept, folder / str(accounts))
             name = size_name(accounts * chosen.posts)
-            entrants[name] = partial(night, chosen, accounts, home, publishing[accounts])
+            entrants[name] = partial(day, chosen, accounts, home, publishing[accounts])
         samples = interleaved(entrants, chosen.rounds, show)
     found = figures(samples)
     items = chosen.scanned * chosen.posts
     size = {"accounts": chosen.accounts, "posts": chosen.posts, "scanned": items, "publish_seconds": publishing}
-    what = f"merges of a night of {items:,} items, on warehouses of {' and '.join(samples)} (wall is the merges')"
+    what = f"merges of a day of {items:,} items, on warehouses of {' and '.join(samples)} (wall is the merges')"
     deliver(Result(f"large-{list(samples)[-1]}", what, size, samples, found), chosen.results)
 
 

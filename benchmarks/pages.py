@@ -1,7 +1,7 @@
 """The made-up service that is measured against: which account has which posts on which day, as pages of bytes.
 
 Items are formatted from templates made beforehand, so that a page costs its server a few microseconds: it is the reader
-that is measured. What differs from one day (`night`, from 0) to the next is a `Change`; how items are written is a
+that is measured. What differs from one day (`day`, from 0) to the next is a `Change`; how items are written is a
 `Style`.
 """
 
@@ -71,7 +71,7 @@ class Service:
 
     accounts: int
     posts: int
-    night: int = 0
+    day: int = 0
     style: Style = Style.COMPACT
     change: Change = Change.NEWS
 
@@ -82,7 +82,7 @@ class Service:
 
     def total(self, account: int) -> int:
         """Return how many posts an account has by now: where a day brings news, two in a hundred more with each."""
-        added = self.posts * self.night * 2 if self.change is Change.NEWS else 0
+        added = self.posts * self.day * 2 if self.change is Change.NEWS else 0
         return self.posts + added // 100 + ((account * 37) % 100 < added % 100)
 
     def catalogue(self, cursor: str | None) -> bytes | None:
@@ -104,8 +104,8 @@ class Service:
         if first is None or account >= self.accounts or (first and first >= total):
             return None
         last = min(first + PAGE, total)
-        templates, night = self._templates, self.night
-        signature = 1 + night * (self.change is Change.URLS)
+        templates, day = self._templates, self.day
+        signature = 1 + day * (self.change is Change.URLS)
         owner = b"8%010d" % account
         comma = b", " if self.style is Style.SPACED else b","
         items = comma.join(
@@ -124,9 +124,9 @@ class Service:
     def _gained(self, account: int, seq: int) -> int:
         match self.change:
             case Change.NEWS:
-                return int((seq * 61 + account * 17) % 100 < self.night)
+                return int((seq * 61 + account * 17) % 100 < self.day)
             case Change.COUNTS:
-                return self.night
+                return self.day
             case Change.URLS:
                 return 0
 

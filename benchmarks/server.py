@@ -1,6 +1,6 @@
 """Serve the made-up service from a process of its own, as cheaply as Python can.
 
-    python -m benchmarks.server --accounts 400 --posts 250 [--night 0] [--style spaced] [--change urls]
+    python -m benchmarks.server --accounts 400 --posts 250 [--day 0] [--style spaced] [--change urls]
                                 [--latency 0.05] [--per-second 10]
 
 Prints the port it listens on, on a line. `GET /spent` answers with what it has spent so far: requests, seconds of CPU,
@@ -129,7 +129,7 @@ def main() -> None:
     wanted = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     wanted.add_argument("--accounts", type=int, default=400)
     wanted.add_argument("--posts", type=int, default=250)
-    wanted.add_argument("--night", type=int, default=0)
+    wanted.add_argument("--day", type=int, default=0)
     wanted.add_argument(
         "--style", type=Style, choices=tuple(Style), default=Style.COMPACT, help="how items are written"
     )
@@ -138,7 +138,7 @@ def main() -> None:
     wanted.add_argument("--per-second", type=int, help="requests an account may make in a second")
     wanted.add_argument("--port", type=int, default=0)
     chosen = wanted.parse_args()
-    service = Service(chosen.accounts, chosen.posts, chosen.night, chosen.style, chosen.change)
+    service = Service(chosen.accounts, chosen.posts, chosen.day, chosen.style, chosen.change)
     asyncio.run(serve(Bench(service, chosen.latency, chosen.per_second), chosen.port))
 
 

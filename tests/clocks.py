@@ -4,14 +4,14 @@ import asyncio
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
-NIGHT = datetime(2026, 3, 1, 2, 15, tzinfo=UTC)
+START = datetime(2026, 3, 1, 2, 15, tzinfo=UTC)
 
 
 @dataclass
 class VirtualClock:
     """Time that passes only when somebody sleeps, or a test lets it: `passed` seconds since `since`."""
 
-    since: datetime = NIGHT
+    since: datetime = START
     passed: float = 0.0
     slept: list[float] = field(default_factory=list)
 

@@ -92,7 +92,7 @@ class Rig:
         wanted = {"artifacts": {"flow_run_id": {"any_": [run]}, "key": {"any_": ["gramhouse-run"]}}}
         return str(self.ask("/artifacts/filter", wanted)[0]["id"])
 
-    def next_night(self) -> None:
+    def next_day(self) -> None:
         """Let the catalogue change as it does from one day to the next."""
         self._service.post("/_sandbox/day").raise_for_status()
 
@@ -149,10 +149,10 @@ def live(at: Rig) -> str:
     """Let five days go by; return the run of the fourth, in which things go wrong."""
     at.run("nightly")
     for _ in range(2):
-        at.next_night()
+        at.next_day()
         at.run("nightly")
         at.run("stories", surfaces=["stories"])
-    at.next_night()
+    at.next_day()
     denied, limited, gone = at.active()[3:6]
     at.faults(
         {"action": {"kind": "error", "code": "api_account_not_granted"}, "account_id": denied},
@@ -173,7 +173,7 @@ def live(at: Rig) -> str:
     at.run("backfill", failed=True, dry_run=True)
     at.run("backfill", failed=True, reason="the key was granted the account again")
     at.run("publish")
-    at.next_night()
+    at.next_day()
     at.run("nightly")
     return trouble
 

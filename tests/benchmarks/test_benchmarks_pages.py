@@ -54,9 +54,9 @@ def test_the_same_page_is_the_same_bytes_from_any_process() -> None:
     assert Service(5, 200).media(3, "p50") == Service(5, 200).media(3, "p50")
 
 
-@pytest.mark.parametrize("night", [1, 2, 3])
-def test_each_night_changes_one_in_a_hundred_and_adds_two(night: int) -> None:
-    before, after = likes(Service(10, 200, night - 1)), likes(Service(10, 200, night))
+@pytest.mark.parametrize("day", [1, 2, 3])
+def test_each_day_changes_one_in_a_hundred_and_adds_two(day: int) -> None:
+    before, after = likes(Service(10, 200, day - 1)), likes(Service(10, 200, day))
 
     at_first = likes(Service(10, 200)).keys()
 

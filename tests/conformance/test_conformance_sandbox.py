@@ -12,8 +12,8 @@ from tests.conformance.literal import ACCOUNTS, MEDIA
 SETTINGS = SandboxSettings(accounts=40, posts=60, stories=2)
 LISTED = [account.id for account in Sandbox(SETTINGS).catalogue.accounts(0, None)]
 ALL = frozenset(LISTED)
-NIGHT = 5
-LEFT = ALL - {account.id for account in Sandbox(SETTINGS).catalogue.accounts(NIGHT, None)}
+START = 5
+LEFT = ALL - {account.id for account in Sandbox(SETTINGS).catalogue.accounts(START, None)}
 REVOKED_KEY, LEFT_KEY = "sandbox-revoked-key", "sandbox-left-key"
 
 # Each key, and what must have been seen with it: without that, nothing was examined.
@@ -51,7 +51,7 @@ def examined(request: pytest.FixtureRequest) -> tuple[str, Found]:
         sandbox.keyring.add(Key(REVOKED_KEY, name="revoked"))
         sandbox.keyring.revoke("revoked")
     if grant.left:
-        sandbox.day = NIGHT
+        sandbox.day = START
         sandbox.keyring.add(Key(LEFT_KEY, accounts=grant.accounts | grant.left))
     return request.param, examine(sandbox, grant)
 

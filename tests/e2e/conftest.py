@@ -55,8 +55,8 @@ class Service:
         finally:
             connection.close()
 
-    def night(self, night: int) -> "Service":
-        self._call("POST", "/_sandbox/day", {"day": night})
+    def day(self, day: int) -> "Service":
+        self._call("POST", "/_sandbox/day", {"day": day})
         return self
 
     def expired(self) -> set[str]:
@@ -203,7 +203,7 @@ def service(one_for_all: Service) -> Service:
 
     A process of its own for each test took longer than many a test.
     """
-    one_for_all.night(0).faults()
+    one_for_all.day(0).faults()
     one_for_all.limits(account_catalog=None, selected_account=None)
     one_for_all.forget()
     return one_for_all
@@ -222,7 +222,7 @@ def media_id(item: Mapping[str, Any]) -> str:
 
 
 def expected_media(service: Service) -> dict[tuple[str, str, str], Any]:
-    """What the service shows tonight of accounts that are synced, by key."""
+    """What the service shows today of accounts that are synced, by key."""
     skipped = service.expired()
     return {
         (line["account_id"], line["surface"], media_id(line["item"])): line["item"]

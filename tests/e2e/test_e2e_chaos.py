@@ -40,8 +40,8 @@ def _kill_somewhere(operator: Operator, service: Service, chance: random.Random,
 def test_killed_anywhere_it_ends_where_it_would_have(seed: int, operator: Operator, service: Service) -> None:
     chance = random.Random(seed)
     operator.env["GRAMHOUSE_PAGE_SIZE"] = "5"
-    for night in range(2):
-        service.night(night)
+    for day in range(2):
+        service.day(day)
         for _ in range(KILLS // 2):
             landed = _landed(operator)
             heard = {e["correlation_id"]: e for e in service.requests()}
@@ -51,7 +51,7 @@ def test_killed_anywhere_it_ends_where_it_would_have(seed: int, operator: Operat
             asked = {(e["account_id"], e["surface"], e["cursor"]) for e in service.requests()}
             assert not known & asked
         assert operator.sync()["state"] == "complete"
-        # What an earlier night's scan has passed is seen by a scan of its own.
+        # What an earlier day's scan has passed is seen by a scan of its own.
         operator.sync()
         assert_in_step(operator, service)
         service.forget()
@@ -63,8 +63,8 @@ def test_incremental_syncs_killed_anywhere_lose_nothing(seed: int, operator: Ope
     chance = random.Random(seed)
     operator.env["GRAMHOUSE_PAGE_SIZE"] = "5"
     operator.sync()
-    for night in range(1, 4):
-        service.night(night)
+    for day in range(1, 4):
+        service.day(day)
         for _ in range(KILLS // 3):
             _kill_somewhere(operator, service, chance, "--incremental")
         operator.run("sync", "--incremental")

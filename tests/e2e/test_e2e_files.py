@@ -54,7 +54,7 @@ def test_a_folder_that_is_a_file_is_one_line(operator: Operator, tmp_path: Path)
 @pytest.mark.long
 def test_a_clock_set_back_loses_nothing(operator: Operator, service: Service) -> None:
     operator.sync()
-    service.night(1)
+    service.day(1)
     # As if the run before had been made an hour from now.
     change = (
         "import duckdb, sys; db = duckdb.connect(sys.argv[1]);"

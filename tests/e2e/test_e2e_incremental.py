@@ -1,4 +1,4 @@
-"""Incremental nights against the sandbox: whatever order it lists posts in, no row above the depth is lost or wrong."""
+"""Incremental days against the sandbox: whatever order it lists posts in, no row above the depth is lost or wrong."""
 
 import asyncio
 import json
@@ -20,7 +20,7 @@ from connectors.source.client import ApiClient
 from flows.engine.pipeline import RunReport, run_sync
 from models.incremental import SyncMode
 from models.schema.mapping_built_in import BUILT_IN
-from tests.clocks import NIGHT, VirtualClock
+from tests.clocks import START, VirtualClock
 from tests.flows.stage import TRACE, Service, request, staged
 from tests.model import reading
 from tests.simulation.model import id_of
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.anyio
 
 WINDOW = timedelta(days=4)
 EVERY = timedelta(days=5)
-NIGHTS = 6
+DAYS = 6
 _LIKES, _PUBLISHED = (
     next(column for column in BUILT_IN.columns if column.column == name) for name in ("like_count", "published_at")
 )
@@ -76,13 +76,13 @@ class Together(httpx.AsyncBaseTransport):
         return httpx.Response(200, headers={"x-correlation-id": TRACE}, json={"items": listed, "next_cursor": None})
 
 
-class Nights:
-    """A sandbox for each feed and one warehouse, and an incremental run each night."""
+class Days:
+    """A sandbox for each feed and one warehouse, and an incremental run each day."""
 
     def __init__(self, folder: Path, feeds: Iterable[FeedSettings]) -> None:
         self.folder = folder
         self.clock = VirtualClock()
-        first = int(NIGHT.replace(minute=0).timestamp())
+        first = int(START.replace(minute=0).timestamp())
         self.sandboxes = [
             Sandbox(
                 SandboxSettings(accounts=2, posts=80, stories=1, change_every=0, feed=feed, first_day=first, seed=seed),
@@ -92,7 +92,7 @@ class Nights:
             for seed, feed in enumerate(feeds)
         ]
 
-    async def night(self, mode: SyncMode = "incremental") -> RunReport:
+    async def sync(self, mode: SyncMode = "incremental") -> RunReport:
         """Make a run, and let a day pass."""
         transport = Together(self.sandboxes)
         key = SecretStr(DEMO_KEY)
@@ -140,7 +140,7 @@ class Nights:
         for key in truth.keys() | stored.keys():
             depth = depths.get(key[0])
             there, kept = truth.get(key), stored.get(key)
-            at = (there or kept or Known(NIGHT, 0)).published_at
+            at = (there or kept or Known(START, 0)).published_at
             if depth is not None and at <= depth:
                 continue
             if there is not None:
@@ -158,13 +158,13 @@ class Nights:
 
 
 async def test_no_row_above_the_depth_is_lost_in_whatever_order(tmp_path: Path) -> None:
-    nights = Nights(tmp_path, FEEDS.values())
-    for _ in range(NIGHTS):
-        assert (await nights.night()).state == "complete"
-        nights.check()
-        nights.tomorrow()
-    await nights.night("full_refresh")
-    assert nights.stored() == nights.truth()
-    recent = nights.recent()
+    days = Days(tmp_path, FEEDS.values())
+    for _ in range(DAYS):
+        assert (await days.sync()).state == "complete"
+        days.check()
+        days.tomorrow()
+    await days.sync("full_refresh")
+    assert days.stored() == days.truth()
+    recent = days.recent()
     assert recent >= {"plain", "three pins", "three pins, twice", "archived and back-dated"}
     assert not recent & {"oldest first", "random", "by id"}

@@ -74,8 +74,8 @@ def test_each_run_counts_what_it_landed(operator: Operator, service: Service) ->
     landed = operator.inside("SELECT sum(json_array_length(body, '$.items')), count(*) FROM ops.staging")
     assert "interrupted" in operator.run("sync").stdout
     report = None
-    for night, number in ((1, signal.SIGINT), (2, signal.SIGKILL)):
-        service.night(night).forget()
+    for day, number in ((1, signal.SIGINT), (2, signal.SIGKILL)):
+        service.day(day).forget()
         _kill_after(operator, service, 20, number)
         report = operator.sync()
         _sums(operator)
@@ -119,8 +119,8 @@ def test_killed_again_and_again_it_gets_there(operator: Operator, service: Servi
 
 def test_a_killed_incremental_sync_is_resumed_and_loses_nothing(operator: Operator, service: Service) -> None:
     operator.sync()
-    for night, requests in ((1, 9), (2, 25)):
-        service.night(night).forget()
+    for day, requests in ((1, 9), (2, 25)):
+        service.day(day).forget()
         _kill_after(operator, service, requests, signal.SIGKILL, "--incremental")
         landed = _landed(operator, service)
         service.forget()

@@ -90,7 +90,7 @@ def test_what_is_deployed_to_a_pool_is_carried_out_by_its_worker(pool: Pool, ser
         assert one["job_variables"]["working_dir"] == str(pool.operator.folder)
 
     pool.operator.sync()
-    service.night(1)
+    service.day(1)
     # Both are due at once: one waits until the other lets the warehouse go.
     asked = [pool.ask(f"deployments/{deployed[name]['id']}/create_flow_run") for name in ("nightly", "publish")]
     log = pool.type("worker", "start", "--pool", "gramhouse", "--run-once")

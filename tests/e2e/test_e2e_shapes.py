@@ -192,7 +192,7 @@ def test_a_type_that_widens_later_is_widened_for_what_is_stored(work: Work) -> N
     operator.sync()
     before = registry(operator)["media", "/boost/level"]
     assert (before.type, before.changed) == ("BIGINT", False)
-    service.night(1)
+    service.day(1)
     operator.sync()
     after = registry(operator)["media", "/boost/level"]
     assert (after.column, after.type, after.changed) == (before.column, "VARCHAR", True)

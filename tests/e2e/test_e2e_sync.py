@@ -43,7 +43,7 @@ def test_pages_of_every_size_come_to_the_same(operator: Operator, service: Servi
 
 
 def test_expired_accounts_are_flagged_skipped_and_taken_up_again(operator: Operator, service: Service) -> None:
-    night = next(night for night in range(60) if service.night(night).expired())
+    day = next(day for day in range(60) if service.day(day).expired())
     operator.sync()
     listed = json.loads(operator.run("accounts", "--expired", "--json").stdout)["accounts"]
     assert {account["account_id"] for account in listed} == service.expired()
@@ -54,8 +54,8 @@ def test_expired_accounts_are_flagged_skipped_and_taken_up_again(operator: Opera
     assert {row[0] for row in skipped} == service.expired()
     one = next(iter(service.expired()))
     while one in service.expired():
-        night += 1
-        service.night(night)
+        day += 1
+        service.day(day)
     operator.sync()
     assert_in_step(operator, service)
     (count,) = operator.ask("SELECT count(*) FROM media WHERE account_id = ? AND removed_at IS NULL", [one])[0]
@@ -93,7 +93,7 @@ def test_an_analyst_with_the_snapshot_open_neither_blocks_nor_is_blocked(operato
             return reader.stdout.readline()
 
         before = look()
-        service.night(1)
+        service.day(1)
         service.faults({"action": {"kind": "delay", "seconds": 0.02}})
         with stopped(operator.start("sync")) as writing:
             while writing.poll() is None:

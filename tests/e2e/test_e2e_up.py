@@ -172,7 +172,7 @@ def test_the_scheduler_plans_and_the_plans_are_in_the_zone(up: Up) -> None:
 def test_a_run_that_is_due_is_made_and_lands(up: Up) -> None:
     now = datetime.now(UTC)
     nightly = up.deployments()["nightly"]["id"]
-    # The schedule's own run of last night, as if it had come due just now.
+    # The schedule's own run of yesterday, as if it had come due just now.
     window = {"start_time": str(now - timedelta(hours=25)), "end_time": str(now), "min_runs": 1, "max_runs": 1}
     up.ask(f"/deployments/{nightly}/schedule", window)
     due = up.runs_of("nightly")[0]

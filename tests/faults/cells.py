@@ -32,7 +32,7 @@ class Moment:
 
     @property
     def before(self) -> Cursors:
-        """What is asked for in that night before it."""
+        """What is asked for in that run before it."""
         return [] if self.resumed else [_cursor(index) for index in range(self.index)]
 
 
@@ -63,7 +63,7 @@ class Expected:
 
 @dataclass(frozen=True)
 class Cell:
-    """A fault at a moment, once or all night."""
+    """A fault at a moment, once or in the whole run."""
 
     fault: Fault
     moment: Moment
@@ -79,7 +79,7 @@ class Cell:
 
     @property
     def passes(self) -> bool:
-        """Whether the scan comes to its end that very night."""
+        """Whether the scan comes to its end in that very run."""
         may_pass = self.ends in (Ends.RETRY, Ends.WAIT) or (self.ends is Ends.RESTART and self._has_cursor)
         return self.ends is Ends.LAND or (may_pass and self.once)
 
@@ -115,7 +115,7 @@ class Cell:
 
 
 def cells(faults: Sequence[Fault] = FAULTS) -> Iterator[Cell]:
-    """Every fault at every moment; those that may pass by themselves both once and all night."""
+    """Every fault at every moment; those that may pass by themselves both once and in the whole run."""
     for fault, moment in product(faults, MOMENTS):
         there = fault.on(moment.where)
         if there.ends is not Ends.WAIT and not there.timed:

@@ -8,20 +8,20 @@ from pathlib import Path
 
 import pytest
 
-pytest.register_assert_rewrite("tests.faults.judging", "tests.faults.model", "tests.faults.nights")
+pytest.register_assert_rewrite("tests.faults.judging", "tests.faults.model", "tests.faults.syncing")
 
 from tests.clocks import Leaping, VirtualClock
 from tests.faults.cells import Moment
 from tests.faults.model import Model
-from tests.faults.nights import HOUR, Line, night, opened
 from tests.faults.player import Player
 from tests.faults.spoiling import refused_late
+from tests.faults.syncing import HOUR, Line, opened, sync
 from tests.faults.world import BEFORE, CATALOGUE, NOW, POSTS, Where
 
 
 @dataclass(frozen=True)
 class Ready:
-    """A warehouse with nights behind it, what it holds, and the hour it is."""
+    """A warehouse with runs behind it, what it holds, and the hour it is."""
 
     folder: Path
     model: Model
@@ -32,7 +32,7 @@ Prepare = Callable[[Moment], Ready]
 
 
 async def _prepared(folder: Path, cut_at: Where | None) -> Ready:
-    """A quiet night, and one more in which the second page of `cut_at` does not come."""
+    """A quiet run, and one more in which the second page of `cut_at` does not come."""
     ready = Ready(folder, Model(), VirtualClock())
     players = [Player(BEFORE, ready.clock.now)]
     if cut_at is not None:
@@ -40,8 +40,8 @@ async def _prepared(folder: Path, cut_at: Where | None) -> Ready:
     async with opened(folder) as warehouse:
         for hour, player in enumerate(players):
             ready.clock.passed = hour * HOUR
-            found = await night(warehouse, folder, ready.clock, Line(player))
-            ready.model.night(player.served)
+            found = await sync(warehouse, folder, ready.clock, Line(player))
+            ready.model.sync(player.served)
             found.assert_agrees(ready.model)
     assert ready.model.scans.keys() == ({cut_at} if cut_at is not None else set())
     return ready
@@ -58,7 +58,7 @@ def _made(tmp_path_factory: pytest.TempPathFactory) -> dict[Where | None, Ready]
 
 @pytest.fixture
 def prepare(_made: dict[Where | None, Ready], tmp_path: Path) -> Prepare:
-    """A copy of the warehouse as it is before the night of a fault."""
+    """A copy of the warehouse as it is before the run of a fault."""
 
     def copied(moment: Moment) -> Ready:
         made = _made[moment.where if moment.resumed else None]

@@ -35,8 +35,8 @@ class Fault:
     """One fault. `code`, `status`, `traced`: what the ledger keeps of it. `wait`: seconds that must pass at least.
 
     `marks`: the cursors to this page that are asked with, where it lands or loops. `once`: it can pass by itself,
-    so there are cells in which it does and others in which it lasts all night. `asks`: how often a lasting one is
-    asked. `taken`: so many bytes of the answer may be read at most. `late`: hours until the next night.
+    so there are cells in which it does and others in which it lasts all run. `asks`: how often a lasting one is
+    asked. `taken`: so many bytes of the answer may be read at most. `late`: hours until the next run.
     `of_accounts`: what it is instead in the catalogue. `timed`: it takes real seconds, so it passes.
     """
 
@@ -120,7 +120,7 @@ REFUSALS = (
 LIMITS = (
     Fault("429 without Retry-After", refused_late(429, "rate_limited"), Ends.WAIT, wait=1),
     Fault(
-        "429 without Retry-After, all night", refused_late(429, "rate_limited"), Ends.DEFER, "rate_limited", 429,
+        "429 without Retry-After, all run", refused_late(429, "rate_limited"), Ends.DEFER, "rate_limited", 429,
         wait=60, asks=7,
     ),
     Fault("429 with a date", spoilt.limited_until(40), Ends.WAIT, wait=39),

@@ -1,16 +1,16 @@
-"""What is asserted of the night of a fault, and of the one after it."""
+"""What is asserted of the run of a fault, and of the one after it."""
 
-from tests.clocks import NIGHT, VirtualClock
+from tests.clocks import START, VirtualClock
 from tests.faults.cells import Cell
 from tests.faults.faults import Ends
 from tests.faults.model import Model
-from tests.faults.nights import MAX_BODY, Found, Outcome
 from tests.faults.player import Player
+from tests.faults.syncing import MAX_BODY, Found, Outcome
 from tests.faults.world import CATALOGUE, CYD, DAN, NOW, Where, listed, partitions, shown
 from tests.flows.stage import TRACE
 
 
-def assert_fault_night(cell: Cell, found: Found, player: Player, model: Model, clock: VirtualClock) -> None:
+def assert_fault_run(cell: Cell, found: Found, player: Player, model: Model, clock: VirtualClock) -> None:
     there, expected = found.outcomes[cell.moment.where], cell.expected
     assert (there.kind, found.exit_code) == (expected.outcome, expected.exit_code)
     assert player.asked(cell.moment.where) == expected.asked
@@ -43,7 +43,7 @@ def _assert_told(cell: Cell, there: Outcome, clock: VirtualClock) -> None:
         return
     assert there.resume_after is not None
     # Never less than was asked for, and little more.
-    waits = there.resume_after - (NIGHT.timestamp() + clock.passed)
+    waits = there.resume_after - (START.timestamp() + clock.passed)
     assert fault.wait <= waits <= fault.wait * 1.1 + 1
 
 
@@ -57,7 +57,7 @@ def _assert_untroubled(cell: Cell, where: Where, other: Outcome) -> None:
         assert where != CATALOGUE or cell.fault.code != "api_scope_denied"
 
 
-def assert_quiet_night(found: Found, player: Player, model: Model, *, late: bool) -> None:
+def assert_quiet_run(found: Found, player: Player, model: Model, *, late: bool) -> None:
     """Complete and exact: the snapshot shows what the API shows, and no page was asked for twice.
 
     A scan begun too long ago is the exception: it is ended, and then scanned again.

@@ -16,7 +16,7 @@ REQUIRED = {"id", "ig_username", "public_id", "status"}
 
 @dataclass
 class Scan:
-    """A scan under way: what was there when it began, what it saw, the cursors of this night, where it goes on."""
+    """A scan under way: what was there when it began, what it saw, the cursors of this run, where it goes on."""
 
     known: set[Key]
     seen: set[Key] = field(default_factory=set)
@@ -40,8 +40,8 @@ class Model:
     pages: Counter[Where] = field(default_factory=Counter)
     items: Counter[Where] = field(default_factory=Counter)
 
-    def night(self, served: Iterable[Served], *, late: bool = False) -> None:
-        """Hear a night's requests in their order; `late`: scans begun before it are too old for their end to count."""
+    def sync(self, served: Iterable[Served], *, late: bool = False) -> None:
+        """Hear a run's requests in their order; `late`: scans begun before it are too old for their end to count."""
         self.complete, self.pages, self.items = set(), Counter(), Counter()
         half_way = self.scans.get(CATALOGUE)
         self.listed = {key[2] for key in half_way.seen} if half_way else set()

@@ -1,4 +1,4 @@
-"""The API as a player of pages: in one place, for one night, it does what a fault says."""
+"""The API as a player of pages: in one place, for one run, it does what a fault says."""
 
 import re
 from collections import Counter

@@ -1,4 +1,4 @@
-"""Every fault at every moment: what becomes of it that night, and that the next one is complete and exact."""
+"""Every fault at every moment: what becomes of it in that run, and that the next one is complete and exact."""
 
 import asyncio
 
@@ -18,9 +18,9 @@ from tests.faults.cells import (
 )
 from tests.faults.conftest import Prepare, Ready
 from tests.faults.faults import FAULTS, NOT_ON_A_SOCKET, Ends
-from tests.faults.judging import assert_fault_night, assert_quiet_night
-from tests.faults.nights import HOUR, Line, night, opened
+from tests.faults.judging import assert_fault_run, assert_quiet_run
 from tests.faults.player import Player
+from tests.faults.syncing import HOUR, Line, opened, sync
 from tests.faults.world import NOW
 
 COVERING = {str(cell) for cell in covering(NOT_ON_A_SOCKET)}
@@ -33,20 +33,20 @@ async def _through(cell: Cell, ready: Ready) -> None:
     clock, began, moment = ready.clock, ready.clock.passed, cell.moment
     player = Player(NOW, clock.now, moment.where, moment.index, cell.fault.serve, times=1 if cell.once else None)
     async with opened(ready.folder) as warehouse:
-        found = await night(warehouse, ready.folder, clock, Line(player))
-        ready.model.night(player.served)
-        assert_fault_night(cell, found, player, ready.model, clock)
+        found = await sync(warehouse, ready.folder, clock, Line(player))
+        ready.model.sync(player.served)
+        assert_fault_run(cell, found, player, ready.model, clock)
 
         clock.passed = max(clock.passed, began) + cell.fault.late * HOUR
         late = cell.fault.late > 12
         quiet = Player(NOW, clock.now)
-        found = await night(warehouse, ready.folder, clock, Line(quiet))
-        ready.model.night(quiet.served, late=late)
-        assert_quiet_night(found, quiet, ready.model, late=late)
+        found = await sync(warehouse, ready.folder, clock, Line(quiet))
+        ready.model.sync(quiet.served, late=late)
+        assert_quiet_run(found, quiet, ready.model, late=late)
 
 
 @pytest.mark.parametrize("cell", CELLS)
-def test_a_fault_costs_what_it_must_and_the_next_night_is_exact(cell: Cell, prepare: Prepare) -> None:
+def test_a_fault_costs_what_it_must_and_the_next_run_is_exact(cell: Cell, prepare: Prepare) -> None:
     with asyncio.Runner(loop_factory=Leaping) as runner:
         runner.run(_through(cell, prepare(cell.moment)))
 

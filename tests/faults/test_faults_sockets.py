@@ -14,10 +14,10 @@ from tests.faults.cells import (
     covering,
 )
 from tests.faults.conftest import Prepare, Ready
-from tests.faults.judging import assert_fault_night, assert_quiet_night
-from tests.faults.nights import HOUR, Line, night, opened
+from tests.faults.judging import assert_fault_run, assert_quiet_run
 from tests.faults.player import Player
 from tests.faults.sockets import SOCKET_FAULTS, served
+from tests.faults.syncing import HOUR, Line, opened, sync
 from tests.faults.world import NOW
 
 PATIENT = Timeouts(connect=60.0, read=60.0, total=60.0)
@@ -42,20 +42,20 @@ async def _through(cell: Cell, ready: Ready) -> None:
     async with opened(ready.folder) as warehouse:
         async with served(player) as url:
             line = Line(url=url, timeouts=HASTY if cell.fault.timed else PATIENT)
-            found = await night(warehouse, ready.folder, clock, line)
-        ready.model.night(player.served)
-        assert_fault_night(cell, found, player, ready.model, clock)
+            found = await sync(warehouse, ready.folder, clock, line)
+        ready.model.sync(player.served)
+        assert_fault_run(cell, found, player, ready.model, clock)
 
         clock.passed += cell.fault.late * HOUR
         quiet = Player(NOW, clock.now)
         async with served(quiet) as url:
-            found = await night(warehouse, ready.folder, clock, Line(url=url, timeouts=PATIENT))
-        ready.model.night(quiet.served)
-        assert_quiet_night(found, quiet, ready.model, late=False)
+            found = await sync(warehouse, ready.folder, clock, Line(url=url, timeouts=PATIENT))
+        ready.model.sync(quiet.served)
+        assert_quiet_run(found, quiet, ready.model, late=False)
 
 
 @pytest.mark.parametrize("cell", CELLS)
-def test_a_fault_on_the_wire_costs_what_it_must_and_the_next_night_is_exact(cell: Cell, prepare: Prepare) -> None:
+def test_a_fault_on_the_wire_costs_what_it_must_and_the_next_run_is_exact(cell: Cell, prepare: Prepare) -> None:
     asyncio.run(_through(cell, prepare(cell.moment)))
 
 

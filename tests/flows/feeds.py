@@ -7,7 +7,7 @@ from random import Random
 from typing import Any, Literal
 
 from connectors.source.endpoints import ApiRequest, Response
-from tests.clocks import NIGHT
+from tests.clocks import START
 from tests.flows.stage import Service, account_of, cursor_of, is_posts
 
 Order = Literal["newest_first", "oldest_first", "random", "by_id", "by_last_edit"]
@@ -66,7 +66,7 @@ def _seconds(moment: datetime | None) -> float:
 
 @dataclass
 class FeedService(Service):
-    """Accounts that have feeds; time passes from night to night. The page at `circle` names itself as the next."""
+    """Accounts that have feeds; time passes from day to day. The page at `circle` names itself as the next."""
 
     feeds: dict[int, Feed] = field(default_factory=dict)
     seconds_each: float = 0.0
@@ -94,7 +94,7 @@ class FeedService(Service):
         return [cursor_of(request) for request in self.asked if is_posts(request, account)]
 
 
-def daily(posts: int, *, since: datetime = NIGHT, per_day: int = 2, **text: Any) -> Feed:  # noqa: ANN401 - a feed's
+def daily(posts: int, *, since: datetime = START, per_day: int = 2, **text: Any) -> Feed:  # noqa: ANN401 - a feed's
     """A feed of so many posts, the newest an hour before `since`."""
     feed = Feed(**text)
     for place in range(posts):

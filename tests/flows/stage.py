@@ -15,7 +15,7 @@ from connectors.warehouse.warehouse import Warehouse, open_warehouse
 from flows.engine.concurrency import Slots
 from flows.engine.run_context import RunResources
 from flows.engine.run_request import RunRequest
-from tests.clocks import NIGHT, VirtualClock
+from tests.clocks import START, VirtualClock
 
 # Runs at the same instant of a virtual clock have different ids.
 _IDS = count(1)
@@ -118,7 +118,7 @@ def resources_with(service: Service, warehouse: Warehouse, **changes: Any) -> Ru
 @asynccontextmanager
 async def staged(folder: Path, service: Service, **changes: Any) -> AsyncIterator[RunResources]:  # noqa: ANN401
     """Open a real warehouse in a folder, and all else that a run works with."""
-    async with open_warehouse(folder / "warehouse.duckdb", "a test", now=NIGHT) as warehouse:
+    async with open_warehouse(folder / "warehouse.duckdb", "a test", now=START) as warehouse:
         yield resources_with(service, warehouse, **changes)
 
 

@@ -18,7 +18,7 @@ from flows.reporting.summary import (
 )
 from models.runs import OutcomeKind, RunState, RunWarning
 
-NIGHT = datetime(2026, 3, 1, 2, 15, tzinfo=UTC)
+START = datetime(2026, 3, 1, 2, 15, tzinfo=UTC)
 
 HOSTILE = (
     "a|b",
@@ -45,7 +45,7 @@ RUN = RunFacts(
     selection=None,
     reason=None,
     state=RunState.COMPLETE,
-    started_at=NIGHT,
+    started_at=START,
     seconds=2520.0,
     accounts=100,
     accounts_removed=0,
@@ -87,7 +87,7 @@ def summary(**changes: Any) -> Summary:  # noqa: ANN401 - fields of Summary
 
 
 def tokens(*names: str, total: int | None = None) -> Truncated[Token]:
-    found = tuple(Token(f"id of {name}", name, NIGHT, None) for name in names)
+    found = tuple(Token(f"id of {name}", name, START, None) for name in names)
     return Truncated(len(found) if total is None else total, found)
 
 
@@ -97,7 +97,7 @@ def failure(outcome: OutcomeKind, error_code: str = "api_forbidden", **changes: 
 
 
 def fresh(surface: str = "posts", **changes: Any) -> Freshness:  # noqa: ANN401
-    return replace(Freshness(surface, 100, 100, 0, 0, 0, 3, NIGHT), **changes)
+    return replace(Freshness(surface, 100, 100, 0, 0, 0, 3, START), **changes)
 
 
 def hostile() -> Summary:

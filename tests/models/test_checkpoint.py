@@ -73,7 +73,7 @@ COMPLETE = START.advance(run_id="run-1", next_cursor=None, items=1, at=T0)
         "no page landed",
         "broken off",
         "broken off by the run resumed",
-        "complete, of another night",
+        "complete, of another day",
         "complete, of a run not resumed",
         "complete, of a run resumed",
         "given up",

@@ -92,19 +92,19 @@ def test_the_shapes() -> None:
 
 
 def test_posts_are_made_edited_liked_and_deleted_from_day_to_day() -> None:
-    tonight, tomorrow = (
+    today, tomorrow = (
         {key: item for key, item in everything(GRAPH, day).items() if key[1] == "posts"} for day in (0, 1)
     )
-    both = tonight.keys() & tomorrow.keys()
+    both = today.keys() & tomorrow.keys()
     stay = statuses(GRAPH, 0).keys() & statuses(GRAPH, 1).keys()
-    assert any(key[0] in stay for key in tomorrow.keys() - tonight.keys())
-    assert any(key[0] in stay for key in tonight.keys() - tomorrow.keys())
-    edited = [key for key in both if tonight[key].get("caption") != tomorrow[key].get("caption")]
+    assert any(key[0] in stay for key in tomorrow.keys() - today.keys())
+    assert any(key[0] in stay for key in today.keys() - tomorrow.keys())
+    edited = [key for key in both if today[key].get("caption") != tomorrow[key].get("caption")]
     assert 0 < len(edited) < len(both) / 20
-    grown = [key for key in both if tomorrow[key]["like_count"] > tonight[key]["like_count"]]
+    grown = [key for key in both if tomorrow[key]["like_count"] > today[key]["like_count"]]
     assert 0 < len(grown) < len(both) / 2
     for key in both:
-        before, after = tonight[key], tomorrow[key]
+        before, after = today[key], tomorrow[key]
         assert after["like_count"] >= before["like_count"]
         assert after["comments_count"] >= before["comments_count"]
         assert after["media_url"] != before["media_url"]
@@ -121,13 +121,13 @@ def test_stories_live_one_day() -> None:
 @pytest.mark.parametrize("surface", ["posts", "stories"])
 def test_items_are_newest_first_and_never_from_the_future(surface: str) -> None:
     catalogue = Catalogue(SandboxSettings(shape="flat", day=20))
-    tonight = 1740794400 + 20 * 86_400
+    today = 1740794400 + 20 * 86_400
     for account in catalogue.accounts(20):
         times = [json.loads(item)["taken_at"] for item in catalogue.items(account, surface, 20)]
         assert times == sorted(times, reverse=True)
-        assert all(time < tonight for time in times)
+        assert all(time < today for time in times)
         if surface == "stories":
-            assert all(tonight - time <= 86_400 for time in times)
+            assert all(today - time <= 86_400 for time in times)
 
 
 def test_accounts_join_leave_expire_and_return() -> None:
@@ -176,10 +176,10 @@ def test_settings_without_room(wrong: dict[str, Any]) -> None:
 
 def test_an_account_is_found_from_its_first_day_until_it_leaves(build: Build) -> None:
     asker = build(accounts=120)
-    tonight = statuses(asker.sandbox.settings, 0)
+    today = statuses(asker.sandbox.settings, 0)
     tomorrow = statuses(asker.sandbox.settings, 1)
-    leaver = next(iter(tonight.keys() - tomorrow.keys()))
-    joiner = next(iter(tomorrow.keys() - tonight.keys()))
+    leaver = next(iter(today.keys() - tomorrow.keys()))
+    joiner = next(iter(tomorrow.keys() - today.keys()))
     assert (asker.media(leaver).status, asker.media(joiner).status) == (200, 403)
     asker.sandbox.day = 1
     assert (asker.media(leaver).status, asker.media(joiner).status) == (404, 200)

@@ -19,7 +19,7 @@ from flows.reporting.artifact import markdown
 from flows.reporting.events import events
 from flows.reporting.summary import summarize
 from tests import raw
-from tests.clocks import NIGHT
+from tests.clocks import START
 from tests.flows.stage import Refusal, Service, request, resources_with, uuid
 from tests.typed import Typed
 
@@ -88,16 +88,16 @@ class Hostile(Service):
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A warehouse with its raw store, and a snapshot of a run over the hostile service, another gone wrong after it."""
     folder = tmp_path_factory.mktemp("hostile")
-    anyio.run(_two_nights, folder)
+    anyio.run(_two_days, folder)
     return folder
 
 
-async def _two_nights(folder: Path) -> None:
+async def _two_days(folder: Path) -> None:
     def refuse(request: ApiRequest) -> Refusal | None:
         return Refusal(403, ODD[9]) if request.operation == "accounts.media.list" else None
 
     service = Hostile(accounts=1)
-    async with open_warehouse(folder / "warehouse.duckdb", "a test", now=NIGHT, new_id=lambda: "w") as warehouse:
+    async with open_warehouse(folder / "warehouse.duckdb", "a test", now=START, new_id=lambda: "w") as warehouse:
         resources = resources_with(service, warehouse, page_size=50)
         await run_sync(request(folder), resources)
         service.failure = refuse
@@ -184,7 +184,7 @@ def test_the_terminal_is_steered_by_nothing(typed: Typed, folder: Path, argument
 
 
 def test_an_export_and_the_raw_store_stay_in_their_folders(folder: Path, tmp_path: Path) -> None:
-    exported = export(folder / "analytics.duckdb", tmp_path / "out", at=NIGHT, with_raw=True)
+    exported = export(folder / "analytics.duckdb", tmp_path / "out", at=START, with_raw=True)
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
     paths = [file.path for table in exported.tables for file in table.files]
     assert all(set(path) <= set("abcdefghijklmnopqrstuvwxyz0123456789_/=.-") for path in paths)
@@ -204,7 +204,7 @@ def test_what_prefect_receives_is_only_text(folder: Path) -> None:
             "SELECT arg_min(run_id, started_at), arg_max(run_id, started_at) FROM runs"
         ).fetchall()
     for run in (run_id, refused):
-        found = summarize(folder / "analytics.duckdb", run, resumed_runs=(), now=NIGHT)
+        found = summarize(folder / "analytics.duckdb", run, resumed_runs=(), now=START)
         page = markdown(found)
         assert not STEERING & set(page)
         outside = "".join(page.split("`")[::2])

@@ -10,7 +10,7 @@ import duckdb
 
 from models.schema.mapping_built_in import BUILT_IN
 from tests import raw
-from tests.e2e.nights import counts
+from tests.e2e.days import counts
 from tests.model import reading
 from tests.model.recent import Key
 from tests.simulation.events import CATALOGUE, Partition
@@ -119,7 +119,7 @@ def compare(model: Model, gaps: list[Row], snapshot: Snapshot) -> None:
     found = snapshot.rows(f"SELECT split_part(run_id, '-', 1)::INTEGER, {', '.join(_COUNTS)} FROM runs")
     _same(
         "runs",
-        [(night, *(count[name] for name in _COUNTS)) for night, count in model.counts.items()],
+        [(day, *(count[name] for name in _COUNTS)) for day, count in model.counts.items()],
         [row for row in found if any(row[1:])],
     )
     found = snapshot.rows("SELECT account_id, surface, payload FROM quarantine")

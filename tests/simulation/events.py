@@ -1,4 +1,4 @@
-"""What happens in a night, in its order: the trace that a seed must repeat to the letter."""
+"""What happens in a day, in its order: the trace that a seed must repeat to the letter."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta

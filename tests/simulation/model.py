@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Any
 
 from models.schema.mapping_built_in import BUILT_IN
-from tests.e2e.nights import content
+from tests.e2e.days import content
 from tests.model import reading
 from tests.model.accounts import Accounts
 from tests.model.media import End, Media
@@ -56,7 +56,7 @@ class Scan:
     started: datetime
     earliest: datetime
     begun_in: int
-    night: int
+    day: int
     following: str | None = None
     pages: int = 0
     over: bool = False
@@ -86,12 +86,12 @@ class Model:
     counts: dict[int, Counter[str]] = field(default_factory=dict)
     count: Counter[str] = field(default_factory=Counter)
 
-    def land(self, night: int, scan: Scan, partition: Partition, body: bytes, at: datetime) -> None:
+    def land(self, day: int, scan: Scan, partition: Partition, body: bytes, at: datetime) -> None:
         """A page has landed in a process, which was received `at`; with it a recent scan is closed, or not."""
         self.landed += 1
         scan.began = scan.began or self.landed
         page = parsed(body)
-        self.count = self.counts.setdefault(night, Counter())
+        self.count = self.counts.setdefault(day, Counter())
         self.count.update(pages=1, items=len(page["items"]))
         for item in page["items"]:
             if partition == CATALOGUE:

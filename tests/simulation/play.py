@@ -1,4 +1,4 @@
-"""One story, played: every night a process that may die, and after it the referee and the model have their say."""
+"""One story, played: every day a process that may die, and after it the referee and the model have their say."""
 
 import asyncio
 import hashlib
@@ -43,12 +43,12 @@ from tests.simulation.events import Event, GivenUp, Held, Kept, PendingPages, Se
 from tests.simulation.loop import VirtualLoop, bury, live
 from tests.simulation.referee import WITHIN, Foul, Referee, Session, require
 from tests.simulation.service import hold_above_depths, hold_against_the_service, hold_to_its_requests, is_plain
-from tests.simulation.story import Night, Story
+from tests.simulation.story import Day, Story
 from tests.simulation.transport import Wire
 
 # Long enough for every promise to wait to be over, and once more; then with full scans, if there were others.
-_QUIET = (Night(hours=60.0), Night())
-_QUIET_RECENT = (*(replace(night, mode="incremental") for night in _QUIET), Night(page_size=50))
+_QUIET = (Day(hours=60.0), Day())
+_QUIET_RECENT = (*(replace(day, mode="incremental") for day in _QUIET), Day(page_size=50))
 MOST_BYTES = 300_000
 _EVERYTHING = Selection(everything=True)
 _OUTCOMES = "SELECT account_id, surface, outcome, error_code, correlation_id FROM run_outcomes WHERE run_id = '{}'"
@@ -85,8 +85,8 @@ class Run:
     published: bool
 
 
-def night_of(id_: str) -> int:
-    """The night in which an id was made."""
+def day_of(id_: str) -> int:
+    """The day in which an id was made."""
     return int(id_.partition("-")[0])
 
 
@@ -99,7 +99,7 @@ class Player:
     referee: Referee = field(default_factory=Referee)
     now: float = 3600.0
     runs: list[Run] = field(default_factory=list)
-    nights: int = 0
+    days: int = 0
     ended: int = 0
     recent: int = 0
     trace: Any = field(default_factory=hashlib.sha256)
@@ -125,30 +125,30 @@ class Player:
         return self._loop.time() if self._loop else self.now
 
     def play(self) -> None:
-        """Play all nights, then quiet ones, partial only for accounts that are missing.
+        """Play all days, then quiet ones, partial only for accounts that are missing.
 
         Raises Foul, or what a run raised.
         """
-        nights = self.story.nights
-        for number, night in enumerate(nights):
-            self._play(number, night)
-        is_recent = any(night.mode == "incremental" for night in nights)
-        for number, night in enumerate(_QUIET_RECENT if is_recent else _QUIET, start=len(nights)):
-            report = self._play(number, night)
+        days = self.story.days
+        for number, day in enumerate(days):
+            self._play(number, day)
+        is_recent = any(day.mode == "incremental" for day in days)
+        for number, day in enumerate(_QUIET_RECENT if is_recent else _QUIET, start=len(days)):
+            report = self._play(number, day)
             due = "partial" if self.referee.model.accounts.missing else "complete"
-            require(report is not None and report.state == due, f"a quiet night ended {report}")
+            require(report is not None and report.state == due, f"a quiet day ended {report}")
             snapshot = Snapshot(self.disk.snapshot)
             try:
                 hold_against_the_service(self.referee, self.sandbox, snapshot)
             finally:
                 snapshot.close()
 
-    def _play(self, number: int, night: Night) -> RunReport | None:
-        self.nights += 1
-        self._set_stage(night)
-        self.now += night.hours * 3600
+    def _play(self, number: int, day: Day) -> RunReport | None:
+        self.days += 1
+        self._set_stage(day)
+        self.now += day.hours * 3600
         random = Random(f"{self.story.seed} {number}")
-        step = night.crash.nth if night.crash and night.crash.where == "step" else None
+        step = day.crash.nth if day.crash and day.crash.where == "step" else None
         self._loop = loop = VirtualLoop(self.now, random, dies_at=step)
         self._log, self._pending = [], []
         session_begun = instant(self.now)
@@ -157,14 +157,14 @@ class Player:
             loop.die()
             self.disk.salvage()
 
-        dice = Dice(night.crash, on_death)
+        dice = Dice(day.crash, on_death)
         report = None
         with self.disk.opened(self._look) as writer, pytest.MonkeyPatch.context() as patch:
             patch.setattr(writing, "writer", writer)
             patch.setattr(landed, "numbered", self._landing)
             try:
                 with watched(dice, self._committed):
-                    report = live(loop, self._process(loop, number, night, random))
+                    report = live(loop, self._process(loop, number, day, random))
                 if report is None and not dice.dead:
                     self.disk.salvage()
             except NothingChosen:
@@ -174,16 +174,16 @@ class Player:
                 bury(loop)
         for event in log:
             self.trace.update(repr(event).encode())
-        run_kind = "backfill" if night.backfill else "sync"
-        self._judge(night, Session(number, run_kind, session_begun, night.mode, night.max_requests), log, report)
+        run_kind = "backfill" if day.backfill else "sync"
+        self._judge(day, Session(number, run_kind, session_begun, day.mode, day.max_requests), log, report)
         return report
 
-    def _set_stage(self, night: Night) -> None:
+    def _set_stage(self, day: Day) -> None:
         sandbox = self.sandbox
-        sandbox.day += night.advance
-        sandbox.faults.replace(night.faults)
-        sandbox.limiter.configure({CATALOG_SCOPE: night.catalogue_limit, ACCOUNT_SCOPE: night.account_limit})
-        if night.forgets_cursors:
+        sandbox.day += day.advance
+        sandbox.faults.replace(day.faults)
+        sandbox.limiter.configure({CATALOG_SCOPE: day.catalogue_limit, ACCOUNT_SCOPE: day.account_limit})
+        if day.forgets_cursors:
             sandbox.cursors.forget()
 
     def _look(self, connection: Connection) -> None:
@@ -218,7 +218,7 @@ class Player:
         self._log += self._pending
         self._pending = []
 
-    def _judge(self, night: Night, session: Session, log: list[Event], report: RunReport | None) -> None:
+    def _judge(self, day: Day, session: Session, log: list[Event], report: RunReport | None) -> None:
         session.chain = self._chain(session)
         self.referee.begin(session)
         self.referee.follow(session, log)
@@ -233,22 +233,22 @@ class Player:
             outcomes = {(account, surface): (kind, code, trace) for account, surface, kind, code, trace in rows}
             require(len(rows) == len(outcomes), "a partition has two outcomes")
             self.referee.judge(session, outcomes, report.state)
-            resumed_runs = [night_of(run_id) for run_id in report.resumed_runs]
+            resumed_runs = [day_of(run_id) for run_id in report.resumed_runs]
             require(resumed_runs == session.chain, f"the run resumes {resumed_runs}, and should {session.chain}")
             compare(self.referee.model, self.referee.gaps(), snapshot)
         finally:
             snapshot.close()
         recent = {where[0] for where, (kind, _, _) in outcomes.items() if kind == "recent"}
         self.recent += len(recent)
-        if is_plain(night):
+        if is_plain(day):
             closed = {where for where, (kind, _, _) in outcomes.items() if kind in ("complete", "recent")}
             begun = {one.partition for one in log if isinstance(one, Sent) and one.cursor is None}
             hold_above_depths(self.referee, self.sandbox, closed & begun)
-        hold_to_its_requests(night, session, self.sandbox, recent, log)
+        hold_to_its_requests(day, session, self.sandbox, recent, log)
         self.trace.update(repr((report.state, sorted(rows, key=repr))).encode())
 
     def _chain(self, session: Session) -> list[int]:
-        """The nights that a run takes over, newest first, by what the ledger said when it began."""
+        """The days that a run takes over, newest first, by what the ledger said when it began."""
         selection = None if session.run_kind == "sync" else str(_EVERYTHING)
         runs = {run.run_id: run for run in self.runs if (run.kind, run.selection) == (session.run_kind, selection)}
         run = next(iter(runs.values()), None)
@@ -258,30 +258,30 @@ class Player:
             run = runs.get(run.resumes or "")
         if not chain or session.begun - chain[-1].started_at > WITHIN:
             return []
-        return [night_of(run.run_id) for run in chain]
+        return [day_of(run.run_id) for run in chain]
 
-    def request(self, night: Night) -> RunRequest:
-        """What the process of a night is asked to do."""
+    def request(self, day: Day) -> RunRequest:
+        """What the process of a day is asked to do."""
         return RunRequest(
             self.disk.snapshot,
             WITHIN,
             "simulated",
-            selection=_EVERYTHING if night.backfill else None,
-            mode=night.mode,
+            selection=_EVERYTHING if day.backfill else None,
+            mode=day.mode,
             lookback=LOOKBACK,
             full_refresh_every=EVERY,
-            max_requests=night.max_requests,
+            max_requests=day.max_requests,
         )
 
-    async def _process(self, loop: VirtualLoop, number: int, night: Night, random: Random) -> RunReport:
+    async def _process(self, loop: VirtualLoop, number: int, day: Day, random: Random) -> RunReport:
         clock = ProcessClock(loop)
         ids = count(1)
-        wire = Wire(self.sandbox, random, self._log, slowest=night.latency, turns=night.turns)
+        wire = Wire(self.sandbox, random, self._log, slowest=day.latency, turns=day.turns)
         client = ApiClient(
             "http://127.0.0.1", SecretStr(DEMO_KEY), clock=clock, transport=wire, max_body_bytes=MOST_BYTES
         )
-        warehouse = open_warehouse(self.disk.warehouse, "a simulation", now=clock.now(), merge_bytes=night.merge_bytes)
-        request = self.request(night)
+        warehouse = open_warehouse(self.disk.warehouse, "a simulation", now=clock.now(), merge_bytes=day.merge_bytes)
+        request = self.request(day)
         async with warehouse as opened, client:
             resources = RunResources(
                 send=client.send,
@@ -289,9 +289,9 @@ class Player:
                 clock=clock,
                 random=random.random,
                 new_id=lambda: f"{number}-{next(ids)}",
-                slots=Slots(night.places),
-                page_size=night.page_size,
-                max_wait=night.max_wait,
+                slots=Slots(day.places),
+                page_size=day.page_size,
+                max_wait=day.max_wait,
             )
             return await run_sync(request, resources)
 
@@ -304,7 +304,7 @@ class Played:
     """
 
     story: Story
-    nights: int
+    days: int
     ended: int
     recent: int
     trace: str
@@ -325,4 +325,4 @@ def play(story: Story) -> Played:
             foul = "".join(traceback.format_exception(error)[-2:]) if not isinstance(error, Foul) else f"{error}"
         finally:
             logging.disable(logging.NOTSET)
-        return Played(story, player.nights, player.ended, player.recent, player.trace.hexdigest(), foul)
+        return Played(story, player.days, player.ended, player.recent, player.trace.hexdigest(), foul)

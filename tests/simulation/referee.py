@@ -40,7 +40,7 @@ def require(cooldowns: object, message: str) -> None:
 
 @dataclass
 class Session:
-    """What the referee knows of one process: `chain` are the nights it resumes.
+    """What the referee knows of one process: `chain` are the days it resumes.
 
     `full` says why scans of posts must be full, as of the beginning; `known` what the others may stop at, and
     `known_landed` the landing that closed it. `touched` are the partitions whose scan it has resumed or begun.
@@ -67,7 +67,7 @@ class Session:
 
 @dataclass
 class Referee:
-    """Follows every event of every night, and tells the model what landed."""
+    """Follows every event of every day, and tells the model what landed."""
 
     model: Model = field(default_factory=Model)
     scans: dict[tuple[Partition, str], Scan] = field(default_factory=dict)
@@ -102,7 +102,7 @@ class Referee:
                 session.known[partition] = set() if why else set(model.media.known(partition))
 
     def follow(self, session: Session, log: Collection[Event]) -> None:
-        """Judge what happened in a night."""
+        """Judge what happened in a day."""
         for event in log:
             match event:
                 case Sent():
@@ -149,7 +149,7 @@ class Referee:
         if scan.dead or scan.given_up:
             return True
         if not scan.over:
-            return session.run_kind == "backfill" and scan.night not in {session.number, *session.chain}
+            return session.run_kind == "backfill" and scan.day not in {session.number, *session.chain}
         dated = instant(sent.at) - scan.started > WITHIN and scan.begun_in < session.number
         return dated or not self._is_done(session, sent.partition, scan)
 
@@ -199,14 +199,14 @@ class Referee:
             for item in page["items"]:
                 if is_account(item):
                     session.listed.setdefault(item["id"], item["status"])
-        if scan.night != session.number and scan.pages:
+        if scan.day != session.number and scan.pages:
             if got.partition[1] == "posts":
                 scan.feed.resume({key[2] for key in scan.seen})
             if scan.known_landed != session.known_landed.get(got.partition):
                 scan.known_landed = None
         session.touched.add(got.partition)
         scan.pages += 1
-        scan.night = session.number
+        scan.day = session.number
         scan.following = page["next_cursor"]
         scan.share = 1.0 if session.full.get(got.partition) == "full_due" else 0.0
         self._read(session, scan, got, recent=landed.recent)

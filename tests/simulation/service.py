@@ -15,14 +15,14 @@ from tests.simulation.compare import Snapshot
 from tests.simulation.events import Event, Partition, Sent, instant
 from tests.simulation.model import id_of
 from tests.simulation.referee import Referee, Session, require
-from tests.simulation.story import Night
+from tests.simulation.story import Day
 
 _PUBLISHED = next(column for column in BUILT_IN.columns if column.column == "published_at")
 _DEPTHS = "SELECT account_id, covered_from FROM freshness WHERE surface = 'posts' AND recent_at IS NOT NULL"
 
 
 def shown(sandbox: Sandbox) -> dict[Key, Any]:
-    """The items that the service lists tonight, of accounts whose token has not expired."""
+    """The items that the service lists today, of accounts whose token has not expired."""
     items = (
         ((account.id, surface), json.loads(text))
         for account, surface, text in sandbox.catalogue.truth(sandbox.day)
@@ -39,12 +39,12 @@ def published(item: Any) -> datetime | None:  # noqa: ANN401 - any JSON
 
 
 def hold_against_the_service(referee: Referee, sandbox: Sandbox, snapshot: Snapshot) -> None:
-    """Raise Foul unless a quiet night has left what the service shows, but for what is gone in doubt.
+    """Raise Foul unless a quiet day has left what the service shows, but for what is gone in doubt.
 
     Posts that are as old as `freshness` says a recent scan did not read may differ.
     """
-    model, night = referee.model, sandbox.day
-    accounts = {account.id: account.status for account in sandbox.catalogue.accounts(night)}
+    model, day = referee.model, sandbox.day
+    accounts = {account.id: account.status for account in sandbox.catalogue.accounts(day)}
     present = {one: status for one, status in referee.present().items() if one not in model.accounts.missing}
     require(present == accounts, "the accounts are not those of the service")
     depths: dict[str, datetime | None] = dict(snapshot.rows(_DEPTHS))
@@ -64,9 +64,9 @@ def hold_against_the_service(referee: Referee, sandbox: Sandbox, snapshot: Snaps
     require(not differing, f"the media are not those of the service: {differing[:3]}")
 
 
-def is_plain(night: Night) -> bool:
-    """Whether what a scan of this night receives is what the service lists from its beginning to its end."""
-    return not night.turns and not any(rule.action.kind in TAMPERINGS for rule in night.faults)
+def is_plain(day: Day) -> bool:
+    """Whether what a scan of this day receives is what the service lists from its beginning to its end."""
+    return not day.turns and not any(rule.action.kind in TAMPERINGS for rule in day.faults)
 
 
 def hold_above_depths(referee: Referee, sandbox: Sandbox, closed: Collection[Partition]) -> None:
@@ -84,10 +84,10 @@ def hold_above_depths(referee: Referee, sandbox: Sandbox, closed: Collection[Par
 
 
 def hold_to_its_requests(
-    night: Night, session: Session, sandbox: Sandbox, recent: Collection[str], log: Collection[Event]
+    day: Day, session: Session, sandbox: Sandbox, recent: Collection[str], log: Collection[Event]
 ) -> None:
     """Raise Foul where an undisturbed recent scan took more than pins, window, a run for each unknown post, a page."""
-    if night.faults or night.crash or night.forgets_cursors or night.turns:
+    if day.faults or day.crash or day.forgets_cursors or day.turns:
         return
     truth = shown(sandbox)
     for account_id in recent:
@@ -99,5 +99,5 @@ def hold_to_its_requests(
         times = {key[2]: published(item) for key, item in truth.items() if key[:2] == partition}
         window = {media_id for media_id, at in times.items() if at is not None and at >= since}
         unknown = len(times.keys() - window - session.known[partition])
-        most = -(-(2 * PINS + len(window) + (unknown + 1) * (RUN + 1)) // night.page_size) + 1
+        most = -(-(2 * PINS + len(window) + (unknown + 1) * (RUN + 1)) // day.page_size) + 1
         require(len(asked) <= most, f"{account_id}: {len(asked)} requests, and {most} are enough")

@@ -1,18 +1,18 @@
-"""The shortest story that still goes wrong: greedily fewer nights, fewer faults, a smaller world."""
+"""The shortest story that still goes wrong: greedily fewer days, fewer faults, a smaller world."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from connectors.sandbox.settings import PLAIN_FEED
-from tests.simulation.story import Night, Story, World
+from tests.simulation.story import Day, Story, World
 
-_PLAIN = Night()
-_NAMES = [name for name in Night.__slots__ if name != "faults"]
+_PLAIN = Day()
+_NAMES = [name for name in Day.__slots__ if name != "faults"]
 
 
-def _without_nights(story: Story) -> Iterator[Story]:
-    for number in reversed(range(len(story.nights))):
-        yield replace(story, nights=story.nights[:number] + story.nights[number + 1 :])
+def _without_days(story: Story) -> Iterator[Story]:
+    for number in reversed(range(len(story.days))):
+        yield replace(story, days=story.days[:number] + story.days[number + 1 :])
 
 
 def _smaller_worlds(world: World) -> Iterator[World]:
@@ -27,22 +27,22 @@ def _smaller_worlds(world: World) -> Iterator[World]:
         yield replace(world, shape="graph")
 
 
-def _plainer(night: Night) -> Iterator[Night]:
-    for place in range(len(night.faults)):
-        yield replace(night, faults=night.faults[:place] + night.faults[place + 1 :])
+def _plainer(day: Day) -> Iterator[Day]:
+    for place in range(len(day.faults)):
+        yield replace(day, faults=day.faults[:place] + day.faults[place + 1 :])
     for name in _NAMES:
-        if getattr(night, name) != getattr(_PLAIN, name):
-            yield replace(night, **{name: getattr(_PLAIN, name)})
+        if getattr(day, name) != getattr(_PLAIN, name):
+            yield replace(day, **{name: getattr(_PLAIN, name)})
 
 
 def simpler(story: Story) -> Iterator[Story]:
     """Every story that is simpler by one thing, the boldest first."""
-    yield from _without_nights(story)
+    yield from _without_days(story)
     for world in _smaller_worlds(story.world):
         yield replace(story, world=world)
-    for number, night in enumerate(story.nights):
-        for plainer in _plainer(night):
-            yield replace(story, nights=(*story.nights[:number], plainer, *story.nights[number + 1 :]))
+    for number, day in enumerate(story.days):
+        for plainer in _plainer(day):
+            yield replace(story, days=(*story.days[:number], plainer, *story.days[number + 1 :]))
 
 
 def shrink(story: Story, fails: Callable[[Story], bool], *, plays: int = 60) -> Story:

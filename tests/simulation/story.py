@@ -1,4 +1,4 @@
-"""A story: nights as data, all of it drawn from one seed before anything is played."""
+"""A story: days as data, all of it drawn from one seed before anything is played."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass, replace
@@ -12,7 +12,7 @@ from connectors.sandbox.settings import ORDERS, PLAIN_FEED, SHAPES, FeedSettings
 from models.incremental import SyncMode
 from tests.simulation.crashes import Crash
 
-# What ends a whole run comes seldom: a night that is over at its first request shows little.
+# What ends a whole run comes seldom: a day that is over at its first request shows little.
 _STOPS = (
     "api_unauthorized",
     "api_scope_denied",
@@ -40,10 +40,10 @@ class World:
 
 
 @dataclass(frozen=True, slots=True)
-class Night:
+class Day:
     """One process: when it begins after the last one, what befalls it, and where it dies, if it does.
 
-    `advance` is by how many nights the service moved on meanwhile, `turns` at which requests it does so amid the run.
+    `advance` is by how many days the service moved on meanwhile, `turns` at which requests it does so amid the run.
     """
 
     hours: float = 24.0
@@ -66,16 +66,16 @@ class Night:
 
 @dataclass(frozen=True, slots=True)
 class Story:
-    """A world and its nights; `seed` also draws everything that happens while it is played."""
+    """A world and its days; `seed` also draws everything that happens while it is played."""
 
     seed: int
     world: World
-    nights: tuple[Night, ...]
+    days: tuple[Day, ...]
 
     def message(self) -> str:
         """Return the story for a person."""
         lines = [f"seed {self.seed}: {_message(self.world)}"]
-        lines += [f"  night {number}: {_message(night)}" for number, night in enumerate(self.nights)]
+        lines += [f"  day {number}: {_message(day)}" for number, day in enumerate(self.days)]
         return "\n".join(lines)
 
 
@@ -159,9 +159,9 @@ def _crash(draw: Random) -> Crash:
             return Crash("after commit", draw.randint(1, 25))
 
 
-def _night(draw: Random) -> Night:
+def _day(draw: Random) -> Day:
     stormy = draw.random() < 0.75
-    return Night(
+    return Day(
         hours=draw.choice(_HOURS),
         advance=draw.choice((0, 1, 1, 1, 2)),
         faults=tuple(_rule(draw) for _ in range(draw.choice((1, 1, 2, 3, 5)))) if stormy else (),
@@ -181,7 +181,7 @@ def _night(draw: Random) -> Night:
     )
 
 
-def tell(seed: int, nights: int = 8) -> Story:
+def tell(seed: int, days: int = 8) -> Story:
     """Return the story of a seed."""
     draw = Random(f"gramhouse simulation {seed}")
     accounts = draw.randint(1, 4)
@@ -193,12 +193,12 @@ def tell(seed: int, nights: int = 8) -> Story:
         change_every=draw.choice((0, max(1, accounts), max(2, accounts))),
         shape=draw.choice((*SHAPES, "graph", "mixed")),
     )
-    story = Story(seed, world, tuple(_night(draw) for _ in range(nights)))
+    story = Story(seed, world, tuple(_day(draw) for _ in range(days)))
     return _with_recent_scans(story) if seed % 2 else story
 
 
 def _with_recent_scans(story: Story) -> Story:
-    """Longer feeds of every kind, and incremental nights; some of them calm, for scans must end to be recent."""
+    """Longer feeds of every kind, and incremental days; some of them calm, for scans must end to be recent."""
     draw = Random(f"gramhouse recent scans {story.seed}")
     feed = FeedSettings(
         "newest_first" if draw.random() < 0.8 else draw.choice(ORDERS),
@@ -218,18 +218,18 @@ def _with_recent_scans(story: Story) -> Story:
         shape=draw.choice(("graph", "mixed", "camel", story.world.shape)),
         feed=feed,
     )
-    return replace(story, world=world, nights=tuple(_incremental(draw, night) for night in story.nights))
+    return replace(story, world=world, days=tuple(_incremental(draw, day) for day in story.days))
 
 
-def _incremental(draw: Random, night: Night) -> Night:
-    night = replace(
-        night,
-        hours=draw.choice((24.0, 24.0, 24.0, night.hours)),
-        advance=draw.choice((1, 1, 1, night.advance)),
+def _incremental(draw: Random, day: Day) -> Day:
+    day = replace(
+        day,
+        hours=draw.choice((24.0, 24.0, 24.0, day.hours)),
+        advance=draw.choice((1, 1, 1, day.advance)),
         page_size=draw.choice((3, 4, 5)),
         mode="full_refresh" if draw.random() < 0.1 else "incremental",
         max_requests=draw.randint(2, 30) if draw.random() < 0.1 else None,
     )
     if draw.random() < 0.6:
-        night = replace(night, faults=(), turns=(), crash=None, catalogue_limit=None, account_limit=None)
-    return night
+        day = replace(day, faults=(), turns=(), crash=None, catalogue_limit=None, account_limit=None)
+    return day

@@ -36,7 +36,7 @@ def asked(request: httpx.Request) -> tuple[Partition, str | None]:
 class Wire(httpx.AsyncBaseTransport):
     """What lies between a client and the sandbox. Each way takes its time, drawn from `random`.
 
-    `turns` are the requests at which the service moves on to its next night.
+    `turns` are the requests at which the service moves on to its next day.
     """
 
     def __init__(

@@ -26,7 +26,7 @@ from models.schema.mapping_built_in import BUILT_IN
 from tests.flows.cluster.stage import FakeCluster
 from tests.simulation.loop import VirtualLoop
 from tests.simulation.play import MOST_BYTES, Player, ProcessClock
-from tests.simulation.story import Night, Story
+from tests.simulation.story import Day, Story
 from tests.simulation.transport import Wire
 from tests.store.memory import FlakyStore
 
@@ -87,8 +87,8 @@ class WorkersPlayer(Player):
 
     def __init__(self, story: Story, disk: Any) -> None:  # noqa: ANN401 - a disk
         # Workers know no limit of requests. They look at the store every few seconds of a wait.
-        nights = tuple(replace(night, max_requests=None, max_wait=min(night.max_wait, 400.0)) for night in story.nights)
-        super().__init__(replace(story, nights=nights), disk)
+        days = tuple(replace(day, max_requests=None, max_wait=min(day.max_wait, 400.0)) for day in story.days)
+        super().__init__(replace(story, days=days), disk)
         self.objects, self.failed = {}, 0
 
     def _landing(self, landings: Any, *, after: int) -> Any:  # noqa: ANN401 - landings, and their records
@@ -106,17 +106,17 @@ class WorkersPlayer(Player):
     def _entered(self, entry: Entry) -> None:
         self._log += [event for landing in entry.commits for event in self._events(landing)]
 
-    async def _process(self, loop: VirtualLoop, number: int, night: Night, random: Random) -> RunReport:
+    async def _process(self, loop: VirtualLoop, number: int, day: Day, random: Random) -> RunReport:
         loop.most_steps = 1_000_000
         clock, ids = ProcessClock(loop), count(1)
-        wire = Wire(self.sandbox, random, self._log, slowest=night.latency, turns=night.turns)
+        wire = Wire(self.sandbox, random, self._log, slowest=day.latency, turns=day.turns)
         client = ApiClient(
             "http://127.0.0.1", SecretStr(DEMO_KEY), clock=clock, transport=wire, max_body_bytes=MOST_BYTES
         )
         flaky = ProcessStore(self.objects, chance=random, loop=loop, on_entry=self._entered)
         store = RepeatingStore(flaky, clock=clock)
         api = ApiAccess(
-            "http://127.0.0.1", DEFAULT_PATHS, BUILT_IN, BUILT_IN, night.page_size, night.places, night.max_wait,
+            "http://127.0.0.1", DEFAULT_PATHS, BUILT_IN, BUILT_IN, day.page_size, day.places, day.max_wait,
             scan_expired=False,
         )  # fmt: skip
         cluster = SimulatedCluster(None, store, send=client.send, clock=clock, random=random, number=number)  # type: ignore[arg-type]
@@ -124,7 +124,7 @@ class WorkersPlayer(Player):
         def new_id() -> str:
             return f"{number}-{next(ids)}"
 
-        warehouse = open_warehouse(self.disk.warehouse, "a simulation", now=clock.now(), merge_bytes=night.merge_bytes)
+        warehouse = open_warehouse(self.disk.warehouse, "a simulation", now=clock.now(), merge_bytes=day.merge_bytes)
         async with warehouse as opened, client:
             workers = batches_on(
                 DaskWorkers(cluster, "the store"),
@@ -144,11 +144,11 @@ class WorkersPlayer(Player):
                     clock=clock,
                     random=random.random,
                     new_id=new_id,
-                    slots=Slots(night.places),
-                    page_size=night.page_size,
-                    max_wait=night.max_wait,
+                    slots=Slots(day.places),
+                    page_size=day.page_size,
+                    max_wait=day.max_wait,
                     batches=batches,
                 )
-                report = await run_sync(self.request(night), resources)
+                report = await run_sync(self.request(day), resources)
         self.failed += flaky.failed
         return report

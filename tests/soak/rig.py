@@ -58,8 +58,8 @@ def settings(folder: Path, service: Service) -> Settings:
     )
 
 
-def nights(runs: int) -> Iterator[tuple[int, int]]:
-    """Yield each run, from 1, with its night: of two runs one finds something new."""
+def days(runs: int) -> Iterator[tuple[int, int]]:
+    """Yield each run, from 1, with its day: of two runs one finds something new."""
     for run in range(1, runs + 1):
         yield run, run // 2
 
@@ -75,8 +75,8 @@ async def _sync(result: Settings) -> None:
 async def soak(folder: Path, service: Service, *, runs: int, every: int, watch: Watch) -> None:
     """Sync so many times in this process, in one loop, and look after each `every` of them. Raises BadRun."""
     result = settings(folder, service)
-    for run, night in nights(runs):
-        service.night(night)
+    for run, day in days(runs):
+        service.day(day)
         service.forget()
         began = time.perf_counter()
         await _sync(result)
@@ -90,8 +90,8 @@ def soak_fresh(folder: Path, service: Service, *, runs: int, every: int, watch: 
     """Sync so many times, each in a process of its own; of its memory it is the most that counts. Raises BadRun."""
     operator = Operator(folder, {"GRAMHOUSE_BASE_URL": service.url, "GRAMHOUSE_API_KEY": KEY})
     command = [sys.executable, "-c", _WEIGHED, sys.executable, "-m", "flows.cli", "sync", "--json"]
-    for run, night in nights(runs):
-        service.night(night)
+    for run, day in days(runs):
+        service.day(day)
         service.forget()
         began = time.perf_counter()
         process = subprocess.run(

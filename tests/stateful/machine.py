@@ -27,7 +27,7 @@ from tests.stateful.analyst import Analyst
 from tests.stateful.compare import column_of_drift, outcomes, progress, same, staged
 from tests.stateful.fuse import FailureGroup, Where
 from tests.stateful.model import Model, Row
-from tests.stateful.pages import FEED, RUN_KINDS, News, Page, Served, batches, news, nights
+from tests.stateful.pages import FEED, RUN_KINDS, News, Page, Served, batches, days, news
 from tests.stateful.process import Process
 from tests.stateful.scans import Reader, Told, depth_of, reader, taken_up, tell
 from tests.warehouse.rig import T0
@@ -108,7 +108,7 @@ class Warehouses(RuleBasedStateMachine):
             self._forget()
         self._notice_a_merge(may=self.merge_bytes != _NEVER)
 
-    @rule(hours=st.sampled_from((1, 30)), pages=nights(), merges=st.booleans())
+    @rule(hours=st.sampled_from((1, 30)), pages=days(), merges=st.booleans())
     def scan(self, hours: int, pages: list[Page], merges: bool) -> None:  # noqa: FBT001 - drawn by name
         """To its end, page by page, with or without a merge between them."""
         for page in pages:

@@ -60,7 +60,7 @@ _ACCOUNTS = st.builds(
     st.sampled_from(("active", "active", "token_expired")),
 )
 
-# Mostly they are what they were, as on most nights.
+# Mostly they are what they were, as on most days.
 _PLAIN = st.sampled_from([{"caption": "v1", "id": one, "like_count": 5} for one in ("1", "2", "3", "4", "5")])
 
 _MEDIA = st.one_of(*[_PLAIN] * 7, *[_ITEMS] * 4, st.sampled_from(NAMELESS))
@@ -141,7 +141,7 @@ class Served:
 
 
 @st.composite
-def nights(draw: st.DrawFn) -> list[Page]:
+def days(draw: st.DrawFn) -> list[Page]:
     """The pages that are left of one scan, or all of it: always of the same, so that it meets what it saw before."""
     bodies = draw(st.lists(st.lists(_MEDIA, max_size=4), min_size=1, max_size=3))
     pages = [Page(POSTS, "sync", tuple(items), "goes on") for items in bodies]

@@ -1,4 +1,4 @@
-"""Stories of many nights, told by numbers: which pages come when, and what they must leave in a warehouse."""
+"""Stories of many days, told by numbers: which pages come when, and what they must leave in a warehouse."""
 
 import json
 from collections.abc import Iterator

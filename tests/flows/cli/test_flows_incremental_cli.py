@@ -13,7 +13,7 @@ from flows.cli.commands.status import report
 from flows.cli.output.incremental_status import incremental_lines
 from flows.config.settings import load
 from flows.engine.pipeline import run_sync
-from tests.clocks import NIGHT, VirtualClock
+from tests.clocks import START, VirtualClock
 from tests.flows.feeds import FeedService, daily
 from tests.flows.stage import Refusal, cursor_of, is_posts, request, staged
 from tests.typed import Typed
@@ -75,29 +75,29 @@ async def test_the_status_says_how_old_recent_and_full_scans_are_and_lists_gaps(
     service = FeedService(2, clock=clock, feeds={1: daily(200), 2: daily(200)})
     seldom = timedelta(days=300)
 
-    async def night() -> None:
+    async def sync() -> None:
         async with staged(tmp_path, service, page_size=10) as resources:
             await run_sync(replace(request(tmp_path), mode="incremental", full_refresh_every=seldom), resources)
         clock.days(1)
 
-    await night()
+    await sync()
     service.failure = lambda request: (
         Refusal(403, "api_forbidden") if is_posts(request, 2) and cursor_of(request) == "c20" else None
     )
-    await night()
+    await sync()
     settings = load(snapshot=Path("analytics.duckdb"), warehouse=Path("warehouse.duckdb"))
     text = StringIO()
     with redirect_stdout(text):
-        report(settings, NIGHT + timedelta(days=1, hours=4), as_json=True)
+        report(settings, START + timedelta(days=1, hours=4), as_json=True)
     found = json.loads(text.getvalue())
     [recent] = found["recent"]
     assert (recent["surface"], recent["accounts"]) == ("posts", 1)
     assert (recent["recent"], recent["complete"]) == (4 * 3600, 28 * 3600)
     [gap] = found["gaps"]
     assert (gap["ig_username"], gap["surface"], gap["reason"], gap["pages"]) == ("user_2", "posts", "api_forbidden", 2)
-    lines = list(incremental_lines(found | {"gaps": [gap | dict.fromkeys(_INSTANTS, NIGHT)]}))
+    lines = list(incremental_lines(found | {"gaps": [gap | dict.fromkeys(_INSTANTS, START)]}))
     assert lines[0].endswith("posts of 1 account: oldest recent scan 4 h ago, oldest full scan 1 d 4 h ago")
     assert "gap in posts of user_2 (api_forbidden)" in lines[1]
-    overdue = [{"ig_username": "user_2", "complete_at": NIGHT}]
-    [_, line, _] = incremental_lines(found | {"full_overdue": overdue, "gaps": [gap | dict.fromkeys(_INSTANTS, NIGHT)]})
+    overdue = [{"ig_username": "user_2", "complete_at": START}]
+    [_, line, _] = incremental_lines(found | {"full_overdue": overdue, "gaps": [gap | dict.fromkeys(_INSTANTS, START)]})
     assert "full_overdue: the last full scan of user_2 was 2026-03-01 02:15 UTC" in line

@@ -19,7 +19,7 @@ from connectors.sandbox.settings import SandboxSettings
 from flows.cli.app import app
 from flows.cli.output.json_log import JsonLines
 from flows.engine.run_context import Counters
-from tests.clocks import NIGHT
+from tests.clocks import START
 
 ROOT = Path(__file__).parents[3]
 FIELDS = {"time", "level", "message", "run", "account", "partition", "code", "correlation_id"}
@@ -99,7 +99,7 @@ def test_every_command_that_works_has_the_option(command: str) -> None:
 
 def test_what_anything_writes_becomes_lines_with_the_level_of_their_mark() -> None:
     stream = StringIO()
-    lines = JsonLines(stream, lambda: NIGHT)
+    lines = JsonLines(stream, lambda: START)
     lines.counters = Counters(run_id="r1")
     lines.write("✖ broken\n! look")
     lines.write(" here\n\nplain \x1b[0m\n✔ done\nnot ended")

@@ -12,7 +12,7 @@ from flows.cli.commands.status import report
 from flows.cli.output.openmetrics import REASONS, metrics
 from flows.config.settings import load
 from flows.engine.pipeline import run_sync
-from tests.clocks import NIGHT
+from tests.clocks import START
 from tests.flows.stage import Refusal, Service, account_of, is_posts, request, staged
 from tests.typed import Typed
 
@@ -42,7 +42,7 @@ async def test_the_status_of_a_partial_run_as_metrics(tmp_path: Path, capsys: py
     async with staged(tmp_path, service) as resources:
         await run_sync(request(tmp_path), resources)
     settings = load(snapshot=tmp_path / "analytics.duckdb", warehouse=tmp_path / "warehouse.duckdb")
-    assert report(settings, NIGHT + timedelta(hours=48), as_metrics=True) == 3
+    assert report(settings, START + timedelta(hours=48), as_metrics=True) == 3
     found = parsed(capsys.readouterr().out)
 
     def value(name: str, **labels: str) -> float:
@@ -56,7 +56,7 @@ async def test_the_status_of_a_partial_run_as_metrics(tmp_path: Path, capsys: py
     }
     assert value("last_run_state", state="partial") == 1
     assert value("last_run_state", state="complete") == 0
-    assert value("last_run_started_timestamp_seconds") == NIGHT.timestamp()
+    assert value("last_run_started_timestamp_seconds") == START.timestamp()
     assert value("last_run_count", what="added") == 3 * 6
     assert (value("accounts"), value("accounts_token_expired")) == (9, 1)
     assert (value("media_items", surface="posts"), value("media_items", surface="stories")) == (18, 0)
@@ -66,7 +66,7 @@ async def test_the_status_of_a_partial_run_as_metrics(tmp_path: Path, capsys: py
     assert value("undone_scans", outcome="denied", code="api_forbidden") == 1
     assert value("undone_scans", outcome="deferred", code="rate_limited") == 2
     until = value("cooldown_until_timestamp_seconds", outcome="deferred", code="rate_limited")
-    assert until >= NIGHT.timestamp() + 9000
+    assert until >= START.timestamp() + 9000
 
 
 def test_without_a_snapshot_a_file_says_so_and_the_command_fails(

@@ -63,8 +63,8 @@ def snapshot() -> dict[str, list[tuple[object, ...]]]:
 
 
 def test_a_rebuild_by_the_same_mapping_changes_nothing(typed: Typed, sandbox: Sandbox) -> None:
-    for night in (0, 1):
-        sandbox.day = night
+    for day in (0, 1):
+        sandbox.day = day
         typed("sync", "--json")
     typed("publish")
     before = snapshot()

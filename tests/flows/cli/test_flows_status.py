@@ -23,7 +23,7 @@ from flows.engine.upkeep import publish_now
 from flows.reporting.exit_code import ExitCode
 from models.runs import RunState
 from models.selection import Selection
-from tests.clocks import NIGHT, VirtualClock
+from tests.clocks import START, VirtualClock
 from tests.flows.stage import Refusal, Service, is_posts, request, staged
 from tests.typed import Typed
 
@@ -50,13 +50,13 @@ async def _run(service: Service, folder: Path, **changes: Any) -> RunReport:  # 
 
 
 def _looked(capsys: pytest.CaptureFixture[str], after: timedelta = timedelta()) -> tuple[ExitCode, dict[str, Any]]:
-    code = report(_settings(), NIGHT + after, as_json=True)
+    code = report(_settings(), START + after, as_json=True)
     found: dict[str, Any] = json.loads(capsys.readouterr().out)
     return code, found
 
 
 def _message(capsys: pytest.CaptureFixture[str], after: timedelta = timedelta()) -> str:
-    report(_settings(), NIGHT + after)
+    report(_settings(), START + after)
     return capsys.readouterr().out
 
 
@@ -285,7 +285,7 @@ async def test_an_analyst_with_the_two_files_sees_what_is_known(
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     (elsewhere / SNAPSHOT).write_bytes((tmp_path / SNAPSHOT).read_bytes())
-    write_status(elsewhere / SNAPSHOT, Status("sync", RunState.RUNNING, 7, NIGHT, run_id="another"))
+    write_status(elsewhere / SNAPSHOT, Status("sync", RunState.RUNNING, 7, START, run_id="another"))
     monkeypatch.chdir(elsewhere)
     code, found = _looked(capsys)
     assert (code, found["last_run"]["state"]) == (0, "running")

@@ -27,7 +27,7 @@ from flows.engine.run_context import Counters, ScanMode
 from models.page_commit import PageCommit, ScopeCooldown
 from models.partition import media
 from models.runs import Outcome, OutcomeKind
-from tests.clocks import NIGHT
+from tests.clocks import START
 from tests.flows.cluster.stage import API
 from tests.flows.stage import Refusal, Service, staged, uuid
 from tests.store.memory import MemoryStore, refuse
@@ -40,7 +40,7 @@ PREFIX = batch_prefix(1, 1)
 
 def spec_of(accounts: int, **changes: Any) -> BatchSpec:  # noqa: ANN401 - fields of BatchSpec
     listed = tuple(ListedAccount(uuid(number), expired=False) for number in range(1, accounts + 1))
-    spec = BatchSpec("run-1", NIGHT, (), timedelta(hours=12), "sync", ScanMode(), Batch(1, listed), API, KnownBefore())
+    spec = BatchSpec("run-1", START, (), timedelta(hours=12), "sync", ScanMode(), Batch(1, listed), API, KnownBefore())
     return replace(spec, **changes)
 
 
@@ -129,7 +129,7 @@ async def test_a_cooldown_is_in_the_log_before_its_wait_begins() -> None:
     scans = LoggedScans(BatchLog(store, PREFIX), spec_of(1), Progress(), "first", Counters())
     await scans.land(PageCommit())
     assert await entries_of(store) == []
-    cooldown = ScopeCooldown("a", NIGHT + timedelta(hours=1), NIGHT)
+    cooldown = ScopeCooldown("a", START + timedelta(hours=1), START)
     await scans.land(PageCommit(cooldown=cooldown))
     [entry] = await entries_of(store)
     assert [commit.cooldown for commit in entry.commits] == [None, cooldown]
@@ -137,7 +137,7 @@ async def test_a_cooldown_is_in_the_log_before_its_wait_begins() -> None:
 
 async def test_another_attempt_keeps_the_cooldown_that_the_log_has() -> None:
     service, store = Service(2), MemoryStore()
-    cooldown = ScopeCooldown(f"selected_account:{uuid(1)}", NIGHT + timedelta(hours=9), NIGHT)
+    cooldown = ScopeCooldown(f"selected_account:{uuid(1)}", START + timedelta(hours=9), START)
     await BatchLog(store, PREFIX).append(Entry("lost", (PageCommit(cooldown=cooldown),)))
     await attempt(store, service, spec_of(2))
     assert {one.scope for one in service.asked} == {f"selected_account:{uuid(2)}"}
@@ -317,7 +317,7 @@ async def left_behind(store: MemoryStore, warehouse: Warehouse, service: Service
     run = await begun(store, warehouse, service)
     prefix = batch_prefix(run.sequence, 1)
     await write_spec(store, prefix, spec_of(2))
-    cooldown = ScopeCooldown("a scope", NIGHT + timedelta(hours=9), NIGHT)
+    cooldown = ScopeCooldown("a scope", START + timedelta(hours=9), START)
     await BatchLog(store, prefix).append(Entry("worker", (PageCommit(cooldown=cooldown),)))
     await attempt(store, service, spec_of(2))
 
@@ -333,7 +333,7 @@ async def test_a_run_in_one_process_merges_what_workers_left_before_it_begins(wa
     await left_behind(store, warehouse, service)
     assert await merged_left(store, warehouse, service) == ["Merging what run 1 left in the store the store."]
     assert await warehouse.transact(lambda c: c.exec_driver_sql("SELECT count(*) FROM core.media").scalar()) == 6
-    assert await warehouse.read(cooldowns, now=NIGHT) == {"a scope": NIGHT + timedelta(hours=9)}
+    assert await warehouse.read(cooldowns, now=START) == {"a scope": START + timedelta(hours=9)}
     assert await merged_left(MemoryStore(failure=refuse), warehouse, service) == []
 
 

@@ -15,8 +15,8 @@ from flows.engine.run_context import RunResources
 from models.runs import OutcomeKind, RunState
 from models.selection import Selection
 from tests.flows.cluster.stage import API, DyingStore, FakeCluster, clustered
+from tests.flows.daily import PAGE, Stage, kinds
 from tests.flows.feeds import Feed, daily
-from tests.flows.nights import PAGE, Stage, kinds
 from tests.flows.stage import Refusal, cursor_of, is_posts, uuid
 from tests.store.memory import MemoryStore
 
@@ -52,7 +52,7 @@ class ClusterStage(Stage):
         """Make a run whose three attempts land an entry each, and are lost."""
         self.dying = 3
         with pytest.raises(ClusterLost):
-            await self.night(**changes)
+            await self.sync(**changes)
         self.clock.days(0.1)
 
 
@@ -62,22 +62,22 @@ def _an_entry_a_landing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @dataclass(frozen=True)
-class Nights:
-    """Three nights, and what analysts then find."""
+class Days:
+    """Three days, and what analysts then find."""
 
     reports: list[tuple[Any, ...]]
     tables: list[list[tuple[Any, ...]]]
 
 
-async def three_nights(stage: Stage) -> Nights:
+async def three_days(stage: Stage) -> Days:
     reports: list[tuple[Any, ...]] = []
     for _ in range(3):
-        report = await stage.night()
+        report = await stage.sync()
         reports.append((kinds(report), report.requests, report.full_requests, len(stage.asked)))
         stage.grow()
     scans = "SELECT account_id, surface, item_order, covered_from, gap_since FROM freshness ORDER BY ALL"
     items = "SELECT account_id, surface, media_id, like_count, removed_at FROM media ORDER BY ALL"
-    return Nights(reports, [stage.ask(query) for query in (scans, items, "FROM gaps")])
+    return Days(reports, [stage.ask(query) for query in (scans, items, "FROM gaps")])
 
 
 async def test_known_posts_reach_the_worker(tmp_path: Path) -> None:
@@ -85,7 +85,7 @@ async def test_known_posts_reach_the_worker(tmp_path: Path) -> None:
     for name, kind in (("alone", Stage), ("cluster", ClusterStage)):
         folder = tmp_path / name
         folder.mkdir()
-        found.append(await three_nights(kind(folder, daily(200, pins=[3, 90]), daily(20), daily(80, request="random"))))
+        found.append(await three_days(kind(folder, daily(200, pins=[3, 90]), daily(20), daily(80, request="random"))))
     alone, cluster = found
     assert cluster == alone
     second, _, _, asked = cluster.reports[1]
@@ -95,7 +95,7 @@ async def test_known_posts_reach_the_worker(tmp_path: Path) -> None:
 async def test_a_full_refresh_reads_everything(tmp_path: Path) -> None:
     stage = ClusterStage(tmp_path, daily(100))
     for mode in ("incremental", "full_refresh"):
-        report = await stage.night(mode=mode)
+        report = await stage.sync(mode=mode)
         assert kinds(report) == {OutcomeKind.COMPLETE: 3}
         assert len(stage.asked) == 10
 
@@ -103,43 +103,43 @@ async def test_a_full_refresh_reads_everything(tmp_path: Path) -> None:
 async def test_a_scan_that_the_next_run_resumes_knows_what_it_has_seen(tmp_path: Path) -> None:
     """Posts that moved down since stand on its next page again, and do not break the order."""
     stage = ClusterStage(tmp_path, daily(200))
-    await stage.night(full_refresh_every=_SELDOM)
+    await stage.sync(full_refresh_every=_SELDOM)
     stage.grow()
     # Its stories, and two pages of posts.
     await stage.lose(full_refresh_every=_SELDOM)
     stage.grow(3)
-    report = await stage.night(days=0.1, full_refresh_every=_SELDOM)
+    report = await stage.sync(days=0.1, full_refresh_every=_SELDOM)
     assert stage.asked[0] == "c20"
     assert kinds(report)[OutcomeKind.RECENT] == 1
-    await stage.night(full_refresh_every=_SELDOM)
+    await stage.sync(full_refresh_every=_SELDOM)
     assert stage.likes() == stage.truth()
 
 
 async def test_another_attempt_knows_what_those_before_it_have_seen(tmp_path: Path) -> None:
     stage = ClusterStage(tmp_path, daily(200))
-    await stage.night(full_refresh_every=_SELDOM)
+    await stage.sync(full_refresh_every=_SELDOM)
     stage.dying, stage.shifts = 2, 3
-    report = await stage.night(days=0.1, full_refresh_every=_SELDOM)
+    report = await stage.sync(days=0.1, full_refresh_every=_SELDOM)
     stage.shifts = 0
     assert stage.cluster.submitted[-1].endswith("-3")
     assert kinds(report)[OutcomeKind.RECENT] == 1
-    await stage.night(full_refresh_every=_SELDOM)
+    await stage.sync(full_refresh_every=_SELDOM)
     assert stage.likes() == stage.truth()
 
 
 async def test_the_checkpoints_of_a_backfill_are_its_own(tmp_path: Path) -> None:
     stage = ClusterStage(tmp_path, daily(100))
-    await stage.night(mode="full_refresh")
+    await stage.sync(mode="full_refresh")
     await stage.lose(mode="full_refresh")
     backfill = Selection(accounts=(uuid(1),), surfaces=("posts",))
-    report = await stage.night(days=0.1, mode="full_refresh", selection=backfill)
+    report = await stage.sync(days=0.1, mode="full_refresh", selection=backfill)
     assert (report.kind, kinds(report)) == ("backfill", {OutcomeKind.COMPLETE: 1})
     assert (stage.asked[0], len(stage.asked)) == (None, 10)
     await stage.lose(mode="full_refresh", selection=backfill)
     # The sync goes on where it was, not where the backfill is.
-    report = await stage.night(days=0.1, mode="full_refresh")
+    report = await stage.sync(days=0.1, mode="full_refresh")
     assert (stage.asked[0], len(stage.asked)) == ("c20", 8)
-    report = await stage.night(days=0.1, mode="full_refresh", selection=backfill)
+    report = await stage.sync(days=0.1, mode="full_refresh", selection=backfill)
     assert len(report.resumed_runs) == 1
     assert (stage.asked[0], len(stage.asked)) == ("c30", 7)
     assert stage.likes() == stage.truth()
@@ -148,11 +148,11 @@ async def test_the_checkpoints_of_a_backfill_are_its_own(tmp_path: Path) -> None
 async def test_an_expired_token_is_skipped_and_scanned_once_it_is_renewed(tmp_path: Path) -> None:
     stage = ClusterStage(tmp_path, daily(30), daily(30))
     stage.service.expired = frozenset({1})
-    report = await stage.night()
+    report = await stage.sync()
     assert kinds(report) == {OutcomeKind.COMPLETE: 3, OutcomeKind.SKIPPED: 2}
     assert (report.state, stage.asked) == (RunState.COMPLETE, [])
     stage.service.expired = frozenset()
-    assert kinds(await stage.night()) == {OutcomeKind.COMPLETE: 5}
+    assert kinds(await stage.sync()) == {OutcomeKind.COMPLETE: 5}
     assert stage.likes() == stage.truth(1) | stage.truth(2)
 
 
@@ -160,7 +160,7 @@ async def test_an_expired_token_is_scanned_where_the_settings_say_so(tmp_path: P
     stage = ClusterStage(tmp_path, daily(30))
     stage.service.expired = frozenset({1})
     stage.api = replace(stage.api, scan_expired=True)
-    assert kinds(await stage.night()) == {OutcomeKind.COMPLETE: 3}
+    assert kinds(await stage.sync()) == {OutcomeKind.COMPLETE: 3}
     assert len(stage.asked) == 3
 
 
@@ -173,7 +173,7 @@ async def test_a_refused_cursor_restarts_a_scan_once(tmp_path: Path, refusals: i
         return left.pop() if left and is_posts(request, 1) and cursor_of(request) == "c30" else None
 
     stage.service.failure = failure
-    report = await stage.night(mode="full_refresh")
+    report = await stage.sync(mode="full_refresh")
     assert report.restarted == 1
     first = [None, "c10", "c20", "c30"]
     if refusals == 1:
@@ -183,6 +183,6 @@ async def test_a_refused_cursor_restarts_a_scan_once(tmp_path: Path, refusals: i
         assert kinds(report) == {OutcomeKind.COMPLETE: 2, OutcomeKind.FAILED: 1}
         assert stage.asked == [*first, *first]
         # It was given up, so that the next one begins at the first page.
-        assert kinds(await stage.night(mode="full_refresh")) == {OutcomeKind.COMPLETE: 3}
+        assert kinds(await stage.sync(mode="full_refresh")) == {OutcomeKind.COMPLETE: 3}
         assert (stage.asked[0], len(stage.asked)) == (None, 10)
     assert stage.likes() == stage.truth()

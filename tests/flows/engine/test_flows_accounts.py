@@ -101,7 +101,7 @@ async def test_a_key_with_fewer_grants_removes_nothing_and_the_run_says_so(tmp_p
     assert event.payload["missing"] == 6
 
 
-async def test_the_next_nights_catalogue_confirms_and_the_run_says_so(tmp_path: Path) -> None:
+async def test_the_next_runs_catalogue_confirms_and_the_run_says_so(tmp_path: Path) -> None:
     service = Catalogue(posts=1, listed=range(12))
     await synced(tmp_path, service, day=0)
     service.listed = range(6)
@@ -128,7 +128,7 @@ async def test_few_are_removed_at_once_and_counted(tmp_path: Path) -> None:
         assert snapshot.ask("SELECT accounts_removed FROM runs ORDER BY started_at").rows == [(0,), (1,)]
 
 
-async def test_an_empty_catalogue_removes_nothing_night_after_night(tmp_path: Path) -> None:
+async def test_an_empty_catalogue_removes_nothing_run_after_run(tmp_path: Path) -> None:
     service = Catalogue(posts=1, listed=range(3))
     await synced(tmp_path, service, day=0)
     service.listed = ()

@@ -13,7 +13,7 @@ from flows.engine.pipeline import RunReport, run_sync
 from flows.engine.run_request import RetentionSettings
 from flows.engine.upkeep import tidy
 from models.runs import RunState, RunWarning
-from tests.clocks import NIGHT, VirtualClock
+from tests.clocks import START, VirtualClock
 from tests.flows.stage import Refusal, Service, cursor_of, is_posts, request, rows, staged, uuid
 
 pytestmark = pytest.mark.anyio
@@ -197,5 +197,5 @@ async def test_a_clock_that_is_behind_is_said_and_changes_nothing(tmp_path: Path
     served = service(clock)
     report = await ran(tmp_path, served)
     assert (report.state, codes(report)) == (RunState.PARTIAL, ["clock_behind"])
-    begun = f"SELECT count(*) FROM core.runs WHERE started_at >= '{NIGHT.isoformat()}'"
+    begun = f"SELECT count(*) FROM core.runs WHERE started_at >= '{START.isoformat()}'"
     assert await asked(tmp_path, served, begun) == [(3,)]

@@ -32,7 +32,7 @@ from flows.reporting.report import outcomes, sentence, state_name, to_json
 from flows.reporting.summary import summarize
 from flows.reporting.words import changes
 from models.runs import RunState, RunWarning
-from tests.clocks import NIGHT, VirtualClock
+from tests.clocks import START, VirtualClock
 from tests.flows.stage import Service, request, rows, staged
 
 pytestmark = pytest.mark.anyio
@@ -40,7 +40,7 @@ pytestmark = pytest.mark.anyio
 T = TypeVar("T")
 
 
-async def _night(folder: Path, sandbox: Sandbox, clock: VirtualClock, key: str = DEMO_KEY) -> RunReport:
+async def _sync(folder: Path, sandbox: Sandbox, clock: VirtualClock, key: str = DEMO_KEY) -> RunReport:
     client = ApiClient(
         "http://127.0.0.1",
         SecretStr(key),
@@ -48,7 +48,7 @@ async def _night(folder: Path, sandbox: Sandbox, clock: VirtualClock, key: str =
         transport=httpx.ASGITransport(sandbox, raise_app_exceptions=False),
     )
     ids = count(int(clock.passed))
-    async with open_warehouse(folder / "warehouse.duckdb", "a test", now=NIGHT) as warehouse, client:
+    async with open_warehouse(folder / "warehouse.duckdb", "a test", now=START) as warehouse, client:
         resources = RunResources(
             send=client.send,
             warehouse=warehouse,
@@ -61,25 +61,25 @@ async def _night(folder: Path, sandbox: Sandbox, clock: VirtualClock, key: str =
         return await run_sync(request(folder), resources)
 
 
-async def test_nights_in_step_with_the_service(tmp_path: Path) -> None:
+async def test_runs_in_step_with_the_service(tmp_path: Path) -> None:
     clock = VirtualClock()
     sandbox = Sandbox(SandboxSettings(accounts=6, posts=12, seed=11), clock=clock.monotonic, sleep=clock.sleep)
-    for night in range(3):
-        sandbox.day = night
-        clock.passed = night * 86_400
-        report = await _night(tmp_path, sandbox, clock)
+    for day in range(3):
+        sandbox.day = day
+        clock.passed = day * 86_400
+        report = await _sync(tmp_path, sandbox, clock)
         assert report.state is RunState.COMPLETE
-        listed = [json.loads(account.json()) for account in sandbox.catalogue.accounts(night, None)]
+        listed = [json.loads(account.json()) for account in sandbox.catalogue.accounts(day, None)]
         with open_snapshot(report.snapshot) as snapshot:
             found = snapshot.ask("SELECT account_id, status FROM accounts WHERE removed_at IS NULL").rows
             [(media,)] = snapshot.ask(
                 "SELECT count(*) FROM media AS m SEMI JOIN accounts AS a ON a.account_id = m.account_id"
                 " AND a.status = 'active' AND a.removed_at IS NULL WHERE m.removed_at IS NULL"
             ).rows
-            assert len(snapshot.ask("SELECT * FROM runs WHERE state = 'complete'").rows) == night + 1
+            assert len(snapshot.ask("SELECT * FROM runs WHERE state = 'complete'").rows) == day + 1
         assert sorted(found) == sorted((account["id"], account["status"]) for account in listed)
         active = {account["id"] for account in listed if account["status"] == "active"}
-        assert media == sum(account.id in active for account, *_ in sandbox.catalogue.truth(night, None))
+        assert media == sum(account.id in active for account, *_ in sandbox.catalogue.truth(day, None))
         assert report.accounts == len(listed)
 
 
@@ -90,7 +90,7 @@ def _holding(text: str, folder: Path) -> list[Path]:
 async def test_a_wrong_key_is_in_nothing_that_is_written_or_said(tmp_path: Path) -> None:
     canary = "canary-7f3a9c51e2"
     clock = VirtualClock()
-    report = await _night(tmp_path, Sandbox(SandboxSettings(accounts=2)), clock, canary)
+    report = await _sync(tmp_path, Sandbox(SandboxSettings(accounts=2)), clock, canary)
     assert report.state is RunState.FAILED
     assert canary not in f"{report!r} {to_json(report)} {sentence(report)}"
     assert not _holding(canary, tmp_path)

@@ -14,7 +14,7 @@ from flows.engine import upkeep as keeping
 from flows.engine.pipeline import run_sync
 from flows.engine.run_request import RetentionSettings
 from flows.engine.upkeep import tidy
-from tests.clocks import NIGHT
+from tests.clocks import START
 from tests.flows.stage import Service, request, rows, staged
 
 pytestmark = pytest.mark.anyio
@@ -29,7 +29,7 @@ async def test_old_runs_are_deleted_and_it_is_said(tmp_path: Path) -> None:
         for _ in range(5):
             await run_sync(request(tmp_path), resources)
             await service.clock.sleep(86_400)
-        await tidy(RetentionSettings(runs=timedelta(days=2)), resources.warehouse, now=NIGHT + YEAR, say=text.append)
+        await tidy(RetentionSettings(runs=timedelta(days=2)), resources.warehouse, now=START + YEAR, say=text.append)
         assert await rows(resources, "SELECT count(*) FROM core.runs") == [(4,)]
     # Counted from the run before the last, whatever the clock says.
     assert text == ["Deleted 1 run older than 2 days."]
@@ -51,7 +51,7 @@ async def test_old_runs_are_deleted_and_it_is_said(tmp_path: Path) -> None:
 def test_what_would_leave_little_is_refused_unless_half_of_the_days_to_keep_are_there(
     days: Collection[int], keep: int, *, refused: bool
 ) -> None:
-    begin = NIGHT.date()
+    begin = START.date()
     there = [begin + timedelta(days=day) for day in days]
     before = max(there, default=begin) - timedelta(days=keep)
     assert is_nearly_all(there, before=before, keep=keep) is refused
@@ -68,7 +68,7 @@ class _WithoutId(Service):
 async def test_without_a_word_everything_stays(tmp_path: Path) -> None:
     async with staged(tmp_path, Service()) as resources:
         await run_sync(request(tmp_path), resources)
-        await tidy(RetentionSettings(), resources.warehouse, now=NIGHT + YEAR, say=pytest.fail)
+        await tidy(RetentionSettings(), resources.warehouse, now=START + YEAR, say=pytest.fail)
         assert await rows(resources, "SELECT count(*) FROM core.runs") == [(1,)]
 
 
@@ -80,7 +80,7 @@ async def test_what_cannot_be_tidied_is_said(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(keeping, "forget_runs", refuse)
     text: list[str] = []
     async with staged(tmp_path, Service()) as resources:
-        await tidy(RetentionSettings(YEAR, YEAR), resources.warehouse, now=NIGHT, say=text.append)
+        await tidy(RetentionSettings(YEAR, YEAR), resources.warehouse, now=START, say=text.append)
     assert text == ["Could not delete old runs: out of memory"]
 
 
@@ -92,7 +92,7 @@ async def test_records_that_leave_quarantine_are_reported(tmp_path: Path) -> Non
         assert report.media.quarantined == 3
         for days in (1, 0):
             limit = RetentionSettings(quarantine=timedelta(days=days))
-            await tidy(limit, resources.warehouse, now=NIGHT + timedelta(hours=23), say=text.append)
+            await tidy(limit, resources.warehouse, now=START + timedelta(hours=23), say=text.append)
         assert await rows(resources, "SELECT count(*) FROM core.quarantine") == [(0,)]
     assert text == ["Deleted 3 records from quarantine: last seen more than 0 days ago."]
 
@@ -102,7 +102,7 @@ async def test_quarantine_loses_nothing_to_a_clock_that_is_ahead(tmp_path: Path)
     async with staged(tmp_path, _WithoutId()) as resources:
         await run_sync(request(tmp_path), resources)
         limit = RetentionSettings(quarantine=timedelta(days=400))
-        await tidy(limit, resources.warehouse, now=NIGHT + 3 * YEAR, say=text.append)
+        await tidy(limit, resources.warehouse, now=START + 3 * YEAR, say=text.append)
         assert await rows(resources, "SELECT count(*) FROM core.quarantine") == [(3,)]
     (line,) = text
     assert line.startswith("GRAMHOUSE_KEEP_QUARANTINE: no record was deleted")

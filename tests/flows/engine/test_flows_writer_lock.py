@@ -9,7 +9,7 @@ import pytest
 from connectors.warehouse.storage.errors import WarehouseBusy, WarehouseUnusable
 from connectors.warehouse.warehouse import open_warehouse
 from flows.engine.resources import writer_lock
-from tests.clocks import NIGHT, VirtualClock
+from tests.clocks import START, VirtualClock
 
 pytestmark = pytest.mark.anyio
 
@@ -97,17 +97,17 @@ async def test_a_real_warehouse_is_had_after_the_one_before_it(tmp_path: Path) -
     path, clock = tmp_path / "w.duckdb", VirtualClock()
     lines: list[str] = []
 
-    async with open_warehouse(path, "the first", now=NIGHT, pause=lambda _: None):
+    async with open_warehouse(path, "the first", now=START, pause=lambda _: None):
         with pytest.raises(WarehouseBusy, match="the first"):
             async with writer_lock(
-                lambda: open_warehouse(path, "the second", now=NIGHT, pause=lambda _: None),
+                lambda: open_warehouse(path, "the second", now=START, pause=lambda _: None),
                 patience=2,
                 clock=clock,
                 say=lines.append,
             ):
                 pytest.fail("two writers")
     async with writer_lock(
-        lambda: open_warehouse(path, "the second", now=NIGHT, pause=lambda _: None),
+        lambda: open_warehouse(path, "the second", now=START, pause=lambda _: None),
         patience=2,
         clock=clock,
         say=lines.append,

@@ -30,7 +30,7 @@ def test_a_cron_expression_is_kept_as_it_came(expression: str) -> None:
     [
         "",
         "x",
-        "every night",
+        "every day",
         "1 2 3 4",
         "* * * * * *",
         "60 * * * *",

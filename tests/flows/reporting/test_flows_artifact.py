@@ -12,7 +12,7 @@ from flows.reporting.headline import headline, numbers, run_title, verdict
 from flows.reporting.summary import Drift, Field, OutcomeCount, Tokens, Truncated
 from flows.reporting.words import fix_for
 from models.runs import OutcomeKind, RunState, RunWarning
-from tests.flows.summaries import NIGHT, RUN, failure, fresh, hostile, run, summary, tokens
+from tests.flows.summaries import RUN, START, failure, fresh, hostile, run, summary, tokens
 
 
 def _parts(text: str) -> list[Part]:
@@ -25,7 +25,7 @@ def _sections(text: str) -> list[str]:
     return [line.lstrip("# ") for line in text.splitlines() if line.startswith("#")]
 
 
-def test_a_quiet_night_says_so_first_and_has_no_list_of_things_to_do() -> None:
+def test_a_quiet_run_says_so_first_and_has_no_list_of_things_to_do() -> None:
     page = markdown(summary())
     assert page.startswith("## Complete: nothing needs attention\n\nThe sync 2026-03-01 02:15 UTC took 42 min and saw")
     assert _sections(page) == ["Complete: nothing needs attention", "This run", "The last 1 run"]
@@ -57,7 +57,7 @@ def test_what_needs_a_person_comes_before_what_mends_itself_with_the_mend_in_wor
                 22,
                 (
                     failure(OutcomeKind.DENIED, scans=5),
-                    failure(OutcomeKind.DEFERRED, "rate_limited", resume_after=NIGHT),
+                    failure(OutcomeKind.DEFERRED, "rate_limited", resume_after=START),
                 ),
             ),
             freshness=(fresh(overdue=4), fresh("stories")),
@@ -123,7 +123,7 @@ def test_new_fields_and_resumed_runs_and_why_a_backfill_was_made() -> None:
 def test_the_last_runs_are_drawn_to_one_scale() -> None:
     runs = (
         run(items=12_000, seconds=100.0),
-        run(items=6_000, seconds=None, state=RunState.INTERRUPTED, started_at=NIGHT - timedelta(days=1)),
+        run(items=6_000, seconds=None, state=RunState.INTERRUPTED, started_at=START - timedelta(days=1)),
         run(items=0, seconds=50.0, selection="stories"),
     )
     rows = markdown(summary(last=runs)).replace("\N{NO-BREAK SPACE}", " ").splitlines()[-3:]

@@ -8,10 +8,10 @@ from flows.reporting.events import events, failure_event
 from flows.reporting.summary import Drift, Field, OutcomeCount, Tokens, Truncated
 from flows.reporting.words import code, plain
 from models.runs import OutcomeKind, RunState, RunWarning
-from tests.flows.summaries import HOSTILE, NIGHT, failure, fresh, hostile, run, summary, tokens
+from tests.flows.summaries import HOSTILE, START, failure, fresh, hostile, run, summary, tokens
 
 
-def test_a_quiet_night_tells_that_it_was_and_nothing_else() -> None:
+def test_a_quiet_run_tells_that_it_was_and_nothing_else() -> None:
     [message] = events(summary())
     assert message.name == "gramhouse.run.complete"
     assert message.labels == {
@@ -25,7 +25,7 @@ def test_a_quiet_night_tells_that_it_was_and_nothing_else() -> None:
     assert (message.payload["items"], message.payload["failure_groups"]) == (12_000, [])
 
 
-def test_scopes_tell_a_night_from_less() -> None:
+def test_scopes_tell_a_run_from_less() -> None:
     asked = (run(), run(selection="stories"), run(kind="backfill", selection="anna: posts"))
     scopes = [events(summary(run=each))[0].labels["gramhouse.scope"] for each in asked]
     assert scopes == ["everything", "some", "chosen"]
@@ -62,7 +62,7 @@ def test_a_sentence_names_twenty_and_the_payload_all_that_are_known() -> None:
 
 
 def test_a_partial_run_tells_first_what_somebody_can_mend() -> None:
-    put_off = failure(OutcomeKind.DEFERRED, "rate_limited", scans=9, resume_after=NIGHT)
+    put_off = failure(OutcomeKind.DEFERRED, "rate_limited", scans=9, resume_after=START)
     failed = failure(OutcomeKind.NOT_FOUND, "http_404", scans=2, detail="Gone.", examples=())
     [message] = events(summary(run=run(state=RunState.PARTIAL), failure_groups=Truncated(2, (put_off, failed))))
     assert message.name == "gramhouse.run.partial"
@@ -128,7 +128,7 @@ def test_drift_is_reported_with_the_fields() -> None:
     assert (message.labels["gramhouse.new"], message.payload["new"]) == ("no", [])
 
 
-def test_a_run_without_a_report_is_a_failed_one_that_no_night_is_counted_by() -> None:
+def test_a_run_without_a_report_is_a_failed_one_that_no_run_is_counted_by() -> None:
     message = failure_event("data/warehouse.duckdb cannot be opened:\nit is `no` DuckDB file")
     assert message.name == "gramhouse.run.failed"
     assert message.labels["prefect.resource.id"] == "gramhouse.run.without-report"

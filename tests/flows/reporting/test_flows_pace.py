@@ -11,7 +11,7 @@ from flows.cli.output.progress import line
 from flows.engine.pipeline import run_sync
 from flows.engine.run_context import Counters
 from flows.reporting.pace import Pace, items_left, outlook
-from tests.clocks import NIGHT
+from tests.clocks import START
 from tests.flows.stage import Refusal, Service, account_of, request, staged
 
 pytestmark = pytest.mark.anyio
@@ -46,16 +46,16 @@ def test_the_estimate_follows_the_last_minute() -> None:
 
 def test_cooldowns_and_time_left_in_words() -> None:
     counters = Counters(accounts=8, catalogue_complete=True)
-    assert list(outlook(counters, NIGHT, None)) == []
-    assert list(outlook(counters, NIGHT, 250.4)) == ["about 4 min 10 s left"]
-    assert list(outlook(counters, NIGHT, 3)) == ["less than 10 s left"]
-    counters.cooldowns = {"over": NIGHT, "a": NIGHT + timedelta(minutes=5)}
-    assert list(outlook(counters, NIGHT, None)) == ["1 cooldown until 02:20:00 UTC"]
-    counters.cooldowns["b"] = NIGHT + timedelta(days=1)
+    assert list(outlook(counters, START, None)) == []
+    assert list(outlook(counters, START, 250.4)) == ["about 4 min 10 s left"]
+    assert list(outlook(counters, START, 3)) == ["less than 10 s left"]
+    counters.cooldowns = {"over": START, "a": START + timedelta(minutes=5)}
+    assert list(outlook(counters, START, None)) == ["1 cooldown until 02:20:00 UTC"]
+    counters.cooldowns["b"] = START + timedelta(days=1)
     words = ["2 cooldowns, the last until 2026-03-02 02:15:00 UTC", "about 20 s left"]
-    assert list(outlook(counters, NIGHT, 20)) == words
+    assert list(outlook(counters, START, 20)) == words
     counters.waiting = 1
-    assert list(outlook(counters, NIGHT, 20))[1] == "about 5 min left", "a scan that waits is not over before its wait"
+    assert list(outlook(counters, START, 20))[1] == "about 5 min left", "a scan that waits is not over before its wait"
     assert line(counters, 1, words).endswith(f" · 1 s · {words[0]} · {words[1]}")
 
 
@@ -90,5 +90,5 @@ async def test_an_account_that_has_fewer_pages_or_fails_or_waits_leaves_nothing_
 
     counters = await _watched(tmp_path, Service(accounts=4, posts=3, failure=failure), lambda _: None)
     assert (counters.items_left, counters.unknown) == (0, 0)
-    [cooldown] = outlook(counters, NIGHT, None)
+    [cooldown] = outlook(counters, START, None)
     assert cooldown.startswith("1 cooldown until 04:45:")

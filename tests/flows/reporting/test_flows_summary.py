@@ -24,7 +24,7 @@ from flows.reporting.summary import (
     summarize,
 )
 from models.runs import OutcomeKind, RunState
-from tests.clocks import NIGHT
+from tests.clocks import START
 from tests.flows.stage import TRACE, Refusal, Service, is_posts, request, staged, uuid
 from tests.flows.summaries import HOSTILE
 
@@ -49,12 +49,12 @@ class Named(Service):
         return items
 
 
-async def _nights(folder: Path, service: Service, *changes: Callable[[], None]) -> list[RunReport]:
-    """Run a night after each change, 24 hours apart."""
+async def _syncs(folder: Path, service: Service, *changes: Callable[[], None]) -> list[RunReport]:
+    """Run a day after each change, 24 hours apart."""
     reports = []
     async with staged(folder, service, page_size=50) as resources:
-        for night, change in enumerate(changes):
-            service.clock.passed = max(service.clock.passed, night * DAY)
+        for day, change in enumerate(changes):
+            service.clock.passed = max(service.clock.passed, day * DAY)
             change()
             reports.append(await run_sync(request(folder), resources))
     return reports
@@ -74,11 +74,11 @@ def _nothing() -> None: ...
 
 
 async def test_a_first_run(tmp_path: Path) -> None:
-    [report] = await _nights(tmp_path, Service(accounts=3, posts=2, expired=frozenset({2})), _nothing)
+    [report] = await _syncs(tmp_path, Service(accounts=3, posts=2, expired=frozenset({2})), _nothing)
     found = _summed(report)
     assert found.run.state is RunState.COMPLETE
     assert (found.run.kind, found.run.accounts, found.run.items, found.run.added) == ("sync", 3, 7, 4)
-    assert (found.run.started_at, found.run.seconds) == (NIGHT, 0.0)
+    assert (found.run.started_at, found.run.seconds) == (START, 0.0)
     assert found.scope == "everything"
     assert found.outcomes == (
         OutcomeCount("", OutcomeKind.COMPLETE, 1),
@@ -88,13 +88,13 @@ async def test_a_first_run(tmp_path: Path) -> None:
         OutcomeCount("stories", OutcomeKind.SKIPPED, 1),
     )
     assert found.tally[OutcomeKind.SKIPPED] == 2
-    assert found.tokens.newly == Truncated(1, (Token(uuid(2), "user_2", NIGHT, None),))
+    assert found.tokens.newly == Truncated(1, (Token(uuid(2), "user_2", START, None),))
     assert (found.tokens.recovered, found.tokens.still, found.failure_groups) == (Truncated(), Truncated(), Truncated())
     # Every field is new, which is no news.
     assert found.drift.new == found.drift.retyped == Truncated()
     message = [(f.surface, f.accounts, f.fresh, f.stale, f.never, f.overdue, f.expired) for f in found.freshness]
     assert message == [("posts", 2, 2, 0, 0, 0, 1), ("stories", 2, 2, 0, 0, 0, 1)]
-    assert found.freshness[0].oldest == NIGHT
+    assert found.freshness[0].oldest == START
     assert found.last == (found.run,)
 
 
@@ -104,20 +104,20 @@ async def test_tokens_expire_stay_so_and_recover(tmp_path: Path) -> None:
     def expire(*numbers: int) -> Callable[[], None]:
         return lambda: setattr(service, "expired", frozenset(numbers))
 
-    reports = await _nights(tmp_path, service, expire(1), expire(1, 3), expire(1, 4), expire(1, 4))
+    reports = await _syncs(tmp_path, service, expire(1), expire(1, 3), expire(1, 4), expire(1, 4))
     found = _summed(reports[3])
     assert (found.tokens.newly.total, found.tokens.recovered.total) == (0, 0)
     assert _names(found.tokens.still) == ["user_4", "user_1"]
     assert [run.run_id for run in found.last] == [report.run_id for report in reversed(reports)]
 
-    # As the snapshot stands, of the third night: what came later is not there to be told.
+    # As the snapshot stands, of the third day: what came later is not there to be told.
     found = _summed(reports[2])
     assert _names(found.tokens.newly) == ["user_4"]
     assert _names(found.tokens.still) == ["user_1"]
     assert _names(found.tokens.recovered) == ["user_3"]
     [recovered] = found.tokens.recovered.shown
-    assert recovered.since == NIGHT + timedelta(days=2)
-    assert found.tokens.newly.shown[0].media_as_of == NIGHT + timedelta(days=1)
+    assert recovered.since == START + timedelta(days=2)
+    assert found.tokens.newly.shown[0].media_as_of == START + timedelta(days=1)
 
     # A run that was cut short told nobody: the one that resumes it does.
     found = _summed(reports[2], resumed_runs=(reports[1].run_id, reports[0].run_id))
@@ -135,7 +135,7 @@ def _trouble(request: ApiRequest) -> Refusal | None:
 
 async def test_what_went_wrong_is_grouped_with_examples_and_makes_media_stale(tmp_path: Path) -> None:
     service = Service(accounts=3)
-    reports = await _nights(tmp_path, service, _nothing, lambda: setattr(service, "failure", _trouble))
+    reports = await _syncs(tmp_path, service, _nothing, lambda: setattr(service, "failure", _trouble))
     found = _summed(reports[1], hours=13)
     assert found.run.state is RunState.PARTIAL
     assert found.failure_groups == Truncated(
@@ -163,7 +163,7 @@ async def test_what_went_wrong_is_grouped_with_examples_and_makes_media_stale(tm
     )
     after = found.failure_groups.shown[1].resume_after
     assert after is not None
-    assert timedelta(hours=2) <= after - NIGHT - timedelta(days=1) < timedelta(hours=3)
+    assert timedelta(hours=2) <= after - START - timedelta(days=1) < timedelta(hours=3)
     message = [(f.surface, f.fresh, f.stale, f.never, f.overdue) for f in found.freshness]
     assert message == [("posts", 0, 3, 0, 3), ("stories", 3, 0, 0, 0)]
     assert [event.name for event in events(found)] == ["gramhouse.run.partial", "gramhouse.stale"]
@@ -172,7 +172,7 @@ async def test_what_went_wrong_is_grouped_with_examples_and_makes_media_stale(tm
 
 async def test_who_was_never_scanned_is_overdue_only_when_known_for_long(tmp_path: Path) -> None:
     service = Service(accounts=2, failure=_trouble)
-    [report] = await _nights(tmp_path, service, _nothing)
+    [report] = await _syncs(tmp_path, service, _nothing)
     posts = _summed(report, hours=1).freshness[0]
     assert (posts.accounts, posts.fresh, posts.stale, posts.never, posts.overdue, posts.oldest) == (2, 0, 0, 2, 0, None)
     assert _summed(report, hours=40).freshness[0].overdue == 2
@@ -180,7 +180,7 @@ async def test_who_was_never_scanned_is_overdue_only_when_known_for_long(tmp_pat
 
 async def test_a_catalogue_that_fails_is_named_as_that(tmp_path: Path) -> None:
     service = Service(failure=lambda _: Refusal(401, "api_unauthorized"))
-    [report] = await _nights(tmp_path, service, _nothing)
+    [report] = await _syncs(tmp_path, service, _nothing)
     found = _summed(report)
     assert found.run.state is RunState.FAILED
     assert found.failure_groups.shown[0].examples == (Example("", "", TRACE),)
@@ -191,7 +191,7 @@ async def test_a_catalogue_that_fails_is_named_as_that(tmp_path: Path) -> None:
 
 async def test_drift_is_what_this_run_met_first(tmp_path: Path) -> None:
     service = Named(accounts=2)
-    reports = await _nights(
+    reports = await _syncs(
         tmp_path,
         service,
         lambda: service.more.update(level=1),
@@ -207,7 +207,7 @@ async def test_drift_is_what_this_run_met_first(tmp_path: Path) -> None:
 
 async def test_many_are_counted_and_few_are_shown(tmp_path: Path) -> None:
     service = Service(accounts=70, posts=1, expired=frozenset(range(1, 61)))
-    [report] = await _nights(tmp_path, service, _nothing)
+    [report] = await _syncs(tmp_path, service, _nothing)
     found = _summed(report)
     assert (found.tokens.newly.total, len(found.tokens.newly.shown)) == (60, 50)
     assert len(markdown(found)) < 5_000
@@ -220,7 +220,7 @@ async def test_names_that_mean_harm_are_rejected_and_fields_that_do_are_shown_as
         service.names.update(enumerate(HOSTILE, 1))
         service.more.update(dict.fromkeys(HOSTILE, "x"))
 
-    reports = await _nights(tmp_path, service, _nothing, turn)
+    reports = await _syncs(tmp_path, service, _nothing, turn)
     found = _summed(reports[1])
     assert found.run.quarantined == len(HOSTILE)
     assert found.drift.new.total == len(HOSTILE)
@@ -234,8 +234,8 @@ async def test_names_that_mean_harm_are_rejected_and_fields_that_do_are_shown_as
 
 
 async def test_a_run_that_the_snapshot_does_not_know(tmp_path: Path) -> None:
-    [report] = await _nights(tmp_path, Service(), _nothing)
+    [report] = await _syncs(tmp_path, Service(), _nothing)
     with pytest.raises(RunUnknown, match="does not contain run another"):
-        summarize(report.snapshot, "another", resumed_runs=(), now=NIGHT)
+        summarize(report.snapshot, "another", resumed_runs=(), now=START)
     with pytest.raises(SnapshotMissing):
-        summarize(tmp_path / "none", "another", resumed_runs=(), now=NIGHT)
+        summarize(tmp_path / "none", "another", resumed_runs=(), now=START)

@@ -54,17 +54,17 @@ def outcomes(rig: Rig) -> list[Row]:
 
 
 def test_runs_that_began_before_an_instant_go_with_their_outcomes_and_warnings(rig: Rig) -> None:
-    for night in range(4):
-        run(rig, f"night-{night}", 24 * night, POSTS, STORIES, CATALOGUE)
+    for day in range(4):
+        run(rig, f"day-{day}", 24 * day, POSTS, STORIES, CATALOGUE)
         with rig.connection.begin():
-            ledger.warn(rig.connection, f"night-{night}", RunWarning("a", 1, "One."))
+            ledger.warn(rig.connection, f"day-{day}", RunWarning("a", 1, "One."))
     assert forget(rig, 48) == 2
-    assert rig.rows("SELECT run_id FROM core.run_warnings ORDER BY run_id") == [("night-2",), ("night-3",)]
-    assert runs(rig) == ["night-2", "night-3"]
+    assert rig.rows("SELECT run_id FROM core.run_warnings ORDER BY run_id") == [("day-2",), ("day-3",)]
+    assert runs(rig) == ["day-2", "day-3"]
     assert len(outcomes(rig)) == 6
     assert forget(rig, 48) == 0
     assert forget(rig, 9999) == 1
-    assert runs(rig) == ["night-3"]
+    assert runs(rig) == ["day-3"]
 
 
 def thin(rig: Rig, hour: float, runs_in_full: int = 0) -> None:
@@ -72,75 +72,75 @@ def thin(rig: Rig, hour: float, runs_in_full: int = 0) -> None:
         thin_outcomes(rig.connection, before=at(hour), runs_in_full=runs_in_full)
 
 
-def seen(rig: Rig, night: int, kind: OutcomeKind, code: str | None = None, partition: Partition = POSTS) -> None:
+def seen(rig: Rig, day: int, kind: OutcomeKind, code: str | None = None, partition: Partition = POSTS) -> None:
     """A run with one outcome."""
-    run(rig, f"night-{night}", 24 * night)
-    outcome = Outcome(partition, f"night-{night}", kind, at(24 * night), at(24 * night + 1), error_code=code)
+    run(rig, f"day-{day}", 24 * day)
+    outcome = Outcome(partition, f"day-{day}", kind, at(24 * day), at(24 * day + 1), error_code=code)
     rig.land(PageCommit(outcomes=(outcome,)))
 
 
-def nights(rig: Rig) -> list[int]:
+def days(rig: Rig) -> list[int]:
     rows = rig.rows("SELECT run_id FROM core.run_outcomes ORDER BY ended_at")
-    return [int(run_id.removeprefix("night-")) for (run_id,) in rows]
+    return [int(run_id.removeprefix("day-")) for (run_id,) in rows]
 
 
 def test_an_outcome_that_never_changed_is_known_of_every_run_that_is_kept(rig: Rig) -> None:
-    for night in range(120):
-        seen(rig, night, OutcomeKind.COMPLETE)
-        if night > 60:
-            forget(rig, 24 * (night - 60))
-        thin(rig, 24 * (night - 10))
-    first = nights(rig)[0]
-    oldest = min(int(run_id.removeprefix("night-")) for run_id in runs(rig))
+    for day in range(120):
+        seen(rig, day, OutcomeKind.COMPLETE)
+        if day > 60:
+            forget(rig, 24 * (day - 60))
+        thin(rig, 24 * (day - 10))
+    first = days(rig)[0]
+    oldest = min(int(run_id.removeprefix("day-")) for run_id in runs(rig))
     # Only what is left of the oldest month may have none.
     assert first - oldest < 31
-    assert len(nights(rig)) < 20
+    assert len(days(rig)) < 20
 
 
 def test_of_outcomes_that_went_well_the_first_of_each_kind_stays_and_the_last_of_all(rig: Rig) -> None:
     good, failed = OutcomeKind.COMPLETE, OutcomeKind.FAILED
     kinds = [good, OutcomeKind.RECENT, good, failed, failed, good, good, OutcomeKind.SKIPPED, OutcomeKind.SKIPPED, good]
-    for night, kind in enumerate([*kinds, good, good]):
-        seen(rig, night, kind, "token_expired" if kind is OutcomeKind.SKIPPED else None)
+    for day, kind in enumerate([*kinds, good, good]):
+        seen(rig, day, kind, "token_expired" if kind is OutcomeKind.SKIPPED else None)
     # What went wrong stays, repeated or not.
     for _ in range(2):
         thin(rig, 9999)
-        assert nights(rig) == [0, 3, 4, 5, 7, 9, 11]
+        assert days(rig) == [0, 3, 4, 5, 7, 9, 11]
     assert len(runs(rig)) == 12
     # The next one makes the last of before superfluous.
     seen(rig, 12, good)
     thin(rig, 9999)
-    assert nights(rig) == [0, 3, 4, 5, 7, 9, 12]
+    assert days(rig) == [0, 3, 4, 5, 7, 9, 12]
 
 
 def test_the_outcomes_of_the_last_runs_and_days_all_stay(rig: Rig) -> None:
-    for night in range(8):
-        seen(rig, night, OutcomeKind.COMPLETE)
+    for day in range(8):
+        seen(rig, day, OutcomeKind.COMPLETE)
     thin(rig, 9999, runs_in_full=8)
     thin(rig, 24, runs_in_full=0)
-    assert nights(rig) == [*range(8)]
+    assert days(rig) == [*range(8)]
     thin(rig, 24 * 4, runs_in_full=5)
-    assert nights(rig) == [0, *range(3, 8)]
+    assert days(rig) == [0, *range(3, 8)]
     thin(rig, 24 * 4, runs_in_full=0)
-    assert nights(rig) == [0, *range(4, 8)]
+    assert days(rig) == [0, *range(4, 8)]
 
 
 def test_each_partition_has_outcomes_of_its_own(rig: Rig) -> None:
-    for night, partition in enumerate([POSTS, STORIES, POSTS, STORIES, media(BEN, "posts"), CATALOGUE, POSTS]):
-        seen(rig, night, OutcomeKind.COMPLETE, partition=partition)
+    for day, partition in enumerate([POSTS, STORIES, POSTS, STORIES, media(BEN, "posts"), CATALOGUE, POSTS]):
+        seen(rig, day, OutcomeKind.COMPLETE, partition=partition)
     thin(rig, 9999)
-    assert nights(rig) == [0, 1, 3, 4, 5, 6]
+    assert days(rig) == [0, 1, 3, 4, 5, 6]
 
 
 def test_an_outcome_with_another_detail_is_a_change(rig: Rig) -> None:
-    for night in range(4):
-        seen(rig, night, OutcomeKind.COMPLETE)
+    for day in range(4):
+        seen(rig, day, OutcomeKind.COMPLETE)
     rig.connection.exec_driver_sql(
-        "UPDATE core.run_outcomes SET detail = 'The cursor was refused.' WHERE run_id = 'night-1'"
+        "UPDATE core.run_outcomes SET detail = 'The cursor was refused.' WHERE run_id = 'day-1'"
     )
     rig.connection.commit()
     thin(rig, 9999)
-    assert nights(rig) == [0, 1, 2, 3]
+    assert days(rig) == [0, 1, 2, 3]
 
 
 def test_the_last_run_that_ended_of_each_kind_and_selection_stays(rig: Rig) -> None:

@@ -123,8 +123,8 @@ def test_the_same_record_rejected_again_is_the_one_that_was(rig: Rig) -> None:
 
 @pytest.mark.parametrize("batch_bytes", [1, 70, 2**24])
 def test_versions_of_an_item_are_read_in_the_order_in_which_they_were_met(rig: Rig, batch_bytes: int) -> None:
-    for night, caption in enumerate("zam"):
-        rig.scan(POSTS, f"p{night}", 24 * night, [post("a", caption)])
+    for day, caption in enumerate("zam"):
+        rig.scan(POSTS, f"p{day}", 24 * day, [post("a", caption)])
     assert again_mapped(rig, batch_bytes=batch_bytes) == left(1, became_rows=3)
     assert media(rig, "media_id, caption, first_seen_at, changed_at") == [("a", "m", minute(0), minute(48))]
     assert rig.rows("SELECT caption, valid_from, valid_to FROM core.media_superseded ORDER BY valid_from") == [
@@ -141,9 +141,9 @@ def test_a_retry_in_batches_leaves_what_one_at_once_does(rig: Rig, *, last: bool
             if table is not ops_warehouse:
                 rig.do(f"DELETE FROM {table.fullname}")
         rig.seq = 0
-        for night in range(3):
-            items = [post("a", f"v{night}"), post("b", f"v{night}"), post("b", f"w{night % 2}"), post(f"c{night}")]
-            rig.scan(POSTS, f"p{night}", 24 * night, items[:2], items[2:], last=last or night < 2)
+        for day in range(3):
+            items = [post("a", f"v{day}"), post("b", f"v{day}"), post("b", f"w{day % 2}"), post(f"c{day}")]
+            rig.scan(POSTS, f"p{day}", 24 * day, items[:2], items[2:], last=last or day < 2)
         rig.scan(STORIES, "s", 1, [post("a"), {"id": "b"}])
         assert again_mapped(rig, batch_bytes=batch_bytes)[:3] == (12, 6, 0)
         left_by.append([rig.rows(f"SELECT DISTINCT * FROM {table} ORDER BY ALL") for table in MADE])
@@ -151,17 +151,17 @@ def test_a_retry_in_batches_leaves_what_one_at_once_does(rig: Rig, *, last: bool
 
 
 def test_batches_are_cut_between_instants_and_no_larger_than_asked_for(rig: Rig) -> None:
-    for night in range(4):
-        rig.scan(POSTS, f"p{night}", 24 * night, [post(f"{night}"), post(f"{night}{night}")])
+    for day in range(4):
+        rig.scan(POSTS, f"p{day}", 24 * day, [post(f"{day}"), post(f"{day}{day}")])
     mapped(rig)
-    us = [int(minute(24 * night).timestamp()) * 1_000_000 for night in range(4)]
+    us = [int(minute(24 * day).timestamp()) * 1_000_000 for day in range(4)]
     with rig.connection.begin():
         one = len('{"uuid":"0","caption":"x"}')
         plan = prepare_retry(rig.connection, batch_bytes=4 * one + 2)
     assert plan.batches == (Batch(us[0], us[1]), Batch(us[2], us[3]))
     with rig.connection.begin():
         plan = prepare_retry(rig.connection, batch_bytes=4 * one + 1)
-    assert plan.batches == tuple(Batch(night, night) for night in us)
+    assert plan.batches == tuple(Batch(day, day) for day in us)
 
 
 def test_within_a_page_the_last_place_wins(rig: Rig) -> None:
@@ -173,19 +173,19 @@ def test_within_a_page_the_last_place_wins(rig: Rig) -> None:
 def test_what_the_retry_leaves_is_what_the_mapping_would_have_left_from_the_start(rig: Rig) -> None:
     pages = [[post("a", "1"), {"id": "b"}], [post("c"), {"caption": "no id"}]]
 
-    def nights() -> None:
-        for night in range(2):
-            rig.scan(POSTS, f"p{night}", 24 * night, *pages)
+    def days() -> None:
+        for day in range(2):
+            rig.scan(POSTS, f"p{day}", 24 * day, *pages)
             pages[0][0] = post("a", "2")
 
-    nights()
+    days()
     again_mapped(rig)
     columns = "media_id, caption, first_seen_at, changed_at, removed_at, payload_hash, overflow"
     found = media(rig, columns), quarantine(rig), rig.rows("FROM core.media_superseded")
     for table in ("core.media", "core.quarantine", "core.media_superseded", "core.completed_scans", "ops.checkpoints"):
         rig.do(f"DELETE FROM {table}")
     pages[0][0] = post("a", "1")
-    nights()
+    days()
     assert (media(rig, columns), quarantine(rig), rig.rows("FROM core.media_superseded")) == found
     assert len(found[0]) == 3
 
@@ -258,8 +258,8 @@ def last_seen(rig: Rig) -> list[Row]:
 
 
 def test_a_scan_that_ended_since_does_not_say_that_the_item_was_still_there(rig: Rig) -> None:
-    for night in range(3):
-        rig.scan(STORIES, f"s{night}", 24 * night, [post(f"story-{night}")])
+    for day in range(3):
+        rig.scan(STORIES, f"s{day}", 24 * day, [post(f"story-{day}")])
     again_mapped(rig, 70)
     assert last_seen(rig) == [("story-0", at(70), minute(0)), ("story-1", at(70), minute(24))]
     assert rig.scan(STORIES, "s3", 72, [post("story-1"), post("story-2")]).expired == 1

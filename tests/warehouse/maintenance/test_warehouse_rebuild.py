@@ -70,9 +70,9 @@ def test_a_name_that_the_mapping_claims_is_given_up_by_the_field_that_had_it(rig
 
 
 def test_rebuilding_by_the_same_mapping_changes_nothing(rig: Rig) -> None:
-    for night in range(3):
-        items = [item(n, like_count=n * night, tags=["a"], rows=[{"x": n, "y": night}], title=n) for n in range(4)]
-        rig.scan(POSTS, f"p{night}", night * 24, items[night:])
+    for day in range(3):
+        items = [item(n, like_count=n * day, tags=["a"], rows=[{"x": n, "y": day}], title=n) for n in range(4)]
+        rig.scan(POSTS, f"p{day}", day * 24, items[day:])
     before = everything(rig)
     rebuild(rig, BUILT_IN)
     assert everything(rig) == before
@@ -161,9 +161,9 @@ def test_rows_of_an_older_gramhouse_are_read_by_no_mapping_yet(rig: Rig) -> None
 
 
 def test_counts_that_vanished_are_not_counted_again(rig: Rig) -> None:
-    nights: tuple[Item, ...] = ({"like_count": 5}, {}, {"caption": "x"})
-    for night, message in enumerate(nights):
-        rig.scan(POSTS, f"w{night}", 24 * night, [{"id": "1", **message}])
+    days: tuple[Item, ...] = ({"like_count": 5}, {}, {"caption": "x"})
+    for day, message in enumerate(days):
+        rig.scan(POSTS, f"w{day}", 24 * day, [{"id": "1", **message}])
     counts = rig.rows("FROM core.media_metrics ORDER BY ALL")
     with rig.connection.begin():
         rebuild_stored(rig.connection, BUILT_IN)
@@ -174,9 +174,9 @@ def test_counts_are_read_anew_account_by_account_where_there_are_many(
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for number, name in enumerate(("zoe", "it's", "anna")):
-        for night in range(2):
-            items = [item(n, like_count=n + night, kept=n) for n in range(1 + number)]
-            rig.scan(media(name, "posts"), f"{name}{night}", 24 * night + number, items)
+        for day in range(2):
+            items = [item(n, like_count=n + day, kept=n) for n in range(1 + number)]
+            rig.scan(media(name, "posts"), f"{name}{day}", 24 * day + number, items)
     monkeypatch.setattr(rebuilding, "_JOINED_AT_ONCE", 2)
     rebuild(rig, BUILT_IN)
     assert rig.value("SELECT count(*) FROM core.media_metrics WHERE metric = 'kept'") == 0

@@ -128,8 +128,8 @@ def test_an_account_seen_again_in_between_is_in_doubt_no_longer(rig: Rig) -> Non
 
 def test_an_empty_catalogue_confirms_nothing_and_nothing_is_confirmed_by_it(rig: Rig) -> None:
     listed(rig, 0, range(4))
-    for night in (1, 2, 3):
-        assert listed(rig, 24 * night, []) == 0
+    for day in (1, 2, 3):
+        assert listed(rig, 24 * day, []) == 0
     assert missing(rig) == 4
     assert listed(rig, 96, [0]) == 0
     assert listed(rig, 100, [0]) == 0

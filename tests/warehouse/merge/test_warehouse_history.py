@@ -19,10 +19,10 @@ def seen(hour: float, page: int = 1) -> datetime:
     return at(hour) + timedelta(minutes=page)
 
 
-def nights(rig: Rig, *items: Item) -> None:
-    """Scan the posts every night, and find this one item."""
-    for night, item in enumerate(items):
-        rig.scan(POSTS, f"night {night}", 24 * night, [{"id": "1", **item}])
+def days(rig: Rig, *items: Item) -> None:
+    """Scan the posts every day, and find this one item."""
+    for day, item in enumerate(items):
+        rig.scan(POSTS, f"day {day}", 24 * day, [{"id": "1", **item}])
 
 
 def stored_versions(rig: Rig) -> list[Row]:
@@ -35,14 +35,14 @@ def versions(rig: Rig) -> list[tuple[datetime, datetime, Item]]:
 
 
 def test_a_count_that_changes_is_no_new_version(rig: Rig) -> None:
-    nights(rig, {"caption": "a", "likes": 1}, {"caption": "a", "likes": 2}, {"caption": "a", "likes": 2})
+    days(rig, {"caption": "a", "likes": 1}, {"caption": "a", "likes": 2}, {"caption": "a", "likes": 2})
     assert versions(rig) == []
     assert rig.rows(COUNTS) == [("like_count", 1, seen(0)), ("like_count", 2, seen(24))]
     assert rig.row("SELECT like_count, changed_at, content_changed_at FROM core.media") == (2, seen(24), seen(0))
 
 
 def test_content_that_changes_is_a_new_version_and_no_new_count(rig: Rig) -> None:
-    nights(rig, {"caption": "a", "likes": 1}, {"caption": "b", "likes": 1}, {"caption": "c", "likes": 1})
+    days(rig, {"caption": "a", "likes": 1}, {"caption": "b", "likes": 1}, {"caption": "c", "likes": 1})
     assert versions(rig) == [
         (seen(0), seen(24), {"id": "1", "caption": "a", "likes": 1}),
         (seen(24), seen(48), {"id": "1", "caption": "b", "likes": 1}),
@@ -52,17 +52,17 @@ def test_content_that_changes_is_a_new_version_and_no_new_count(rig: Rig) -> Non
 
 
 def test_a_version_is_kept_as_it_was_last_written(rig: Rig) -> None:
-    nights(rig, {"caption": "a", "likes": 1}, {"caption": "a", "likes": 9}, {"caption": "b", "likes": 9})
+    days(rig, {"caption": "a", "likes": 1}, {"caption": "a", "likes": 9}, {"caption": "b", "likes": 9})
     assert versions(rig) == [(seen(0), seen(48), {"id": "1", "caption": "a", "likes": 9})]
 
 
 def test_a_list_that_moves_to_another_field_is_a_new_version(rig: Rig) -> None:
-    nights(rig, {"a": [7], "b": [1]}, {"a": [7]}, {"b": [7]})
+    days(rig, {"a": [7], "b": [1]}, {"a": [7]}, {"b": [7]})
     assert [item for _, _, item in versions(rig)] == [{"id": "1", "a": [7], "b": [1]}, {"id": "1", "a": [7]}]
 
 
 def test_content_that_comes_back_is_a_version_again(rig: Rig) -> None:
-    nights(rig, {"caption": "a"}, {"caption": "b"}, {"caption": "a"})
+    days(rig, {"caption": "a"}, {"caption": "b"}, {"caption": "a"})
     assert [(since, until) for since, until, _ in versions(rig)] == [(seen(0), seen(24)), (seen(24), seen(48))]
 
 
@@ -76,13 +76,13 @@ def test_content_that_comes_back_is_a_version_again(rig: Rig) -> None:
     ],
 )
 def test_a_new_signature_is_nothing_new(rig: Rig, before: Item, after: Item) -> None:
-    nights(rig, before, after)
+    days(rig, before, after)
     assert versions(rig) == []
     assert rig.value("SELECT changed_at FROM core.media") == seen(0)
 
 
 def test_a_new_signature_beside_a_new_count_is_no_new_version(rig: Rig) -> None:
-    nights(rig, {"url": "https://x/1?oe=A", "likes": 1}, {"url": "https://x/1?oe=B", "likes": 2})
+    days(rig, {"url": "https://x/1?oe=A", "likes": 1}, {"url": "https://x/1?oe=B", "likes": 2})
     assert versions(rig) == []
     assert rig.row("SELECT media_url, content_changed_at FROM core.media") == ("https://x/1?oe=B", seen(0))
 
@@ -103,7 +103,7 @@ def test_a_new_signature_beside_a_new_count_is_no_new_version(rig: Rig) -> None:
     ],
 )
 def test_these_are_counts(rig: Rig, before: Item, after: Item) -> None:
-    nights(rig, {"caption": "a", **before}, {"caption": "a", **after})
+    days(rig, {"caption": "a", **before}, {"caption": "a", **after})
     assert versions(rig) == []
     assert rig.value("SELECT changed_at FROM core.media") == seen(24)
 
@@ -122,12 +122,12 @@ def test_these_are_counts(rig: Rig, before: Item, after: Item) -> None:
     ],
 )
 def test_these_are_content(rig: Rig, before: Item, after: Item) -> None:
-    nights(rig, {"id": "1", **before}, {"id": "1", **after})
+    days(rig, {"id": "1", **before}, {"id": "1", **after})
     assert [item for *_, item in versions(rig)] == [{"id": "1", **before}]
 
 
 def test_a_count_that_vanishes_is_null_from_then_on_and_may_return(rig: Rig) -> None:
-    nights(rig, {"likes": 5, "saves": 7}, {"saves": 7}, {"saves": 7}, {"likes": 5, "saves": 7}, {"likes": None})
+    days(rig, {"likes": 5, "saves": 7}, {"saves": 7}, {"saves": 7}, {"likes": 5, "saves": 7}, {"likes": None})
     assert rig.rows(COUNTS) == [
         ("like_count", 5, seen(0)),
         ("saves", 7, seen(0)),
@@ -139,12 +139,12 @@ def test_a_count_that_vanishes_is_null_from_then_on_and_may_return(rig: Rig) -> 
 
 
 def test_an_item_that_never_said_a_count_has_none(rig: Rig) -> None:
-    nights(rig, {"caption": "a"}, {"caption": "b", "likes": "many"})
+    days(rig, {"caption": "a"}, {"caption": "b", "likes": "many"})
     assert rig.rows(COUNTS) == []
 
 
 def test_a_count_found_later_begins_when_it_is_met(rig: Rig) -> None:
-    nights(rig, {"likes": 1}, {"likes": 1, "stats": {"saves": 3}}, {"likes": 1, "stats": {"saves": "4"}})
+    days(rig, {"likes": 1}, {"likes": 1, "stats": {"saves": 3}}, {"likes": 1, "stats": {"saves": "4"}})
     assert rig.rows(COUNTS) == [
         ("like_count", 1, seen(0)), ("stats__saves", 3, seen(24)), ("stats__saves", 4, seen(48)),
     ]  # fmt: skip
@@ -152,7 +152,7 @@ def test_a_count_found_later_begins_when_it_is_met(rig: Rig) -> None:
 
 @pytest.mark.parametrize("written", [[3, 2.5, 3], [2.5, 3, 3.0], [12345678901234567, 1.5, 12345678901234567]])
 def test_a_count_among_fractions_is_still_read_whole(rig: Rig, written: list[object]) -> None:
-    nights(rig, *({"caption": str(night), "saves": value} for night, value in enumerate(written)))
+    days(rig, *({"caption": str(day), "saves": value} for day, value in enumerate(written)))
     scan = Scan(POSTS, "again", at(96))
     rig.land(
         *(scan.page([{"id": "2", "caption": str(n), "saves": value}], at(96 + n)) for n, value in enumerate(written))
@@ -213,7 +213,7 @@ def test_several_changes_in_one_merge_are_all_kept(rig: Rig) -> None:
 
 @pytest.mark.parametrize("after", [{"caption": "a", "likes": 2}, {"caption": "b", "likes": 1}])
 def test_a_row_from_before_there_was_history_is_compared_by_its_payload(rig: Rig, after: Item) -> None:
-    nights(rig, {"caption": "a", "likes": 1})
+    days(rig, {"caption": "a", "likes": 1})
     rig.do("UPDATE core.media SET payload_hash = NULL")
     rig.scan(POSTS, "next", 24, [{"id": "1", **after}])
     changed = after["caption"] != "a"

@@ -42,8 +42,8 @@ def test_a_renamed_account_keeps_its_row_and_its_first_sight(rig: Rig) -> None:
 
 
 def test_every_change_of_status_closes_a_period_and_opens_one(rig: Rig) -> None:
-    for night, status in enumerate(["active", "token_expired", "token_expired", "active"]):
-        rig.catalogue(f"c{night}", 24 * night, [account(status=status)])
+    for day, status in enumerate(["active", "token_expired", "token_expired", "active"]):
+        rig.catalogue(f"c{day}", 24 * day, [account(status=status)])
     assert rig.rows(HISTORY) == [
         ("active", page_at(0), page_at(24)),
         ("token_expired", page_at(24), page_at(72)),
@@ -54,8 +54,8 @@ def test_every_change_of_status_closes_a_period_and_opens_one(rig: Rig) -> None:
 
 def test_several_changes_inside_one_merge_leave_every_period(rig: Rig) -> None:
     rig.catalogue("c0", 0, [account()])
-    for night, status in enumerate(["token_expired", "token_expired", "active", "token_expired"], 1):
-        rig.land(Scan(CATALOGUE, f"c{night}", at(24 * night)).page([account(status=status)], at(24 * night)))
+    for day, status in enumerate(["token_expired", "token_expired", "active", "token_expired"], 1):
+        rig.land(Scan(CATALOGUE, f"c{day}", at(24 * day)).page([account(status=status)], at(24 * day)))
     rig.merge()
     assert rig.rows(HISTORY) == [
         ("active", page_at(0), at(24)),
@@ -68,8 +68,8 @@ def test_several_changes_inside_one_merge_leave_every_period(rig: Rig) -> None:
 
 def test_a_status_that_came_and_went_inside_one_merge_leaves_the_present_one_open(rig: Rig) -> None:
     rig.catalogue("c0", 0, [account()])
-    for night, status in enumerate(["token_expired", "active"], 1):
-        rig.land(Scan(CATALOGUE, f"c{night}", at(24 * night)).page([account(status=status)], at(24 * night)))
+    for day, status in enumerate(["token_expired", "active"], 1):
+        rig.land(Scan(CATALOGUE, f"c{day}", at(24 * day)).page([account(status=status)], at(24 * day)))
     rig.merge()
     assert rig.rows(HISTORY) == [
         ("active", page_at(0), at(24)),
@@ -89,11 +89,11 @@ def test_of_an_account_listed_twice_the_last_one_wins(rig: Rig, pages: list[list
 def test_records_rejected_become_no_row_but_go_to_quarantine_once(rig: Rig) -> None:
     broken = account(BEN, status="asleep")
     aside = RejectedRecord(1, "status: unknown", json.dumps(broken))
-    for night in range(2):
-        scan = Scan(CATALOGUE, f"c{night}", at(night), run_id=f"run-{night}")
+    for day in range(2):
+        scan = Scan(CATALOGUE, f"c{day}", at(day), run_id=f"run-{day}")
         items = [account(), broken, account("c", name="carl")]
-        rig.land(scan.page(items, at(night), last=True, rejected=(aside,)))
-        assert rig.merge().quarantined == (1 if night == 0 else 0)
+        rig.land(scan.page(items, at(day), last=True, rejected=(aside,)))
+        assert rig.merge().quarantined == (1 if day == 0 else 0)
     assert names(rig) == [(ANNA, "anna", False), ("c", "carl", False)]
     assert rig.row("SELECT * EXCLUDE (last_seen_at, digest) FROM core.quarantine") == (
         "status: unknown", "accounts", "", "", 1, 1, json.dumps(broken), "run-0", "c0-1", T0,
@@ -122,8 +122,8 @@ def test_only_a_complete_scan_of_the_catalogue_marks_accounts_removed(rig: Rig) 
 
 def test_removal_keeps_the_instant_at_which_it_was_first_missed(rig: Rig) -> None:
     rig.catalogue("c1", 0, [account(), account(BEN, name="ben")])
-    for night in (1, 2):
-        rig.catalogue(f"d{night}", 24 * night, [account()])
+    for day in (1, 2):
+        rig.catalogue(f"d{day}", 24 * day, [account()])
     assert rig.value(f"SELECT removed_at FROM core.accounts WHERE account_id = '{BEN}'") == page_at(24)
 
 
@@ -155,11 +155,11 @@ def test_an_empty_page_merges(rig: Rig) -> None:
 
 
 def test_unknown_fields_are_recorded_once_with_their_first_sight(rig: Rig) -> None:
-    for night in range(2):
-        scan = Scan(CATALOGUE, f"c{night}", at(night))
-        rig.land(scan.page([account()], at(night), unknown_fields=("items[].tier", "items[].a'b", "total")))
-        media_scan = Scan(POSTS, f"p{night}", at(night))
-        rig.land(media_scan.page([], at(night), unknown_fields=("total",)), media_scan.page([], at(9)))
+    for day in range(2):
+        scan = Scan(CATALOGUE, f"c{day}", at(day))
+        rig.land(scan.page([account()], at(day), unknown_fields=("items[].tier", "items[].a'b", "total")))
+        media_scan = Scan(POSTS, f"p{day}", at(day))
+        rig.land(media_scan.page([], at(day), unknown_fields=("total",)), media_scan.page([], at(9)))
         rig.merge()
     assert rig.rows("SELECT resource, path, first_seen_at FROM core.fields ORDER BY ALL") == [
         ("account", "a'b", T0),

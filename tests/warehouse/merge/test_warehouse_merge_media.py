@@ -256,9 +256,9 @@ def test_hostile_account_ids_are_only_data(rig: Rig) -> None:
         "VALUES ('media', 'x', 'posts', 'w', now(), 1)"
     )
     where = type(POSTS)("media", evil, "posts")
-    for night in (1, 2):
-        scan = Scan(where, f"w{night}", at(24 * night))
-        rig.land(scan.page([{"id": evil, "n": night}], at(24 * night), last=True))
+    for day in (1, 2):
+        scan = Scan(where, f"w{day}", at(24 * day))
+        rig.land(scan.page([{"id": evil, "n": day}], at(24 * day), last=True))
         rig.merge()
     assert rig.rows("SELECT account_id, media_id FROM core.media") == [(evil, evil)]
     assert rig.value("SELECT count(*) FROM core.completed_scans") == 2

@@ -13,9 +13,9 @@ from models.schema.mapping_built_in import BUILT_IN
 from tests.warehouse.rig import POSTS, STORIES, Item, Rig, Row, Scan, account, at
 
 
-def item(night: int, caption: str = "no id") -> Item:
+def item(day: int, caption: str = "no id") -> Item:
     """An item whose count and signature differ at every sync."""
-    return {"caption": caption, "like_count": night, "media_url": f"https://x/a.jpg?oe={night}&x=1"}
+    return {"caption": caption, "like_count": day, "media_url": f"https://x/a.jpg?oe={day}&x=1"}
 
 
 def minute(hour: float, number: int = 1) -> object:
@@ -27,7 +27,7 @@ def held(rig: Rig, columns: str = "seen_at, last_seen_at") -> list[Row]:
 
 
 def test_an_item_without_an_id_that_comes_at_every_sync_is_one_record(rig: Rig) -> None:
-    counts = [rig.scan(POSTS, f"w{night}", 24 * night, [{"id": "1"}, item(night)]) for night in range(5)]
+    counts = [rig.scan(POSTS, f"w{day}", 24 * day, [{"id": "1"}, item(day)]) for day in range(5)]
     assert held(rig) == [(minute(0), minute(96))]
     assert [count.quarantined for count in counts] == [1, 0, 0, 0, 0]
     assert held(rig, "page, position, run_id, correlation_id, payload ->> 'like_count'") == [
@@ -51,16 +51,16 @@ def test_other_content_another_surface_and_another_reason_are_other_records(rig:
 
 
 def test_how_pages_are_cut_into_merges_changes_nothing(rig: Rig) -> None:
-    for night in range(3):
-        scan = Scan(POSTS, f"w{night}", at(24 * night))
-        rig.land(scan.page([item(night)], at(24 * night), last=True))
+    for day in range(3):
+        scan = Scan(POSTS, f"w{day}", at(24 * day))
+        rig.land(scan.page([item(day)], at(24 * day), last=True))
     rig.merge()
     assert held(rig) == [(at(0), at(48))]
 
 
 def test_rows_of_an_older_gramhouse_become_one_when_the_record_comes_again(rig: Rig) -> None:
-    for night in range(3):
-        rig.scan(POSTS, f"w{night}", 24 * night, [item(night, f"v{night}"), item(night, "other")])
+    for day in range(3):
+        rig.scan(POSTS, f"w{day}", 24 * day, [item(day, f"v{day}"), item(day, "other")])
     # As each sync left them: a row for every count and signature.
     rig.do("UPDATE core.quarantine SET payload = replace(payload, 'v1', 'v0'), digest = NULL")
     assert len(held(rig)) == 4

@@ -19,7 +19,7 @@ from models.schema.table_schemas import history, table_schemas
 from models.tables import core_children, core_media, core_superseded
 from tests.warehouse.rig import POSTS, STORIES, T0, Item, Rig, Row, Scan, at, emptied
 
-Night = list[list[Item]]
+Day = list[list[Item]]
 Keys = tuple[str, ...]
 
 CANDIDATES = {path for column in BUILT_IN.columns for path in column.paths} | set(BUILT_IN.media_id)
@@ -274,9 +274,9 @@ def mapped(item: Item) -> Item:
     return found
 
 
-def check(rig: Rig, nights: Sequence[Night]) -> None:
+def check(rig: Rig, days: Sequence[Day]) -> None:
     """Compare every discovered column of every row with its bytes, by itself."""
-    seen = [item for night in nights for page in night for item in page]
+    seen = [item for day in days for page in day for item in page]
     last = {str(item["id"]): item for item in seen}
     media = records(rig, "media")
     stored = {record["media_id"]: output(mapped(json.loads(record["gh_payload"]))) for record in media}
@@ -300,13 +300,13 @@ def check(rig: Rig, nights: Sequence[Night]) -> None:
         check_table(rig, table, declared, met, [(children[key], found[key]) for key in children])
 
 
-def land(rig: Rig, nights: Sequence[Night], cuts: Sequence[bool]) -> None:
-    """Land a scan a night, a page an hour, and merge after each page that is cut."""
+def land(rig: Rig, days: Sequence[Day], cuts: Sequence[bool]) -> None:
+    """Land a scan a day, a page an hour, and merge after each page that is cut."""
     page = 0
-    for number, night in enumerate(nights):
-        scan = Scan(POSTS, f"night {number}", at(24 * number))
-        for place, items in enumerate(night):
-            rig.land(scan.page(items, at(24 * number + place), last=place == len(night) - 1))
+    for number, day in enumerate(days):
+        scan = Scan(POSTS, f"day {number}", at(24 * number))
+        for place, items in enumerate(day):
+            rig.land(scan.page(items, at(24 * number + place), last=place == len(day) - 1))
             if cuts[page % len(cuts)]:
                 rig.merge()
             page += 1
@@ -335,7 +335,7 @@ lists_of_scalars = st.one_of(
 
 
 @st.composite
-def stories(draw: st.DrawFn) -> list[Night]:
+def stories(draw: st.DrawFn) -> list[Day]:
     keys = st.sampled_from(draw(st.lists(st.sampled_from(KEYS), min_size=2, max_size=5, unique=True)))
     # The same few kinds of value again and again: what all differs soon is but text.
     favourites = st.sampled_from(draw(st.lists(st.one_of(scalars, lists_of_scalars), min_size=2, max_size=3)))
@@ -358,18 +358,18 @@ def stories(draw: st.DrawFn) -> list[Night]:
     return draw(st.lists(st.lists(pages, min_size=1, max_size=2), min_size=1, max_size=3))
 
 
-@given(nights=stories(), cuts=st.lists(st.booleans(), min_size=3, max_size=6))
+@given(days=stories(), cuts=st.lists(st.booleans(), min_size=3, max_size=6))
 @settings(max_examples=3, deadline=None, suppress_health_check=list(HealthCheck))
 def test_columns_say_what_payloads_say_however_pages_are_cut_into_merges(
-    opened_rig: Connection, nights: list[Night], cuts: list[bool]
+    opened_rig: Connection, days: list[Day], cuts: list[bool]
 ) -> None:
     rig = emptied(opened_rig)
-    land(rig, nights, [False])
-    check(rig, nights)
+    land(rig, days, [False])
+    check(rig, days)
     at_once = contents(rig)
     for some in ([True], cuts):
         rig = emptied(opened_rig)
-        land(rig, nights, some)
+        land(rig, days, some)
         assert contents(rig) == at_once
 
 
@@ -378,16 +378,16 @@ def test_columns_say_what_payloads_say_however_pages_are_cut_into_merges(
 
 @pytest.mark.parametrize("cut", [False, True])
 def test_a_difference_in_a_key_with_a_nul_character_alone_is_no_change(opened_rig: Connection, cut: bool) -> None:  # noqa: FBT001
-    nights: list[Night] = [[[{"id": "0"}], [{"id": "0", "g\0h": False}]]]
+    days: list[Day] = [[[{"id": "0"}], [{"id": "0", "g\0h": False}]]]
     rig = emptied(opened_rig)
-    land(rig, nights, [cut])
-    check(rig, nights)
+    land(rig, days, [cut])
+    check(rig, days)
     assert [record["gh_payload"] for record in records(rig, "media")] == ['{"id":"0"}']
     assert records(rig, "media_superseded") == []
 
 
 def test_a_list_where_a_count_is_expected_is_noted_alike_however_pages_are_cut(opened_rig: Connection) -> None:
-    story: list[Night] = [[[{"id": "1", "likes": [False]}], [{"id": "1", "likes": {"x": 1}}]]]
+    story: list[Day] = [[[{"id": "1", "likes": [False]}], [{"id": "1", "likes": {"x": 1}}]]]
     found = []
     for cuts in ([False], [True]):
         rig = emptied(opened_rig)
@@ -398,12 +398,12 @@ def test_a_list_where_a_count_is_expected_is_noted_alike_however_pages_are_cut(o
 
 def test_a_time_under_the_name_of_a_count_is_no_count(opened_rig: Connection) -> None:
     rig = emptied(opened_rig)
-    nights: list[Night] = [
+    days: list[Day] = [
         [[{"id": "0", "saves": "2026-01-01T00:00:00Z"}]],
         [[{"id": "0", "saves": "2026-01-02T00:00:00Z"}]],
     ]
-    land(rig, nights, [True])
-    check(rig, nights)
+    land(rig, days, [True])
+    check(rig, days)
     assert rig.rows("SELECT count(*) FROM core.media_superseded") == [(1,)]
     assert rig.rows("SELECT count(*) FROM core.media_metrics") == [(0,)]
 
@@ -413,11 +413,11 @@ def test_a_list_in_place_of_a_mapped_text_is_a_change_and_has_a_column_of_its_ow
     opened_rig: Connection, value: list[object]
 ) -> None:
     rig = emptied(opened_rig)
-    nights: list[Night] = [[[{"id": "0", "caption": "x"}]], [[{"id": "0", "caption": value}]], [[{"id": "0"}]]]
-    land(rig, nights[:2], [True])
-    check(rig, nights[:2])
+    days: list[Day] = [[[{"id": "0", "caption": "x"}]], [[{"id": "0", "caption": value}]], [[{"id": "0"}]]]
+    land(rig, days[:2], [True])
+    check(rig, days[:2])
     assert rig.rows("SELECT count(*) FROM core.media_superseded") == [(1,)]
-    land(rig, nights[2:], [True])
+    land(rig, days[2:], [True])
     assert rig.rows("SELECT count(*) FROM core.media_superseded") == [(2,)]
 
 
@@ -517,19 +517,19 @@ def test_several_columns_may_be_added_and_widened_in_a_file_by_one_merge(path: P
     third: Item = {"id": "2", "like_count": 2, "likes": 3, "caption": "d", "text": "e"}
     with connect(path) as connection:
         kept = Rig(connection)
-        nights: list[Night] = [[[first]], [[second, third]]]
-        land(kept, nights, [True])
-        check(kept, nights)
+        days: list[Day] = [[[first]], [[second, third]]]
+        land(kept, days, [True])
+        check(kept, days)
     with connect(path) as connection:
-        check(Rig(connection), nights)
+        check(Rig(connection), days)
 
 
 @pytest.mark.parametrize("name", ["position", "seq", "counts", "found", "received_at", "page", "scan_id", "payload"])
 def test_a_field_may_be_called_as_the_merge_calls_its_own(rig: Rig, name: str) -> None:
     item: Item = {"id": "1", name: "x", "tags": [{name: "y", "media_id": "z", "surface": 1, "account_id": 2}]}
-    nights: list[Night] = [[[item], [{**item, "id": "2", "caption": "a"}]], [[{**item, "caption": "b"}]]]
-    land(rig, nights, [True])
-    check(rig, nights)
+    days: list[Day] = [[[item], [{**item, "id": "2", "caption": "a"}]], [[{**item, "caption": "b"}]]]
+    land(rig, days, [True])
+    check(rig, days)
 
 
 def test_the_page_after_too_many_fields_merges_like_any_other(rig: Rig) -> None:
@@ -595,20 +595,20 @@ def test_children_of_all_candidate_lists_stand_one_after_another(rig: Rig) -> No
         "carousel": [{"id": "c", "w": 1}],
         "children": {"data": [{"id": "a"}, {"id": "b", "w": "x"}]},
     }
-    nights: list[Night] = [[[{"id": "1", "carousel": [{"pk": "z"}]}], [item]]]
+    days: list[Day] = [[[{"id": "1", "carousel": [{"pk": "z"}]}], [item]]]
     for cut in (True, False):
         rig = emptied(rig.connection)
-        land(rig, nights, [cut])
-        check(rig, nights)
+        land(rig, days, [cut])
+        check(rig, days)
         assert rig.rows("SELECT position, child_id, w FROM core.media_children ORDER BY 1") == [
             (0, "a", None), (1, "b", "x"), (2, "c", "1"),
         ]  # fmt: skip
 
 
 def test_children_of_an_item_that_loses_them_are_gone(rig: Rig) -> None:
-    nights: list[Night] = [
+    days: list[Day] = [
         [[{"id": "1", "t": [{"a": 1}]}, {"id": "2", "t": [{"a": 2}]}]],
         [[{"id": "1"}, {"id": "2", "t": []}]],
     ]
-    land(rig, nights, [True])
+    land(rig, days, [True])
     assert rig.value("SELECT count(*) FROM core.media_t") == 0

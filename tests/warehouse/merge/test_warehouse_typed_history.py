@@ -27,8 +27,8 @@ TITLE = replace(
 )
 
 
-def nights(rig: Rig, *items: Item) -> None:
-    """Scan the posts every night, and find this one item."""
+def days(rig: Rig, *items: Item) -> None:
+    """Scan the posts every day, and find this one item."""
     for item in items:
         rig.scan(POSTS, f"scan {rig.seq}", 24 * rig.seq, [{"id": "1", **item}])
 
@@ -60,7 +60,7 @@ def published(rig: Rig, path: Path, query: str) -> list[tuple[Any, ...]]:
 
 def test_a_version_has_what_it_said_in_typed_columns(rig: Rig) -> None:
     time = "2026-01-02T03:04:05Z"
-    nights(
+    days(
         rig,
         {"caption": "old", "media_type": "IMAGE", "permalink": "https://x/p/1", "timestamp": time, "place": 7},
         {"caption": "new", "media_type": "VIDEO", "permalink": "https://x/p/2", "place": 8, "likes": 5},
@@ -72,7 +72,7 @@ def test_a_version_has_what_it_said_in_typed_columns(rig: Rig) -> None:
 
 def test_counts_and_addresses_of_media_are_no_columns_of_a_version(rig: Rig) -> None:
     counts = {"likes": 1, "saves": 2, "url": "https://x/1.jpg", "thumbnail_url": "https://x/2.jpg"}
-    nights(rig, {"caption": "a", "mood": "good", **counts}, {"caption": "b", **counts})
+    days(rig, {"caption": "a", "mood": "good", **counts}, {"caption": "b", **counts})
     there = kinds(rig)
     assert "mood" in there
     assert not there.keys() & {"like_count", "comments_count", "media_url", "saves", "thumbnail_url"}
@@ -84,42 +84,42 @@ def test_versions_of_one_batch_are_each_as_they_were(rig: Rig) -> None:
 
 
 def test_a_field_that_is_new_is_a_column_of_earlier_versions_too(rig: Rig) -> None:
-    nights(rig, {"caption": "a"}, {"caption": "b"}, {"caption": "b", "mood": "good"})
+    days(rig, {"caption": "a"}, {"caption": "b"}, {"caption": "b", "mood": "good"})
     assert versions(rig, "caption", "mood") == [("a", None), ("b", None)]
-    nights(rig, {"caption": "b"})
+    days(rig, {"caption": "b"})
     assert versions(rig, "caption", "mood") == [("a", None), ("b", None), ("b", "good")]
 
 
 def test_a_field_that_gets_a_column_late_is_looked_for_in_earlier_versions(rig: Rig) -> None:
-    nights(rig, {"caption": "a", "tags": []}, {"caption": "b"}, {"caption": "b", "tags": ["x"]})
+    days(rig, {"caption": "a", "tags": []}, {"caption": "b"}, {"caption": "b", "tags": ["x"]})
     assert versions(rig, "caption", "tags") == [("a", []), ("b", None)]
 
 
 def test_a_column_that_widens_is_widened_in_earlier_versions(rig: Rig) -> None:
-    nights(rig, {"caption": "a", "n": 7}, {"caption": "b", "n": 8}, {"caption": "c", "n": 0.5})
+    days(rig, {"caption": "a", "n": 7}, {"caption": "b", "n": 8}, {"caption": "c", "n": 0.5})
     assert (kinds(rig)["n"], versions(rig, "n")) == ("DOUBLE", [(7.0,), (8.0,)])
-    nights(rig, {"caption": "d", "n": "many"})
+    days(rig, {"caption": "d", "n": "many"})
     assert (kinds(rig)["n"], versions(rig, "n")) == ("VARCHAR", [("7",), ("8",), ("0.5",)])
 
 
 def test_counts_are_a_column_of_versions_once_other_values_stand_beside_them(rig: Rig) -> None:
-    nights(rig, {"caption": "a", "saves": 3}, {"caption": "b", "saves": 4})
+    days(rig, {"caption": "a", "saves": 3}, {"caption": "b", "saves": 4})
     assert "saves" not in kinds(rig)
-    nights(rig, {"caption": "b", "saves": "hidden"})
+    days(rig, {"caption": "b", "saves": "hidden"})
     assert versions(rig, "caption", "saves") == [("a", "3"), ("b", "4")]
 
 
 def test_a_column_in_which_addresses_are_met_is_content_no_more(rig: Rig) -> None:
-    nights(rig, {"caption": "a", "cover_url": 7}, {"caption": "b", "cover_url": 7})
+    days(rig, {"caption": "a", "cover_url": 7}, {"caption": "b", "cover_url": 7})
     assert versions(rig, "cover_url") == [(7,)]
-    nights(rig, {"caption": "c", "cover_url": "https://x/1.jpg"})
+    days(rig, {"caption": "c", "cover_url": "https://x/1.jpg"})
     assert "cover_url" not in kinds(rig)
     assert versions(rig, "caption") == [("a",), ("b",)]
 
 
 @pytest.mark.parametrize("name", ["valid_from", "valid_to", "raw_landed", "overflow", "content_changed_at"])
 def test_a_field_called_like_a_version_s_own_column_gets_another_name(rig: Rig, name: str, tmp_path: Path) -> None:
-    nights(rig, {"caption": "a", name: 1}, {"caption": "b", name: 2})
+    days(rig, {"caption": "a", name: 1}, {"caption": "b", name: 2})
     assert versions(rig, f"{name}_2") == [(1,)]
     asked = f"SELECT valid_to IS NULL, {name}_2 FROM media_history ORDER BY 1"
     assert published(rig, tmp_path / "s.duckdb", asked) == [(False, 1), (True, 2)]
@@ -127,13 +127,13 @@ def test_a_field_called_like_a_version_s_own_column_gets_another_name(rig: Rig, 
 
 def test_what_has_no_column_is_in_the_version_s_overflow(rig: Rig) -> None:
     many = {f"f{number:03}": number for number in range(310)}
-    nights(rig, {"caption": "a", **many}, {"caption": "b", **many})
+    days(rig, {"caption": "a", **many}, {"caption": "b", **many})
     ((overflow,),) = versions(rig, "overflow")
     assert '"/f309":309' in overflow
 
 
 def test_a_rebuild_reads_versions_by_the_other_mapping_and_keeps_their_time(rig: Rig) -> None:
-    nights(
+    days(
         rig,
         {"caption": "a", "title": "A", "stars": "4.5"},
         {"caption": "b", "title": "B", "stars": 3},
@@ -147,7 +147,7 @@ def test_a_rebuild_reads_versions_by_the_other_mapping_and_keeps_their_time(rig:
     assert not kinds(rig).keys() & {"title"}
     rebuild(rig, BUILT_IN)
     assert versions(rig, "caption", "title", "stars") == [("a", "A", "4.5"), ("b", "B", "3")]
-    nights(rig, {"caption": "d"})
+    days(rig, {"caption": "d"})
     assert versions(rig, "caption", "title")[2:] == [("c", "C")]
 
 

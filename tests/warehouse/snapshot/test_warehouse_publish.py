@@ -42,7 +42,7 @@ def outcome(partition: Partition, run_id: str, kind: OutcomeKind, hour: float) -
 
 
 def fill(rig: Rig) -> None:
-    """Two nights: Ben's token expires on the second, his posts are skipped, and Carl is gone."""
+    """Two days: Ben's token expires on the second, his posts are skipped, and Carl is gone."""
     everyone = [account(), account(BEN, name="ben"), account("carl", name="carl")]
     rig.catalogue("c1", 0, everyone)
     rig.scan(POSTS, "p1", 1, [{"id": str(n), "timestamp": f"2026-01-0{n + 1}T00:00:00Z"} for n in range(5)])
@@ -51,8 +51,8 @@ def fill(rig: Rig) -> None:
     rig.catalogue("c2", 24, [account(), account(BEN, name="ben", status="token_expired")])
     rig.scan(POSTS, "p2", 25, [{"id": str(n), "timestamp": f"2026-01-0{n + 1}T00:00:00Z"} for n in range(4)])
     rig.scan(STORIES, "s2", 50, [])
-    for night, kind in enumerate((OutcomeKind.COMPLETE, OutcomeKind.SKIPPED)):
-        run_id, hour = f"run-{night}", 24 * night + 4
+    for day, kind in enumerate((OutcomeKind.COMPLETE, OutcomeKind.SKIPPED)):
+        run_id, hour = f"run-{day}", 24 * day + 4
         with rig.connection.begin():
             ledger.begin(rig.connection, run_id, "sync", now=at(hour), within=timedelta(0), version="1")
             ledger.end(rig.connection, run_id, RunState.COMPLETE, now=at(hour + 1))
@@ -274,11 +274,11 @@ def test_an_open_reader_keeps_the_old_snapshot_and_a_new_one_sees_the_new(kept: 
     kept.scan(POSTS, "p", 0, [{"id": "1"}])
     put(kept, snapshot)
     with open_snapshot(snapshot) as reader:
-        for night in range(2, 5):
-            kept.scan(POSTS, f"p{night}", night, [{"id": str(number)} for number in range(night)])
+        for day in range(2, 5):
+            kept.scan(POSTS, f"p{day}", day, [{"id": str(number)} for number in range(day)])
             put(kept, snapshot)
             assert reader.ask("SELECT count(*) FROM media").rows == [(1,)]
-            assert ask_elsewhere(snapshot, "SELECT count(*) FROM media") == f"[({night},)]"
+            assert ask_elsewhere(snapshot, "SELECT count(*) FROM media") == f"[({day},)]"
     assert ask(snapshot, "SELECT count(*) FROM media") == [(4,)]
 
 

@@ -124,8 +124,8 @@ class Chance:
             )
         )
         for surface in ("posts", "stories"):
-            for night in range(self.draw.randint(0, 3)):
-                self.outcome(account_id, surface, ago(night, self.draw.randrange(20)))
+            for day in range(self.draw.randint(0, 3)):
+                self.outcome(account_id, surface, ago(day, self.draw.randrange(20)))
             if self.draw.random() < 0.8:
                 self.rows["completed_scans"].append(
                     scan(

@@ -310,7 +310,7 @@ def test_what_the_first_release_left_half_way_is_the_syncs(oldest: Path) -> None
     assert ask(oldest, "SELECT count(*) > 0 FROM core.runs") == [(True,)]
 
 
-def test_an_upgraded_warehouse_is_told_of_a_next_night_and_publishes_it(released: Path, tmp_path: Path) -> None:
+def test_an_upgraded_warehouse_is_told_of_a_next_run_and_publishes_it(released: Path, tmp_path: Path) -> None:
     staged = ask(released, "SELECT count(*) FROM ops.staging")
     with opened(released) as connection:
         rig = Rig(connection)

@@ -1,4 +1,4 @@
-"""Nights against a player: a real client, a run on a virtual clock, a warehouse file, and what is found afterwards."""
+"""Runs against a player: a real client, a run on a virtual clock, a warehouse file, and what is found afterwards."""
 
 import asyncio
 import json
@@ -21,7 +21,7 @@ from flows.engine.pipeline import RunReport, run_sync
 from flows.engine.run_context import RunResources
 from flows.reporting.exit_code import EXIT_OF
 from tests import raw
-from tests.clocks import NIGHT, VirtualClock
+from tests.clocks import START, VirtualClock
 from tests.faults.model import Model
 from tests.faults.world import CATALOGUE, Where
 from tests.flows.stage import request
@@ -44,7 +44,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Found:
-    """What a night left: its report, the outcomes by partition, and the snapshot, as the model would tell it."""
+    """What a run left: its report, the outcomes by partition, and the snapshot, as the model would tell it."""
 
     report: RunReport
     outcomes: dict[Where, Outcome]
@@ -79,8 +79,8 @@ def _one_thread(connection: Connection) -> None:
 
 @asynccontextmanager
 async def opened(folder: Path) -> AsyncIterator[Warehouse]:
-    """The warehouse file in a folder, for one night or more."""
-    async with open_warehouse(folder / "warehouse.duckdb", "a test", now=NIGHT) as warehouse:
+    """The warehouse file in a folder, for one run or more."""
+    async with open_warehouse(folder / "warehouse.duckdb", "a test", now=START) as warehouse:
         await warehouse.transact(_one_thread)
         yield warehouse
 
@@ -94,8 +94,8 @@ class Line:
     timeouts: Timeouts | None = None
 
 
-async def night(warehouse: Warehouse, folder: Path, clock: VirtualClock, line: Line) -> Found:
-    """Run one night over everything, and read the snapshot it left."""
+async def sync(warehouse: Warehouse, folder: Path, clock: VirtualClock, line: Line) -> Found:
+    """Run a sync of everything, and read the snapshot it left."""
     ids, began = count(1), clock.passed
     async with ApiClient(
         line.url,

@@ -1,4 +1,4 @@
-"""A service with feeds, a warehouse, and a run each night."""
+"""A service with feeds, a warehouse, and a run each day."""
 
 import asyncio
 from contextlib import AbstractAsyncContextManager
@@ -22,7 +22,7 @@ PAGE = 10
 
 
 class Stage:
-    """A service with one feed, a warehouse, and a run each night."""
+    """A service with one feed, a warehouse, and a run each day."""
 
     def __init__(self, folder: Path, *feeds: Feed) -> None:
         self.folder = folder
@@ -38,7 +38,7 @@ class Stage:
         """Open what a run works with."""
         return staged(self.folder, self.service, page_size=PAGE, slots=Slots(1))
 
-    async def night(self, *, days: float = 1, **changes: Any) -> RunReport:  # noqa: ANN401 - fields of RunRequest
+    async def sync(self, *, days: float = 1, **changes: Any) -> RunReport:  # noqa: ANN401 - fields of RunRequest
         """Make a run; `asked` are the cursors of the pages of account 1 that it asked for."""
         before = len(self.service.asked_posts())
         ordered = replace(request(self.folder), **{"mode": "incremental", **changes})
@@ -50,7 +50,7 @@ class Stage:
 
     async def cut_short(self, *, after: int, **changes: Any) -> None:  # noqa: ANN401 - fields of RunRequest
         """Make a run that is stopped after so many pages of posts."""
-        run = asyncio.create_task(self.night(**changes))
+        run = asyncio.create_task(self.sync(**changes))
         left = [after]
 
         def failure(request: Any) -> None:  # noqa: ANN401 - a request

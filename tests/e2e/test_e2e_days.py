@@ -1,4 +1,4 @@
-"""Five nights, and after each the snapshot equals the model, column by column: what was visible when."""
+"""Five days, and after each the snapshot equals the model, column by column: what was visible when."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping
@@ -13,18 +13,18 @@ import pytest
 from models.schema.mapping_built_in import BUILT_IN
 from models.tables import core_superseded
 from tests.e2e.conftest import KEY, Operator, Service
-from tests.e2e.nights import Account, Media, Moment, Nights
+from tests.e2e.days import Account, Days, Media, Moment
 from tests.e2e.registered import Row, assert_every_value_has_its_column, json_types_met, registry, rows_of
 from tests.model import reading
 from tests.model.reading import Item
 
 pytestmark = pytest.mark.e2e
 
-NIGHTS = 5
+DAYS = 5
 PAGE_SIZE = 6
 COUNTED = ("added", "changed", "returned", "removed", "expired")
 SUBTLER = ("returned as it was", "stories in doubt")
-FIRST_NIGHT = 1
+FIRST_DAY = 1
 
 
 @dataclass
@@ -51,9 +51,9 @@ class Clock:
                 self.check(value, rows[key][column], (table, key, column))
 
     def check_order(self, runs: list[tuple[datetime, datetime]]) -> None:
-        """Every page came within its night's run, and the pages of a scan one after the other."""
-        for (night, _, _), instant in self.text.items():
-            assert runs[night][0] < instant < runs[night][1]
+        """Every page came within its day's run, and the pages of a scan one after the other."""
+        for (day, _, _), instant in self.text.items():
+            assert runs[day][0] < instant < runs[day][1]
         for (one, before), (other, after) in pairwise(sorted(self.text.items())):
             if one[:2] == other[:2]:
                 assert before < after, (one, other)
@@ -76,7 +76,7 @@ class Ever:
 
     of: dict[str, dict[str, set[str]]] = field(default_factory=lambda: {"media": {}, "media_children": {}})
 
-    def note(self, model: Nights) -> None:
+    def note(self, model: Days) -> None:
         children = [child for item in model.news for child in children_of(item)]
         for table, items in (("media", model.news), ("media_children", children)):
             for path, kinds in json_types_met(table, items).items():
@@ -86,7 +86,7 @@ class Ever:
 KEYS = ("account_id", "surface", "media_id")
 
 
-def check_accounts(model: Nights, clock: Clock, operator: Operator) -> None:
+def check_accounts(model: Days, clock: Clock, operator: Operator) -> None:
     rows = keyed(rows_of(operator, "FROM accounts"), "account_id")
     expected = {(account_id,): attributes(account) for account_id, account in model.accounts.items()}
     clock.check_rows(expected, rows, "accounts", ["account_id"])
@@ -107,13 +107,13 @@ def check_accounts(model: Nights, clock: Clock, operator: Operator) -> None:
     clock.check_rows(wanted, periods, "account_status_history", ["account_id", "period"])
 
 
-def canonical(model: Nights, media: Media, account_id: str) -> dict[str, Any]:
+def canonical(model: Days, media: Media, account_id: str) -> dict[str, Any]:
     read = {column.column: reading.canonical(media.newest, column) for column in BUILT_IN.columns}
     text = {name: value for name, value in attributes(media).items() if name not in ("payload", "newest")}
     return {**read, **text, "ig_username": model.accounts[account_id].ig_username}
 
 
-def check_media(model: Nights, clock: Clock, operator: Operator, ever: Ever) -> None:
+def check_media(model: Days, clock: Clock, operator: Operator, ever: Ever) -> None:
     joined = f"media AS m JOIN raw_media AS r USING ({', '.join(KEYS)})"
     rows = keyed(rows_of(operator, f"SELECT m.*, r.payload AS gh_payload FROM {joined}"), *KEYS)
     found = registry(operator)
@@ -132,7 +132,7 @@ def children_of(item: Item) -> list[Item]:
     return [child for found in lists for child in found if isinstance(child, dict)]
 
 
-def check_children(model: Nights, clock: Clock, operator: Operator, ever: Ever) -> None:
+def check_children(model: Days, clock: Clock, operator: Operator, ever: Ever) -> None:
     rows = keyed(rows_of(operator, "FROM media_children"), *KEYS, "position")
     children = {
         (*key, index): child
@@ -148,7 +148,7 @@ def check_children(model: Nights, clock: Clock, operator: Operator, ever: Ever) 
     assert_every_value_has_its_column("media_children", pairs, registry(operator), ever.of["media_children"])
 
 
-def check_history(model: Nights, clock: Clock, operator: Operator) -> None:
+def check_history(model: Days, clock: Clock, operator: Operator) -> None:
     versions: dict[Any, list[tuple[Moment, Moment | None, Item]]] = {key: [] for key in model.media}
     for key, since, until, payload in model.superseded:
         versions[key].append((since, until, payload))
@@ -172,17 +172,17 @@ def check_history(model: Nights, clock: Clock, operator: Operator) -> None:
     assert operator.ask("SELECT count(*) FROM media_superseded") == [(len(model.superseded),)]
 
 
-def check_metrics(model: Nights, clock: Clock, operator: Operator) -> None:
+def check_metrics(model: Days, clock: Clock, operator: Operator) -> None:
     number = f"row_number() OVER (PARTITION BY {', '.join(KEYS)}, metric ORDER BY observed_at) - 1 AS place"
     rows = keyed(rows_of(operator, f"SELECT *, {number} FROM media_metrics"), *KEYS, "metric", "place")
     wanted: dict[Any, dict[str, object]] = {}
     for key, metric, value, moment in model.metrics:
-        index = sum((*key, metric, before) in wanted for before in range(NIGHTS))
+        index = sum((*key, metric, before) in wanted for before in range(DAYS))
         wanted[*key, metric, index] = {"value": value, "observed_at": moment}
     clock.check_rows(wanted, rows, "media_metrics", [*KEYS, "metric", "place"])
 
 
-def check_scans(model: Nights, clock: Clock, operator: Operator) -> None:
+def check_scans(model: Days, clock: Clock, operator: Operator) -> None:
     columns = "resource, account_id, surface, complete_at, removals_undecided_since"
     rows = keyed(rows_of(operator, f"SELECT {columns} FROM completed_scans"), "account_id", "surface")
     wanted = {partition: {"complete_at": moment} for partition, moment in model.scans.items()}
@@ -195,32 +195,30 @@ CHECKS = (check_scans, check_accounts, check_history, check_metrics)
 
 @dataclass
 class Seen:
-    """What came up in the nights: a model that met none of it would prove nothing."""
+    """What came up in the days: a model that met none of it would prove nothing."""
 
     message: dict[str, int] = field(default_factory=dict)
 
-    def note(self, model: Nights) -> None:
+    def note(self, model: Days) -> None:
         for name in (*COUNTED, *SUBTLER):
             self.message[name] = self.message.get(name, 0) + model.message[name]
 
-    def check(self, model: Nights, wanted: Iterable[str]) -> None:
+    def check(self, model: Days, wanted: Iterable[str]) -> None:
         assert {name for name, count in self.message.items() if count} == set(wanted)
         stories = [tuple(status for status, _, _ in periods) for periods in model.statuses.values()]
         assert ("active", "token_expired", "active") in stories
         assert any(account.removed_at for account in model.accounts.values())
-        assert any(account.first_seen_at.night for account in model.accounts.values())
-        assert any(
-            media.removed_at and media.removed_at.night > media.last_seen_at.night for media in model.media.values()
-        )
+        assert any(account.first_seen_at.day for account in model.accounts.values())
+        assert any(media.removed_at and media.removed_at.day > media.last_seen_at.day for media in model.media.values())
         assert model.superseded
-        assert any(value is not None and moment.night for _, _, value, moment in model.metrics)
+        assert any(value is not None and moment.day for _, _, value, moment in model.metrics)
 
 
-# The last night's drifted stories do not say when they were published, so they may be unexpired: they are in doubt.
+# The last day's drifted stories do not say when they were published, so they may be unexpired: they are in doubt.
 MET = {"mixed": (*COUNTED, "returned as it was"), "drift": (*COUNTED, "stories in doubt")}
 
 
-# One shape says as much of the nights as two, so the other waits for `make long`.
+# One shape says as much of the days as two, so the other waits for `make long`.
 @pytest.mark.parametrize("shape", ["drift", pytest.param("mixed", marks=pytest.mark.long)])
 def test_the_snapshot_equals_what_was_visible_when(shape: str, serve: Callable[..., Service], tmp_path: Path) -> None:
     service = serve("--accounts", "40", "--posts", "10", "--stories", "1", "--seed", "73", "--shape", shape)
@@ -232,13 +230,13 @@ def test_the_snapshot_equals_what_was_visible_when(shape: str, serve: Callable[.
             "GRAMHOUSE_PAGE_SIZE": str(PAGE_SIZE),
         },
     )
-    model, clock, ever, seen = Nights(PAGE_SIZE), Clock(), Ever(), Seen()
-    for night in range(NIGHTS):
-        service.night(FIRST_NIGHT + night)
+    model, clock, ever, seen = Days(PAGE_SIZE), Clock(), Ever(), Seen()
+    for day in range(DAYS):
+        service.day(FIRST_DAY + day)
         assert operator.sync()["state"] == "complete"
         runs = operator.ask("SELECT started_at, ended_at FROM runs ORDER BY started_at")
         names = dict(operator.ask("SELECT path, column_name FROM fields WHERE resource = 'media'"))
-        model.pass_(night, service.accounts(), service.media(), names, runs[-1][1])
+        model.pass_(day, service.accounts(), service.media(), names, runs[-1][1])
         for check in CHECKS:
             check(model, clock, operator)
         ever.note(model)

@@ -1,6 +1,6 @@
-"""What a warehouse must hold after each night, told in plain Python: it knows what was served, and none of our code.
+"""What a warehouse must hold after each day, told in plain Python: it knows what was served, and none of our code.
 
-Times are moments: which page of which scan of which night brought the news. What the clock said at a moment is for
+Times are moments: which page of which scan of which day brought the news. What the clock said at a moment is for
 the test to find out; here it is only told that the same moment is the same instant.
 """
 
@@ -32,9 +32,9 @@ _COUNT_WORDS = {
 
 
 class Moment(NamedTuple):
-    """When a page of a scan was received, in one night."""
+    """When a page of a scan was received, in one day."""
 
-    night: int
+    day: int
     partition: Partition
     page: int
 
@@ -66,8 +66,8 @@ class Media:
 
 
 @dataclass
-class Nights:
-    """All that was ever seen, fed a night at a time. `news` and `message` are the last night's."""
+class Days:
+    """All that was ever seen, fed a day at a time. `news` and `message` are the last day's."""
 
     page_size: int
     accounts: dict[str, Account] = field(default_factory=dict)
@@ -82,28 +82,28 @@ class Nights:
     _counts: dict[Key, dict[str, int | None]] = field(default_factory=dict)
 
     def pass_(
-        self, night: int, accounts: Sequence[Item], media: Sequence[Item], names: dict[str, str], now: datetime
+        self, day: int, accounts: Sequence[Item], media: Sequence[Item], names: dict[str, str], now: datetime
     ) -> None:
-        """Let a night pass: what was served (in its order), what counts are called, and about when it was."""
+        """Let a day pass: what was served (in its order), what counts are called, and about when it was."""
         self.message = Counter()
         self.news = []
-        self._catalogue(night, accounts)
+        self._catalogue(day, accounts)
         for account in accounts:
             if account["status"] == "active":
                 for surface in SURFACES:
                     partition = (account["id"], surface)
                     items = [line["item"] for line in media if (line["account_id"], line["surface"]) == partition]
-                    self._scan(night, partition, items, names, now)
+                    self._scan(day, partition, items, names, now)
 
     def _pages(
-        self, night: int, partition: Partition, records: Sequence[Item], size: int
+        self, day: int, partition: Partition, records: Sequence[Item], size: int
     ) -> Iterator[tuple[Item, Moment]]:
         for index, record in enumerate(records):
-            yield record, Moment(night, partition, 1 + index // size)
-        self.scans[partition] = Moment(night, partition, max(1, -(-len(records) // size)))
+            yield record, Moment(day, partition, 1 + index // size)
+        self.scans[partition] = Moment(day, partition, max(1, -(-len(records) // size)))
 
-    def _catalogue(self, night: int, listed: Sequence[Item]) -> None:
-        for record, moment in self._pages(night, CATALOGUE, listed, self.page_size):
+    def _catalogue(self, day: int, listed: Sequence[Item]) -> None:
+        for record, moment in self._pages(day, CATALOGUE, listed, self.page_size):
             known = self.accounts.get(record["id"])
             periods = self.statuses.setdefault(record["id"], [])
             if not periods or periods[-1][0] != record["status"]:
@@ -126,11 +126,11 @@ class Nights:
                 periods.append(("removed", gone, None))
 
     def _scan(
-        self, night: int, partition: Partition, items: Sequence[Item], names: dict[str, str], now: datetime
+        self, day: int, partition: Partition, items: Sequence[Item], names: dict[str, str], now: datetime
     ) -> None:
         known = {key: media for key, media in self.media.items() if key[:2] == partition and not media.removed_at}
         seen = set()
-        for item, moment in self._pages(night, partition, items, self.page_size):
+        for item, moment in self._pages(day, partition, items, self.page_size):
             key = (*partition, reading.media_id(item, BUILT_IN.media_id))
             seen.add(key)
             self._missing.pop(key, None)
