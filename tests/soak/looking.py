@@ -12,6 +12,7 @@ from tests.soak.samples import Files, Vitals
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _KB = 1024
+_ALLOCATOR = "jemalloc_bg_thd"
 
 
 def vitals() -> Vitals:
@@ -23,8 +24,11 @@ def vitals() -> Vitals:
         tasks = len(asyncio.all_tasks())
     except RuntimeError:
         tasks = 0
-    # DuckDB's threads are none of Python's. The descriptor by which their folder is read is always there.
-    descriptors, threads = (len(list(Path("/proc/self", one).iterdir())) for one in ("fd", "task"))
+    # The descriptor by which its folder is read is always there.
+    descriptors = len(list(Path("/proc/self/fd").iterdir()))
+    # DuckDB's threads are none of Python's. Its allocator starts one for each core, at any time.
+    names = [path.read_text(encoding="ascii").strip() for path in Path("/proc/self/task").glob("*/comm")]
+    threads = sum(name != _ALLOCATOR for name in names)
     return Vitals(resident / _KB, descriptors, threads, tasks)
 
 

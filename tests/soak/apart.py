@@ -1,0 +1,42 @@
+"""Syncs of one warehouse in a process that did nothing before: `python -m tests.soak.apart FOLDER URL RUNS`."""
+
+import asyncio
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from pydantic import TypeAdapter
+
+from tests.e2e.conftest import Service
+from tests.soak.rig import BadRun, soak
+from tests.soak.samples import Sample
+
+_SAMPLES = TypeAdapter(list[Sample])
+_ROOT = Path(__file__).parents[2]
+
+
+def soak_apart(folder: Path, service: Service, *, runs: int) -> list[Sample]:
+    """Sync so many times in one new process, and return a sample of each run. Raises BadRun.
+
+    Other tests have filled the heap of this process, and what it holds resident depends on them.
+    """
+    command = [sys.executable, "-m", "tests.soak.apart", str(folder), service.url, str(runs)]
+    # With a heap for each thread, what is resident varies by megabytes with the threads' timing. Arrow starts the
+    # second of its threads when two tasks wait at once.
+    environment = os.environ | {"MALLOC_ARENA_MAX": "1", "OMP_NUM_THREADS": "1"}
+    process = subprocess.run(command, cwd=_ROOT, env=environment, capture_output=True, check=False)
+    if process.returncode:
+        raise BadRun(process.stderr.decode())
+    return _SAMPLES.validate_json(process.stdout)
+
+
+def main(folder: str, url: str, runs: str) -> None:
+    """Sync, and print the samples."""
+    samples = list[Sample]()
+    asyncio.run(soak(Path(folder), Service(url), runs=int(runs), every=1, watch=samples.append))
+    sys.stdout.buffer.write(_SAMPLES.dump_json(samples))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
