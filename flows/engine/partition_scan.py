@@ -15,7 +15,7 @@ from flows.engine.run_context import RequestsSpent, RunStopped, ScanContext, Sto
 from flows.engine.scan_depth import Depth
 from flows.reporting.words import count
 from models.api import AccountPage
-from models.checkpoint import Checkpoint, Done, Resume, ScanState, plan_scan
+from models.checkpoint import Checkpoint, Done, Fresh, Resume, ScanState, plan_scan
 from models.incremental import Feed, FullReason, read_page, recent_pages
 from models.page_commit import PageCommit, ScopeCooldown, StagedPage
 from models.page_items import ids_of
@@ -98,24 +98,29 @@ class PartitionScan:
     pages: int = 0
     items: int = 0
     message: str | None = None
+    began: datetime = field(init=False)
+    plan: Fresh | Resume | Done = field(init=False)
     _checkpoint: Checkpoint = field(init=False)
     _is_retry: bool = field(default=False, init=False)
 
-    async def to_outcome(self) -> Outcome:
-        """Scan and return the outcome. Raises only errors that stop the warehouse, or CancelledError."""
-        began = self.run.resources.clock.now()
-        plan = plan_scan(
+    def __post_init__(self) -> None:
+        self.began = self.run.resources.clock.now()
+        self.plan = plan_scan(
             self.partition,
             self.last,
             run_id=self.run.run_id,
             resumed_runs=self.run.resumed_runs,
-            now=began,
+            now=self.began,
             fresh_within=self.run.fresh_within,
             new_id=self.run.resources.new_id,
             run_kind=self.run.run_kind,
             known_seq=self._known_seq,
         )
-        self._checkpoint = plan.checkpoint
+        self._checkpoint = self.plan.checkpoint
+
+    async def to_outcome(self) -> Outcome:
+        """Scan and return the outcome. Raises only errors that stop the warehouse, or CancelledError."""
+        plan, began = self.plan, self.began
         if isinstance(plan, Done):
             kind = _DONE_AS[plan.checkpoint.state]
             return await self._end(kind, began, detail="Scanned by the run that this one resumes.")

@@ -18,7 +18,7 @@ from flows.engine.run_context import RunContext
 from flows.engine.run_request import RunRequest
 from flows.engine.upkeep import Published, publish_snapshot
 from models.api import AccountPage
-from models.checkpoint import Fresh, ScanState, plan_scan
+from models.checkpoint import ScanState
 from models.partition import CATALOGUE, Surface
 from models.runs import Outcome, is_recent
 
@@ -59,27 +59,6 @@ async def list_accounts(run_id: str, surfaces: tuple[Surface, ...]) -> Outcome:
     if run.accept_removals and last is not None and last.state is ScanState.COMPLETE:
         # What a person confirms is the catalogue as it is now, not as an interrupted run found it.
         last = None
-    now = resources.clock.now()
-    plan = plan_scan(
-        CATALOGUE,
-        last,
-        run_id=run.run_id,
-        resumed_runs=run.resumed_runs,
-        now=now,
-        fresh_within=run.fresh_within,
-        new_id=resources.new_id,
-    )
-    # Accounts of a scan that began too long ago are not scanned: the catalogue is listed again at once.
-    if not isinstance(plan, Fresh) and is_recent(plan.checkpoint.started_at, now=now, within=run.fresh_within):
-        # The pages this scan landed earlier are not asked for again, but their accounts are this run's, too.
-        earlier = await resources.warehouse.transact(progress.listed, plan.checkpoint.scan_id)
-        _add(
-            run,
-            [
-                listed(listed_as or account_id, status, unknown_status)
-                for account_id, status, listed_as, unknown_status in earlier
-            ],
-        )
 
     def on_page(response: Response) -> None:
         if isinstance(response.page, AccountPage):
@@ -90,6 +69,18 @@ async def list_accounts(run_id: str, surfaces: tuple[Surface, ...]) -> Outcome:
                     rejected[stored_id(record.account_id)] = record.account_id, record.unknown_status
 
     scan = PartitionScan(run, CATALOGUE, run.budget("account_catalog"), run.stop, last, slot=False, on_page=on_page)
+    left = scan.plan.checkpoint
+    # Accounts of a scan that began too long ago are not scanned: the catalogue is listed again at once.
+    if left.pages and is_recent(left.started_at, now=scan.began, within=run.fresh_within):
+        # The pages this scan landed earlier are not asked for again, but their accounts are this run's, too.
+        earlier = await resources.warehouse.transact(progress.listed, left.scan_id)
+        _add(
+            run,
+            [
+                listed(listed_as or account_id, status, unknown_status)
+                for account_id, status, listed_as, unknown_status in earlier
+            ],
+        )
     outcome = await scan.to_outcome()
     # A known account has outcomes, whatever is wrong with its record; one that is not known yet is in quarantine alone.
     known = await resources.warehouse.transact(stored_statuses, rejected) if rejected else {}
