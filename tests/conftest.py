@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from flows.orchestration.processes import free_port, prefect
+from tests.prefect_api import prefect_server
 
 # A busy machine is no failure: tests that look for hangs set a deadline of their own.
 settings.register_profile("gramhouse", deadline=None)
@@ -80,8 +80,8 @@ def prefect_template(tmp_path_factory: pytest.TempPathFactory, request: pytest.F
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not home.exists():
             made = tmp_path_factory.mktemp("template") / "prefect"
-            with prefect(made, free_port()) as server:
-                server.wait()
+            with prefect_server(made):
+                pass
             (made / "server.log").unlink()
             made.rename(home)
     return home

@@ -1,10 +1,24 @@
-"""What a test asks a Prefect server, as patiently as Prefect's own client."""
+"""A Prefect server, and what a test asks it, as patiently as Prefect's own client."""
 
 import json
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
+
+from flows.orchestration.processes import free_port, prefect
+
+
+@contextmanager
+def prefect_server(home: Path) -> Iterator[str]:
+    """The API of a Prefect server that keeps what it has in a folder."""
+    port = free_port()
+    with prefect(home, port) as server:
+        server.wait()
+        yield f"http://127.0.0.1:{port}/api"
 
 
 def ask(api: str, path: str, document: object = None, method: str = "POST") -> Any:  # noqa: ANN401 - any JSON

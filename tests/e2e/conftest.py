@@ -19,9 +19,9 @@ import pytest
 from connectors.warehouse.ingest.landing.segments import recover
 from connectors.warehouse.raw.listed import listed_parts, mentions_raw_media, raw_media
 from connectors.warehouse.storage.connection import connect
-from flows.orchestration.processes import free_port, prefect
 from models.schema.mapping_built_in import BUILT_IN
 from tests.model import reading
+from tests.prefect_api import prefect_server
 
 KEY = "sandbox-demo-key"
 _PUBLISHED = next(column for column in BUILT_IN.columns if column.column == "published_at")
@@ -153,10 +153,8 @@ def home(tmp_path_factory: pytest.TempPathFactory, prefect_template: Path) -> Pa
 @pytest.fixture(scope="module")
 def api(home: Path) -> Iterator[str]:
     """The API of a Prefect server that lives as long as the module's tests."""
-    port = free_port()
-    with prefect(home, port) as server:
-        server.wait()
-        yield f"http://127.0.0.1:{port}/api"
+    with prefect_server(home) as api:
+        yield api
 
 
 @contextmanager

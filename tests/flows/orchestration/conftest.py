@@ -9,7 +9,7 @@ from connectors.sandbox.http.app import Sandbox
 from connectors.sandbox.http.keys import DEMO_KEY
 from connectors.sandbox.http.serve import in_thread
 from connectors.sandbox.settings import SandboxSettings
-from flows.orchestration.processes import free_port, prefect
+from tests.prefect_api import prefect_server
 
 
 @pytest.fixture(scope="session")
@@ -20,10 +20,8 @@ def prefect_home(prefect_template: Path, tmp_path_factory: pytest.TempPathFactor
 @pytest.fixture(scope="session")
 def prefect_url(prefect_home: Path) -> Iterator[str]:
     """The API of a Prefect server for all tests of a session: it takes longer to start than all of them to run."""
-    port = free_port()
-    with prefect(prefect_home, port) as server:
-        server.wait()
-        yield f"http://127.0.0.1:{port}/api"
+    with prefect_server(prefect_home) as api:
+        yield api
 
 
 @pytest.fixture
