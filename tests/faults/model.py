@@ -4,21 +4,34 @@ import json
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from datetime import datetime
+from operator import eq
 from typing import Any
 
 from tests.faults.answers import Page
 from tests.faults.player import Served
 from tests.faults.world import CATALOGUE, Item, Where
+from tests.model.accounts import Accounts
+from tests.model.media import End, Media
+from tests.model.recent import Key
 
-Key = tuple[str, str, str]
 REQUIRED = {"id", "ig_username", "public_id", "status"}
 
 
-@dataclass
-class Scan:
-    """A scan under way: what was there when it began, what it saw, the cursors of this run, where it goes on."""
+def _text(item: object) -> str:
+    return json.dumps(item, sort_keys=True)
 
-    known: set[Key]
+
+def _published(item: Item) -> datetime | None:
+    return datetime.fromisoformat(item["timestamp"]) if "timestamp" in item else None
+
+
+@dataclass(eq=False)
+class Scan:
+    """A scan under way: when it began, what it saw, the cursors of this run, where it goes on."""
+
+    started: datetime
+    began: int = 0
     seen: set[Key] = field(default_factory=set)
     trail: set[str] = field(default_factory=set)
     goes_on: str | None = None
@@ -28,11 +41,11 @@ class Scan:
 
 @dataclass
 class Model:
-    media: dict[Key, Item] = field(default_factory=dict)
-    gone: set[Key] = field(default_factory=set)
-    superseded: list[tuple[Key, str]] = field(default_factory=list)
-    accounts: dict[str, Item] = field(default_factory=dict)
-    unlisted: set[str] = field(default_factory=set)
+    """What landed. An item has no counts, and is another one whatever of it differs."""
+
+    media: Media = field(default_factory=lambda: Media(_text, eq, _published))
+    accounts: Accounts = field(default_factory=Accounts)
+    landed: int = 0
     aside: set[tuple[Where, str]] = field(default_factory=set)
     scans: dict[Where, Scan] = field(default_factory=dict)
     complete: set[Where] = field(default_factory=set)
@@ -55,7 +68,7 @@ class Model:
         scan = self.scans.get(one.where)
         if one.cursor is None:
             assert scan is None or scan.goes_on is None, f"{one.where}: landed pages were asked for again"
-            scan = self.scans[one.where] = Scan(self._there(one.where))
+            scan = self.scans[one.where] = Scan(one.at)
         assert scan is not None, f"{one.where}: a cursor of a scan that had ended"
         if one.cursor is not None:
             assert one.cursor == scan.goes_on, f"{one.where}: another cursor than the page before gave"
@@ -63,18 +76,20 @@ class Model:
         if one.answer.code == "api_invalid_cursor":
             del self.scans[one.where]
         elif one.answer.page is not None:
-            self._land(one.where, scan, one.answer.page)
+            self._land(one.where, scan, one.answer.page, one.at)
 
-    def _land(self, where: Where, scan: Scan, page: Page) -> None:
+    def _land(self, where: Where, scan: Scan, page: Page, at: datetime) -> None:
         if page.next_cursor in scan.trail:
             del self.scans[where]
             return
+        self.landed += 1
+        scan.began = scan.began or self.landed
         self.pages[where] += 1
         self.items[where] += len(page.items)
         for item in page.items:
-            key = self._account(item) if where == CATALOGUE else self._item(where, item)
+            key = self._account(scan, item, at) if where == CATALOGUE else self._item(where, item, at)
             if key is None:
-                self.aside.add((where, json.dumps(item, sort_keys=True)))
+                self.aside.add((where, _text(item)))
                 scan.rejects = True
             else:
                 scan.seen.add(key)
@@ -84,40 +99,24 @@ class Model:
         del self.scans[where]
         if not scan.old:
             self.complete.add(where)
-            self._end(where, scan)
+            self._end(where, scan, at)
 
-    def _there(self, where: Where) -> set[Key]:
-        if where == CATALOGUE:
-            return {("", "", one) for one in self.accounts}
-        return {key for key in self.media if key[:2] == where and key not in self.gone}
-
-    def _account(self, item: Any) -> Key | None:  # noqa: ANN401 - any JSON
+    def _account(self, scan: Scan, item: Any, at: datetime) -> Key | None:  # noqa: ANN401 - any JSON
         if not isinstance(item, dict) or not item.keys() >= REQUIRED:
             return None
-        self.accounts[item["id"]] = item
-        self.unlisted.discard(item["id"])
+        self.accounts.see(item["id"], item, scan, self.landed, at)
         self.listed.add(item["id"])
-        return ("", "", item["id"])
+        return (*CATALOGUE, item["id"])
 
-    def _item(self, where: Where, item: Any) -> Key | None:  # noqa: ANN401 - any JSON
+    def _item(self, where: Where, item: Any, at: datetime) -> Key | None:  # noqa: ANN401 - any JSON
         if not isinstance(item, dict) or "id" not in item:
             return None
         key = (*where, item["id"])
-        before = self.media.get(key)
-        if before is not None and before != item:
-            self.superseded.append((key, json.dumps(before, sort_keys=True)))
-        self.media[key] = item
-        self.gone.discard(key)
+        self.media.see(key, item, self.landed, at)
         return key
 
-    def _end(self, where: Where, scan: Scan) -> None:
-        missed = scan.known - scan.seen
+    def _end(self, where: Where, scan: Scan, at: datetime) -> None:
         if where == CATALOGUE:
-            self.unlisted |= {key[2] for key in missed}
-            return
-        if scan.rejects:
-            # It may have listed what it missed as the record that was rejected.
-            return
-        # Where most vanish nothing is marked, which no cell here is about.
-        assert len(missed) * 2 <= len(scan.known)
-        self.gone |= missed
+            self.accounts.end(scan, began=scan.began, started_at=scan.started, at=at)
+        else:
+            self.media.end(where, self.landed, End(scan.began, scan.started, at, scan.seen, scan.rejects))

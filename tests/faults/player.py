@@ -61,6 +61,7 @@ class Served:
     where: Where
     cursor: str | None
     answer: Answer
+    at: datetime
 
 
 @dataclass
@@ -86,7 +87,7 @@ class Player(httpx.AsyncBaseTransport):
         assert media or path == "/api/v1/accounts"
         cursor = asked["cursor"][0] if "cursor" in asked else None
         answer = self._answer(where, cursor)
-        self.served.append(Served(where, cursor, answer))
+        self.served.append(Served(where, cursor, answer, self.now()))
         return answer
 
     def _answer(self, where: Where, cursor: str | None) -> Answer:

@@ -60,12 +60,13 @@ class Found:
         return int(EXIT_OF[self.report.state])
 
     def assert_agrees(self, model: Model) -> None:
-        assert self.media == model.media
-        assert self.gone == model.gone
-        assert self.superseded == sorted(model.superseded)
-        named = {one: (item["ig_username"], item["status"]) for one, item in model.accounts.items()}
-        assert self.accounts == named
-        assert self.unlisted == model.unlisted
+        media, accounts = model.media.rows, model.accounts.rows
+        assert self.media == {key: row.payload for key, row in media.items()}
+        assert self.gone == {key for key, row in media.items() if row.removed_at is not None}
+        versions = ((row[:3], _sorted(json.dumps(row[-1]))) for row in model.media.superseded)
+        assert self.superseded == sorted(versions)
+        assert self.accounts == {one: (row.ig_username, row.status) for one, row in accounts.items()}
+        assert self.unlisted == {one for one, row in accounts.items() if row.removed_at is not None}
         assert self.aside == model.aside
         there = {where: (outcome.pages, outcome.items) for where, outcome in self.outcomes.items() if outcome.pages}
         assert there == {where: (pages, model.items[where]) for where, pages in model.pages.items()}
