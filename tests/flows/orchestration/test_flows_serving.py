@@ -86,7 +86,9 @@ async def test_every_plan_is_deployed_and_stays_scheduled_when_a_signal_ends_it(
     async with served(monkeypatch) as said:
         assert deployed(api).keys() == {plan.name for plan in PLANS}
     assert said[-1] == READY
-    schedules = {name: each["schedules"] for name, each in deployed(api).items()}
+    found = deployed(api)
+    assert not any(each["paused"] for each in found.values())
+    schedules = {name: each["schedules"] for name, each in found.items()}
     assert {name: [one["active"] for one in several] for name, several in schedules.items()} == {
         plan.name: [True] if plan.when else [] for plan in PLANS
     }
