@@ -120,16 +120,16 @@ class PartitionScan:
 
     async def to_outcome(self) -> Outcome:
         """Scan and return the outcome. Raises only errors that stop the warehouse, or CancelledError."""
-        plan, began = self.plan, self.began
+        plan = self.plan
         if isinstance(plan, Done):
             kind = _DONE_AS[plan.checkpoint.state]
-            return await self._end(kind, began, detail="Scanned by the run that this one resumes.")
+            return await self._end(kind, detail="Scanned by the run that this one resumes.")
         if resumed := isinstance(plan, Resume):
             self.message = f"Resumed after {plan.checkpoint.pages} pages."
         restarted: Checkpoint | None = None
         while True:
             try:
-                outcome = await self._scan(began, is_too_old=resumed and self._is_old(began))
+                outcome = await self._scan(is_too_old=resumed and self._is_old)
                 if outcome is not None:
                     return outcome
                 self._scan_again(
@@ -137,15 +137,15 @@ class PartitionScan:
                     " the first page."
                 )
             except RunStopped as stopped:
-                return await self._give_up(stopped.error, None, began)
+                return await self._give_up(stopped.error)
             except Deferred as deferred:
-                return await self._defer(deferred, began)
+                return await self._defer(deferred)
             except RequestsSpent:
-                return await self._end_without_requests(began)
+                return await self._end_without_requests()
             except ApiError as error:
                 failure = error.failure
                 if not may_restart(failure, self._checkpoint, restarted=restarted is not None):
-                    return await self._fail(failure, restarted, began)
+                    return await self._fail(failure, restarted)
                 restarted = self._checkpoint
                 self.run.counters.restarted += 1
                 facts = {**self._about(), **failure.facts}
@@ -153,8 +153,9 @@ class PartitionScan:
                 self._scan_again("The cursor was refused; scanned again from the first page.")
             resumed = False
 
-    def _is_old(self, now: datetime) -> bool:
-        return not is_recent(self._checkpoint.started_at, now=now, within=self.run.fresh_within)
+    @property
+    def _is_old(self) -> bool:
+        return not is_recent(self._checkpoint.started_at, now=self.began, within=self.run.fresh_within)
 
     def _scan_again(self, message: str) -> None:
         """Begin again at the first page; `message` says why."""
@@ -166,7 +167,7 @@ class PartitionScan:
             self.partition, run.resources.new_id(), run.run_id, now, now, run_kind=run.run_kind, known_seq=known_seq
         )
 
-    async def _fail(self, error: Failure, restarted: Checkpoint | None, began: datetime) -> Outcome:
+    async def _fail(self, error: Failure, restarted: Checkpoint | None) -> Outcome:
         """End with an error that no retry helps against, and stop of the run what it stops."""
         _log.warning("%s: %s", self.partition, error, extra={**self._about(), **error.facts})
         whole, media = stops(error, self.partition)
@@ -178,13 +179,13 @@ class PartitionScan:
         kept = self._unreadable_page(error, checkpoint.pages + 1)
         # One without a page leaves nothing to resume; the one before it does.
         dead = checkpoint if checkpoint.pages else restarted
-        return await self._give_up(error, dead if dead_end(error) else None, began, kept)
+        return await self._give_up(error, dead if dead_end(error) else None, kept)
 
     @property
     def _known_seq(self) -> int | None:
         return self.depth.known_seq if self.partition.surface == "posts" else None
 
-    async def _scan(self, began: datetime, *, is_too_old: bool) -> Outcome | None:
+    async def _scan(self, *, is_too_old: bool) -> Outcome | None:
         """Scan to the end, or to known territory; return the outcome, None after a scan too old for its end to be one.
 
         What was published since such a scan began stands on pages it had passed by then.
@@ -230,7 +231,7 @@ class PartitionScan:
             self.pages += 1
             self.items += page.items
             if checkpoint.is_closed and not is_too_old:
-                outcome = self._outcome(_DONE_AS[checkpoint.state], began, detail=self._message(checkpoint))
+                outcome = self._outcome(_DONE_AS[checkpoint.state], detail=self._message(checkpoint))
             staged = self._staged(response, checkpoint, now)
             await self._land(PageCommit(staged, checkpoint, (outcome,) if outcome else ()))
             self._checkpoint = checkpoint
@@ -319,12 +320,11 @@ class PartitionScan:
             unknown_fields=tuple(sorted(response.page.unknown_fields)),
         )
 
-    async def _defer(self, deferred: Deferred, began: datetime) -> Outcome:
+    async def _defer(self, deferred: Deferred) -> Outcome:
         # The cooldown may come from the account's other surface: they are one scope.
         error = deferred.error or self.run.limited_by.get(deferred.scope)
         outcome = self._outcome(
             OutcomeKind.DEFERRED,
-            began,
             error_code=error.code if error else "rate_limited",
             http_status=error.status if error else None,
             correlation_id=error.correlation_id if error else None,
@@ -338,13 +338,13 @@ class PartitionScan:
         await self._land(PageCommit(outcomes=(outcome,)))
         return outcome
 
-    async def _end_without_requests(self, began: datetime) -> Outcome:
+    async def _end_without_requests(self) -> Outcome:
         closed = self.depth.closed if self.partition.surface == "posts" else None
         full = 1 if closed is None else closed.pages or 1
         self.run.counters.requests_saved += max(full - self.pages, 0)
         most = count(self.run.max_requests or 0, "request")
         detail = f"The run had made the {most} allowed by --max-requests; the next run continues here."
-        return await self._end(OutcomeKind.DEFERRED, began, error_code=REQUEST_BUDGET, detail=detail)
+        return await self._end(OutcomeKind.DEFERRED, error_code=REQUEST_BUDGET, detail=detail)
 
     def _count_saved_requests(self, checkpoint: Checkpoint, feed: Feed) -> None:
         """Count the requests that scans of the other kind would have made more, or fewer."""
@@ -377,12 +377,9 @@ class PartitionScan:
             rejected=(RejectedRecord(None, f"The page cannot be read: {error.message}", error.body),),
         )
 
-    async def _give_up(
-        self, error: Failure, dead: Checkpoint | None, began: datetime, kept: StagedPage | None = None
-    ) -> Outcome:
+    async def _give_up(self, error: Failure, dead: Checkpoint | None = None, kept: StagedPage | None = None) -> Outcome:
         outcome = self._outcome(
             OutcomeKind(error.outcome),
-            began,
             error_code=error.code,
             http_status=error.status,
             correlation_id=error.correlation_id,
@@ -393,20 +390,20 @@ class PartitionScan:
         await self._land(PageCommit(kept, abandoned, (outcome,)))
         return outcome
 
-    async def _end(self, kind: OutcomeKind, began: datetime, **details: object) -> Outcome:
-        outcome = self._outcome(kind, began, **details)
+    async def _end(self, kind: OutcomeKind, **details: object) -> Outcome:
+        outcome = self._outcome(kind, **details)
         await self._land(PageCommit(outcomes=(outcome,)))
         return outcome
 
     async def _land(self, landing: PageCommit) -> None:
         await self.run.resources.warehouse.land(landing)
 
-    def _outcome(self, kind: OutcomeKind, began: datetime, **details: object) -> Outcome:
+    def _outcome(self, kind: OutcomeKind, **details: object) -> Outcome:
         return Outcome(
             partition=self.partition,
             run_id=self.run.run_id,
             kind=kind,
-            started_at=began,
+            started_at=self.began,
             ended_at=self.run.resources.clock.now(),
             pages=self.pages,
             items=self.items,
