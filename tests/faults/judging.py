@@ -12,7 +12,9 @@ from tests.flows.stage import TRACE
 
 def assert_fault_run(cell: Cell, found: Found, player: Player, model: Model, clock: VirtualClock) -> None:
     there, expected = found.outcomes[cell.moment.where], cell.expected
-    assert (there.kind, found.exit_code) == (expected.outcome, expected.exit_code)
+    # With more accounts missing than is believed at once, a run is partial.
+    exit_code = expected.exit_code or (3 if model.accounts.missing else 0)
+    assert (there.kind, found.exit_code) == (expected.outcome, exit_code)
     assert player.asked(cell.moment.where) == expected.asked
     assert player.taken <= cell.fault.taken
     _assert_told(cell, there, clock)
