@@ -37,7 +37,10 @@ def _landed(operator: Operator, service: Service) -> set[tuple[Any, ...]]:
     return {_key(entry) for entry in service.requests() if entry["correlation_id"] in ids}
 
 
-@pytest.mark.parametrize("requests", [1, 9, 55])
+# The simulation kills at every moment.
+@pytest.mark.parametrize(
+    "requests", [pytest.param(1, marks=pytest.mark.long), 9, pytest.param(55, marks=pytest.mark.long)]
+)
 def test_a_killed_run_is_carried_on_and_asks_for_no_landed_page(
     operator: Operator, service: Service, requests: int
 ) -> None:
