@@ -539,8 +539,8 @@ MUTANTS = (
     Mutant(
         "a changed item leaves no bytes",
         "connectors/warehouse/merge/media.py",
-        "FROM changed_items AS r\nJOIN media_items AS i",
-        "FROM (FROM changed_items LIMIT 1) AS r\nJOIN media_items AS i",
+        "FROM changed_items AS d JOIN media_cells AS c",
+        "FROM (FROM changed_items LIMIT 1) AS d JOIN media_cells AS c",
         ("tests/warehouse/raw/test_raw_media.py",),
     ),
     Mutant(

@@ -1,14 +1,15 @@
-"""Decoded cells as DuckDB tables: facts that no decoder returns, each item's id, the rows of child tables."""
+"""Decoded cells as DuckDB tables: facts that no decoder returns, and the rows of child tables."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from duckdb import DuckDBPyConnection
 
-from connectors.warehouse.ingest.columns import checks, columns_select, media_id_of
+from connectors.warehouse.ingest.columns import checks, columns_select
 from connectors.warehouse.ingest.decode import Decoded
 from connectors.warehouse.ingest.layout import CellTable, Layout
 from connectors.warehouse.ingest.registered import ArrowTables
+from connectors.warehouse.storage.connection import value
 from connectors.warehouse.storage.quoting import quoted
 from models.schema.fields import FieldObservation
 from models.schema.mapping import ColumnMapping
@@ -40,6 +41,10 @@ def _met(
     wanted = checks(cells, mapped, ids)
     if not wanted:
         return
+    # Seldom is one met, and the join costs more than the tests.
+    any_met = " OR ".join(f"({condition})" for condition in wanted.values())
+    if not value(db, f"SELECT EXISTS (FROM {quoted(_name(cells.resource))} WHERE {any_met})"):
+        return
     tests = ", ".join(f"min(received_at) FILTER ({condition})" for condition in wanted.values())
     query = f"SELECT {tests} FROM {quoted(_name(cells.resource))} JOIN ({received}) USING (order_key)"  # noqa: S608
     (row,) = db.execute(query).fetchall()
@@ -58,12 +63,6 @@ def observations(
     yield from _met(db, layout.media, mapping.columns, mapping.media_id, received)
     for table in layout.children.values():
         yield from _met(db, table, mapping.child_columns if table.resource == CHILDREN else (), (), received)
-
-
-def identify(db: DuckDBPyConnection, layout: Layout, mapping: MediaMapping) -> None:
-    """Make `decoded_ids`: the id, or NULL, of each item by order key."""
-    found = media_id_of(mapping.media_id, layout.media.cells)
-    db.execute(f"CREATE OR REPLACE TEMP TABLE decoded_ids AS SELECT order_key, {found} AS media_id FROM {_MEDIA}")  # noqa: S608
 
 
 def children_query(layout: Layout, schema: TableSchema) -> str:

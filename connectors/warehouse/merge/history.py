@@ -1,11 +1,8 @@
 """Merging history, which is only appended to: versions of content that were superseded, and counts that changed."""
 
-from collections.abc import Sequence
-
 from sqlalchemy import Connection
 
 from connectors.warehouse.ingest.columns import counts_of
-from connectors.warehouse.merge.comparing import hashes_of_stored
 from connectors.warehouse.storage.connection import raw_connection
 from connectors.warehouse.storage.quoting import literal, quoted
 from models.schema.mapping import Mapping
@@ -25,7 +22,8 @@ WITH observed AS (
     WHERE _seq > getvariable('slice_begin') AND _seq <= getvariable('slice_end')
     UNION ALL
     SELECT m.account_id, m.surface, m.media_id, -1, m.content_changed_at, s.content, {counts_stored}, s.stored
-    FROM core.media AS m JOIN ({stored}) AS s ON m.rowid = s.stored
+    FROM core.media AS m JOIN media_stored_hashes AS s ON m.rowid = s.stored
+    WHERE s.stored IN (SELECT stored FROM media_to_write WHERE changes > 0)
 )
 SELECT
     *, content IS DISTINCT FROM lag(content) OVER item AS begins_version, lag(counts) OVER item AS counts_before
@@ -35,11 +33,15 @@ WINDOW item AS (PARTITION BY account_id, surface, media_id ORDER BY order_key)
 
 _SUPERSEDED = """
 INSERT INTO core.media_superseded BY NAME
-WITH versioned AS (
+WITH revised AS (
+    SELECT account_id, surface, media_id FROM media_observations
+    GROUP BY account_id, surface, media_id HAVING count(*) FILTER (begins_version) > 1
+),
+versioned AS (
     SELECT *, count(*) FILTER (begins_version) OVER (
         PARTITION BY account_id, surface, media_id ORDER BY order_key ROWS UNBOUNDED PRECEDING
     ) AS version
-    FROM media_observations
+    FROM media_observations SEMI JOIN revised USING (account_id, surface, media_id)
 ),
 versions AS (
     SELECT
@@ -66,7 +68,8 @@ ORDER BY account_id, surface, media_id, _version
 _METRICS = """
 INSERT INTO core.media_metrics BY NAME
 WITH observed AS (
-    {line}
+    SELECT account_id, surface, media_id, seen_at, counts, counts_before FROM media_observations WHERE order_key >= 0
+    UNION ALL
     SELECT
         t.account_id, t.surface, t.media_id, r._received_at AS seen_at, {counts_read} AS counts, NULL AS counts_before
     FROM media_to_write AS t JOIN changed_items AS r ON r._order_key = t.order_key
@@ -82,38 +85,21 @@ FROM (
 WHERE value IS DISTINCT FROM before
 ORDER BY account_id, surface, media_id, observed_at, metric
 """
-_OBSERVED_COUNTS = """
-    SELECT account_id, surface, media_id, seen_at, counts, counts_before FROM media_observations WHERE order_key >= 0
-    UNION ALL
-"""
-
-_CHANGED = "SELECT account_id, surface, media_id, stored FROM media_to_write WHERE changes > 0 AND stored IS NOT NULL"
 
 
-def merge_first_counts(connection: Connection, media: TableSchema) -> None:
-    """Append the counts of the items among `media_to_write`, none of which was observed with other content before."""
-    raw_connection(connection).execute(_metrics(media, line=""))
-
-
-def _metrics(media: TableSchema, line: str) -> str:
-    names = "[" + ", ".join(literal(metric.name) for metric in media.metrics) + "]"
-    nothing = "[" + ", ".join("NULL::BIGINT" for _ in media.metrics) + "]"
-    return _METRICS.format(line=line, names=names, nothing=nothing, counts_read=counts_of(media.metrics, "r"))
-
-
-def merge_history(
-    connection: Connection, mapping: Mapping, media: TableSchema, children: Sequence[TableSchema]
-) -> None:
+def merge_history(connection: Connection, mapping: Mapping, media: TableSchema) -> None:
     """Append the versions and counts that `changed_items` supersede.
 
-    Needs `media_to_write`, and the stored rows as they were before the merge.
+    Needs `media_to_write`, `media_stored_hashes`, and the stored rows as they were before the slice.
     """
     read = counts_of(media.metrics, "r")
-    stored = hashes_of_stored(media, children, mapping, _CHANGED)
-    line = _OBSERVATIONS.format(counts_read=read, counts_stored=counts_of(media.metrics, "m"), stored=stored)
+    line = _OBSERVATIONS.format(counts_read=read, counts_stored=counts_of(media.metrics, "m"))
     kept = [quoted(name) for name in (*(column.name for column in history(media, mapping).columns), "overflow")]
     superseded = _SUPERSEDED.format(
         read="".join(f", r.{name}" for name in kept), stored="".join(f", m.{name}" for name in kept)
     )
-    for statement in (line, superseded, _metrics(media, _OBSERVED_COUNTS)):
+    names = "[" + ", ".join(literal(metric.name) for metric in media.metrics) + "]"
+    nothing = "[" + ", ".join("NULL::BIGINT" for _ in media.metrics) + "]"
+    metrics = _METRICS.format(names=names, nothing=nothing, counts_read=read)
+    for statement in (line, superseded, metrics):
         raw_connection(connection).execute(statement)

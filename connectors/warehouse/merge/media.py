@@ -1,14 +1,17 @@
-"""Merging pages of media: items as last seen, rewritten only where they changed."""
+"""Merging pages of media: new items are appended, stored ones are rewritten only where they changed."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from sqlalchemy import Connection
 
-from connectors.warehouse.ingest.arrays import array_of
-from connectors.warehouse.ingest.cells import decoded_children, identify, observations, read_columns, register_cells
-from connectors.warehouse.ingest.columns import columns_select
+from connectors.warehouse.ingest.arrays import array_of, instants_of
+from connectors.warehouse.ingest.cells import decoded_children, observations, read_columns, register_cells
+from connectors.warehouse.ingest.columns import columns_select, media_id_of
 from connectors.warehouse.ingest.decode import Decoded, Decoder
+from connectors.warehouse.ingest.page_columns import by_order_key, of_pages
 from connectors.warehouse.ingest.registered import ArrowTables
 from connectors.warehouse.ingest.split import POSITION_BITS, Items, Page, split
 from connectors.warehouse.merge.comparing import (
@@ -18,8 +21,9 @@ from connectors.warehouse.merge.comparing import (
     hashes_of_stored,
     overflow_of,
 )
-from connectors.warehouse.merge.history import merge_first_counts, merge_history
+from connectors.warehouse.merge.history import merge_history
 from connectors.warehouse.merge.item_parts import addresses, merge_addresses, merge_children
+from connectors.warehouse.merge.new_items import insert_new
 from connectors.warehouse.merge.schema_evolution import alter
 from connectors.warehouse.raw.parts import write_part
 from connectors.warehouse.schema.field_registry import own_names, read_mapping, read_registry, write_registry
@@ -27,15 +31,15 @@ from connectors.warehouse.storage.connection import raw_connection, value
 from connectors.warehouse.storage.quoting import quoted
 from models.schema.table_schemas import TableSchema, table_schemas
 
+if TYPE_CHECKING:
+    from connectors.warehouse.ingest.layout import Layout
+
 _KEY = "account_id, surface, media_id"
 
-_ITEMS = f"""
-CREATE OR REPLACE TEMP TABLE media_items AS
-SELECT
-    i.order_key, i.payload_hash, s.seq, s.scan_id, s.run_id, s.account_id, s.surface, s.page, s.correlation_id,
-    s.received_at, i.order_key & {(1 << POSITION_BITS) - 1} AS position
-FROM arrived_items AS i JOIN ops.staging AS s ON s.seq = i.order_key >> {POSITION_BITS}
-"""  # noqa: S608 - our own numbers
+_PAGES = """
+SELECT seq, scan_id, run_id, account_id, surface, correlation_id, received_at
+FROM ops.staging WHERE resource = 'media' ORDER BY seq
+"""
 
 # What is stored of the accounts that were met: the narrow columns alone.
 _STORED = """
@@ -43,60 +47,93 @@ CREATE OR REPLACE TEMP TABLE media_stored AS
 SELECT
     rowid AS stored, account_id, surface, media_id, payload_hash, first_seen_at, content_changed_at, removed_at
 FROM core.media AS m
-SEMI JOIN (SELECT DISTINCT account_id, surface FROM media_items) AS i USING (account_id, surface)
+SEMI JOIN (SELECT DISTINCT account_id, surface FROM ops.staging WHERE resource = 'media') AS s
+    USING (account_id, surface)
 """
 
 # A payload that is stored byte by byte says nothing new, and need not be read.
 _KNOWN = """
 CREATE OR REPLACE TEMP TABLE media_known AS
-SELECT i.order_key, s.media_id, s.stored
-FROM media_items AS i JOIN media_stored AS s USING (account_id, surface, payload_hash)
+SELECT i.order_key, i.seq, i.scan_id, i.received_at, i.account_id, i.surface, s.media_id, s.stored
+FROM arrived_items AS i JOIN media_stored AS s USING (account_id, surface, payload_hash)
 """
 
 # Unless its item was met with another payload, too: then what it says is compared with that.
 _KNOWN_AND_MET = """
-SELECT k.order_key FROM media_known AS k JOIN media_items AS i USING (order_key)
+SELECT order_key FROM media_known
 SEMI JOIN (
-    SELECT account_id, surface, media_id FROM decoded_ids JOIN media_items USING (order_key) WHERE media_id IS NOT NULL
-) AS d ON d.account_id = i.account_id AND d.surface = i.surface AND d.media_id = k.media_id
-ORDER BY k.order_key
+    SELECT account_id, surface, {media_id} AS media_id FROM media_cells JOIN arrived_items USING (order_key)
+) USING (account_id, surface, media_id)
+ORDER BY order_key
+"""
+_NOT_KNOWN = "DELETE FROM media_known WHERE order_key IN (SELECT order_key FROM media_cells)"
+
+_NOTHING_KNOWN = """
+CREATE OR REPLACE TEMP TABLE media_known (
+    order_key BIGINT, seq BIGINT, scan_id VARCHAR, received_at TIMESTAMPTZ, account_id VARCHAR, surface VARCHAR,
+    media_id VARCHAR, stored BIGINT
+)
+"""
+
+# Every item that was decoded; `media_id` is NULL where it has none.
+_FOUND = """
+CREATE OR REPLACE TEMP TABLE media_found AS
+SELECT i.*, s.stored
+FROM (SELECT order_key, seq, scan_id, received_at, account_id, surface, {media_id} AS media_id FROM media_cells) AS i
+LEFT JOIN media_stored AS s USING (account_id, surface, media_id)
+"""
+
+# What is no object has no id either.
+_REJECTED = """
+INSERT INTO media_found BY NAME
+SELECT order_key, seq, scan_id, received_at, account_id, surface FROM arrived_items
+WHERE order_key IN (SELECT unnest(?))
 """
 
 _RECORDS = """
-CREATE OR REPLACE TEMP TABLE media_records AS
-SELECT i.*, coalesce(d.media_id, k.media_id) AS media_id, coalesce(k.stored, p.stored) AS stored
-FROM media_items AS i LEFT JOIN decoded_ids AS d USING (order_key) LEFT JOIN media_known AS k USING (order_key)
-LEFT JOIN media_to_compare AS p USING (order_key)
+CREATE OR REPLACE TEMP VIEW media_records AS
+FROM media_known UNION ALL FROM media_found
 """
+_SIGHTINGS = """
+CREATE OR REPLACE TEMP VIEW media_sightings AS
+FROM media_records WHERE seq > getvariable('slice_begin') AND seq <= getvariable('slice_end')
+"""
+
+# Items that may be unchanged: those that are stored, or were observed more than once. The others are new.
+_TO_COMPARE = """
+CREATE OR REPLACE TEMP TABLE media_to_compare AS
+WITH observed AS (FROM media_found WHERE media_id IS NOT NULL),
+again AS (
+    SELECT account_id, surface, media_id FROM observed GROUP BY account_id, surface, media_id HAVING count(*) > 1
+)
+SELECT order_key, account_id, surface, media_id, stored FROM observed
+WHERE stored IS NOT NULL OR (account_id, surface, media_id) IN (FROM again)
+"""
+
+_IS_ANY_NEW = """
+SELECT EXISTS (FROM media_found ANTI JOIN media_to_compare USING (order_key) WHERE media_id IS NOT NULL)
+"""
+
+# With their cells.
+_NEW = """
+CREATE OR REPLACE TEMP VIEW new_items AS
+FROM (SELECT *, {media_id} AS media_id FROM media_cells) WHERE media_id IS NOT NULL
+"""
+_NOT_COMPARED = " AND order_key NOT IN (SELECT order_key FROM media_to_compare)"
 
 _DECODED = """
 CREATE OR REPLACE TEMP TABLE media_decoded AS
 SELECT
-    i.seq AS _seq, i.order_key AS _order_key, i.received_at AS _received_at, i.account_id, i.surface, d.media_id,
-    i.payload_hash, c.overflow{columns}
-FROM media_cells AS c
-JOIN decoded_ids AS d USING (order_key)
-JOIN media_items AS i USING (order_key)
-WHERE d.media_id IS NOT NULL
-"""
-
-# Items that may be unchanged: those that are stored, or were observed more than once.
-_TO_COMPARE = """
-CREATE OR REPLACE TEMP TABLE media_to_compare AS
-WITH counted AS (
-    SELECT _order_key AS order_key, account_id, surface, media_id,
-        count(*) OVER (PARTITION BY account_id, surface, media_id) > 1 AS again
-    FROM media_decoded
-)
-SELECT c.order_key, c.account_id, c.surface, c.media_id, s.stored
-FROM counted AS c LEFT JOIN media_stored AS s USING (account_id, surface, media_id)
-WHERE again OR s.stored IS NOT NULL
+    seq AS _seq, order_key AS _order_key, received_at AS _received_at, account_id, surface, {media_id} AS media_id,
+    payload_hash, overflow{columns}
+FROM media_cells
+WHERE order_key IN (SELECT order_key FROM media_to_compare)
 """
 
 _HASHES = """
 CREATE OR REPLACE TEMP TABLE media_hashes AS
 SELECT d._order_key AS order_key, {content} AS content, {counts} AS counts
-FROM media_decoded AS d SEMI JOIN media_to_compare AS s ON s.order_key = d._order_key
+FROM media_decoded AS d
 LEFT JOIN ({children}) AS c ON c.order_key = d._order_key
 """
 
@@ -109,7 +146,7 @@ WITH observed AS (
     FROM media_to_compare AS s JOIN media_hashes AS m USING (order_key)
     UNION ALL
     SELECT s.account_id, s.surface, s.media_id, -1, b.content, b.counts
-    FROM ({stored}) AS b JOIN media_stored AS s USING (stored)
+    FROM media_stored_hashes AS b JOIN media_stored AS s USING (stored)
 ),
 compared AS (
     SELECT
@@ -118,29 +155,22 @@ compared AS (
     FROM observed WINDOW item AS (PARTITION BY account_id, surface, media_id ORDER BY order_key)
 )
 SELECT order_key FROM compared WHERE differs AND order_key >= 0
-UNION ALL
-SELECT _order_key FROM media_decoded WHERE _order_key NOT IN (SELECT order_key FROM media_to_compare)
 """
 
 _CHANGED_ITEMS = """
 CREATE OR REPLACE TEMP VIEW changed_items AS
 FROM media_decoded WHERE _order_key IN (SELECT order_key FROM changed_keys)
 """
-_ALL_CHANGED = "CREATE OR REPLACE TEMP VIEW changed_items AS FROM media_decoded"
 
 # Not sorted: the joins keep the order of landing for almost all rows, and a sort would copy all payloads twice.
 _RAW = """
 SELECT
-    r.account_id, r.surface, r.media_id, r._received_at AS seen_at, i.run_id, i.correlation_id, r._order_key AS landed,
-    p.payload
-FROM changed_items AS r
-JOIN media_items AS i ON i.order_key = r._order_key
-JOIN arrived_payloads AS p ON p.order_key = r._order_key
-"""
-
-_SIGHTINGS = """
-CREATE OR REPLACE TEMP VIEW media_sightings AS
-SELECT * FROM media_records WHERE seq > getvariable('slice_begin') AND seq <= getvariable('slice_end')
+    account_id, surface, media_id, received_at AS seen_at, run_id, correlation_id, order_key AS landed, payload
+FROM new_items
+UNION ALL
+SELECT
+    d.account_id, d.surface, d.media_id, d._received_at, c.run_id, c.correlation_id, d._order_key, c.payload
+FROM changed_items AS d JOIN media_cells AS c ON c.order_key = d._order_key
 """
 
 # Rows that are written: from the last observation with other content, or the old row where an item only came back. The
@@ -203,27 +233,32 @@ INSERT INTO core.media BY NAME
 SELECT
     t.account_id, t.surface, t.media_id{columns}, a.payload_hash, r._order_key AS raw_landed, r.overflow,
     t.first_seen_at, r._received_at AS written_at, r._seq AS written_seq, t.changed_at,
-    coalesce({begun}t.content_changed_at, t.changed_at) AS content_changed_at,
+    coalesce(l.content_changed_at, t.content_changed_at, t.changed_at) AS content_changed_at,
     NULL::TIMESTAMPTZ AS removed_at, NULL::VARCHAR AS removal
 FROM media_to_write AS t
 JOIN changed_items AS r ON r._order_key = t.order_key
 JOIN media_decoded AS a ON a._order_key = t.last_order_key
-{line}
-ORDER BY t.account_id, t.surface, r.published_at
-"""
-_CONTENT_CHANGES = """
 LEFT JOIN (
     SELECT account_id, surface, media_id, arg_max(seen_at, order_key) FILTER (begins_version) AS content_changed_at
     FROM media_observations WHERE order_key >= 0
     GROUP BY account_id, surface, media_id
 ) AS l ON l.account_id = t.account_id AND l.surface = t.surface AND l.media_id = t.media_id
+ORDER BY t.account_id, t.surface, r.published_at
 """
 
-# How many rows are written, replace stored ones, and belong to items that were observed with other content before.
-_HOW_MANY = """
-SELECT count(*), count(*) FILTER (NOT is_new), count(*) FILTER (changes > 1 OR (changes = 1 AND NOT is_new))
-FROM media_to_write
+_CHANGED_AND_STORED = f"SELECT {_KEY}, stored FROM media_to_write WHERE changes > 0 AND stored IS NOT NULL"  # noqa: S608
+
+# How many rows are written, and how many of them replace stored ones.
+_HOW_MANY = "SELECT count(*), count(*) FILTER (NOT is_new) FROM media_to_write"
+
+# What later statements read of them, where no item was compared and none came back.
+_NOTHING_TO_COMPARE = """
+CREATE OR REPLACE TEMP TABLE media_decoded (
+    _seq BIGINT, _order_key BIGINT, _received_at TIMESTAMPTZ, account_id VARCHAR, surface VARCHAR, media_id VARCHAR
+)
 """
+_NOTHING_CHANGED = "CREATE OR REPLACE TEMP VIEW changed_items AS FROM media_decoded"
+_NOTHING_TO_WRITE = "CREATE OR REPLACE TEMP TABLE media_to_write (first_order_key BIGINT, is_new BOOLEAN)"
 
 
 class MediaMerge:
@@ -238,8 +273,10 @@ class MediaMerge:
         self._db = raw_connection(connection)
         self.mapping = read_mapping(connection)
         self._schemas: tuple[TableSchema, ...] = ()
+        self._layout: Layout | None = None
         self._cells = ArrowTables(self._db)
         self._is_any_to_compare = False
+        self._is_any_new = False
 
     def read(self, pages: Sequence[Page]) -> list[Page]:
         """Split pages into items, decode those that are not stored as they came, and find what is new.
@@ -250,30 +287,32 @@ class MediaMerge:
         items, unreadable = split(pages)
         # The items have copies of the bytes.
         del pages
-        arrived = {
-            "order_key": array_of(items.order_keys, pa.int64()),
-            "payload_hash": array_of(items.hashes, pa.binary()),
-        }
-        self._db.register("arrived_items", pa.table(arrived))
-        for statement in (_ITEMS, _STORED, _KNOWN):
-            self._db.execute(statement)
-        decoded = self._decode(items)
-        # What the statements that follow need is in tables: memory is for them.
+        staged = self._db.execute(_PAGES).to_arrow_table()
+        hashes = array_of(items.hashes, pa.binary())
+        arrived = of_pages(array_of(items.order_keys, pa.int64()), staged).append_column("payload_hash", hashes)
+        self._db.register("arrived_items", arrived)
+        self._read_stored()
+        decoded, payloads = self._decode(items, staged)
+        self._register(decoded, arrived, payloads, staged)
         del items
         self._find_changes(decoded)
-        is_any_decoded = decoded.media.num_rows > 0
-        del decoded
-        self._cells.clear()
-        if is_any_decoded:
+        self._register_rejected(payloads)
+        if decoded.media.num_rows:
+            self._layout = decoded.layout
             write_part(self._connection, _RAW)
-        self._db.execute(_RECORDS)
-        self._db.execute(_SIGHTINGS)
+        if not self._is_any_new:
+            self._cells.clear()
         return unreadable
 
-    def _decode(self, items: Items) -> Decoded:
-        """Decode the items that are not stored as they came; `arrived_payloads` then has their text."""
+    def _read_stored(self) -> None:
+        """Read what is stored of the accounts that were met, and which items are stored as they came."""
+        self._db.execute(_STORED)
+        self._db.execute(_KNOWN if value(self._db, "SELECT EXISTS (FROM media_stored)") else _NOTHING_KNOWN)
+
+    def _decode(self, items: Items, staged: pa.Table) -> tuple[Decoded, pa.Table]:
+        """Decode the items that are not stored as they came; return their text, too, by order key."""
         known = read_registry(self._connection)
-        received = dict(self._db.execute("SELECT DISTINCT seq, received_at FROM media_items").fetchall())
+        received = dict(zip(staged["seq"].to_pylist(), instants_of(staged["received_at"]), strict=True))
         decoder = Decoder(
             self.mapping, known, own_names(self.mapping), lambda order_key: received[order_key >> POSITION_BITS]
         )
@@ -281,13 +320,16 @@ class MediaMerge:
         bytes_of: dict[int, bytes] = {}
         if value(self._db, "SELECT EXISTS (FROM media_known)"):
             bytes_of = dict(zip(order_keys, raw, strict=True))
-            ids = "SELECT order_key FROM media_items ANTI JOIN media_known USING (order_key) ORDER BY order_key"
+            ids = "SELECT order_key FROM arrived_items ANTI JOIN media_known USING (order_key) ORDER BY order_key"
             order_keys = [order_key for (order_key,) in self._db.execute(ids).fetchall()]
             raw = [bytes_of[order_key] for order_key in order_keys]
         decoder.add(order_keys, raw)
         decoded = self._checked(decoder)
-        known_and_met = self._db.execute(_KNOWN_AND_MET).fetchall() if bytes_of and order_keys else []
-        if again := [order_key for (order_key,) in known_and_met]:
+        again: list[int] = []
+        if bytes_of and order_keys:
+            met = _KNOWN_AND_MET.format(media_id=self._media_id(decoded))
+            again = [order_key for (order_key,) in self._db.execute(met).fetchall()]
+        if again:
             more = [bytes_of[order_key] for order_key in again]
             decoder.add(again, more)
             decoded = self._checked(decoder)
@@ -297,42 +339,68 @@ class MediaMerge:
             alter(self._connection, self.mapping, self._schemas, known, decoded.registry)
             write_registry(self._connection, decoded.registry, self.mapping)
             # Filling a column may have moved rows, and registers the cells of other items.
-            self._db.execute(_STORED)
-            self._db.execute(_KNOWN)
+            self._read_stored()
             self._cells = ArrowTables(self._db)
             register_cells(self._cells, decoded)
-        payloads = array_of(raw, pa.string())
-        table = pa.table({"order_key": array_of(order_keys, pa.int64()), "payload": payloads})
-        self._db.register("arrived_payloads", table)
-        return decoded
+        if again:
+            self._db.execute(_NOT_KNOWN)
+        texts = {"order_key": array_of(order_keys, pa.int64()), "payload": array_of(raw, pa.string())}
+        return decoded, pa.table(texts)
+
+    def _register(self, decoded: Decoded, arrived: pa.Table, payloads: pa.Table, staged: pa.Table) -> None:
+        """Have DuckDB read each item's cells with its text, the hash of that, and what its page says."""
+        cells = decoded.media
+        order_keys = cells["order_key"].combine_chunks()
+        of_page = of_pages(order_keys, staged)
+        found = {
+            **{name: of_page[name] for name in of_page.column_names if name != "order_key"},
+            "payload": by_order_key(payloads, "payload", order_keys),
+            "payload_hash": by_order_key(arrived, "payload_hash", order_keys),
+        }
+        for name, column in found.items():
+            cells = cells.append_column(name, column)
+        self._cells.put("media_cells", cells)
+
+    def _register_rejected(self, payloads: pa.Table) -> None:
+        """Have DuckDB read the text of items without an id as `rejected_payloads`, by order key."""
+        found = self._db.execute("SELECT order_key FROM media_found WHERE media_id IS NULL").fetchall()
+        wanted = array_of([order_key for (order_key,) in found], pa.int64())
+        self._db.register("rejected_payloads", payloads.filter(pc.is_in(payloads["order_key"], wanted)))
 
     def _checked(self, decoder: Decoder) -> Decoded:
-        """Return what was decoded, once nothing more is learned from it; `decoded_ids` then has each item's id."""
+        """Return what was decoded, once nothing more is learned from it; DuckDB then reads its cells."""
+        received = "SELECT order_key, received_at FROM arrived_items"
         while True:
             decoded = decoder.finish()
             register_cells(self._cells, decoded)
             if not decoded.media.num_rows:
-                break
-            met = list(
-                observations(self._db, decoded.layout, self.mapping, "SELECT order_key, received_at FROM media_items")
-            )
+                return decoded
             before = decoder.registry
-            decoder.learn(met)
+            decoder.learn(list(observations(self._db, decoded.layout, self.mapping, received)))
             if decoder.registry == before:
-                break
-        identify(self._db, decoded.layout, self.mapping)
-        return decoded
+                return decoded
+
+    def _media_id(self, decoded: Decoded) -> str:
+        return media_id_of(self.mapping.media_id, decoded.layout.media.cells)
 
     def _find_changes(self, decoded: Decoded) -> None:
         media, *children = self._schemas
+        media_id = self._media_id(decoded)
         read_columns(self._db, decoded.layout, children)
-        columns = columns_select(media, decoded.layout.media.cells)
-        self._db.execute(_DECODED.format(columns=columns))
-        self._db.execute(_TO_COMPARE)
+        self._db.execute(_FOUND.format(media_id=media_id))
+        if decoded.rejected:
+            self._db.execute(_REJECTED, [list(decoded.rejected)])
+        for statement in (_RECORDS, _SIGHTINGS, _TO_COMPARE):
+            self._db.execute(statement)
         self._is_any_to_compare = bool(value(self._db, "SELECT EXISTS (FROM media_to_compare)"))
+        self._is_any_new = bool(value(self._db, _IS_ANY_NEW))
         if not self._is_any_to_compare:
-            self._db.execute(_ALL_CHANGED)
+            for statement in (_NEW.format(media_id=media_id), _NOTHING_TO_COMPARE, _NOTHING_CHANGED):
+                self._db.execute(statement)
             return
+        columns = columns_select(media, decoded.layout.media.cells)
+        self._db.execute(_NEW.format(media_id=media_id) + _NOT_COMPARED)
+        self._db.execute(_DECODED.format(media_id=media_id, columns=columns))
         of_children = hashes_of_children(
             children,
             self.mapping,
@@ -343,30 +411,51 @@ class MediaMerge:
         counts = counts_hash(media, self.mapping, "d", "coalesce(c.counts, 0)")
         self._db.execute(_HASHES.format(content=content, counts=counts, children=of_children))
         wanted = f"SELECT DISTINCT {_KEY}, stored FROM media_to_compare WHERE stored IS NOT NULL"  # noqa: S608
-        self._db.execute(_CHANGED_KEYS.format(stored=hashes_of_stored(media, children, self.mapping, wanted)))
-        self._db.execute(_CHANGED_ITEMS)
+        self._hash_stored(wanted)
+        for statement in (_CHANGED_KEYS, _CHANGED_ITEMS):
+            self._db.execute(statement)
+
+    def _hash_stored(self, wanted: str) -> None:
+        """Make `media_stored_hashes` of the stored items that a query names by their keys and `stored`."""
+        media, *children = self._schemas
+        query = hashes_of_stored(media, children, self.mapping, wanted)
+        self._db.execute(f"CREATE OR REPLACE TEMP TABLE media_stored_hashes AS {query}")
 
     def merge_slice(self, *, is_first: bool) -> None:
         """Merge the pages of the slice."""
+        if not is_first:
+            self._db.execute(_STORED)
+        self._rewrite(is_first=is_first)
+        if self._layout is not None and self._is_any_new:
+            insert_new(self._db, self._schemas, self._layout)
+
+    def _rewrite(self, *, is_first: bool) -> None:
+        """Write again the stored rows of items that changed or came back."""
         media, *children = self._schemas
         run = self._db.execute
-        if not is_first:
-            run(_STORED)
+        if not (self._is_any_to_compare or value(self._db, "SELECT count(removed_at) > 0 FROM media_stored")):
+            run(_NOTHING_TO_WRITE)
+            return
         run(_TO_WRITE)
         if self._is_any_to_compare:
             merge_addresses(self._connection, self.mapping, media, children)
-        [(written, stored, revised)] = run(_HOW_MANY).fetchall()
+        [(written, stored)] = run(_HOW_MANY).fetchall()
         if not written:
             return
-        if revised:
-            merge_history(self._connection, self.mapping, media, children)
-        else:
-            merge_first_counts(self._connection, media)
-        merge_children(self._connection, children, are_stored=bool(stored))
-        newest = addresses(media, self.mapping)
-        names = "".join(f", {'a' if each.name in newest else 'r'}.{quoted(each.name)}" for each in media.columns)
-        line = {"begun": "l.content_changed_at, ", "line": _CONTENT_CHANGES} if revised else {"begun": "", "line": ""}
-        returned = "INSERT INTO core.media BY NAME SELECT * FROM media_returned"
-        replaced = (_RETURNED, _DELETE, returned) if stored else ()
-        for statement in (*replaced, _INSERT.format(columns=names, **line)):
-            run(statement)
+        if self._is_any_to_compare:
+            if not is_first:
+                # Rows have moved since what was stored was compared.
+                self._hash_stored(_CHANGED_AND_STORED)
+            merge_history(self._connection, self.mapping, media)
+            merge_children(self._connection, children, are_stored=bool(stored))
+        if stored:
+            for statement in (_RETURNED, _DELETE, "INSERT INTO core.media BY NAME SELECT * FROM media_returned"):
+                run(statement)
+        if self._is_any_to_compare:
+            newest = addresses(media, self.mapping)
+            names = "".join(f", {'a' if each.name in newest else 'r'}.{quoted(each.name)}" for each in media.columns)
+            run(_INSERT.format(columns=names))
+
+    def release(self) -> None:
+        """Release the memory of what was decoded; after the last slice."""
+        self._cells.clear()

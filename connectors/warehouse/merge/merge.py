@@ -173,6 +173,7 @@ def merge(connection: Connection, bodies: dict[int, bytes] | None = None) -> Mer
         counts += _merge_slice(connection, media, begin, int(end))
         begin = int(end)
     counts += _merge_slice(connection, media, begin, _EVERYTHING)
+    media.release()
     _forget(db)
     return counts
 

@@ -2,11 +2,12 @@
 
 from sqlalchemy import Connection
 
+from connectors.warehouse.ingest.split import POSITION_BITS
 from connectors.warehouse.storage.connection import raw_connection, value
 from connectors.warehouse.storage.quoting import literal
 from models.schema.mapping import Mapping
 
-_MET = """
+_MET = f"""
 CREATE OR REPLACE TEMP TABLE quarantine_met AS
 WITH records AS (
     SELECT
@@ -15,9 +16,10 @@ WITH records AS (
     FROM rejected_records AS r JOIN merging AS f USING (seq)
     UNION ALL
     SELECT
-        'The item has no id that gramhouse knows.', 'media', account_id, surface, page, position,
-        payload, run_id, correlation_id, received_at, seq
-    FROM media_sightings JOIN arrived_payloads USING (order_key) WHERE media_id IS NULL
+        'The item has no id that gramhouse knows.', 'media', s.account_id, s.surface, f.page,
+        order_key & {(1 << POSITION_BITS) - 1}, payload, f.run_id, f.correlation_id, s.received_at, seq
+    FROM media_sightings AS s JOIN rejected_payloads USING (order_key) JOIN ops.staging AS f USING (seq)
+    WHERE s.media_id IS NULL
     UNION ALL
     SELECT
         'The page is not JSON.', resource, account_id, surface, page, NULL, u.body, run_id, correlation_id,
@@ -25,7 +27,7 @@ WITH records AS (
     FROM ops.staging JOIN unreadable AS u USING (seq) WHERE seq <= getvariable('slice_end')
 )
 FROM records
-"""
+"""  # noqa: S608 - our own numbers
 
 _SAME = "reason, resource, account_id, surface, digest"
 

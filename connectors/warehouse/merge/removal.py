@@ -6,7 +6,6 @@ only together with another: between two of its pages a post may slip from one to
 
 from sqlalchemy import Connection
 
-from connectors.warehouse.ingest.split import POSITION_BITS
 from connectors.warehouse.storage.connection import raw_connection, value
 from models.removal import CONFIRM_AFTER_HOURS, MASS_REMOVAL_THRESHOLD, STORY_LIFE_HOURS
 
@@ -29,7 +28,7 @@ _COVERED = "(NOT w.is_recent OR m.published_at > w.covered_from)"
 # Most full scans see every row there is: then nothing is missed, and no id need be looked for. Rows are compared by
 # their rowid as it was before the first slice of a merge. A recent scan does not read them all, and its ids are looked
 # for: some 5 % of its run. To know beforehand that none is missing would take the times of all rows in every merge.
-_WITH_UNSEEN = f"""
+_WITH_UNSEEN = """
 CREATE OR REPLACE TEMP TABLE scans_with_unseen AS
 WITH present AS (FROM media_stored WHERE removed_at IS NULL),
 before AS (FROM ops.seen SEMI JOIN finished USING (scan_id)),
@@ -43,12 +42,13 @@ seen AS (
 ),
 stored AS (
     SELECT account_id, surface, count(stored) AS items
-    FROM (SELECT DISTINCT account_id, surface FROM media_items) LEFT JOIN present USING (account_id, surface)
+    FROM (SELECT DISTINCT account_id, surface FROM ops.staging WHERE resource = 'media')
+    LEFT JOIN present USING (account_id, surface)
     GROUP BY account_id, surface
 ),
 -- What another scan added or returned in this slice before this one began is in no count.
 others AS (
-    SELECT account_id, surface, min(first_order_key) >> {POSITION_BITS} AS first_seq FROM media_to_write
+    SELECT account_id, surface, min(seq) AS first_seq FROM ops.staging WHERE resource = 'media'
     GROUP BY account_id, surface
 )
 SELECT w.*
@@ -56,9 +56,8 @@ FROM finished AS w
 LEFT JOIN seen USING (scan_id)
 LEFT JOIN stored AS s USING (account_id, surface)
 LEFT JOIN others AS o USING (account_id, surface)
--- What is stored of partitions without an item in this merge was not counted.
 WHERE w.resource = 'media' AND (coalesce(seen.items, 0) IS DISTINCT FROM s.items OR o.first_seq < w.began_seq)
-"""  # noqa: S608 - our own numbers
+"""
 _ALL_WITH_UNSEEN = "CREATE OR REPLACE TEMP TABLE scans_with_unseen AS FROM finished WHERE resource = 'media'"
 
 # What another scan found new, changed or back since this one began may stand on a page that this one had behind it.
@@ -191,8 +190,9 @@ def mark_gone(connection: Connection, *, is_first: bool) -> None:
     Needs the temporary tables of `MediaMerge.merge_slice`, and runs after it, in the same transaction.
     """
     db = raw_connection(connection)
-    for statement in (_SEEN_AGAIN, _WITH_UNSEEN if is_first else _ALL_WITH_UNSEEN):
-        db.execute(statement)
+    if value(db, "SELECT EXISTS (FROM ops.missing)"):
+        db.execute(_SEEN_AGAIN)
+    db.execute(_WITH_UNSEEN if is_first else _ALL_WITH_UNSEEN)
     db.execute(_MISSED if value(db, "SELECT EXISTS (FROM scans_with_unseen)") else _NOTHING_MISSED)
     if not value(db, "SELECT EXISTS (FROM missed)"):
         db.execute(_NOTHING_GONE)

@@ -66,6 +66,9 @@ first_sightings AS (
 happened AS (
     FROM first_sightings
     UNION ALL
+    SELECT order_key, 'added' FROM new_items
+    WHERE seq > getvariable('slice_begin') AND seq <= getvariable('slice_end')
+    UNION ALL
     SELECT _order_key, 'changed' FROM changed_items
     WHERE _seq > getvariable('slice_begin') AND _seq <= getvariable('slice_end')
       AND _order_key NOT IN (SELECT order_key FROM first_sightings)
@@ -74,7 +77,7 @@ counts AS (
     -- A page that could not be read landed for quarantine alone.
     SELECT run_id, 'pages' AS what, count(*) AS n FROM landed WHERE scan_id <> '' GROUP BY ALL
     UNION ALL
-    SELECT run_id, 'items', count(*) FROM media_sightings GROUP BY ALL
+    SELECT run_id, 'items', count(*) FROM media_sightings JOIN landed USING (seq) GROUP BY ALL
     UNION ALL
     SELECT run_id, 'items', count(*) FROM merging JOIN (
         SELECT seq FROM account_items UNION ALL SELECT seq FROM rejected_records WHERE position IS NOT NULL

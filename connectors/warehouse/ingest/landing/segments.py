@@ -37,7 +37,7 @@ _HEAD = struct.Struct("<Q5I")
 _MOST_OF_A_LINE = 1000
 
 # As many landings as are handed to DuckDB at once: enough that planning costs nothing, little enough to hold.
-_AT_ONCE = 128
+_AT_ONCE = 1024
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,35 @@
+"""Columns of items that their pages give, as Arrow arrays: what DuckDB would otherwise have to join.
+
+DuckDB takes every registered Arrow table for one of a single row. In a join it therefore copies the items, with all
+their columns, into a hash table, which takes longer than writing them.
+"""
+
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from connectors.warehouse.ingest.split import POSITION_BITS
+
+
+def of_pages(order_keys: Any, pages: Any) -> Any:  # noqa: ANN401 - pyarrow has no types
+    """Return a table of items: `order_key`, and every column of `pages`, which has one row for each `seq`.
+
+    Each column but `seq` is a dictionary of the pages' values.
+    """
+    seqs = pc.shift_right(order_keys, POSITION_BITS)
+    index = pc.index_in(seqs, pages["seq"].combine_chunks())
+    columns = {
+        name: pa.DictionaryArray.from_arrays(index, pages[name].combine_chunks())
+        for name in pages.column_names
+        if name != "seq"
+    }
+    return pa.table({"order_key": order_keys, "seq": seqs, **columns})
+
+
+def by_order_key(table: Any, name: str, order_keys: Any) -> Any:  # noqa: ANN401 - pyarrow has no types
+    """Return a column of a table in the order of these keys, each of which the table's `order_key` has once."""
+    found = table["order_key"].combine_chunks()
+    if found.equals(order_keys):
+        return table[name]
+    return table[name].take(pc.index_in(order_keys, found))
