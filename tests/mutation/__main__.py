@@ -12,15 +12,15 @@ from pathlib import Path
 from tests.mutation.mutants import MUTANTS, Mutant
 
 ROOT = Path(__file__).parents[2]
-_ROOMS = ("connectors", "flows", "models", "deployments", "tests", "docs", "pyproject.toml", "README.md")
+_TREES = ("connectors", "flows", "models", "deployments", "tests", "docs", "pyproject.toml", "README.md")
 _FAILED = 1
 
 
 def _copied(folder: Path) -> None:
     packed = BytesIO()
     with tarfile.open(fileobj=packed, mode="w") as tar:
-        for room in _ROOMS:
-            tar.add(ROOT / room, room, filter=lambda entry: None if "__pycache__" in entry.name else entry)
+        for tree in _TREES:
+            tar.add(ROOT / tree, tree, filter=lambda entry: None if "__pycache__" in entry.name else entry)
     packed.seek(0)
     with tarfile.open(fileobj=packed) as tar:
         tar.extractall(folder, filter="data")

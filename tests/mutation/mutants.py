@@ -1,11 +1,11 @@
-"""The code broken on purpose, order_key by order key, each with the tests that must notice."""
+"""Defects put into the code on purpose, one at a time, each with the tests that must notice it."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class Mutant:
-    """What `path` says once as `old`, output as `new`; the tests of `caught_by` must fail on it."""
+    """A defect: the text `old`, once in `path`, becomes `new`; the tests of `caught_by` must fail on it."""
 
     name: str
     path: str
@@ -38,6 +38,27 @@ MUTANTS = (
         "    FROM changed_items WHERE _seq > getvariable('slice_begin') AND _seq <= getvariable('slice_end')\n"
         "    GROUP BY account_id, surface, media_id, _order_key\n",
         ("tests/warehouse/merge/test_warehouse_merge_media.py",),
+    ),
+    Mutant(
+        "an item that comes twice at once is taken for two new ones",
+        "connectors/warehouse/merge/media.py",
+        "HAVING count(*) > 1",
+        "HAVING count(*) > 2",
+        ("tests/warehouse/merge/test_warehouse_history.py",),
+    ),
+    Mutant(
+        "items that were decoded out of order get one another's bytes",
+        "connectors/warehouse/ingest/page_columns.py",
+        "    if found.equals(order_keys):\n",
+        "    if len(found) == len(order_keys):\n",
+        ("tests/warehouse/ingest/test_warehouse_page_columns.py",),
+    ),
+    Mutant(
+        "the first counts of new items are of no use",
+        "connectors/warehouse/merge/new_items.py",
+        "n.received_at AS _received_at",
+        "NULL::TIMESTAMPTZ AS _received_at",
+        ("tests/warehouse/merge/test_warehouse_history.py",),
     ),
     Mutant(
         "a widened column loses what earlier versions held",
@@ -540,7 +561,7 @@ MUTANTS = (
         "a changed item leaves no bytes",
         "connectors/warehouse/merge/media.py",
         "FROM changed_items AS d JOIN media_cells AS c",
-        "FROM (FROM changed_items LIMIT 1) AS d JOIN media_cells AS c",
+        "FROM (FROM changed_items LIMIT 0) AS d JOIN media_cells AS c",
         ("tests/warehouse/raw/test_raw_media.py",),
     ),
     Mutant(

@@ -1,0 +1,42 @@
+"""Columns that pages give their items: aligned with the items in whatever order these were decoded."""
+
+import duckdb
+import pyarrow as pa
+
+from connectors.warehouse.ingest.page_columns import by_order_key, of_pages
+from connectors.warehouse.ingest.split import POSITION_BITS
+
+PAGES = pa.table({"seq": pa.array([3, 5], pa.int64()), "account_id": ["a", "b"], "correlation_id": ["x", None]})
+
+
+def keys(*pairs: tuple[int, int]) -> pa.Array:
+    return pa.array([(seq << POSITION_BITS) + position for seq, position in pairs], pa.int64())
+
+
+def test_items_have_what_their_page_says() -> None:
+    order_keys = keys((5, 0), (3, 1), (5, 7))
+    found = of_pages(order_keys, PAGES)
+    assert found["order_key"].to_pylist() == order_keys.to_pylist()
+    assert found["seq"].to_pylist() == [5, 3, 5]
+    assert found["account_id"].to_pylist() == ["b", "a", "b"]
+    assert found["correlation_id"].to_pylist() == [None, "x", None]
+
+
+def test_duckdb_reads_them_as_plain_values() -> None:
+    with duckdb.connect() as db:
+        db.register("items", of_pages(keys((5, 0), (3, 1)), PAGES))
+        assert db.execute("SELECT account_id, correlation_id FROM items").fetchall() == [("b", None), ("a", "x")]
+        assert db.execute("SELECT account_id FROM items WHERE correlation_id IS NULL").fetchall() == [("b",)]
+
+
+def test_no_items_have_the_columns_of_pages() -> None:
+    found = of_pages(keys(), PAGES)
+    assert (found.num_rows, found.column_names) == (0, ["order_key", "seq", "account_id", "correlation_id"])
+
+
+def test_a_column_follows_the_items_order() -> None:
+    table = pa.table({"order_key": keys((3, 0), (3, 1), (5, 0)), "payload": ["one", "two", "three"]})
+    for order in ([0, 1, 2], [2, 0, 1], [1]):
+        wanted = table["order_key"].take(pa.array(order)).combine_chunks()
+        expected = [("one", "two", "three")[index] for index in order]
+        assert by_order_key(table, "payload", wanted).to_pylist() == expected
