@@ -24,7 +24,7 @@ def _name(table: str) -> str:
 
 
 def decoded_children(schema: TableSchema) -> str:
-    """Return the name of the temporary table of a child table's rows: order key of the item, position, columns."""
+    """Return the name of the temporary table of a child table's rows: `_order_key` of the item, position, columns."""
     return quoted(f"decoded_{schema.table}")
 
 
@@ -66,9 +66,12 @@ def observations(
 
 
 def children_query(layout: Layout, schema: TableSchema) -> str:
-    """Return the query of a child table's rows, from the registered cells: order key of the item, position, columns."""
+    """Return the query of a child table's rows, from the registered cells: `_order_key` of the item, position, columns.
+
+    A column that was inferred never begins with an underscore.
+    """
     columns = columns_select(schema, layout.children[schema.table].cells)
-    return f"SELECT order_key, position{columns} FROM {quoted(_name(schema.table))}"  # noqa: S608 - quoted
+    return f"SELECT order_key AS _order_key, position{columns} FROM {quoted(_name(schema.table))}"  # noqa: S608 - quoted
 
 
 def read_columns(db: DuckDBPyConnection, layout: Layout, table_schemas: Sequence[TableSchema]) -> None:

@@ -27,14 +27,13 @@ _FEW = 24
 class Decoded:
     """Cells by table, and what was learned: the registry, and the layout that follows from it.
 
-    `rejected` are the order keys of items that are no objects.
+    Items that are no objects, or nested too deep, have no cells.
     """
 
     media: Any
     children: Mapping[str, Any]
     registry: Registry
     layout: Layout
-    rejected: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,14 +58,11 @@ class Decoder:
         self._layout = layout(mapping, registry)
         self._chunks: list[_Chunk] = []
         self._by_python: list[python_decoder.DecodedItem] = []
-        self._rejected: list[int] = []
 
     def add(self, order_keys: Sequence[int], raw: Sequence[bytes]) -> None:
-        """Decode items; those that are no objects are rejected."""
+        """Decode items; those that are no objects get no cells."""
         if {one[:1] for one in raw} != {b"{"}:
-            pairs = [*zip(order_keys, raw, strict=True)]
-            objects = [(order_key, one) for order_key, one in pairs if one.startswith(b"{")]
-            self._rejected += [order_key for order_key, one in pairs if not one.startswith(b"{")]
+            objects = [(key, one) for key, one in zip(order_keys, raw, strict=True) if one.startswith(b"{")]
             order_keys, raw = [order_key for order_key, _ in objects], [one for _, one in objects]
         for begin in range(0, len(raw), _AT_ONCE):
             self._decode(order_keys[begin : begin + _AT_ONCE], raw[begin : begin + _AT_ONCE])
@@ -120,7 +116,6 @@ class Decoder:
             {table.resource: self._elements(table) for table in tables},
             self._registry,
             self._layout,
-            tuple(self._rejected),
         )
 
     def _elements(self, table: CellTable) -> Any:  # noqa: ANN401 - pyarrow has no types

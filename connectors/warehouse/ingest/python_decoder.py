@@ -22,6 +22,9 @@ from models.schema.pointer import to_pointer
 # Python refuses to make an integer of more digits than this.
 _MOST_DIGITS = 4000
 
+# What follows goes through an item call by call, and Python bounds how deep calls are nested.
+_MOST_NESTED = 200
+
 # Texts of values that hold nothing.
 EMPTY = ("{}", "[]")
 
@@ -103,12 +106,12 @@ class DecodedItem:
 
 
 def read(order_key: int, raw: bytes) -> DecodedItem | None:
-    """Read an item; None when it is no object, or nested too deep."""
+    """Read an item; None when it is no object, or nested deeper than 200 levels."""
     try:
         value: Json = _parse(raw.decode())
     except RecursionError:
         return None
-    if not isinstance(value, dict):
+    if not isinstance(value, dict) or _is_too_deep(value):
         return None
     item = DecodedItem(order_key, {to_pointer(found.keys): found for found in values_of(value)})
     for path, found in item.values.items():
@@ -118,6 +121,20 @@ def read(order_key: int, raw: bytes) -> DecodedItem | None:
                     inner = {to_pointer(each.keys): each for each in values_of(element, in_element=True)}
                     item.elements.append(Element(path, position, inner))
     return item
+
+
+def _is_too_deep(value: Json) -> bool:
+    level: list[Json] = [value]
+    for _ in range(_MOST_NESTED):
+        level = [
+            inner
+            for each in level
+            if isinstance(each, dict | list)
+            for inner in (each.values() if isinstance(each, dict) else each)
+        ]
+        if not level:
+            return False
+    return True
 
 
 def observations(item: DecodedItem, at: datetime) -> Iterable[FieldObservation]:

@@ -32,6 +32,8 @@ class ArrowTables:
         if source is not None and source.table.schema == table.schema:
             source.table = table
         else:
+            if source is not None:
+                source.table = source.table.schema.empty_table()
             self._sources[name] = _Source(table)
             self._db.register(name, self._sources[name])
 

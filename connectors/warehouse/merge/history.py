@@ -8,8 +8,7 @@ from connectors.warehouse.storage.quoting import literal, quoted
 from models.schema.mapping import Mapping
 from models.schema.table_schemas import TableSchema, history
 
-# Every new observation of an item with the previous one; the stored row is the first. An item that is not stored and
-# was observed with one content only has no previous observation, and is left out.
+# Every changed observation of an item that was compared, with the previous one; the stored row is the first.
 _OBSERVATIONS = """
 CREATE OR REPLACE TEMP TABLE media_observations AS
 WITH observed AS (
@@ -17,8 +16,6 @@ WITH observed AS (
         r.account_id, r.surface, r.media_id, r._order_key AS order_key, r._received_at AS seen_at, s.content,
         {counts_read} AS counts, NULL::BIGINT AS stored
     FROM changed_items AS r JOIN media_hashes AS s ON s.order_key = r._order_key
-    SEMI JOIN (FROM media_to_write WHERE changes > 1 OR (changes = 1 AND NOT is_new)) AS t
-        ON t.account_id = r.account_id AND t.surface = r.surface AND t.media_id = r.media_id
     WHERE _seq > getvariable('slice_begin') AND _seq <= getvariable('slice_end')
     UNION ALL
     SELECT m.account_id, m.surface, m.media_id, -1, m.content_changed_at, s.content, {counts_stored}, s.stored
@@ -67,20 +64,12 @@ ORDER BY account_id, surface, media_id, _version
 
 _METRICS = """
 INSERT INTO core.media_metrics BY NAME
-WITH observed AS (
-    SELECT account_id, surface, media_id, seen_at, counts, counts_before FROM media_observations WHERE order_key >= 0
-    UNION ALL
-    SELECT
-        t.account_id, t.surface, t.media_id, r._received_at AS seen_at, {counts_read} AS counts, NULL AS counts_before
-    FROM media_to_write AS t JOIN changed_items AS r ON r._order_key = t.order_key
-    WHERE t.is_new AND t.changes = 1
-)
 SELECT account_id, surface, media_id, metric, value, seen_at AS observed_at
 FROM (
     SELECT
         account_id, surface, media_id, seen_at, unnest({names}) AS metric, unnest(counts) AS value,
         unnest(coalesce(counts_before, {nothing})) AS before
-    FROM observed
+    FROM media_observations WHERE order_key >= 0
 )
 WHERE value IS DISTINCT FROM before
 ORDER BY account_id, surface, media_id, observed_at, metric
@@ -100,6 +89,6 @@ def merge_history(connection: Connection, mapping: Mapping, media: TableSchema) 
     )
     names = "[" + ", ".join(literal(metric.name) for metric in media.metrics) + "]"
     nothing = "[" + ", ".join("NULL::BIGINT" for _ in media.metrics) + "]"
-    metrics = _METRICS.format(names=names, nothing=nothing, counts_read=read)
+    metrics = _METRICS.format(names=names, nothing=nothing)
     for statement in (line, superseded, metrics):
         raw_connection(connection).execute(statement)

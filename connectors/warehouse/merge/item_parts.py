@@ -27,8 +27,8 @@ def merge_children(connection: Connection, table_schemas: Sequence[TableSchema],
                 " AND c.account_id = t.account_id AND c.surface = t.surface AND c.media_id = t.media_id"
             )
         raw_connection(connection).execute(
-            f"INSERT INTO {table} BY NAME SELECT t.account_id, t.surface, t.media_id, c.* EXCLUDE (order_key)"  # noqa: S608
-            f" FROM media_to_write AS t JOIN {decoded_children(schema)} AS c ON c.order_key = t.last_order_key"
+            f"INSERT INTO {table} BY NAME SELECT t.account_id, t.surface, t.media_id, c.* EXCLUDE (_order_key)"  # noqa: S608
+            f" FROM media_to_write AS t JOIN {decoded_children(schema)} AS c ON c._order_key = t.last_order_key"
             " WHERE t.changes > 0"
             " ORDER BY t.account_id, t.surface, t.media_id, c.position"
         )
@@ -77,7 +77,7 @@ def merge_addresses(
             db.execute(
                 f"UPDATE core.{quoted(schema.table)} AS m"  # noqa: S608 - quoted
                 f" SET {', '.join(f'{name} = d.{name}' for name in names)}"
-                f" FROM media_resigned AS r JOIN {decoded_children(schema)} AS d USING (order_key)"
+                f" FROM media_resigned AS r JOIN {decoded_children(schema)} AS d ON d._order_key = r.order_key"
                 " WHERE m.account_id = r.account_id AND m.surface = r.surface AND m.media_id = r.media_id"
                 " AND m.position = d.position"
             )

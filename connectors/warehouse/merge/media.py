@@ -83,20 +83,18 @@ FROM (SELECT order_key, seq, scan_id, received_at, account_id, surface, {media_i
 LEFT JOIN media_stored AS s USING (account_id, surface, media_id)
 """
 
-# What is no object has no id either.
-_REJECTED = """
+# What could not be decoded has no id either.
+_NOT_DECODED = """
 INSERT INTO media_found BY NAME
 SELECT order_key, seq, scan_id, received_at, account_id, surface FROM arrived_items
-WHERE order_key IN (SELECT unnest(?))
+WHERE order_key NOT IN (SELECT order_key FROM media_known)
+  AND order_key NOT IN (SELECT order_key FROM media_cells)
 """
 
-_RECORDS = """
-CREATE OR REPLACE TEMP VIEW media_records AS
-FROM media_known UNION ALL FROM media_found
-"""
 _SIGHTINGS = """
 CREATE OR REPLACE TEMP VIEW media_sightings AS
-FROM media_records WHERE seq > getvariable('slice_begin') AND seq <= getvariable('slice_end')
+FROM (FROM media_known UNION ALL BY NAME FROM media_found)
+WHERE seq > getvariable('slice_begin') AND seq <= getvariable('slice_end')
 """
 
 # Items that may be unchanged: those that are stored, or were observed more than once. The others are new.
@@ -110,14 +108,19 @@ SELECT order_key, account_id, surface, media_id, stored FROM observed
 WHERE stored IS NOT NULL OR (account_id, surface, media_id) IN (FROM again)
 """
 
-_IS_ANY_NEW = """
-SELECT EXISTS (FROM media_found ANTI JOIN media_to_compare USING (order_key) WHERE media_id IS NOT NULL)
+_HOW_MANY_FOUND = """
+SELECT compared, (SELECT count(media_id) FROM media_found) - compared
+FROM (SELECT count(*) AS compared FROM media_to_compare)
 """
 
 # With their cells.
 _NEW = """
 CREATE OR REPLACE TEMP VIEW new_items AS
 FROM (SELECT *, {media_id} AS media_id FROM media_cells) WHERE media_id IS NOT NULL
+"""
+_NEW_IN_SLICE = """
+CREATE OR REPLACE TEMP VIEW new_in_slice AS
+FROM new_items WHERE seq > getvariable('slice_begin') AND seq <= getvariable('slice_end')
 """
 _NOT_COMPARED = " AND order_key NOT IN (SELECT order_key FROM media_to_compare)"
 
@@ -134,7 +137,7 @@ _HASHES = """
 CREATE OR REPLACE TEMP TABLE media_hashes AS
 SELECT d._order_key AS order_key, {content} AS content, {counts} AS counts
 FROM media_decoded AS d
-LEFT JOIN ({children}) AS c ON c.order_key = d._order_key
+LEFT JOIN ({children}) AS c ON c._order_key = d._order_key
 """
 
 # Observations that differ from the previous one of the item. Only the first is compared with the stored row, so the
@@ -295,7 +298,7 @@ class MediaMerge:
         decoded, payloads = self._decode(items, staged)
         self._register(decoded, arrived, payloads, staged)
         del items
-        self._find_changes(decoded)
+        self._find_changes(decoded, payloads)
         self._register_rejected(payloads)
         if decoded.media.num_rows:
             self._layout = decoded.layout
@@ -340,6 +343,7 @@ class MediaMerge:
             write_registry(self._connection, decoded.registry, self.mapping)
             # Filling a column may have moved rows, and registers the cells of other items.
             self._read_stored()
+            self._cells.clear()
             self._cells = ArrowTables(self._db)
             register_cells(self._cells, decoded)
         if again:
@@ -383,29 +387,30 @@ class MediaMerge:
     def _media_id(self, decoded: Decoded) -> str:
         return media_id_of(self.mapping.media_id, decoded.layout.media.cells)
 
-    def _find_changes(self, decoded: Decoded) -> None:
+    def _find_changes(self, decoded: Decoded, payloads: pa.Table) -> None:
         media, *children = self._schemas
         media_id = self._media_id(decoded)
         read_columns(self._db, decoded.layout, children)
         self._db.execute(_FOUND.format(media_id=media_id))
-        if decoded.rejected:
-            self._db.execute(_REJECTED, [list(decoded.rejected)])
-        for statement in (_RECORDS, _SIGHTINGS, _TO_COMPARE):
+        if decoded.media.num_rows < payloads.num_rows:
+            self._db.execute(_NOT_DECODED)
+        for statement in (_SIGHTINGS, _TO_COMPARE):
             self._db.execute(statement)
-        self._is_any_to_compare = bool(value(self._db, "SELECT EXISTS (FROM media_to_compare)"))
-        self._is_any_new = bool(value(self._db, _IS_ANY_NEW))
+        [(to_compare, new)] = self._db.execute(_HOW_MANY_FOUND).fetchall()
+        self._is_any_to_compare, self._is_any_new = to_compare > 0, new > 0
+        self._db.execute(_NEW.format(media_id=media_id) + (_NOT_COMPARED if to_compare else ""))
+        self._db.execute(_NEW_IN_SLICE)
         if not self._is_any_to_compare:
-            for statement in (_NEW.format(media_id=media_id), _NOTHING_TO_COMPARE, _NOTHING_CHANGED):
+            for statement in (_NOTHING_TO_COMPARE, _NOTHING_CHANGED):
                 self._db.execute(statement)
             return
         columns = columns_select(media, decoded.layout.media.cells)
-        self._db.execute(_NEW.format(media_id=media_id) + _NOT_COMPARED)
         self._db.execute(_DECODED.format(media_id=media_id, columns=columns))
         of_children = hashes_of_children(
             children,
             self.mapping,
-            lambda schema: f"FROM {decoded_children(schema)} SEMI JOIN media_to_compare USING (order_key)",
-            "order_key",
+            lambda schema: f"FROM {decoded_children(schema)} SEMI JOIN media_to_compare ON _order_key = order_key",
+            "_order_key",
         )
         content = content_of(media, self.mapping, "d", overflow_of("d"), "coalesce(c.content, 0)")
         counts = counts_hash(media, self.mapping, "d", "coalesce(c.counts, 0)")

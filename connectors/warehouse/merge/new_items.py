@@ -10,43 +10,41 @@ from connectors.warehouse.ingest.layout import Layout
 from connectors.warehouse.storage.quoting import literal, quoted
 from models.schema.table_schemas import TableSchema
 
-_SLICE = "n.seq > getvariable('slice_begin') AND n.seq <= getvariable('slice_end')"
-
-_MEDIA = f"""
+_MEDIA = """
 INSERT INTO core.media BY NAME
 SELECT
-    n.account_id, n.surface, n.media_id{{columns}}, n.payload_hash, n.order_key AS raw_landed, n.overflow,
+    n.account_id, n.surface, n.media_id{columns}, n.payload_hash, n.order_key AS raw_landed, n.overflow,
     n.received_at AS first_seen_at, n.received_at AS written_at, n.seq AS written_seq, n.received_at AS changed_at,
     n.received_at AS content_changed_at
-FROM new_items AS n WHERE {_SLICE}
+FROM new_in_slice AS n
 ORDER BY n.account_id, n.surface, published_at
-"""  # noqa: S608 - made of the schema, quoted
+"""
 
-_METRICS = f"""
+_METRICS = """
 INSERT INTO core.media_metrics BY NAME
 SELECT * FROM (
     SELECT
-        account_id, surface, media_id, unnest({{names}}) AS metric, unnest({{counts}}) AS value,
+        account_id, surface, media_id, unnest({names}) AS metric, unnest({counts}) AS value,
         _received_at AS observed_at
     FROM (
-        SELECT n.account_id, n.surface, n.media_id, n.received_at AS _received_at{{columns}}
-        FROM new_items AS n WHERE {_SLICE}
+        SELECT n.account_id, n.surface, n.media_id, n.received_at AS _received_at{columns}
+        FROM new_in_slice AS n
     ) AS r
 )
 WHERE value IS NOT NULL
 ORDER BY account_id, surface, media_id, metric
-"""  # noqa: S608 - made of the schema, quoted
+"""
 
-_CHILDREN = f"""
-INSERT INTO core.{{table}} BY NAME
-SELECT n.account_id, n.surface, n.media_id, c.* EXCLUDE (order_key)
-FROM {{decoded}} AS c JOIN new_items AS n USING (order_key) WHERE {_SLICE}
+_CHILDREN = """
+INSERT INTO core.{table} BY NAME
+SELECT n.account_id, n.surface, n.media_id, c.* EXCLUDE (_order_key)
+FROM {decoded} AS c JOIN new_in_slice AS n ON n.order_key = c._order_key
 ORDER BY n.account_id, n.surface, n.media_id, c.position
-"""  # noqa: S608 - made of the schema, quoted
+"""
 
 
 def insert_new(db: DuckDBPyConnection, table_schemas: Sequence[TableSchema], layout: Layout) -> None:
-    """Append the `new_items` of the slice, whose cells are registered: rows, first counts, children."""
+    """Append what `new_in_slice` holds, whose cells are registered: rows, first counts, children."""
     media, *children = table_schemas
     columns = columns_select(media, layout.media.cells)
     db.execute(_MEDIA.format(columns=columns))

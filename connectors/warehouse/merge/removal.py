@@ -41,22 +41,20 @@ seen AS (
     GROUP BY scan_id
 ),
 stored AS (
-    SELECT account_id, surface, count(stored) AS items
-    FROM (SELECT DISTINCT account_id, surface FROM ops.staging WHERE resource = 'media')
+    SELECT account_id, surface, first_seq, count(stored) AS items
+    FROM (
+        SELECT account_id, surface, min(seq) AS first_seq FROM ops.staging WHERE resource = 'media'
+        GROUP BY account_id, surface
+    )
     LEFT JOIN present USING (account_id, surface)
-    GROUP BY account_id, surface
-),
--- What another scan added or returned in this slice before this one began is in no count.
-others AS (
-    SELECT account_id, surface, min(seq) AS first_seq FROM ops.staging WHERE resource = 'media'
-    GROUP BY account_id, surface
+    GROUP BY account_id, surface, first_seq
 )
 SELECT w.*
 FROM finished AS w
+JOIN stored AS s USING (account_id, surface)
 LEFT JOIN seen USING (scan_id)
-LEFT JOIN stored AS s USING (account_id, surface)
-LEFT JOIN others AS o USING (account_id, surface)
-WHERE w.resource = 'media' AND (coalesce(seen.items, 0) IS DISTINCT FROM s.items OR o.first_seq < w.began_seq)
+-- What another scan added or returned in this slice before this one began is in no count.
+WHERE w.resource = 'media' AND (coalesce(seen.items, 0) <> s.items OR s.first_seq < w.began_seq)
 """
 _ALL_WITH_UNSEEN = "CREATE OR REPLACE TEMP TABLE scans_with_unseen AS FROM finished WHERE resource = 'media'"
 

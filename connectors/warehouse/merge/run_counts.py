@@ -66,8 +66,7 @@ first_sightings AS (
 happened AS (
     FROM first_sightings
     UNION ALL
-    SELECT order_key, 'added' FROM new_items
-    WHERE seq > getvariable('slice_begin') AND seq <= getvariable('slice_end')
+    SELECT order_key, 'added' FROM new_in_slice
     UNION ALL
     SELECT _order_key, 'changed' FROM changed_items
     WHERE _seq > getvariable('slice_begin') AND _seq <= getvariable('slice_end')

@@ -150,8 +150,8 @@ def insert_children(connection: Connection, table_schemas: Sequence[TableSchema]
         if schema.table in decoded.layout.children:
             db.execute(
                 f"INSERT INTO core.{quoted(schema.table)} BY NAME"  # noqa: S608 - quoted
-                f" SELECT m.account_id, m.surface, m.media_id, c.* EXCLUDE (order_key)"
-                f" FROM ({children_query(decoded.layout, schema)}) AS c JOIN {items} AS m ON m.rowid = c.order_key"
+                f" SELECT m.account_id, m.surface, m.media_id, c.* EXCLUDE (_order_key)"
+                f" FROM ({children_query(decoded.layout, schema)}) AS c JOIN {items} AS m ON m.rowid = c._order_key"
                 " ORDER BY m.account_id, m.surface, m.media_id, c.position"
             )
 

@@ -138,6 +138,35 @@ def test_items_without_an_id_go_to_quarantine_with_their_place(rig: Rig) -> None
     assert rig.value("SELECT count(*) FROM core.quarantine") == len(no_id)
 
 
+@pytest.mark.parametrize("depth", [250, 300, 900])
+def test_an_item_nested_too_deep_goes_to_quarantine_and_what_is_stored_stays(rig: Rig, depth: int) -> None:
+    rig.scan(POSTS, "p", 0, [{"id": "1"}, {"id": "2", "caption": "a"}])
+    deep = '{"a":' * depth + "1" + "}" * depth
+    text = f'{{"items":[{{"id":"1"}},{{"id":"2","deep":{deep}}}],"next_cursor":null}}'
+    rig.land(Scan(POSTS, "q", at(24)).page([1, 2], at(24), last=True, text=text))
+    assert rig.merge().quarantined == 1
+    assert rig.rows("SELECT media_id, caption, removed_at FROM core.media ORDER BY 1") == [
+        ("1", None, None),
+        ("2", "a", None),
+    ]
+    assert rig.value("SELECT position FROM core.quarantine") == 1
+
+
+def test_an_item_nested_as_deep_as_allowed_is_stored(rig: Rig) -> None:
+    deep: object = 1
+    for _ in range(198):
+        deep = {"a": deep}
+    rig.scan(POSTS, "p", 0, [{"id": "1", "deep": deep}])
+    assert rig.value("SELECT count(*) FROM core.media") == 1
+
+
+@pytest.mark.parametrize("table", ["children", "tags"])
+def test_fields_of_elements_may_have_the_names_of_our_own_columns(rig: Rig, table: str) -> None:
+    fields = ("order_key", "seq", "received_at", "payload", "run_id")
+    rig.scan(POSTS, "p", 0, [{"id": "1", table: [{"id": "c", **dict.fromkeys(fields, "z")}]}])
+    assert rig.rows(f"SELECT {', '.join(fields)} FROM core.media_{table}") == [("z",) * len(fields)]
+
+
 def test_an_id_is_taken_from_the_next_name_where_the_first_holds_none(rig: Rig) -> None:
     rig.scan(POSTS, "p", 0, [{"id": {}, "media_id": "", "pk": 4}])
     assert rig.value("SELECT media_id FROM core.media") == "4"
