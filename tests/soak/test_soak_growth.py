@@ -67,6 +67,14 @@ def test_a_count_that_rises_at_all_is_noticed(name: str, words: str) -> None:
     assert message(vitals(**{name: 0})) == []
 
 
+def test_one_thread_may_start_late_and_no_second_one() -> None:
+    before = quiet(1).vitals.threads
+    assert message(lambda one: replace(one, vitals=replace(one.vitals, threads=before + (one.run > 30)))) == []
+    assert message(lambda one: replace(one, vitals=replace(one.vitals, threads=before + 2 * (one.run > 30)))) == [
+        f"threads grew from {before} to {before + 2}"
+    ]
+
+
 def test_what_is_left_in_the_folder_is_named() -> None:
     assert message(kept(names=NAMES | {".analytics.duckdb.next"})) == ["files were left over: .analytics.duckdb.next"]
     assert message(kept(log=1)) == ["a log was left beside the warehouse"]
