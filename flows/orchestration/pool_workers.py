@@ -5,13 +5,19 @@ What a flow run's state says is only when to look and what to submit again: what
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 from uuid import UUID
 
 from prefect.client.orchestration import PrefectClient, get_client
-from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId
+from prefect.client.schemas.filters import (
+    FlowRunFilter,
+    FlowRunFilterDeploymentId,
+    FlowRunFilterId,
+    FlowRunFilterState,
+    FlowRunFilterStateType,
+)
 from prefect.client.schemas.objects import State, StateType, WorkPoolStatus
 from prefect.exceptions import ObjectNotFound
 from prefect.states import Cancelled, Completed, Crashed, Failed
@@ -37,6 +43,9 @@ _LISTED = 200
 
 # Seconds in which Prefect must answer as a run ends.
 _ANSWER = 10.0
+
+# Of a flow run that no worker has begun.
+_WAITING = [StateType.SCHEDULED, StateType.PENDING]
 
 # The states that say more than that an attempt is lost, by the error that they stand for.
 _STATES: Mapping[type[Exception], Callable[[str], State[None]]] = {
@@ -111,11 +120,15 @@ class PoolWorkers:
         self._store_url = store_url
         self._clock = clock
         self._open: dict[UUID, PoolAttempt] = {}
+        self._is_first = True
         self._are_there = False
         self._look_at = clock.monotonic()
 
     async def submit(self, prefix: str, *, key: str) -> PoolAttempt:
         """Create a flow run for a batch. It has no key: workers have that in their own environment."""
+        if self._is_first:
+            self._is_first = False
+            await self._cancel_left()
         attempt = PoolAttempt(Listener(self._store, prefix, clock=self._clock))
         try:
             run = await self._client.create_flow_run_from_deployment(
@@ -180,11 +193,32 @@ class PoolWorkers:
         """Cancel the flow runs that have not begun; those that have end by the run's stop mark."""
         try:
             async with asyncio.timeout(_ANSWER):
-                for one, state in (await self._states(self._open)).items():
-                    if state.type in (StateType.SCHEDULED, StateType.PENDING):
-                        await self._client.set_flow_run_state(one, Cancelled(message="Its run has ended."), force=True)
+                states = await self._states(self._open)
+                await self._cancel(one for one, state in states.items() if state.type in _WAITING)
         except Exception as error:  # noqa: BLE001 - a batch that begins later finds its log closed, and ends
             _log.warning("Flow runs that had not begun were not cancelled: %s", _line(error))
+
+    async def _cancel_left(self) -> None:
+        """Cancel the flow runs that a killed run left waiting: workers would begin them before this run's.
+
+        This run owns the store by now, so no other run waits for them.
+        """
+        waiting = FlowRunFilter(
+            deployment_id=FlowRunFilterDeploymentId(any_=[self._deployment_id]),
+            state=FlowRunFilterState(type=FlowRunFilterStateType(any_=_WAITING)),
+        )
+        try:
+            left, listed = list[UUID](), 0
+            while runs := await self._client.read_flow_runs(flow_run_filter=waiting, limit=_LISTED, offset=listed):
+                left += [run.id for run in runs if run.parameters.get("store_url") == self._store_url]
+                listed += len(runs)
+            await self._cancel(left)
+        except Exception as error:  # noqa: BLE001 - each of them finds its log closed, and ends
+            _log.warning("Flow runs of an earlier run were not cancelled: %s", _line(error))
+
+    async def _cancel(self, flow_runs: Iterable[UUID]) -> None:
+        for one in flow_runs:
+            await self._client.set_flow_run_state(one, Cancelled(message="Its run has ended."), force=True)
 
 
 def _line(error: Exception) -> str:

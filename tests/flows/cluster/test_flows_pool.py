@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
-from itertools import count
+from itertools import count, product
 from pathlib import Path
 from typing import Any, NamedTuple
 from uuid import UUID, uuid4
@@ -13,7 +13,7 @@ import pytest
 from prefect.client.schemas.filters import FlowRunFilter
 from prefect.client.schemas.objects import State, StateType, WorkPoolStatus
 from prefect.settings import PREFECT_API_URL, temporary_settings
-from prefect.states import Cancelled, Completed, Crashed, Failed, Pending, Running
+from prefect.states import Cancelled, Completed, Crashed, Failed, Pending, Running, Scheduled
 
 from connectors.store.folder import FolderStore
 from connectors.store.object_store import StoreError, StoreUnavailableError
@@ -43,6 +43,7 @@ _DELETED: State[Any] = Cancelled(name="Deleted")
 class _Run(NamedTuple):
     id: UUID
     state: State[Any]
+    parameters: dict[str, Any] = {}  # noqa: RUF012 - never changed
 
 
 class _Pool(NamedTuple):
@@ -60,6 +61,7 @@ class FakePrefect:
     names: list[str] = field(default_factory=list)
     parameters: list[dict[str, Any]] = field(default_factory=list)
     failures: int = 0
+    left: list[_Run] = field(default_factory=list)
 
     async def create_flow_run_from_deployment(
         self, _: UUID, *, parameters: dict[str, Any], name: str, idempotency_key: str, tags: list[str]
@@ -94,10 +96,15 @@ class FakePrefect:
         finally:
             signs.cancel()
 
-    async def read_flow_runs(self, *, flow_run_filter: FlowRunFilter, limit: int) -> list[_Run]:
+    async def read_flow_runs(self, *, flow_run_filter: FlowRunFilter, limit: int, offset: int = 0) -> list[_Run]:
         self._fail()
         ids = flow_run_filter.id.any_ if flow_run_filter.id else None
-        assert ids is not None
+        if ids is None:
+            assert flow_run_filter.deployment_id is not None
+            assert flow_run_filter.state is not None
+            assert flow_run_filter.state.type is not None
+            types = flow_run_filter.state.type.any_ or []
+            return [run for run in self.left if self.states[run.id].type in types][offset : offset + limit]
         assert len(ids) <= limit == 200
         return [_Run(one, self.states[one]) for one in ids if one in self.states]
 
@@ -188,6 +195,27 @@ async def test_a_pool_without_workers_ends_the_run_with_one_line_and_cancels_wha
     with pytest.raises(ClusterLost, match=line):
         await _sync(tmp_path, service, prefect)
     assert {state.type for state in prefect.states.values()} == {StateType.CANCELLED}
+
+
+async def test_flow_runs_that_a_killed_run_left_waiting_are_cancelled_with_the_first_batch() -> None:
+    service, clock = Service(), VirtualClock()
+    prefect = FakePrefect(FakeCluster(service, MemoryStore()), lambda _: Running())
+    labels = dict[UUID, str]()
+    states: dict[str, State[Any]] = {"waiting": Scheduled(), "pending": Pending(), "running": Running()}
+    for (name, state), store in product(states.items(), ("the store", "another")):
+        run = _Run(uuid4(), state, {"store_url": store})
+        prefect.left.append(run)
+        prefect.states[run.id] = state
+        labels[run.id] = f"{name}, {store}"
+    workers = PoolWorkers(prefect, uuid4(), "batches", prefect.cluster.store, "the store", clock=clock)  # type: ignore[arg-type]
+    await workers.submit("runs/1/1", key="a/runs/1/1-1")
+    cancelled = {labels[run] for run, state in prefect.states.items() if state.type is StateType.CANCELLED}
+    assert cancelled == {"waiting, the store", "pending, the store"}
+    late = _Run(uuid4(), Scheduled(), {"store_url": "the store"})
+    prefect.left.append(late)
+    prefect.states[late.id] = late.state
+    await workers.submit("runs/1/2", key="a/runs/1/2-1")
+    assert prefect.states[late.id].type is StateType.SCHEDULED
 
 
 async def test_a_flow_run_that_runs_is_a_worker_and_is_not_cancelled() -> None:
