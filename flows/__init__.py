@@ -1,4 +1,4 @@
-"""Runs, the Prefect flows around them, and the command line."""
+"""Sync and backfill runs, the Prefect flows around them, and the command line."""
 
 import sys
 from importlib import import_module

@@ -1,6 +1,6 @@
-"""The four tasks of a flow run. Each calls the step of the same name of the run that this process has open.
+"""The four tasks of a flow run. Each calls the step of the same name of the run that is open in this process.
 
-DuckDB is the truth about progress, so Prefect keeps no result and repeats nothing: retries are the engine's.
+Progress is stored only in DuckDB, so Prefect keeps no results and retries nothing: the engine retries.
 """
 
 from prefect import task

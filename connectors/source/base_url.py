@@ -1,4 +1,4 @@
-"""Which addresses may be given the key."""
+"""Validates the service address: which addresses the API key may be sent to."""
 
 import ipaddress
 import re

@@ -1,4 +1,4 @@
-"""An answer's body, gathered within bounds: the size that counts is the one after decompression."""
+"""Reads a response body up to a size limit, which applies after decompression."""
 
 import zlib
 

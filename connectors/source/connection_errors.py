@@ -1,4 +1,4 @@
-"""Requests that got no whole answer: the code of `CLIENT_ERRORS` for each, and server and cause in plain words."""
+"""Requests without a complete response: the code in `CLIENT_ERRORS` for each, and server and cause as text."""
 
 import os
 import re

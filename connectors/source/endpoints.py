@@ -1,4 +1,4 @@
-"""The two operations, without IO: requests as values, and answers read into pages or errors (API 4)."""
+"""The two operations, without IO: requests as values, and responses parsed into pages or errors (API 4)."""
 
 import re
 from collections.abc import Callable, Mapping

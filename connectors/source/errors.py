@@ -1,7 +1,7 @@
-"""What can go wrong with a request, and what the caller does about it: tables, read by every retry layer.
+"""The errors of requests and how callers handle them: tables that every retry layer reads.
 
-A failure is looked up by its code (`RULES` for what the service says, API 7; `CLIENT_ERRORS` for
-failures on the way to it), and by its status when the code is unknown or came with a status that is not its own.
+A failure is looked up by its code (`RULES` for errors of the service, API 7; `CLIENT_ERRORS` for client-side
+failures), or by its status if the code is unknown or does not match the status.
 """
 
 from collections.abc import Mapping

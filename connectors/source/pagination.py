@@ -1,4 +1,4 @@
-"""From one page of a scan to the next: never in a circle, and never without progress (API 8)."""
+"""Follows cursors from page to page of a scan; detects loops and pages without progress (API 8)."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""How long one tenant scope must still be left alone, and how long it may make a run wait."""
+"""The remaining cooldown of one tenant scope, and how long a run may wait for it."""
 
 import math
 from dataclasses import dataclass

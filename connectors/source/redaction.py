@@ -1,4 +1,4 @@
-"""The API key is replaced by `***` wherever an answer repeats it."""
+"""Replaces the API key by `***` wherever a response contains it."""
 
 import base64
 import re

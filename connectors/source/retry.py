@@ -1,4 +1,4 @@
-"""One page, fetched until it comes, is given up, or must wait longer than this run may; and when to try again."""
+"""Fetches one page with retries, until success, a permanent failure, or a wait longer than this run allows."""
 
 import logging
 from collections import Counter

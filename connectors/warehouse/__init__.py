@@ -1,1 +1,1 @@
-"""DuckDB: landing, merging, the run ledger, and the snapshot analysts read."""
+"""DuckDB: landing, merging, the run ledger, and the analysts' snapshot."""

@@ -1,4 +1,4 @@
-"""The one writer: it makes durable whatever has arrived together, and merges beside it."""
+"""The single writer: lands everything that has arrived with one fsync, and merges concurrently."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""Accounts go to work in batches while the catalogue is still being listed."""
+"""Scans accounts in batches while the catalogue is still being listed."""
 
 import asyncio
 import sys

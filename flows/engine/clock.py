@@ -1,4 +1,4 @@
-"""The time and the ids of this machine: what a run is handed everywhere but in tests."""
+"""The real clock and id generator, which tests replace."""
 
 import asyncio
 import time

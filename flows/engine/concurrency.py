@@ -1,4 +1,4 @@
-"""How much runs at once: request slots, places for open scans, and tasks that fail together."""
+"""Limits of concurrency: request slots, slots for open scans, and tasks that fail together."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""Putting a run together from the settings: the client, the warehouse under the writer lock, the clock."""
+"""Creates a run's resources from the settings: the client, the warehouse under the writer lock, the clock."""
 
 import logging
 import os

@@ -1,4 +1,4 @@
-"""What the parts of a run share: its resources, its counters, and the error that stops it."""
+"""State that the parts of a run share: its resources, its counters, and the error that stops it."""
 
 import asyncio
 from collections.abc import Callable, Collection, Sequence

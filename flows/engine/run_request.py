@@ -1,4 +1,4 @@
-"""What is asked of a run."""
+"""The parameters of a run."""
 
 from dataclasses import dataclass, field
 from datetime import timedelta

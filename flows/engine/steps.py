@@ -1,4 +1,4 @@
-"""The steps of a run, by the run's id: as functions here, as Prefect's tasks in flows/tasks.py."""
+"""The steps of a run, by the run's id: functions here, Prefect tasks in flows/tasks.py."""
 
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""Upkeep of a warehouse, without requests to the API: publish it, decode it again, delete what is old."""
+"""Maintenance of a warehouse without API requests: publish, repair, retry quarantine, rebuild, delete old data."""
 
 import logging
 from collections.abc import AsyncIterator, Callable, Collection

@@ -1,1 +1,1 @@
-"""From the bytes of pages to typed columns: split, decode, read."""
+"""Turns the bytes of pages into typed columns: split, decode, read."""

@@ -1,4 +1,4 @@
-"""Arrow arrays of Python values. `pyarrow.array` would import pandas where it is installed, which takes a second."""
+"""Arrow arrays from Python values. `pyarrow.array` would import pandas where it is installed, which takes a second."""
 
 from array import array
 from collections.abc import Iterable, Sequence

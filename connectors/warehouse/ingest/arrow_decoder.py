@@ -1,7 +1,7 @@
-"""The fast decoder: pyarrow's JSON reader, outside Python's lock, for items of the kinds that are known.
+"""The fast decoder: pyarrow's JSON reader, without the GIL, for items with known fields and types.
 
-It is given objects only, of JSON that was checked before: other lines crash it. It refuses whatever is not as the
-layout says (docs/decisions: which inputs, and what becomes of them).
+Its input must be JSON objects that were checked before: other lines crash it. It rejects everything that does not
+match the layout (docs/decisions lists these inputs and how they are handled).
 """
 
 from collections.abc import Iterator, Sequence

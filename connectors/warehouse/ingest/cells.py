@@ -1,4 +1,4 @@
-"""Decoded cells as DuckDB tables: facts that no decoder returns, and the rows of child tables."""
+"""Decoded cells as DuckDB tables: values that no decoder returns, and the rows of child tables."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any

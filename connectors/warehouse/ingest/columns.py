@@ -1,4 +1,4 @@
-"""SQL that reads a table's columns out of cells: data in, text out."""
+"""Generates the SQL that reads a table's columns from cells, without IO."""
 
 from collections.abc import Mapping, Sequence
 

@@ -1,7 +1,7 @@
-"""Raw items into cells: the fast decoder for what is as the registry knows it, the careful one for the rest.
+"""Decodes raw items into cells: the Arrow decoder for items that match the registry, the Python decoder for the rest.
 
-What the fast one refuses is halved until few items are left, and those are for the careful one: it finds new fields and
-kinds, and with them the fast one takes the rest.
+A batch that the Arrow decoder rejects is halved until few items are left. The Python decoder decodes those and finds
+new fields and types; with these the Arrow decoder can decode the rest.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -1,6 +1,6 @@
-"""Which paths of an item get a column of cells, and of which type: what both decoders fill. Pure.
+"""Which paths of an item get a column of cells, and its type. Both decoders fill this layout. No IO.
 
-A cell holds the value at one path, or at one path of a list's element. From cells the columns of a table are read.
+A cell contains the value at one path, or at one path of a list element. Table columns are read from cells.
 """
 
 from collections.abc import Collection, Mapping, Sequence

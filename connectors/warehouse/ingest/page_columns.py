@@ -1,7 +1,7 @@
-"""Columns of items that their pages give, as Arrow arrays: what DuckDB would otherwise have to join.
+"""Columns of items that come from their pages, as Arrow arrays: this avoids a join in DuckDB.
 
-DuckDB takes every registered Arrow table for one of a single row. In a join it therefore copies the items, with all
-their columns, into a hash table, which takes longer than writing them.
+DuckDB estimates every registered Arrow table at a single row. In a join it therefore copies the items, with all their
+columns, into a hash table, which takes longer than writing them.
 """
 
 from typing import Any

@@ -1,7 +1,7 @@
-"""The decoder in Python: slower, for what the fast one refuses; it finds the fields of items, too.
+"""The decoder in Python: slower, for items that the Arrow decoder rejects; it also finds the fields of items.
 
-It reads whatever is JSON: values of another kind than before, keys given twice (the first counts), numbers that neither
-64 bits nor a double hold.
+It reads any JSON: values of a new type, duplicate keys (the first counts), numbers that fit neither 64 bits nor a
+double.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Accounts that landed pages list, and what was noted of pages when they landed, as tables: a merge parses no JSON."""
+"""Accounts of landed pages, and the metadata of the pages, as tables, so that a merge parses no JSON."""
 
 from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple

@@ -1,4 +1,4 @@
-"""Arrow tables under names that DuckDB reads, one after the other within a transaction."""
+"""Registers Arrow tables with DuckDB under names, one after the other within a transaction."""
 
 from dataclasses import dataclass
 from typing import Any

@@ -1,4 +1,4 @@
-"""Media pages split into the raw bytes of their items, each hashed; nothing in an item is parsed."""
+"""Splits media pages into the raw bytes of their items and hashes each, without parsing the items."""
 
 from collections.abc import Sequence
 from typing import NamedTuple

@@ -1,1 +1,1 @@
-"""What is done to a warehouse beside its runs: open, repair, compact, rebuild, retry quarantine, tidy."""
+"""Maintenance of a warehouse outside of scans: open, repair, compact, rebuild, retry quarantine, delete old data."""

@@ -1,4 +1,4 @@
-"""Rewrites the warehouse file, small and sorted, and replaces the old one after comparing their rows."""
+"""Rewrites the warehouse file, compacted and sorted, and replaces the old one after comparing their rows."""
 
 import logging
 import os

@@ -1,7 +1,7 @@
-"""Times that lie in the future: the clock was ahead when they were stored. They are found, and moved back.
+"""Finds stored times that are in the future, because the clock was ahead, and moves them back.
 
-Sequences decide the order of runs and scans. Times only say how old something is and how long a wait lasts, and a time
-in the future does not.
+Sequence numbers define the order of runs and scans. Times are used only for ages and waits, for which a time in the
+future is useless.
 """
 
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Forgetting what was kept long enough: runs in the ledger, records in quarantine."""
+"""Deletes data after its retention time: runs in the ledger, records in quarantine."""
 
 import json
 from collections.abc import Collection

@@ -1,4 +1,4 @@
-"""What a command reads of the warehouse file while no run writes it, without changing anything."""
+"""Read-only inspection of the warehouse file by commands, while no run writes it."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""What is done when a warehouse is opened for writing, before anything lands: recovery, and the upgrade of its rows."""
+"""Steps when a warehouse is opened for writing, before anything lands: recovery, and the upgrade of its rows."""
 
 import logging
 from datetime import datetime

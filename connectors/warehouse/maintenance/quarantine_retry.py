@@ -1,6 +1,6 @@
-"""Reading quarantined media items again, by the mapping in force: those that have an id by now become rows.
+"""Decodes quarantined media items again with the current mapping: those that now have an id become rows.
 
-Rejected accounts are not read again here: every sync lists all accounts, with its current reader.
+Rejected accounts are not decoded again here, because every sync lists all accounts.
 """
 
 from collections.abc import Iterable

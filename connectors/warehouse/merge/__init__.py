@@ -1,1 +1,1 @@
-"""Landed pages become rows, set by set, in one transaction."""
+"""Merges landed pages into rows, set-based, in one transaction."""

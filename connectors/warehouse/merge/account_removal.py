@@ -1,4 +1,4 @@
-"""Which accounts are gone: those that a complete catalogue does not list, with a guard against mass removals."""
+"""Decides which accounts are removed: those missing from a complete catalogue, with a guard against mass removals."""
 
 from sqlalchemy import Connection
 

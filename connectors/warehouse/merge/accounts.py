@@ -1,4 +1,4 @@
-"""Merging pages of the account catalogue: accounts as last listed, and every change of their status."""
+"""Merges pages of the account catalogue: accounts as last listed, and every change of their status."""
 
 from sqlalchemy import Connection
 

@@ -1,4 +1,4 @@
-"""Merging history, which is only appended to: versions of content that were superseded, and counts that changed."""
+"""Merges the append-only history: superseded versions of content, and changed counts."""
 
 from sqlalchemy import Connection
 

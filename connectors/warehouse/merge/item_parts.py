@@ -1,4 +1,4 @@
-"""What is written of an item beside its row's content: its lists of objects (children), and its newest media URLs."""
+"""Writes the parts of an item outside its row's content: lists of objects (children), and the newest media URLs."""
 
 from collections.abc import Sequence
 

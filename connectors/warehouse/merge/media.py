@@ -1,4 +1,4 @@
-"""Merging pages of media: new items are appended, stored ones are rewritten only where they changed."""
+"""Merges pages of media: new items are appended, stored ones are rewritten only if they changed."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING

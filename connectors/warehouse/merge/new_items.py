@@ -1,4 +1,4 @@
-"""Appending items that are not stored and were observed once: nothing of them is compared."""
+"""Appends items that are not stored and were observed once, without comparing them."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""Records that cannot become rows: one row for each, however often it is met."""
+"""Stores records that cannot become rows: one row for each, however often it is seen."""
 
 from sqlalchemy import Connection
 

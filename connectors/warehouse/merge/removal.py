@@ -1,7 +1,7 @@
-"""What is gone: decided only by closed scans that rejected no record; mass disappearance awaits another full one.
+"""Removals: decided only by closed scans that rejected no record; a mass removal requires another full scan.
 
-A full scan says it of all that it did not list. A recent one says it of what was published after `covered_from`, and
-only together with another: between two of its pages a post may slip from one to the other.
+A full scan removes every item that it did not list. A recent scan covers only items published after `covered_from`, and
+needs a second one to confirm: a post may move from one page to another between two requests.
 """
 
 from sqlalchemy import Connection

@@ -1,7 +1,7 @@
-"""What each run did to the warehouse: counted by the merge, in its transaction, for the run that landed each page.
+"""Changes per run: counted by the merge, in its transaction, for the run that landed each page.
 
-The sums over all rows are those of all that was ever merged, whatever was killed, resumed or removed by retention:
-`sum(added)` is the number of rows of `core.media`. An event counts once, however the pages were cut into merges.
+The sums over all rows cover everything ever merged, regardless of kills, resumed runs and retention: `sum(added)` is
+the number of rows of `core.media`. An event counts once, however the pages were divided into merges.
 """
 
 from collections.abc import Collection, Mapping

@@ -1,4 +1,4 @@
-"""Bringing `media`, its versions and its child tables to the schemas: columns added, widened, filled from the payloads.
+"""Alters `media`, its versions and its child tables to match the schemas: adds, widens and fills columns.
 
 DuckDB refuses to commit an ALTER of a table that the same transaction has already written rows to, so this comes
 before a merge's other work.

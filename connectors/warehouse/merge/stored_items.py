@@ -1,4 +1,4 @@
-"""Stored items decoded again, some thousands at a time: for columns that are new or were widened, and for a rebuild."""
+"""Decodes stored items again, in batches of some thousands: for new or widened columns, and for a rebuild."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

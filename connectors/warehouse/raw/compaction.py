@@ -1,4 +1,4 @@
-"""Small parts written into larger ones, and rows deleted that were kept long enough."""
+"""Combines small parts into larger ones, and deletes rows after their retention time."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

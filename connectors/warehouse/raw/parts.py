@@ -1,4 +1,4 @@
-"""Which parts the raw store has: named in the warehouse, in the transaction that needs what they hold."""
+"""The list of parts of the raw store, kept in the warehouse and changed in the transaction that needs a part."""
 
 from dataclasses import dataclass
 from datetime import datetime

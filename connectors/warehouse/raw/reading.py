@@ -1,4 +1,4 @@
-"""The bytes that stored rows were decoded from, some thousands at a time."""
+"""Reads the bytes that stored rows were decoded from, in batches of some thousands."""
 
 from collections.abc import Iterator
 

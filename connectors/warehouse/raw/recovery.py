@@ -1,4 +1,4 @@
-"""The raw store and the warehouse that names its parts, compared whenever the warehouse is opened for writing."""
+"""Compares the raw store with the warehouse's list of parts whenever the warehouse is opened for writing."""
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta

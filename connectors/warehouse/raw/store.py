@@ -1,4 +1,4 @@
-"""The folder of a warehouse's raw parts: each file is put there whole and durable, and is never changed."""
+"""The folder of a warehouse's raw parts: files are written atomically and durably, and never change."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping

@@ -1,1 +1,1 @@
-"""Runs, outcomes, checkpoints and what a backfill selects."""
+"""Runs, outcomes, checkpoints and the selection of backfills."""

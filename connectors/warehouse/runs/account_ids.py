@@ -1,4 +1,4 @@
-"""Account ids are UUIDs (API 2), the same in either case: one spelling is stored, the API's own goes into requests."""
+"""Account ids are case-insensitive UUIDs (API 2): one spelling is stored, requests use the API's own."""
 
 import json
 from collections.abc import Collection, Mapping

@@ -1,4 +1,4 @@
-"""How far the logs of batches in the shared store are merged: each entry is merged once."""
+"""Progress of merging the batch logs in the shared store: each entry is merged once."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

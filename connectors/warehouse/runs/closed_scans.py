@@ -1,4 +1,4 @@
-"""The last closed scans of each partition: how a merge notes them, and what scans ask of them."""
+"""The last closed scans of each partition: written by merges, read by scans."""
 
 from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta

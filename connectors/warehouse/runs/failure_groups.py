@@ -1,4 +1,4 @@
-"""What went otherwise than complete, grouped by its cause; the same SQL for the warehouse and the snapshot."""
+"""Incomplete outcomes grouped by cause; the same SQL for the warehouse and the snapshot."""
 
 from dataclasses import dataclass
 from datetime import datetime

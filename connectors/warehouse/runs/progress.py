@@ -1,4 +1,4 @@
-"""What a run reads before it resumes: checkpoints, cooldowns, accounts already listed."""
+"""State that a run reads before it resumes: checkpoints, cooldowns, accounts already listed."""
 
 import json
 from collections.abc import Collection, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""The service that a warehouse belongs to: it is never filled from another one by mistake."""
+"""The service that a warehouse belongs to; prevents filling it from another one by mistake."""
 
 from duckdb import DuckDBPyConnection
 from sqlalchemy import Connection, delete, insert, select, update

@@ -1,7 +1,7 @@
-"""The status file beside a snapshot: what the last process to write did, and how it ended.
+"""The status file next to a snapshot: the last writing process, and its result.
 
-A snapshot is replaced only when a run ends. This file is replaced when one begins, too: so a run that is running or was
-interrupted is visible to those who read the snapshot. It is written under the warehouse's lock and holds no secret.
+A snapshot is replaced only when a run ends. This file is also replaced when one begins, so readers of the snapshot see
+a running or interrupted run. It is written under the warehouse's lock and contains no secrets.
 """
 
 import json

@@ -1,1 +1,1 @@
-"""The registry of fields, and the values that fit no column."""
+"""The field registry, and the values that fit no column."""

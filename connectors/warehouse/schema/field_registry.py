@@ -1,4 +1,4 @@
-"""The registry of fields, and the mapping rows are read by, as the warehouse keeps them."""
+"""The field registry and the current mapping, as stored in the warehouse."""
 
 import json
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Values that a mapped column could not hold: the column is NULL though the item carries something there."""
+"""Values that could not be converted to the type of a mapped column: it is NULL although the item has a value."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""What analysts find in a snapshot: each promised table as a query over the tables of the copied warehouse."""
+"""The contents of a snapshot: each public table as a query over the tables of the copied warehouse."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

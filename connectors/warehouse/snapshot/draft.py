@@ -1,4 +1,4 @@
-"""A snapshot's draft: a copy of the warehouse file, in which views take the place of what is not for analysts."""
+"""The draft of a snapshot: a copy of the warehouse file in which views replace the internal tables."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress

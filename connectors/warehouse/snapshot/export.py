@@ -1,4 +1,4 @@
-"""Exporting the snapshot: every table and view as Parquet that any engine reads, and a manifest of it all."""
+"""Exports the snapshot: every table and view as Parquet for any engine, and a manifest."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""The folder of an export: written beside the old one and put in its place whole, or not at all."""
+"""The folder of an export: written next to the old one, which it replaces atomically."""
 
 import fcntl
 import json

@@ -1,4 +1,4 @@
-"""A file's copy by the operating system: a clone where the file system can share blocks, otherwise all of its bytes."""
+"""Copies a file with the operating system: a clone if the file system can share blocks, otherwise all bytes."""
 
 import errno
 import fcntl

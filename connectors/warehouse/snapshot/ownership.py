@@ -1,4 +1,4 @@
-"""Whose snapshot a file is: a warehouse that holds nothing yet must not replace the snapshot of another one."""
+"""The warehouse that a snapshot belongs to: an empty warehouse must not replace the snapshot of another one."""
 
 import logging
 import os

@@ -1,4 +1,4 @@
-"""The snapshot: a copy of the warehouse file, made beside the old one and renamed into its place."""
+"""Publishes the snapshot: a copy of the warehouse file, written next to the old one and renamed over it."""
 
 import logging
 import os

@@ -1,4 +1,4 @@
-"""What a person may ask the snapshot: statements that read it and do nothing else, and values that can be shown."""
+"""User queries on the snapshot: only read-only statements, and values that can be displayed."""
 
 import re
 from itertools import pairwise

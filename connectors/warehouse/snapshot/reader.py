@@ -1,4 +1,4 @@
-"""Reading the snapshot: read-only, shut off from every other file, never in a writer's way."""
+"""Reads the snapshot: read-only, without access to other files, without blocking a writer."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

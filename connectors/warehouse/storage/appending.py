@@ -1,4 +1,4 @@
-"""Appending rows to a table, as one JSON document that DuckDB takes apart."""
+"""Appends rows to a table, as one JSON document that DuckDB parses."""
 
 import json
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,4 @@
-"""The writer's one connection to the warehouse file."""
+"""The writer's single connection to the warehouse file."""
 
 import logging
 import re

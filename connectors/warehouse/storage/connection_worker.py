@@ -1,4 +1,4 @@
-"""A connection to the warehouse file, and the one thread that works with it."""
+"""A connection to the warehouse file, and the single thread that uses it."""
 
 import asyncio
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Files: what a power cut must not take back, what no link may stand in for, what is no use any more."""
+"""File operations: durable writes, protection against links, and deletion of leftover files."""
 
 import os
 from pathlib import Path

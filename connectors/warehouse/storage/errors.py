@@ -1,13 +1,13 @@
-"""What can be wrong with the files, in words by which a person can fix it.
+"""Errors of the files, with messages that explain the fix.
 
 WarehouseError
 ├── WarehouseBusy      another process holds the file
 ├── WarehouseUnusable  the file cannot be opened, read or written
 ├── OtherService       the file was filled from another service address
 ├── SnapshotMissing    no snapshot has been published yet
-└── StatusUnreadable   the status file beside the snapshot is damaged
+└── StatusUnreadable   the status file next to the snapshot is damaged
 
-QueryError is none of these: what is wrong is the query.
+QueryError is not among them: there the query is wrong.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""Who holds the warehouse: a lock file beside it, which dies with its process and says more than DuckDB's."""
+"""The lock on the warehouse: a lock file next to it, released with its process, with more detail than DuckDB's lock."""
 
 import fcntl
 import json

@@ -1,4 +1,4 @@
-"""Which paths a file of ours may have: on this machine, and such that DuckDB takes them for what they are."""
+"""Validates paths of our files: local, and not interpreted by DuckDB as anything else."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Names and text as SQL writes them."""
+"""Quotes names and text for SQL."""
 
 
 def literal(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Tables too large to be sorted or joined at once, slice by slice: whole accounts, one range after the other."""
+"""Processes tables that are too large to sort or join in one step, in slices of whole accounts."""
 
 from collections.abc import Iterator
 

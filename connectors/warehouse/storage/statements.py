@@ -1,4 +1,4 @@
-"""SQL statements in files: a module's long constant ones are in the .sql file of its name beside it."""
+"""Loads SQL statements from files: a module's long constant statements are in the .sql file with its name."""
 
 import re
 from collections.abc import Mapping

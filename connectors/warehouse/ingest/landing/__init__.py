@@ -1,1 +1,1 @@
-"""Pages made durable with their checkpoints, until they are merged."""
+"""Makes pages durable, with their checkpoints, until they are merged."""

@@ -1,4 +1,4 @@
-"""How much has landed and is not merged, and what follows from it: when to merge, and when to land no more."""
+"""The amount of landed data that is not merged; decides when to merge and when to pause landing."""
 
 from collections import deque
 

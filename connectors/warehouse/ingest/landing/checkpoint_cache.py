@@ -1,4 +1,4 @@
-"""Checkpoints that no table has yet: those of what has landed and is not merged."""
+"""Checkpoints of landed pages that are not merged, and therefore not in a table yet."""
 
 from collections.abc import Collection, Iterable, Mapping
 

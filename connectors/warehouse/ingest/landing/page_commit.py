@@ -1,4 +1,4 @@
-"""What a landing is made of: rows of JSON, and their way into the tables."""
+"""The contents of a landing as rows of JSON, and how they get into the tables."""
 
 import json
 from collections.abc import Iterable, Sequence

@@ -1,4 +1,4 @@
-"""What has landed and is in no table yet, on its way to the next merge."""
+"""Landed pages that are not in a table yet and wait for the next merge."""
 
 import threading
 from collections.abc import Iterator, Sequence

@@ -1,8 +1,8 @@
-"""Segments: files beside the warehouse in which pages land with their checkpoints, until a merge takes them in.
+"""Segments: files next to the warehouse in which pages land with their checkpoints, until they are merged.
 
-A segment is a line that names the session which wrote it, and a frame for each landing: its checksum, its number, the
-lengths of its parts, and the parts. What had landed is what can be read from the beginning: a landing is whole or not
-there, and nothing counts behind one that is not.
+A segment has one line with the id of the session that wrote it, then one frame per landing: checksum, number, lengths
+of the parts, and the parts. Frames are read from the beginning up to the first incomplete one; it and everything
+after it do not count.
 """
 
 import os

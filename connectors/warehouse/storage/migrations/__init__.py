@@ -1,1 +1,1 @@
-"""The ways from an older gramhouse's tables to this one's; Alembic runs them."""
+"""Migrations from the tables of older gramhouse versions; Alembic runs them."""

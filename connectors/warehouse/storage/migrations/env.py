@@ -1,4 +1,4 @@
-"""Where Alembic comes in: it works on the connection it is handed, in the transaction that is under way there."""
+"""Alembic's entry point: uses the connection that it is passed, in the open transaction."""
 
 from alembic import context
 

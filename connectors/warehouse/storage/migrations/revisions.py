@@ -1,4 +1,4 @@
-"""Which revision a warehouse is at. Knows nothing of Alembic, which takes longer to import than a file to open."""
+"""The revision of a warehouse. Does not import Alembic, because the import takes longer than opening a file."""
 
 from duckdb import DuckDBPyConnection
 

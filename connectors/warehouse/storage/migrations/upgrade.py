@@ -1,4 +1,4 @@
-"""Running the revisions that a warehouse has yet to see."""
+"""Runs the pending revisions of a warehouse."""
 
 from pathlib import Path
 
