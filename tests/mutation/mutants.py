@@ -841,8 +841,8 @@ MUTANTS = (
     Mutant(
         "a flow run that is starting is left to begin after its run",
         "flows/orchestration/pool_workers.py",
-        "                    if state.type in (StateType.SCHEDULED, StateType.PENDING):\n",
-        "                    if state.type is StateType.SCHEDULED:\n",
+        "_WAITING = [StateType.SCHEDULED, StateType.PENDING]",
+        "_WAITING = [StateType.SCHEDULED]",
         ("tests/flows/cluster/test_flows_pool.py",),
     ),
     Mutant(
