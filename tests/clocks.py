@@ -48,7 +48,7 @@ class WakefulClock(VirtualClock):
 
 
 class Leaping(asyncio.SelectorEventLoop):
-    """A loop on which hours pass when told to: every timeout that is due then has come, and nobody has waited."""
+    """A loop whose hours pass on demand: every timeout that is due by then has expired, and no test waits."""
 
     leapt = 0.0
 

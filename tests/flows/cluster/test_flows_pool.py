@@ -390,10 +390,10 @@ async def test_what_a_work_pool_needs_is_one_line(
 async def test_a_server_that_does_not_answer_leaves_no_empty_warehouse(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    nobody = f"http://127.0.0.1:{free_port()}/api"
-    monkeypatch.setenv("PREFECT_API_URL", nobody)
-    with temporary_settings({PREFECT_API_URL: nobody}):
-        await _refused(tmp_path, TrackerUnreachable, rf"^{nobody} does not answer\. Fix: ", str(tmp_path / "store"))
+    no_server = f"http://127.0.0.1:{free_port()}/api"
+    monkeypatch.setenv("PREFECT_API_URL", no_server)
+    with temporary_settings({PREFECT_API_URL: no_server}):
+        await _refused(tmp_path, TrackerUnreachable, rf"^{no_server} does not answer\. Fix: ", str(tmp_path / "store"))
 
 
 async def _refused(folder: Path, error: type[Exception], line: str, store: str | None) -> None:

@@ -127,11 +127,11 @@ async def test_a_run_that_no_process_can_be_doing_is_marked_as_crashed(
 def test_what_keeps_it_from_serving_is_one_line(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], wrong: str | None
 ) -> None:
-    nobody = f"http://127.0.0.1:{free_port()}/api"
-    monkeypatch.setenv("PREFECT_API_URL", nobody)
+    no_server = f"http://127.0.0.1:{free_port()}/api"
+    monkeypatch.setenv("PREFECT_API_URL", no_server)
     if wrong:
         monkeypatch.setenv(wrong, "often")
-    with temporary_settings({PREFECT_API_URL: nobody}):
+    with temporary_settings({PREFECT_API_URL: no_server}):
         assert serving.main([]) == 1
     [line] = capsys.readouterr().out.splitlines()
-    assert line.startswith(f"{wrong}: " if wrong else f"{nobody} does not answer. Fix: ")
+    assert line.startswith(f"{wrong}: " if wrong else f"{no_server} does not answer. Fix: ")
