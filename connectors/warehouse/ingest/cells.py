@@ -41,7 +41,7 @@ def _met(
     wanted = checks(cells, mapped, ids)
     if not wanted:
         return
-    # Seldom is one met, and the join costs more than the tests.
+    # One is rarely true, and the join costs more than the conditions.
     any_met = " OR ".join(f"({condition})" for condition in wanted.values())
     if not value(db, f"SELECT EXISTS (FROM {quoted(_name(cells.resource))} WHERE {any_met})"):
         return

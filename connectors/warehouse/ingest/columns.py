@@ -123,6 +123,11 @@ def count_of(column: str, sql_type: str) -> str:
     return column if sql_type == "BIGINT" else _COUNT.format(text_of(column, sql_type))
 
 
+def names_of(metrics: Sequence[Metric]) -> str:
+    """Return the list of the names of all counts, in the order of `counts_of`."""
+    return f"[{', '.join(literal(metric.name) for metric in metrics)}]"
+
+
 def counts_of(metrics: Sequence[Metric], row: str) -> str:
     """Return the list of all counts, out of a row that has the schema's columns."""
     counts = []

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from sqlalchemy import Connection, Table
 
-from connectors.warehouse.ingest.columns import columns_select, counts_of
+from connectors.warehouse.ingest.columns import columns_select, counts_of, names_of
 from connectors.warehouse.merge.schema_evolution import create_children, insert_children
 from connectors.warehouse.merge.stored_items import PRESENT, SUPERSEDED, StoredItems, decode_stored, learn_stored
 from connectors.warehouse.runs.closed_scans import forget_order
@@ -18,7 +18,7 @@ from connectors.warehouse.schema.field_registry import (
 )
 from connectors.warehouse.storage.connection import raw_connection, value
 from connectors.warehouse.storage.limits import on_all_cores
-from connectors.warehouse.storage.quoting import literal, quoted
+from connectors.warehouse.storage.quoting import quoted
 from connectors.warehouse.storage.slices import slices
 from models.schema.fields import Field, OwnNames, Registry
 from models.schema.json_types import JsonType
@@ -131,7 +131,7 @@ def _keep_rest(connection: Connection, table: Table, before: str) -> int:
 def _metrics(connection: Connection, metrics: tuple[Metric, ...]) -> None:
     """Append what the counts are now read as, where that is not what was last observed."""
     counts = counts_of(metrics, "m")
-    names = "[" + ", ".join(literal(metric.name) for metric in metrics) + "]"
+    names = names_of(metrics)
     run = connection.exec_driver_sql
     run("CREATE OR REPLACE TEMP TABLE recounted AS FROM core.media_metrics LIMIT 0")
     for some in slices(raw_connection(connection), "FROM core.media", _JOINED_AT_ONCE):

@@ -2,9 +2,9 @@
 
 from sqlalchemy import Connection
 
-from connectors.warehouse.ingest.columns import counts_of
+from connectors.warehouse.ingest.columns import counts_of, names_of
 from connectors.warehouse.storage.connection import raw_connection
-from connectors.warehouse.storage.quoting import literal, quoted
+from connectors.warehouse.storage.quoting import quoted
 from models.schema.mapping import Mapping
 from models.schema.table_schemas import TableSchema, history
 
@@ -87,8 +87,7 @@ def merge_history(connection: Connection, mapping: Mapping, media: TableSchema) 
     superseded = _SUPERSEDED.format(
         read="".join(f", r.{name}" for name in kept), stored="".join(f", m.{name}" for name in kept)
     )
-    names = "[" + ", ".join(literal(metric.name) for metric in media.metrics) + "]"
     nothing = "[" + ", ".join("NULL::BIGINT" for _ in media.metrics) + "]"
-    metrics = _METRICS.format(names=names, nothing=nothing)
+    metrics = _METRICS.format(names=names_of(media.metrics), nothing=nothing)
     for statement in (line, superseded, metrics):
         raw_connection(connection).execute(statement)

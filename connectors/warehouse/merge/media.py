@@ -68,13 +68,6 @@ ORDER BY order_key
 """
 _NOT_KNOWN = "DELETE FROM media_known WHERE order_key IN (SELECT order_key FROM media_cells)"
 
-_NOTHING_KNOWN = """
-CREATE OR REPLACE TEMP TABLE media_known (
-    order_key BIGINT, seq BIGINT, scan_id VARCHAR, received_at TIMESTAMPTZ, account_id VARCHAR, surface VARCHAR,
-    media_id VARCHAR, stored BIGINT
-)
-"""
-
 # Every item that was decoded; `media_id` is NULL where it has none.
 _FOUND = """
 CREATE OR REPLACE TEMP TABLE media_found AS
@@ -165,7 +158,7 @@ CREATE OR REPLACE TEMP VIEW changed_items AS
 FROM media_decoded WHERE _order_key IN (SELECT order_key FROM changed_keys)
 """
 
-# Not sorted: the joins keep the order of landing for almost all rows, and a sort would copy all payloads twice.
+# Not sorted: new items have the order of landing, and so nearly have the others; a sort would copy all payloads twice.
 _RAW = """
 SELECT
     account_id, surface, media_id, received_at AS seen_at, run_id, correlation_id, order_key AS landed, payload
@@ -309,8 +302,8 @@ class MediaMerge:
 
     def _read_stored(self) -> None:
         """Read what is stored of the accounts that were met, and which items are stored as they came."""
-        self._db.execute(_STORED)
-        self._db.execute(_KNOWN if value(self._db, "SELECT EXISTS (FROM media_stored)") else _NOTHING_KNOWN)
+        for statement in (_STORED, _KNOWN):
+            self._db.execute(statement)
 
     def _decode(self, items: Items, staged: pa.Table) -> tuple[Decoded, pa.Table]:
         """Decode the items that are not stored as they came; return their text, too, by order key."""

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from duckdb import DuckDBPyConnection
 
 from connectors.warehouse.ingest.cells import decoded_children
-from connectors.warehouse.ingest.columns import columns_select, counts_of
+from connectors.warehouse.ingest.columns import columns_select, counts_of, names_of
 from connectors.warehouse.ingest.layout import Layout
-from connectors.warehouse.storage.quoting import literal, quoted
+from connectors.warehouse.storage.quoting import quoted
 from models.schema.table_schemas import TableSchema
 
 _MEDIA = """
@@ -48,8 +48,7 @@ def insert_new(db: DuckDBPyConnection, table_schemas: Sequence[TableSchema], lay
     media, *children = table_schemas
     columns = columns_select(media, layout.media.cells)
     db.execute(_MEDIA.format(columns=columns))
-    names = f"[{', '.join(literal(metric.name) for metric in media.metrics)}]"
-    db.execute(_METRICS.format(names=names, counts=counts_of(media.metrics, "r"), columns=columns))
+    db.execute(_METRICS.format(names=names_of(media.metrics), counts=counts_of(media.metrics, "r"), columns=columns))
     for schema in children:
         if schema.lists:
             db.execute(_CHILDREN.format(table=quoted(schema.table), decoded=decoded_children(schema)))
