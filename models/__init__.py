@@ -1,1 +1,1 @@
-"""What things are: values, declarations and decisions. Nothing here does IO."""
+"""Value types, declarations and decisions. Nothing here does IO."""

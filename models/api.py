@@ -1,7 +1,7 @@
-"""The API as published: bytes in, values out (API 2).
+"""Parsing of API responses (API 2): bytes in, values out.
 
-Pages are read strictly where the contract speaks and tolerantly where it is silent: a malformed
-account or an unknown field never costs the page it came on.
+Parsing is strict where the contract specifies something and tolerant elsewhere: a malformed account or an unknown field
+never causes the whole page to be rejected.
 """
 
 import json
@@ -31,25 +31,25 @@ from models.rejected_record import RejectedRecord
 MAX_ACCOUNTS = 50
 MAX_CURSOR = 1024
 _OWN_KEYS = (b'"items"', b'"next_cursor"')
-# A letter of theirs as an escape, which no serializer writes.
+# A letter of one of these keys as an escape. JSON allows it, but no serializer writes it.
 _ESCAPED_KEY = re.compile(rb"\\u00(?:5[fF]|6[359dDeEfF]|7[2-58])")
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 _UUID = r"^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$"
 
-# Every escape is matched, so that the second half of `\\` can never be taken for the start of another.
+# Every escape is matched, so that the second backslash of `\\` is never taken for the start of an escape.
 _ESCAPE = re.compile(
     rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(\\u[dD][89a-fA-F][0-9a-fA-F]{2})|\\.",
     re.DOTALL,
 )
 
 
-class MalformedPage(ValueError):  # noqa: N818 - it names what came, as `Deferred` does
-    """A body that is not the page the contract promises; the text is one line and quotes none of it."""
+class MalformedPage(ValueError):  # noqa: N818 - named after the condition, like `Deferred`
+    """A response body that is not a valid page. The message is one line and quotes nothing from the body."""
 
 
 class Account(BaseModel):
-    """One connected account (API 2); fields the contract does not know are kept in `model_extra`."""
+    """One connected account (API 2). Fields that the contract does not define are kept in `model_extra`."""
 
     model_config = ConfigDict(extra="allow", frozen=True, strict=True)
 
@@ -61,7 +61,7 @@ class Account(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class AccountPage:
-    """One page of the account list (API 4.1); `body` is its text, with lone surrogates repaired."""
+    """One page of the account list (API 4.1). `body` is its text, with unpaired surrogates replaced."""
 
     accounts: tuple[Account, ...]
     rejected: tuple[RejectedRecord, ...]
@@ -73,9 +73,9 @@ class AccountPage:
 
 @dataclass(frozen=True, slots=True)
 class MediaPage:
-    """One page of the media list (API 4.2), whose items stay opaque; `items` counts them.
+    """One page of the media list (API 4.2). Its items are not decoded; `items` is their number.
 
-    `ids` are those that items carry at the top-level keys of the built-in mapping: none for an item without one.
+    `ids` are the items' ids, read from the top-level keys of the built-in mapping; items without an id have no entry.
     """
 
     items: int
@@ -95,7 +95,7 @@ class Issue:
 
 @dataclass(frozen=True, slots=True)
 class ErrorEnvelope:
-    """What the service says of a failure (API 2); `issues` is empty when it sent none we can read."""
+    """An error response of the API (API 2). `issues` is empty if the response has no readable ones."""
 
     code: str
     message: str
@@ -104,23 +104,23 @@ class ErrorEnvelope:
 
 
 def one_line(text: str, limit: int = 200) -> str:
-    """Text from outside as one printable line of at most `limit` characters."""
+    """Return external text as one printable line of at most `limit` characters."""
     head = text[: 4 * limit]
     line = " ".join("".join(char if char.isprintable() else " " for char in head).split())
     return line if len(line) <= limit and len(head) == len(text) else line[: limit - 1] + "…"
 
 
 def repair(body: bytes) -> bytes:
-    r"""Replace half surrogate pairs (a truncated emoji's `\ud83d`) by `\ufffd`; all else stays as it is."""
+    r"""Replace unpaired surrogate escapes (such as the `\ud83d` of a truncated emoji) by `\ufffd`."""
     if b"\\ud" not in body and b"\\uD" not in body:
         return body
     return _ESCAPE.sub(lambda escape: rb"\ufffd" if escape[1] else escape[0], body)
 
 
 def read_account_page(body: bytes) -> AccountPage:
-    """Read a page of accounts (API 2); a malformed account is rejected, the others are read.
+    """Parse a page of accounts (API 2). Malformed accounts become rejected records.
 
-    Raises MalformedPage when the envelope itself breaks the contract.
+    Raises MalformedPage if the envelope itself is invalid.
     """
     page, text = _read_page(_AccountEnvelope, body)
     accounts = tuple(item for item in page.items if isinstance(item, Account))
@@ -139,10 +139,10 @@ def read_account_page(body: bytes) -> AccountPage:
 
 
 def read_media_page(body: bytes, paths: PagePaths = DEFAULT_PATHS) -> MediaPage:
-    """Read a page of media, whose shape is not published (API 4.2); `paths` say where its list and cursor lie.
+    """Parse a page of media, whose shape is not published (API 4.2). `paths` locate its list of items and its cursor.
 
-    Where they are not at `items` and `next_cursor`, `body` of what is returned has them there. Raises MalformedPage
-    when either is not found, or is no list, no cursor.
+    If they are not at `items` and `next_cursor`, the returned `body` is rewritten to have them there. Raises
+    MalformedPage if either is not found or has the wrong type.
     """
     why = ""
     if paths == DEFAULT_PATHS:
@@ -153,15 +153,15 @@ def read_media_page(body: bytes, paths: PagePaths = DEFAULT_PATHS) -> MediaPage:
     try:
         own, others = rewritten(body.removeprefix(_BYTE_ORDER_MARK), paths)
     except NotFound as error:
-        # Of what is no JSON the parser says more.
+        # For invalid JSON, the parser's message is more specific.
         raise MalformedPage(str(error) if error.__cause__ is None else why or str(error)) from None
     return _media_page(own, others)
 
 
 def _plain_media_page(body: bytes) -> MediaPage | None:
-    """Read a page of objects and a cursor without building what is in the objects; None of any other body.
+    """Parse a page of objects with string ids and a cursor, without building the objects; None for any other body.
 
-    It says what `_read_page` says in a third of the time, but takes integers of any length.
+    The result is that of `_read_page`, in a third of the time, except that integers of any length are accepted.
     """
     try:
         page, text = _plain_page.decode(body), body.decode()
@@ -185,7 +185,7 @@ def _media_page(body: bytes, others: frozenset[str]) -> MediaPage:
 
 
 def read_error(body: bytes) -> ErrorEnvelope | None:
-    """Read the error envelope (API 2), or None when the body is none: a proxy's HTML, say."""
+    """Parse the error envelope (API 2). Return None if the body is not one, such as a proxy's HTML page."""
     try:
         error = _parse(_Envelope, body)[0].error
     except ValidationError:
@@ -203,7 +203,7 @@ def _account_or_rejected(value: object) -> Account | RejectedRecord:
     try:
         return Account.model_validate(value)
     except ValidationError as error:
-        # A number too large for a float is legal JSON and an infinity here: `strings` keeps the text legal.
+        # A number too large for a float is valid JSON, but an infinity here: `strings` keeps the output valid.
         payload = to_json(value, inf_nan_mode="strings").decode()
         wrong = [found["loc"] for found in error.errors(include_url=False, include_context=False, include_input=False)]
         if not isinstance(value, dict) or ("id",) in wrong:
@@ -232,10 +232,10 @@ class _AccountEnvelope(_PageEnvelope):
     items: Annotated[list[Annotated[Any, AfterValidator(_account_or_rejected)]], Field(max_length=MAX_ACCOUNTS)]
 
 
-# The configuration is given here, or the page's `extra` would hold for its items, too.
+# Without its own configuration, the page's `extra` would apply to its items as well.
 @with_config(ConfigDict(extra="ignore"))
 class _Opaque(TypedDict, total=False):
-    """An object of which only the id is read: half of the time that building all of it takes."""
+    """An object of which only the id is read, in half of the time needed to build all of it."""
 
     id: Any
     media_id: Any
@@ -271,7 +271,7 @@ def _ids(items: Sequence[Any]) -> tuple[str, ...]:
     except (KeyError, TypeError):
         ids = ()
     if ids and all(ids) and set(map(type, ids)) == {str}:
-        # Nearly every page: a third of what the search below takes.
+        # True for nearly every page, and three times as fast as the search below.
         return ids
     return tuple(found for item in items if isinstance(item, dict) and (found := id_in(item, _ID_KEYS)))
 
@@ -305,7 +305,7 @@ def _parse(model: type[_Model], body: bytes) -> tuple[_Model, bytes]:
     try:
         return model.model_validate_json(body), body
     except ValidationError:
-        # Repaired only when refused: pages full of whole emoji pay nothing.
+        # Repaired only after a failure, so that pages with valid emoji cost nothing extra.
         repaired = repair(body)
         if repaired == body:
             raise
@@ -317,14 +317,14 @@ def _names(pairs: list[tuple[str, object]]) -> list[str]:
 
 
 def _repeats_a_key(text: bytes) -> bool:
-    # JSON leaves open which of two counts, and two readers may take different ones.
+    # JSON does not define which of two duplicate keys applies, and parsers differ.
     names = json.loads(text, object_pairs_hook=_names, parse_int=str, parse_float=str, parse_constant=str)
     return isinstance(names, list) and len(names) != len(set(names))
 
 
 def _may_repeat_a_key(text: bytes) -> bool:
-    # Plain searches first: of nearly every page they say no, in a tenth of what the pattern takes. From the end, which
-    # takes bytes half of the time.
+    # Substring searches come first: they exclude nearly every page in a tenth of the pattern's time. On bytes, `rfind`
+    # takes half as long as `find`.
     if any(text.rfind(key, 0, text.rfind(key)) >= 0 for key in _OWN_KEYS):
         return True
     return b"\\" in text and b"\\u00" in text and _ESCAPED_KEY.search(text) is not None
@@ -334,9 +334,9 @@ def _read_page(model: type[_Page], body: bytes) -> tuple[_Page, str]:
     try:
         page, text = _parse(model, body)
         if text.rfind(b"NaN") >= 0 or text.rfind(b"Infinity") >= 0:
-            # Pydantic lets these pass, though they are no JSON; in a caption they are only words.
+            # Pydantic accepts them as numbers, although they are not JSON. Inside a string they are allowed.
             from_json(text, allow_inf_nan=False)
-        # Pydantic takes the last of two, DuckDB the first: what the one counted the other would not have merged.
+        # Of duplicate keys Pydantic reads the last and DuckDB the first: the items counted would not be those merged.
         if _may_repeat_a_key(text) and _repeats_a_key(text):
             message = "the page contains a duplicate key"
             raise MalformedPage(message)
@@ -346,7 +346,7 @@ def _read_page(model: type[_Page], body: bytes) -> tuple[_Page, str]:
         message = one_line(f"Invalid JSON: {error}")
         raise MalformedPage(message) from None
     if page.next_cursor is not None and _REPLACEMENT in page.next_cursor and repair(body) != body:
-        # API 8 rule 2: a cursor travels unchanged, and a repaired one would not.
+        # API 8 rule 2: a cursor is sent back unchanged, which is impossible for a repaired one.
         message = "next_cursor: contains half of a surrogate pair"
         raise MalformedPage(message)
     return page, text.decode()

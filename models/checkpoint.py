@@ -1,4 +1,4 @@
-"""A scan's durable progress, and the decision where the next run takes it up."""
+"""A scan's durable progress, and the decision where the next run continues it."""
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
@@ -10,12 +10,12 @@ from models.incremental import Feed, resumed_feed
 from models.partition import Partition
 from models.runs import is_recent
 
-# Whose progress a checkpoint is: a backfill's scan of a partition never disturbs the sync's.
+# Each kind of run has its own checkpoints, so a backfill's scan of a partition never disturbs the sync's.
 RunKind = Literal["sync", "backfill"]
 
 
 class ScanState(StrEnum):
-    """How far a scan is. Only closed ones say what is gone: complete, or recent, down to the depth they covered."""
+    """The state of a scan. Only closed ones decide removals: complete ones, and recent ones within their depth."""
 
     SCANNING = "scanning"
     COMPLETE = "complete"
@@ -25,15 +25,16 @@ class ScanState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """A scan's progress: `pages` and `items` landed so far, and the cursor of the page to ask for next.
+    """A scan's progress: `pages` and `items` landed so far, and the cursor of the next page to request.
 
     It becomes durable together with its page, in one frame of a segment, so it is never ahead of its rows.
-    `pages` and `items` count the whole scan, over every run that took part in it; `run_id` is the last.
-    `repeated_pages` and `empty_pages` count the last ones in a row that brought nothing new.
+    `pages` and `items` count the whole scan, over every run that took part in it; `run_id` is the latest of these runs.
+    `repeated_pages` is the number of consecutive pages, up to the last one, whose items the scan had seen before;
+    `empty_pages` is the number of pages without items since the last one with something new.
 
-    With `known_seq` the scan may stop among posts that were known when the landing of that number closed a scan; None:
-    it is full. `known_run`, `read_to` and `order_broken_by` are those of its `Feed`. `full_share`: once complete, after
-    which part of the refresh interval the next full scan is due; None: a part that differs by account.
+    `known_seq`: the scan may stop at posts that were known when the landing with this number closed a scan; None: the
+    scan is full. `known_run`, `read_to` and `order_broken_by` are those of its `Feed`. `full_share`: for a complete
+    scan, the part of the refresh interval after which the next full scan is due; None: a part that differs by account.
     """
 
     partition: Partition
@@ -66,10 +67,10 @@ class Checkpoint:
         feed: Feed | None = None,
         full_share: float | None = None,
     ) -> "Checkpoint":
-        """Return the checkpoint after one more page, with which `feed` is read as far as it says.
+        """Return the checkpoint after one more page; `feed` is the state of the feed after it.
 
-        API 8 rule 3: a null cursor, and only that, completes a scan. One that may is closed as recent where `feed`
-        reaches known territory before.
+        Only a null cursor completes a scan (API 8 rule 3). A scan with `known_seq` is closed as recent if `feed`
+        reaches known territory first.
         """
         read = Feed(0, self.known_run, self.read_to, self.order_broken_by) if feed is None else feed
         is_recent = self.known_seq is not None and next_cursor is not None and read.reaches_known
@@ -92,15 +93,15 @@ class Checkpoint:
 
     @property
     def is_closed(self) -> bool:
-        """Whether it reached the last page, or known territory."""
+        """Whether the scan reached the last page, or known territory."""
         return self.state in (ScanState.COMPLETE, ScanState.RECENT)
 
     def feed(self, seen: Collection[str]) -> Feed:
-        """Return how far it has read its feed; `seen` are the ids of what it received."""
+        """Return the state of the feed; `seen` are the ids of the items that the scan has received."""
         return resumed_feed(self.items, self.known_run, self.read_to, self.order_broken_by, seen)
 
     def abandon(self, *, run_id: str, at: datetime) -> "Checkpoint":
-        """Return the checkpoint of a scan that must not be resumed again: the next one starts afresh."""
+        """Return the checkpoint as abandoned: this scan is not resumed, and the next one starts at the first page."""
         return replace(self, run_id=run_id, updated_at=at, cursor=None, state=ScanState.ABANDONED)
 
 
@@ -113,14 +114,14 @@ class Fresh:
 
 @dataclass(frozen=True, slots=True)
 class Resume:
-    """Continue a scan at a page that another run was about to ask for."""
+    """Continue a scan at the page that an earlier run would have requested next."""
 
     checkpoint: Checkpoint
 
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """Ask for nothing: the interrupted run that this one resumes had finished this scan."""
+    """Request nothing: the interrupted run that this one resumes has finished this scan."""
 
     checkpoint: Checkpoint
 
@@ -137,13 +138,13 @@ def plan_scan(
     run_kind: RunKind = "sync",
     known_seq: int | None = None,
 ) -> Fresh | Resume | Done:
-    """Decide where a run resumes a partition whose last checkpoint by its kind of run is `last`.
+    """Decide where a run begins its scan of a partition. `last` is the partition's latest checkpoint of `run_kind`.
 
-    `resumed_runs` holds the ids of the interrupted runs which this run resumes: what they completed counts
-    as this run's own work, and no page of it is asked for again. A scan that began longer ago than `fresh_within` does
-    not count, whichever run completed it: what was published since stands on pages that it had passed. A backfill scans
-    from the first page, so it resumes only what such a run left. With `known_seq` (see Checkpoint) the scan may be a
-    recent one; otherwise a recent one of such a run is not enough, and an unfinished one continues as a full one.
+    `resumed_runs` are the ids of the interrupted runs that this run resumes. Scans that they completed are not
+    repeated, unless they began longer ago than `fresh_within`: newer items are on pages that such a scan had already
+    passed. Unfinished scans are continued; by a backfill, which scans from the first page, only those of
+    `resumed_runs`. With `known_seq` (see Checkpoint) the scan may be recent. Without it, a recent scan of one of these
+    runs is not enough, and an unfinished one continues as a full scan.
     """
     resumes = last is not None and last.run_id in resumed_runs
     is_enough = last is not None and (
@@ -154,7 +155,7 @@ def plan_scan(
         return Done(last)
     half_way = last is not None and last.state is ScanState.SCANNING and last.cursor is not None
     if last is not None and half_way and (resumes or run_kind == "sync"):
-        # Its run of known posts was counted by what was known then.
+        # `known_run` was counted with the posts known at `last.known_seq`.
         return Resume(last if last.known_seq == known_seq else replace(last, known_seq=None))
     return Fresh(
         Checkpoint(partition, new_id(), run_id, started_at=now, updated_at=now, run_kind=run_kind, known_seq=known_seq)

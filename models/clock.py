@@ -8,13 +8,13 @@ class Clock(Protocol):
     """The one source of time and sleep; tests pass a virtual one."""
 
     def now(self) -> datetime:
-        """Wall time, aware and in UTC: what is persisted and shown."""
+        """Return the wall time, timezone-aware and in UTC, for everything that is stored or shown."""
         ...
 
     def monotonic(self) -> float:
-        """Seconds that never run backwards: what waits are measured in, within one process."""
+        """Return monotonic seconds, for measuring waits within one process."""
         ...
 
     async def sleep(self, seconds: float) -> None:
-        """Let others run for this many seconds."""
+        """Suspend the calling coroutine for this many seconds."""
         ...

@@ -1,6 +1,6 @@
-"""Incremental scans of posts: whether a feed keeps its order, how deep a scan must read, when a full one is due.
+"""Incremental scans of posts: whether a feed is in order, how deep a scan must read, when a full scan is due.
 
-API v1 does not say in which order it lists posts, so nothing here relies on an order that was not observed.
+API v1 does not specify the order of posts, so nothing here relies on an order that was not observed.
 """
 
 from collections.abc import Collection, Iterable
@@ -9,35 +9,35 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Literal, NamedTuple
 
-# What stands in the first positions may be pinned: it says nothing of order, depth or removals. Instagram allows three.
+# The first posts may be pinned, so they are no evidence of order, depth or removals. Instagram allows three pins.
 PINS = 3
 
-# A scan stops after so many posts in a row that are known and older than the lookback window.
+# A recent scan stops after this many consecutive posts that are known and older than the lookback window.
 KNOWN_RUN = 20
 
-# Where a full scan takes fewer pages, a recent one saves too little.
+# If a full scan takes fewer pages than this, a recent one saves too little.
 LEAST_PAGES = 3
 
-# A post from further in the future than clocks differ has no time that says anything.
+# Differences between clocks are smaller than this. A publication time further in the future is treated as unknown.
 FUTURE = timedelta(days=1)
 
-# Full scans in a row that must keep the order before recent ones rely on it: at first, and after it was broken.
+# Consecutive full scans that must find posts in order before recent scans rely on it: initially, and after a violation.
 PROOFS, PROOFS_AGAIN = 1, 2
 
-# By this many times the refresh interval, a full scan that a budget defers is a concern, and is made regardless.
+# The age, in refresh intervals, at which a full scan that a budget defers is reported, and at which it is made anyway.
 OVERDUE, FORCED = 2.0, 4.0
 
 LOOKBACK_WINDOW = timedelta(days=28)
 FULL_REFRESH_EVERY = timedelta(days=7)
 
-# Stands for the post that broke an order where it has no id, or where an older version did not look at the order.
+# Replaces the id of the post that broke the order if it has none, or if an older version did not check the order.
 NO_ID = ""
 
 SyncMode = Literal["full_refresh", "incremental"]
 
 
 class Post(NamedTuple):
-    """A post as a page lists it; None where it has no id, or no time that can be read."""
+    """A post on a page. `media_id` is None if it has no id, `published_at` if it has no readable time."""
 
     media_id: str | None
     published_at: datetime | None
@@ -45,12 +45,12 @@ class Post(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Feed:
-    """How far a scan has read a feed.
+    """The progress of a scan in a feed.
 
-    `positions` counts what was received, `known_run` the posts in a row, up to the last one, that are known and older
-    than the lookback window. `read_to` is when the last post after the pins was published, `order_broken_by` the id of
-    the first that broke the order. `in_window` counts posts after the pins that are inside of the lookback window.
-    `pins` and `page` are the ids of the pins and of the last page.
+    `positions` is the number of posts received. `known_run` is the number of consecutive posts, up to the last one,
+    that are known and older than the lookback window. `read_to` is the publication time of the last post after the
+    pins, and `order_broken_by` the id of the first post that broke the order. `in_window` is the number of posts after
+    the pins that are inside the lookback window. `pins` and `page` are the ids of the pins and of the last page.
     """
 
     positions: int = 0
@@ -63,16 +63,16 @@ class Feed:
 
     @property
     def reaches_known(self) -> bool:
-        """Whether it ends in known territory: a recent scan may stop here."""
+        """Whether known territory is reached: a recent scan may stop here."""
         return self.order_broken_by is None and self.known_run >= KNOWN_RUN
 
 
 def resumed_feed(
     positions: int, known_run: int, read_to: datetime | None, order_broken_by: str | None, seen: Collection[str]
 ) -> Feed:
-    """Return the feed of a scan that is resumed; `seen` are the ids that it has received."""
+    """Return the feed of a resumed scan; `seen` are the ids that it has received."""
     if positions > PINS and read_to is None and order_broken_by is None:
-        # It was begun by a version that did not look at the order.
+        # The scan was begun by a version that did not check the order.
         order_broken_by = NO_ID
     return Feed(positions, known_run, read_to, order_broken_by, page=frozenset(seen))
 
@@ -82,8 +82,9 @@ def read_page(
 ) -> Feed:
     """Return the feed after one more page.
 
-    `known` are ids of posts that a closed scan has seen. What was published before `older_than` is outside of the
-    lookback window. A post that the scan has just received is passed over: pages shift while they are read.
+    `known` are ids of posts that a closed scan has seen. Posts published before `older_than` are outside the lookback
+    window. A post that is a pin, or was already on this page or the previous one, is skipped: a feed may shift between
+    two requests.
     """
     positions, run, read_to, broken_by = feed.positions, feed.known_run, feed.read_to, feed.order_broken_by
     in_window = feed.in_window
@@ -120,11 +121,11 @@ class FullReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ClosedScan:
-    """What is known of a partition's last closed scans: full ones, and recent ones that reached known territory.
+    """A partition's last closed scans: full ones, and recent ones that reached known territory.
 
-    `seq` is the landing of the last page of the last of them. `complete_at`, `pages` and `items` are of the last full
-    one; None where an older version made it. A full scan is due at `complete_at` plus `full_share` of the refresh
-    interval. `needs_full`: removals are pending that only a full scan decides.
+    `seq` is the landing number of the last page of the latest of them. `complete_at`, `pages` and `items` describe the
+    last full one; `pages` and `items` are None if an older version made it. The next full scan is due at `complete_at`
+    plus `full_share` of the refresh interval. `needs_full`: removals are pending that only a full scan can decide.
     """
 
     seq: int
@@ -156,9 +157,9 @@ class ClosedScan:
 
 @dataclass(frozen=True, slots=True)
 class Incremental:
-    """How a run decides between full and recent scans, as of its beginning, `at`.
+    """How a run decides between full and recent scans; `at` is when the run began.
 
-    Of the full scans that are due it makes those whose age, in refresh intervals, is at least `least_age`.
+    Of the full scans that are due, it makes those whose age, in refresh intervals, is at least `least_age`.
     """
 
     at: datetime
@@ -167,7 +168,7 @@ class Incremental:
 
 
 def why_full(closed: ClosedScan | None, incremental: Incremental | None) -> FullReason | None:
-    """Return why a scan must be full; None: it may stop in known territory. Without `incremental` each is full."""
+    """Return why a scan must be full, or None if it may stop in known territory. Without `incremental` all are full."""
     if closed is None:
         return FullReason.FIRST
     if incremental is None:
@@ -184,15 +185,15 @@ def why_full(closed: ClosedScan | None, incremental: Incremental | None) -> Full
 
 
 def recent_pages(in_window: int, pages: int, page_size: int) -> int:
-    """Return about how many pages a recent scan reads, of so many in the window; a full one: `pages`."""
+    """Estimate the pages of a recent scan, from the posts in the lookback window and the `pages` of a full scan."""
     return min(pages, -(-(PINS + in_window + KNOWN_RUN) // page_size))
 
 
 def least_age(due: Iterable[tuple[float, int]], budget: int | None) -> float:
-    """Return the age from which full scans that are due are made, so that they take `budget` requests at most.
+    """Return the least age of due full scans that are made, so that they take at most `budget` requests.
 
-    `due` has the age, in refresh intervals, and the pages of each. The oldest come first, and one is made whatever it
-    takes; what is older than `FORCED` is made regardless. None: all are made.
+    `due` has the age, in refresh intervals, and the number of pages of each due scan. The oldest come first. The first
+    one, and all of age `FORCED` or more, are made regardless of the budget. If `budget` is None, all are made.
     """
     if budget is None:
         return 0.0

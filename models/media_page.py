@@ -1,4 +1,4 @@
-"""Where the list of items and the cursor lie in a media page: the API does not publish its shape (API 4.2)."""
+"""Locating the list of items and the cursor in a media page, whose shape the API does not publish (API 4.2)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,18 +15,18 @@ _Object = Mapping[str, msgspec.Raw]
 
 @dataclass(frozen=True, slots=True)
 class PagePaths:
-    """JSON Pointers to the list of items and to the cursor, tried in order before what is found without them."""
+    """JSON Pointers to the list of items and to the cursor, tried in order before the automatic search."""
 
     items: tuple[str, ...] = ()
     next_cursor: tuple[str, ...] = ()
 
 
-# The list and the cursor are where they are found.
+# No pointers: automatic search alone.
 DEFAULT_PATHS = PagePaths()
 
 
-class NotFound(ValueError):  # noqa: N818 - it names what came
-    """A body in which the list of items or the cursor is not found; the text is one line and quotes none of it."""
+class NotFound(ValueError):  # noqa: N818 - named after the condition
+    """The list of items or the cursor is not found in a body. The message is one line and quotes nothing from it."""
 
 
 def _begins(raw: msgspec.Raw, mark: bytes) -> bool:
@@ -63,11 +63,11 @@ def _only_cursor(page: _Object) -> msgspec.Raw | None:
 
 
 def rewritten(body: bytes, paths: PagePaths) -> tuple[bytes, frozenset[str]]:
-    """Return the page as an object of `items` and `next_cursor` alone, and the other top-level keys it came with.
+    """Return the page as an object with only `items` and `next_cursor`, and the names of its other top-level keys.
 
-    The list is what a path of `paths` leads to, `items`, the only top-level list of objects, or the only top-level list
-    if that is empty. The cursor is what a path leads to, `next_cursor`, or the only `next_cursor` in an object at the
-    top level. Both keep their bytes. Raises NotFound.
+    The list is the first found of: the paths of `paths`, `items`, the only top-level list of objects, the only
+    top-level list if it is empty. The cursor is the first found of: the paths of `paths`, `next_cursor`, the only
+    `next_cursor` in an object at the top level. The bytes of both are unchanged. Raises NotFound.
     """
     try:
         page = _object.decode(body)

@@ -1,4 +1,4 @@
-"""What one commit makes durable together: a page, its checkpoint, and its partition's outcome."""
+"""The unit that becomes durable together: a page, its checkpoint, and its partition's outcome."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -11,10 +11,10 @@ from models.runs import Outcome
 
 @dataclass(frozen=True, slots=True)
 class StagedPage:
-    """A page as the API sent it, with what is needed to find its request again.
+    """A page as the API sent it, with the data that identifies its request.
 
-    One that could not be read has no items and an empty `scan_id`: it is `rejected` whole. `page` counts the scan's
-    pages from 1. `unknown_fields` are paths the contract does not know.
+    A page that cannot be parsed has no items and an empty `scan_id`: it is `rejected` as a whole. `page` is its number
+    in the scan, from 1. `unknown_fields` are paths that the contract does not define.
     """
 
     partition: Partition
@@ -30,10 +30,10 @@ class StagedPage:
 
 @dataclass(frozen=True, slots=True)
 class ScopeCooldown:
-    """A tenant scope's cooldown: it is not asked again before `resume_after` (API 4, 8): it outlives the process.
+    """A tenant scope's cooldown: no request before `resume_after` (API 4, 8), even after a restart.
 
-    `asked_at` is when the API asked for it, by the same clock: should that turn out to have been ahead, the length of
-    the wait is known.
+    `asked_at` is when the API requested it, by the same clock: if that clock turns out to have been ahead, the length
+    of the wait is still known.
     """
 
     scope: str
@@ -43,7 +43,7 @@ class ScopeCooldown:
 
 @dataclass(frozen=True, slots=True)
 class PageCommit:
-    """All of this lands together, as one frame of a segment, or none of it."""
+    """Values that land together, as one frame of a segment, or not at all."""
 
     page: StagedPage | None = None
     checkpoint: Checkpoint | None = None

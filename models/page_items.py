@@ -1,4 +1,4 @@
-"""Ids and times of the items of a page, read when it lands: as the merge will read them, or not at all."""
+"""Ids and times of the items of a page, read when it lands. A time that the merge may read differently is None."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,7 +16,7 @@ from models.schema.pointer import to_keys
 
 
 def id_in(item: Mapping[str, Any], paths: Sequence[Sequence[str]]) -> str | None:
-    """Return the first id at these paths of keys: text or a number, as text; None where there is none."""
+    """Return the first id at these paths of keys, a string or a number, as text; None if there is no id."""
     for keys in paths:
         value: Any = item
         for key in keys:
@@ -27,19 +27,19 @@ def id_in(item: Mapping[str, Any], paths: Sequence[Sequence[str]]) -> str | None
 
 
 def ids_of(body: str, mapping: MediaMapping) -> Iterator[str]:
-    """Yield for each item of a media page its id by the mapping, or its JSON text where it has none."""
+    """Yield the id of each item of a media page by the mapping, or the item's JSON text if it has no id."""
     paths = [to_keys(path) for path in mapping.media_id]
     for item in from_json(body)["items"]:
         found = id_in(item, paths) if isinstance(item, dict) else None
         yield found or to_json(item, inf_nan_mode="strings").decode()
 
 
-# What DuckDB and Python read alike. Any other text is no time here, which makes a scan a full one.
+# Formats that DuckDB and Python parse alike. Any other text is not a time here, which makes the scan a full one.
 _ISO = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d{1,6})?(Z|[+-]\d\d:?\d\d)?", re.ASCII)
 _SECONDS = re.compile(r"-?\d{1,10}", re.ASCII)
 _MILLISECONDS = re.compile(r"\d{12,14}", re.ASCII)
 
-# Years whose instants both know.
+# The range of times that both support.
 _FIRST, _LAST = datetime(1, 1, 2, tzinfo=UTC), datetime(9999, 12, 30, tzinfo=UTC)
 
 
@@ -62,14 +62,14 @@ def _of_text(text: str) -> datetime | None:
 
 
 def time_of(value: object) -> datetime | None:
-    """Return the instant that a JSON value stands for, as a column of media has it; None where there is doubt."""
+    """Return a JSON value as a time, as a column of `media` stores it; None if the merge may read it differently."""
     if isinstance(value, str):
         return _of_text(value)
     return _of_text(str(value)) if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def post_reader(mapping: MediaMapping) -> Callable[[str], Sequence[Post]]:
-    """Return a function that reads the posts of a page's text, by this mapping."""
+    """Return a function that reads the posts of a page's text with this mapping."""
     ids = [to_keys(path) for path in mapping.media_id]
     times = [
         to_keys(path)
@@ -79,7 +79,7 @@ def post_reader(mapping: MediaMapping) -> Callable[[str], Sequence[Post]]:
     ]
     top = list(dict.fromkeys(keys[0] for keys in (*ids, *times)))
     names = {f"field_{place}": key for place, key in enumerate(top)}
-    # Only these keys are decoded: a fifth of the time that all of an item takes.
+    # Only these keys are decoded, in a fifth of the time needed for a whole item.
     item = msgspec.defstruct("Item", [(name, Any, None) for name in names], rename=names)
     page = msgspec.defstruct("Page", [("items", list[item])])  # type: ignore[valid-type]
     decoder = msgspec.json.Decoder(page)
@@ -99,7 +99,7 @@ def post_reader(mapping: MediaMapping) -> Callable[[str], Sequence[Post]]:
             listed = getattr(decoder.decode(body), "items")  # noqa: B009 - a field of a class made above
             found = [msgspec.structs.astuple(one) for one in listed]
         except msgspec.DecodeError:
-            # An item that is no object, or a number that no double holds.
+            # An item is not an object, or a number exceeds the range of a double.
             objects = (one if isinstance(one, dict) else {} for one in from_json(body)["items"])
             found = [tuple(one.get(key) for key in top) for one in objects]
         return [post(values) for values in found]
@@ -108,12 +108,12 @@ def post_reader(mapping: MediaMapping) -> Callable[[str], Sequence[Post]]:
 
 
 def _time_in(values: Sequence[Any], paths: Sequence[tuple[int, Sequence[str]]]) -> datetime | None:
-    """Return the time at the first path with a value: the place of its first key among the values, and the others."""
+    """Return the time at the first path with a value. A path is an index in `values`, and further keys below it."""
     for place, keys in paths:
         value = values[place]
         for key in keys:
             value = value.get(key) if isinstance(value, dict) else None
         if value is not None:
-            # Where the merge would go on to the next candidate, there is doubt.
+            # If this value is unreadable, the merge tries the next path, but here the time is unknown.
             return time_of(value)
     return None

@@ -6,7 +6,7 @@ from typing import Literal
 Surface = Literal["posts", "stories"]
 Resource = Literal["accounts", "media"]
 
-# Stories live 24 hours, so they are scanned before the posts, which keep.
+# Stories expire after 24 hours, so they are scanned before the posts.
 SURFACES: tuple[Surface, ...] = ("stories", "posts")
 
 
@@ -14,8 +14,8 @@ SURFACES: tuple[Surface, ...] = ("stories", "posts")
 class Partition:
     """The account catalogue, or one account x surface (API 4.1, 4.2).
 
-    `account_id` and `surface` are empty text for the catalogue, so that a partition is a plain key in SQL,
-    where NULL never equals NULL.
+    `account_id` and `surface` are empty strings for the catalogue, so that a partition can be a key in SQL, where NULL
+    never equals NULL.
     """
 
     resource: Resource

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class RejectedRecord:
-    """A record that goes to quarantine: its position on the page, from 0, why, and its JSON text.
+    """A record that goes to quarantine: its position on the page, from 0, the reason, and its JSON text.
 
     Without a position it is the whole page.
 
-    `account_id` is the id of an account in which something else is wrong. Where that is its status alone, which is
-    unknown (API 3), `unknown_status` holds it.
+    `account_id` is the id of an account with a valid id and another invalid field. If that field is the status alone,
+    with a value that is unknown (API 3), `unknown_status` is this value.
     """
 
     position: int | None

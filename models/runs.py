@@ -1,4 +1,4 @@
-"""The run ledger: runs, their one outcome per partition, and what a run amounts to."""
+"""Runs, their outcomes (one per partition), and the rules for a run's state."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ from enum import StrEnum
 from models.partition import Partition
 
 STALE_AFTER = timedelta(hours=36)
-"""How old a partition may become before it is stale: a nightly run may fail once."""
+"""The age at which a partition is stale. It allows for one failed nightly run."""
 
 
 class OutcomeKind(StrEnum):
@@ -37,8 +37,8 @@ class RunState(StrEnum):
 class Outcome:
     """The result of one partition in one run.
 
-    `pages` and `items` count what this run landed of it. Of a partition that went wrong it keeps the error's
-    code, HTTP status and X-Correlation-ID (API 7), and when it may be asked for again.
+    `pages` and `items` count what this run landed. If the scan failed, the outcome has the error's code, HTTP status
+    and X-Correlation-ID (API 7), and in `resume_after` the time before which it is not requested again.
     """
 
     partition: Partition
@@ -57,9 +57,9 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class RunWarning:
-    """What a person should know of a run and no partition's outcome says; at most one of each `code` per run.
+    """Something a user should know about a run beyond its outcomes; at most one of each `code` per run.
 
-    `code` reads as words after `count`: `accounts_missing` and 30 are "30 accounts missing". `detail` says what
+    `code` is shown as words after `count`: `accounts_missing` and 30 become "30 accounts missing". `detail` is what
     happened and `hint` what to do, one line each. A run with a warning that `makes_partial` is never complete.
     """
 
@@ -72,9 +72,9 @@ class RunWarning:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One invocation of sync or backfill. `resumes` is the run it takes over, if any.
+    """One invocation of sync or backfill. `resumes` is the id of the run that it resumes, if any.
 
-    `published`: analysts were given what it left.
+    `published`: a snapshot with its result was published.
     """
 
     run_id: str
@@ -86,7 +86,7 @@ class Run:
 
     @property
     def unfinished(self) -> bool:
-        """Say whether it was cut short: in its work, or before its snapshot was in place."""
+        """Whether the run was interrupted, or ended before its snapshot was published."""
         return self.state is RunState.INTERRUPTED or not self.published
 
 
@@ -106,25 +106,25 @@ class Tally:
 
 
 DONE = (OutcomeKind.COMPLETE, OutcomeKind.RECENT)
-"""The outcomes of a scan that did its work: it reached the last page, or known territory."""
+"""The outcomes of a closed scan: it reached the last page, or known territory."""
 
-# What a person can act on first.
+# Ordered by what a user can act on first.
 INCOMPLETE = (OutcomeKind.FAILED, OutcomeKind.DENIED, OutcomeKind.NOT_FOUND, OutcomeKind.DEFERRED)
-"""The outcomes of a scan that did not do its work."""
+"""The outcomes of a scan that was not closed, except for skipped ones."""
 
 
 def mostly_incomplete(counted: Tally) -> bool:
-    """Say whether a run did less than half of the scans that it should have done; skipped ones do not count."""
+    """Return whether more than half of a run's scans are incomplete; skipped ones do not count."""
     incomplete = sum(counted[kind] for kind in INCOMPLETE)
     return 2 * incomplete > counted.total - counted[OutcomeKind.SKIPPED]
 
 
 def run_state(counted: Tally, *, stopped: bool, warnings: Iterable[RunWarning] = ()) -> RunState:
-    """Say what a run amounts to, from its outcomes, its warnings and whether an error stopped it.
+    """Return the state of a run that ended, from its outcomes, its warnings and whether an error stopped it.
 
-    A run that was stopped, or in which nothing went well and nothing merely waits, failed. One in which
-    something is left to do while the rest landed is partial, and so is one with a warning that says so. Skipped
-    accounts leave nothing to do: only their owner can renew the token.
+    A run failed if it was stopped, or if it has incomplete scans and none that is closed or deferred. It is partial if
+    it has incomplete scans, or a warning that `makes_partial`. Skipped accounts do not count as incomplete: only their
+    owner can renew the token.
     """
     if stopped:
         return RunState.FAILED
@@ -137,16 +137,16 @@ def run_state(counted: Tally, *, stopped: bool, warnings: Iterable[RunWarning] =
 
 
 def is_recent(began: datetime, *, now: datetime, within: timedelta) -> bool:
-    """Say whether something began no longer ago than `within`; what began in the future did not."""
+    """Return whether something began no longer ago than `within`; False if it began in the future."""
     return timedelta(0) <= now - began <= within
 
 
 def resumed_runs(runs: Iterable[Run], *, now: datetime, within: timedelta) -> tuple[str, ...]:
     """Return the ids of the unfinished runs that a new run resumes, newest first; often none.
 
-    `runs` come newest first. A run is resumed if it is the last one, was cut short, and the chain of
-    unfinished runs it belongs to began no longer ago than `within`: what was complete before that is too
-    old to count for a new run. The age of a run that began in the future is unknown, so it is not resumed.
+    `runs` are sorted newest first. If the last run is unfinished, it is resumed together with the unfinished runs that
+    it resumed itself, provided that all of them began no longer ago than `within`: older results are out of date. If
+    one of them began in the future, its age is unknown, and none is resumed.
     """
     by_id = {run.run_id: run for run in runs}
     newest = next(iter(by_id.values()), None)

@@ -1,4 +1,4 @@
-"""What a backfill scans, as a person selects it."""
+"""The user's selection of what a backfill scans."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -8,11 +8,10 @@ from models.partition import SURFACES, Surface
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The scans a backfill makes again: the accounts that any of its parts names, on `surfaces`.
+    """The scans that a backfill repeats: `surfaces` of all accounts that at least one of the other fields selects.
 
-    `accounts` are ids or usernames as typed. `everything`: every account in the catalogue. `expired_since`: those whose
-    token was expired at any time since then. `failed`: exactly the scans that were
-    incomplete when last tried.
+    `accounts` are ids or usernames as typed. `everything`: every account in the catalogue. `expired_since`: accounts
+    whose token was expired at any time since then. `failed`: exactly the scans that were incomplete when last tried.
     """
 
     accounts: tuple[str, ...] = ()
@@ -35,7 +34,7 @@ class Selection:
 
 @dataclass(frozen=True, slots=True)
 class ChosenAccount:
-    """An account of a selection, with the surfaces to scan; `pages` is about how many requests they take."""
+    """A selected account with the surfaces to scan; `pages` is the estimated number of requests."""
 
     account_id: str
     ig_username: str
@@ -45,4 +44,4 @@ class ChosenAccount:
 
 
 class SelectionError(Exception):
-    """A selection that names what is not there; one line with the fix."""
+    """A selection of something that does not exist; the message is one line with the fix."""

@@ -1,1 +1,1 @@
-"""The fields that items carry: their JSON types, names, mapping and tables. Pure."""
+"""The fields of media items: their JSON types, column names, mapping and tables. No IO."""

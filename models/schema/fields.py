@@ -1,4 +1,4 @@
-"""The registry of fields: what was met in media items, in which order, and the name each field got. Pure."""
+"""The registry of the fields found in media items: their order, JSON types and column names. No IO."""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -10,23 +10,23 @@ from models.schema.pointer import to_keys
 
 MEDIA = "media"
 
-# Of each table, so many paths get columns, and as many more are at least registered: payloads keyed by data
-# ({"by_day": {"2026-01-01": 1, ...}}) must not make a table of ten thousand columns.
+# Limits for each table: the first paths get columns, and the next ones are registered without a column. Payloads with
+# data as keys ({"by_day": {"2026-01-01": 1, ...}}) must not make a table of ten thousand columns.
 MOST_COLUMNS = 300
 MOST_FIELDS = 600
 
-# What every child table has before its fields' columns.
+# The key columns of every child table; they precede the columns of its fields.
 _CHILD_KEY = frozenset({"account_id", "surface", "media_id", "position"})
 
-# The path of the one row that says that there are more.
+# The path of a registry entry that means: there are more fields than MOST_FIELDS.
 AND_MORE = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A path (JSON Pointer) of a resource (`media`, or a child table), and the kinds of value met there, since when.
+    """A path (JSON Pointer) of a resource (`media`, or a child table), and when each JSON type was first found there.
 
-    `name` is its column's, given for ever. `table` is the child table of a list of objects, once it has one.
+    `name` is the name of its column and never changes. `table` is the child table of a list of objects, once it exists.
     """
 
     resource: str
@@ -38,23 +38,23 @@ class Field:
 
     @property
     def type(self) -> str | None:
-        """Return the type of the column that holds it; None when it needs none, or is past MOST_COLUMNS."""
+        """Return the type of the field's column; None if it needs none, or is past MOST_COLUMNS."""
         return column_type(self.json_types) if self.ordinal < MOST_COLUMNS else None
 
     @property
     def first_seen_at(self) -> datetime:
-        """Return when it was first met."""
+        """Return when the field was first found."""
         return min(self.json_types.values())
 
     @property
     def last_type_change_at(self) -> datetime | None:
-        """Return when its type last widened."""
+        """Return when values of another type were last found for the first time (see `type_changed_at`)."""
         return type_changed_at(self.json_types)
 
 
 @dataclass(frozen=True, slots=True)
 class FieldObservation:
-    """A kind of value met at a path, first at an instant."""
+    """A JSON type found at a path, first at a certain time."""
 
     resource: str
     path: str
@@ -67,14 +67,14 @@ Registry = Mapping[tuple[str, str], Field]
 
 @dataclass(frozen=True, slots=True)
 class OwnNames:
-    """The names that are not free: of each resource's own columns, and of tables; and the lists that need no table."""
+    """Reserved names: the declared columns of each resource, and tables. `lists` are paths that need no new table."""
 
     columns: Mapping[str, Collection[str]]
     tables: Collection[str]
     lists: Collection[str]
 
 
-# Kinds that are not looked for once one of the others was met: they fit into its column.
+# JSON types that decoders no longer report once one of the others was found: they fit into its column.
 _FITS_INTO: Mapping[JsonType, Collection[JsonType]] = {
     JsonType.NULL: frozenset(JsonType) - {JsonType.NULL, JsonType.SHADOWED, JsonType.UNREADABLE},
     JsonType.EMPTY_LIST: LISTS,
@@ -85,7 +85,7 @@ _FITS_INTO: Mapping[JsonType, Collection[JsonType]] = {
 
 
 def _noticed(json_types: Mapping[JsonType, datetime]) -> Mapping[JsonType, datetime]:
-    """Return the kinds without those that one of at least their age has room for: no decoder notices them."""
+    """Return the JSON types without those that fit into one found no later: decoders do not report them."""
     return {
         json_type: at
         for json_type, at in json_types.items()
@@ -94,7 +94,7 @@ def _noticed(json_types: Mapping[JsonType, datetime]) -> Mapping[JsonType, datet
 
 
 class _Register:
-    """A registry in the making."""
+    """Builds a registry from a known one and observations."""
 
     def __init__(self, known: Registry, own: OwnNames) -> None:
         self.fields = dict(known)
@@ -138,7 +138,7 @@ class _Register:
 
 
 def register(known: Registry, observations: Iterable[FieldObservation], own: OwnNames) -> Registry:
-    """Return the registry with the observations, which are in the order in which they were found."""
+    """Return the registry with the observations added; they must be in the order in which they were found."""
     registry = _Register(known, own)
     for seen in observations:
         registry.meet(seen)

@@ -1,4 +1,4 @@
-"""The kinds of value a field has shown, and the column type that follows from them: pure, and the same in any order."""
+"""The JSON types of a field's values, and the column type derived from them, in whichever order they were found."""
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -13,12 +13,12 @@ _DEEPEST = 8
 
 
 class JsonType(StrEnum):
-    """A kind of value. INSTANT is a text that is a time with a zone.
+    """The JSON type of a value. INSTANT is a string that is a time with a zone.
 
-    LONG is an integer that a double does not hold exactly, WIDE a number that neither 64 bits nor a double hold.
+    LONG is an integer that a double cannot represent exactly, WIDE a number that fits neither 64 bits nor a double.
 
-    SHADOWED and UNREADABLE are no kinds of value but facts of a canonical column's candidate path: that an item
-    carried it beside a candidate that comes before it, and that its value could not be read.
+    SHADOWED and UNREADABLE are not types, but facts about a candidate path of a canonical column: an item had a value
+    there and also at an earlier candidate, or the value could not be read.
     """
 
     NULL = "null"
@@ -79,7 +79,7 @@ _ELEMENT: Mapping[JsonType, JsonType] = {
     JsonType.TEXTS: JsonType.TEXT,
 }
 
-# Lists whose elements are of one type; numbers are one.
+# Lists whose elements are of one type; all numbers count as one type.
 LISTS = frozenset({*_ELEMENT, JsonType.ROWS})
 
 _ONE_OF: Mapping[JsonType, str] = {
@@ -102,10 +102,10 @@ def _scalar(json_types: Collection[JsonType]) -> str:
 
 
 def column_type(json_types: Collection[JsonType]) -> str | None:
-    """Return the DuckDB type of the column that holds all these kinds of value.
+    """Return the DuckDB type of a column that can hold values of all these JSON types.
 
-    None when none is needed: nothing but null was met, an object (its fields have columns), a list of objects (they
-    have a table). Adding a kind only ever widens the type.
+    None if no column is needed: for null alone, for an object (its fields have columns), and for a list of objects (it
+    has a table). Adding a JSON type can only widen the column type.
     """
     families = {_FAMILY[json_type] for json_type in json_types if json_type in _FAMILY}
     if JsonType.EMPTY_LIST in json_types and _Family.ROWS not in families and families - {_Family.LIST}:
@@ -119,7 +119,7 @@ def column_type(json_types: Collection[JsonType]) -> str | None:
     return None
 
 
-# What JSON itself distinguishes, and what its reader could not read: a change between these is one of type.
+# The types that JSON itself distinguishes, and unreadable values: a change between these is a change of type.
 _SORT: Mapping[JsonType, str] = {
     **_FAMILY,
     JsonType.BOOLEAN: "boolean",
@@ -134,9 +134,10 @@ _SORT: Mapping[JsonType, str] = {
 
 
 def type_changed_at(json_types: Mapping[JsonType, datetime]) -> datetime | None:
-    """Return when values of another type were last met there for the first time; None while they all agreed.
+    """Return when values of another type were last found for the first time; None while all values have one type.
 
-    That is also when the column's type changed, if it did: text that becomes an object leaves it VARCHAR.
+    If the column's type changed, it changed at this time. It need not change: when text becomes an object, the column
+    remains VARCHAR.
     """
     changed: datetime | None = None
     before: tuple[str | None, set[str]] | None = None
@@ -151,14 +152,14 @@ def type_changed_at(json_types: Mapping[JsonType, datetime]) -> datetime | None:
 
 
 class WideNumber(str):
-    """The text of a number that a double does not hold."""
+    """The text of a number that a double cannot represent."""
 
     __slots__ = ()
 
 
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 
-# A double holds every integer up to here.
+# A double represents every integer up to this one exactly.
 EXACT = 2**53
 _BIGINT = range(-(2**63), 2**63)
 
@@ -168,7 +169,7 @@ _INSTANT = re.compile(
 
 
 def is_instant(text: str) -> bool:
-    """Say whether a text is a time with a zone, within Python's years."""
+    """Return whether a string is a time with a zone, in the range of Python's datetime."""
     if len(text) < _SHORTEST_INSTANT or _INSTANT.fullmatch(text) is None:
         return False
     try:
@@ -210,7 +211,7 @@ _NUMBERS = frozenset({JsonType.INTEGERS, JsonType.LONGS, JsonType.WIDES, JsonTyp
 
 
 def json_type_of(value: Json) -> JsonType:
-    """Return the kind of a value that is no list."""
+    """Return the JSON type of a value that is not a list."""
     if isinstance(value, str) and not isinstance(value, WideNumber):
         return JsonType.INSTANT if is_instant(value) else JsonType.TEXT
     if isinstance(value, int) and not isinstance(value, bool):
@@ -219,7 +220,7 @@ def json_type_of(value: Json) -> JsonType:
 
 
 def json_types_of_list(elements: Iterable[Json]) -> frozenset[JsonType]:
-    """Return the kinds of a list: one, or those of its numbers."""
+    """Return the JSON types of a list: one, or several if its elements are numbers of different types."""
     values = [element for element in elements if element is not None]
     if any(isinstance(value, list) for value in values):
         return frozenset({JsonType.MIXED})
@@ -231,7 +232,7 @@ def json_types_of_list(elements: Iterable[Json]) -> frozenset[JsonType]:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A value at a path of an item, and its kinds."""
+    """A value at a path of an item, and its JSON types."""
 
     keys: Keys
     json_types: frozenset[JsonType]
@@ -239,10 +240,10 @@ class Found:
 
 
 def values_of(item: Mapping[str, Json], above: Keys = (), *, in_element: bool = False) -> Iterator[Found]:
-    """Yield every value in an item with its path, in the order of its text; objects come before what is in them.
+    """Yield every value in an item with its path, in document order; an object precedes its members.
 
-    In the element of a list (`in_element`) lists of further objects stay JSON text. A key with a NUL character, which
-    no query can name, is passed over.
+    In an element of a list (`in_element`), nested lists of objects remain JSON text. Keys with a NUL character are
+    skipped, because no query can refer to them.
     """
     for key, value in item.items():
         if "\0" in key:

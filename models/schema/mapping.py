@@ -1,6 +1,6 @@
-"""Where in a media item's JSON each canonical column may be found: data, not code.
+"""The mapping from a media item's JSON to the canonical columns, as data.
 
-The media item's schema is not published (API 2), so every column has candidate paths (JSON Pointers), tried in order.
+The schema of media items is not published (API 2), so every column has candidate paths (JSON Pointers), tried in order.
 """
 
 import json
@@ -13,7 +13,7 @@ from models.schema.pointer import to_keys
 
 
 class Reading(StrEnum):
-    """How a JSON value becomes a column's value. What cannot be read so becomes NULL; the payload keeps it."""
+    """How a JSON value is converted to a column's value. What cannot be converted becomes NULL; the payload has it."""
 
     TEXT = "text"
     COUNT = "count"
@@ -33,7 +33,7 @@ READING_TYPES: Map[Reading, str] = {
 
 @dataclass(frozen=True, slots=True)
 class ColumnMapping:
-    """A canonical column: its candidate JSON Pointers, in order, and how to read what is there."""
+    """A canonical column: its candidate JSON Pointers, in order, and how to read the value."""
 
     column: str
     reading: Reading
@@ -42,7 +42,7 @@ class ColumnMapping:
 
 @dataclass(frozen=True, slots=True)
 class Mapping:
-    """How media items are read. `count_words` are last keys that name a count, in snake_case."""
+    """How media items are read. `count_words` are the last keys of paths to counts, in snake_case."""
 
     media_id: tuple[str, ...]
     columns: tuple[ColumnMapping, ...]
@@ -74,7 +74,7 @@ class Mapping:
 
     @property
     def volatile_patterns(self) -> dict[str, str]:
-        """Return the patterns of a URL parameter that says nothing of what the URL shows, by what stands before it."""
+        """Return patterns of URL parameters that do not identify the resource, by the preceding character."""
         parameter = "(?:" + "|".join(self.volatile_parameters) + r""")=[^&"\\\s]*"""
         return {"?": r"\?" + parameter, "&": "&" + parameter}
 

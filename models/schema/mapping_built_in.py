@@ -1,4 +1,4 @@
-"""The mapping gramhouse comes with: Instagram Graph names first, then their camelCase and nested cousins."""
+"""The built-in mapping: names of the Instagram Graph API first, then their camelCase and nested variants."""
 
 from models.schema.mapping import ColumnMapping, Mapping, Reading
 
@@ -83,7 +83,7 @@ _COLUMNS = (
     ),
 )
 
-# A signed URL gets new signature parameters each time it is served: the picture behind it is the same.
+# A signed URL has new signature parameters in every response, although the picture is the same.
 _VOLATILE_PARAMETERS = (
     "_nc_[a-z0-9_]+",
     "ccb",
@@ -121,7 +121,7 @@ _MEDIA_TYPE, _MEDIA_URL = (
 
 _CHILD_COLUMNS = (ColumnMapping("child_id", Reading.TEXT, _MEDIA_ID), _MEDIA_TYPE, _MEDIA_URL)
 
-# A key that ends in count is a count anyway.
+# Keys that end in _count or Count are counts without being listed here.
 _COUNT_WORDS = (
     "count",
     "likes",

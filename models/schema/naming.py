@@ -1,4 +1,4 @@
-"""Names of columns and tables, made of whatever the API calls its fields: safe without quotes, and unique."""
+"""Names of columns and tables, derived from the API's field names: valid without quotes, and unique."""
 
 import re
 import unicodedata
@@ -7,11 +7,11 @@ from hashlib import sha256
 
 from models.schema.json_types import Keys
 
-# The longest name that still leaves room for a number: PostgreSQL takes 63 characters.
+# PostgreSQL allows 63 characters; the rest is for a number that makes the name unique.
 LONGEST = 59
 _DIGEST = 8
 
-# What SQL reserves (FROM duckdb_keywords()), which a person would have to write in quotes.
+# Reserved words of SQL (FROM duckdb_keywords()), which would require quotes.
 RESERVED = frozenset(
     re.findall(
         r"\w+",
@@ -25,7 +25,7 @@ RESERVED = frozenset(
     )
 )
 
-# What DuckDB does not take for a column's name everywhere.
+# Words that DuckDB does not accept as a column name in every context.
 TOUCHY = frozenset(
     re.findall(
         r"\w+",
@@ -58,7 +58,7 @@ def _cut(name: str, keys: Keys) -> str:
 def safe_name(keys: Keys) -> str:
     """Return a name for the field at this path, such as owner__full_name for ("owner", "fullName").
 
-    Letters of any script stay. A long name is truncated and made unique by a digest of the path.
+    Letters of any script are kept. A long name is truncated and made unique by a digest of the path.
     """
     name = _joined(keys)
     if name in RESERVED or name in TOUCHY:
@@ -69,7 +69,7 @@ def safe_name(keys: Keys) -> str:
 
 
 def unique(name: str, taken: Collection[str]) -> str:
-    """Return the name, or the first of name_2, name_3, ... that is not taken. Both in small letters."""
+    """Return the name, or the first of name_2, name_3, ... that is not taken. All names must be lower case."""
     number = 2
     free = name
     while free in taken:
@@ -78,7 +78,7 @@ def unique(name: str, taken: Collection[str]) -> str:
     return free
 
 
-# A list of objects is often wrapped in an object of its own, as in {"data": [...]}.
+# A list of objects is often wrapped in an object, as in {"data": [...]}.
 _WRAPPERS = frozenset({"data", "items", "edges", "nodes"})
 
 

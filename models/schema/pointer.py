@@ -15,9 +15,10 @@ def to_pointer(keys: Keys) -> str:
 
 
 def through_objects(pointer: str) -> str:
-    """Return the path by which to ask DuckDB for it: to DuckDB, /a/0 leads into a list at /a, too; $."a"."0" does not.
+    """Return a path for DuckDB that does not index lists: DuckDB's /a/0 also matches an element of a list at /a.
 
-    Keys that DuckDB cannot name in that way (with a quote, a backslash, a star, or empty) are left as they are.
+    The result is $."a"."0" in this example. A pointer is returned unchanged if it has no numeric key, or a key that
+    DuckDB cannot write in this way (with a quote, a backslash, an asterisk, or empty).
     """
     keys = to_keys(pointer)
     if any(_INDEX.fullmatch(key) for key in keys) and all(map(_NAMEABLE.fullmatch, keys)):
@@ -26,7 +27,7 @@ def through_objects(pointer: str) -> str:
 
 
 def to_keys(path: str) -> Keys:
-    """Return the keys of a path as a person writes it: `/owner/username`, or `$.owner.username`.
+    """Return the keys of a path in either notation: `/owner/username` or `$.owner.username`.
 
     Raises ValueError for anything else.
     """

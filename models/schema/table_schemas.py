@@ -1,6 +1,6 @@
-"""Table schemas: which columns `media` and its child tables have, and which path of the payload fills each. Pure.
+"""Table schemas: the columns of `media` and its child tables, and the path of the payload that fills each column.
 
-They follow from the mapping and the registry of fields, and from nothing else.
+They depend only on the mapping and the registry of fields. No IO.
 """
 
 import re
@@ -16,13 +16,13 @@ from models.schema.pointer import to_keys
 CHILDREN = "media_children"
 HISTORY = "media_superseded"
 
-# What no mapped column holds.
+# JSON types whose values a mapped column does not hold.
 _OF_ITS_OWN = LISTS | {JsonType.MIXED, JsonType.SHADOWED, JsonType.UNREADABLE}
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnSchema:
-    """A column filled from payloads: a canonical one by its mapping's paths, any other by its field's only path."""
+    """A column filled from payloads: a canonical one from its mapping's paths, any other from the path of its field."""
 
     name: str
     type: str
@@ -33,7 +33,7 @@ class ColumnSchema:
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """A count that is followed over time: by the column of that name where there is one, else by its path."""
+    """A count that is recorded over time: read from its column if it has one, otherwise from its path."""
 
     name: str
     path: str | None
@@ -42,7 +42,7 @@ class Metric:
 
 @dataclass(frozen=True, slots=True)
 class TableSchema:
-    """A table filled from payloads. A child table holds what is in all of its `lists` (paths), one after another."""
+    """A table filled from payloads. A child table has the elements of all its `lists` (paths), one after another."""
 
     table: str
     columns: tuple[ColumnSchema, ...]
@@ -51,19 +51,19 @@ class TableSchema:
 
 
 class Part(StrEnum):
-    """What a change of a column is: one of content, of a count, or none, as of the address of a picture."""
+    """What a change of a column's value counts as: of content, of a count, or of an address, which is no change."""
 
     CONTENT = "content"
     COUNT = "count"
     ADDRESS = "address"
 
 
-# Media URLs are signed again for each response; URLs of pages are content.
+# Names of fields with media URLs, which are signed again for each response. URLs of web pages are content.
 _ADDRESS = re.compile(r"(?:.*_)?(?:url|uri|src)|.*(?:Url|URL|Uri|URI|Src)")
 
 
 def part_of(column: ColumnSchema, mapping: Mapping) -> Part:
-    """Return what a change of this column's value is."""
+    """Return what a change of this column's value counts as."""
     if column.field is not None:
         key = to_keys(column.field.path)[-1]
         read_as = next((each.column for each in mapping.columns if column.field.path in each.paths), "media_url")
@@ -77,24 +77,24 @@ def part_of(column: ColumnSchema, mapping: Mapping) -> Part:
 
 
 def holds_content(column: ColumnSchema, mapping: Mapping) -> bool:
-    """Say whether a column belongs to a version of an item's content.
+    """Return whether a column belongs to a version of an item's content.
 
-    A column of counts belongs to it when other values stand beside them, which is when it is not of whole numbers.
+    A column of counts does if it also has other values, that is, if it is not BIGINT.
     """
     part = part_of(column, mapping)
     return part is Part.CONTENT or (part is Part.COUNT and column.type != "BIGINT")
 
 
 def history(media: TableSchema, mapping: Mapping) -> TableSchema:
-    """Return the schema of the versions that another has followed: the columns of `media` that hold content."""
+    """Return the schema of superseded versions: the columns of `media` that hold content."""
     return TableSchema(HISTORY, tuple(column for column in media.columns if holds_content(column, mapping)))
 
 
 def has_own_column(field: Field, reading: Reading) -> bool:
-    """Say whether a field that the mapping reads has a column of its own besides: it holds what the mapped one lost.
+    """Return whether a field that the mapping reads also has its own column, for values that the mapped one loses.
 
-    Every mapped column loses a list. The fields of an object that comes beside texts have columns of their own; beside
-    other values the object would leave no trace.
+    Every mapped column loses lists. An object among texts needs no column, because its fields have columns; among other
+    values it would be lost without a trace.
     """
     lost = _OF_ITS_OWN if reading is Reading.TEXT else _OF_ITS_OWN | {JsonType.OBJECT}
     return field.type is not None and bool(field.json_types.keys() & lost)
@@ -142,12 +142,12 @@ def _metrics(mapping: Mapping, columns: Sequence[ColumnSchema], registry: Regist
 
 
 def child_table(field: Field, mapping: Mapping) -> str | None:
-    """Return the child table for the list of objects at this path; None when the field is past MOST_COLUMNS."""
+    """Return the child table for the list of objects at this path; None if the field is past MOST_COLUMNS."""
     return CHILDREN if field.path in mapping.children else field.table
 
 
 def table_schemas(mapping: Mapping, registry: Registry) -> tuple[TableSchema, ...]:
-    """Return `media`, `media_children`, and one schema for every other list of objects that was met."""
+    """Return the schemas of `media`, of `media_children`, and of a table for every other list of objects found."""
     columns = _column_schemas(MEDIA, mapping.columns, mapping.media_id, registry)
     media = TableSchema(MEDIA, columns, metrics=_metrics(mapping, columns, registry))
     lists: dict[str, list[str]] = {CHILDREN: []}

@@ -1,7 +1,7 @@
-"""Every table and column gramhouse keeps, declared once, each with a comment.
+"""Declarations of all tables and columns, each with a comment.
 
-Two files are declared here. `WAREHOUSE` is the writer's, `SNAPSHOT` the analysts': views over a copy of it. No table
-has a key or an index: DuckDB's cost far more on these loads than they give, so uniqueness is kept by the merge.
+Two files are declared here. `WAREHOUSE` is the writer's; `SNAPSHOT` is the analysts', with views over a copy of the
+former. No table has a key or an index: in DuckDB they cost far more than they gain, so the merge ensures uniqueness.
 """
 
 from models.tables.snapshot import SNAPSHOT
@@ -57,7 +57,7 @@ __all__ = [
 
 
 def own_columns(resource: str) -> set[str]:
-    """Return the names that no column made for a field of `media`, or of a child table, may have."""
+    """Return the declared column names of `media` or a child table, which columns of fields must not use."""
     tables = [*WAREHOUSE.sorted_tables, *SNAPSHOT.sorted_tables]
     own = [table for table in tables if resource in (table.name, table.info.get("versions_of"))]
     return {column.name for table in own for column in table.columns}

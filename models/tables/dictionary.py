@@ -1,4 +1,4 @@
-"""The data dictionary: what analysts find in the snapshot, written from the declarations."""
+"""The data dictionary: the tables and views of the snapshot, generated from the declarations."""
 
 from collections.abc import Iterator, Mapping
 from functools import cache
@@ -78,7 +78,7 @@ def _entity(table: Table) -> Iterator[str]:
 
 
 def diagram() -> str:
-    """Return the tables with their keys and joins as a Mermaid picture."""
+    """Return the tables with their keys and joins as a Mermaid diagram."""
     tables = SNAPSHOT.sorted_tables
     lines = ["erDiagram", *(line for table in tables for line in _entity(table))]
     for table in tables:

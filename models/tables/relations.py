@@ -1,4 +1,4 @@
-"""Keys and joins of the snapshot's tables and views, for people and for other tools; DuckDB has no constraints."""
+"""Keys and joins of the snapshot's tables and views, for users and other tools; the file has no constraints."""
 
 from dataclasses import dataclass
 
@@ -7,9 +7,9 @@ ITEM = ("account_id", "surface", "media_id")
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """Columns by which a table is joined with another one, where they have the same names.
+    """Columns that join a table with `table`; they have the same names in both.
 
-    `always`: each row has its counterpart there.
+    `always`: every row has a matching row in `table`.
     """
 
     table: str
@@ -19,10 +19,10 @@ class Join:
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """What makes a row one of its kind, and where its columns lead.
+    """The key and the joins of a table or view.
 
-    `nullable` are columns of the key that may be NULL. With `is_unique` False rows of equal key are possible: an item
-    that stands twice on a page, with different content, has two versions of one instant.
+    `nullable` are columns of the key that may be NULL. If `is_unique` is False, rows with equal keys are possible: an
+    item that occurs twice on a page, with different content, has two versions with the same time.
     """
 
     key: tuple[str, ...] = ()
@@ -32,7 +32,7 @@ class Relation:
 
 
 ACCOUNT = Join("accounts", ("account_id",))
-# The catalogue's rows have the empty text for an account.
+# In rows of the catalogue, account_id is an empty string.
 ANY_ACCOUNT = Join("accounts", ("account_id",), always=False)
 OF_ITEM = (Join("media", ITEM), ACCOUNT)
 OF_POST = (Join("media", ("account_id", "media_id")), ACCOUNT)

@@ -1,6 +1,6 @@
-"""The analysts' file: what is promised of schema `main`, where all but `published` are views.
+"""The analysts' file: the public schema `main`, in which everything except for `published` is a view.
 
-`relation` has a table's key and joins, `versions_of` is the table of whose rows it has versions.
+In `info`, `relation` is a table's key and joins, and `versions_of` the table whose rows it has versions of.
 """
 
 from sqlalchemy import MetaData, Table

@@ -1,7 +1,7 @@
-"""The writer's file: schema `core` holds what was merged, schema `ops` what a run needs to continue.
+"""The writer's file: schema `core` has the merged data, schema `ops` the state that a run needs to continue.
 
-`sorted_by` is the order of a table's rows in a compacted file, `versions_of` the table of whose rows it has versions.
-Who asks for media asks for an account's; what is read together lies together.
+In `info`, `sorted_by` is the order of a table's rows in a compacted file, and `versions_of` the table whose rows it has
+versions of. Tables are sorted by account because most queries of media are about one account.
 """
 
 from sqlalchemy import BIGINT, BLOB, BOOLEAN, INTEGER, Column, MetaData, Table

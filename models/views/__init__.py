@@ -1,6 +1,6 @@
 """The analysts' views, one .sql file each.
 
-The comment at its head says what the view answers; the one behind a column of its SELECT says what the column is.
+The comment at the top of a file is the description of the view; the comment after a selected column describes it.
 """
 
 import re
@@ -15,7 +15,7 @@ from models.tables.relations import ACCOUNT, OF_POST, Relation
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A view of the snapshot: `comment` is what it answers, `columns` what each is, `select` the query behind it."""
+    """A view of the snapshot: its description, the description of each column by name, and its query."""
 
     name: str
     relation: Relation
@@ -24,7 +24,7 @@ class View:
     select: str
 
 
-# In the order of their making: a view may read those before it.
+# In order of creation: a view may read those before it.
 _RELATIONS = {
     "freshness": Relation(("account_id", "surface"), (ACCOUNT,)),
     "expired_accounts": Relation(("account_id",), (ACCOUNT,)),
@@ -54,5 +54,5 @@ def _read(name: str, relation: Relation) -> View:
 
 @cache
 def views() -> tuple[View, ...]:
-    """Return the views in the order in which they can be made."""
+    """Return the views in the order in which they must be created."""
     return tuple(_read(name, relation) for name, relation in _RELATIONS.items())
