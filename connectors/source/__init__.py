@@ -1,1 +1,1 @@
-"""Reading the API. Only `client` and `transport` use the network; the rest is pure, or awaits what it is passed."""
+"""The API client. Only `client` and `transport` use the network; the other modules get their IO as arguments."""

@@ -6,20 +6,20 @@ from urllib.parse import SplitResult, urlsplit
 
 from models.api import one_line
 
-# Every request adds this path (API section 4); an address copied from the API's description holds it already.
+# Every request adds this path (API section 4); an address copied from the API's description already ends with it.
 _VERSION_PATH = "/api/v1"
 
 _SHOWN = 80
 
-# What every parser takes for a host: a name, or an address, and a port.
+# Only hosts that every URL parser reads the same way: a name or an IP address, and optionally a port.
 _HOST = re.compile(r"([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]*)?")
 
 
 def check_base_url(url: str) -> str:
-    """Check the API's address, and return it without a trailing slash and `/api/v1`; a path prefix is fine.
+    """Check the API's address and return it without a trailing slash and `/api/v1`. A path prefix is allowed.
 
-    Only https may carry the key, save to this machine itself. Raises ValueError with one line that never
-    quotes the host, which may hold a password.
+    The scheme must be https, because requests carry the API key; http is allowed for this machine only. Raises
+    ValueError with a message of one line, which never quotes the host because that may contain a password.
     """
     if not url.isascii() or not url.isprintable() or any(char in url for char in " \\"):
         message = "the base URL contains invalid characters; write non-ASCII hosts in punycode"
@@ -37,10 +37,10 @@ _DEFAULT_PORTS = {"https": 443, "http": 80}
 
 
 def normalized(base_url: str) -> str:
-    """Return a checked base URL in the one spelling by which two are compared.
+    """Return a base URL in its normalized spelling, so that two can be compared.
 
-    Case of scheme and host, a dot at the host's end, the scheme's own port, a slash at the end and `/api/v1` make no
-    difference. Raises ValueError as `check_base_url` does.
+    The case of scheme and host, a dot at the end of the host, the scheme's default port, a trailing slash and `/api/v1`
+    make no difference. Raises ValueError as `check_base_url` does.
     """
     parts = urlsplit(check_base_url(base_url))
     host = (parts.hostname or "").rstrip(".")

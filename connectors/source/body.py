@@ -4,17 +4,17 @@ import zlib
 
 
 class BodyError(ValueError):
-    """A body that cannot be used; the text is one line."""
+    """A body that cannot be used. The message is one line."""
 
 
-class BodyTooLarge(BodyError):  # noqa: N818 - it names what came
-    """A body larger than we are willing to hold."""
+class BodyTooLarge(BodyError):  # noqa: N818 - the name describes the body
+    """A body that exceeds the size limit."""
 
 
 class BoundedBody:
-    """Gathers the pieces of one body, unpacking gzip as they come; `limit` is in bytes, unpacked.
+    """Collects the pieces of one body and decompresses gzip as they arrive. `limit`: bytes after decompression.
 
-    Only what was asked for is unpacked: codings stacked on one another would multiply a bomb's power.
+    Only gzip, which was requested, is decompressed: stacked codings would multiply the effect of a decompression bomb.
     Raises BodyError for any other coding.
     """
 
@@ -29,7 +29,7 @@ class BoundedBody:
         self._size = 0
 
     def add(self, piece: bytes) -> None:
-        """Take the next piece; raises BodyTooLarge, or BodyError when the gzip is damaged."""
+        """Add the next piece. Raises BodyTooLarge, or BodyError when the gzip data is damaged."""
         if self._gzip is not None:
             piece = self._unpacked(piece)
         self._size += len(piece)
@@ -41,11 +41,11 @@ class BoundedBody:
     def _unpacked(self, piece: bytes) -> bytes:
         unpacked = b""
         while piece and len(unpacked) <= self._limit - self._size:
-            # RFC 1952: gzip is a series of members.
+            # RFC 1952: gzip data may consist of several members.
             if self._gzip is None or self._gzip.eof:
                 self._gzip = zlib.decompressobj(wbits=31)
             try:
-                # One byte more than fits is enough to know that it does not.
+                # One byte more than the limit is enough to detect a body that is too large.
                 unpacked += self._gzip.decompress(piece, self._limit - self._size - len(unpacked) + 1)
             except zlib.error:
                 message = "the gzip data of the body is damaged"
@@ -54,7 +54,7 @@ class BoundedBody:
         return unpacked
 
     def whole(self) -> bytes:
-        """Return the body; raises BodyError when its gzip did not end."""
+        """Return the whole body. Raises BodyError when its gzip data is truncated."""
         if self._gzip is not None and self._size and not self._gzip.eof:
             message = "the gzip data of the body is truncated"
             raise BodyError(message)

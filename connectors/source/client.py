@@ -28,34 +28,34 @@ MAX_BODY_BYTES: Final = 64 * 1024 * 1024
 _CAUGHT = (httpx.HTTPError, httpx.InvalidURL, aiohttp.ClientError, OSError, BodyError)
 
 
-# An error envelope (API 2) is far smaller; what is larger is a page of something else, of which nothing is shown.
+# An error envelope (API 2) is far smaller. A larger body is something else, and none of it is shown.
 _MAX_REFUSAL_BYTES: Final = 256 * 1024
 
 _REDIRECT: Final = "redirect"
 
 
 class _NoCookies(httpx.Cookies):
-    """Keeps no cookie."""
+    """A cookie jar that stores nothing."""
 
     def extract_cookies(self, response: httpx.Response) -> None:
-        """Ignore what an answer sets."""
+        """Ignore the cookies of a response."""
 
 
 _NO_COOKIES: Final = _NoCookies()
 
 
 class _Client(httpx.AsyncClient):
-    """Looks for no cookies: httpx would, in every answer, even where none is kept."""
+    """An httpx client without cookies. httpx would parse them in every response, even if none is stored."""
 
-    @property  # type: ignore[misc]  # none may be set
+    @property  # type: ignore[misc]  # read-only, unlike in httpx
     def cookies(self) -> httpx.Cookies:
-        """Return the same empty jar always."""
+        """Return the shared empty cookie jar."""
         return _NO_COOKIES
 
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
-    """Seconds one attempt may take: to connect, between two pieces of the answer, and as a whole."""
+    """Limits of one attempt in seconds: to connect, between two pieces of the response, and in total."""
 
     connect: float = 10.0
     read: float = 30.0
@@ -63,12 +63,13 @@ class Timeouts:
 
 
 class ApiClient:
-    """Sends requests, each once, as an async context manager.
+    """Sends each request once. Use it as an async context manager.
 
-    No redirect is followed and no cookie, proxy or environment variable used: each could send the key elsewhere.
-    `concurrency` bounds the connections, `max_body_bytes` an answer after decompression; `certificates` replaces the
-    public ones, `paths` say where the list and the cursor of a media page lie.
-    Raises ValueError when the base URL or the key cannot be used.
+    It follows no redirects and uses no cookies, proxies or environment variables: each could send the API key to
+    another server. `concurrency` limits the connections, `max_body_bytes` the size of a response after decompression.
+    `certificates` replaces the public certificates. `paths` are the places of the list and the cursor in a media page.
+
+    Raises ValueError when the base URL or the key is invalid.
     """
 
     def __init__(
@@ -111,21 +112,21 @@ class ApiClient:
         await self._http.__aexit__(kind, error, trace)
 
     async def send(self, request: ApiRequest) -> Response:
-        """Make one attempt at a request; raises only ApiError, of which nothing leads to the key."""
+        """Make one attempt at a request. Raises only ApiError, from which the API key cannot be reached."""
         got = await self._exchange(request)
         if isinstance(got, ApiError):
-            # Not inside an `except`: what the transport raises holds the request, and with it the key.
+            # Not raised in an `except` block: the transport's exception references the request and its key.
             try:
                 raise got
             finally:
-                # Its traceback holds this frame: the two would keep each other.
+                # Avoids a reference cycle: the traceback of the error references this frame.
                 del got
         return self._read(request, *got)
 
     async def _exchange(self, request: ApiRequest) -> tuple[httpx.Response, bytes] | ApiError:
         outgoing, answer = self._outgoing(request), None
         try:
-            # A slow trickle of bytes passes every read timeout; the attempt as a whole ends.
+            # A slow trickle of bytes never reaches the read timeout, so the whole attempt is limited too.
             async with asyncio.timeout(self._timeout.total) as attempt:
                 answer = await self._http.send(outgoing, stream=True)
                 try:
@@ -135,7 +136,7 @@ class ApiClient:
         except _CAUGHT as error:
             answer = answer or outgoing.extensions.get(_REDIRECT)
             if answer is not None and answer.status_code != 200:
-                # A refusal whose body is lost is still that refusal, with its Retry-After.
+                # An error response without its body still has a status and Retry-After.
                 return answer, b""
             return self._failure(request, error, answer)
 
@@ -149,14 +150,14 @@ class ApiClient:
         end, read = attempt.when() or math.inf, self._timeout.read
         # aiohttp drops its own read timeout when it closes a connection because of malformed chunks.
         attempt.reschedule(min(end, clock() + read))
-        # Past httpx's decoders, which know no bounds; `AsyncClient.send` has made sure that the stream is of this type.
+        # The raw stream, because httpx's decoders have no size limit. `AsyncClient.send` ensures that it has this type.
         async for piece in cast("httpx.AsyncByteStream", answer.stream):
             body.add(piece)
             attempt.reschedule(min(end, clock() + read))
         return body.whole()
 
     def _read(self, request: ApiRequest, answer: httpx.Response, body: bytes) -> Response:
-        # What a refusal says is shown and kept, as are some headers of any answer; a proxy may repeat what it refused.
+        # Error bodies and some headers are shown and stored, and a proxy may repeat the request with its key in them.
         headers = RedactedHeaders(answer.headers, self._redaction)
         if answer.status_code != 200:
             body = self._redaction.of_bytes(body if len(body) <= _MAX_REFUSAL_BYTES else b"")
@@ -185,7 +186,7 @@ class ApiClient:
 
 
 async def _save_redirect(answer: httpx.Response) -> None:
-    # httpx reads the address of a redirect even when it does not follow it, and raises when it cannot.
+    # httpx parses the Location of a redirect even if it does not follow it, and raises when that fails.
     if answer.has_redirect_location:
         answer.request.extensions[_REDIRECT] = answer
 

@@ -1,4 +1,4 @@
-"""Requests without a complete response: the code in `CLIENT_ERRORS` for each, and server and cause as text."""
+"""Errors of requests without a complete response: their code in `CLIENT_ERRORS` and a text with server and cause."""
 
 import os
 import re
@@ -13,8 +13,8 @@ import httpx
 
 from connectors.source.body import BodyError, BodyTooLarge
 
-# The first row that matches is used; aiohttp's classes are distinguished here because its httpx transport calls a
-# refused connection and a reset one both a ConnectTimeout.
+# The first row that matches is used. aiohttp's classes are distinguished here because its httpx transport reports both
+# refused and reset connections as ConnectTimeout.
 _CODES: tuple[tuple[tuple[type[BaseException], ...], str], ...] = (
     ((ssl.CertificateError, aiohttp.ServerFingerprintMismatch), "certificate_refused"),
     ((TimeoutError,), "timeout"),
@@ -49,7 +49,7 @@ _ERRNO = re.compile(r"\[Errno (\d+)\]")
 
 
 def code_of(cause: BaseException, *, begun: bool) -> str:
-    """Return the code of `CLIENT_ERRORS` for what a transport raised; `begun`: the head of an answer had come."""
+    """Return the code in `CLIENT_ERRORS` for a transport's exception; `begun`: the response's headers had arrived."""
     if isinstance(cause, BodyTooLarge):
         return "body_too_large_response"
     code = next(code for kinds, code in _CODES if isinstance(cause, kinds))
@@ -57,7 +57,7 @@ def code_of(cause: BaseException, *, begun: bool) -> str:
 
 
 def describe(cause: BaseException, code: str, base_url: httpx.URL) -> str:
-    """Say in one line which server it was and what happened, without a library's names."""
+    """Return one line that names the server and describes the error, without names of libraries."""
     if isinstance(cause, BodyError):
         return str(cause)
     connecting = code == "timeout" and isinstance(cause, _CONNECTING)
@@ -85,14 +85,14 @@ def _reason(error: BaseException) -> str:
         case ssl.SSLCertVerificationError(verify_message=str(message)) if message:
             return message.rstrip(".")
         case ssl.SSLError():
-            # Only OpenSSL's own errors have one.
+            # Only errors raised by OpenSSL itself have a reason.
             return (getattr(error, "reason", None) or "TLS_HANDSHAKE_FAILURE").replace("_", " ").lower()
         case socket.gaierror():
             return _NAMES.get(error.errno or 0, error.strerror or "")
         case TimeoutError():
             return ""
         case OSError():
-            # Of a host with several addresses asyncio gives all errors, in one text.
+            # For a host with several addresses asyncio joins all errors into one text.
             numbers = [error.errno] if error.errno else map(int, _ERRNO.findall(str(error)))
             texts = [os.strerror(number) for number in dict.fromkeys(numbers)]
             return ", ".join(f"{text[:1].lower()}{text[1:]}" for text in texts)

@@ -29,7 +29,7 @@ MAX_LIMIT: Final = 50
 
 _PATH = re.compile(r"/[A-Za-z0-9._~%/-]*")
 _CORRELATION_ID = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}")
-# A date has a comma of its own, before its day.
+# Excludes the comma within an HTTP date, which precedes the day and month.
 _BETWEEN_WAITS = re.compile(r",(?!\s*[0-9]{1,2}[ -][A-Za-z]{3})")
 _SECONDS = re.compile(r"[0-9]+(\.[0-9]+)?", re.ASCII)
 
@@ -39,7 +39,7 @@ CATALOGUE_SCOPE = "account_catalog"
 
 @dataclass(frozen=True, slots=True)
 class ApiRequest:
-    """One GET: its path below the base URL, already encoded, its parameters, and its rate-limit scope."""
+    """One GET request: the percent-encoded path below the base URL, the parameters and the rate-limit scope."""
 
     operation: str
     path: str
@@ -48,13 +48,13 @@ class ApiRequest:
 
     @property
     def partition(self) -> str:
-        """Name what the request asks for a page of, for a log."""
+        """Return a description of the requested partition, for logs."""
         if self.scope == CATALOGUE_SCOPE:
             return "the account catalogue"
         return f"{dict(self.params)['surface']} of account {self.scope.partition(':')[2]}"
 
     def __post_init__(self) -> None:
-        # Without the slash a path could lengthen the host it is appended to; and it is sent as it stands.
+        # The path is appended to the host without further encoding: without the slash it could extend the host name.
         if not _PATH.fullmatch(self.path):
             message = "a path begins with a slash, and what no path may hold is percent-encoded"
             raise ValueError(message)
@@ -62,7 +62,7 @@ class ApiRequest:
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """A page, the operation that gave it, and the X-Correlation-ID it came with."""
+    """A page, the operation that returned it, and the response's X-Correlation-ID."""
 
     operation: str
     page: AccountPage | MediaPage
@@ -70,22 +70,22 @@ class Response:
 
 
 def accounts_request(cursor: str | None, limit: int) -> ApiRequest:
-    """Ask for a page of the accounts the key can reach (API 4.1); ValueError unless limit is 1 to 50."""
+    """Build the request for a page of the key's accounts (API 4.1). Raises ValueError unless limit is 1 to 50."""
     return ApiRequest(ACCOUNTS, "/api/v1/accounts", _paging(cursor, limit), CATALOGUE_SCOPE)
 
 
 def account_scope(account_id: str) -> str:
-    """Return the tenant scope of one account (API 4.2), the same for either case of its id, a UUID."""
+    """Return the tenant scope of an account (API 4.2). The case of the id, a UUID, makes no difference."""
     return f"selected_account:{account_id.lower()}"
 
 
 def media_request(account_id: str, surface: Surface, cursor: str | None, limit: int) -> ApiRequest:
-    """Ask for a page of one account's media (API 4.2).
+    """Build the request for a page of one account's media (API 4.2).
 
-    Raises ValueError unless limit is 1 to 50 and the id can stand in a path.
+    Raises ValueError unless limit is 1 to 50 and the id is valid as a path segment.
     """
     if account_id in {"", ".", ".."}:
-        # Dots are never encoded, and would be resolved away: the request would become another.
+        # Dots are never percent-encoded, and servers resolve them: the request would go to another path.
         message = "an account id is neither empty nor dots"
         raise ValueError(message)
     return ApiRequest(
@@ -106,10 +106,10 @@ def read_response(
     paths: PagePaths = DEFAULT_PATHS,
     hide: Callable[[bytes], bytes] = bytes,
 ) -> Response:
-    """Read an answer into its page; header names are lower-case, `now` is aware. Raises ApiError (API 7).
+    """Parse a response into its page. Raises ApiError (API 7).
 
-    `paths` say where the list and the cursor of a media page lie. A page that cannot be read is kept with the error as
-    `hide` leaves it.
+    Header names are lower-case, `now` is timezone-aware. `paths` are the places of the list and the cursor in a media
+    page. The error of a malformed page contains the body, filtered by `hide`.
     """
     correlation_id = read_correlation_id(headers)
     if status != 200:
@@ -131,21 +131,21 @@ def read_response(
     try:
         raise error
     finally:
-        # Its traceback holds this frame, and the body with it.
+        # Avoids a reference cycle that would keep the body: the traceback of the error references this frame.
         del error
 
 
 def read_correlation_id(headers: Mapping[str, str]) -> str | None:
-    """Return the X-Correlation-ID (API 1) of an answer, or None when it has none of that pattern."""
-    # A header set twice arrives joined; the same id twice is one id.
+    """Return the X-Correlation-ID (API 1) of a response; None if it is missing or does not match the pattern."""
+    # A header that was set twice arrives joined by commas; it is accepted if both are the same id.
     traced, *more = {one.strip(" ") for one in headers.get("x-correlation-id", "").split(",")}
     return traced if not more and _CORRELATION_ID.fullmatch(traced) else None
 
 
 def read_retry_after(value: str, now: datetime) -> float | None:
-    """Seconds to wait from `now` (aware) by a Retry-After header: a number or an HTTP date; else None.
+    """Return the seconds to wait from `now` (aware) according to a Retry-After header, or None if it is invalid.
 
-    Two who stand in the way may both have set it: the longest counts.
+    The value is a number or an HTTP date. The service and a proxy may both have set it: the longest wait counts.
     """
     waits = [_one_retry_after(part.strip(), now) for part in _BETWEEN_WAITS.split(value)]
     return max((wait for wait in waits if wait is not None), default=None)
@@ -153,7 +153,7 @@ def read_retry_after(value: str, now: datetime) -> float | None:
 
 def _one_retry_after(text: str, now: datetime) -> float | None:
     if _SECONDS.fullmatch(text):
-        # As a float even an absurd number stays what it is, and is never cut to a wait that is too short.
+        # A float accepts any number of digits, so that an extreme value never results in a wait that is too short.
         return float(text)
     until = _http_date(text)
     seconds = (until - now).total_seconds() if until else -1.0
@@ -164,7 +164,7 @@ def _paging(cursor: str | None, limit: int) -> tuple[tuple[str, str], ...]:
     if not 1 <= limit <= MAX_LIMIT:
         message = f"a page's limit is 1 to {MAX_LIMIT}, not {limit}"
         raise ValueError(message)
-    # API 8 rule 2: the cursor travels unchanged.
+    # API 8 rule 2: the cursor is sent unchanged.
     return (*((("cursor", cursor),) if cursor is not None else ()), ("limit", str(limit)))
 
 

@@ -18,23 +18,23 @@ Outcome = Literal["denied", "not_found", "failed"]
 
 
 class Disposition(Enum):
-    """What the caller does with a failure."""
+    """What the caller does after a failure."""
 
     RETRY = "retry"
-    """Ask again after a growing, jittered delay, a bounded number of times."""
+    """Retry after an increasing, random delay, a limited number of times."""
     WAIT = "wait"
-    """Ask again once the tenant scope's wait is over; tries are not counted, the wait is."""
+    """Retry after the tenant scope's cooldown. Attempts are not limited, but the time spent waiting is."""
     SKIP = "skip"
-    """Give this partition up with its outcome; the others go on."""
+    """End this partition with its outcome; the others continue."""
     RESTART = "restart"
     """Scan this partition again from its first page, once."""
     STOP = "stop"
-    """End the run: no request like this one can succeed until a person has fixed something."""
+    """End the run: such requests cannot succeed until a person has fixed the cause."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What a failure means: its documented statuses (none for ours), and what follows from it."""
+    """How a failure is handled. `statuses` are the documented ones, empty for client-side errors."""
 
     statuses: frozenset[int]
     disposition: Disposition
@@ -44,7 +44,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """The facts of an ApiError, to be kept: the exception would keep its traceback and the answer alive."""
+    """The attributes of an ApiError for later use. The exception would keep its traceback and the response alive."""
 
     operation: str
     code: str
@@ -58,7 +58,7 @@ class Failure:
 
     @property
     def facts(self) -> dict[str, object]:
-        """Return what a log says of it besides its message."""
+        """Return the fields that a log record has in addition to the message."""
         return {"code": self.code, "http_status": self.status, "correlation_id": self.correlation_id}
 
     def __str__(self) -> str:
@@ -69,13 +69,13 @@ class Failure:
 
 @dataclass(eq=False, kw_only=True)
 class ApiError(Exception):
-    """One failed request: facts that the ledger and the log keep, and what to do about them.
+    """One failed request: what happened and how to handle it.
 
-    Raised and handled; what outlives that is its `failure`.
+    To keep an error after it was handled, keep its `failure`, not the exception.
 
-    `code` is the service's (API 7) or ours (`CLIENT_ERRORS`, `http_<status>`), `retry_after` is in seconds,
-    `outcome` is what the ledger says once it is given up. `message` and `hint` are one line each and
-    never hold the key. `body` is the text of a page that could not be read, without the key.
+    `code` is the service's (API 7) or ours (`CLIENT_ERRORS`, `http_<status>`). `retry_after` is in seconds. `outcome`
+    is recorded in the ledger if the request is given up. `message` and `hint` are one line each and never contain the
+    key. `body` is the text of a malformed page, without the key.
     """
 
     operation: Final[str]
@@ -91,18 +91,18 @@ class ApiError(Exception):
 
     @property
     def failure(self) -> Failure:
-        """Return the facts without the exception."""
+        """Return the attributes as a value that does not reference the exception."""
         return Failure(**{field.name: getattr(self, field.name) for field in fields(Failure)})
 
     def __str__(self) -> str:
         return str(self.failure)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Let it travel between processes, which keyword-only exceptions do not by themselves."""
+        """Support pickling, which exceptions with keyword-only arguments do not by default."""
         return partial(type(self), **{field.name: getattr(self, field.name) for field in fields(self)}), ()
 
 
-class Deferred(Exception):  # noqa: N818 - no error: the checkpoint keeps the work until `resume_after`
+class Deferred(Exception):  # noqa: N818 - not an error: the checkpoint is kept, and the scan resumes later
     """A wait that is too long for this run: a run after `resume_after` (UTC) resumes the partition."""
 
     def __init__(self, scope: str, resume_after: datetime, error: Failure | None) -> None:
@@ -161,47 +161,47 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         "rate_limiter_unavailable": _rule(Disposition.RETRY, _HINT_RETRY_LATER, 503),
     }
 )
-"""Every row of API 7."""
+"""All error codes of API 7."""
 
 UNKNOWN_STATUS: Final = "unknown_status"
 
 CLIENT_ERRORS: Mapping[str, Rule] = MappingProxyType(
     {
-        # No answer in time: connecting, reading, or the attempt as a whole.
+        # While connecting, while reading, or for the whole attempt.
         "timeout": _rule(Disposition.RETRY, _NETWORK),
-        # No connection: refused, unreachable, unknown host, a TLS handshake that broke off.
+        # Refused, unreachable, unknown host, or an interrupted TLS handshake.
         "connection_failed": _rule(Disposition.RETRY, _NETWORK),
-        # The connection ended before an answer began.
+        # The connection ended before the response began.
         "connection_reset": _rule(Disposition.RETRY, _NETWORK),
-        # The answer began and did not end, or its gzip is damaged.
+        # The response is truncated, or its gzip data is damaged.
         "cut_body": _rule(Disposition.RETRY, _HINT_NETWORK),
-        # What came is no HTTP: an invalid header or status line.
+        # The response is not HTTP: an invalid header or status line.
         "protocol_error": _rule(Disposition.RETRY, _HINT_NETWORK),
-        # 200, and not the page of API 2: no JSON (a portal's login page, say), or another shape.
+        # Status 200, but not a page as in API 2: not JSON (a portal's login page, for example), or another structure.
         "malformed_page": _rule(Disposition.RETRY, _HINT_NETWORK),
-        # A certificate that does not vouch for the host heals by no retry, and the key must not go there.
+        # Retries do not help, and the key must not be sent to a host without a valid certificate.
         "certificate_refused": _rule(
             Disposition.STOP, "check GRAMHOUSE_BASE_URL, this machine's clock and its trusted certificates"
         ),
-        # More than we are willing to hold, after decompression.
+        # The body exceeds the size limit after decompression.
         "body_too_large_response": _rule(Disposition.SKIP, "request smaller pages: decrease GRAMHOUSE_PAGE_SIZE"),
-        # 3xx: never followed, so that the key goes nowhere else.
+        # 3xx: never followed, because the key would be sent to another address.
         "redirect": _rule(Disposition.SKIP, _ADDRESS),
-        # 1xx or 2xx, and not 200.
+        # 1xx or 2xx except 200.
         "unexpected_status": _rule(Disposition.SKIP, _HINT_RETRY_LATER),
-        # The catalogue lists an account with a status that API 3 does not have.
+        # The catalogue lists an account with a status that is not in API 3.
         UNKNOWN_STATUS: _rule(
             Disposition.SKIP, "check the account's status in the service; a newer gramhouse may support it"
         ),
-        # A cursor came twice within one scan, which would never end.
+        # A cursor occurred twice in one scan, which would never end.
         "cursor_loop": _rule(Disposition.SKIP, "contact the service's support with the correlation id"),
-        # Fresh cursors, and page after page without an item that the scan had not seen: it would never end.
+        # New cursors, but no new items on many pages: the scan would never end.
         "cursor_no_progress": _rule(Disposition.SKIP, "contact the service's support with the correlation id"),
     }
 )
-"""Every code of ours; a refusal without an envelope is `http_<status>`, ruled by its status."""
+"""All codes of client-side errors. An error without an envelope has `http_<status>` and the rule of its status."""
 
-# These stop the run only with the service's own error envelope: a proxy may refuse one request and pass the next.
+# These statuses stop the run only with the service's error envelope: a proxy may refuse one request and not the next.
 _ENVELOPED: Mapping[int, Rule] = MappingProxyType(
     {status: _rule(Disposition.STOP, _REPORT) for status in (400, 413, 415)}
 )
@@ -230,9 +230,9 @@ _BY_CLASS: Mapping[int, Rule] = MappingProxyType(
 
 
 def rule_for(code: str | None, status: int) -> Rule:
-    """Return the rule of a refusal: by its code where that code belongs to this status, else by the status.
+    """Return the rule of an error response: by its code if the code matches the status, else by the status.
 
-    `code` is the error envelope's (API 2); None when the answer had no such envelope.
+    `code` is the error envelope's (API 2), or None if the response had no envelope.
     """
     known = RULES.get(code or "")
     if known is not None and status in known.statuses:
@@ -251,13 +251,13 @@ def _rule_of(code: str) -> Rule | None:
 
 
 def hint_for(code: str) -> str:
-    """Return what a person can do about an error code as an outcome keeps it; empty for an unknown code."""
+    """Return the hint for the error code of an outcome: what a person can do. Empty for an unknown code."""
     rule = _rule_of(code)
     return rule.hint if rule else ""
 
 
 def is_transient(code: str) -> bool:
-    """Say whether a failure with this error code may pass by itself, so that a later run may succeed."""
+    """Return whether a failure with this error code may be temporary, so that a later run may succeed."""
     rule = _rule_of(code)
     return rule is not None and rule.disposition not in (Disposition.SKIP, Disposition.STOP)
 
@@ -271,7 +271,7 @@ def client_error(
     correlation_id: str | None = None,
     body: str | None = None,
 ) -> ApiError:
-    """Build the error of a failure on our side of the API; `code` is a key of `CLIENT_ERRORS`."""
+    """Build the ApiError of a client-side failure; `code` is a key of `CLIENT_ERRORS`."""
     rule = CLIENT_ERRORS[code]
     return ApiError(
         operation=operation,

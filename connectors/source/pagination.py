@@ -1,4 +1,4 @@
-"""Follows cursors from page to page of a scan; detects loops and pages without progress (API 8)."""
+"""Follows the cursors of a scan from page to page, and detects loops and missing progress (API 8)."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from connectors.source.errors import client_error
 
 
 class CursorTrail:
-    """The cursors one scan has followed, as 16-byte digests: a cursor may be a kilobyte, a scan long."""
+    """The cursors that one scan has followed, as 16-byte digests because a cursor may be a kilobyte."""
 
     def __init__(self, start: str | None) -> None:
         self._seen: set[bytes] = set()
@@ -17,7 +17,7 @@ class CursorTrail:
             self._seen.add(_digest(start))
 
     def follow(self, response: Response) -> str | None:
-        """Return the page's next cursor; raises ApiError `cursor_loop` when the scan has had it before."""
+        """Return the page's next cursor. Raises ApiError `cursor_loop` if it occurred before in this scan."""
         cursor = response.page.next_cursor
         if cursor is None:
             return None
@@ -33,21 +33,21 @@ class CursorTrail:
         return cursor
 
 
-# So many pages in a row may bring nothing new: with items that the scan has seen, and without any item.
+# Limits of consecutive pages without new items: pages of items seen before, and empty pages.
 MOST_REPEATED = 10
 MOST_EMPTY = 1_000
 
-# As many hashes of ids as are remembered at least, and half of what is remembered at most.
+# At least this many hashes of ids are remembered, and at most twice as many.
 _REMEMBERED = 50_000
 
 
 @dataclass(slots=True)
 class Progress:
-    """Whether a scan gets anywhere: how many pages in a row, up to the last one, brought nothing new.
+    """Counts a scan's most recent consecutive pages without new items.
 
-    `repeated` counts pages whose items the scan has all seen, `empty` those without an item; an item that is new sets
-    both back to 0. What is remembered is a hash of each item's identity, of the last 50,000 to 100,000: a scan's
-    memory stays bounded, and so a listing is found out that repeats itself within 1,000 full pages.
+    `repeated` counts pages with only items seen before, `empty` pages without items; a new item resets both to 0.
+    Hashes of the identities of the last 50,000 to 100,000 items are remembered. That limits the memory, and detects a
+    listing that repeats itself within 1,000 full pages.
     """
 
     identify: Callable[[Response], Iterable[str]]
@@ -58,7 +58,7 @@ class Progress:
     _older: set[int] = field(default_factory=set)
 
     def remember(self, identities: Iterable[str]) -> bool:
-        """Remember items; say whether one of them was new."""
+        """Remember items; return whether any of them is new."""
         hashes = set(map(hash, identities))
         is_new = bool(hashes - self._recent - self._older)
         self._recent |= hashes
@@ -67,10 +67,10 @@ class Progress:
         return is_new
 
     def follow(self, response: Response) -> str | None:
-        """Take note of a page, and return the cursor of the next; None only after the last (API 8, rule 3).
+        """Count a page and return the cursor of the next one; None only after the last page (API 8, rule 3).
 
-        Raises ApiError `cursor_loop`, and `cursor_no_progress` when too many pages brought nothing and more follow.
-        Such a page must not land: it would become the checkpoint of a scan without an end.
+        Raises ApiError `cursor_loop`, or `cursor_no_progress` when too many consecutive pages had no new items and
+        more follow. Such a page must not land: the scan would continue at its cursor and never end.
         """
         cursor = self.trail.follow(response)
         if self.remember(self.identify(response)):

@@ -9,14 +9,14 @@ from typing import Final
 from pydantic import SecretStr
 
 _URL_SAFE: Final[Mapping[str, str]] = MappingProxyType({"+": "-", "/": "_"})
-# Fewer characters are no secret, and their encodings stand in any text.
+# A shorter key is not a secret, and its encodings would occur in unrelated text.
 _SHORTEST_ENCODED: Final = 8
 _LINE_BREAKS: Final = r"(?:[\r\n]|\\{1,4}[rn])*"
 _HIDDEN: Final = b"***"
 
 
 class Redaction:
-    """Replaces one key, as it may be repeated: plain, in base64 or hexadecimal, escaped as in JSON, URLs or HTML."""
+    """Replaces one key in every form: plain, in base64 or hexadecimal, escaped as in JSON, URLs or HTML."""
 
     def __init__(self, api_key: SecretStr) -> None:
         self._spellings = _spellings(api_key.get_secret_value())
@@ -26,12 +26,12 @@ class Redaction:
         return self._spellings.sub(_HIDDEN, content)
 
     def of_text(self, text: str) -> str:
-        """Return the text without the key; undecodable bytes in it stay as they are."""
+        """Return the text without the key; undecodable bytes in it do not change."""
         return self.of_bytes(text.encode(errors="surrogateescape")).decode(errors="surrogateescape")
 
 
 class RedactedHeaders(Mapping[str, str]):
-    """An answer's headers without the key: each is searched for it when it is looked at, as most never are."""
+    """A response's headers without the key. A header is redacted when it is read, because most never are."""
 
     def __init__(self, headers: Mapping[str, str], redaction: Redaction) -> None:
         self._headers = headers
@@ -61,10 +61,10 @@ def _escaped(char: str) -> str:
 
 
 def _in_base64(key: str) -> Iterator[str]:
-    """Match the key in base64, url-safe or not, wherever in what was encoded it begins (after `Bearer `, say)."""
+    """Yield patterns of the key in base64, URL-safe or not, at each offset in the encoded text (after `Bearer `)."""
     for before in range(3):
         encoded = base64.b64encode(b"x" * before + key.encode() + b"xxx").decode()
-        # Those characters that the key alone decides, and with them the one before and after that it decides in part.
+        # The characters that depend on the key alone; those before and after, which depend on it in part, are optional.
         sure = encoded[-(-8 * before // 6) : 8 * (before + len(key)) // 6]
         spelt = (f"(?:{_escaped(char)}|{_escaped(_URL_SAFE.get(char, char))})" for char in sure)
         yield f"[A-Za-z0-9+/_-]?{_LINE_BREAKS.join(spelt)}[A-Za-z0-9+/_-]?"

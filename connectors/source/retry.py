@@ -24,11 +24,11 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class BackoffPolicy:
-    """How patient to be; all times in seconds.
+    """The number of attempts and the delays between them; all times in seconds.
 
-    A retry waits a random share of `first`, 2 x `first`, 4 x ..., `cap`, and there are `tries` attempts
-    in all. A wait is what the service announced, at least `least_wait`, or else grows from it to `cap`;
-    its jitter only adds: up to `wait_jitter` of the wait and at most `most_jitter`.
+    There are `tries` attempts in all. A retry waits a random share of `first`, 2 x `first`, 4 x ..., at most `cap`. A
+    cooldown is as long as the service requires, but at least `least_wait`; without Retry-After it increases from
+    `least_wait` to `cap`. Its jitter only adds: up to `wait_jitter` of the wait, at most `most_jitter`.
     """
 
     tries: int = 6
@@ -41,7 +41,7 @@ class BackoffPolicy:
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """Ask again after `delay` seconds; with `whole_scope` the scope's other requests wait as well."""
+    """Retry after `delay` seconds. With `whole_scope` the scope's other requests wait too."""
 
     delay: float
     whole_scope: bool
@@ -49,15 +49,15 @@ class Retry:
 
 @dataclass(frozen=True, slots=True)
 class GiveUp:
-    """Ask no more: the error is final. The scope's other requests wait for `cooldown` seconds, if any."""
+    """Do not retry: the error is final. The scope's other requests wait for `cooldown` seconds, if set."""
 
     cooldown: float | None = None
 
 
 def decide(error: ApiError, attempt: int, policy: BackoffPolicy, random: Callable[[], float]) -> Retry | GiveUp:
-    """Decide what follows the `attempt`-th failure (from 1) of this disposition; `random` gives 0 to 1.
+    """Decide what follows the `attempt`-th failure (from 1) of this disposition; `random` returns 0 to 1.
 
-    Waits are not counted against the tries: what bounds them is the scope's budget.
+    Waits for a rate limit do not count as tries; the scope's budget limits them.
     """
     if error.disposition is Disposition.WAIT:
         announced = error.retry_after
@@ -85,12 +85,11 @@ async def fetch_with_retry(
     about: Mapping[str, object] = _NOTHING,
     host: str = "",
 ) -> Response:
-    """Ask for one page, through every wait and retry that the policy and the scope's budget allow.
+    """Request one page, with the waits and retries that the policy and the scope's budget allow.
 
-    Every sleep happens inside `release_place()`, which gives the caller's place among the concurrent ones back.
-    `on_wait` is awaited before the first second of a new cooldown, so that a killed process keeps
-    it. The log names `host`, and has the facts of `about`. The caller never has more than one request
-    in flight per scope.
+    Every sleep is inside `release_place()`, which releases the caller's request slot. `on_wait` is awaited before a
+    new cooldown begins, so that the cooldown can be stored and survives a kill. Log records name `host` and have the
+    fields of `about`. The caller must not send concurrent requests of one scope.
 
     Raises the last ApiError when it gives up, and Deferred when the scope's wait exceeds its budget.
     """
@@ -128,7 +127,7 @@ async def fetch_with_retry(
 async def _await_cooldown(
     budget: RateLimitBudget, cause: Failure | None, clock: Clock, release_place: ReleasePlace
 ) -> None:
-    # A loop, because a sleep may end early and a wait may not.
+    # A loop, because a sleep may end early, and no request may be sent before the cooldown is over.
     while due := budget.due(clock.monotonic()):
         if not budget.affords(due):
             resume_after = budget.resume_after(clock.now(), clock.monotonic())
@@ -140,11 +139,11 @@ async def _await_cooldown(
 
 
 def _exponential(first: float, attempt: int, cap: float) -> float:
-    # The exponent is bounded because a rate limit may be met any number of times.
+    # The exponent is limited, because the number of attempts at a rate limit is not.
     return min(cap, first * 2.0 ** min(attempt - 1, 64))
 
 
 def _with_jitter(wait: float, policy: BackoffPolicy, random: Callable[[], float]) -> float:
-    # Retry-After: 0 would otherwise spend every try at once.
+    # Otherwise Retry-After: 0 would use up all tries immediately.
     least = max(wait, policy.least_wait)
     return least + random() * min(least * policy.wait_jitter, policy.most_jitter)

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 
 class _Connector(aiohttp.TCPConnector):
-    """Keeps connections, but reuses none on which the server has sent data that was not requested.
+    """Keeps connections open, but does not reuse one on which the server has sent unrequested data.
 
-    aiohttp would read that data as the answer to the next request.
+    aiohttp would read that data as the response to the next request.
     """
 
     def __init__(self, limit: int, certificates: ssl.SSLContext) -> None:
@@ -29,9 +29,9 @@ class _Connector(aiohttp.TCPConnector):
         self,
         req: aiohttp.ClientRequest,
         traces: "list[Trace]",
-        timeout: aiohttp.ClientTimeout,  # noqa: ASYNC109 - as aiohttp calls it
+        timeout: aiohttp.ClientTimeout,  # noqa: ASYNC109 - overrides a parameter of aiohttp
     ) -> "Connection":
-        """Return a new connection, or a kept one on which nothing has arrived since its last answer."""
+        """Return a new connection, or a kept one on which nothing has arrived since its last response."""
         while True:
             connection = await super().connect(req, traces, timeout)
             protocol = connection.protocol
@@ -56,9 +56,9 @@ async def _once(request: aiohttp.ClientRequest, send: aiohttp.ClientHandlerType)
 
 
 def transport(*, secure: bool, concurrency: int, certificates: ssl.SSLContext | None) -> AiohttpTransport:
-    """Make the transport; `certificates` replaces the public ones, which only `secure` needs."""
+    """Create the transport. `certificates` replaces the public certificates, which are only loaded if `secure`."""
     if certificates is None:
-        # Reading the public certificates takes longer than a page. The context for plain http trusts no server.
+        # Loading the public certificates takes longer than a page. The context for plain http trusts no server.
         certificates = httpx.create_ssl_context(trust_env=False) if secure else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
     def session() -> aiohttp.ClientSession:

@@ -1,1 +1,1 @@
-"""The shared store: objects in a folder or a bucket, through which processes on several machines work together."""
+"""The shared store: objects in a folder or a bucket, through which processes on several machines exchange data."""

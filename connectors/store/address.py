@@ -1,4 +1,4 @@
-"""The address of a shared store. Settings are read by every command, so this imports nothing of the stores."""
+"""Checks the address of a shared store. Every command reads settings, so this module does not import the stores."""
 
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -7,7 +7,7 @@ CLOUDS = ("s3", "gs", "az")
 
 
 def check_url(url: str) -> str:
-    """Return the address of a store as it is used everywhere: a cloud's, or an absolute path. Raises ValueError."""
+    """Return the normalized address of a store: a bucket's URL or an absolute path. Raises ValueError."""
     scheme = urlsplit(url).scheme
     if scheme in CLOUDS:
         if not urlsplit(url).netloc or "@" in urlsplit(url).netloc:
@@ -22,5 +22,5 @@ def check_url(url: str) -> str:
 
 
 def is_cloud(url: str) -> bool:
-    """Say whether an address is a cloud's, and no path."""
+    """Return whether an address is a bucket's URL, not a path."""
     return urlsplit(url).scheme in CLOUDS and "://" in url

@@ -1,4 +1,4 @@
-"""A store in a bucket of S3, Google Cloud Storage or Azure, by obstore."""
+"""A store in a bucket of S3, Google Cloud Storage or Azure, implemented with obstore."""
 
 import asyncio
 from collections.abc import Awaitable, Iterable
@@ -17,18 +17,18 @@ T = TypeVar("T")
 
 _MISSING = (NotFoundError, FileNotFoundError)
 
-# After these an answer that did not come is an error; one may take 30 s, as obstore has it.
+# Each attempt is also limited by obstore's default timeout of 30 s.
 _RETRIES: Any = {"max_retries": 8, "retry_timeout": timedelta(minutes=2)}
 
-# Files travel in parts, each a request of its own: 30 s are enough for these over 350 kB/s. S3 takes parts of 5 MiB or
-# more, and 10,000 of a file at most.
+# Each part of a file is one request, and two are sent at once: 30 s suffice at 350 kB/s. S3 requires parts of at least
+# 5 MiB, and at most 10,000 of them per file.
 _PART = 5 * 1024 * 1024
 _PARTS_AT_ONCE = 2
 _MOST_PARTS = 9_000
 
 
 class BucketStore:
-    """Objects below a prefix of a bucket. Credentials and endpoint are what the cloud's own variables say."""
+    """Objects below a prefix of a bucket. Credentials and endpoint come from the cloud's environment variables."""
 
     def __init__(self, url: str) -> None:
         self._url = url
@@ -38,22 +38,22 @@ class BucketStore:
             raise self._refused(error) from error
 
     async def put(self, key: str, data: bytes) -> None:
-        """Write an object whole; it replaces one of the same key."""
+        """Write an object atomically, replacing one with the same key."""
         await self._do(obstore.put_async(self._store, key, data))
 
     async def create(self, key: str, data: bytes) -> bool:
-        """Write an object unless there is one of that key; return whether it was written."""
+        """Write an object unless one with that key exists; return whether it was written."""
         try:
-            # In one request: the parts of an upload have no condition.
+            # In one request: a multipart upload cannot be conditional.
             writing = obstore.put_async(self._store, key, data, mode="create", use_multipart=False)
             await self._do(writing, AlreadyExistsError)
         except AlreadyExistsError:
-            # A create that was retried, because its answer was lost, may have found its own object.
+            # A request that was retried because its response was lost may find the object that it wrote itself.
             return await self.get(key) == data
         return True
 
     async def get(self, key: str) -> bytes | None:
-        """Return an object; None where there is none."""
+        """Return an object's content; None if it does not exist."""
 
         async def read() -> bytes:
             response = await obstore.get_async(self._store, key)
@@ -78,7 +78,7 @@ class BucketStore:
         if not kept:
             return
         try:
-            # In requests for up to a thousand of them, where the cloud offers that.
+            # obstore deletes up to a thousand objects per request if the cloud supports that.
             await self._do(obstore.delete_async(self._store, kept), *_MISSING)
         except _MISSING:
             for key in kept:
@@ -86,13 +86,13 @@ class BucketStore:
                     await self._do(obstore.delete_async(self._store, key), *_MISSING)
 
     async def upload(self, key: str, file: Path) -> None:
-        """Write a file's content as an object: all of it, or none."""
+        """Write a file's content as an object, atomically."""
         size = (await asyncio.to_thread(file.stat)).st_size
         part = max(_PART, size // _MOST_PARTS + 1)
         await self._do(obstore.put_async(self._store, key, file, chunk_size=part, max_concurrency=_PARTS_AT_ONCE))
 
     async def download(self, key: str, file: Path, size: int) -> None:
-        """Write an object of this many bytes to a file, which is not durable. Raises StoreError."""
+        """Write an object of this many bytes to a file, without fsync. Raises StoreError."""
 
         async def read() -> None:
             with file.open("wb") as target:

@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 _DRAFT = ".draft-"
 
-# What a file system on another machine answers while that one, or the network, is away.
+# Errors of a network file system while its server or the network is unavailable.
 _MAY_PASS = {errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.EAGAIN, errno.EBUSY, errno.EINTR, errno.ENOLCK}
 _MAY_PASS |= {errno.EHOSTDOWN, errno.EHOSTUNREACH, errno.ENETDOWN, errno.ENETUNREACH, errno.ECONNRESET}
 
@@ -32,21 +32,21 @@ def _is_same(draft: Path, path: Path) -> bool:
 
 
 class FolderStore:
-    """Objects as files. To create one, a whole and durable file is linked to its name, which fails if that exists."""
+    """Objects as files. `create` links a complete, durable file to its name, which fails if the name exists."""
 
     def __init__(self, folder: str) -> None:
         self._folder = Path(folder)
 
     async def put(self, key: str, data: bytes) -> None:
-        """Write an object whole; it replaces one of the same key."""
+        """Write an object atomically, replacing one with the same key."""
         await self._do(lambda: self._write(key, data, lambda draft, path: draft.replace(path)))
 
     async def create(self, key: str, data: bytes) -> bool:
-        """Write an object unless there is one of that key; return whether it was written."""
+        """Write an object unless one with that key exists; return whether it was written."""
         return await self._do(lambda: self._write(key, data, os.link))
 
     async def get(self, key: str) -> bytes | None:
-        """Return an object; None where there is none."""
+        """Return an object's content; None if it does not exist."""
 
         def read() -> bytes | None:
             try:
@@ -69,7 +69,7 @@ class FolderStore:
         return await self._do(find)
 
     async def delete(self, keys: Iterable[str]) -> None:
-        """Delete objects, and the folders that they leave empty."""
+        """Delete objects and the folders that become empty; keys that do not exist are ignored."""
 
         def remove() -> None:
             folders = set()
@@ -96,7 +96,7 @@ class FolderStore:
             try:
                 name_it(draft, path)
             except FileExistsError:
-                # NFS repeats a link whose answer was lost, and then finds its own.
+                # NFS repeats a link if the response was lost, and then finds the one it made.
                 if not _is_same(draft, path):
                     return False
             _sync(path.parent)

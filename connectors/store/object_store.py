@@ -1,4 +1,4 @@
-"""What the shared store must be able to do."""
+"""The interface of the shared store."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -6,29 +6,29 @@ from typing import Protocol
 
 
 class StoreError(Exception):
-    """The store cannot be used, or did not do what was asked of it; one line, with the fix."""
+    """The store cannot be used, or an operation failed. The message is one line, with the fix."""
 
 
 class StoreUnavailableError(StoreError):
-    """The store fails at the moment, and what was asked of it may have been done: it can be repeated."""
+    """The store is temporarily unavailable. The operation may have been carried out; it can be repeated."""
 
 
 class ObjectStore(Protocol):
     """Objects by key; keys are relative paths of ASCII letters, digits, `-`, `_`, `.` and `/`.
 
-    Every method is durable when it returns, and raises StoreError when the store fails.
+    Changes are durable when a method returns. Every method raises StoreError when the store fails.
     """
 
     async def put(self, key: str, data: bytes) -> None:
-        """Write an object whole; it replaces one of the same key."""
+        """Write an object atomically, replacing one with the same key."""
         ...
 
     async def create(self, key: str, data: bytes) -> bool:
-        """Write an object unless there is one of that key; return whether it was written."""
+        """Write an object unless one with that key exists; return whether it was written."""
         ...
 
     async def get(self, key: str) -> bytes | None:
-        """Return an object; None where there is none."""
+        """Return an object's content; None if it does not exist."""
         ...
 
     async def list(self, prefix: str) -> list[str]:
@@ -41,12 +41,12 @@ class ObjectStore(Protocol):
 
 
 class FileStore(ObjectStore, Protocol):
-    """A store that also takes and gives whole files, however large."""
+    """A store that can also upload and download files of any size."""
 
     async def upload(self, key: str, file: Path) -> None:
-        """Write a file's content as an object: all of it, or none."""
+        """Write a file's content as an object, atomically."""
         ...
 
     async def download(self, key: str, file: Path, size: int) -> None:
-        """Write an object of this many bytes to a file, which is not durable. Raises StoreError."""
+        """Write an object of this many bytes to a file, without fsync. Raises StoreError."""
         ...

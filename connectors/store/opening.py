@@ -1,4 +1,4 @@
-"""How a shared store is opened: a folder, or a bucket of S3, Google Cloud Storage or Azure."""
+"""Opens a shared store: a folder, or a bucket of S3, Google Cloud Storage or Azure."""
 
 from connectors.store.address import is_cloud
 from connectors.store.folder import FolderStore
@@ -8,17 +8,17 @@ from models.clock import Clock
 
 
 def open_store(url: str, *, clock: Clock) -> ObjectStore:
-    """Open a store at a checked address, which repeats requests that fail. Raises StoreError without its library."""
+    """Open the store at a checked address; it retries failed requests. Raises StoreError if its library is missing."""
     if not is_cloud(url):
         return RepeatingStore(FolderStore(url), clock=clock)
-    # It repeats requests by itself.
+    # obstore retries requests itself.
     return open_bucket(url)
 
 
 def open_bucket(url: str) -> FileStore:
-    """Open a cloud's store at a checked address. Raises StoreError without its library."""
+    """Open the bucket at a checked address. Raises StoreError if its library is missing."""
     try:
-        from connectors.store.bucket import BucketStore  # noqa: PLC0415 - a part of an extra
+        from connectors.store.bucket import BucketStore  # noqa: PLC0415 - an optional dependency
     except ImportError as error:
         message = f"{url} needs a library that is not installed. Fix: pip install 'gramhouse[bucket]'."
         raise StoreError(message) from error

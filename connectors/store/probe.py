@@ -1,18 +1,18 @@
-"""Whether a store keeps the one promise that everything rests on: an object is created once."""
+"""Checks that a store creates an object only once, which workers rely on."""
 
 import asyncio
 from collections.abc import Callable
 
 from connectors.store.object_store import ObjectStore, StoreError
 
-# At once, as two attempts at one batch would be.
+# Concurrent, as two attempts at one batch would be.
 _RIVALS = 4
 
 
 async def probe(store: ObjectStore, url: str, *, new_id: Callable[[], str]) -> None:
     """Create one object several times; raises StoreError unless exactly one attempt is accepted.
 
-    Some servers of the S3 protocol ignore the condition and accept every one.
+    Some servers with an S3 API ignore the condition and accept every attempt.
     """
     key = f"probe/{new_id()}"
     try:

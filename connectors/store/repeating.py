@@ -1,4 +1,4 @@
-"""A store whose calls are repeated while it fails in a way that may pass."""
+"""A store that retries operations while it is temporarily unavailable."""
 
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TypeVar
@@ -8,35 +8,35 @@ from models.clock import Clock
 
 T = TypeVar("T")
 
-# Seconds between two tries: the first pause, doubled each time up to the longest, and all of them together.
+# Seconds: the first pause between two tries, which doubles each time; the longest pause; all pauses together.
 _FIRST, _LONGEST, _ALL = 0.5, 10.0, 120.0
 
 
 class RepeatingStore:
-    """Repeats what ends with StoreUnavailableError for up to 2 minutes, and then raises it."""
+    """Repeats operations that raise StoreUnavailableError for up to 2 minutes, then raises it."""
 
     def __init__(self, store: ObjectStore, *, clock: Clock) -> None:
         self._store = store
         self._clock = clock
 
     async def put(self, key: str, data: bytes) -> None:
-        """Write an object whole; it replaces one of the same key."""
+        """Write an object atomically, replacing one with the same key."""
         await self._repeat(lambda: self._store.put(key, data))
 
     async def create(self, key: str, data: bytes) -> bool:
-        """Write an object unless there is one of that key; return whether it was written."""
+        """Write an object unless one with that key exists; return whether it was written."""
         tries = 0
 
         async def create() -> bool:
             nonlocal tries
             tries += 1
-            # One that failed may have been written all the same.
+            # An attempt that failed may have written the object.
             return await self._store.create(key, data) or (tries > 1 and await self._store.get(key) == data)
 
         return await self._repeat(create)
 
     async def get(self, key: str) -> bytes | None:
-        """Return an object; None where there is none."""
+        """Return an object's content; None if it does not exist."""
         return await self._repeat(lambda: self._store.get(key))
 
     async def list(self, prefix: str) -> list[str]:

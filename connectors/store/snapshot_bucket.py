@@ -1,6 +1,6 @@
-"""The snapshot in a bucket: whole files, each under a name of its own, and a pointer that names the newest.
+"""The snapshot in a bucket: each version is an object with its own name, and a pointer names the newest.
 
-The pointer is written last, so that readers find the old snapshot or the new one, whole, whenever the writer is killed.
+The pointer is written last, so that readers find a complete snapshot, old or new, even if the writer is killed.
 """
 
 import asyncio
@@ -20,10 +20,10 @@ from connectors.store.opening import open_bucket
 
 _log = logging.getLogger(__name__)
 
-# A file that another one replaced is kept so long, for readers that have it open.
+# How long a superseded file is kept for readers that have it open.
 _RETENTION = timedelta(days=1)
 
-# What a program that opened a copy for writing may have left beside it. It belongs to no other file of that name.
+# Logs that a program may have left next to the file after opening it for writing. They do not fit another version.
 _LOGS = (".wal", ".wal.checkpoint", ".wal.recovery")
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -39,7 +39,7 @@ class Superseded:
 
 @dataclass(frozen=True, slots=True)
 class Pointer:
-    """What names the newest snapshot: its `file` beside the pointer, its size in bytes, and whose it is."""
+    """The newest snapshot: its `file` relative to the pointer's folder, its size in bytes, and its warehouse."""
 
     file: str
     bytes: int
@@ -51,7 +51,7 @@ class Pointer:
 class SnapshotBucket:
     """Publishes and fetches the snapshot at `url`, such as s3://bucket/path/analytics.duckdb.
 
-    The pointer is the object of that name with `.json`; the files are below that name. `store` is that of its folder.
+    The pointer is the object with that name and `.json`; the files are below that name. `store` is the URL's folder.
     """
 
     def __init__(self, url: str, store: FileStore) -> None:
@@ -61,7 +61,7 @@ class SnapshotBucket:
         self._key = f"{self._name}.json"
 
     async def pointer(self) -> Pointer | None:
-        """Return the pointer; None where nothing was published. Raises StoreError."""
+        """Return the pointer; None if nothing was published. Raises StoreError."""
         data = await self._store.get(self._key)
         if data is None:
             return None
@@ -74,7 +74,7 @@ class SnapshotBucket:
             raise StoreError(message) from error
 
     async def check(self) -> None:
-        """Raise StoreError before a run, not after hours of it, when the snapshot could not be published."""
+        """Raise StoreError if the snapshot could not be published, so that a run fails before it begins."""
         await self.pointer()
         await self._store.list(f"{self._name}/")
         key = f"{self._name}/check"
@@ -82,9 +82,9 @@ class SnapshotBucket:
         await self._store.delete([key])
 
     async def publish(self, file: Path, warehouse_id: str, *, at: datetime, new_id: Callable[[], str]) -> None:
-        """Upload a snapshot that was published at `at`, have the pointer name it, and delete old files.
+        """Upload a snapshot that was published at `at`, point the pointer to it, and delete old files.
 
-        Raises StoreError: then the pointer names the snapshot before.
+        Raises StoreError; then the pointer still names the previous snapshot.
         """
         before = await self.pointer()
         key = f"{self._name}/{_stamp(at)}-{new_id()[:8]}.duckdb"
@@ -98,18 +98,18 @@ class SnapshotBucket:
         try:
             await self._clear({key, *(one.file for one in kept)}, at - _RETENTION)
         except StoreError as error:
-            # The next one to publish deletes them.
+            # The next publication deletes them.
             _log.warning("Old snapshots were not deleted: %s", error)
 
     async def _clear(self, kept: set[str], before: datetime) -> None:
-        """Delete files that were replaced long ago, and those that no pointer ever named, from before a time."""
+        """Delete all files from before a time except `kept`: superseded files, and those of failed uploads."""
         found = await self._store.list(f"{self._name}/")
         await self._store.delete([key for key in found if key not in kept and key < f"{self._name}/{_stamp(before)}"])
 
     async def fetch(self, file: Path) -> None:
-        """Download the newest snapshot into a file's place, unless that has it.
+        """Download the newest snapshot to a file, unless the file already is that snapshot.
 
-        Raises StoreError, also where nothing was published, and OSError.
+        Raises StoreError, also if nothing was published, and OSError.
         """
         pointer = await self.pointer()
         if pointer is None:
@@ -143,12 +143,12 @@ class SnapshotBucket:
 
 
 def open_snapshot_bucket(url: str) -> SnapshotBucket:
-    """Open the bucket of a snapshot at a checked address. Raises StoreError without its library."""
+    """Open the bucket of a snapshot at a checked address. Raises StoreError if its library is missing."""
     return SnapshotBucket(url, open_bucket(url.rpartition("/")[0]))
 
 
 def _stamp(at: datetime) -> str:
-    """Return a time as it begins the name of a file: the names are in the order of their times."""
+    """Return the prefix of a file's name for a time; names sort in the order of their times."""
     return f"{at.astimezone(UTC):%Y%m%dT%H%M%SZ}"
 
 
@@ -157,7 +157,7 @@ def _nanoseconds(at: datetime) -> int:
 
 
 def _is_current(file: Path, pointer: Pointer) -> bool:
-    """Say whether a file is the snapshot that a pointer names: a snapshot's file shows when it was published."""
+    """Return whether a file is the snapshot that a pointer names, by its size and modification time."""
     if not file.exists() or any(file.with_name(file.name + log).exists() for log in _LOGS):
         return False
     found = file.stat()
@@ -171,7 +171,7 @@ def _remove_logs(file: Path) -> None:
 
 @contextmanager
 def _locked(path: Path) -> Iterator[None]:
-    """Wait for another process that downloads the same file."""
+    """Hold a file lock, so that only one process downloads the same file."""
     with path.open("ab") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
