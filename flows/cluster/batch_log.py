@@ -1,6 +1,6 @@
-"""The log of a batch: create-only entries, numbered without a gap, in which pages land until the loader merges them.
+"""The log of a batch: create-only entries, numbered without gaps, in which pages land until the loader merges them.
 
-Two attempts at a batch cannot both write an entry: the one that finds its next number taken is fenced out.
+Two attempts at a batch cannot write the same entry: the attempt whose next number already exists is fenced out.
 """
 
 from collections.abc import AsyncIterator
@@ -15,22 +15,22 @@ from flows.cluster.stop_mark import StopMark
 from models.page_commit import PageCommit
 
 
-class Fenced(Exception):  # noqa: N818 - it ends an attempt, and is nothing to repair
+class Fenced(Exception):  # noqa: N818 - it ends an attempt and is not an error
     """Another attempt at the batch has replaced this one, or its run has ended."""
 
 
 class End(StrEnum):
-    """What closes a log."""
+    """Why a log is closed."""
 
     DONE = "done"
     """Every scan of the batch has its outcome."""
     SEALED = "sealed"
-    """The run has ended; the next one resumes what is not done."""
+    """The run has ended; the next one resumes the unfinished scans."""
 
 
 @dataclass(frozen=True, slots=True)
 class Requests:
-    """Requests that an attempt made since its entry before; the names are those of `Counters`."""
+    """Requests that an attempt made since its previous entry; the names are those of `Counters`."""
 
     requests: int = 0
     retries: int = 0
@@ -41,7 +41,7 @@ class Requests:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What one attempt landed together. `stop`: what it found that ends the run."""
+    """Commits that an attempt landed together. `stop`: an error found by the attempt that ends the run."""
 
     attempt: str
     commits: tuple[PageCommit, ...] = ()
@@ -51,13 +51,13 @@ class Entry:
 
 
 def encode(entry: Entry) -> bytes:
-    """Return an entry as it is stored: MessagePack, compressed, behind its size."""
+    """Return an entry in its stored form: the uncompressed size (8 bytes), then compressed MessagePack."""
     data = msgspec.msgpack.encode(entry)
     return len(data).to_bytes(8, "big") + bytes(pa.compress(data, codec="zstd", asbytes=True))
 
 
 def decode(data: bytes) -> Entry:
-    """Return a stored entry. Raises StoreError where it is none."""
+    """Decode a stored entry. Raises StoreError if it is invalid."""
     try:
         size = int.from_bytes(data[:8], "big")
         text = pa.decompress(data[8:], decompressed_size=size, codec="zstd", asbytes=True)
@@ -76,7 +76,7 @@ class BatchLog:
     last: int = 0
 
     async def next(self) -> Entry | None:
-        """Return the next entry; None where there is none yet. Raises StoreError."""
+        """Return the next entry, or None if it does not exist yet. Raises StoreError."""
         data = await self.store.get(self._key(self.last + 1))
         if data is None:
             return None
@@ -84,12 +84,12 @@ class BatchLog:
         return decode(data)
 
     async def read(self) -> AsyncIterator[Entry]:
-        """Yield the entries there are, from the next one on. Raises StoreError."""
+        """Yield all entries that exist, beginning with the next one. Raises StoreError."""
         while (entry := await self.next()) is not None:
             yield entry
 
     async def append(self, entry: Entry) -> None:
-        """Write the next entry. Raises Fenced where there is one, and StoreError."""
+        """Write the next entry. Raises Fenced if it already exists, and StoreError."""
         if not await self.store.create(self._key(self.last + 1), encode(entry)):
             message = f"{self.prefix} has another entry {self.last + 1}"
             raise Fenced(message)

@@ -1,4 +1,7 @@
-"""All that a worker needs to scan a batch, but for the API key; written to the shared store before it is submitted."""
+"""The specification of a batch: everything a worker needs to scan it, except for the API key.
+
+It is written to the shared store before the batch is submitted.
+"""
 
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -16,7 +19,10 @@ from models.schema.mapping import Mapping
 
 @dataclass(frozen=True, slots=True)
 class ApiAccess:
-    """How the API is asked: its address, where lists lie in its pages, and how patiently (seconds)."""
+    """How to send requests to the API: its address, the paths in its pages, and limits. `max_wait` is in seconds.
+
+    `mapping` is the one of the settings, `stored_mapping` the one by which the warehouse's rows are read.
+    """
 
     base_url: str
     paths: PagePaths
@@ -30,10 +36,10 @@ class ApiAccess:
 
 @dataclass(frozen=True, slots=True)
 class KnownBefore:
-    """What the warehouse knows of a batch's accounts: see `flows.engine.run_context.ScanStore`.
+    """The warehouse's data about a batch's accounts: see `flows.engine.run_context.ScanStore`.
 
-    `cooldowns`: when each tenant scope may be asked again. `seen`: the ids that unfinished scans have received, by
-    scan. `known`: the posts that a recent scan may stop at, by account.
+    `cooldowns`: the end of each tenant scope's cooldown. `seen`: the ids that unfinished scans have received, by scan.
+    `closed` and `known`: the last closed scans, and the posts that a recent scan may stop at, by account.
     """
 
     checkpoints: tuple[Checkpoint, ...] = ()
@@ -45,7 +51,7 @@ class KnownBefore:
 
 @dataclass(frozen=True, slots=True)
 class BatchSpec:
-    """A batch of a run, and how it is scanned; see `ScanContext` for the fields of the same name."""
+    """A batch of a run and how to scan it; see `ScanContext` for the fields of the same name."""
 
     run_id: str
     started_at: datetime
@@ -59,22 +65,22 @@ class BatchSpec:
 
 
 def run_prefix(sequence: int) -> str:
-    """Return where a run's objects lie in the store."""
+    """Return the prefix of a run's objects in the store."""
     return f"runs/{sequence:08}"
 
 
 def batch_prefix(sequence: int, batch: int) -> str:
-    """Return where a batch's objects lie in the store."""
+    """Return the prefix of a batch's objects in the store."""
     return f"{run_prefix(sequence)}/{batch:06}"
 
 
 async def write_spec(store: ObjectStore, prefix: str, spec: BatchSpec) -> None:
-    """Write a batch's specification."""
+    """Write a batch's specification. Raises StoreError."""
     await store.put(f"{prefix}/batch", msgspec.msgpack.encode(spec))
 
 
 async def read_spec(store: ObjectStore, prefix: str) -> BatchSpec:
-    """Return a batch's specification. Raises StoreError where there is none, or another version wrote it."""
+    """Return a batch's specification. Raises StoreError if it does not exist, or was written by another version."""
     data = await store.get(f"{prefix}/batch")
     if data is None:
         message = f"the store has no batch {prefix}. Fix: run the same command again."

@@ -1,4 +1,4 @@
-"""The workers of a Dask cluster: of a scheduler anywhere, or processes of this machine."""
+"""The workers of a Dask cluster: those of an existing scheduler, or processes started on this machine."""
 
 import asyncio
 import logging
@@ -14,18 +14,18 @@ from flows.cluster.worker_batches import NO_WORKERS
 from flows.config.errors import SettingsError
 from flows.config.settings import Settings, set_by
 
-# Seconds in which a scheduler must answer.
+# Seconds to wait for the scheduler's answer.
 _ANSWER = 10.0
 
 
 class DaskAttempt:
-    """A task of Dask. See `flows.cluster.worker_batches.Attempt`."""
+    """A Dask task. See `flows.cluster.worker_batches.Attempt`."""
 
     def __init__(self, future: Any) -> None:  # noqa: ANN401 - distributed has no types
         self._future = future
 
     async def ended(self) -> BaseException | None:
-        """Wait until the task has ended; return its error."""
+        """Wait until the task has ended; return its error, if any."""
         ended, loop = asyncio.Event(), asyncio.get_running_loop()
         self._future.add_done_callback(lambda _: loop.call_soon_threadsafe(ended.set))
         await ended.wait()
@@ -36,12 +36,12 @@ class DaskAttempt:
         return ConnectionError("the connection to the Dask scheduler was lost")
 
     def release(self) -> None:
-        """Let Dask forget the task: it would compute a finished batch again if its worker died later."""
+        """Release the task: otherwise Dask would compute a finished batch again if its worker died later."""
         self._future.release()
 
 
 class DaskWorkers:
-    """The workers that a client of Dask reaches. See `flows.cluster.worker_batches.Workers`."""
+    """The workers of a Dask client. See `flows.cluster.worker_batches.Workers`."""
 
     absent = "no Dask worker was there"
     remedy = "start the scheduler and its workers"
@@ -53,16 +53,16 @@ class DaskWorkers:
         self._store_url = store_url
 
     async def submit(self, prefix: str, *, key: str) -> DaskAttempt:
-        """Have a worker scan a batch."""
+        """Submit a batch to the scheduler."""
         return DaskAttempt(self._client.submit(sync_batch, self._store_url, prefix, key=key, pure=False))
 
     async def are_there(self) -> bool:
-        """Say whether the scheduler has workers."""
+        """Return whether the scheduler has workers."""
         return self._client.status not in ("closing", "closed") and bool(await self._client.nthreads())
 
 
 def _check(settings: Settings) -> None:
-    """Check where the settings have batches scanned. Raises SettingsError."""
+    """Check the settings of the scheduler and the store. Raises SettingsError."""
     scheduler = settings.scheduler
     if scheduler is not None:
         parts = urlsplit(scheduler)
@@ -84,7 +84,7 @@ def _check(settings: Settings) -> None:
 
 
 async def count_workers(settings: Settings) -> int | None:
-    """Return how many workers the scheduler has; None where none is named. Raises SettingsError."""
+    """Return the number of the scheduler's workers, or None if no scheduler is set. Raises SettingsError."""
     _check(settings)
     if settings.scheduler is None:
         return None
@@ -94,7 +94,7 @@ async def count_workers(settings: Settings) -> int | None:
 
 @asynccontextmanager
 async def dask_workers(settings: Settings) -> AsyncIterator[DaskWorkers]:
-    """Connect to the scheduler that the settings name, or start workers here. Raises SettingsError."""
+    """Connect to the scheduler of the settings, or start workers on this machine. Raises SettingsError."""
     _check(settings)
     async with _connect(settings.scheduler, settings.workers) as client:
         yield DaskWorkers(client, settings.store_url())
@@ -102,7 +102,10 @@ async def dask_workers(settings: Settings) -> AsyncIterator[DaskWorkers]:
 
 @contextmanager
 def _without_interrupts() -> Iterator[None]:
-    """Have processes that are started in the block ignore Ctrl-C, which a terminal sends to all of them at once."""
+    """Make processes started in the block ignore Ctrl-C, which a terminal sends to all processes at once.
+
+    Does nothing outside the main thread.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -137,7 +140,7 @@ async def _connect(scheduler: str | None, workers: int) -> AsyncIterator[Any]:
             target = scheduler
         try:
             if scheduler is not None:
-                # A wrong address is refused at once; a scheduler that goes away later has time to come back.
+                # A short timeout to report a wrong address early; later the scheduler has time to come back.
                 trying = Client(target, asynchronous=True, set_as_default=False, timeout=_ANSWER)  # type: ignore[no-untyped-call]
                 async with trying:
                     pass

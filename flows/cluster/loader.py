@@ -1,4 +1,4 @@
-"""The loader: it reads the logs of batches in the shared store as they grow, and merges each entry once."""
+"""The loader: reads the logs of batches in the shared store as they grow, and merges each entry once."""
 
 import asyncio
 from collections import Counter
@@ -17,14 +17,14 @@ from models.clock import Clock
 from models.partition import Partition
 from models.runs import Outcome, OutcomeKind, Tally
 
-# Entries wait for a merge until they hold so much text of pages (bytes), or the first has waited so long (seconds).
+# Entries are merged when their pages have this many bytes, or when the first has waited for this many seconds.
 _MERGE_BYTES = 16 * 1024 * 1024
 _MERGE_AFTER = 15.0
 
-# Seconds between two looks at all logs, growing while they have no new entry.
+# Seconds between polls of all logs: initially, and the maximum to which it grows while there are no new entries.
 _POLL, _LONGEST_POLL = 0.1, 2.0
 
-# Logs that are read at once: each may give an entry of some megabytes before the next merge.
+# Logs that are read concurrently: each may return an entry of several megabytes before the next merge.
 _AT_ONCE = 8
 
 OnStop = Callable[[StopMark], object]
@@ -44,7 +44,7 @@ class FollowedBatch:
     _items: int = 0
 
     def count(self, entry: Entry, counters: Counters) -> None:
-        """Count what an entry says, here and in the run's counters."""
+        """Add an entry to the batch's result and to the run's counters."""
         for commit in entry.commits:
             counters.pages += commit.page is not None
             if commit.cooldown is not None:
@@ -71,12 +71,12 @@ class FollowedBatch:
             counters.end(expected, outcome.items)
 
     def report(self) -> BatchReport:
-        """Return the batch's result, as far as its log was read."""
+        """Return the batch's result, as far as its log has been read."""
         return BatchReport(self.batch, Tally(dict(self._kinds)), self._pages, self._items)
 
 
 class Loader:
-    """Reads the logs of one run's batches and merges them; `on_stop` is called with an error that ends the run."""
+    """Reads the logs of one run's batches and merges them."""
 
     def __init__(
         self,
@@ -99,15 +99,15 @@ class Loader:
         self._read: list[FollowedBatch] = []
 
     def follow(self, number: int, batch: Batch, expected: Mapping[Partition, int | None]) -> FollowedBatch:
-        """Read a batch's log from now on; `merged` is set once all of it is merged."""
+        """Begin to read a batch's log; `merged` of the result is set when the whole log is merged."""
         log = BatchLog(self._store, batch_prefix(self._sequence, number))
         followed = self._open[number] = FollowedBatch(number, batch, expected, log)
         return followed
 
     async def run(self, counters: Counters, on_stop: OnStop) -> None:
-        """Read and merge until cancelled. Raises StoreError and WarehouseUnusable.
+        """Read and merge until cancelled; call `on_stop` with each error that ends the run.
 
-        Some logs are looked at at a time, all of them in turn.
+        The logs are read in turn, a few at a time. Raises StoreError and WarehouseUnusable.
         """
         begin, pause = 0, _POLL
         while True:
@@ -152,9 +152,9 @@ class Loader:
             followed.merged.set()
 
     async def drain(self, merged: Mapping[int, MergedLog], *, attempt: str) -> None:
-        """Merge all that the run's logs hold, and close each, so that no attempt at its batches can add to it.
+        """Merge all entries of the run's logs, and close each log, so that attempts can no longer add entries.
 
-        `merged`: how far they are merged by now. Raises StoreError and WarehouseUnusable.
+        `merged`: how much of each log is already merged. Raises StoreError and WarehouseUnusable.
         """
         number = 0
         while await self._store.get(f"{batch_prefix(self._sequence, number + 1)}/batch") is not None:
@@ -178,7 +178,7 @@ class Loader:
             try:
                 await log.append(seal)
             except Fenced:
-                # An attempt wrote one more entry meanwhile.
+                # An attempt has written another entry in the meantime.
                 continue
             self._keep(number, log.last, seal)
             return

@@ -1,4 +1,4 @@
-"""The run's place in the shared store: one run at a time, numbered, and each taking over what the one before left."""
+"""Runs in the shared store: one at a time, numbered; each first merges the data that earlier runs left there."""
 
 import json
 import logging
@@ -27,51 +27,51 @@ _log = logging.getLogger(__name__)
 
 _OWNER = "gramhouse.json"
 
-# Objects of a run are kept so long after its end, to look for the cause of a failure.
+# How long the objects of a run are kept after its end, for the analysis of failures.
 _RETENTION = timedelta(days=7)
 
 
 @dataclass(frozen=True, slots=True)
 class SharedRun:
-    """A run in the shared store, by its number there."""
+    """A run in the shared store; `sequence` is its number there."""
 
     store: ObjectStore
     warehouse: Warehouse
     sequence: int
 
     async def close(self, *, now: datetime) -> None:
-        """Note that all of it is merged, and remove the objects of runs that ended long ago. Raises StoreError."""
-        # First, so that a kill between both leaves no objects that are kept for ever.
+        """Mark the run as merged, and remove the objects of runs that ended long ago. Raises StoreError."""
+        # The end mark is first: objects without one are never removed, and a kill may follow the transaction.
         await self.store.put(f"{run_prefix(self.sequence)}/end", now.isoformat().encode())
         await self.warehouse.transact(close_run, self.sequence)
         try:
             await _remove_old(self.store, now)
         except StoreError as error:
-            # The run is done; the next one tries again.
+            # The run itself has succeeded; the next one tries again.
             _log.warning("old runs stay in the store: %s", error)
 
 
 async def begin_shared_run(
     store: ObjectStore, store_url: str, warehouse: Warehouse, *, clock: Clock, new_id: Callable[[], str], say: Say
 ) -> SharedRun:
-    """Check the store, merge what earlier runs left in it, and begin the next run there.
+    """Check the store, merge the data that earlier runs left in it, and begin the next run there.
 
-    Raises StoreError when the store cannot be used, belongs to another warehouse, or another run took it over.
+    Raises StoreError if the store cannot be used, belongs to another warehouse, or another run has just begun in it.
     """
     await probe(store, store_url, new_id=new_id)
     await _claim(store, store_url, await warehouse.read(warehouse_id))
     known = await warehouse.read(last_run_sequence)
     found = {sequence for sequence in await _sequences(store) if sequence > known}
     following = known + 1
-    # By key, too: one that died as it began may not be listed yet.
+    # Also look up the next keys: a run that was killed as it began may not be listed yet.
     while await store.get(f"{run_prefix(following)}/run") is not None:
         found.add(following)
         following += 1
     for sequence in await warehouse.read(open_run_sequences):
         await _take_over(SharedRun(store, warehouse, sequence), store_url, clock=clock, attempt=new_id(), say=say)
     for sequence in sorted(found):
-        # Died as it began, or this warehouse is an older copy, which may have read newer pages since: merged now,
-        # those of that run would pass for the newest.
+        # That run was killed as it began, or this warehouse is an older copy. It may have read newer pages since then,
+        # so the pages of that run are not merged: they would be taken for the newest.
         await write_stop(store, run_prefix(sequence), StopMark())
         await store.put(f"{run_prefix(sequence)}/end", clock.now().isoformat().encode())
     sequence = max([known, *found], default=0) + 1
@@ -86,9 +86,10 @@ async def begin_shared_run(
 async def merge_left(
     store: ObjectStore, store_url: str, warehouse: Warehouse, *, clock: Clock, new_id: Callable[[], str], say: Say
 ) -> None:
-    """Merge what runs on workers left, before a run in one process, whose pages are newer. Raises StoreError.
+    """Merge the pages that runs on workers left, before a run in one process lands newer ones. Raises StoreError.
 
-    Where the store is not this warehouse's, what they left is given up: merged later, it would pass for the newest.
+    If the store belongs to another warehouse, these pages are dropped: merged later, they would be taken for the
+    newest.
     """
     left = await warehouse.read(open_run_sequences)
     if left and await store.get(_OWNER) != _owner(await warehouse.read(warehouse_id)):

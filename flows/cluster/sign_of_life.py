@@ -1,6 +1,7 @@
-"""Signs of life of a process that scans a batch: it may rightly land nothing for as long as a cooldown lasts.
+"""Heartbeats of a process that scans a batch.
 
-Nothing else says that its machine is gone where the engine does not notice, as Prefect does not.
+Without them, a process whose machine is gone looks like one that waits for a cooldown and lands nothing. Prefect does
+not detect this.
 """
 
 from collections.abc import Callable
@@ -8,7 +9,7 @@ from collections.abc import Callable
 from connectors.store.object_store import ObjectStore
 from models.clock import Clock
 
-# Seconds between two signs, and between two looks; and after which a process that gave none is gone.
+# Seconds between heartbeats and between checks, and seconds without a heartbeat after which a process counts as gone.
 _EVERY = 60.0
 _SILENCE = 300.0
 
@@ -18,14 +19,14 @@ def _key(prefix: str) -> str:
 
 
 async def give_signs(store: ObjectStore, prefix: str, *, clock: Clock, new_id: Callable[[], str]) -> None:
-    """Write a sign every minute until cancelled. Raises StoreError."""
+    """Write a heartbeat every minute until cancelled. Raises StoreError."""
     while True:
         await store.put(_key(prefix), new_id().encode())
         await clock.sleep(_EVERY)
 
 
 class Listener:
-    """Looks for the signs of the process that scans the batch at `prefix`, from its creation on."""
+    """Checks the heartbeats of the process that scans the batch at `prefix`."""
 
     def __init__(self, store: ObjectStore, prefix: str, *, clock: Clock) -> None:
         self._store = store
@@ -36,9 +37,10 @@ class Listener:
         self._looked_at = 0.0
 
     async def is_gone(self) -> bool:
-        """Say whether no new sign was given for 5 minutes since the first call; looks once a minute. Raises StoreError.
+        """Return whether there was no new heartbeat for 5 minutes, counted from the first call at the earliest.
 
-        By this machine's clock alone: what a sign says is only whether it is new.
+        The store is read once a minute at most. Only this machine's clock is used: a heartbeat is an id, not a time.
+        Raises StoreError.
         """
         now = self._clock.monotonic()
         if self._changed_at is not None and now - self._looked_at < _EVERY:

@@ -1,4 +1,4 @@
-"""The stop mark of a run in the shared store, by which the process of the run ends the batches on workers early."""
+"""The stop mark of a run in the shared store, with which the run's process ends batches on workers early."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ from connectors.store.object_store import ObjectStore
 
 @dataclass(frozen=True, slots=True)
 class StopMark:
-    """Why the batches of a run, or with `only_media` its media scans, end early; no error: the run was interrupted."""
+    """Why the batches of a run, or with `only_media` its media scans, end early; None: the run was interrupted."""
 
     failure: Failure | None = None
     only_media: bool = False
@@ -22,7 +22,7 @@ def stop_key(run_prefix: str) -> str:
 
 
 def encode_stop(mark: StopMark) -> bytes:
-    """Return a stop mark as it is stored."""
+    """Return a stop mark in its stored form."""
     return msgspec.msgpack.encode(mark)
 
 
@@ -32,6 +32,6 @@ async def write_stop(store: ObjectStore, run_prefix: str, mark: StopMark) -> Non
 
 
 async def read_stop(store: ObjectStore, run_prefix: str) -> StopMark | None:
-    """Return a run's stop mark; None where there is none. Raises StoreError."""
+    """Return a run's stop mark, if there is one. Raises StoreError."""
     data = await store.get(stop_key(run_prefix))
     return None if data is None else msgspec.msgpack.decode(data, type=StopMark)

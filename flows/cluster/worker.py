@@ -1,4 +1,4 @@
-"""Scanning a batch on a worker: what a task of Dask does, or a flow run of a work pool."""
+"""Scanning a batch on a worker: the body of a Dask task or of a flow run of a work pool."""
 
 import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -28,18 +28,21 @@ from models.page_items import ids_of, post_reader
 from models.partition import Partition
 from models.runs import Outcome
 
-# An entry is written after so many pages, so much text of pages (bytes), or so many seconds.
+# An entry is written after this many pages, this many bytes of pages, or this many seconds.
 _PAGES = 100
 _BYTES = 4 * 1024 * 1024
 _SECONDS = 5.0
 
-# Seconds between two looks for the run's stop mark.
+# Seconds between two checks for the run's stop mark.
 _STOP_EVERY = 2.0
 
 
 @dataclass(slots=True)
 class Progress:
-    """What the log of a batch says: how far its scans are, what they landed, and which have their outcome."""
+    """The state of a batch according to its log: checkpoints, pages and items landed, outcomes, cooldowns.
+
+    `bodies` are the landed pages of unfinished scans, by scan.
+    """
 
     checkpoints: dict[Partition, Checkpoint] = field(default_factory=dict)
     landed: dict[Partition, Landed] = field(default_factory=dict)
@@ -48,14 +51,14 @@ class Progress:
     bodies: dict[str, list[str]] = field(default_factory=dict)
 
     def add(self, commit: PageCommit) -> None:
-        """Take in what landed next."""
+        """Add the next commit of the log."""
         if commit.page is not None and commit.page.scan_id:
             self.bodies.setdefault(commit.page.scan_id, []).append(commit.page.body)
         if (checkpoint := commit.checkpoint) is not None:
             self._count(checkpoint)
             self.checkpoints[checkpoint.partition] = checkpoint
             if checkpoint.state is not ScanState.SCANNING:
-                # Only a scan that is resumed is asked what it has received.
+                # The bodies are only needed for scans that are resumed.
                 self.bodies.pop(checkpoint.scan_id, None)
         for outcome in commit.outcomes:
             self.outcomes[outcome.partition] = outcome
@@ -71,7 +74,7 @@ class Progress:
 
 
 def remaining(batch: Batch, outcomes: Collection[Partition]) -> Batch:
-    """Return what of a batch has no outcome yet."""
+    """Return the batch without the scans that already have an outcome."""
     accounts = []
     for account in batch.accounts:
         done = {partition.surface for partition in outcomes if partition.account_id == account.account_id}
@@ -82,9 +85,10 @@ def remaining(batch: Batch, outcomes: Collection[Partition]) -> Batch:
 
 
 class LoggedScans:
-    """Where the scans of a batch land on a worker: the batch's log. See `flows.engine.run_context.ScanStore`.
+    """Lands the scans of a batch on a worker in the batch's log. See `flows.engine.run_context.ScanStore`.
 
-    Pages that wait for their entry are lost when the worker dies, and asked for again. A cooldown never waits.
+    Pages are buffered until an entry is due. If the worker dies, these pages are lost and requested again. A cooldown
+    is written immediately.
     """
 
     def __init__(self, log: BatchLog, spec: BatchSpec, progress: Progress, attempt: str, counters: Counters) -> None:
@@ -99,14 +103,14 @@ class LoggedScans:
         self._lock = asyncio.Lock()
 
     async def land(self, landing: PageCommit) -> None:
-        """Take a landing. Raises Fenced and StoreError, when an entry is due."""
+        """Buffer a commit, and write the next entry if it is due. Raises Fenced and StoreError."""
         self._waiting.append(landing)
         self._bytes += len(landing.page.body) if landing.page else 0
         if landing.cooldown is not None or len(self._waiting) >= _PAGES or self._bytes >= _BYTES:
             await self.flush()
 
     async def flush(self, end: End | None = None, *, stop: StopMark | None = None) -> None:
-        """Write what waits, if anything, as the next entry; `end` closes the log. Raises Fenced and StoreError."""
+        """Write the buffered commits, if any, as the next entry; `end` closes the log. Raises Fenced and StoreError."""
         async with self._lock:
             if not self._waiting and end is None:
                 return
@@ -124,13 +128,13 @@ class LoggedScans:
     async def checkpoints(
         self, resource: str, account_ids: Collection[str], run_kind: RunKind = "sync"
     ) -> Mapping[Partition, Checkpoint]:
-        """Return the last checkpoints: those of the log, or those that the warehouse had before."""
+        """Return the last checkpoints: those of the log, otherwise those of the warehouse."""
         del resource, run_kind
         wanted = set(account_ids)
         return {one: found for one, found in self._progress.checkpoints.items() if one.account_id in wanted}
 
     async def seen(self, scan_id: str) -> Collection[str]:
-        """Return the ids of what an unfinished scan has received, in earlier runs and attempts."""
+        """Return the ids of the items that an unfinished scan has received, in earlier runs and attempts."""
         seen = set(self._spec.before.seen.get(scan_id, ()))
         for body in self._progress.bodies.get(scan_id, ()):
             seen.update(ids_of(body, self._spec.api.mapping))
@@ -144,7 +148,10 @@ class LoggedScans:
     async def known_posts(
         self, closed: Mapping[str, ClosedScan], *, older_than: datetime
     ) -> Mapping[str, frozenset[str]]:
-        """Return the posts that these closed scans have seen, by account; the specification says how old they are."""
+        """Return the posts that these closed scans have seen, by account; `older_than` is ignored.
+
+        The run's process has already applied it to the posts in the specification.
+        """
         del older_than
         known = self._spec.before.known
         return {account_id: known[account_id] for account_id in closed if account_id in known}
@@ -162,7 +169,7 @@ async def scan_logged(
 ) -> None:
     """Scan the partitions of a batch that have no outcome in its log yet, and close the log.
 
-    Raises Fenced when another attempt has replaced this one, and StoreError.
+    Raises Fenced if another attempt has replaced this one, and StoreError.
     """
     log = BatchLog(store, prefix)
     progress = Progress({checkpoint.partition: checkpoint for checkpoint in spec.before.checkpoints})
@@ -189,7 +196,7 @@ async def scan_logged(
     run = ScanContext(
         spec.run_id,
         spec.started_at,
-        # An attempt resumes what another attempt of the same run left.
+        # An attempt also resumes scans of earlier attempts of the same run.
         (*spec.resumed_runs, spec.run_id),
         {**spec.before.cooldowns, **progress.cooldowns},
         resources,
@@ -212,7 +219,7 @@ async def scan_logged(
         await asyncio.wait([scanning, *beside], return_when=asyncio.FIRST_COMPLETED)
         for task in beside:
             if task.done():
-                # It only ends by an error, or once it has cancelled the scans.
+                # These tasks end only with an error, or after they cancelled or outlived the scans.
                 task.result()
         await asyncio.wait([scanning])
         if scanning.cancelled():
@@ -251,7 +258,7 @@ async def _heed_stop(
 
 
 def stop_scans(run: ScanContext, mark: StopMark) -> bool:
-    """Have scans end with the mark's error as their outcome; False where it has none: they end without outcomes."""
+    """Make scans end with the mark's error as their outcome. False if it has no error: they must end without one."""
     if mark.failure is None:
         return False
     signals: tuple[StopSignal, ...] = (run.stop_media,) if mark.only_media else (run.stop, run.stop_media)
@@ -261,7 +268,7 @@ def stop_scans(run: ScanContext, mark: StopMark) -> bool:
 
 
 async def scan_stored(store_url: str, prefix: str) -> None:
-    """Scan the batch at `prefix` of the store, on any machine; nothing is returned, for the log says it all.
+    """Scan the batch at `prefix` of the store, on any machine. The result is in the batch's log.
 
     The API key is read from the worker's own environment. Raises SettingsError, Fenced and StoreError.
     """
@@ -291,5 +298,5 @@ async def scan_stored(store_url: str, prefix: str) -> None:
 
 
 def sync_batch(store_url: str, prefix: str) -> None:
-    """Do the same as `scan_stored`, as a task of Dask."""
+    """Run `scan_stored` as a Dask task."""
     asyncio.run(scan_stored(store_url, prefix))

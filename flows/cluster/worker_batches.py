@@ -1,4 +1,4 @@
-"""Batches on workers: submitted, followed in the store, and submitted again after a lost attempt."""
+"""Batches on workers: submits them, reads their logs in the store, and submits them again after a lost attempt."""
 
 import asyncio
 import logging
@@ -30,51 +30,52 @@ from models.partition import media
 
 _log = logging.getLogger(__name__)
 
-# How often a batch is submitted at most; Dask besides repeats a task whose worker died.
+# Attempts at a batch that may be lost. In addition, Dask repeats tasks of workers that died.
 _ROUNDS = 3
 
-# Seconds for which workers may be away before a run gives up.
+# Seconds without any worker after which a run gives up.
 NO_WORKERS = 120.0
 
-# Seconds in which it must be known whether there are workers.
+# Timeout, in seconds, of the question whether there are workers.
 _ANSWER = 10.0
 
-# Seconds between two looks for workers.
+# Seconds between two checks for workers.
 _WATCH_EVERY = 1.0
 
-# Seconds without an entry after which an attempt that shut another one out is taken for dead.
+# Seconds without an entry after which an attempt that fenced out another one is considered dead.
 _QUIET = 60.0
 
 
 class Attempt(Protocol):
-    """One attempt at a batch, which was submitted."""
+    """A submitted attempt at a batch."""
 
     async def ended(self) -> BaseException | None:
-        """Wait until it has ended; return the error that it ended with. None: all of the batch is in its log."""
+        """Wait until the attempt has ended; return its error. None: the whole batch is in its log."""
         ...
 
     def release(self) -> None:
-        """Note that no more is asked of it."""
+        """Release the attempt's resources; its result is no longer needed."""
         ...
 
 
 class Workers(Protocol):
-    """What scans batches elsewhere, each batch by `flows.cluster.worker.scan_stored`."""
+    """Workers in other processes; each scans a batch with `flows.cluster.worker.scan_stored`."""
 
     absent: str
-    """What is missing where there are none, such as `no Dask worker was there`."""
+    """The error message if there are no workers, such as `no Dask worker was there`."""
     remedy: str
-    """How a person starts them, such as `start the scheduler and its workers`."""
+    """How a user starts workers, such as `start the scheduler and its workers`."""
     least: int
-    """The number of accounts in a batch, but for the last one."""
+    """The minimum number of accounts in a batch, except for the last one."""
     most: int
+    """The maximum number of accounts in a batch."""
 
     async def submit(self, prefix: str, *, key: str) -> Attempt:
-        """Have the batch at `prefix` of the store scanned; `key` names this attempt, and no other."""
+        """Submit the batch at `prefix` of the store; `key` is unique to this attempt."""
         ...
 
     async def are_there(self) -> bool:
-        """Say whether there is a worker, or will be one when it is needed. May raise OSError."""
+        """Return whether there is a worker, or will be one when it is needed. May raise OSError."""
         ...
 
 
@@ -106,7 +107,7 @@ class WorkerBatches:
         self._beside: list[asyncio.Task[None]] = []
 
     async def sync_batch(self, run: RunContext, batch: Batch) -> BatchReport:
-        """Have a worker scan a batch; return its result when all of it is merged.
+        """Scan a batch on a worker; return its result when the whole batch is merged.
 
         Raises ClusterLost, StoreError, SettingsError (of a worker) and WarehouseUnusable.
         """
@@ -157,7 +158,7 @@ class WorkerBatches:
             self._api,
             before,
         )
-        # Written one after the other, without gaps: a process that takes over counts up to the first missing one.
+        # One at a time, without gaps: a process that takes over reads batches up to the first missing number.
         async with self._specs:
             number = self._batches + 1
             prefix = batch_prefix(self._sequence, number)
@@ -193,7 +194,7 @@ class WorkerBatches:
         )
 
     async def _attempt(self, followed: FollowedBatch, prefix: str, attempt: int) -> BaseException | None:
-        """Submit a batch, and wait until its log is merged or the attempt is lost; return what it ended with."""
+        """Submit a batch, and wait until its log is merged or the attempt is lost; return the attempt's error."""
         submitted = await self._workers.submit(prefix, key=f"{self._key}/{prefix}-{attempt}")
         ended = asyncio.create_task(submitted.ended())
         try:
@@ -201,14 +202,14 @@ class WorkerBatches:
             if followed.merged.is_set():
                 return None
             if (error := ended.result()) is None:
-                # All that it landed is in the store, and its end was read or will be.
+                # The whole log is in the store; the loader may still be reading it.
                 await self._first(followed.merged.wait())
             return error
         finally:
             submitted.release()
 
     async def _first(self, *waits: Any) -> None:  # noqa: ANN401
-        """Wait for the first of these; raises what the loader, or the watch over the workers, ended with."""
+        """Wait for the first of these; raise the error of a background task (loader, watch, stop) if one fails."""
         tasks = [asyncio.ensure_future(wait) for wait in waits]
         beside = list(self._beside)
         try:
@@ -224,14 +225,14 @@ class WorkerBatches:
                 task.cancel()
 
     async def _until_quiet(self, followed: FollowedBatch) -> None:
-        """Wait as long as another attempt at a batch goes on writing its log, or until all of it is merged."""
+        """Wait while another attempt at a batch keeps writing its log, or until the whole log is merged."""
         before = -1
         while before != followed.log.last and not followed.merged.is_set():
             before = followed.log.last
             await self._first(followed.merged.wait(), self._clock.sleep(_QUIET))
 
     async def _watch_workers(self) -> None:
-        """Note whether there are workers; raises ClusterLost when there were none for too long."""
+        """Poll whether there are workers. Raises ClusterLost if there were none for NO_WORKERS seconds."""
         seen_at = self._clock.monotonic()
         while True:
             if await self._has_workers():
@@ -247,19 +248,19 @@ class WorkerBatches:
 
     async def _has_workers(self) -> bool:
         try:
-            # Not `wait_for`, which in Python 3.11 may swallow the cancellation of its task.
+            # Not `wait_for`: in Python 3.11 it may swallow the cancellation of its task.
             async with asyncio.timeout(_ANSWER):
                 return await self._workers.are_there()
         except (OSError, TimeoutError):
             return False
 
     async def close(self, *, interrupted: bool) -> None:
-        """End the loader; have workers end their batches where the run was interrupted."""
+        """Stop the loader and, if the run was interrupted, the batches on workers."""
         for task in self._beside:
             task.cancel()
         await asyncio.gather(*self._beside, return_exceptions=True)
         if interrupted:
-            # The workers' batches end by themselves, too, when their entries are refused.
+            # Without the mark, workers end their batches as well, as soon as an entry is refused.
             with suppress(StoreError):
                 await write_stop(self._store, run_prefix(self._sequence), StopMark())
 
@@ -274,7 +275,7 @@ async def open_batches(
     new_id: Callable[[], str],
     say: Say,
 ) -> AsyncIterator[WorkerBatches]:
-    """Begin a run in the shared store; what earlier runs left there is merged first.
+    """Begin a run in the shared store, after merging the data that earlier runs left there.
 
     Raises SettingsError, StoreError, ClusterLost and WarehouseUnusable.
     """
@@ -306,7 +307,7 @@ async def batches_on(
     new_id: Callable[[], str],
     say: Say,
 ) -> AsyncIterator[WorkerBatches]:
-    """Begin a run in a store whose batches workers scan; see `open_batches`."""
+    """Begin a run in the given store; see `open_batches`."""
     shared = await begin_shared_run(store, store_url, warehouse, clock=clock, new_id=new_id, say=say)
     batches = WorkerBatches(workers, store, shared.sequence, api, warehouse, clock, new_id)
     try:

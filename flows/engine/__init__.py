@@ -1,1 +1,1 @@
-"""A run, without Prefect: list, scan, merge, publish."""
+"""The parts of a run that do not depend on Prefect: list, scan, merge, publish."""

@@ -19,12 +19,12 @@ from models.page_commit import PageCommit
 from models.partition import SURFACES, Partition, Surface, media
 from models.runs import Outcome, OutcomeKind, Tally
 
-# An eightieth of what is listed so far: the first batches are a page each, and a million accounts make 530
-# batches, or 900 where a page holds a single one: under the thousand task runs that a Prefect server records
+# A batch has 1/80 of the accounts listed so far. The first batches are one page each, and a million accounts result in
+# 530 batches, or 900 if each page has a single account: below the thousand task runs that a Prefect server records
 # without loss.
 _SHARE = 80
 
-# So many accounts make a batch where more are known at once, as those of a backfill are.
+# The size of a batch if more accounts are known at once, as in a backfill.
 _KNOWN_AT_ONCE = 250
 
 
@@ -32,7 +32,7 @@ _KNOWN_AT_ONCE = 250
 class ListedAccount:
     """An account that a run scans: its id, whether its token has expired, and the surfaces that are due.
 
-    `listed_as` is the id as the API writes it, where that differs. An account with an `unknown_status` is not scanned.
+    `listed_as` is the id as the API writes it, if that differs. An account with an `unknown_status` is not scanned.
     """
 
     account_id: str
@@ -91,10 +91,10 @@ class BatchEngine(Protocol):
 
 @dataclass(slots=True)
 class AccountBatcher:
-    """Listed accounts on their way into batches, each account once a run however often it is listed.
+    """Divides listed accounts into batches of `least` to `most` accounts; only the last batch may be smaller.
 
-    The ledger must hold `expected_outcomes` of them in the end. A batch has `least` to `most` accounts, but for the
-    last one.
+    An account that is listed more than once is scanned once per run. At the end of the run, the ledger must have
+    `expected_outcomes` outcomes of these accounts.
     """
 
     least: int = 1
@@ -107,7 +107,7 @@ class AccountBatcher:
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     def add(self, accounts: Iterable[ListedAccount]) -> None:
-        """Take listed accounts in."""
+        """Add listed accounts."""
         for account in accounts:
             if account.account_id not in self._known:
                 self._known.add(account.account_id)
@@ -117,12 +117,12 @@ class AccountBatcher:
         self._changed.set()
 
     def close(self) -> None:
-        """Note that all accounts are listed: what is left makes a batch, however small."""
+        """Signal that all accounts are listed: the remaining ones become a batch, however small."""
         self._is_closed = True
         self._changed.set()
 
     def take(self) -> Batch | None:
-        """Return the next batch once there are enough accounts for one, or any at all when all are listed."""
+        """Return the next batch, or None if there are not enough accounts for one yet."""
         share = self.listed // _SHARE
         enough = 1 if self._is_closed else min(max(self.least, share), self.most)
         if len(self.waiting) < enough:
@@ -133,7 +133,7 @@ class AccountBatcher:
         return Batch(first, accounts)
 
     async def batches(self) -> AsyncIterator[Batch]:
-        """Yield batches as accounts are listed, until all are."""
+        """Yield batches while accounts are being listed, until all are in a batch."""
         while True:
             while (batch := self.take()) is not None:
                 yield batch
@@ -144,13 +144,13 @@ class AccountBatcher:
 
 
 def expected_items(last: Checkpoint | None) -> int | None:
-    """Return how many items a partition's last full scan found; None where it is not known."""
+    """Return how many items a partition's last closed scan found, or None if its last scan is not closed."""
     return last.items if last is not None and last.is_closed else None
 
 
 @dataclass(slots=True)
 class _Results:
-    """What the scans of a batch came to: counted, not kept, for a large batch has tens of thousands of outcomes."""
+    """The results of a batch's scans. Only counts are kept, because a large batch has tens of thousands of outcomes."""
 
     kinds: Counter[OutcomeKind] = field(default_factory=Counter)
     pages: int = 0
@@ -165,8 +165,8 @@ class _Results:
 async def _scan_account(
     run: ScanContext, account: ListedAccount, last: Mapping[Partition, Checkpoint], depths: Depths, results: _Results
 ) -> None:
-    # One after the other, for both surfaces are one tenant scope: never two requests of it at once, and a
-    # cooldown of one binds the other (API 4.2).
+    # One after the other: both surfaces are one tenant scope, which must not have concurrent requests, and whose
+    # cooldown applies to both (API 4.2).
     budget = run.budget(account_scope(account.account_id))
     depth = depths.take(account.account_id)
     for surface in account.surfaces:
@@ -217,7 +217,7 @@ async def _skip(run: ScanContext, accounts: Sequence[ListedAccount]) -> list[Out
 
 
 async def scan_batch(run: ScanContext, batch: Batch) -> BatchReport:
-    """Scan a batch's accounts, as many at once as there are places; land an outcome for each partition."""
+    """Scan a batch's accounts, as many at once as there are slots; land an outcome for each partition."""
     resources = run.resources
 
     def is_due(account: ListedAccount) -> bool:
@@ -241,13 +241,13 @@ async def scan_batch(run: ScanContext, batch: Batch) -> BatchReport:
             # The slot is taken before the task is created, so that waiting accounts cost no memory.
             await resources.slots.take()
             task = group.create_task(_scan_account(run, account, last, depths, results))
-            # Not in a `finally` of its own: a task that is cancelled before it begins has none.
+            # Not in a `finally` in the task: it would not run if the task is cancelled before it starts.
             task.add_done_callback(lambda _: resources.slots.give())
     return BatchReport(batch, Tally(dict(results.kinds)), results.pages, results.items)
 
 
 def batcher_for(engine: BatchEngine | None, *, in_turn: bool) -> AccountBatcher:
-    """Return a batcher of batches as the engine wants them (None: any); those scanned `in_turn` are large."""
+    """Return a batcher for the engine's batch sizes (None: any size); batches scanned `in_turn` are large."""
     if in_turn:
         return AccountBatcher(_KNOWN_AT_ONCE, _KNOWN_AT_ONCE)
     return AccountBatcher() if engine is None else AccountBatcher(engine.least, engine.most)

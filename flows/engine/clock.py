@@ -7,18 +7,18 @@ from uuid import uuid4
 
 
 class SystemClock:
-    """Wall time in UTC, and the monotonic clock that waits are measured by."""
+    """The system's wall time in UTC, and its monotonic clock, which measures waits."""
 
     def now(self) -> datetime:
         """Return the time of day, UTC."""
         return datetime.now(UTC)
 
     def monotonic(self) -> float:
-        """Return seconds that never run backwards."""
+        """Return monotonic seconds."""
         return time.monotonic()
 
     async def sleep(self, seconds: float) -> None:
-        """Let others run for so many seconds."""
+        """Suspend the calling coroutine for this many seconds."""
         await asyncio.sleep(seconds)
 
 

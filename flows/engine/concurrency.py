@@ -1,4 +1,4 @@
-"""Limits of concurrency: request slots, slots for open scans, and tasks that fail together."""
+"""Concurrency: slots for requests, slots for open scans, and groups of tasks that fail together."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -8,14 +8,14 @@ from itertools import count
 
 from connectors.warehouse.storage.errors import WarehouseError
 
-# A scan that waits costs some 25 kB. Beyond this many, scans that wait keep their places, and no scan is begun.
+# A waiting scan costs about 25 kB. Beyond this number, waiting scans keep their slots, so that no new scan begins.
 _MOST_PARKED = 20_000
 
-# Open scans for each request in flight: while one lands its page, another asks, and short scans share the requests
-# evenly, so that a run does not end with a few scans in flight. More would only cost memory.
+# Open scans per request in flight: while one lands its page, another sends a request, and short scans share the
+# requests evenly, so that a run does not end with a few scans in flight. More would only cost memory.
 _OPEN = 4
 
-# Scans with this many more pages go first: a long one would otherwise be left over at the end, alone.
+# A scan with this many more pages goes first: otherwise a long one would remain at the end, alone.
 _LONG = 8
 
 
@@ -29,7 +29,7 @@ class RequestSlots:
 
     @asynccontextmanager
     async def one(self, pages: int) -> AsyncIterator[None]:
-        """Hold a slot while the block runs; `pages` is how many the scan has landed."""
+        """Hold a slot while the block runs; `pages` is the number of pages that the scan has landed."""
         if self._free:
             self._free -= 1
         else:
@@ -60,7 +60,7 @@ class RequestSlots:
 
 
 class Slots:
-    """Places for open scans. A limited account parks outside, so that it holds up only itself."""
+    """Slots for open scans. A scan that waits for a cooldown releases its slot ("parks"), so it delays only itself."""
 
     def __init__(self, places: int, most_parked: int = _MOST_PARKED, *, in_flight: int | None = None) -> None:
         self.requests = RequestSlots(in_flight or places)
@@ -71,15 +71,15 @@ class Slots:
 
     @classmethod
     def for_requests(cls, in_flight: int) -> "Slots":
-        """Return the places that keep this many requests in flight."""
+        """Return enough slots to keep this many requests in flight."""
         return cls(_OPEN * in_flight, in_flight=in_flight)
 
     async def take(self) -> None:
-        """Wait for a place and take it."""
+        """Wait for a slot and take it."""
         await self._places.acquire()
 
     def give(self) -> None:
-        """Give a place back."""
+        """Release a slot."""
         if self._missing:
             self._missing -= 1
         else:
@@ -87,9 +87,9 @@ class Slots:
 
     @asynccontextmanager
     async def place_released(self) -> AsyncIterator[None]:
-        """Give the place back while the block runs, and take one again after it.
+        """Release the slot while the block runs, and take one again after it.
 
-        A task that is cancelled meanwhile does not wait for a place only to give it back: it may never come.
+        A task that is cancelled in the block does not wait for a slot only to release it: it might never get one.
         """
         if self.parked >= self._most_parked:
             yield
@@ -100,7 +100,7 @@ class Slots:
             yield
             await self._places.acquire()
         except BaseException:
-            # It goes without the place that it will nevertheless give back.
+            # The task ends without the slot that it will nevertheless release.
             self._missing += 1
             raise
         finally:
@@ -108,7 +108,7 @@ class Slots:
 
 
 def first_error(errors: ExceptionGroup[Exception]) -> Exception:
-    """Return one error of a group, however deep: what a person can fix first."""
+    """Return one error of a group, however deep; a warehouse error if there is one, as it must be fixed first."""
     found: Exception = errors.subgroup(WarehouseError) or errors
     while isinstance(found, ExceptionGroup):
         found = found.exceptions[0]
@@ -117,11 +117,11 @@ def first_error(errors: ExceptionGroup[Exception]) -> Exception:
 
 @asynccontextmanager
 async def fail_fast_group() -> AsyncIterator[asyncio.TaskGroup]:
-    """Run tasks as one: the first that fails cancels the others, and what it raised is raised here."""
+    """Run tasks in a group: the first one that fails cancels the others, and its exception is raised, not a group."""
     try:
         async with asyncio.TaskGroup() as group:
             yield group
     except ExceptionGroup as errors:
         error = first_error(errors)
-        # What it came of stays; the group around it says nothing more.
+        # The cause is kept; the group adds no information.
         raise error from error.__cause__

@@ -46,7 +46,7 @@ def request_for(partition: Partition, cursor: str | None, page_size: int, listed
 
 
 def stops(error: Failure, partition: Partition) -> tuple[bool, bool]:
-    """Say whether an error ends the whole run, and whether it ends the media scans."""
+    """Return whether an error ends the whole run, and whether it ends the media scans."""
     if error.disposition is not Disposition.STOP:
         return False, False
     media_only = error.code == SCOPE_DENIED and partition != CATALOGUE
@@ -59,16 +59,16 @@ def may_restart(error: Failure, checkpoint: Checkpoint, *, restarted: bool) -> b
 
 
 def dead_end(error: Failure) -> bool:
-    """Say whether a scan must not be resumed where it stands: its cursor leads nowhere."""
+    """Return whether a scan must not be resumed at its cursor, because the cursor is unusable."""
     return error.disposition is Disposition.RESTART or error.code in {"cursor_loop", "cursor_no_progress"}
 
 
 def identities(response: Response, mapping: Mapping) -> Iterable[str]:
-    """Return what identifies the items of a page: their ids, or their JSON text where there is none."""
+    """Return what identifies the items of a page: their ids, or their JSON text if they have no id."""
     page = response.page
     if isinstance(page, AccountPage):
         return [*(account.id for account in page.accounts), *(record.payload for record in page.rejected)]
-    # An id that the built-in mapping finds says nothing where another mapping is in force.
+    # `page.ids` are read with the built-in mapping, so they are wrong if another mapping is in use.
     if len(page.ids) == page.items and mapping.media_id == BUILT_IN.media_id:
         return page.ids
     return ids_of(page.body, mapping)
@@ -82,7 +82,7 @@ def _rejected(page: object) -> tuple[RejectedRecord, ...]:
 
 @dataclass(slots=True)
 class PartitionScan:
-    """One partition's scan in one run, from where it was left to its outcome, which is always landed."""
+    """The scan of one partition in one run, from its checkpoint to its outcome, which is always landed."""
 
     run: ScanContext
     partition: Partition
@@ -119,7 +119,7 @@ class PartitionScan:
         self._checkpoint = self.plan.checkpoint
 
     async def to_outcome(self) -> Outcome:
-        """Scan and return the outcome. Raises only errors that stop the warehouse, or CancelledError."""
+        """Scan and return the outcome. Raises only errors of the store or warehouse, and CancelledError."""
         plan = self.plan
         if isinstance(plan, Done):
             kind = _DONE_AS[plan.checkpoint.state]
@@ -158,17 +158,17 @@ class PartitionScan:
         return not is_recent(self._checkpoint.started_at, now=self.began, within=self.run.fresh_within)
 
     def _scan_again(self, message: str) -> None:
-        """Begin again at the first page; `message` says why."""
+        """Restart at the first page; `message` is the reason."""
         self.message = message
         now, run, before = self.run.resources.clock.now(), self.run, self._checkpoint
-        # An order that was found broken stays so until full scans prove another.
+        # After a violation of the order, the scan must be full.
         known_seq = self._known_seq if before.order_broken_by is None else None
         self._checkpoint = Checkpoint(
             self.partition, run.resources.new_id(), run.run_id, now, now, run_kind=run.run_kind, known_seq=known_seq
         )
 
     async def _fail(self, error: Failure, restarted: Checkpoint | None) -> Outcome:
-        """End with an error that no retry helps against, and stop of the run what it stops."""
+        """End with an error that is not retried, and stop the run or its media scans if the error requires it."""
         _log.warning("%s: %s", self.partition, error, extra={**self._about(), **error.facts})
         whole, media = stops(error, self.partition)
         if whole:
@@ -177,7 +177,7 @@ class PartitionScan:
             self.run.stop_media.set(error)
         checkpoint = self._checkpoint
         kept = self._unreadable_page(error, checkpoint.pages + 1)
-        # One without a page leaves nothing to resume; the one before it does.
+        # A checkpoint without pages is not stored; the one before the restart is.
         dead = checkpoint if checkpoint.pages else restarted
         return await self._give_up(error, dead if dead_end(error) else None, kept)
 
@@ -186,9 +186,10 @@ class PartitionScan:
         return self.depth.known_seq if self.partition.surface == "posts" else None
 
     async def _scan(self, *, is_too_old: bool) -> Outcome | None:
-        """Scan to the end, or to known territory; return the outcome, None after a scan too old for its end to be one.
+        """Scan to the last page or to known territory, and return the outcome.
 
-        What was published since such a scan began stands on pages it had passed by then.
+        None after an old scan (`is_too_old`), whose end is not an outcome: newer items are on pages that it had already
+        passed.
         """
         run, resources = self.run, self.run.resources
         progress = await self._progress(self._checkpoint)
@@ -243,7 +244,7 @@ class PartitionScan:
         return outcome
 
     async def _send(self, request: ApiRequest) -> Response:
-        """Make one request, in a request slot for a scan that holds a place. Raises RunStopped and RequestsSpent."""
+        """Send one request, in a request slot if the scan uses slots. Raises RunStopped and RequestsSpent."""
         run, counters = self.run, self.run.counters
         async with run.resources.slots.requests.one(self._checkpoint.pages) if self.slot else nullcontext():
             self.stop_signal.check()
@@ -255,7 +256,7 @@ class PartitionScan:
             return await run.resources.send(request)
 
     async def _start_cooldown(self, scope: str, resume_after: datetime, error: Failure) -> None:
-        """Land a cooldown before it is waited for, so that it survives a kill."""
+        """Land a cooldown before waiting for it, so that it survives a kill."""
         self.run.limited_by[scope] = error
         self.run.counters.cooldowns[scope] = resume_after
         now = self.run.resources.clock.now()
@@ -263,7 +264,7 @@ class PartitionScan:
 
     @asynccontextmanager
     async def _release_place(self) -> AsyncIterator[None]:
-        """Give the place of this scan to others while the block sleeps."""
+        """Release the slot of this scan while the block sleeps."""
         self.stop_signal.check()
         self.run.counters.waiting += 1
         try:
@@ -280,10 +281,10 @@ class PartitionScan:
         counters.items += items
 
     async def _feed(self, checkpoint: Checkpoint) -> Feed | None:
-        """Return how far the scan has read a feed of posts; None for what is none."""
+        """Return the state of the feed; None if the partition is not a feed of posts."""
         if self.partition.surface != "posts":
             return None
-        # Where pages shifted meanwhile, the next one begins with what an earlier run received, which is merged by now.
+        # If pages have shifted, the next one begins with items that an earlier run received, which are merged by now.
         seen = await self.run.resources.warehouse.seen(checkpoint.scan_id) if checkpoint.pages else ()
         return checkpoint.feed(seen)
 
@@ -294,7 +295,7 @@ class PartitionScan:
         return f"{self.message} {broken}" if self.message else broken
 
     async def _progress(self, checkpoint: Checkpoint) -> Progress:
-        """Return how far the scan gets, as its last run left that."""
+        """Return the tracker of cursors and new items, in the state of the checkpoint."""
         resources = self.run.resources
         progress = Progress(
             lambda response: identities(response, resources.mapping),
@@ -303,7 +304,7 @@ class PartitionScan:
             checkpoint.empty_pages,
         )
         if progress.repeated or progress.empty:
-            # Without what an earlier run saw the next page would pass for new.
+            # Without the items that an earlier run saw, the next page would count as new.
             progress.remember(await resources.warehouse.seen(checkpoint.scan_id))
         return progress
 
@@ -321,7 +322,7 @@ class PartitionScan:
         )
 
     async def _defer(self, deferred: Deferred) -> Outcome:
-        # The cooldown may come from the account's other surface: they are one scope.
+        # The cooldown may come from the account's other surface, which has the same scope.
         error = deferred.error or self.run.limited_by.get(deferred.scope)
         outcome = self._outcome(
             OutcomeKind.DEFERRED,
@@ -347,7 +348,7 @@ class PartitionScan:
         return await self._end(OutcomeKind.DEFERRED, error_code=REQUEST_BUDGET, detail=detail)
 
     def _count_saved_requests(self, checkpoint: Checkpoint, feed: Feed) -> None:
-        """Count the requests that scans of the other kind would have made more, or fewer."""
+        """Count the requests that a recent scan saved, or that a full one could have saved by being recent."""
         closed, counters, pages = self.depth.closed, self.run.counters, checkpoint.pages
         if closed is None:
             return
@@ -355,7 +356,7 @@ class PartitionScan:
             counters.requests_saved += max((closed.pages or 0) - pages, 0)
         elif self.depth.full is FullReason.MODE and closed.is_eligible and feed.order_broken_by is None:
             fewer = pages - recent_pages(feed.in_window, pages, self.run.resources.page_size)
-            # But for the full scans that it makes, too.
+            # An incremental sync also makes one full scan per refresh interval.
             counters.requests_savable += fewer * (1 - 1 / max(self.run.mode.every.days, 1))
 
     def _about(self) -> dict[str, object]:
@@ -363,7 +364,7 @@ class PartitionScan:
         return {"partition": str(self.partition), "account": account, "username": self.username}
 
     def _unreadable_page(self, error: Failure, page: int) -> StagedPage | None:
-        """Return what lands of a page that could not be read: no item, and the whole of it for quarantine."""
+        """Return the page to land if a page could not be parsed: without items, and with its body for quarantine."""
         if error.body is None:
             return None
         return StagedPage(

@@ -44,19 +44,20 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class RunReport:
-    """What a run did, once it has ended; `seconds` on the monotonic clock.
+    """The result of a run. `seconds` is its duration on the monotonic clock.
 
-    `pages`, `items` and `media` count what this run landed; `resumed` what the interrupted runs did that it resumed, or
-    whose pages it merged, oldest first.
+    `pages`, `items` and `media` count what this run landed; `resumed` has the counts of the interrupted runs that it
+    resumed or merged pages of, oldest first.
 
-    `snapshot_bytes` is None when the snapshot is of another warehouse and was left as it was; a warning says so.
+    `snapshot_bytes` is None if the snapshot file belongs to another warehouse and was not replaced; there is a warning
+    in this case.
 
-    `report` is the HTML report if it was renewed; `snapshot_url` where else the snapshot was published.
+    `report` is the HTML report if it was renewed; `snapshot_url` is the bucket in which the snapshot was published.
 
-    `mapping_pending` says that the media are read by another mapping than the settings'.
+    `mapping_pending`: the media are still read with another mapping than that of the settings.
 
-    It made `requests`, retries included; with full scans alone it would have made `full_requests`, and a sync of full
-    scans as an incremental one about `incremental_requests`.
+    `requests` is the number of requests, retries included. `full_requests` estimates it for full scans alone;
+    `incremental_requests`, of a sync with full scans, for an incremental sync.
     """
 
     run_id: str
@@ -95,8 +96,8 @@ class RunReport:
         return self.incremental_requests is not None and 2 * self.incremental_requests < self.requests
 
 
-class NothingChosen(Exception):  # noqa: N818 - nothing to do is no error
-    """A backfill whose selection holds no account: nothing was scanned, and no run was entered."""
+class NothingChosen(Exception):  # noqa: N818 - having nothing to do is not an error
+    """A backfill whose selection matches no account: nothing was scanned, and no run was recorded."""
 
 
 async def run_sync(
@@ -107,16 +108,15 @@ async def run_sync(
     counters: Counters | None = None,
     say: Say = _log.info,
 ) -> RunReport:
-    """Run one sync over everything the key can see, or one backfill, and publish what it left.
+    """Run one sync of everything that the key gives access to, or one backfill, and publish the result.
 
-    What goes wrong with the API ends in an outcome, never in an exception. Raises WarehouseUnusable; before anything
-    was asked for OtherService, and for a backfill SelectionError and NothingChosen. Marks the run interrupted when it
-    is cancelled.
+    Errors of the API become outcomes, never exceptions. Raises WarehouseUnusable, and before the first request
+    OtherService; for a backfill also SelectionError and NothingChosen. A cancelled run is marked as interrupted.
     """
     warehouse, clock = resources.warehouse, resources.clock
     began = clock.monotonic()
     is_current = await warehouse.transact(adopt_mapping, resources.mapping)
-    # What an earlier process landed and did not merge comes first: this run reads what it listed.
+    # Pages that an earlier process landed are merged first, because this run reads the accounts listed there.
     unmerged = await warehouse.transact(ledger.unmerged)
     await warehouse.merge()
     await _check_service(request, resources)
@@ -145,7 +145,7 @@ async def run_sync(
                 else:
                     listing = group.create_task(steps.list_accounts(run.run_id, request.surfaces))
                     if in_turn:
-                        # Where requests are limited, the accounts that wait longest come first.
+                        # If requests are limited, the accounts that have waited longest come first.
                         await listing
                         run.batcher.waiting = await longest_waiting(run, run.batcher.waiting)
                 async for batch in run.batcher.batches():
@@ -158,8 +158,8 @@ async def run_sync(
             await _close(run, RunState.INTERRUPTED, detail=STOPPED)
             raise
         except Exception as error:
-            # Interrupted, not failed: no verdict of the API, so the next run resumes from what landed. A file that
-            # failed takes no last word either; the next run then finds this one without an end.
+            # Interrupted, not failed, so that the next run resumes it. If the warehouse file itself failed, this write
+            # fails as well, and the next run finds this one still marked as running.
             with suppress(WarehouseUnusable):
                 await _close(run, RunState.INTERRUPTED, detail=short(error))
             raise
@@ -226,7 +226,7 @@ async def _enter(request: RunRequest, resources: RunResources, counters: Counter
         accept_removals=request.accept_removals,
     )
     resumed_runs = await resources.warehouse.transact(begin, run_id, request.kind)
-    # After the decision which runs are resumed: a run that began in the future is not.
+    # Only after deciding which runs are resumed, because runs that began in the future must not be.
     await resources.warehouse.transact(repair_future_times, run_id, now=now, within=request.within)
     cooldowns = await resources.warehouse.transact(progress.cooldowns, now=now)
     mode = await scan_mode(
@@ -257,7 +257,7 @@ async def _enter(request: RunRequest, resources: RunResources, counters: Counter
 
 
 async def _close_ledger(run: RunContext, request: RunRequest, unmerged: Sequence[str]) -> RunReport:
-    """Compare the ledger of a run that is merged with what was scanned, and close the run."""
+    """Check that each scanned partition has its outcome in the ledger, and close the run. All pages must be merged."""
     warehouse, batcher, catalogue = run.resources.warehouse, run.batcher, request.selection is None
     outcomes = await warehouse.transact(ledger.tally, run.run_id)
     expected_outcomes = catalogue + batcher.expected_outcomes
@@ -270,7 +270,7 @@ async def _close_ledger(run: RunContext, request: RunRequest, unmerged: Sequence
         await warehouse.transact(ledger.warn, run.run_id, missing)
     if (not_cast := await warehouse.transact(values_not_cast)) is not None:
         await warehouse.transact(ledger.warn, run.run_id, not_cast)
-    # A clock that was ahead when the run began may have been put right since.
+    # A clock that was ahead when the run began may have been corrected since.
     await warehouse.transact(repair_future_times, run.run_id, now=run.resources.clock.now(), within=run.fresh_within)
     refused = await warehouse.publish_refusal(request.snapshot)
     if refused is None and run.resources.bucket is not None:
@@ -328,7 +328,7 @@ async def _close_ledger(run: RunContext, request: RunRequest, unmerged: Sequence
 
 
 async def _full_overdue(run: RunContext) -> RunWarning | None:
-    """Return a warning where full scans are overdue, as they are where a budget is too small for them."""
+    """Return a warning if full scans are overdue, which happens when the budget is too small for them."""
     mode = run.mode.incremental
     if mode is None:
         return None
@@ -346,7 +346,7 @@ async def _full_overdue(run: RunContext) -> RunWarning | None:
 def _reason(
     stopped_by: Failure | None, matters: Sequence[FailureGroup], warnings: Sequence[RunWarning]
 ) -> tuple[str | None, str | None]:
-    """Return the error code and detail that a run's row shows: why it is not complete, or neither."""
+    """Return the error code and detail for a run's row: why it is not complete, or (None, None)."""
     if stopped_by is not None:
         return stopped_by.code, stopped_by.message
     if matters:

@@ -40,9 +40,9 @@ _LOOK_EVERY = 1.0
 async def writer_lock(
     opening: Callable[[], AbstractAsyncContextManager[T]], *, patience: float, clock: Clock, say: Say
 ) -> AsyncIterator[T]:
-    """Enter `opening()` when no other process holds the warehouse; wait up to `patience` seconds for that.
+    """Enter `opening()`; if another process holds the warehouse, wait up to `patience` seconds.
 
-    One line reports the wait and names the holder. Raises WarehouseBusy when the time is over.
+    One line reports the wait and names the holder. Raises WarehouseBusy after this time.
     """
     async with AsyncExitStack() as stack:
         until = clock.monotonic() + patience
@@ -73,7 +73,7 @@ _log = logging.getLogger(__name__)
 
 
 def build_request(settings: Settings, options: SyncOptions | BackfillOptions | None = None) -> RunRequest:
-    """Return what a run is asked to do: by default a sync of everything. Raises SettingsError and SelectionError."""
+    """Return the parameters of a run, by default a sync of everything. Raises SettingsError and SelectionError."""
     request = RunRequest(
         snapshot=settings.snapshot_file(),
         within=timedelta(seconds=settings.resume_within),
@@ -107,7 +107,10 @@ def build_request(settings: Settings, options: SyncOptions | BackfillOptions | N
 
 
 def check_snapshot(snapshot: Path, warehouse: Path) -> None:
-    """Raise before the scan, not after hours of it, when the snapshot could not be published."""
+    """Check before the scan, not after hours of it, that the snapshot can be written.
+
+    Raises SettingsError and WarehouseUnusable.
+    """
     folder = snapshot.parent
     message = f"cannot write {snapshot}"
     fix = "Fix: set GRAMHOUSE_SNAPSHOT to a file in a writable folder."
@@ -127,7 +130,7 @@ def check_snapshot(snapshot: Path, warehouse: Path) -> None:
 
 
 def check_report(settings: Settings) -> None:
-    """Find out before a run that the report would take the place of a database. Raises SettingsError."""
+    """Check before a run that the report would not overwrite a database. Raises SettingsError."""
     databases = {settings.snapshot_file().resolve(), settings.warehouse.resolve()}
     if settings.report is not None and settings.report.resolve() in databases:
         message = f"{set_by('report')}: {settings.report} is reserved for a database. Fix: choose another file."
@@ -135,10 +138,10 @@ def check_report(settings: Settings) -> None:
 
 
 def check_raw(settings: Settings) -> None:
-    """Find out before a run, and not in it, that the raw store could not be written. Raises WarehouseUnusable."""
+    """Check before a run that the raw store can be written. Raises WarehouseUnusable."""
     folder = settings.raw_folder()
     if settings.raw is None and not folder.exists():
-        # Beside the warehouse, whose own folder is found out when it is opened.
+        # It will be created next to the warehouse, and that folder is checked when the warehouse is opened.
         return
     why = None
     try:
@@ -176,7 +179,7 @@ async def writing(
 
 
 def _workers(settings: Settings, clock: Clock) -> AbstractAsyncContextManager["Workers"]:
-    """Return what connects to the workers; nothing of another engine is imported."""
+    """Return the connection to the engine's workers; only this engine is imported."""
     if settings.engine == "dask":
         from flows.cluster.dask_workers import dask_workers  # noqa: PLC0415 - a part of an extra
 
@@ -188,10 +191,10 @@ def _workers(settings: Settings, clock: Clock) -> AbstractAsyncContextManager["W
 
 @asynccontextmanager
 async def open_resources(settings: Settings, activity: str, *, say: Say = _log.info) -> AsyncIterator[RunResources]:
-    """Open what a run works with; all of it is closed when the block ends.
+    """Open the resources of a run; they are closed when the block ends.
 
-    Raises SettingsError, TrackerUnreachable, WarehouseBusy, WarehouseUnusable and StoreError, each before anything was
-    asked of the API.
+    Raises SettingsError, TrackerUnreachable, WarehouseBusy, WarehouseUnusable and StoreError, before the first request
+    to the API.
     """
     clock = SystemClock()
     check_snapshot(settings.snapshot_file(), settings.warehouse)
@@ -214,7 +217,7 @@ async def open_resources(settings: Settings, activity: str, *, say: Say = _log.i
     async with AsyncExitStack() as stack:
         workers = None
         if settings.engine != "local":
-            # Before the warehouse, which would be made, and left empty, although there are no workers.
+            # Before the warehouse: without workers, an empty warehouse would be created.
             workers = await stack.enter_async_context(_workers(settings, clock))
         warehouse = await stack.enter_async_context(writing(settings, activity, clock=clock, say=say))
         await stack.enter_async_context(client)

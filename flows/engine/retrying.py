@@ -1,4 +1,4 @@
-"""Which runs are retried after an outage, and when: one schedule for Prefect and the command line."""
+"""Which runs are retried after an outage, and when. Prefect and the command line use the same schedule."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from flows.engine.pipeline import RunReport
 from flows.reporting.words import plain
 from models.runs import OutcomeKind
 
-# Seconds before the first, second and third retry; every further one waits as long as the last.
+# Seconds before the first, second and third retry; further retries wait as long as the third.
 DELAYS = (300.0, 900.0, 3600.0)
 
 # Upward only, so that many installations do not return to a recovering service at the same moment.
@@ -30,10 +30,10 @@ class Retry:
 
 
 def failure_to_retry(report: RunReport) -> FailureGroup | None:
-    """Return what made a run fail as a whole if it may pass by itself; None for every other run.
+    """Return the transient failure because of which a run is retried, or None if it is not retried.
 
-    A run failed as a whole if no error stopped it, and failures took the account catalogue or more than half of the
-    scans. connectors/source/errors.py lists the transient error codes, as for every other retry.
+    A run is retried if no error stopped it, and transient errors failed the account catalogue or more than half of the
+    scans. Transient error codes are listed in connectors/source/errors.py, as for every other retry.
     """
     failed = [
         group
@@ -48,7 +48,7 @@ def failure_to_retry(report: RunReport) -> FailureGroup | None:
 
 
 def next_retry(report: RunReport, made: int, limit: int, random: Callable[[], float]) -> Retry | None:
-    """Return the retry that follows an attempt after which `made` of `limit` retries were made; None ends the run.
+    """Return the next retry after an attempt, or None. `made` of `limit` retries have been made.
 
     `random` returns a number from 0 to 1.
     """

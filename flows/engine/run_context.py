@@ -28,20 +28,20 @@ if TYPE_CHECKING:
 
 
 class ScanStore(Protocol):
-    """Where pages land, and what earlier scans left there."""
+    """Where scans land pages, and read the results of earlier scans."""
 
     async def land(self, landing: PageCommit) -> None:
-        """Take a landing; when this returns, the next page may be asked for."""
+        """Land a commit; after this returns, the next page may be requested."""
         ...
 
     async def checkpoints(
         self, resource: str, account_ids: Collection[str], run_kind: RunKind = "sync"
     ) -> Map[Partition, Checkpoint]:
-        """Return the last checkpoint by this kind of run of each partition of these accounts that has one."""
+        """Return the last checkpoint of this run kind, by partition of these accounts."""
         ...
 
     async def seen(self, scan_id: str) -> Collection[str]:
-        """Return the ids of what an unfinished scan of an earlier run, or attempt, has received."""
+        """Return the ids of the items that an unfinished scan of an earlier run or attempt has received."""
         ...
 
     async def closed_scans(self, account_ids: Sequence[str]) -> Map[str, ClosedScan]:
@@ -55,9 +55,10 @@ class ScanStore(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ScanResources:
-    """All that scans work with; time, randomness and ids among them. `warehouse` is where their pages land.
+    """The resources of scans, including time, randomness and ids. `warehouse` is where their pages land.
 
-    `base_url` names the service, in the one spelling of `connectors.source.base_url.normalized`; None binds to none.
+    `base_url` is the service's address, as normalized by `connectors.source.base_url.normalized`; None: the warehouse
+    is not bound to a service. `max_wait` is in seconds.
     """
 
     send: Send
@@ -76,10 +77,10 @@ class ScanResources:
 
 @dataclass(frozen=True, slots=True)
 class RunResources(ScanResources):
-    """All that a run works with, in the process that writes the warehouse.
+    """The resources of a run, in the process that writes the warehouse.
 
-    `batches` scans batches of accounts elsewhere; None: this process does. `bucket` is where the snapshot is
-    published, besides its file on this machine.
+    `batches` scans batches of accounts on workers; None: this process scans them. `bucket` is where the snapshot is
+    published in addition to its file on this machine.
     """
 
     warehouse: Warehouse
@@ -89,12 +90,12 @@ class RunResources(ScanResources):
 
 @dataclass(slots=True)
 class Counters:
-    """How far a run is. `waiting` counts scans that sleep before they ask again.
+    """The progress of a run. `waiting` is the number of scans that sleep before their next request.
 
-    `items_left` are the items that partitions of known length still have, `unknown` the open partitions of unknown
-    length, `ended` those that ended, with `ended_items`. `cooldowns`: until when each tenant scope must be left alone.
-    `requests` were made, retries included. A run of full scans without a limit of requests would have made
-    `requests_saved` more, an incremental one about `requests_savable` fewer.
+    `items_left` is the number of items left in partitions of known length, `unknown` the number of open partitions of
+    unknown length, `ended` the number of partitions that ended, with `ended_items` items. `cooldowns`: the end of each
+    tenant scope's cooldown. `requests` includes retries. A run of full scans without a limit of requests would have
+    made `requests_saved` more requests, an incremental one about `requests_savable` fewer.
     """
 
     accounts: int = 0
@@ -116,14 +117,14 @@ class Counters:
     requests_savable: float = 0
 
     def expect(self, items: int | None) -> None:
-        """Count a partition in, with as many items as its last full scan found; None: there was none."""
+        """Add a partition with the number of its expected items; None if unknown."""
         if items is None:
             self.unknown += 1
         else:
             self.items_left += items
 
     def end(self, expected: int | None, items: int) -> None:
-        """Count a partition out, after `items` of those expected (`expect`)."""
+        """Mark a partition as ended with `items`; `expected` is the number passed to `expect`."""
         self.ended += 1
         self.ended_items += items
         if expected is None:
@@ -133,39 +134,39 @@ class Counters:
 
 
 class Landed(NamedTuple):
-    """What a run has landed of a partition."""
+    """The pages and items that a run has landed of a partition."""
 
     pages: int = 0
     items: int = 0
 
 
-class RunStopped(Exception):  # noqa: N818 - the error is its cause
-    """A partition is not scanned on, because `error` stopped the run."""
+class RunStopped(Exception):  # noqa: N818 - the error is its attribute
+    """The scan of a partition ends, because `error` stopped the run."""
 
     def __init__(self, error: Failure) -> None:
         super().__init__(str(error))
         self.error = error
 
 
-class RequestsSpent(Exception):  # noqa: N818 - the run was asked to make no more
-    """No request is left of those that the run may make."""
+class RequestsSpent(Exception):  # noqa: N818 - a limit that the user set, not an error
+    """The run has made as many requests as it may."""
 
 
 class StopSignal:
-    """Set once, by an error that ends the run, or only its media scans; ends every sleep on it."""
+    """Set once, by an error that ends the run or only its media scans. It ends every sleep on it."""
 
     def __init__(self) -> None:
         self.error: Failure | None = None
         self._set = asyncio.Event()
 
     def set(self, error: Failure) -> None:
-        """Stop; the first error is the one that counts."""
+        """Set the signal; only the first error is kept."""
         if self.error is None:
             self.error = error
             self._set.set()
 
     def check(self) -> None:
-        """Raise RunStopped when stopped."""
+        """Raise RunStopped if the signal is set."""
         if self.error is not None:
             raise RunStopped(self.error)
 
@@ -174,7 +175,7 @@ class StopSignal:
         await self._set.wait()
 
     async def sleep(self, clock: Clock, seconds: float) -> None:
-        """Sleep, but no longer than until the signal is set."""
+        """Sleep until the time is over or the signal is set."""
         waits = [asyncio.ensure_future(clock.sleep(seconds)), asyncio.ensure_future(self._set.wait())]
         try:
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
@@ -196,11 +197,11 @@ class StoppableClock:
         return self.clock.now()
 
     def monotonic(self) -> float:
-        """Return seconds that never run backwards."""
+        """Return monotonic seconds."""
         return self.clock.monotonic()
 
     async def sleep(self, seconds: float) -> None:
-        """Sleep, but no longer than until the signal is set."""
+        """Sleep until the time is over or the signal is set."""
         await self.stop_signal.sleep(self.clock, seconds)
 
 
@@ -218,15 +219,15 @@ class ScanMode:
 
 @dataclass(frozen=True, slots=True)
 class ScanContext:
-    """What the scans of one run share: `resumed_runs` are the interrupted runs it resumes.
+    """The state that the scans of one run share. `resumed_runs` are the interrupted runs that it resumes.
 
-    `cooldowns`: when each tenant scope may be asked again, as earlier runs know it.
+    `cooldowns`: the end of each tenant scope's cooldown, from earlier runs. `limited_by`: for each scope, the last
+    error with which the API made this run wait.
 
-    `limited_by` keeps, for each scope, the last error with which the API made this run wait. The end of a scan that
-    began longer ago than `fresh_within` says too little of today: such a scan is ended, and the partition scanned
-    again. `landed`: the pages and items of each partition that other attempts of this run have landed. `run_kind`:
-    whose checkpoints it goes by. `mode`: how deep it scans posts; `read_posts` reads them from a
-    page's text, by the mapping in force in the warehouse.
+    The result of a scan that began longer ago than `fresh_within` is out of date: such a scan is finished, and the
+    partition is scanned again. `landed`: the pages and items of each partition that other attempts of this run have
+    landed. `run_kind` selects the checkpoints. `mode`: how deep posts are scanned. `read_posts` reads the posts of a
+    page's text, with the mapping in use in the warehouse.
     """
 
     run_id: str
@@ -246,7 +247,7 @@ class ScanContext:
     landed: Map[Partition, Landed] = field(default_factory=dict)
 
     def budget(self, scope: str) -> RateLimitBudget:
-        """Return this run's wait budget for a tenant scope; a cooldown of an earlier run counts."""
+        """Return this run's wait budget for a tenant scope, including a cooldown of an earlier run."""
         clock = self.resources.clock
         if scope in self.cooldowns:
             self.counters.cooldowns[scope] = self.cooldowns[scope]
@@ -257,9 +258,9 @@ class ScanContext:
 
 @dataclass(frozen=True, slots=True)
 class RunContext(ScanContext):
-    """One run under way: `batcher` has the accounts that it listed, `say` takes lines for a person.
+    """A run in progress: `batcher` has the accounts that it listed, `say` shows a line to the user.
 
-    With `accept_removals` a person vouches for this run's own scan of the catalogue.
+    `accept_removals`: the user confirms that accounts missing from this run's catalogue are removed.
     """
 
     resources: RunResources

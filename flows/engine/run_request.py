@@ -13,10 +13,7 @@ from models.selection import Selection
 
 @dataclass(frozen=True, slots=True)
 class RetentionSettings:
-    """What outlives its use: `runs`, and records in `quarantine` since they were last met.
-
-    None keeps them for ever.
-    """
+    """How long `runs` are kept, and records in `quarantine` after they were last seen. None: for ever."""
 
     runs: timedelta | None = None
     quarantine: timedelta | None = None
@@ -24,15 +21,15 @@ class RetentionSettings:
 
 @dataclass(frozen=True, slots=True)
 class RunRequest:
-    """What is asked of a run: everything on `surfaces`, or a backfill's `selection`, and why.
+    """What a run scans: everything on `surfaces`, or a backfill's `selection`, with a `reason`.
 
-    `within` bounds how old an interrupted run may be to be resumed. With `accept_removals` a person confirms that
-    the accounts missing from this run's catalogue are gone; with `rebind`, that another service's address is right.
-    `report` is the HTML report that is renewed once the snapshot is published.
+    `within` is the maximum age of an interrupted run that is resumed. With `accept_removals` the user confirms that
+    the accounts missing from this run's catalogue are removed; with `rebind`, that the other service's address is
+    right. `report` is the HTML report that is renewed after the snapshot is published.
 
-    A sync of `mode` incremental scans posts down to what is known and older than `lookback`, and in full every
-    `full_refresh_every`; such full scans take `full_refresh_budget` requests a run at most. A backfill is always full.
-    After `max_requests` requests a sync defers what is left.
+    A sync with `mode` incremental scans posts down to known ones older than `lookback`, and in full every
+    `full_refresh_every`; these full scans take at most `full_refresh_budget` requests per run. A backfill is always
+    full. After `max_requests` requests a sync defers the rest.
     """
 
     snapshot: Path
@@ -59,7 +56,7 @@ class RunRequest:
 
     @property
     def selected(self) -> str | None:
-        """Say what is scanned; None is everything."""
+        """Return what is scanned, as text; None is everything."""
         if self.selection is not None:
             return str(self.selection)
         return None if self.surfaces == SURFACES else " and ".join(self.surfaces)

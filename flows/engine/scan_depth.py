@@ -18,15 +18,15 @@ from models.incremental import (
     why_full,
 )
 
-# Accounts whose known posts are read at once.
+# The number of accounts whose known posts are read in one query.
 AT_ONCE = 50
 
 
 @dataclass(frozen=True, slots=True)
 class Depth:
-    """How deep one scan of posts reads: to the end, and why (`full`), or to posts of `known`, which `closed` had seen.
+    """How deep one scan of posts reads: to the last page, because of `full`, or to `known` posts, seen by `closed`.
 
-    Only posts published `lookback` before the scan began, or earlier, let it stop.
+    Only known posts published at least `lookback` before the scan began can end it.
     """
 
     full: FullReason | None = FullReason.FIRST
@@ -36,19 +36,19 @@ class Depth:
 
     @property
     def known_seq(self) -> int | None:
-        """Return the landing that closed what is known; None for a full scan."""
+        """Return the landing number of the last closed scan; None for a full scan."""
         return None if self.full is not None or self.closed is None else self.closed.seq
 
     @property
     def full_share(self) -> float | None:
-        """Return after which part of the refresh interval the next full scan is due, once this one is complete."""
+        """Return the part of the refresh interval after which the next full scan is due, if this one completes."""
         return 1.0 if self.full is FullReason.DUE else None
 
 
 async def scan_mode(
     warehouse: Warehouse, clock: Clock, mode: SyncMode, *, lookback: timedelta, every: timedelta, budget: int | None
 ) -> ScanMode:
-    """Return how a run scans posts, with the full scans that `budget` leaves it (requests; None: all that are due)."""
+    """Return how a run scans posts. `budget` limits the requests of full scans; None: all that are due are made."""
     if mode == "full_refresh":
         return ScanMode(lookback, every)
     now = clock.now()
@@ -58,7 +58,7 @@ async def scan_mode(
 
 @dataclass(slots=True)
 class Depths:
-    """The depths of a batch's scans of posts, in the order of its accounts; what is known is read for a few at once."""
+    """The depths of a batch's scans of posts. Known posts are read for AT_ONCE accounts at a time, in order."""
 
     warehouse: ScanStore
     clock: Clock
@@ -70,14 +70,14 @@ class Depths:
     _known: dict[str, frozenset[str]] = field(default_factory=dict)
 
     async def begin(self) -> None:
-        """Read what is known of the accounts' last closed scans."""
+        """Read the accounts' last closed scans."""
         self._places = {one: index for index, one in enumerate(self.account_ids)}
         self._closed = await self.warehouse.closed_scans(self.account_ids)
         mode = self.mode.incremental
         self._full = {one: why_full(self._closed.get(one), mode) for one in self.account_ids}
 
     async def reach(self, account_id: str) -> None:
-        """Load the known posts of an account, with those of the next ones; call it for each account in order."""
+        """Load the known posts of an account and of the next ones. Must be called for each account, in order."""
         index = self._places.get(account_id)
         if index is None or index % AT_ONCE:
             return

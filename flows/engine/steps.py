@@ -1,4 +1,4 @@
-"""The steps of a run, by the run's id: functions here, Prefect tasks in flows/tasks.py."""
+"""The steps of a run, called with the run's id: as functions here, as Prefect tasks in flows/tasks.py."""
 
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -24,13 +24,13 @@ from models.runs import Outcome, is_recent
 
 EXPIRED = "token_expired"
 
-# The runs of this process that are under way, by their ids: arguments of a task can be pickled, a warehouse cannot.
+# The open runs of this process, by id. A task gets the id, because its arguments must be picklable.
 _OPEN: dict[str, RunContext] = {}
 
 
 @contextmanager
 def open_run(run: RunContext) -> Iterator[None]:
-    """Let the steps find a run by its id, as long as the block runs."""
+    """Register a run, so that the steps find it by its id while the block runs."""
     _OPEN[run.run_id] = run
     try:
         yield
@@ -39,11 +39,11 @@ def open_run(run: RunContext) -> Iterator[None]:
 
 
 async def list_accounts(run_id: str, surfaces: tuple[Surface, ...]) -> Outcome:
-    """Page through the account catalogue, a checkpoint with each page; what is listed goes into batches at once."""
+    """Page through the account catalogue, with a checkpoint for each page; listed accounts go into batches at once."""
     run = _OPEN[run_id]
     resources = run.resources
     spellings = await resources.warehouse.transact(unusual_spellings)
-    # By the id as it is stored: the id as it is listed, and the status if that is unknown.
+    # By stored id: the id as listed, and the status if it is unknown.
     rejected: dict[str, tuple[str, str | None]] = {}
 
     def stored_id(listed_as: str) -> str:
@@ -57,7 +57,7 @@ async def list_accounts(run_id: str, surfaces: tuple[Surface, ...]) -> Outcome:
     found = await resources.warehouse.checkpoints("accounts", [""])
     last = found.get(CATALOGUE)
     if run.accept_removals and last is not None and last.state is ScanState.COMPLETE:
-        # What a person confirms is the catalogue as it is now, not as an interrupted run found it.
+        # The user confirms the present catalogue, not the one that an interrupted run listed.
         last = None
 
     def on_page(response: Response) -> None:
@@ -70,9 +70,9 @@ async def list_accounts(run_id: str, surfaces: tuple[Surface, ...]) -> Outcome:
 
     scan = PartitionScan(run, CATALOGUE, run.budget("account_catalog"), run.stop, last, slot=False, on_page=on_page)
     left = scan.plan.checkpoint
-    # Accounts of a scan that began too long ago are not scanned: the catalogue is listed again at once.
+    # Accounts of a scan that began too long ago are not added: the catalogue is listed again immediately.
     if left.pages and is_recent(left.started_at, now=scan.began, within=run.fresh_within):
-        # The pages this scan landed earlier are not asked for again, but their accounts are this run's, too.
+        # Pages that this scan landed earlier are not requested again, but this run scans their accounts as well.
         earlier = await resources.warehouse.transact(progress.listed, left.scan_id)
         _add(
             run,
@@ -82,7 +82,7 @@ async def list_accounts(run_id: str, surfaces: tuple[Surface, ...]) -> Outcome:
             ],
         )
     outcome = await scan.to_outcome()
-    # A known account has outcomes, whatever is wrong with its record; one that is not known yet is in quarantine alone.
+    # A known account gets outcomes even if its record was rejected; an unknown one is only in quarantine.
     known = await resources.warehouse.transact(stored_statuses, rejected) if rejected else {}
     all_listed(
         run,
@@ -96,19 +96,19 @@ async def list_accounts(run_id: str, surfaces: tuple[Surface, ...]) -> Outcome:
 
 
 async def sync_batch(run_id: str, batch: Batch) -> BatchReport:
-    """Scan the media of a batch's accounts: here, or where the run's engine has it scanned."""
+    """Scan the media of a batch's accounts, in this process or on the workers of the run's engine."""
     run = _OPEN[run_id]
     engine = run.resources.batches
     return await (scan_batch(run, batch) if engine is None else engine.sync_batch(run, batch))
 
 
 async def merge(run_id: str) -> MergeStats:
-    """Merge all that has landed; return what this run's merges did."""
+    """Merge all landed pages; return the statistics of this run's merges."""
     return await _OPEN[run_id].resources.warehouse.merge()
 
 
 async def publish(run_id: str, request: RunRequest) -> Published:
-    """Publish a snapshot, and renew the HTML report where the request names one."""
+    """Publish a snapshot, and renew the HTML report if the request has one."""
     run = _OPEN[run_id]
     resources = run.resources
     return await publish_snapshot(
@@ -135,7 +135,7 @@ DIRECT = Steps()
 
 
 def all_listed(run: RunContext, accounts: Iterable[ListedAccount]) -> None:
-    """Add the last accounts that a run scans; no more are listed after them."""
+    """Add the last accounts that a run scans, and close the list."""
     _add(run, accounts)
     run.counters.catalogue_complete = True
     run.batcher.close()
@@ -147,9 +147,9 @@ def _add(run: RunContext, accounts: Iterable[ListedAccount]) -> None:
 
 
 async def longest_waiting(run: RunContext, accounts: Sequence[ListedAccount]) -> list[ListedAccount]:
-    """Return accounts in the order in which they wait: first those without a closed scan, then by their oldest.
+    """Return accounts sorted by how long they have waited: those without a closed scan first, then by the oldest one.
 
-    Of each account, too, the surface comes first that waits longest: otherwise one would take all requests each time.
+    The surfaces of each account are sorted in the same way: otherwise one of them could always use up all requests.
     """
     known = await run.resources.warehouse.read(waiting_since, [account.account_id for account in accounts])
     never = datetime.min.replace(tzinfo=UTC)

@@ -39,7 +39,7 @@ _log = logging.getLogger(__name__)
 
 @asynccontextmanager
 async def _open_existing(settings: Settings, activity: str, say: Say = _log.info) -> AsyncIterator[Warehouse]:
-    """Open the warehouse there is, with all that has landed merged."""
+    """Open the warehouse, which must exist, and merge all landed pages."""
     if not settings.warehouse.exists():
         message = f"There is no warehouse at {settings.warehouse} yet. Fix: `gramhouse sync` creates it."
         raise WarehouseUnusable(message)
@@ -55,7 +55,7 @@ async def _open_existing(settings: Settings, activity: str, say: Say = _log.info
 
 
 async def upload_refusal(bucket: SnapshotBucket, warehouse: Warehouse) -> RunWarning | None:
-    """Return why a snapshot would not be uploaded: the bucket has that of another warehouse. None if it would.
+    """Return a warning if the snapshot must not be uploaded, because the bucket has that of another warehouse.
 
     Raises StoreError and WarehouseUnusable.
     """
@@ -98,7 +98,7 @@ async def publish_snapshot(
     new_id: Callable[[], str],
     say: Say,
 ) -> Published:
-    """Publish what is merged, upload it to the bucket if there is one, and renew the report that the request names.
+    """Publish the merged data, upload it to the bucket if there is one, and renew the request's report, if any.
 
     Raises StoreError and WarehouseUnusable.
     """
@@ -124,7 +124,7 @@ async def _publish(warehouse: Warehouse, settings: Settings, say: Say = _log.war
 
 @asynccontextmanager
 async def _run(warehouse: Warehouse, kind: str) -> AsyncIterator[str]:
-    """Enter a run that asks the API for nothing, and close it: complete, or interrupted when the block fails."""
+    """Record a run without API requests, and close it: as complete, or as interrupted if the block fails."""
     clock, run_id = SystemClock(), new_id()
     await warehouse.transact(ledger.begin, run_id, kind, now=clock.now(), within=timedelta(0), version=release())
 
@@ -134,7 +134,7 @@ async def _run(warehouse: Warehouse, kind: str) -> AsyncIterator[str]:
     try:
         yield run_id
     except BaseException:
-        # A file that failed may refuse this, too: the next run then finds this one without an end.
+        # If the warehouse file itself failed, so does this; the next run then finds this one still running.
         with suppress(WarehouseUnusable):
             await close(RunState.INTERRUPTED)
         raise
@@ -142,18 +142,19 @@ async def _run(warehouse: Warehouse, kind: str) -> AsyncIterator[str]:
 
 
 async def publish_now(settings: Settings, *, say: Say = _log.info) -> int:
-    """Publish what has landed; return the snapshot's size in bytes.
+    """Publish all landed pages; return the snapshot's size in bytes.
 
-    Raises WarehouseBusy and WarehouseUnusable, the latter also when there is no warehouse yet.
+    Raises WarehouseBusy and WarehouseUnusable, the latter also if there is no warehouse yet.
     """
     async with _open_existing(settings, "gramhouse publish", say) as warehouse:
         return await _publish(warehouse, settings, say)
 
 
 async def repair_now(settings: Settings, *, now: datetime) -> Repair:
-    """Move back what lies in the future, whatever this machine's clock was, and publish where something did.
+    """Correct stored times that lie in the future, and publish if there were any.
 
-    Raises WarehouseBusy and WarehouseUnusable, the latter also when there is no warehouse yet.
+    This trusts `now` even if earlier runs contradict it. Raises WarehouseBusy and WarehouseUnusable, the latter also if
+    there is no warehouse yet.
     """
     async with _open_existing(settings, "gramhouse doctor --repair") as warehouse:
         unknown = unknown_age(now, timedelta(seconds=settings.resume_within))
@@ -164,12 +165,12 @@ async def repair_now(settings: Settings, *, now: datetime) -> Repair:
 
 
 async def retry_now(settings: Settings) -> tuple[Plan, tuple[StillRejected, ...], int]:
-    """Read the quarantined media items again, and publish.
+    """Process the quarantined media items again, and publish.
 
-    It is a run of its own in the ledger. Return what became rows, what stays in quarantine, and the snapshot's size in
-    bytes. Should it be stopped, what it had not come to is still in quarantine.
+    The ledger has a separate run for this. Return the plan of what became rows, the records that stay in quarantine,
+    and the snapshot's size in bytes. If it is stopped, records that are not yet processed are still in quarantine.
 
-    Raises WarehouseBusy and WarehouseUnusable, the latter also when there is no warehouse yet.
+    Raises WarehouseBusy and WarehouseUnusable, the latter also if there is no warehouse yet.
     """
     async with _open_existing(settings, "gramhouse quarantine --retry") as warehouse:
         async with _run(warehouse, "quarantine_retry") as run_id:
@@ -183,21 +184,22 @@ async def retry_now(settings: Settings) -> tuple[Plan, tuple[StillRejected, ...]
 async def rebuild_now(settings: Settings) -> tuple[RebuildResult, int]:
     """Decode the raw store again with the settings' mapping, and publish; also return the snapshot's size in bytes.
 
-    Raises WarehouseBusy and WarehouseUnusable, the latter also when there is no warehouse yet.
+    Raises WarehouseBusy and WarehouseUnusable, the latter also if there is no warehouse yet.
     """
     async with _open_existing(settings, "gramhouse rebuild") as warehouse:
         reread = await warehouse.transact(rebuild_stored, settings.media_mapping())
         return reread, await _publish(warehouse, settings)
 
 
-# A hundred thousand accounts make half a million outcomes a day, nearly all of them like the one before.
+# How long all outcomes are kept: 100,000 accounts have half a million a day, and nearly all repeat the one before.
 _ALL_OUTCOMES = timedelta(days=7)
 
 
 async def tidy(keeping: RetentionSettings, warehouse: Warehouse, *, now: datetime, say: Say) -> None:
-    """Forget what is older than it is to be kept, counted from the run before; nothing, if nearly everything would go.
+    """Delete old runs and quarantined records, but nothing if nearly all of them would be deleted.
 
-    A failure here is logged and not raised, because the run has landed all its pages by now.
+    Ages are counted from the end of the run before this one (see `newest`), in case the clock has jumped ahead. A
+    failure is logged and not raised, because the run has already landed all its pages.
     """
     try:
         now = await warehouse.transact(newest, now=now)
@@ -227,7 +229,7 @@ async def _tidy_runs(keep: timedelta, warehouse: Warehouse, now: datetime, say: 
 
 
 async def _tidy_quarantine(keep: timedelta, warehouse: Warehouse, now: datetime, say: Say) -> None:
-    # All records may well be old; a clock that is wrong shows in the runs.
+    # Judged by the runs: quarantined records may all be old, but runs are not unless the clock is wrong.
     if is_nearly_all(await warehouse.transact(run_days), before=(now - keep).date(), keep=keep.days):
         say(
             "GRAMHOUSE_KEEP_QUARANTINE: no record was deleted, because nearly all runs are older."
