@@ -1,13 +1,13 @@
-"""A sync of what is known already, by what has changed since the last one.
+"""Syncs again into a warehouse that has synced before, by what has changed since.
 
     python -m benchmarks.again warm    [--accounts 400] [--posts 250] [--style spaced] [--rounds 3]
     python -m benchmarks.again nightly [... the same] [--with-dlt]
     python -m benchmarks.again urls    [... the same]
     python -m benchmarks.again counts  [... the same]
 
-warm: nothing. nightly: one item in a hundred has changed and two in a hundred are new. urls: every media URL has
-another signature. counts: every item's like_count. Each round but warm's is the next day; the fetch alone is measured
-on that day's pages. dlt merges by primary key.
+warm: nothing has changed. nightly: 1 % of the items have changed and 2 % are new. urls: every media URL has a new
+signature. counts: every item's like_count has changed. Except in warm, each round is the next day, also for the fetch
+alone. dlt merges by primary key.
 """
 
 import argparse
@@ -15,15 +15,15 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from benchmarks.beside import Beside, serving
-from benchmarks.contenders import carry_out, dlt, floor, gramhouse
-from benchmarks.kept import copied, prepared
-from benchmarks.options import dlt_python, options, scratch, with_dlt
-from benchmarks.pages import Change, Service
-from benchmarks.results import Result, deliver, result_name, show
-from benchmarks.samples import Sample, Samples, interleaved, middle, peak, ratio
+from benchmarks.candidates import dlt, floor, gramhouse, measure_job
+from benchmarks.options import add_dlt_options, create_parser, dlt_python, temporary_folder
+from benchmarks.results import Result, log, result_name, save_result
+from benchmarks.samples import Sample, Samples, measure_interleaved, median_sample, peak_memory, wall_ratio
+from benchmarks.saved_warehouse import copy_to, load_or_create
+from benchmarks.server_process import ServerProcess, start_server
+from benchmarks.synthetic_api import Change, SyntheticApi
 
-_NEWS = {
+_CHANGE_TEXTS = {
     "warm": "nothing has changed",
     "nightly": "1 % changed, 2 % new",
     "urls": "every media URL signed again",
@@ -34,74 +34,74 @@ _CHANGES = {"urls": Change.URLS, "counts": Change.COUNTS}
 
 def figures(samples: Samples) -> dict[str, float]:
     """Return the ratios; no IO."""
-    found = {
-        "wall_over_floor": ratio(samples, "gramhouse", "floor"),
-        "cpu_over_floor": middle(samples["gramhouse"]).cpu / middle(samples["floor"]).cpu,
-        "peak_mb": peak(samples["gramhouse"]),
+    ratios = {
+        "wall_over_floor": wall_ratio(samples, "gramhouse", "floor"),
+        "cpu_over_floor": median_sample(samples["gramhouse"]).cpu / median_sample(samples["floor"]).cpu,
+        "peak_mb": peak_memory(samples["gramhouse"]),
     }
-    if theirs := samples.get("dlt"):
-        found["dlt_wall_over_ours"] = ratio(samples, "dlt", "gramhouse")
-        found["peak_over_dlt"] = found["peak_mb"] / peak(theirs)
-    return found
+    if dlt_samples := samples.get("dlt"):
+        ratios["dlt_wall_over_ours"] = wall_ratio(samples, "dlt", "gramhouse")
+        ratios["peak_over_dlt"] = ratios["peak_mb"] / peak_memory(dlt_samples)
+    return ratios
 
 
-def measure(chosen: argparse.Namespace, folder: Path, days: Sequence[int], python: Path | None) -> Samples:
-    """Measure a round for each of the days, on a copy of what the first day left."""
-    change = _CHANGES.get(chosen.kind, Change.NEWS)
-    kept = prepared(chosen.folder or folder, chosen.accounts, chosen.posts, chosen.style)
-    home = copied(kept, folder / "gramhouse")
+def measure(args: argparse.Namespace, folder: Path, days: Sequence[int], python: Path | None) -> Samples:
+    """Measure a round for each of the days, on a copy of the initial warehouse."""
+    change = _CHANGES.get(args.kind, Change.DAILY)
+    saved = load_or_create(args.folder or folder, args.accounts, args.posts, args.style)
+    run_folder = copy_to(saved, folder / "gramhouse")
 
-    def items(turn: int) -> int:
-        service = Service(chosen.accounts, chosen.posts, days[turn], change=change)
-        return sum(map(service.total, range(chosen.accounts)))
+    def items(round_number: int) -> int:
+        api = SyntheticApi(args.accounts, args.posts, days[round_number], change=change)
+        return sum(map(api.post_count, range(args.accounts)))
 
     with ExitStack() as stack:
-        running: dict[int, Beside] = {}
+        servers: dict[int, ServerProcess] = {}
         for day in sorted({0, *days} if python else set(days)):
-            served = serving(chosen.accounts, chosen.posts, day=day, style=chosen.style, change=change)
-            running[day] = stack.enter_context(served)
+            server_of_day = start_server(args.accounts, args.posts, day=day, style=args.style, change=change)
+            servers[day] = stack.enter_context(server_of_day)
 
-        def fetch(turn: int) -> Sample:
-            server = running[days[turn]]
-            return carry_out(floor(server.url, folder, chosen.in_flight), server)
+        def measure_floor(round_number: int) -> Sample:
+            server = servers[days[round_number]]
+            return measure_job(floor(server.url, folder, args.in_flight), server)
 
-        def ours(turn: int) -> Sample:
-            server = running[days[turn]]
-            job = gramhouse(server.url, home, chosen.in_flight)
-            return carry_out(job, server, items=chosen.accounts + items(turn))
+        def measure_gramhouse(round_number: int) -> Sample:
+            server = servers[days[round_number]]
+            job = gramhouse(server.url, run_folder, args.in_flight)
+            return measure_job(job, server, items=args.accounts + items(round_number))
 
-        entrants: dict[str, Callable[[int], Sample]] = {"floor": fetch, "gramhouse": ours}
+        candidates: dict[str, Callable[[int], Sample]] = {"floor": measure_floor, "gramhouse": measure_gramhouse}
         if python is not None:
-            index = folder / "dlt"
-            show("dlt's first day")
-            carry_out(dlt(running[0].url, index, chosen.in_flight, python, "merge"), running[0])
+            dlt_folder = folder / "dlt"
+            log("dlt's first day")
+            measure_job(dlt(servers[0].url, dlt_folder, args.in_flight, python, "merge"), servers[0])
 
-            def theirs(turn: int) -> Sample:
-                server = running[days[turn]]
-                job = dlt(server.url, index, chosen.in_flight, python, "merge")
-                return carry_out(job, server, items=items(turn))
+            def measure_dlt(round_number: int) -> Sample:
+                server = servers[days[round_number]]
+                job = dlt(server.url, dlt_folder, args.in_flight, python, "merge")
+                return measure_job(job, server, items=items(round_number))
 
-            entrants["dlt"] = theirs
-        return interleaved(entrants, chosen.rounds, show)
+            candidates["dlt"] = measure_dlt
+        return measure_interleaved(candidates, args.rounds, log)
 
 
 def main() -> None:
-    """Measure, and say it."""
-    wanted = options(__doc__)
-    with_dlt(wanted)
-    wanted.add_argument("kind", choices=tuple(_NEWS))
-    wanted.add_argument("--with-dlt", action="store_true", help="nightly only")
-    chosen = wanted.parse_args()
-    python = dlt_python(chosen) if chosen.with_dlt and chosen.kind == "nightly" else None
-    days = [0] * chosen.rounds if chosen.kind == "warm" else list(range(1, chosen.rounds + 1))
-    with scratch(chosen) as folder:
-        samples = measure(chosen, folder, days, python)
-    items = chosen.accounts * chosen.posts
-    size = {"accounts": chosen.accounts, "posts": chosen.posts, "items": items, "in_flight": chosen.in_flight}
-    known = f"{chosen.accounts:,} accounts x {chosen.posts:,} posts"
-    what = f"{known} again, {_NEWS[chosen.kind]}, {chosen.in_flight} in flight"
-    name = result_name(chosen.kind, items, chosen.style)
-    deliver(Result(name, what, size, samples, figures(samples)), chosen.results)
+    """Run the benchmark and save the result."""
+    parser = create_parser(__doc__)
+    add_dlt_options(parser)
+    parser.add_argument("kind", choices=tuple(_CHANGE_TEXTS))
+    parser.add_argument("--with-dlt", action="store_true", help="nightly only")
+    args = parser.parse_args()
+    python = dlt_python(args) if args.with_dlt and args.kind == "nightly" else None
+    days = [0] * args.rounds if args.kind == "warm" else list(range(1, args.rounds + 1))
+    with temporary_folder(args) as folder:
+        samples = measure(args, folder, days, python)
+    items = args.accounts * args.posts
+    size = {"accounts": args.accounts, "posts": args.posts, "items": items, "in_flight": args.in_flight}
+    shape = f"{args.accounts:,} accounts x {args.posts:,} posts"
+    description = f"{shape} again, {_CHANGE_TEXTS[args.kind]}, {args.in_flight} in flight"
+    name = result_name(args.kind, items, args.style)
+    save_result(Result(name, description, size, samples, figures(samples)), args.results)
 
 
 if __name__ == "__main__":

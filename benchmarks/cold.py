@@ -1,9 +1,9 @@
-"""The first sync of all, against the fetch alone and against dlt.
+"""The first sync into an empty warehouse, compared with the fetch alone and with dlt.
 
     python -m benchmarks.cold [--accounts 400] [--posts 250] [--style spaced] [--rounds 3] [--without-dlt]
                               [--folder KEEP]
 
-With --folder the warehouse that was made is kept there, for the scenarios that begin with one.
+With --folder, the warehouse of the last round is saved there, for the scenarios that start with a filled warehouse.
 """
 
 import argparse
@@ -11,12 +11,12 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks.beside import Beside, serving
-from benchmarks.contenders import Home, carry_out, dlt, floor, gramhouse
-from benchmarks.kept import home_of, keep
-from benchmarks.options import dlt_python, options, scratch, with_dlt
-from benchmarks.results import Result, deliver, result_name, show
-from benchmarks.samples import Sample, Samples, interleaved, middle, peak, ratio
+from benchmarks.candidates import RunFolder, dlt, floor, gramhouse, measure_job
+from benchmarks.options import add_dlt_options, create_parser, dlt_python, temporary_folder
+from benchmarks.results import Result, log, result_name, save_result
+from benchmarks.samples import Sample, Samples, measure_interleaved, median_sample, peak_memory, wall_ratio
+from benchmarks.saved_warehouse import save, saved_folder
+from benchmarks.server_process import ServerProcess, start_server
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,60 +24,62 @@ if TYPE_CHECKING:
 
 def figures(samples: Samples) -> dict[str, float]:
     """Return the ratios; no IO."""
-    ours, fetch = middle(samples["gramhouse"]), middle(samples["floor"])
-    found = {
-        "wall_over_floor": ratio(samples, "gramhouse", "floor"),
-        "cpu_over_floor": ours.cpu / fetch.cpu,
-        "pages_over_floor": ours.pages / fetch.pages,
-        "peak_mb": peak(samples["gramhouse"]),
+    ours, fetched = median_sample(samples["gramhouse"]), median_sample(samples["floor"])
+    ratios = {
+        "wall_over_floor": wall_ratio(samples, "gramhouse", "floor"),
+        "cpu_over_floor": ours.cpu / fetched.cpu,
+        "pages_over_floor": ours.pages / fetched.pages,
+        "peak_mb": peak_memory(samples["gramhouse"]),
     }
-    if theirs := samples.get("dlt"):
-        found["dlt_wall_over_ours"] = ratio(samples, "dlt", "gramhouse")
-        found["dlt_cpu_over_ours"] = middle(theirs).cpu / ours.cpu
-        found["peak_over_dlt"] = found["peak_mb"] / peak(theirs)
-    return found
+    if dlt_samples := samples.get("dlt"):
+        ratios["dlt_wall_over_ours"] = wall_ratio(samples, "dlt", "gramhouse")
+        ratios["dlt_cpu_over_ours"] = median_sample(dlt_samples).cpu / ours.cpu
+        ratios["peak_over_dlt"] = ratios["peak_mb"] / peak_memory(dlt_samples)
+    return ratios
 
 
-def measure(chosen: argparse.Namespace, folder: Path, server: Beside, python: Path | None) -> Samples:
-    """Measure each in a folder of its own, that no longer is when the next begins."""
-    items: int = chosen.accounts * chosen.posts
+def measure(args: argparse.Namespace, folder: Path, server: ServerProcess, python: Path | None) -> Samples:
+    """Measure every candidate; each run has a new folder, which is removed before the next run."""
+    items: int = args.accounts * args.posts
 
-    def fetch(_: int) -> Sample:
-        return carry_out(floor(server.url, folder, chosen.in_flight), server)
+    def measure_floor(_: int) -> Sample:
+        return measure_job(floor(server.url, folder, args.in_flight), server)
 
-    def ours(turn: int) -> Sample:
-        home = Home(folder / f"gramhouse-{turn}")
-        sample = carry_out(gramhouse(server.url, home, chosen.in_flight), server, items=chosen.accounts + items)
-        if chosen.folder and turn == chosen.rounds - 1:
-            keep(home, home_of(chosen.folder, chosen.accounts, chosen.posts, chosen.style), sample)
-        shutil.rmtree(home.folder, ignore_errors=True)
+    def measure_gramhouse(round_number: int) -> Sample:
+        run_folder = RunFolder(folder / f"gramhouse-{round_number}")
+        sample = measure_job(gramhouse(server.url, run_folder, args.in_flight), server, items=args.accounts + items)
+        if args.folder and round_number == args.rounds - 1:
+            save(run_folder, saved_folder(args.folder, args.accounts, args.posts, args.style), sample)
+        shutil.rmtree(run_folder.path, ignore_errors=True)
         return sample
 
-    entrants: dict[str, Callable[[int], Sample]] = {"floor": fetch, "gramhouse": ours}
+    candidates: dict[str, Callable[[int], Sample]] = {"floor": measure_floor, "gramhouse": measure_gramhouse}
     if python is not None:
 
-        def theirs(turn: int) -> Sample:
-            index = folder / f"dlt-{turn}"
-            sample = carry_out(dlt(server.url, index, chosen.in_flight, python), server, items=items)
-            shutil.rmtree(index)
+        def measure_dlt(round_number: int) -> Sample:
+            dlt_folder = folder / f"dlt-{round_number}"
+            sample = measure_job(dlt(server.url, dlt_folder, args.in_flight, python), server, items=items)
+            shutil.rmtree(dlt_folder)
             return sample
 
-        entrants["dlt"] = theirs
-    return interleaved(entrants, chosen.rounds, show)
+        candidates["dlt"] = measure_dlt
+    return measure_interleaved(candidates, args.rounds, log)
 
 
 def main() -> None:
-    """Measure, and say it."""
-    wanted = options(__doc__)
-    with_dlt(wanted)
-    chosen = wanted.parse_args()
-    python = dlt_python(chosen)
-    with scratch(chosen) as folder, serving(chosen.accounts, chosen.posts, style=chosen.style) as server:
-        samples = measure(chosen, folder, server, python)
-    items = chosen.accounts * chosen.posts
-    size = {"accounts": chosen.accounts, "posts": chosen.posts, "items": items, "in_flight": chosen.in_flight}
-    what = f"{chosen.accounts:,} accounts x {chosen.posts:,} posts for the first time, {chosen.in_flight} in flight"
-    deliver(Result(result_name("cold", items, chosen.style), what, size, samples, figures(samples)), chosen.results)
+    """Run the benchmark and save the result."""
+    parser = create_parser(__doc__)
+    add_dlt_options(parser)
+    args = parser.parse_args()
+    python = dlt_python(args)
+    with temporary_folder(args) as folder, start_server(args.accounts, args.posts, style=args.style) as server:
+        samples = measure(args, folder, server, python)
+    items = args.accounts * args.posts
+    size = {"accounts": args.accounts, "posts": args.posts, "items": items, "in_flight": args.in_flight}
+    description = f"{args.accounts:,} accounts x {args.posts:,} posts for the first time, {args.in_flight} in flight"
+    save_result(
+        Result(result_name("cold", items, args.style), description, size, samples, figures(samples)), args.results
+    )
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
-"""The same job in dlt: every account's posts into DuckDB, run by dlt's own environment.
+"""The same sync with dlt: every account's posts into DuckDB. Runs in dlt's virtual environment.
 
     python -m benchmarks.dlt_sync URL FOLDER append|merge
 
-As dlt's documentation advises for speed: pages are yielded whole, scans run in parallel threads, extraction,
-normalizing and loading have their workers (set by environment, see benchmarks.contenders), and loads are Parquet.
+Tuned as dlt's documentation recommends: whole pages are yielded, scans run in parallel threads, extraction, normalizing
+and loading have several workers (set by environment variables, see benchmarks.candidates), and files are Parquet.
 """
 
 import json
@@ -18,8 +18,8 @@ from dlt.sources.helpers.rest_client.auth import BearerTokenAuth
 from dlt.sources.helpers.rest_client.paginators import JSONResponseCursorPaginator
 
 
-def source(url: str, disposition: str) -> Any:  # noqa: ANN401 - dlt is not there where this is checked
-    """Return the accounts, and their posts as what follows from them."""
+def source(url: str, disposition: str) -> Any:  # noqa: ANN401 - dlt is not installed where mypy runs
+    """Return two resources: the accounts, and their posts as a transformer of the accounts."""
     client = RESTClient(
         base_url=f"{url}/api/v1/",
         auth=BearerTokenAuth("bench-key"),
@@ -28,7 +28,7 @@ def source(url: str, disposition: str) -> Any:  # noqa: ANN401 - dlt is not ther
     )
 
     def accounts() -> Iterator[Any]:
-        # One by one, for what follows from one is one parallel scan.
+        # Yielded one by one, because each becomes one parallel scan.
         for page in client.paginate("accounts", params={"limit": 50}):
             yield from page
 
@@ -50,7 +50,7 @@ def source(url: str, disposition: str) -> Any:  # noqa: ANN401 - dlt is not ther
 
 
 def main() -> None:
-    """Load, and print how many items came."""
+    """Load the data and print how many items were loaded."""
     url, folder, disposition = sys.argv[1:]
     pipeline = dlt.pipeline(
         "bench",

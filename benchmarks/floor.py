@@ -1,9 +1,9 @@
-"""The fetch alone: the same pages in the same order, asked for by httpx over aiohttp, and thrown away.
+"""The fetch alone: the same pages in the same order, fetched with httpx over aiohttp and discarded.
 
     python -m benchmarks.floor URL [--concurrency 16]
 
-Scans the catalogue, then every account's posts, so many at once; of a page it only looks for the next cursor. Prints
-what it fetched as JSON. No sync that asks with httpx can be faster on one core.
+Scans the catalogue and the posts of up to `--concurrency` accounts at once; it searches each page only for the next
+cursor. Prints the number of pages and bytes as JSON. No sync that uses httpx can be faster on one core.
 """
 
 import argparse
@@ -19,9 +19,9 @@ _CURSOR = re.compile(rb'"next_cursor": ?(?:null|"([^"]*)")\}$')
 
 
 async def fetch(url: str, concurrency: int) -> dict[str, int]:
-    """Fetch everything; return the pages and bytes."""
-    spent = {"pages": 0, "bytes": 0}
-    gate = asyncio.Semaphore(concurrency)
+    """Fetch everything; return the number of pages and bytes."""
+    fetched = {"pages": 0, "bytes": 0}
+    slots = asyncio.Semaphore(concurrency)
     headers = {"Authorization": "Bearer bench-key", "Accept": "application/json"}
 
     async with httpx.AsyncClient(transport=AiohttpTransport(), headers=headers, timeout=60) as client:
@@ -29,13 +29,13 @@ async def fetch(url: str, concurrency: int) -> dict[str, int]:
         async def page(path: str, params: dict[str, str], cursor: str | None) -> tuple[bytes, str | None]:
             if cursor is not None:
                 params = {**params, "cursor": cursor}
-            answer = await client.get(f"{url}{path}", params=params)
-            answer.raise_for_status()
-            body = answer.content
-            spent["pages"] += 1
-            spent["bytes"] += len(body)
-            found = _CURSOR.search(body, max(0, len(body) - 1100))
-            return body, found[1].decode() if found and found[1] is not None else None
+            response = await client.get(f"{url}{path}", params=params)
+            response.raise_for_status()
+            body = response.content
+            fetched["pages"] += 1
+            fetched["bytes"] += len(body)
+            match = _CURSOR.search(body, max(0, len(body) - 1100))
+            return body, match[1].decode() if match and match[1] is not None else None
 
         async def scan(account: str) -> None:
             try:
@@ -47,27 +47,27 @@ async def fetch(url: str, concurrency: int) -> dict[str, int]:
                     if cursor is None:
                         return
             finally:
-                gate.release()
+                slots.release()
 
         async with asyncio.TaskGroup() as group:
             cursor = None
             while True:
                 body, cursor = await page("/api/v1/accounts", {"limit": "50"}, cursor)
                 for account in _ID.findall(body):
-                    await gate.acquire()
+                    await slots.acquire()
                     group.create_task(scan(account.decode()))
                 if cursor is None:
                     break
-    return spent
+    return fetched
 
 
 def main() -> None:
-    """Fetch, and print what was fetched."""
-    wanted = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    wanted.add_argument("url")
-    wanted.add_argument("--concurrency", type=int, default=16)
-    chosen = wanted.parse_args()
-    print(json.dumps(asyncio.run(fetch(chosen.url, chosen.concurrency))))
+    """Fetch everything and print the counts."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("url")
+    parser.add_argument("--concurrency", type=int, default=16)
+    args = parser.parse_args()
+    print(json.dumps(asyncio.run(fetch(args.url, args.concurrency))))
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""What gramhouse is to reach, and whether it does: goals as data, read against what the scenarios have left.
+"""Performance goals, compared with the saved results of the scenarios.
 
-    python -m benchmarks.goals [--results FOLDER]
+    python -m benchmarks.goals [--results FOLDER] [--check]
 
-A goal that was measured at another size only is shown with that size, and is not decided by it.
+A goal that was measured only at another size is shown with that size, neither reached nor missed.
 """
 
 import argparse
@@ -18,27 +18,28 @@ Figures = Mapping[str, Mapping[str, float]]
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """A figure of a result, over another one's where that is given, and what it may be at most or at least.
+    """A figure of a result and its limit, a maximum unless `at_least` is set.
 
-    `instead` are results that show the same at another size.
+    With `relative_to`, the figure is first divided by the same figure of that result. `other_sizes` are results of the
+    same scenario at other sizes.
     """
 
-    work: str
+    description: str
     result: str
     figure: str
-    bound: float
+    limit: float
     at_least: bool = False
-    over: str | None = None
-    instead: tuple[str, ...] = ()
+    relative_to: str | None = None
+    other_sizes: tuple[str, ...] = ()
 
     def reached_by(self, measured: float) -> bool:
-        """Say whether what was measured is good enough."""
-        return measured >= self.bound if self.at_least else measured <= self.bound
+        """Return whether the measured value is within the limit."""
+        return measured >= self.limit if self.at_least else measured <= self.limit
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """A goal, what was measured (None: nothing yet), and in which result."""
+    """A goal, its measured value (None if not measured), and the result it comes from."""
 
     goal: Goal
     measured: float | None
@@ -46,7 +47,7 @@ class Verdict:
 
     @property
     def message(self) -> str:
-        """Say it in a word or two."""
+        """The verdict in words."""
         if self.measured is None:
             return "not measured"
         if self.result != self.goal.result:
@@ -70,13 +71,13 @@ GOALS = (
     Goal("empty sync, 1 account: seconds", "startup", "sync_seconds", 0.8),
     Goal("50 ms away: time over the bound and start-up", "distance-8k", "wall_over_bound", 1.2),
     Goal("first sync, 1M: peak memory, MB", "cold-1m", "peak_mb", 350),
-    Goal("first sync, 10M: peak memory over that at 1M", "cold-10m", "peak_mb", 1.3, over="cold-1m"),
+    Goal("first sync, 10M: peak memory over that at 1M", "cold-10m", "peak_mb", 1.3, relative_to="cold-1m"),
     Goal(
         "nightly of 100k: merges on 10M over those on 1M",
         "large-10m",
         "merge_over_smallest",
         3,
-        instead=("large-1m", "large-100k"),
+        other_sizes=("large-1m", "large-100k"),
     ),
     Goal("resumed half-way: pages over a clean run's", "resume-100k", "pages_over_clean", 1.02),
     Goal(
@@ -84,21 +85,21 @@ GOALS = (
         "upkeep-10m",
         "publish_over_copy",
         1.5,
-        instead=("upkeep-1m", "upkeep-100k"),
+        other_sizes=("upkeep-1m", "upkeep-100k"),
     ),
     Goal(
         "snapshot, 10M: an account's last 100 posts, ms",
         "queries-10m",
         "last_posts_ms",
         10,
-        instead=("queries-1m", "queries-100k"),
+        other_sizes=("queries-1m", "queries-100k"),
     ),
     Goal(
         "snapshot, 10M: engagement by day over by hand",
         "queries-10m",
         "by_day_over_by_hand",
         1.2,
-        instead=("queries-1m", "queries-100k"),
+        other_sizes=("queries-1m", "queries-100k"),
     ),
     Goal("incremental, 1,000 x 500: requests of posts a day", "incremental-500k", "requests_of_posts_a_day", 3500),
     Goal("incremental, 1,000 x 500: all requests a day", "incremental-500k", "requests_a_day", 4600),
@@ -112,56 +113,56 @@ GOALS = (
 )
 
 
-def judge(goal: Goal, found: Figures) -> Verdict:
-    """Judge a goal by the figures of the results there are."""
-    for result in (goal.result, *goal.instead):
-        measured = found.get(result, {}).get(goal.figure)
+def judge(goal: Goal, figures: Figures) -> Verdict:
+    """Compare a goal with the figures of the available results."""
+    for result in (goal.result, *goal.other_sizes):
+        measured = figures.get(result, {}).get(goal.figure)
         if measured is None:
             continue
-        if goal.over is not None:
-            below = found.get(goal.over, {}).get(goal.figure)
-            if not below:
+        if goal.relative_to is not None:
+            baseline = figures.get(goal.relative_to, {}).get(goal.figure)
+            if not baseline:
                 continue
-            measured /= below
+            measured /= baseline
         return Verdict(goal, measured, result)
     return Verdict(goal, None, None)
 
 
-def table(verdicts: Sequence[Verdict]) -> str:
-    """Lay the verdicts out."""
-    rows = [("goal", "at", "measured", "")]
+def format_table(verdicts: Sequence[Verdict]) -> str:
+    """Format the verdicts as a table."""
+    rows = [("goal", "limit", "measured", "")]
     for verdict in verdicts:
         goal = verdict.goal
         sign = "≥" if goal.at_least else "≤"
         measured = "-" if verdict.measured is None else f"{verdict.measured:.2f}"
-        rows.append((goal.work, f"{sign} {goal.bound:g}", measured, verdict.message))
+        rows.append((goal.description, f"{sign} {goal.limit:g}", measured, verdict.message))
     widths = [max(len(row[index]) for row in rows) for index in range(3)]
     return "\n".join(
-        f"{work:<{widths[0]}}  {at:>{widths[1]}}  {measured:>{widths[2]}}  {message}".rstrip()
-        for work, at, measured, message in rows
+        f"{description:<{widths[0]}}  {limit:>{widths[1]}}  {measured:>{widths[2]}}  {message}".rstrip()
+        for description, limit, measured, message in rows
     )
 
 
-def read(folder: Path) -> dict[str, dict[str, float]]:
-    """Read every result's figures."""
-    found = {}
+def read_figures(folder: Path) -> dict[str, dict[str, float]]:
+    """Read the figures of every result."""
+    figures = {}
     for file in sorted(folder.glob("*.json")):
         document = json.loads(file.read_text(encoding="utf-8"))
         if isinstance(document, dict) and "figures" in document:
-            found[file.stem] = document["figures"]
-    return found
+            figures[file.stem] = document["figures"]
+    return figures
 
 
 def main() -> None:
-    """Print the goals."""
-    wanted = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    wanted.add_argument("--results", type=Path, default=RESULTS)
-    wanted.add_argument("--check", action="store_true", help="exit with 1 if one is not reached")
-    chosen = wanted.parse_args()
-    found = read(chosen.results)
-    verdicts = [judge(goal, found) for goal in GOALS]
-    print(table(verdicts))
-    if chosen.check and any(verdict.message == "NOT REACHED" for verdict in verdicts):
+    """Print the goals and their verdicts."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--results", type=Path, default=RESULTS)
+    parser.add_argument("--check", action="store_true", help="exit with 1 if a goal is not reached")
+    args = parser.parse_args()
+    figures = read_figures(args.results)
+    verdicts = [judge(goal, figures) for goal in GOALS]
+    print(format_table(verdicts))
+    if args.check and any(verdict.message == "NOT REACHED" for verdict in verdicts):
         raise SystemExit(1)
 
 

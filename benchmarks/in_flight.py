@@ -1,56 +1,57 @@
-"""The same sync with 1, 4, 16 and 64 accounts in flight, of a server that is some way off.
+"""The same sync with 1, 4, 16 and 64 accounts in flight, from a server with latency.
 
-python -m benchmarks.in_flight [--accounts 100] [--posts 250] [--latency 0.01] [--places 1 4 16 64]
+python -m benchmarks.in_flight [--accounts 100] [--posts 250] [--latency 0.01] [--concurrency 1 4 16 64]
 """
 
 from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from benchmarks.beside import serving
-from benchmarks.contenders import Home, carry_out, floor, gramhouse
-from benchmarks.options import options, scratch
-from benchmarks.results import Result, deliver, show, size_name
-from benchmarks.samples import Sample, Samples, interleaved, middle, ratio
+from benchmarks.candidates import RunFolder, floor, gramhouse, measure_job
+from benchmarks.options import create_parser, temporary_folder
+from benchmarks.results import Result, log, save_result, size_name
+from benchmarks.samples import Sample, Samples, measure_interleaved, median_sample, wall_ratio
+from benchmarks.server_process import start_server
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def figures(samples: Samples, many: Sequence[int]) -> dict[str, float]:
-    """Return the ratios by how many are in flight; no IO."""
-    found = {
-        f"{indexes}_wall_over_floor": ratio(samples, f"{indexes}: gramhouse", f"{indexes}: floor") for indexes in many
+def figures(samples: Samples, levels: Sequence[int]) -> dict[str, float]:
+    """Return the ratio and the wall time for each number of accounts in flight; no IO."""
+    ratios = {
+        f"{level}_wall_over_floor": wall_ratio(samples, f"{level}: gramhouse", f"{level}: floor") for level in levels
     }
-    return found | {f"{indexes}_wall_seconds": middle(samples[f"{indexes}: gramhouse"]).wall for indexes in many}
+    return ratios | {f"{level}_wall_seconds": median_sample(samples[f"{level}: gramhouse"]).wall for level in levels}
 
 
 def main() -> None:
-    """Measure, and say it."""
-    wanted = options(__doc__, accounts=100)
-    wanted.add_argument("--latency", type=float, default=0.01)
-    wanted.add_argument("--places", type=int, nargs="+", default=[1, 4, 16, 64])
-    chosen = wanted.parse_args()
-    accounts, posts = chosen.accounts, chosen.posts
+    """Run the benchmark and save the result."""
+    parser = create_parser(__doc__, accounts=100)
+    parser.add_argument("--latency", type=float, default=0.01)
+    parser.add_argument("--concurrency", type=int, nargs="+", default=[1, 4, 16, 64], help="accounts in flight")
+    args = parser.parse_args()
+    accounts, posts = args.accounts, args.posts
     items = accounts * posts
-    with scratch(chosen) as folder, serving(accounts, posts, latency=chosen.latency) as server:
+    with temporary_folder(args) as folder, start_server(accounts, posts, latency=args.latency) as server:
 
-        def fetch(indexes: int, _: int) -> Sample:
-            return carry_out(floor(server.url, folder, indexes), server)
+        def measure_floor(level: int, _: int) -> Sample:
+            return measure_job(floor(server.url, folder, level), server)
 
-        def ours(indexes: int, turn: int) -> Sample:
-            job = gramhouse(server.url, Home(folder / f"{indexes}-{turn}"), indexes)
-            return carry_out(job, server, items=accounts + items)
+        def measure_gramhouse(level: int, round_number: int) -> Sample:
+            job = gramhouse(server.url, RunFolder(folder / f"{level}-{round_number}"), level)
+            return measure_job(job, server, items=accounts + items)
 
-        entrants: dict[str, Callable[[int], Sample]] = {}
-        for indexes in chosen.indexes:
-            entrants[f"{indexes}: floor"] = partial(fetch, indexes)
-            entrants[f"{indexes}: gramhouse"] = partial(ours, indexes)
-        samples = interleaved(entrants, chosen.rounds, show)
-    size = {"accounts": accounts, "posts": posts, "items": items, "latency": chosen.latency}
-    what = f"{accounts:,} accounts x {posts:,} posts, {chosen.latency * 1000:.0f} ms away, by accounts in flight"
-    deliver(
-        Result(f"in_flight-{size_name(items)}", what, size, samples, figures(samples, chosen.indexes)), chosen.results
+        candidates: dict[str, Callable[[int], Sample]] = {}
+        for level in args.concurrency:
+            candidates[f"{level}: floor"] = partial(measure_floor, level)
+            candidates[f"{level}: gramhouse"] = partial(measure_gramhouse, level)
+        samples = measure_interleaved(candidates, args.rounds, log)
+    size = {"accounts": accounts, "posts": posts, "items": items, "latency": args.latency}
+    description = f"{accounts:,} accounts x {posts:,} posts, {args.latency * 1000:.0f} ms away, by accounts in flight"
+    save_result(
+        Result(f"in_flight-{size_name(items)}", description, size, samples, figures(samples, args.concurrency)),
+        args.results,
     )
 
 

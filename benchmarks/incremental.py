@@ -1,11 +1,11 @@
-"""Days of incremental syncs: the requests and seconds they take against days of full scans, and what they miss.
+"""Daily incremental syncs compared with daily full scans: requests, seconds, and posts missed.
 
     python -m benchmarks.incremental [--accounts 100] [--posts 500] [--days 30] [--full-days 2]
 
-Each account posts twice a day, and the counts of a post move for 28 days. Days pass on a clock of the scenario's own,
-so runs are made within this process, which answers them without a network: read the requests, and seconds only as a
-ratio. After every day the snapshot is compared with what the service lists: what was published above the depth that
-`freshness` states must be there, with its counts; after a full refresh everything must.
+Each account publishes two posts a day, and the counts of a post change for 28 days. The scenario simulates the clock,
+so all runs are in this process, with a fake API and no network: the requests are exact, the seconds only useful as a
+ratio. After every day the snapshot is compared with the fake API: it must contain the posts published after
+`freshness.covered_from`, with their current counts; after a full refresh, all posts.
 """
 
 import argparse
@@ -20,7 +20,7 @@ from pathlib import Path
 
 import duckdb
 
-from benchmarks.machine import machine
+from benchmarks.machine import describe_machine
 from benchmarks.results import RESULTS, size_name
 from connectors.source.endpoints import ApiRequest, Response, read_response
 from connectors.warehouse.warehouse import open_warehouse
@@ -30,21 +30,21 @@ from flows.engine.run_context import RunResources
 from flows.engine.run_request import RunRequest
 from models.incremental import SyncMode
 
-_BEGIN = datetime(2026, 1, 1, 2, 15, tzinfo=UTC)
+_START = datetime(2026, 1, 1, 2, 15, tzinfo=UTC)
 _PER_DAY = 2
-_MOVING = 28
+_COUNTS_CHANGE_FOR = 28
 _CAPTION = "A caption of the usual length, with a few words on what is to be seen here. " * 3
 
 
 class _Clock:
-    """A clock that goes on by days, and otherwise as the machine's."""
+    """The system clock, shifted by a number of days."""
 
     def __init__(self) -> None:
         self._began = time.monotonic()
         self.days = 0
 
     def now(self) -> datetime:
-        return _BEGIN + timedelta(days=self.days, seconds=self.monotonic())
+        return _START + timedelta(days=self.days, seconds=self.monotonic())
 
     def monotonic(self) -> float:
         return time.monotonic() - self._began
@@ -54,8 +54,8 @@ class _Clock:
 
 
 @dataclass
-class _Service:
-    """Accounts with so many posts on day 0, and two more each day."""
+class _FakeApi:
+    """Accounts with `posts` posts each on day 0, and two more each day."""
 
     accounts: int
     posts: int
@@ -63,16 +63,16 @@ class _Service:
     requests: int = 0
 
     def likes(self, post: int) -> int:
-        """Return the likes of a post: they move for 28 days."""
+        """Return the like count of a post, which grows for 28 days."""
         age = (self.posts + _PER_DAY * self.clock.days - 1 - post) // _PER_DAY
-        return 3 * min(age, _MOVING) + post % 7
+        return 3 * min(age, _COUNTS_CHANGE_FOR) + post % 7
 
     def published_at(self, post: int) -> datetime:
         """Return when a post was published."""
-        return _BEGIN - timedelta(hours=1) + timedelta(hours=24 / _PER_DAY * (post + 1 - self.posts))
+        return _START - timedelta(hours=1) + timedelta(hours=24 / _PER_DAY * (post + 1 - self.posts))
 
     async def send(self, request: ApiRequest) -> Response:
-        """Answer a request."""
+        """Return the response to a request."""
         self.requests += 1
         params = dict(request.params)
         begin, limit = int(params.get("cursor", "0")), int(params["limit"])
@@ -116,7 +116,7 @@ class _Service:
 
 @dataclass(frozen=True)
 class Day:
-    """One run: its requests, those for posts, its full scans of posts, its seconds, and what it missed."""
+    """One run: all requests, requests of posts, full scans of posts, seconds, and posts missed."""
 
     requests: int
     of_posts: int
@@ -129,12 +129,12 @@ def _uuid(number: int) -> str:
     return f"00000000-0000-4000-8000-{number:012d}"
 
 
-def _missed(snapshot: Path, service: _Service) -> int:
-    """Return how many posts above the stated depth, or without one of all, are missing or have other counts."""
-    total = service.posts + _PER_DAY * service.clock.days
+def _missed(snapshot: Path, api: _FakeApi) -> int:
+    """Return how many posts are missing or have outdated counts; of the posts after `covered_from`, where it is set."""
+    total = api.posts + _PER_DAY * api.clock.days
     with duckdb.connect(str(snapshot), read_only=True) as db:
         db.execute("CREATE TEMP TABLE truth (post BIGINT, likes BIGINT, published_at TIMESTAMPTZ)")
-        rows = [(post, service.likes(post), service.published_at(post)) for post in range(total)]
+        rows = [(post, api.likes(post), api.published_at(post)) for post in range(total)]
         db.executemany("INSERT INTO truth VALUES (?, ?, ?)", rows)
         [(missed,)] = db.execute(
             """
@@ -148,66 +148,64 @@ WHERE f.surface = 'posts' AND coalesce(t.published_at > f.covered_from, true)
     return int(missed)
 
 
-async def _day(folder: Path, service: _Service, mode: SyncMode, every: timedelta) -> Day:
+async def _day(folder: Path, api: _FakeApi, mode: SyncMode, every: timedelta) -> Day:
     ids = count()
-    before, began = service.requests, time.perf_counter()
-    order = RunRequest(folder / "analytics.duckdb", timedelta(hours=12), "bench", mode=mode, full_refresh_every=every)
-    async with open_warehouse(folder / "warehouse.duckdb", "a benchmark", now=service.clock.now()) as warehouse:
+    requests_before, began = api.requests, time.perf_counter()
+    request = RunRequest(folder / "analytics.duckdb", timedelta(hours=12), "bench", mode=mode, full_refresh_every=every)
+    async with open_warehouse(folder / "warehouse.duckdb", "a benchmark", now=api.clock.now()) as warehouse:
         resources = RunResources(
-            send=service.send,
+            send=api.send,
             warehouse=warehouse,
-            clock=service.clock,
+            clock=api.clock,
             random=lambda: 0.5,
-            new_id=lambda: f"{service.clock.days}-{next(ids)}",
+            new_id=lambda: f"{api.clock.days}-{next(ids)}",
             slots=Slots.for_requests(16),
         )
-        report = await run_sync(order, resources)
+        report = await run_sync(request, resources)
     seconds = time.perf_counter() - began
-    with duckdb.connect(str(order.snapshot), read_only=True) as db:
+    with duckdb.connect(str(request.snapshot), read_only=True) as db:
         [(of_posts, full)] = db.execute(
             "SELECT sum(pages), count(*) FILTER (outcome = 'complete') FROM run_outcomes"
             f" WHERE run_id = '{report.run_id}' AND surface = 'posts'"
         ).fetchall()
-    missed = _missed(order.snapshot, service)
-    return Day(service.requests - before, int(of_posts), int(full), seconds, missed)
+    missed = _missed(request.snapshot, api)
+    return Day(api.requests - requests_before, int(of_posts), int(full), seconds, missed)
 
 
 async def measure(
     accounts: int, posts: int, days: int, full_days: int, every: int, folder: Path
 ) -> dict[str, list[Day]]:
-    """Return the days of either mode, the first sync of all aside."""
+    """Return the days of each mode; day 0 is the initial sync."""
     found: dict[str, list[Day]] = {}
     modes: tuple[tuple[SyncMode, int], ...] = (("full_refresh", full_days), ("incremental", days))
-    for mode, many in modes:
-        service = _Service(accounts, posts, _Clock())
-        index = folder / mode
-        index.mkdir()
+    for mode, mode_days in modes:
+        api = _FakeApi(accounts, posts, _Clock())
+        mode_folder = folder / mode
+        mode_folder.mkdir()
         found[mode] = []
-        for day in range(many + 1):
-            result = await _day(index, service, mode, timedelta(days=every))
+        for day in range(mode_days + 1):
+            result = await _day(mode_folder, api, mode, timedelta(days=every))
             found[mode].append(result)
             print(f"{mode} day {day}: {result}", flush=True)
-            service.clock.days += 1
+            api.clock.days += 1
         if mode == "incremental":
-            await _day(index, service, "full_refresh", timedelta(days=every))
-            [left] = [_missed(index / "analytics.duckdb", service)]
-            print(f"after a full refresh: {left} posts differ", flush=True)
-            if left:
+            await _day(mode_folder, api, "full_refresh", timedelta(days=every))
+            missed = _missed(mode_folder / "analytics.duckdb", api)
+            print(f"after a full refresh: {missed} posts differ", flush=True)
+            if missed:
                 raise SystemExit(1)
     return found
 
 
 def main() -> None:
-    """Measure, and write the result."""
-    wanted = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    """Run the benchmark and save the result."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name, default in (("accounts", 100), ("posts", 500), ("days", 29), ("full-days", 2), ("every", 7)):
-        wanted.add_argument(f"--{name}", type=int, default=default)
-    wanted.add_argument("--results", type=Path, default=RESULTS)
-    chosen = wanted.parse_args()
+        parser.add_argument(f"--{name}", type=int, default=default)
+    parser.add_argument("--results", type=Path, default=RESULTS)
+    args = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="incremental-") as name:
-        found = asyncio.run(
-            measure(chosen.accounts, chosen.posts, chosen.days, chosen.full_days, chosen.every, Path(name))
-        )
+        found = asyncio.run(measure(args.accounts, args.posts, args.days, args.full_days, args.every, Path(name)))
     full, recent = found["full_refresh"][1:], found["incremental"][1:]
     figures = {
         "requests_a_day": sum(day.requests for day in recent) / len(recent),
@@ -218,15 +216,15 @@ def main() -> None:
         "missed": sum(day.missed for day in recent),
     }
     result = {
-        "name": f"incremental-{size_name(chosen.accounts * chosen.posts)}",
-        "what": f"{chosen.accounts:,} accounts x {chosen.posts:,} posts, {_PER_DAY} new a day, {len(recent)} days",
-        "size": {"accounts": chosen.accounts, "posts": chosen.posts, "days": len(recent), "every": chosen.every},
-        "machine": machine(),
+        "name": f"incremental-{size_name(args.accounts * args.posts)}",
+        "what": f"{args.accounts:,} accounts x {args.posts:,} posts, {_PER_DAY} new a day, {len(recent)} days",
+        "size": {"accounts": args.accounts, "posts": args.posts, "days": len(recent), "every": args.every},
+        "machine": describe_machine(),
         "days": {mode: [asdict(day) for day in days] for mode, days in found.items()},
         "figures": figures,
     }
-    chosen.results.mkdir(parents=True, exist_ok=True)
-    path = chosen.results / f"{result['name']}.json"
+    args.results.mkdir(parents=True, exist_ok=True)
+    path = args.results / f"{result['name']}.json"
     path.write_text(json.dumps(result, indent=1, default=str) + "\n", encoding="utf-8")
     print(json.dumps(figures, indent=1))
 

@@ -1,10 +1,10 @@
-"""A nightly scan of the same accounts on warehouses of different sizes: what its merges cost.
+"""A daily scan of the same number of accounts in warehouses of different sizes: the cost of its merges.
 
-    python -m benchmarks.large [--sizes 400 4000] [--posts 2500] [--scanned 40] [--rounds 3] --folder KEPT
+    python -m benchmarks.large [--sizes 400 4000] [--posts 2500] [--scanned 40] [--rounds 3] --folder KEEP
 
-Every round is the next day, in which one item in a hundred has changed and two are new, and scans the same few
-accounts with `gramhouse backfill`. The rest of the warehouse is only there. The merges' seconds are measured
-from inside (benchmarks.timed); `wall` of a sample is theirs. Publishing, which copies the file, is reported apart.
+Every round is the next day, on which 1 % of the items have changed and 2 % are new, and scans a few accounts with
+`gramhouse backfill`; the rest of the warehouse is not scanned. Merges are timed inside the process
+(benchmarks.timed_cli), and `wall` of a sample is their time. Publishing, which copies the file, is reported separately.
 """
 
 import argparse
@@ -12,78 +12,80 @@ import json
 from functools import partial
 from typing import TYPE_CHECKING
 
-from benchmarks.beside import serving
-from benchmarks.contenders import Home, gramhouse, report
-from benchmarks.kept import copied, prepared
-from benchmarks.options import options, scratch
-from benchmarks.pages import account_id
+from benchmarks.candidates import RunFolder, gramhouse, parse_report
+from benchmarks.options import create_parser, temporary_folder
 from benchmarks.process import run
-from benchmarks.results import Result, deliver, show, size_name
-from benchmarks.samples import Sample, Samples, interleaved, middle, peak
+from benchmarks.results import Result, log, save_result, size_name
+from benchmarks.samples import Sample, Samples, measure_interleaved, median_sample, peak_memory
+from benchmarks.saved_warehouse import copy_to, load_or_create
+from benchmarks.server_process import start_server
+from benchmarks.synthetic_api import account_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 
 def spread(accounts: int, scanned: int) -> list[int]:
-    """Choose the accounts to scan, all over the warehouse; no IO."""
+    """Return the accounts to scan, spread evenly over the warehouse; no IO."""
     return [index * accounts // scanned for index in range(scanned)]
 
 
 def figures(samples: Samples) -> dict[str, float]:
-    """Return the ratios of the largest to the smallest; no IO."""
+    """Return the figures of the largest warehouse, and its ratio to the smallest; no IO."""
     names = list(samples)
     return {
-        "merge_over_smallest": middle(samples[names[-1]]).wall / middle(samples[names[0]]).wall,
-        "merge_seconds": middle(samples[names[-1]]).wall,
-        "peak_mb": peak(samples[names[-1]]),
+        "merge_over_smallest": median_sample(samples[names[-1]]).wall / median_sample(samples[names[0]]).wall,
+        "merge_seconds": median_sample(samples[names[-1]]).wall,
+        "peak_mb": peak_memory(samples[names[-1]]),
     }
 
 
-def day(chosen: argparse.Namespace, accounts: int, home: Home, publishing: list[float], turn: int) -> Sample:
-    """Scan the chosen accounts on the next day; return the sample, whose wall is the merges'."""
-    scanned = spread(accounts, chosen.scanned)
-    picked = [word for number in scanned for word in ("--account", account_id(number))]
-    with serving(accounts, chosen.posts, day=turn + 1) as server:
+def scan_next_day(
+    args: argparse.Namespace, accounts: int, run_folder: RunFolder, publish_seconds: list[float], round_number: int
+) -> Sample:
+    """Scan the selected accounts on the next day; `wall` of the sample is the time of the merges."""
+    scanned = spread(accounts, args.scanned)
+    selected = [argument for number in scanned for argument in ("--account", account_id(number))]
+    with start_server(accounts, args.posts, day=round_number + 1) as server:
         job = gramhouse(
             server.url,
-            home,
-            chosen.in_flight,
+            run_folder,
+            args.in_flight,
             "backfill",
             "--surface",
             "posts",
-            *picked,
-            module="benchmarks.timed",
+            *selected,
+            module="benchmarks.timed_cli",
         )
-        ended = run(job.command, job.env, job.folder)
-        pages = server.spent()
-    message, watched = report(ended), json.loads(ended.errors.splitlines()[-1])
-    show(f"{accounts:,} accounts: {message['items']:,} items scanned in {ended.wall:.1f} s, {watched}")
-    publishing.append(watched["publish_seconds"])
-    return Sample(watched["merge_seconds"], ended.cpu, ended.peak_mb, pages.requests, pages.cpu_seconds)
+        result = run(job.command, job.env, job.folder)
+        usage = server.usage()
+    report, timings = parse_report(result), json.loads(result.stderr.splitlines()[-1])
+    log(f"{accounts:,} accounts: {report['items']:,} items scanned in {result.wall:.1f} s, {timings}")
+    publish_seconds.append(timings["publish_seconds"])
+    return Sample(timings["merge_seconds"], result.cpu, result.peak_mb, usage.requests, usage.cpu_seconds)
 
 
 def main() -> None:
-    """Measure, and say it."""
-    wanted = options(__doc__)
-    wanted.set_defaults(posts=2500, accounts=[400, 4000])
-    wanted.add_argument("--sizes", type=int, nargs="+", dest="accounts", help="accounts of each warehouse")
-    wanted.add_argument("--scanned", type=int, default=40, help="accounts scanned")
-    chosen = wanted.parse_args()
-    publishing: dict[int, list[float]] = {accounts: [] for accounts in chosen.accounts}
-    entrants: dict[str, Callable[[int], Sample]] = {}
-    with scratch(chosen) as folder:
-        for accounts in chosen.accounts:
-            kept = prepared(chosen.folder or folder, accounts, chosen.posts)
-            home = copied(kept, folder / str(accounts))
-            name = size_name(accounts * chosen.posts)
-            entrants[name] = partial(day, chosen, accounts, home, publishing[accounts])
-        samples = interleaved(entrants, chosen.rounds, show)
-    found = figures(samples)
-    items = chosen.scanned * chosen.posts
-    size = {"accounts": chosen.accounts, "posts": chosen.posts, "scanned": items, "publish_seconds": publishing}
-    what = f"merges of a day of {items:,} items, on warehouses of {' and '.join(samples)} (wall is the merges')"
-    deliver(Result(f"large-{list(samples)[-1]}", what, size, samples, found), chosen.results)
+    """Run the benchmark and save the result."""
+    parser = create_parser(__doc__)
+    parser.set_defaults(posts=2500, accounts=[400, 4000])
+    parser.add_argument("--sizes", type=int, nargs="+", dest="accounts", help="accounts of each warehouse")
+    parser.add_argument("--scanned", type=int, default=40, help="accounts scanned")
+    args = parser.parse_args()
+    publish_seconds: dict[int, list[float]] = {accounts: [] for accounts in args.accounts}
+    candidates: dict[str, Callable[[int], Sample]] = {}
+    with temporary_folder(args) as folder:
+        for accounts in args.accounts:
+            saved = load_or_create(args.folder or folder, accounts, args.posts)
+            run_folder = copy_to(saved, folder / str(accounts))
+            name = size_name(accounts * args.posts)
+            candidates[name] = partial(scan_next_day, args, accounts, run_folder, publish_seconds[accounts])
+        samples = measure_interleaved(candidates, args.rounds, log)
+    ratios = figures(samples)
+    items = args.scanned * args.posts
+    size = {"accounts": args.accounts, "posts": args.posts, "scanned": items, "publish_seconds": publish_seconds}
+    description = f"merges of a day of {items:,} items, on warehouses of {' and '.join(samples)} (wall: merges only)"
+    save_result(Result(f"large-{list(samples)[-1]}", description, size, samples, ratios), args.results)
 
 
 if __name__ == "__main__":

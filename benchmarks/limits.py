@@ -1,62 +1,64 @@
-"""A server that limits each account by itself: does anybody come too early, and what does the waiting cost.
+"""A server with a rate limit for each account: is a request sent too early, and what do the waits cost.
 
     python -m benchmarks.limits [--accounts 40] [--posts 2500] [--per-second 10] [--rounds 3]
 
-The server answers 429 with `Retry-After: 1` to an account that has been asked for more than so many pages within a
-second, and counts who comes again before that second is over. Other accounts must not wait meanwhile.
+The server responds with 429 and `Retry-After: 1` if an account's pages are requested more than `--per-second` times in
+a second, and counts requests that come before that wait is over. Other accounts must not wait meanwhile.
 """
 
 from functools import partial
 
-from benchmarks.beside import Beside, serving
-from benchmarks.contenders import Home, carry_out, gramhouse
-from benchmarks.options import options, scratch
-from benchmarks.pages import PAGE
-from benchmarks.results import Result, deliver, show, size_name
-from benchmarks.samples import Sample, Samples, interleaved, middle
+from benchmarks.candidates import RunFolder, gramhouse, measure_job
+from benchmarks.options import create_parser, temporary_folder
+from benchmarks.results import Result, log, save_result, size_name
+from benchmarks.samples import Sample, Samples, measure_interleaved, median_sample
+from benchmarks.server_process import ServerProcess, start_server
+from benchmarks.synthetic_api import PAGE_SIZE
 
 
 def bound(posts: int, per_second: int) -> float:
-    """Return the seconds that one account must wait in all; every account waits at the same time. No IO."""
-    pages = max(1, -(-posts // PAGE))
+    """Return the total wait of one account in seconds; all accounts wait at the same time. No IO."""
+    pages = max(1, -(-posts // PAGE_SIZE))
     return float(-(-pages // per_second) - 1)
 
 
 def figures(samples: Samples, seconds: float) -> dict[str, float]:
     """Return the ratios, given the bound; no IO."""
-    limited, free = samples["limited"], samples["unlimited"]
+    limited, unlimited = samples["limited"], samples["unlimited"]
     return {
         "too_early": max(sample.too_early for sample in limited),
-        "refused": middle(limited).refused,
+        "refused": median_sample(limited).refused,
         "bound_seconds": seconds,
-        "wall_over_bound": middle(limited).wall / (seconds + middle(free).wall),
-        "cpu_over_unlimited": middle(limited).cpu / middle(free).cpu,
+        "wall_over_bound": median_sample(limited).wall / (seconds + median_sample(unlimited).wall),
+        "cpu_over_unlimited": median_sample(limited).cpu / median_sample(unlimited).cpu,
     }
 
 
 def main() -> None:
-    """Measure, and say it."""
-    wanted = options(__doc__, accounts=40, posts=2500)
-    wanted.add_argument("--per-second", type=int, default=10)
-    chosen = wanted.parse_args()
-    accounts, posts = chosen.accounts, chosen.posts
+    """Run the benchmark and save the result."""
+    parser = create_parser(__doc__, accounts=40, posts=2500)
+    parser.add_argument("--per-second", type=int, default=10)
+    args = parser.parse_args()
+    accounts, posts = args.accounts, args.posts
     items = accounts * posts
     with (
-        scratch(chosen) as folder,
-        serving(accounts, posts) as free,
-        serving(accounts, posts, per_second=chosen.per_second) as strict,
+        temporary_folder(args) as folder,
+        start_server(accounts, posts) as unlimited,
+        start_server(accounts, posts, per_second=args.per_second) as limited,
     ):
 
-        def sync(name: str, server: Beside, turn: int) -> Sample:
-            job = gramhouse(server.url, Home(folder / f"{name}-{turn}"), chosen.in_flight)
-            return carry_out(job, server, items=accounts + items)
+        def sync(name: str, server: ServerProcess, round_number: int) -> Sample:
+            job = gramhouse(server.url, RunFolder(folder / f"{name}-{round_number}"), args.in_flight)
+            return measure_job(job, server, items=accounts + items)
 
-        entrants = {name: partial(sync, name, server) for name, server in (("unlimited", free), ("limited", strict))}
-        samples = interleaved(entrants, chosen.rounds, show)
-    size = {"accounts": accounts, "posts": posts, "items": items, "per_second": chosen.per_second}
-    what = f"{accounts:,} accounts x {posts:,} posts, at most {chosen.per_second} pages of each in a second"
-    found = figures(samples, bound(posts, chosen.per_second))
-    deliver(Result(f"limits-{size_name(items)}", what, size, samples, found), chosen.results)
+        candidates = {
+            name: partial(sync, name, server) for name, server in (("unlimited", unlimited), ("limited", limited))
+        }
+        samples = measure_interleaved(candidates, args.rounds, log)
+    size = {"accounts": accounts, "posts": posts, "items": items, "per_second": args.per_second}
+    description = f"{accounts:,} accounts x {posts:,} posts, at most {args.per_second} pages of each per second"
+    ratios = figures(samples, bound(posts, args.per_second))
+    save_result(Result(f"limits-{size_name(items)}", description, size, samples, ratios), args.results)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What the machine is, so that a result shows what it was measured on."""
+"""Describes the machine that a result was measured on."""
 
 import os
 import platform
@@ -9,7 +9,7 @@ _VERSIONS = ("aiohttp", "duckdb", "httpx", "httpx-aiohttp", "pydantic", "sqlalch
 
 
 def cpu_model(cpuinfo: str) -> str:
-    """Find the processor's name in what Linux says of it."""
+    """Return the processor's name from the text of /proc/cpuinfo."""
     for line in cpuinfo.splitlines():
         name, _, value = line.partition(":")
         if name.strip() in {"model name", "Model"}:
@@ -27,8 +27,8 @@ def _versions() -> dict[str, str]:
     return found
 
 
-def machine() -> dict[str, object]:
-    """Describe this machine; `load` is how many processes wanted a core in the last minute, ours among them."""
+def describe_machine() -> dict[str, object]:
+    """Describe this machine; `load` is the load average of the last minute, which includes the benchmark."""
     return {
         "cores": len(os.sched_getaffinity(0)),
         "cpu": cpu_model(Path("/proc/cpuinfo").read_text(encoding="utf-8")),

@@ -1,4 +1,4 @@
-"""What every scenario's command line has in common."""
+"""Command-line options that all scenarios share."""
 
 import argparse
 import signal
@@ -8,54 +8,60 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from benchmarks.beside import ROOT
-from benchmarks.pages import Style
 from benchmarks.results import RESULTS
+from benchmarks.server_process import ROOT
+from benchmarks.synthetic_api import Style
 
 
 def _absolute(name: str) -> Path:
     return Path(name).expanduser().resolve()
 
 
-def options(text: str | None, *, accounts: int = 400, posts: int = 250, rounds: int = 3) -> argparse.ArgumentParser:
-    """Return a command line with the sizes, the rounds, and where to put what."""
-    wanted = argparse.ArgumentParser(description=text, formatter_class=argparse.RawDescriptionHelpFormatter)
-    wanted.add_argument("--accounts", type=int, default=accounts)
-    wanted.add_argument("--posts", type=int, default=posts, help="of each account")
-    wanted.add_argument("--rounds", type=int, default=rounds)
-    wanted.add_argument(
-        "--style", type=Style, choices=tuple(Style), default=Style.COMPACT, help="how items are written; cold, again"
+def create_parser(
+    text: str | None, *, accounts: int = 400, posts: int = 250, rounds: int = 3
+) -> argparse.ArgumentParser:
+    """Return a parser with the options for sizes, rounds and output folders."""
+    parser = argparse.ArgumentParser(description=text, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--accounts", type=int, default=accounts)
+    parser.add_argument("--posts", type=int, default=posts, help="posts per account")
+    parser.add_argument("--rounds", type=int, default=rounds)
+    parser.add_argument(
+        "--style",
+        type=Style,
+        choices=tuple(Style),
+        default=Style.COMPACT,
+        help="format of the items; only for cold and again",
     )
-    wanted.add_argument("--in-flight", type=int, default=16, help="accounts scanned at once")
-    wanted.add_argument("--results", type=Path, default=RESULTS, help="where the JSON goes")
-    # Absolute, for the contenders run elsewhere.
-    wanted.add_argument("--folder", type=_absolute, help="keep warehouses here, and use those that are kept")
-    return wanted
+    parser.add_argument("--in-flight", type=int, default=16, help="accounts scanned at once")
+    parser.add_argument("--results", type=Path, default=RESULTS, help="folder for the JSON results")
+    # Absolute, because the candidates have another working directory.
+    parser.add_argument("--folder", type=_absolute, help="save initial warehouses here and reuse them")
+    return parser
 
 
-def with_dlt(wanted: argparse.ArgumentParser) -> None:
-    """Add who runs dlt: its environment's Python; without it dlt is left out."""
-    wanted.add_argument("--dlt", type=Path, default=ROOT / ".venv" / "dlt" / "bin" / "python", metavar="PYTHON")
-    wanted.add_argument("--without-dlt", action="store_true")
+def add_dlt_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that select dlt's Python or leave dlt out."""
+    parser.add_argument("--dlt", type=Path, default=ROOT / ".venv" / "dlt" / "bin" / "python", metavar="PYTHON")
+    parser.add_argument("--without-dlt", action="store_true")
 
 
-def dlt_python(chosen: argparse.Namespace) -> Path | None:
-    """Return who runs dlt, if it is wanted; ends the program when it is and was not set up."""
-    python: Path = chosen.dlt
-    if chosen.without_dlt:
+def dlt_python(args: argparse.Namespace) -> Path | None:
+    """Return dlt's Python, or None without dlt; exit if its environment does not exist."""
+    python: Path = args.dlt
+    if args.without_dlt:
         return None
     if not python.exists():
-        message = f"no dlt at {python}: `make bench-setup` sets it up, --without-dlt leaves it out"
+        message = f"no dlt at {python}: `make bench-setup` installs it, --without-dlt leaves it out"
         raise SystemExit(message)
     return python
 
 
 @contextmanager
-def scratch(chosen: argparse.Namespace) -> Iterator[Path]:
-    """Give a folder for what is not kept, on the disk of what is kept."""
-    # Who ends a measurement ends its server and its contender too: both are closed on the way out.
+def temporary_folder(args: argparse.Namespace) -> Iterator[Path]:
+    """Create a temporary folder, on the same disk as the saved warehouses."""
+    # On SIGTERM, exit normally, so that the server and the candidate are terminated too.
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
-    if chosen.folder:
-        chosen.folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=chosen.folder, prefix="bench-") as folder:
+    if args.folder:
+        args.folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=args.folder, prefix="bench-") as folder:
         yield Path(folder)

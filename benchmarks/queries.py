@@ -1,9 +1,10 @@
-"""Analysts' questions to the snapshot, and to tables that were sorted by hand and hold the same.
+"""Analysts' queries on the snapshot, and on a file with the same tables sorted for these queries.
 
-    python -m benchmarks.queries [--accounts 400] [--posts 250] [--rounds 3] [--folder KEPT]
+    python -m benchmarks.queries [--accounts 400] [--posts 250] [--rounds 3] [--folder KEEP]
 
-Each round opens each file once and asks every question of it: an account's last 100 posts of 20 accounts, the others
-thrice. `by day` groups the posts by the day of their publication; `view` asks the snapshot's engagement_by_day.
+Each round opens each file once and runs every query: `last posts` (an account's last 100 posts) for 20 accounts, the
+others three times. `by day` groups all posts by the day of publication; `view` reads the view engagement_by_day. The
+file with sorted tables is called `by hand`.
 """
 
 import time
@@ -13,15 +14,15 @@ from pathlib import Path
 
 import duckdb
 
-from benchmarks.kept import home_of, prepared
-from benchmarks.options import options, scratch
-from benchmarks.pages import account_id
-from benchmarks.results import Result, deliver, show, size_name
-from benchmarks.samples import Sample, Samples, middle, turns
+from benchmarks.options import create_parser, temporary_folder
+from benchmarks.results import Result, log, save_result, size_name
+from benchmarks.samples import Sample, Samples, median_sample, rotate
+from benchmarks.saved_warehouse import load_or_create, saved_folder
+from benchmarks.synthetic_api import account_id
 
-Question = Callable[[duckdb.DuckDBPyConnection], object]
+Query = Callable[[duckdb.DuckDBPyConnection], object]
 
-_ASKED = 20
+_QUERIED_ACCOUNTS = 20
 
 _LAST_POSTS = """
 SELECT media_id, published_at, media_type, caption, permalink, like_count, comments_count
@@ -36,21 +37,21 @@ SELECT day, sum(likes_gained), sum(comments_gained), sum(posts_published)
 FROM engagement_by_day GROUP BY day ORDER BY day
 """
 
-_BY_HAND = {
+_SORT_ORDERS = {
     "accounts": "account_id",
     "media": "account_id, surface, published_at DESC, media_id",
     "media_metrics": "account_id, surface, media_id, metric, observed_at",
 }
 
 
-def by_hand(snapshot: Path, target: Path) -> None:
-    """Write the snapshot's tables anew, sorted for the questions, with the view that one of them asks."""
+def write_sorted(snapshot: Path, target: Path) -> None:
+    """Copy the snapshot's tables in the order that suits the queries, and the view that one query reads."""
     draft = target.with_name(target.name + ".draft")
     draft.unlink(missing_ok=True)
     with duckdb.connect(draft) as db:
         db.execute("SET memory_limit = '4GB'")
         db.execute(f"ATTACH '{snapshot}' AS snapshot (READ_ONLY)")
-        for name, order in _BY_HAND.items():
+        for name, order in _SORT_ORDERS.items():
             db.execute(f"CREATE TABLE {name} AS SELECT * FROM snapshot.{name} ORDER BY {order}")
         ((view,),) = db.execute(
             "SELECT sql FROM duckdb_views() WHERE database_name = 'snapshot' AND view_name = 'engagement_by_day'"
@@ -59,63 +60,64 @@ def by_hand(snapshot: Path, target: Path) -> None:
     draft.replace(target)
 
 
-def ask(
-    file: Path, questions: Mapping[str, Sequence[Callable[[duckdb.DuckDBPyConnection], object]]]
-) -> dict[str, Sample]:
-    """Open a file, ask it everything, and return each question's median time."""
-    found = {}
+def run_queries(file: Path, queries: Mapping[str, Sequence[Query]]) -> dict[str, Sample]:
+    """Open a file, run all queries, and return the median time of each."""
+    samples = {}
     with duckdb.connect(file, read_only=True) as db:
-        for name, asked in questions.items():
-            took = []
-            for question in asked:
+        for name, executions in queries.items():
+            times = []
+            for execute in executions:
                 began = time.perf_counter()
-                question(db)
-                took.append(Sample(time.perf_counter() - began))
-            found[name] = middle(took)
-    return found
+                execute(db)
+                times.append(Sample(time.perf_counter() - began))
+            samples[name] = median_sample(times)
+    return samples
 
 
 def figures(samples: Samples) -> dict[str, float]:
-    """Return milliseconds of the snapshot, and the ratios; no IO."""
-    found = {}
+    """Return milliseconds on the snapshot, and the ratios; no IO."""
+    ratios = {}
     for name in ("last posts", "by day", "view"):
-        ours, hand = middle(samples[f"{name}: snapshot"]).wall, middle(samples[f"{name}: by hand"]).wall
+        snapshot, sorted_file = (
+            median_sample(samples[f"{name}: snapshot"]).wall,
+            median_sample(samples[f"{name}: by hand"]).wall,
+        )
         short = name.replace(" ", "_")
-        found[f"{short}_ms"] = ours * 1000
-        found[f"{short}_over_by_hand"] = ours / hand
-    return found
+        ratios[f"{short}_ms"] = snapshot * 1000
+        ratios[f"{short}_over_by_hand"] = snapshot / sorted_file
+    return ratios
 
 
-def _ask(sql: str, parameters: Sequence[object], db: duckdb.DuckDBPyConnection) -> object:
+def _execute(sql: str, parameters: Sequence[object], db: duckdb.DuckDBPyConnection) -> object:
     return db.execute(sql, parameters).fetchall()
 
 
 def main() -> None:
-    """Measure, and say it."""
-    chosen = options(__doc__).parse_args()
-    accounts, posts = chosen.accounts, chosen.posts
-    with scratch(chosen) as scratched:
-        folder = chosen.folder or scratched
-        snapshot = prepared(folder, accounts, posts).snapshot
-        sorted_by_hand = home_of(folder, accounts, posts).folder / "by_hand.duckdb"
-        if not sorted_by_hand.exists():
-            by_hand(snapshot, sorted_by_hand)
-        some = [account_id(index * accounts // _ASKED) for index in range(_ASKED)]
-        questions = {
-            "last posts": [partial(_ask, _LAST_POSTS, [account]) for account in some],
-            "by day": [partial(_ask, _BY_DAY, [])] * 3,
-            "view": [partial(_ask, _VIEW, [])] * 3,
+    """Run the benchmark and save the result."""
+    args = create_parser(__doc__).parse_args()
+    accounts, posts = args.accounts, args.posts
+    with temporary_folder(args) as temporary:
+        folder = args.folder or temporary
+        snapshot = load_or_create(folder, accounts, posts).snapshot
+        sorted_file = saved_folder(folder, accounts, posts).path / "by_hand.duckdb"
+        if not sorted_file.exists():
+            write_sorted(snapshot, sorted_file)
+        queried = [account_id(index * accounts // _QUERIED_ACCOUNTS) for index in range(_QUERIED_ACCOUNTS)]
+        queries = {
+            "last posts": [partial(_execute, _LAST_POSTS, [account]) for account in queried],
+            "by day": [partial(_execute, _BY_DAY, [])] * 3,
+            "view": [partial(_execute, _VIEW, [])] * 3,
         }
-        files = {"by hand": sorted_by_hand, "snapshot": snapshot}
-        samples: dict[str, list[Sample]] = {f"{name}: {file}": [] for name in questions for file in files}
-        for turn, file in turns(tuple(files), chosen.rounds):
-            for name, sample in ask(files[file], questions).items():
+        files = {"by hand": sorted_file, "snapshot": snapshot}
+        samples: dict[str, list[Sample]] = {f"{name}: {file}": [] for name in queries for file in files}
+        for round_number, file in rotate(tuple(files), args.rounds):
+            for name, sample in run_queries(files[file], queries).items():
                 samples[f"{name}: {file}"].append(sample)
-                show(f"round {turn + 1}: {name}: {file} {sample.wall * 1000:.1f} ms")
+                log(f"round {round_number + 1}: {name}: {file} {sample.wall * 1000:.1f} ms")
     items = accounts * posts
     size = {"accounts": accounts, "posts": posts, "items": items}
-    what = f"questions to {items:,} items, seconds of each"
-    deliver(Result(f"queries-{size_name(items)}", what, size, samples, figures(samples)), chosen.results)
+    description = f"queries on {items:,} items, seconds of each"
+    save_result(Result(f"queries-{size_name(items)}", description, size, samples, figures(samples)), args.results)
 
 
 if __name__ == "__main__":

@@ -1,50 +1,53 @@
-"""What `gramhouse report` takes, beside a Python that opens the same snapshot and counts its media.
+"""The time of `gramhouse report`, compared with a Python process that opens the same snapshot and counts its media.
 
-python -m benchmarks.report [--accounts 400] [--posts 250] [--rounds 3] [--folder KEPT]
+python -m benchmarks.report [--accounts 400] [--posts 250] [--rounds 3] [--folder KEEP]
 """
 
 import sys
 from functools import partial
 
-from benchmarks.contenders import Job, plain_environment
-from benchmarks.kept import prepared
-from benchmarks.options import options, scratch
+from benchmarks.candidates import Job, clean_environment
+from benchmarks.options import create_parser, temporary_folder
 from benchmarks.process import run
-from benchmarks.results import Result, deliver, show, size_name
-from benchmarks.samples import Sample, Samples, interleaved, middle, ratio
+from benchmarks.results import Result, log, save_result, size_name
+from benchmarks.samples import Sample, Samples, measure_interleaved, median_sample, wall_ratio
+from benchmarks.saved_warehouse import load_or_create
 
 _COUNT = "import duckdb, sys; duckdb.connect(sys.argv[1], read_only=True).sql('SELECT count(*) FROM media').fetchall()"
 
 
 def figures(samples: Samples) -> dict[str, float]:
-    """Return the report's seconds, and how many times as long it takes as the count; no IO."""
-    return {"report_seconds": middle(samples["report"]).wall, "report_over_count": ratio(samples, "report", "count")}
+    """Return the seconds of the report, and their ratio to those of the count; no IO."""
+    return {
+        "report_seconds": median_sample(samples["report"]).wall,
+        "report_over_count": wall_ratio(samples, "report", "count"),
+    }
 
 
-def _measured(job: Job, _: int) -> Sample:
-    ended = run(job.command, job.env, job.folder)
-    if ended.code:
-        message = f"{' '.join(job.command)} ended with {ended.code}: {ended.errors[-2000:]}"
+def _measure(job: Job, _: int) -> Sample:
+    result = run(job.command, job.env, job.folder)
+    if result.exit_code:
+        message = f"{' '.join(job.command)} exited with {result.exit_code}: {result.stderr[-2000:]}"
         raise RuntimeError(message)
-    return Sample(ended.wall, ended.cpu, ended.peak_mb)
+    return Sample(result.wall, result.cpu, result.peak_mb)
 
 
 def main() -> None:
-    """Measure, and print it."""
-    chosen = options(__doc__).parse_args()
-    with scratch(chosen) as folder:
-        snapshot = str(prepared(chosen.folder or folder, chosen.accounts, chosen.posts).snapshot)
+    """Run the benchmark and save the result."""
+    args = create_parser(__doc__).parse_args()
+    with temporary_folder(args) as folder:
+        snapshot = str(load_or_create(args.folder or folder, args.accounts, args.posts).snapshot)
         page = str(folder / "report.html")
-        typed = {
+        commands = {
             "count": (sys.executable, "-c", _COUNT, snapshot),
             "report": (sys.executable, "-m", "flows.cli", "report", page, "--snapshot", snapshot),
         }
-        jobs = {name: Job(command, plain_environment(), folder) for name, command in typed.items()}
-        samples = interleaved({name: partial(_measured, job) for name, job in jobs.items()}, chosen.rounds, show)
-    items = chosen.accounts * chosen.posts
-    size = {"accounts": chosen.accounts, "posts": chosen.posts, "items": items}
-    what = f"the report of {items:,} items, seconds of the whole process"
-    deliver(Result(f"report-{size_name(items)}", what, size, samples, figures(samples)), chosen.results)
+        jobs = {name: Job(command, clean_environment(), folder) for name, command in commands.items()}
+        samples = measure_interleaved({name: partial(_measure, job) for name, job in jobs.items()}, args.rounds, log)
+    items = args.accounts * args.posts
+    size = {"accounts": args.accounts, "posts": args.posts, "items": items}
+    description = f"the report of {items:,} items, seconds of the whole process"
+    save_result(Result(f"report-{size_name(items)}", description, size, samples, figures(samples)), args.results)
 
 
 if __name__ == "__main__":

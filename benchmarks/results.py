@@ -1,4 +1,4 @@
-"""A scenario's result: a table for the terminal, and a JSON file to compare and plot."""
+"""The result of a scenario: a table for the terminal, and a JSON file to compare and plot."""
 
 import json
 import sys
@@ -7,18 +7,18 @@ from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 from pathlib import Path
 
-from benchmarks.machine import machine
-from benchmarks.pages import Style
-from benchmarks.samples import Sample, Samples, middle, peak
+from benchmarks.machine import describe_machine
+from benchmarks.samples import Sample, Samples, median_sample, peak_memory
+from benchmarks.synthetic_api import Style
 
 RESULTS = Path(__file__).parent / "results"
 
-_COLUMNS = ("wall s", "of the first", "cpu s", "peak MB", "pages", "server cpu s")
+_COLUMNS = ("wall s", "vs first", "cpu s", "peak MB", "pages", "server cpu s")
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a scenario found: every sample by contender, the first the measure of the others, and its figures."""
+    """Samples of each candidate, the first one being the baseline, and the figures computed from them."""
 
     name: str
     what: str
@@ -28,36 +28,36 @@ class Result:
 
 
 def size_name(items: int) -> str:
-    """Name a number of items as people say it: 100k, 10m."""
+    """Abbreviate a number of items: 100k, 10m."""
     for unit, letter in ((1_000_000, "m"), (1_000, "k")):
         if items >= unit:
-            whole, rest = divmod(items, unit)
-            return f"{whole}{letter}" if not rest else f"{items / unit:.3g}{letter}"
+            quotient, rest = divmod(items, unit)
+            return f"{quotient}{letter}" if not rest else f"{items / unit:.3g}{letter}"
     return str(items)
 
 
 def result_name(scenario: str, items: int, style: Style) -> str:
-    """Name a result: its scenario, the style of its items where that is not the usual one, its size."""
+    """Name a result after its scenario, the style of its items (unless it is the default) and its size."""
     return "-".join([scenario, *([style] if style is not Style.COMPACT else []), size_name(items)])
 
 
-def _row(sample: Sample, first: Sample, most: float) -> tuple[str, ...]:
+def _row(sample: Sample, first: Sample, peak_mb: float) -> tuple[str, ...]:
     return (
         f"{sample.wall:.3f}",
         f"{sample.wall / first.wall:.2f}",
         f"{sample.cpu:.2f}",
-        f"{most:.0f}",
+        f"{peak_mb:.0f}",
         f"{sample.pages:,.0f}",
         f"{sample.server_cpu:.2f}",
     )
 
 
-def table(result: Result) -> str:
-    """Lay a result out: medians by contender, and its figures below."""
-    middles = {name: middle(some) for name, some in result.samples.items()}
-    first = next(iter(middles.values()))
+def format_table(result: Result) -> str:
+    """Format a result: the medians of each candidate, then the figures."""
+    medians = {name: median_sample(samples) for name, samples in result.samples.items()}
+    first = next(iter(medians.values()))
     rows: list[tuple[str, ...]] = [("", *_COLUMNS)]
-    rows += [(name, *_row(sample, first, peak(result.samples[name]))) for name, sample in middles.items()]
+    rows += [(name, *_row(sample, first, peak_memory(result.samples[name]))) for name, sample in medians.items()]
     widths = [max(len(row[index]) for row in rows) for index in range(len(rows[0]))]
     lines = [
         "  ".join(cell.rjust(width) if index else cell.ljust(width) for index, (cell, width) in enumerate(pairs))
@@ -71,27 +71,27 @@ def _rounded(sample: Sample) -> dict[str, float]:
     return {field.name: round(getattr(sample, field.name), 4) for field in fields(sample)}
 
 
-def document(result: Result, about: Mapping[str, object], at: datetime) -> dict[str, object]:
-    """Return a result as it is written."""
+def to_document(result: Result, machine: Mapping[str, object], at: datetime) -> dict[str, object]:
+    """Return the JSON document of a result."""
     return {
         **asdict(result),
-        "samples": {name: [_rounded(sample) for sample in some] for name, some in result.samples.items()},
+        "samples": {name: [_rounded(sample) for sample in samples] for name, samples in result.samples.items()},
         "figures": {name: round(value, 4) for name, value in result.figures.items()},
-        "machine": dict(about),
+        "machine": dict(machine),
         "at": at.isoformat(timespec="seconds"),
     }
 
 
-def deliver(result: Result, folder: Path) -> None:
-    """Print a result, and write it to `<its name>.json` in the folder."""
+def save_result(result: Result, folder: Path) -> None:
+    """Print a result and write it to `NAME.json` in the folder."""
     folder.mkdir(parents=True, exist_ok=True)
-    written = document(result, machine(), datetime.now(UTC))
+    document = to_document(result, describe_machine(), datetime.now(UTC))
     (folder / f"{result.name}.json").write_text(
-        json.dumps(written, indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
+        json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
     )
-    print(table(result), flush=True)
+    print(format_table(result), flush=True)
 
 
-def show(line: str) -> None:
-    """Print how far a measurement is."""
+def log(line: str) -> None:
+    """Print a progress message."""
     print(line, file=sys.stderr, flush=True)

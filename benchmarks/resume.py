@@ -1,8 +1,8 @@
-"""A sync that is killed half-way and begun again: how many pages it asks for in all, against one clean run.
+"""A sync that is killed halfway and run again: its total page requests, compared with an uninterrupted run.
 
     python -m benchmarks.resume [--accounts 400] [--posts 250] [--rounds 3]
 
-Killed when the server has been asked for half of the pages; what both left must be the same.
+It is killed when the server has received half of the page requests. Both snapshots must have the same contents.
 """
 
 import argparse
@@ -11,15 +11,15 @@ import shutil
 import time
 from pathlib import Path
 
-from benchmarks.beside import Beside, serving
-from benchmarks.contenders import Home, Job, carry_out, gramhouse, report
-from benchmarks.options import options, scratch
-from benchmarks.process import Running, run
-from benchmarks.results import Result, deliver, show, size_name
-from benchmarks.samples import Sample, Samples, interleaved, middle
+from benchmarks.candidates import Job, RunFolder, gramhouse, measure_job, parse_report
+from benchmarks.options import create_parser, temporary_folder
+from benchmarks.process import MeasuredProcess, run
+from benchmarks.results import Result, log, save_result, size_name
+from benchmarks.samples import Sample, Samples, measure_interleaved, median_sample
+from benchmarks.server_process import ServerProcess, start_server
 
-_LOOK_EVERY = 0.005
-_LEFT = """
+_POLL_INTERVAL = 0.005
+_CONTENTS = """
 SELECT
     count(*) AS items, count(DISTINCT (account_id, media_id)) AS ids,
     sum(hash(account_id, media_id, caption, like_count)) AS sum
@@ -27,79 +27,78 @@ FROM media WHERE removed_at IS NULL
 """
 
 
-def left(home: Home) -> str:
-    """Ask the snapshot what the run left, in one line."""
-    query = gramhouse("http://127.0.0.1:9", home, 1, "query", _LEFT)
-    ended = run(query.command, query.env, query.folder)
-    if ended.code:
-        raise RuntimeError(ended.errors)
-    return json.dumps(json.loads(ended.output))
+def snapshot_contents(run_folder: RunFolder) -> str:
+    """Return a one-line summary of the snapshot: rows, distinct ids, and a checksum."""
+    query = gramhouse("http://127.0.0.1:9", run_folder, 1, "query", _CONTENTS)
+    result = run(query.command, query.env, query.folder)
+    if result.exit_code:
+        raise RuntimeError(result.stderr)
+    return json.dumps(json.loads(result.stdout))
 
 
-def kill_at(job: Job, server: Beside, pages: int) -> None:
-    """Start a job, and kill it when the server has been asked for so many pages more than before."""
-    before = server.spent().requests
-    with Running(job.command, job.env, job.folder) as running:
-        while server.spent().requests - before < pages:
-            if running.is_over():
-                ended = running.wait()
-                report(ended)
-                message = "it had ended before it could be killed"
+def kill_at(job: Job, server: ServerProcess, pages: int) -> None:
+    """Start a job and kill it when the server has received `pages` more requests."""
+    before = server.usage().requests
+    with MeasuredProcess(job.command, job.env, job.folder) as process:
+        while server.usage().requests - before < pages:
+            if process.has_exited():
+                parse_report(process.wait())
+                message = "the process exited before it could be killed"
                 raise RuntimeError(message)
-            time.sleep(_LOOK_EVERY)
-        running.kill()
-        running.wait()
+            time.sleep(_POLL_INTERVAL)
+        process.kill()
+        process.wait()
 
 
 def figures(samples: Samples) -> dict[str, float]:
-    """Return the ratios, the worst round's for the pages; no IO."""
-    clean = middle(samples["clean"])
+    """Return the ratios; that of the pages is from the worst round. No IO."""
+    clean = median_sample(samples["clean"])
     return {
         "pages_over_clean": max(sample.pages for sample in samples["killed"]) / clean.pages,
-        "wall_over_clean": middle(samples["killed"]).wall / clean.wall,
+        "wall_over_clean": median_sample(samples["killed"]).wall / clean.wall,
     }
 
 
-def measure(chosen: argparse.Namespace, folder: Path, server: Beside) -> Samples:
-    """Measure clean runs, and runs in two parts; the time of both parts counts, and every page that was asked for."""
-    seen: dict[str, str] = {}
+def measure(args: argparse.Namespace, folder: Path, server: ServerProcess) -> Samples:
+    """Measure uninterrupted and killed runs; for the latter, time and pages of both parts are added up."""
+    contents: dict[str, str] = {}
 
-    def settle(who: str, home: Home) -> None:
-        seen[who] = left(home)
-        shutil.rmtree(home.folder)
-        if len(set(seen.values())) > 1:
-            message = f"what they left differs: {seen}"
+    def check_and_remove(name: str, run_folder: RunFolder) -> None:
+        contents[name] = snapshot_contents(run_folder)
+        shutil.rmtree(run_folder.path)
+        if len(set(contents.values())) > 1:
+            message = f"the snapshots differ: {contents}"
             raise RuntimeError(message)
 
-    def clean(turn: int) -> Sample:
-        home = Home(folder / f"clean-{turn}")
-        sample = carry_out(gramhouse(server.url, home, chosen.in_flight), server)
-        settle("clean", home)
+    def clean(round_number: int) -> Sample:
+        run_folder = RunFolder(folder / f"clean-{round_number}")
+        sample = measure_job(gramhouse(server.url, run_folder, args.in_flight), server)
+        check_and_remove("clean", run_folder)
         return sample
 
-    def killed(turn: int) -> Sample:
-        home = Home(folder / f"killed-{turn}")
-        job = gramhouse(server.url, home, chosen.in_flight)
-        before, began = server.spent(), time.perf_counter()
-        kill_at(job, server, chosen.pages // 2)
-        second = carry_out(job, server)
-        wall, cost = time.perf_counter() - began, server.spent() - before
-        settle("killed", home)
-        return Sample(wall, second.cpu, second.peak_mb, cost.requests, cost.cpu_seconds)
+    def killed(round_number: int) -> Sample:
+        run_folder = RunFolder(folder / f"killed-{round_number}")
+        job = gramhouse(server.url, run_folder, args.in_flight)
+        before, began = server.usage(), time.perf_counter()
+        kill_at(job, server, args.pages // 2)
+        second_part = measure_job(job, server)
+        wall, cost = time.perf_counter() - began, server.usage() - before
+        check_and_remove("killed", run_folder)
+        return Sample(wall, second_part.cpu, second_part.peak_mb, cost.requests, cost.cpu_seconds)
 
-    return interleaved({"clean": clean, "killed": killed}, chosen.rounds, show)
+    return measure_interleaved({"clean": clean, "killed": killed}, args.rounds, log)
 
 
 def main() -> None:
-    """Measure, and say it."""
-    chosen = options(__doc__).parse_args()
-    chosen.pages = -(-chosen.accounts // 50) + chosen.accounts * -(-chosen.posts // 50)
-    with scratch(chosen) as folder, serving(chosen.accounts, chosen.posts) as server:
-        samples = measure(chosen, folder, server)
-    items = chosen.accounts * chosen.posts
-    size = {"accounts": chosen.accounts, "posts": chosen.posts, "items": items, "in_flight": chosen.in_flight}
-    what = f"{chosen.accounts:,} accounts x {chosen.posts:,} posts, killed half-way and run again"
-    deliver(Result(f"resume-{size_name(items)}", what, size, samples, figures(samples)), chosen.results)
+    """Run the benchmark and save the result."""
+    args = create_parser(__doc__).parse_args()
+    args.pages = -(-args.accounts // 50) + args.accounts * -(-args.posts // 50)
+    with temporary_folder(args) as folder, start_server(args.accounts, args.posts) as server:
+        samples = measure(args, folder, server)
+    items = args.accounts * args.posts
+    size = {"accounts": args.accounts, "posts": args.posts, "items": items, "in_flight": args.in_flight}
+    description = f"{args.accounts:,} accounts x {args.posts:,} posts, killed halfway and run again"
+    save_result(Result(f"resume-{size_name(items)}", description, size, samples, figures(samples)), args.results)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What was measured of one process, and what several make together; no IO."""
+"""Measurements of single processes, and statistics over several of them; no IO."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
@@ -7,7 +7,7 @@ from statistics import median
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One process: seconds, megabytes, and what it cost the server: pages, CPU seconds, requests it refused."""
+    """One process: seconds, megabytes, and the server's side: pages, CPU seconds, requests refused with a 429."""
 
     wall: float
     cpu: float = 0.0
@@ -21,36 +21,36 @@ class Sample:
 Samples = Mapping[str, Sequence[Sample]]
 
 
-def middle(samples: Sequence[Sample]) -> Sample:
-    """Return the medians, each of its own."""
+def median_sample(samples: Sequence[Sample]) -> Sample:
+    """Return the median of each field."""
     return Sample(*(median(getattr(sample, field.name) for sample in samples) for field in fields(Sample)))
 
 
-def peak(samples: Sequence[Sample]) -> float:
-    """Return the most memory that any round took: a peak is what a machine must have, not what it mostly needs."""
+def peak_memory(samples: Sequence[Sample]) -> float:
+    """Return the peak memory of the worst round: the machine must have as much."""
     return max(sample.peak_mb for sample in samples)
 
 
-def ratio(samples: Samples, one: str, other: str) -> float:
-    """Return how many times as long one took as another, by the medians."""
-    return middle(samples[one]).wall / middle(samples[other]).wall
+def wall_ratio(samples: Samples, name: str, baseline: str) -> float:
+    """Return the median wall time of one candidate, divided by that of another."""
+    return median_sample(samples[name]).wall / median_sample(samples[baseline]).wall
 
 
-def turns(names: Sequence[str], rounds: int) -> Iterator[tuple[int, str]]:
-    """Yield whose turn it is, round by round; every round begins with another, so that none is always first."""
-    for turn in range(rounds):
-        begin = turn % len(names)
-        for name in (*names[begin:], *names[:begin]):
-            yield turn, name
+def rotate(names: Sequence[str], rounds: int) -> Iterator[tuple[int, str]]:
+    """Yield every name once per round, with the round's number; each round begins with the next name."""
+    for round_number in range(rounds):
+        first = round_number % len(names)
+        for name in (*names[first:], *names[:first]):
+            yield round_number, name
 
 
-def interleaved(
-    entrants: Mapping[str, Callable[[int], Sample]], rounds: int, show: Callable[[str], object] = lambda _: None
+def measure_interleaved(
+    candidates: Mapping[str, Callable[[int], Sample]], rounds: int, log: Callable[[str], object] = lambda _: None
 ) -> dict[str, list[Sample]]:
-    """Measure each entrant once a round; it is given the round's number, from 0."""
-    found: dict[str, list[Sample]] = {name: [] for name in entrants}
-    for turn, name in turns(tuple(entrants), rounds):
-        sample = entrants[name](turn)
-        found[name].append(sample)
-        show(f"round {turn + 1}: {name} {sample.wall:.2f} s")
-    return found
+    """Measure each candidate once per round; it is called with the round's number, from 0."""
+    samples: dict[str, list[Sample]] = {name: [] for name in candidates}
+    for round_number, name in rotate(tuple(candidates), rounds):
+        sample = candidates[name](round_number)
+        samples[name].append(sample)
+        log(f"round {round_number + 1}: {name} {sample.wall:.2f} s")
+    return samples

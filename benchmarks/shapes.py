@@ -1,9 +1,9 @@
-"""As many items in other shapes: few large accounts, many small ones, and one alone.
+"""The same number of items in few large accounts and in many small ones, and one very large account.
 
     python -m benchmarks.shapes [--items 200000] [--large 2500] [--small 20] [--one 100000] [--rounds 3]
 
-A page of a small account holds fewer items, so what is compared is what a page costs. The one account is a single
-chain, each page of which is asked for when the one before has come: its floor is that chain, alone.
+A page of a small account contains fewer items, so the cost of a page is compared. The pages of the one account can only
+be requested one after the other, also by the fetch alone.
 """
 
 from collections.abc import Callable, Mapping
@@ -11,58 +11,62 @@ from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
-from benchmarks.beside import Beside, serving
-from benchmarks.contenders import Home, carry_out, floor, gramhouse
-from benchmarks.options import options, scratch
-from benchmarks.results import Result, deliver, show, size_name
-from benchmarks.samples import Sample, Samples, interleaved, middle, peak, ratio
+from benchmarks.candidates import RunFolder, floor, gramhouse, measure_job
+from benchmarks.options import create_parser, temporary_folder
+from benchmarks.results import Result, log, save_result, size_name
+from benchmarks.samples import Sample, Samples, measure_interleaved, median_sample, peak_memory, wall_ratio
+from benchmarks.server_process import ServerProcess, start_server
 
 
 def shapes(items: int, large: int, small: int, one: int) -> dict[str, tuple[int, int]]:
-    """Return the accounts, and the posts of each, of every shape; no IO."""
+    """Return the number of accounts, and of posts in each, for every shape; no IO."""
     return {"few large": (items // large, large), "many small": (items // small, small), "one": (1, one)}
 
 
 def figures(samples: Samples, names: Mapping[str, object]) -> dict[str, float]:
-    """Return what a page costs in each shape, and the ratios; no IO."""
-    found = {}
+    """Return the cost of a page in each shape, and the ratios; no IO."""
+    ratios = {}
     for name in names:
         short = name.replace(" ", "_")
-        ours = middle(samples[f"{name}: gramhouse"])
-        found[f"{short}_page_us"] = ours.wall / ours.pages * 1e6
-        found[f"{short}_wall_over_floor"] = ratio(samples, f"{name}: gramhouse", f"{name}: floor")
-        found[f"{short}_peak_mb"] = peak(samples[f"{name}: gramhouse"])
-    found["small_page_over_large"] = found["many_small_page_us"] / found["few_large_page_us"]
-    return found
+        sample = median_sample(samples[f"{name}: gramhouse"])
+        ratios[f"{short}_page_us"] = sample.wall / sample.pages * 1e6
+        ratios[f"{short}_wall_over_floor"] = wall_ratio(samples, f"{name}: gramhouse", f"{name}: floor")
+        ratios[f"{short}_peak_mb"] = peak_memory(samples[f"{name}: gramhouse"])
+    ratios["small_page_over_large"] = ratios["many_small_page_us"] / ratios["few_large_page_us"]
+    return ratios
 
 
 def main() -> None:
-    """Measure, and say it."""
-    wanted = options(__doc__)
-    wanted.add_argument("--items", type=int, default=200_000)
-    wanted.add_argument("--large", type=int, default=2500, help="posts of a large account")
-    wanted.add_argument("--small", type=int, default=20, help="posts of a small account")
-    wanted.add_argument("--one", type=int, default=100_000, help="posts of the one account")
-    chosen = wanted.parse_args()
-    made = shapes(chosen.items, chosen.large, chosen.small, chosen.one)
-    entrants: dict[str, Callable[[int], Sample]] = {}
-    with scratch(chosen) as folder, ExitStack() as stack:
+    """Run the benchmark and save the result."""
+    parser = create_parser(__doc__)
+    parser.add_argument("--items", type=int, default=200_000)
+    parser.add_argument("--large", type=int, default=2500, help="posts per large account")
+    parser.add_argument("--small", type=int, default=20, help="posts per small account")
+    parser.add_argument("--one", type=int, default=100_000, help="posts of the one account")
+    args = parser.parse_args()
+    sizes = shapes(args.items, args.large, args.small, args.one)
+    candidates: dict[str, Callable[[int], Sample]] = {}
+    with temporary_folder(args) as folder, ExitStack() as stack:
 
-        def fetch(server: Beside, _: int) -> Sample:
-            return carry_out(floor(server.url, folder, chosen.in_flight), server)
+        def measure_floor(server: ServerProcess, _: int) -> Sample:
+            return measure_job(floor(server.url, folder, args.in_flight), server)
 
-        def ours(server: Beside, index: Path, items: int, turn: int) -> Sample:
-            home = Home(index.with_name(f"{index.name}-{turn}"))
-            return carry_out(gramhouse(server.url, home, chosen.in_flight), server, items=items)
+        def measure_gramhouse(server: ServerProcess, base: Path, items: int, round_number: int) -> Sample:
+            run_folder = RunFolder(base.with_name(f"{base.name}-{round_number}"))
+            return measure_job(gramhouse(server.url, run_folder, args.in_flight), server, items=items)
 
-        for name, (accounts, posts) in made.items():
-            server = stack.enter_context(serving(accounts, posts))
-            entrants[f"{name}: floor"] = partial(fetch, server)
-            entrants[f"{name}: gramhouse"] = partial(ours, server, folder / name, accounts + accounts * posts)
-        samples = interleaved(entrants, chosen.rounds, show)
-    size = {"shapes": made, "items": chosen.items, "in_flight": chosen.in_flight}
-    what = "; ".join(f"{name}: {accounts:,} x {posts:,}" for name, (accounts, posts) in made.items())
-    deliver(Result(f"shapes-{size_name(chosen.items)}", what, size, samples, figures(samples, made)), chosen.results)
+        for name, (accounts, posts) in sizes.items():
+            server = stack.enter_context(start_server(accounts, posts))
+            candidates[f"{name}: floor"] = partial(measure_floor, server)
+            candidates[f"{name}: gramhouse"] = partial(
+                measure_gramhouse, server, folder / name, accounts + accounts * posts
+            )
+        samples = measure_interleaved(candidates, args.rounds, log)
+    size = {"shapes": sizes, "items": args.items, "in_flight": args.in_flight}
+    description = "; ".join(f"{name}: {accounts:,} x {posts:,}" for name, (accounts, posts) in sizes.items())
+    save_result(
+        Result(f"shapes-{size_name(args.items)}", description, size, samples, figures(samples, sizes)), args.results
+    )
 
 
 if __name__ == "__main__":

@@ -1,66 +1,68 @@
-"""What is done to a whole warehouse: publish, rebuild, compact; against a plain copy of the warehouse file.
+"""Commands that process a whole warehouse: publish, rebuild and compact, compared with a copy of the warehouse file.
 
-python -m benchmarks.upkeep [--accounts 400] [--posts 250] [--rounds 3] [--folder KEPT] [--without-rebuild]
+python -m benchmarks.upkeep [--accounts 400] [--posts 250] [--rounds 3] [--folder KEEP] [--without-rebuild]
 """
 
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks.contenders import Home, Job, carry_out, gramhouse, plain_environment
-from benchmarks.kept import copied, prepared
-from benchmarks.options import options, scratch
-from benchmarks.results import Result, deliver, show, size_name
-from benchmarks.samples import Sample, Samples, interleaved, middle, peak, ratio
+from benchmarks.candidates import Job, RunFolder, clean_environment, gramhouse, measure_job
+from benchmarks.options import create_parser, temporary_folder
+from benchmarks.results import Result, log, save_result, size_name
+from benchmarks.samples import Sample, Samples, measure_interleaved, median_sample, peak_memory, wall_ratio
+from benchmarks.saved_warehouse import copy_to, load_or_create
 
-_NOWHERE = "http://127.0.0.1:9"
+_UNUSED_URL = "http://127.0.0.1:9"
 
 
 def figures(samples: Samples) -> dict[str, float]:
     """Return the ratios; no IO."""
-    found = {}
+    ratios = {}
     for name in ("publish", "rebuild", "compact"):
         if name in samples:
-            found[f"{name}_over_copy"] = ratio(samples, name, "copy of the warehouse")
-            found[f"{name}_seconds"] = middle(samples[name]).wall
-            found[f"{name}_peak_mb"] = peak(samples[name])
-    return found
+            ratios[f"{name}_over_copy"] = wall_ratio(samples, name, "copy of the warehouse")
+            ratios[f"{name}_seconds"] = median_sample(samples[name]).wall
+            ratios[f"{name}_peak_mb"] = peak_memory(samples[name])
+    return ratios
 
 
-def copy_of(source: Path, folder: Path) -> Sample:
-    """Measure a plain copy, and remove it."""
+def measure_copy(source: Path, folder: Path) -> Sample:
+    """Measure a plain copy of a file; remove the copy."""
     target = folder / "copy"
-    command = (sys.executable, "-m", "benchmarks.copying", str(source), str(target))
-    sample = carry_out(Job(command, plain_environment(), folder))
+    command = (sys.executable, "-m", "benchmarks.copy_file", str(source), str(target))
+    sample = measure_job(Job(command, clean_environment(), folder))
     target.unlink()
     return sample
 
 
 def main() -> None:
-    """Measure, and say it."""
-    wanted = options(__doc__)
-    wanted.add_argument("--without-rebuild", action="store_true")
-    chosen = wanted.parse_args()
-    with scratch(chosen) as folder:
-        home: Home = copied(prepared(chosen.folder or folder, chosen.accounts, chosen.posts), folder / "gramhouse")
+    """Run the benchmark and save the result."""
+    parser = create_parser(__doc__)
+    parser.add_argument("--without-rebuild", action="store_true")
+    args = parser.parse_args()
+    with temporary_folder(args) as folder:
+        run_folder: RunFolder = copy_to(
+            load_or_create(args.folder or folder, args.accounts, args.posts), folder / "gramhouse"
+        )
 
-        def do(*words: str) -> Callable[[int], Sample]:
-            return lambda _: carry_out(gramhouse(_NOWHERE, home, chosen.in_flight, *words))
+        def command(*arguments: str) -> Callable[[int], Sample]:
+            return lambda _: measure_job(gramhouse(_UNUSED_URL, run_folder, args.in_flight, *arguments))
 
-        entrants: dict[str, Callable[[int], Sample]] = {
-            "copy of the warehouse": lambda _: copy_of(home.warehouse, folder),
-            "publish": do("publish"),
-            "rebuild": do("rebuild"),
-            "compact": do("compact"),
+        candidates: dict[str, Callable[[int], Sample]] = {
+            "copy of the warehouse": lambda _: measure_copy(run_folder.warehouse, folder),
+            "publish": command("publish"),
+            "rebuild": command("rebuild"),
+            "compact": command("compact"),
         }
-        if chosen.without_rebuild:
-            del entrants["rebuild"]
-        samples = interleaved(entrants, chosen.rounds, show)
-        sizes = {path.stem: path.stat().st_size for path in (home.warehouse, home.snapshot)}
-    items = chosen.accounts * chosen.posts
-    size = {"accounts": chosen.accounts, "posts": chosen.posts, "items": items, "bytes": sizes}
-    what = f"{items:,} items; the snapshot {sizes['analytics'] / 1e6:,.0f} MB"
-    deliver(Result(f"upkeep-{size_name(items)}", what, size, samples, figures(samples)), chosen.results)
+        if args.without_rebuild:
+            del candidates["rebuild"]
+        samples = measure_interleaved(candidates, args.rounds, log)
+        sizes = {path.stem: path.stat().st_size for path in (run_folder.warehouse, run_folder.snapshot)}
+    items = args.accounts * args.posts
+    size = {"accounts": args.accounts, "posts": args.posts, "items": items, "bytes": sizes}
+    description = f"{items:,} items; the snapshot {sizes['analytics'] / 1e6:,.0f} MB"
+    save_result(Result(f"upkeep-{size_name(items)}", description, size, samples, figures(samples)), args.results)
 
 
 if __name__ == "__main__":

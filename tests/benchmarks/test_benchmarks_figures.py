@@ -1,4 +1,4 @@
-"""What is made of measurements: medians, ratios, bounds and verdicts, without measuring anything."""
+"""Medians, ratios, bounds and verdicts computed from measurements, and the measurement of small processes."""
 
 import sys
 from datetime import UTC, datetime
@@ -7,21 +7,21 @@ from pathlib import Path
 import pytest
 
 from benchmarks import again, cold, distance, in_flight, large, limits, queries, report, resume, shapes, startup, upkeep
-from benchmarks.contenders import Home, Job, carry_out, gramhouse, plain_environment
-from benchmarks.goals import GOALS, Goal, judge, read, table
-from benchmarks.machine import cpu_model, machine
-from benchmarks.process import Running, run
-from benchmarks.results import Result, deliver, document, size_name
-from benchmarks.results import table as result_table
-from benchmarks.samples import Sample, interleaved, middle, peak, ratio, turns
-from benchmarks.timed import Watch
+from benchmarks.candidates import Job, RunFolder, clean_environment, gramhouse, measure_job
+from benchmarks.goals import GOALS, Goal, format_table, judge, read_figures
+from benchmarks.machine import cpu_model, describe_machine
+from benchmarks.process import MeasuredProcess, run
+from benchmarks.results import Result, save_result, size_name, to_document
+from benchmarks.results import format_table as format_result
+from benchmarks.samples import Sample, measure_interleaved, median_sample, peak_memory, rotate, wall_ratio
+from benchmarks.timed_cli import Timer
 
 
-def test_medians_are_each_of_its_own() -> None:
+def test_each_field_has_its_own_median() -> None:
     samples = [Sample(3, 1, 10, 5), Sample(1, 2, 30, 5), Sample(2, 9, 20, 5)]
 
-    assert middle(samples) == Sample(2, 2, 20, 5)
-    assert peak(samples) == 30
+    assert median_sample(samples) == Sample(2, 2, 20, 5)
+    assert peak_memory(samples) == 30
 
 
 def test_a_report_is_measured_against_a_count() -> None:
@@ -29,24 +29,30 @@ def test_a_report_is_measured_against_a_count() -> None:
     assert found == {"report_seconds": 2, "report_over_count": 4}
 
 
-def test_a_ratio_is_of_medians() -> None:
-    assert ratio({"one": [Sample(3), Sample(9), Sample(3)], "other": [Sample(2)]}, "one", "other") == 1.5
+def test_a_ratio_is_that_of_the_medians() -> None:
+    assert wall_ratio({"one": [Sample(3), Sample(9), Sample(3)], "other": [Sample(2)]}, "one", "other") == 1.5
 
 
-def test_nobody_is_always_first() -> None:
-    assert list(turns(("a", "b"), 3)) == [(0, "a"), (0, "b"), (1, "b"), (1, "a"), (2, "a"), (2, "b")]
+def test_each_round_begins_with_another_candidate() -> None:
+    assert list(rotate(("a", "b"), 3)) == [(0, "a"), (0, "b"), (1, "b"), (1, "a"), (2, "a"), (2, "b")]
 
 
-def test_rounds_are_interleaved_and_each_keeps_its_own() -> None:
-    seen: list[str] = []
+def test_rounds_are_interleaved() -> None:
+    measured: list[str] = []
 
-    def entrant(name: str, turn: int) -> Sample:
-        seen.append(f"{name}{turn}")
-        return Sample(turn)
+    def candidate(name: str, round_number: int) -> Sample:
+        measured.append(f"{name}{round_number}")
+        return Sample(round_number)
 
-    found = interleaved({"a": lambda turn: entrant("a", turn), "b": lambda turn: entrant("b", turn)}, 2)
+    found = measure_interleaved(
+        {
+            "a": lambda round_number: candidate("a", round_number),
+            "b": lambda round_number: candidate("b", round_number),
+        },
+        2,
+    )
 
-    assert seen == ["a0", "b0", "b1", "a1"]
+    assert measured == ["a0", "b0", "b1", "a1"]
     assert found == {"a": [Sample(0), Sample(1)], "b": [Sample(0), Sample(1)]}
 
 
@@ -54,7 +60,7 @@ def test_rounds_are_interleaved_and_each_keeps_its_own() -> None:
     ("items", "name"),
     [(20, "20"), (8_000, "8k"), (100_000, "100k"), (1_000_000, "1m"), (2_500_000, "2.5m"), (10_000_000, "10m")],
 )
-def test_sizes_have_the_names_people_give_them(items: int, name: str) -> None:
+def test_size_names(items: int, name: str) -> None:
     assert size_name(items) == name
 
 
@@ -67,9 +73,7 @@ def test_sizes_have_the_names_people_give_them(items: int, name: str) -> None:
         (0, 0, 16, 0.05),
     ],
 )
-def test_the_way_costs_its_longest_chain_or_all_pages(
-    accounts: int, posts: int, in_flight: int, seconds: float
-) -> None:
+def test_the_bound_is_the_longest_chain_or_all_pages(accounts: int, posts: int, in_flight: int, seconds: float) -> None:
     assert distance.bound(accounts, posts, in_flight, 0.05) == pytest.approx(seconds)
 
 
@@ -78,17 +82,17 @@ def test_a_limited_account_waits_between_its_windows() -> None:
     assert limits.bound(10, 10) == 0
 
 
-def test_shapes_hold_as_many_items() -> None:
-    made = shapes.shapes(2_000_000, 2500, 20, 1_000_000)
+def test_all_shapes_have_the_same_number_of_items() -> None:
+    sizes = shapes.shapes(2_000_000, 2500, 20, 1_000_000)
 
-    assert made == {"few large": (800, 2500), "many small": (100_000, 20), "one": (1, 1_000_000)}
+    assert sizes == {"few large": (800, 2500), "many small": (100_000, 20), "one": (1, 1_000_000)}
 
 
-def test_the_scanned_accounts_lie_all_over_the_warehouse() -> None:
+def test_the_scanned_accounts_are_spread_over_the_warehouse() -> None:
     assert large.spread(400, 4) == [0, 100, 200, 300]
 
 
-def test_each_scenario_makes_its_figures() -> None:
+def test_the_figures_of_each_scenario() -> None:
     one, two = [Sample(1, 1, 100, 10)], [Sample(2, 3, 50, 12)]
 
     assert cold.figures({"floor": one, "gramhouse": two, "dlt": one}) == {
@@ -105,13 +109,13 @@ def test_each_scenario_makes_its_figures() -> None:
     found = distance.figures({"floor": one, "gramhouse": two, "empty": one}, 3)
     assert found["wall_over_bound"] == 0.5
     assert limits.figures({"unlimited": one, "limited": two}, 1)["wall_over_bound"] == 1
-    shaped = {f"{shape}: {who}": some for shape in ("few large", "many small") for who, some in FETCHED.items()}
-    assert shapes.figures(shaped, {"few large": 1, "many small": 2})["small_page_over_large"] == 1
-    upkept = {"copy of the warehouse": one, "publish": two, "compact": one}
-    assert upkeep.figures(upkept)["publish_over_copy"] == 2
-    assert upkeep.figures(upkept)["compact_over_copy"] == 1
-    asked = {f"{name}: {file}": one for name in ("last posts", "by day", "view") for file in ("snapshot", "by hand")}
-    assert queries.figures(asked)["last_posts_ms"] == 1000
+    by_shape = {f"{shape}: {name}": one for shape in ("few large", "many small") for name, one in FETCHED.items()}
+    assert shapes.figures(by_shape, {"few large": 1, "many small": 2})["small_page_over_large"] == 1
+    upkeep_samples = {"copy of the warehouse": one, "publish": two, "compact": one}
+    assert upkeep.figures(upkeep_samples)["publish_over_copy"] == 2
+    assert upkeep.figures(upkeep_samples)["compact_over_copy"] == 1
+    by_query = {f"{name}: {file}": one for name in ("last posts", "by day", "view") for file in ("snapshot", "by hand")}
+    assert queries.figures(by_query)["last_posts_ms"] == 1000
     assert large.figures({"1m": one, "10m": two})["merge_over_smallest"] == 2
     started = startup.figures({"pass": one, "import typer": one, "help": one, "status": two, "sync": two})
     assert (started["help_cpu_seconds"], started["sync_seconds"], started["status_cpu_over_typer"]) == (1, 2, 3)
@@ -121,45 +125,45 @@ def test_each_scenario_makes_its_figures() -> None:
 FETCHED = {"floor": [Sample(1, pages=10)], "gramhouse": [Sample(2, pages=10)]}
 
 
-def test_a_goal_is_reached_not_reached_or_not_decided() -> None:
-    most = Goal("work", "large", "figure", 2, instead=("small",))
-    least = Goal("work", "large", "figure", 2, at_least=True)
-    over = Goal("work", "large", "figure", 1.5, over="small")
+def test_a_goal_is_reached_not_reached_or_not_measured() -> None:
+    at_most = Goal("work", "large", "figure", 2, other_sizes=("small",))
+    at_least = Goal("work", "large", "figure", 2, at_least=True)
+    relative = Goal("work", "large", "figure", 1.5, relative_to="small")
 
-    assert judge(most, {}).message == "not measured"
-    assert judge(most, {"small": {"figure": 1}}).message == "only small"
-    assert judge(most, {"large": {"figure": 2}}).message == "reached"
-    assert judge(most, {"large": {"figure": 2.1}}).message == "NOT REACHED"
-    assert judge(least, {"large": {"figure": 1.9}}).message == "NOT REACHED"
-    assert judge(over, {"large": {"figure": 3}}).message == "not measured"
-    assert judge(over, {"large": {"figure": 3}, "small": {"figure": 2}}).measured == 1.5
+    assert judge(at_most, {}).message == "not measured"
+    assert judge(at_most, {"small": {"figure": 1}}).message == "only small"
+    assert judge(at_most, {"large": {"figure": 2}}).message == "reached"
+    assert judge(at_most, {"large": {"figure": 2.1}}).message == "NOT REACHED"
+    assert judge(at_least, {"large": {"figure": 1.9}}).message == "NOT REACHED"
+    assert judge(relative, {"large": {"figure": 3}}).message == "not measured"
+    assert judge(relative, {"large": {"figure": 3}, "small": {"figure": 2}}).measured == 1.5
 
 
-def test_a_figure_of_none_is_still_measured() -> None:
+def test_a_figure_of_zero_counts_as_measured() -> None:
     assert judge(Goal("early", "limits", "too_early", 0), {"limits": {"too_early": 0}}).message == "reached"
 
 
 def test_the_table_of_goals_has_a_line_for_each() -> None:
-    assert len(table([judge(goal, {}) for goal in GOALS]).splitlines()) == 1 + len(GOALS)
+    assert len(format_table([judge(goal, {}) for goal in GOALS]).splitlines()) == 1 + len(GOALS)
 
 
 def test_results_are_written_and_read_back(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    result = Result("cold-8k", "what it was", {"items": 8000}, {"floor": [Sample(1)]}, {"ratio": 1.25})
-    deliver(result, tmp_path)
+    result = Result("cold-8k", "description", {"items": 8000}, {"floor": [Sample(1)]}, {"ratio": 1.25})
+    save_result(result, tmp_path)
     (tmp_path / "other.json").write_text("[]")
 
-    assert read(tmp_path) == {"cold-8k": {"ratio": 1.25}}
-    assert capsys.readouterr().out.splitlines()[0] == "cold-8k: what it was"
-    assert result_table(result).splitlines()[-1] == "  ratio = 1.250"
-    assert document(result, {}, datetime(2026, 1, 2, tzinfo=UTC))["at"] == "2026-01-02T00:00:00+00:00"
+    assert read_figures(tmp_path) == {"cold-8k": {"ratio": 1.25}}
+    assert capsys.readouterr().out.splitlines()[0] == "cold-8k: description"
+    assert format_result(result).splitlines()[-1] == "  ratio = 1.250"
+    assert to_document(result, {}, datetime(2026, 1, 2, tzinfo=UTC))["at"] == "2026-01-02T00:00:00+00:00"
 
 
-def test_the_machine_says_what_it_is() -> None:
-    assert machine()["cores"]
+def test_the_machine_is_described() -> None:
+    assert describe_machine()["cores"]
     assert cpu_model("flags: a\nmodel name\t: Fast One\n") == "Fast One"
 
 
-def test_a_process_is_measured_whole_with_its_children(tmp_path: Path) -> None:
+def test_a_process_is_measured_with_its_children(tmp_path: Path) -> None:
     child = "data = b'x' * (64 << 20); import time; time.sleep(0.5)"
     parent = f"""
 import subprocess, sys
@@ -167,41 +171,41 @@ children = [subprocess.Popen([sys.executable, "-c", {child!r}]) for _ in range(2
 print(len([child.wait() for child in children]))
 sys.exit(3)
 """
-    ended = run((sys.executable, "-c", parent), plain_environment(), tmp_path)
+    result = run((sys.executable, "-c", parent), clean_environment(), tmp_path)
 
-    assert (ended.code, ended.output.strip()) == (3, "2")
-    assert ended.peak_mb > 128
-
-
-def test_a_killed_process_is_gone(tmp_path: Path) -> None:
-    with Running((sys.executable, "-c", "input('?')"), plain_environment(), tmp_path) as running:
-        running.kill()
-        assert running.wait().code == -9
+    assert (result.exit_code, result.stdout.strip()) == (3, "2")
+    assert result.peak_mb > 128
 
 
-def test_a_contender_that_fails_or_fetches_too_little_is_no_sample(tmp_path: Path) -> None:
+def test_a_killed_process_has_exited(tmp_path: Path) -> None:
+    with MeasuredProcess((sys.executable, "-c", "input('?')"), clean_environment(), tmp_path) as process:
+        process.kill()
+        assert process.wait().exit_code == -9
+
+
+def test_a_candidate_that_fails_or_fetches_too_little_is_an_error(tmp_path: Path) -> None:
     def job(code: str) -> Job:
-        return Job((sys.executable, "-c", code), plain_environment(), tmp_path)
+        return Job((sys.executable, "-c", code), clean_environment(), tmp_path)
 
-    with pytest.raises(RuntimeError, match="ended with 1"):
-        carry_out(job("raise SystemExit('no')"))
-    with pytest.raises(RuntimeError, match="3 items where there are 4"):
-        carry_out(job("print('{\"items\": 3}')"), items=4)
+    with pytest.raises(RuntimeError, match="exited with 1"):
+        measure_job(job("raise SystemExit('no')"))
+    with pytest.raises(RuntimeError, match="fetched 3 items instead of 4"):
+        measure_job(job("print('{\"items\": 3}')"), items=4)
 
 
-def test_nobodys_settings_decide_what_is_measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_users_settings_do_not_affect_the_measurement(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("GRAMHOUSE_ARCHIVE", "/somewhere")
-    job = gramhouse("http://127.0.0.1:1", Home(tmp_path / "home"), 4)
+    job = gramhouse("http://127.0.0.1:1", RunFolder(tmp_path / "run"), 4)
 
     assert "GRAMHOUSE_ARCHIVE" not in job.env
     assert job.env["GRAMHOUSE_CONCURRENCY"] == "4"
     assert job.command[1:] == ("-m", "flows.cli", "sync", "--surface", "posts", "--rebind", "--json")
 
 
-def test_a_watch_counts_every_call_by_whatever_name() -> None:
-    watch = Watch()
-    watched = watch.around(lambda number: number)
+def test_a_timer_counts_calls() -> None:
+    timer = Timer()
+    timed = timer.wrap(lambda number: number)
 
-    assert (watched(4), watch.calls) == (4, 1)
+    assert (timed(4), timer.calls) == (4, 1)
     with pytest.raises(LookupError):
-        watch.put_on(("benchmarks.timed:NoSuch.thing",))
+        timer.install(("benchmarks.timed_cli:NoSuch.thing",))

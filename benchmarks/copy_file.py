@@ -1,6 +1,6 @@
-"""A plain copy of a file, safe on the disk: what the bytes alone cost.
+"""Copy a file and fsync the copy: the baseline of commands that write a file of the same size.
 
-python -m benchmarks.copying FROM TO
+python -m benchmarks.copy_file SOURCE TARGET
 """
 
 import json
@@ -11,10 +11,10 @@ from pathlib import Path
 
 
 def main() -> None:
-    """Copy, and print how many bytes."""
+    """Copy the file and print its size."""
     source, target = map(Path, sys.argv[1:])
     with source.open("rb") as read, target.open("wb") as written:
-        # Through memory, as a program that writes a file for the first time: a clone of a file would write nothing.
+        # Copied through memory: a reflink (copy-on-write clone) would write no data.
         shutil.copyfileobj(read, written, 1 << 20)
         written.flush()
         os.fsync(written.fileno())

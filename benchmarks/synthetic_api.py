@@ -1,8 +1,7 @@
-"""The made-up service that is measured against: which account has which posts on which day, as pages of bytes.
+"""A synthetic API: the accounts and posts that exist on a given day, as JSON pages in bytes.
 
-Items are formatted from templates made beforehand, so that a page costs its server a few microseconds: it is the reader
-that is measured. What differs from one day (`day`, from 0) to the next is a `Change`; how items are written is a
-`Style`.
+Items are formatted from prepared templates, so that a page costs the server only microseconds: the client is measured,
+not the server. `Change` is what differs from one day (`day`, from 0) to the next; `Style` is the format of the items.
 """
 
 import json
@@ -11,7 +10,7 @@ from enum import StrEnum
 from functools import cached_property
 from random import Random
 
-PAGE = 50
+PAGE_SIZE = 50
 
 _TEMPLATES = 997
 _TEXT = (
@@ -21,28 +20,28 @@ _TEXT = (
 _WORDS = _TEXT.split()
 _KINDS = ("IMAGE", "IMAGE", "VIDEO", "IMAGE", "CAROUSEL_ALBUM", "IMAGE", "VIDEO", "IMAGE", "IMAGE", "IMAGE")
 
-# Told from the other numbers of an item by their width: what is put in is as wide as what stood there.
+# Placeholders, longer than any other number of an item. Their replacements have the same width.
 _ID, _LIKES, _OWNER, _SIGNATURE = "70000000000000001", 900001, "80000000001", "5160000000000000"
 
 
 class Style(StrEnum):
-    """How items are written: compact JSON of 480 bytes, or 560 bytes with spaces and children in a third of them."""
+    """The format of items: compact JSON of 480 bytes, or 560 bytes with spaces and children in a third of the items."""
 
     COMPACT = "compact"
     SPACED = "spaced"
 
 
 class Change(StrEnum):
-    """What a day changes: one count in a hundred and two new posts in a hundred, every URL's signature, every count."""
+    """What changes each day: 1 % of the counts and 2 % new posts, every URL's signature, or every count."""
 
-    NEWS = "news"
+    DAILY = "daily"
     URLS = "urls"
     COUNTS = "counts"
 
 
-def _template(draw: Random, number: int, style: Style) -> bytes:
+def _template(random: Random, number: int, style: Style) -> bytes:
     spaced = style is Style.SPACED
-    caption = " ".join(draw.choice(_WORDS) for _ in range(18))
+    caption = " ".join(random.choice(_WORDS) for _ in range(18))
     kind = _KINDS[number % len(_KINDS)]
     if spaced:
         kind = "CAROUSEL_ALBUM" if number % 3 == 0 else "IMAGE"
@@ -50,13 +49,13 @@ def _template(draw: Random, number: int, style: Style) -> bytes:
         "id": _ID,
         "caption": caption,
         "media_type": kind,
-        "media_url": f"https://cdn.example/{_ID}.jpg?sig={_SIGNATURE}{draw.getrandbits(32):08x}",
+        "media_url": f"https://cdn.example/{_ID}.jpg?sig={_SIGNATURE}{random.getrandbits(32):08x}",
         "permalink": f"https://photos.example/p/{_ID}/",
-        "timestamp": f"2026-{draw.randint(1, 9):02}-{draw.randint(1, 28):02}T{draw.randint(10, 23)}:30:00+0000",
+        "timestamp": f"2026-{random.randint(1, 9):02}-{random.randint(1, 28):02}T{random.randint(10, 23)}:30:00+0000",
         "owner": {"id": _OWNER, "username": f"name.{number}"},
         "like_count": _LIKES,
-        "comments_count": draw.randint(0, 99),
-        "is_comment_enabled": draw.random() < 0.9,
+        "comments_count": random.randint(0, 99),
+        "is_comment_enabled": random.random() < 0.9,
     }
     if kind == "CAROUSEL_ALBUM":
         item["children"] = {"data": [{"id": f"{_ID}{index}", "media_type": "IMAGE"} for index in range(1, 4)]}
@@ -66,31 +65,31 @@ def _template(draw: Random, number: int, style: Style) -> bytes:
 
 
 @dataclass(frozen=True)
-class Service:
-    """`accounts` accounts of `posts` posts each, as they are on a day; days count from 0."""
+class SyntheticApi:
+    """`accounts` accounts with `posts` posts each on day 0, as they are on day `day`."""
 
     accounts: int
     posts: int
     day: int = 0
     style: Style = Style.COMPACT
-    change: Change = Change.NEWS
+    change: Change = Change.DAILY
 
     @cached_property
     def _templates(self) -> list[bytes]:
-        draw = Random(1)
-        return [_template(draw, number, self.style) for number in range(_TEMPLATES)]
+        random = Random(1)
+        return [_template(random, number, self.style) for number in range(_TEMPLATES)]
 
-    def total(self, account: int) -> int:
-        """Return how many posts an account has by now: where a day brings news, two in a hundred more with each."""
-        added = self.posts * self.day * 2 if self.change is Change.NEWS else 0
+    def post_count(self, account: int) -> int:
+        """Return how many posts an account has on this day; with Change.DAILY, each day adds 2 %."""
+        added = self.posts * self.day * 2 if self.change is Change.DAILY else 0
         return self.posts + added // 100 + ((account * 37) % 100 < added % 100)
 
     def catalogue(self, cursor: str | None) -> bytes | None:
-        """Return a page of accounts; None when there is none such."""
-        first = _number(cursor)
+        """Return a page of accounts; None if the cursor is invalid."""
+        first = _offset(cursor)
         if first is None or first >= max(1, self.accounts):
             return None
-        last = min(first + PAGE, self.accounts)
+        last = min(first + PAGE_SIZE, self.accounts)
         items = [
             {"id": account_id(n), "ig_username": f"name.{n}", "public_id": f"p{n:011}", "status": "active"}
             for n in range(first, last)
@@ -98,32 +97,32 @@ class Service:
         return json.dumps({"items": items, "next_cursor": f"p{last}" if last < self.accounts else None}).encode()
 
     def media(self, account: int, cursor: str | None) -> bytes | None:
-        """Return a page of an account's posts, the newest first; None when there is none such."""
-        total = self.total(account)
-        first = _number(cursor)
+        """Return a page of an account's posts, newest first; None if the account or the cursor is invalid."""
+        total = self.post_count(account)
+        first = _offset(cursor)
         if first is None or account >= self.accounts or (first and first >= total):
             return None
-        last = min(first + PAGE, total)
+        last = min(first + PAGE_SIZE, total)
         templates, day = self._templates, self.day
         signature = 1 + day * (self.change is Change.URLS)
         owner = b"8%010d" % account
-        comma = b", " if self.style is Style.SPACED else b","
-        items = comma.join(
+        separator = b", " if self.style is Style.SPACED else b","
+        items = separator.join(
             templates[(seq * 31 + account) % _TEMPLATES]
             % {
                 b"id": b"7%07d%09d" % (account, seq),
                 b"owner": owner,
-                b"likes": 100000 + seq % 997 + self._gained(account, seq),
+                b"likes": 100000 + seq % 997 + self._added_likes(account, seq),
                 b"signature": signature,
             }
             for seq in range(total - 1 - first, total - 1 - last, -1)
         )
-        onward = b'"p%d"' % last if last < total else b"null"
-        return b'{"items":[%b],"next_cursor":%b}' % (items, onward)
+        next_cursor = b'"p%d"' % last if last < total else b"null"
+        return b'{"items":[%b],"next_cursor":%b}' % (items, next_cursor)
 
-    def _gained(self, account: int, seq: int) -> int:
+    def _added_likes(self, account: int, seq: int) -> int:
         match self.change:
-            case Change.NEWS:
+            case Change.DAILY:
                 return int((seq * 61 + account * 17) % 100 < self.day)
             case Change.COUNTS:
                 return self.day
@@ -131,12 +130,12 @@ class Service:
                 return 0
 
 
-def _number(cursor: str | None) -> int | None:
+def _offset(cursor: str | None) -> int | None:
     if cursor is None:
         return 0
     return int(cursor[1:]) if cursor[:1] == "p" and cursor[1:].isdecimal() else None
 
 
 def account_id(number: int) -> str:
-    """Return the id of account number so and so."""
+    """Return the id of an account."""
     return f"{number:08x}-0000-4000-8000-{number:012x}"

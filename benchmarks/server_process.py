@@ -1,4 +1,4 @@
-"""The bench server beside a measurement, in a process of its own."""
+"""Starts the benchmark server as a separate process."""
 
 import json
 import subprocess
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.request import ProxyHandler, build_opener
 
-from benchmarks.pages import Change, Style
+from benchmarks.synthetic_api import Change, Style
 
 ROOT = Path(__file__).parents[1]
 
@@ -17,16 +17,16 @@ _DIRECT = build_opener(ProxyHandler({}))
 
 
 @dataclass(frozen=True, slots=True)
-class ServerSpent:
-    """What a server has spent since it began: requests answered, CPU seconds; see benchmarks.server."""
+class ServerUsage:
+    """Counters of a server since its start: requests, CPU seconds, rate-limited requests; see benchmarks.server."""
 
     requests: int
     cpu_seconds: float
     refused: int
     too_early: int
 
-    def __sub__(self, before: "ServerSpent") -> "ServerSpent":
-        return ServerSpent(
+    def __sub__(self, before: "ServerUsage") -> "ServerUsage":
+        return ServerUsage(
             self.requests - before.requests,
             self.cpu_seconds - before.cpu_seconds,
             self.refused - before.refused,
@@ -35,29 +35,29 @@ class ServerSpent:
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
-    """A server that runs."""
+class ServerProcess:
+    """A running server."""
 
     url: str
 
-    def spent(self) -> ServerSpent:
-        """Ask what it has spent so far; the question is not counted."""
-        with _DIRECT.open(f"{self.url}/spent", timeout=60) as answer:
-            return ServerSpent(**json.load(answer))
+    def usage(self) -> ServerUsage:
+        """Fetch the counters; this request is not counted."""
+        with _DIRECT.open(f"{self.url}/usage", timeout=60) as response:
+            return ServerUsage(**json.load(response))
 
 
 @contextmanager
-def serving(
+def start_server(
     accounts: int,
     posts: int,
     *,
     day: int = 0,
     style: Style = Style.COMPACT,
-    change: Change = Change.NEWS,
+    change: Change = Change.DAILY,
     latency: float = 0.0,
     per_second: int | None = None,
-) -> Iterator[Beside]:
-    """Serve so many accounts of so many posts until the block ends; see benchmarks.server."""
+) -> Iterator[ServerProcess]:
+    """Serve `accounts` accounts with `posts` posts each until the block exits; see benchmarks.server."""
     command = [sys.executable, "-m", "benchmarks.server", "--accounts", str(accounts), "--posts", str(posts)]
     command += ["--day", str(day), "--style", style, "--change", change, "--latency", str(latency)]
     if per_second is not None:
@@ -65,8 +65,8 @@ def serving(
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as server:
         try:
             if server.stdout is None or not (port := server.stdout.readline().strip()):
-                message = "the bench server did not start"
+                message = "the benchmark server did not start"
                 raise RuntimeError(message)
-            yield Beside(f"http://127.0.0.1:{port}")
+            yield ServerProcess(f"http://127.0.0.1:{port}")
         finally:
             server.terminate()

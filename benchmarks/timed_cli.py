@@ -1,0 +1,80 @@
+"""The gramhouse command line with timers around its merges; the last line on stderr is their total as JSON.
+
+    python -m benchmarks.timed_cli backfill --account ID ... --json
+
+A run merges while it fetches, so the cost of merging cannot be derived from the time of the whole process.
+"""
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from functools import wraps
+from importlib import import_module
+
+# Where merging, including its commit, is or was in earlier versions; the first that exists is timed.
+_MERGES = ("connectors.warehouse.warehouse:Warehouse._merge", "connectors.warehouse.merge.merge:merge")
+_PUBLISHES = ("connectors.warehouse.snapshot.publish:publish",)
+
+
+class Timer:
+    """Adds up the time spent in a function."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self.calls = 0
+
+    def wrap(self, function: Callable[..., object]) -> Callable[..., object]:
+        """Return the function with this timer around it."""
+
+        @wraps(function)
+        def timed(*args: object, **kwargs: object) -> object:
+            began = time.perf_counter()
+            try:
+                return function(*args, **kwargs)
+            finally:
+                self.seconds += time.perf_counter() - began
+                self.calls += 1
+
+        return timed
+
+    def install(self, paths: tuple[str, ...]) -> None:
+        """Time the first of these functions that exists; replace it in every module that has imported it."""
+        for path in paths:
+            module_name, _, qualified_name = path.partition(":")
+            *owners, name = qualified_name.split(".")
+            owner: object = import_module(module_name)
+            for attribute in owners:
+                owner = getattr(owner, attribute, None)
+            if (function := getattr(owner, name, None)) is not None:
+                timed = self.wrap(function)
+                for namespace in (owner, *sys.modules.values()):
+                    for attribute, value in list(getattr(namespace, "__dict__", {}).items()):
+                        if value is function:
+                            setattr(namespace, attribute, timed)
+                return
+        message = f"none of these functions exists: {', '.join(paths)}"
+        raise LookupError(message)
+
+
+def main() -> None:
+    """Run the command and print the time of merges and publishing."""
+    from flows.cli.__main__ import run  # noqa: PLC0415 - imported when the command starts, as in gramhouse itself
+
+    import_module("connectors.warehouse.warehouse")
+    merge, publish = Timer(), Timer()
+    merge.install(_MERGES)
+    publish.install(_PUBLISHES)
+    try:
+        run()
+    finally:
+        timings = {
+            "merge_seconds": merge.seconds,
+            "merges": merge.calls,
+            "publish_seconds": publish.seconds,
+        }
+        print("\n" + json.dumps(timings), file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    main()
