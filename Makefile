@@ -55,7 +55,7 @@ essential: $(VENV)/.dev ## A part of the tests, for a second Python: make essent
 long: $(VENV)/.dev ## Slow tests.
 	$(BIN)/pytest -m long
 
-dist: $(VENV)/.dev ## Build wheel and sdist into dist/ and test the wheel in an environment of its own.
+dist: $(VENV)/.dev ## Build wheel and sdist into dist/ and test the wheel in a separate environment.
 	rm -rf dist
 	$(BIN)/python -m build --no-isolation
 	$(BIN)/pytest -q tests/wheel
@@ -202,13 +202,13 @@ $(VENV)/.bench: $(VENV)/.runtime
 	@PIP_CONSTRAINT=constraints.txt $(PIP_INSTALL) --editable '.[bench]'
 	@touch $@
 
-# dlt needs an environment of its own: its pins conflict with ours.
+# dlt needs a separate environment: its pins conflict with ours.
 $(DLT)/.made: $(VENV)/.made benchmarks/dlt-requirements.txt
 	@rm -rf $(DLT) && $(BIN)/python -m venv $(DLT) && $(DLT)/bin/python -m pip install -qq \
 	  --disable-pip-version-check --no-input --requirement benchmarks/dlt-requirements.txt
 	@touch $@
 
-# dbt needs an environment of its own, fully pinned.
+# dbt needs a separate environment, fully pinned.
 $(DBT)/.made: $(VENV)/.made docs/dbt/requirements.txt
 	@rm -rf $(DBT) && $(BIN)/python -m venv $(DBT) && $(DBT)/bin/python -m pip install -qq --no-deps --no-compile \
 	  --only-binary :all: --disable-pip-version-check --no-input --requirement docs/dbt/requirements.txt

@@ -12,6 +12,8 @@ import json
 from functools import partial
 from typing import TYPE_CHECKING
 
+import duckdb
+
 from benchmarks.candidates import RunFolder, gramhouse, parse_report
 from benchmarks.options import create_parser, temporary_folder
 from benchmarks.process import run
@@ -38,6 +40,12 @@ def figures(samples: Samples) -> dict[str, float]:
         "merge_seconds": median_sample(samples[names[-1]]).wall,
         "peak_mb": peak_memory(samples[names[-1]]),
     }
+
+
+def unbind(run_folder: RunFolder) -> None:
+    """Remove the API address from a warehouse: each day's server has another port, and backfill has no --rebind."""
+    with duckdb.connect(run_folder.warehouse) as db:
+        db.execute("DELETE FROM ops.service")
 
 
 def scan_next_day(
@@ -78,6 +86,7 @@ def main() -> None:
         for accounts in args.accounts:
             saved = load_or_create(args.folder or folder, accounts, args.posts)
             run_folder = copy_to(saved, folder / str(accounts))
+            unbind(run_folder)
             name = size_name(accounts * args.posts)
             candidates[name] = partial(scan_next_day, args, accounts, run_folder, publish_seconds[accounts])
         samples = measure_interleaved(candidates, args.rounds, log)
