@@ -45,11 +45,11 @@ T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 
-# As many landings as are made durable together, and as much text of pages (bytes) as is merged at once.
+# The most page commits per fsync, and the bytes of pages that are enough for a merge.
 _BATCH = 256
 _MERGE_BYTES = 16 * 1024 * 1024
 
-# As much as DuckDB's log may hold (bytes): what is only there, it keeps in memory besides.
+# The size of DuckDB's WAL, in bytes, that triggers a checkpoint: until then DuckDB keeps its contents in memory too.
 _LOG_BYTES = 96 * 1024 * 1024
 
 
@@ -64,10 +64,10 @@ def _save_published(connection: Connection, *, at: datetime) -> None:
 
 
 class Warehouse:
-    """The warehouse, open for writing by two threads: one lands, one merges what landed meanwhile.
+    """The warehouse, open for writing by two threads: one lands pages, the other merges them concurrently.
 
-    Whatever else is asked of it is done on the first, in the order of the calls. Every method raises
-    WarehouseUnusable when the disk or DuckDB fails; what was committed stays.
+    All other operations run on the landing thread, in the order of the calls. Every method raises WarehouseUnusable
+    when the disk or DuckDB fails; committed data is kept.
     """
 
     def __init__(self, path: Path, workers: ConnectionWorkers, pending: PendingPages, *, merge_bytes: int) -> None:
@@ -83,10 +83,10 @@ class Warehouse:
         self._merge_under_way: asyncio.Task[None] | None = None
 
     async def land(self, landing: PageCommit) -> None:
-        """Return once the landing is durable; landings that arrive meanwhile become so together."""
+        """Return when the page commit is durable. Page commits that arrive during an fsync share the next one."""
         durable = asyncio.get_running_loop().create_future()
         self._arrived.append((landing, durable))
-        # A task that was cancelled before its first step is done, and could not say so.
+        # A task that was cancelled before its first step is done, but its `finally` block never ran.
         if self._committing is None or self._committing.done():
             self._committing = asyncio.create_task(self._commit_arrivals())
         await durable
@@ -100,7 +100,7 @@ class Warehouse:
                     await self._make_room()
                     landings = [landing for landing, _ in batch]
                     after = await self._make_durable(landings)
-                except Exception as error:  # noqa: BLE001 - it is handed to those who wait, below
+                except Exception as error:  # noqa: BLE001 - passed to the waiting callers below
                     failure = error
                 else:
                     self._cache.add(landings, after=after)
@@ -122,7 +122,7 @@ class Warehouse:
         return await self._landing.do(lambda _: self._pending.add(landings))
 
     async def _make_room(self) -> None:
-        """Wait for the merge under way once as much again has landed beside it: a slow disk slows the fetch."""
+        """Wait for the running merge if a full batch has landed during it, so that a slow disk slows down the scans."""
         under_way = self._merge_under_way
         if under_way is not None and (under_way.done() or self._backlog.is_plenty):
             await self._merge_has_ended()
@@ -133,7 +133,7 @@ class Warehouse:
         self._cache.forget(last)
         self._backlog.forget(last)
         if self._log_bytes() >= _LOG_BYTES:
-            # On the landing thread, between two merges: DuckDB checkpoints only without other writes.
+            # On the landing thread and between two merges: DuckDB checkpoints only without concurrent writes.
             await self._landing.do(_checkpoint)
 
     def _log_bytes(self) -> int:
@@ -141,7 +141,7 @@ class Warehouse:
         return log.stat().st_size if log.exists() else 0
 
     def _merge(self, entries: Sequence[LogEntry], connection: Connection) -> tuple[int, MergeStats]:
-        # What is merged in the transaction that takes it in need not be written to a table for it.
+        # Bodies that are staged and merged in the same transaction need not be written to a table.
         bodies: dict[int, bytes] = {}
         batch, after = self._pending.batch_before(sum(len(entry.commits) for entry in entries))
 
@@ -162,7 +162,7 @@ class Warehouse:
         work: Callable[[], T],
         bodies: dict[int, bytes] | None = None,
     ) -> T:
-        """Do work in one transaction with the staging of a cut; once more, if there was too little memory for it."""
+        """Stage segments and call `work` in one transaction; repeat it with more memory if memory ran out."""
 
         def transaction() -> T:
             with connection.begin():
@@ -173,7 +173,7 @@ class Warehouse:
             return in_enough_memory(raw_connection(connection), transaction)
 
     async def _merge_has_ended(self) -> None:
-        """Wait for the merge under way, if any; raises what it ended with."""
+        """Wait for the running merge, if any. Raises its exception."""
         task = self._merge_under_way
         if task is None:
             return
@@ -185,9 +185,9 @@ class Warehouse:
                 self._merge_under_way = None
 
     async def transact(self, work: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run `work(connection, ...)` in a transaction of its own, after a merge that is under way.
+        """Run `work(connection, ...)` in its own transaction, after the running merge.
 
-        Everything that has landed is staged first; for the progress of scans alone, `checkpoints` is cheaper.
+        Everything that has landed is staged first. To read only the progress of scans, `checkpoints` is cheaper.
         """
         if (under_way := self._merge_under_way) is not None:
             await asyncio.wait([under_way])
@@ -198,7 +198,7 @@ class Warehouse:
         return await self._landing.do(run)
 
     async def read(self, work: Callable[Concatenate[Connection, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Return what `work(connection, ...)` reads of what is merged, without waiting for a merge under way."""
+        """Return the result of `work(connection, ...)` on merged data, without waiting for the running merge."""
 
         def run(connection: Connection) -> T:
             with connection.begin():
@@ -209,17 +209,17 @@ class Warehouse:
     async def checkpoints(
         self, resource: str, account_ids: Collection[str], run_kind: RunKind = "sync"
     ) -> Mapping[Partition, Checkpoint]:
-        """Return the last checkpoint by this kind of run of each partition of these accounts that has one."""
-        # First what no table holds: by the time they are read, some of it may have been merged into them.
+        """Return the last checkpoint by runs of this kind, for each partition of these accounts that has one."""
+        # The cache is read before the tables: a merge may move checkpoints from the cache to the tables in between.
         cached = self._cache.of(resource, account_ids, run_kind)
         return {**await self.read(checkpoints, resource, account_ids, run_kind), **cached}
 
     async def seen(self, scan_id: str) -> Collection[str]:
-        """Return the ids of what an unfinished scan has received in pages that are merged."""
+        """Return the ids of the items that an unfinished scan has received in merged pages."""
         return await self.read(seen, scan_id)
 
     async def closed_scans(self, account_ids: Sequence[str]) -> Mapping[str, ClosedScan]:
-        """Return the last closed scans of posts, by account, as far as they are merged."""
+        """Return the last closed scan of posts of each account, as far as merged."""
         return await self.read(closed_scans, account_ids)
 
     async def known_posts(
@@ -229,13 +229,16 @@ class Warehouse:
         return await self.read(known_posts, closed, older_than=older_than)
 
     async def merge(self) -> MergeStats:
-        """Merge all that is staged; return what was merged since the last call, on arrival too."""
+        """Merge everything that has landed. Return the counts of all merges since the last call."""
         await self.load(())
         counts, self._merged = self._merged, MergeStats()
         return counts
 
     async def load(self, entries: Sequence[LogEntry]) -> None:
-        """Merge entries of logs in the shared store, each once, and all that is staged, in one transaction."""
+        """Merge new entries of worker logs, and everything that has landed, in one transaction.
+
+        Entries that are merged already are ignored.
+        """
         while self._merge_under_way is not None:
             await self._merge_has_ended()
         self._merge_under_way = asyncio.create_task(self._merge_staged(entries))
@@ -250,7 +253,7 @@ class Warehouse:
         stale_after: timedelta = STALE_AFTER,
         full_refresh_every: timedelta = FULL_REFRESH_EVERY,
     ) -> int:
-        """Write what is merged into the file, then publish a snapshot of it; return its size in bytes."""
+        """Publish a snapshot of the merged data; return its size in bytes."""
         await self._merge_has_ended()
 
         def run(connection: Connection) -> int:
@@ -271,7 +274,7 @@ class Warehouse:
         return size
 
     async def publish_refusal(self, snapshot: Path) -> RunWarning | None:
-        """Return why `publish` would not replace this snapshot: it is of another warehouse. None if it would."""
+        """Return a warning if `publish` would refuse to replace this snapshot of another warehouse; otherwise None."""
         await self._merge_has_ended()
 
         def run(connection: Connection) -> RunWarning | None:
@@ -280,9 +283,9 @@ class Warehouse:
         return await self._landing.do(run)
 
     async def wait_until_idle(self) -> None:
-        """Wait until nothing that arrived is left to commit, and nothing else is under way."""
+        """Wait until all page commits are durable and no merge is running."""
 
-        # Again and again: whatever is committed last may begin a merge.
+        # Repeated, because the last commit may begin a merge.
         def pending() -> list[asyncio.Task[None]]:
             tasks = self._committing, self._merge_under_way
             return [task for task in tasks if task is not None and not task.done()]
@@ -291,7 +294,7 @@ class Warehouse:
             await asyncio.wait(tasks)
         ended = self._merge_under_way
         if ended is not None and not ended.cancelled() and (failure := ended.exception()) is not None:
-            # Logged, because no caller awaits it any more; the staged pages wait for the next run.
+            # Logged, because no caller awaits the merge any more. The next run merges its pages.
             _log.warning("%s", failure)
 
 
@@ -306,11 +309,11 @@ async def open_warehouse(
     raw: Path | None = None,
     new_id: Callable[[], str] = lambda: uuid4().hex,
 ) -> AsyncIterator[Warehouse]:
-    """Open the warehouse for writing; no other process can until the block ends.
+    """Open the warehouse for writing. No other process can open it until the block ends.
 
-    `raw` is the folder of raw stores; by default `raw` beside the file. `new_id` makes the id of a new warehouse.
+    `raw` is the folder of raw stores; default: `raw` next to the file. `new_id` generates the id of a new warehouse.
 
-    Raises WarehouseBusy naming the holder, and WarehouseUnusable.
+    Raises WarehouseBusy, which names the holder, and WarehouseUnusable.
     """
     loop = asyncio.get_running_loop()
     stack = ExitStack()
@@ -338,7 +341,7 @@ async def open_warehouse(
         try:
             warehouse = await loop.run_in_executor(landing, enter)
         except BaseException:
-            # A cancellation while the file is being opened must close it again: this runs after `enter`.
+            # If opening is cancelled, the file must still be closed: this runs after `enter`, on the same thread.
             landing.submit(stack.close)
             raise
         try:
@@ -357,6 +360,6 @@ async def _close(
 ) -> None:
     await warehouse.wait_until_idle()
     for thread in others:
-        # Whose task was cancelled may still be at work there.
+        # Work of a cancelled task may still be running on this thread.
         await asyncio.get_running_loop().run_in_executor(thread, lambda: None)
     await asyncio.get_running_loop().run_in_executor(landing, stack.close)

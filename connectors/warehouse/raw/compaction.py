@@ -12,14 +12,14 @@ from connectors.warehouse.storage.connection import raw_connection, value
 from connectors.warehouse.storage.quoting import literal
 from models.tables import ops_raw_parts
 
-# Bytes. Parts smaller than the first are merged with those next to them into parts of at most the second.
+# Bytes. Parts smaller than `_SMALL` are combined with their neighbours into parts of at most `_LARGE`.
 _SMALL = 32 * 1024 * 1024
 _LARGE = 128 * 1024 * 1024
 
-# Of zstd.
+# The zstd level.
 _LEVEL = 6
 
-# A row that media, or a version of media, was decoded from is the newest of its item or of that version.
+# The newest raw row of each item, and of each version in its history: the rows that these were decoded from.
 _REFERRED = """
 SELECT raw_landed AS landed FROM core.media WHERE raw_landed IS NOT NULL
 UNION ALL
@@ -29,7 +29,7 @@ SELECT raw_landed FROM core.media_superseded WHERE raw_landed IS NOT NULL
 
 @dataclass(frozen=True, slots=True)
 class CompactedParts:
-    """How many parts there were and are, their bytes, and how many rows were deleted."""
+    """Numbers and bytes of the parts before and after a compaction, and the number of deleted rows."""
 
     parts_before: int
     parts_after: int
@@ -41,9 +41,9 @@ class CompactedParts:
 def groups(
     parts: Sequence[Part], outdated: Mapping[int, int], *, small: int = _SMALL, large: int = _LARGE
 ) -> list[tuple[Part, ...]]:
-    """Return the parts to be rewritten, each group into one part.
+    """Return the parts to rewrite; each group becomes one part.
 
-    `parts` are in the order of landing; `outdated` has the number of rows to be deleted, by part.
+    `parts` are in the order of landing. `outdated` is the number of rows to delete, by part.
     """
     made: list[tuple[Part, ...]] = []
     group: list[Part] = []
@@ -85,10 +85,10 @@ def _instant(at: datetime) -> str:
 
 
 def compact_parts(connection: Connection, *, now: datetime, before: datetime | None = None) -> CompactedParts:
-    """Write small parts into larger ones, without the rows seen `before` an instant that another has superseded.
+    """Combine small parts into larger ones, and drop superseded rows that were received `before` that time.
 
-    The newest row of an item, and of each version in the history, stays. Each new part is committed before the next
-    one begins; the old ones are retired, and deleted by `remove_retired` later. The connection must be in no
+    The newest row of each item, and of each version in its history, is kept. Each new part is committed before the
+    next one begins. The old parts are retired; `remove_retired` deletes them later. The connection must not be in a
     transaction. Raises WarehouseUnusable.
     """
     with connection.begin():

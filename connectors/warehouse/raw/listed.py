@@ -1,4 +1,4 @@
-"""The parts of the raw store that a snapshot lists, for readers of the snapshot, which do not open the warehouse."""
+"""The list of raw store parts in a snapshot, so that readers of the raw store need not open the warehouse."""
 
 import os
 import re
@@ -20,7 +20,7 @@ _MENTIONED = re.compile(r"\braw_media\b", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class ListedPart:
-    """A part in the raw store at `folder`, by its number, and its rows."""
+    """A part of the raw store in `folder`: its number, and how many rows it has."""
 
     folder: Path
     number: int
@@ -28,12 +28,12 @@ class ListedPart:
 
     @property
     def path(self) -> Path:
-        """Return where its file is."""
+        """Return the path of its file."""
         return RawStore(self.folder).path(self.number)
 
 
 def list_statements(folder: Path) -> Iterator[str]:
-    """Yield what lists the parts that count in a copy of the warehouse; `folder` is where they are."""
+    """Yield the statements that list the parts in `folder` that are not retired, in a copy of the warehouse."""
     yield (
         f"CREATE TABLE {_LIST} AS SELECT {literal(str(folder))} AS folder, number, rows FROM ops.raw_parts"  # noqa: S608
         " WHERE retired_at IS NULL ORDER BY number"
@@ -42,9 +42,10 @@ def list_statements(folder: Path) -> Iterator[str]:
 
 
 def listed_parts(db: DuckDBPyConnection) -> list[ListedPart]:
-    """Return the parts that the snapshot in use lists, each of which can be read.
+    """Return the parts that the attached snapshot lists.
 
-    Raises WarehouseUnusable when one cannot, or the snapshot was published by a gramhouse without a raw store.
+    Raises WarehouseUnusable when a part cannot be read, or when the snapshot has no list because an older version
+    published it.
     """
     try:
         rows = db.execute(f"SELECT folder, number, rows FROM {_LIST} ORDER BY number").fetchall()  # noqa: S608
@@ -67,12 +68,12 @@ def listed_parts(db: DuckDBPyConnection) -> list[ListedPart]:
 
 
 def mentions_raw_media(question: str) -> bool:
-    """Say whether a question may ask for `raw_media`."""
+    """Return whether a user's query may read `raw_media`."""
     return _MENTIONED.search(question) is not None
 
 
 def raw_media(parts: list[ListedPart]) -> str:
-    """Return the statement that makes `raw_media` of these parts: the newest version of each item."""
+    """Return the statement that creates the view `raw_media` of these parts: the newest version of each item."""
     return (
         f"CREATE TEMP VIEW raw_media AS SELECT r.* FROM {parquet(part.path for part in parts)} AS r"  # noqa: S608
         " SEMI JOIN (SELECT raw_landed AS landed FROM core.media) AS m USING (landed)"

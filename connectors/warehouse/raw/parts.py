@@ -1,4 +1,4 @@
-"""The list of parts of the raw store, kept in the warehouse and changed in the transaction that needs a part."""
+"""The list of raw store parts in the warehouse; a part is added in the transaction of the merge that wrote it."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -14,16 +14,16 @@ from connectors.warehouse.storage.errors import WarehouseUnusable, first_line
 from connectors.warehouse.storage.quoting import literal
 from models.tables import ops_raw_parts, ops_warehouse
 
-# So few rows that a reader of some thousand landing numbers need not decompress many others.
+# Small row groups, so that reading a few thousand landing numbers does not decompress many other rows.
 _ROW_GROUP = 20_480
 
-# A merge writes with a third less work than at zstd's own level, 3, and 7 % more bytes; a compaction has the time.
+# Compared to zstd's default level, 3, a merge takes a third less work for 7 % more bytes. Compaction uses a higher one.
 _LEVEL = 1
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A part that the warehouse names; sizes in bytes. `retired_at` is None while snapshots list it."""
+    """A part in the warehouse's list; sizes in bytes. `retired_at` is None while new snapshots list the part."""
 
     number: int
     rows: int
@@ -36,35 +36,39 @@ class Part:
 
 
 def store_of(connection: Connection) -> RawStore:
-    """Return the raw store of this warehouse, within a transaction."""
+    """Return the raw store of this warehouse. Call it within a transaction."""
     return RawStore(raw_folder(connection) / warehouse_id(connection) / "media")
 
 
 def all_parts(connection: Connection) -> list[Part]:
-    """Return every part that is named, in the order of their numbers, within a transaction."""
+    """Return all parts in the order of their numbers. Call it within a transaction."""
     rows = connection.execute(select(ops_raw_parts).order_by(ops_raw_parts.c.number)).mappings()
     return [Part(**row) for row in rows]
 
 
 def live_parts(connection: Connection) -> list[Part]:
-    """Return the parts that together hold every row once, in the order of landing, within a transaction."""
+    """Return the parts that are not retired, in the order of landing. Call it within a transaction.
+
+    Together they contain every row exactly once.
+    """
     found = (part for part in all_parts(connection) if part.retired_at is None)
     return sorted(found, key=lambda part: part.first_landed)
 
 
 def next_number(connection: Connection) -> int:
-    """Return the number of the next part; no number is given twice to parts that were committed."""
+    """Return the number of the next part; numbers of committed parts are never reused."""
     return int(connection.execute(select(ops_warehouse.c.raw_parts)).scalar_one()) + 1
 
 
 def write_part(connection: Connection, query: str, *, level: int = _LEVEL) -> Part | None:
-    """Write the rows of a query, which has `COLUMNS`, to the next part, and name it in the open transaction.
+    """Write the rows of a query to the next part, and add the part to the list in the open transaction.
 
-    Rows should come roughly in the order of landing: readers look for ranges of landings.
+    The query has the columns `COLUMNS`. Its rows should be roughly in the order of landing, because readers look for
+    ranges of landing numbers.
 
-    The file, compressed at zstd's `level`, is durable when this returns. If the transaction is not committed, the next
-    part has the same number and replaces it. Returns None, and leaves no file, if the query has no rows. Raises
-    WarehouseUnusable when the folder cannot be written.
+    The file, compressed with zstd at `level`, is durable when this returns. If the transaction is not committed, the
+    next part has the same number and replaces the file. Returns None, and leaves no file, if the query has no rows.
+    Raises WarehouseUnusable when the folder cannot be written.
     """
     db = raw_connection(connection)
     number = next_number(connection)
@@ -72,7 +76,7 @@ def write_part(connection: Connection, query: str, *, level: int = _LEVEL) -> Pa
     written: list[_Written] = []
 
     def write(draft: Path) -> None:
-        # A file of DuckDB's own until it is whole would take a rename more.
+        # `write` fills a temporary file already, so DuckDB's own would only add a rename.
         copied = db.execute(
             f"COPY (SELECT {', '.join(COLUMNS)} FROM ({query})) TO {literal(str(draft))}"  # noqa: S608
             f" (FORMAT parquet, COMPRESSION zstd, COMPRESSION_LEVEL {level}, ROW_GROUP_SIZE {_ROW_GROUP},"
@@ -94,8 +98,8 @@ def write_part(connection: Connection, query: str, *, level: int = _LEVEL) -> Pa
     return part
 
 
-class _NoRows(Exception):  # noqa: N818 - nothing is wrong
-    """A query without rows makes no part."""
+class _NoRows(Exception):  # noqa: N818 - not an error
+    """The query has no rows, so no part is written."""
 
 
 class _Written(NamedTuple):
@@ -106,7 +110,7 @@ class _Written(NamedTuple):
 
 
 def _read_statistics(copied: list[tuple[Any, ...]]) -> _Written:
-    """Return what DuckDB says of a part that it wrote; evaluating the query once more would cost a lot."""
+    """Return the statistics that DuckDB reports of a written part, which saves another evaluation of the query."""
     rows, columns = sum(row[1] for row in copied), [row[4] for row in copied]
     if not rows:
         raise _NoRows
@@ -129,7 +133,7 @@ def _name(connection: Connection, part: Part) -> None:
 
 
 def mark_unlisted(connection: Connection, *, at: datetime) -> None:
-    """Note, in the open transaction, that a snapshot was published which no longer lists the retired parts."""
+    """Record, in the open transaction, that a snapshot without the retired parts was published."""
     table = ops_raw_parts
     waiting = table.c.retired_at.is_not(None) & table.c.unlisted_at.is_(None)
     connection.execute(update(table).where(waiting).values(unlisted_at=at))

@@ -1,4 +1,4 @@
-"""Reads the bytes that stored rows were decoded from, in batches of some thousands."""
+"""Reads the payloads of stored rows from the raw store, in batches of a few thousand."""
 
 from collections.abc import Iterator
 
@@ -10,7 +10,7 @@ from connectors.warehouse.raw.parts import live_parts, store_of
 from connectors.warehouse.raw.store import parquet
 from connectors.warehouse.storage.connection import raw_connection
 
-# Payloads that are in memory at once.
+# The most payloads in memory at once.
 _AT_ONCE = 16_384
 
 _LASTS = f"""
@@ -21,10 +21,10 @@ SELECT max(landed) FROM (
 
 
 def stored_payloads(connection: Connection, table: str, at: str) -> Iterator[pa.Table]:
-    """Yield the payload of each row of a table that has a `raw_landed`, in the open transaction.
+    """Yield the payloads of a table's rows that have a `raw_landed`, in batches, in the open transaction.
 
-    Columns: `order_key` (the row's rowid), `payload` (text), `received_at` (the column `at` of the row). The rows must
-    not move meanwhile. Raises duckdb.Error when a part cannot be read.
+    Columns: `order_key` (the row's rowid), `payload` (text), `received_at` (the column `at` of the row). The rowids
+    must not change during the iteration. Raises duckdb.Error when a part cannot be read.
     """
     db = raw_connection(connection)
     store = store_of(connection)

@@ -10,16 +10,16 @@ from connectors.warehouse.raw.store import RawStore, part_name
 from connectors.warehouse.storage.errors import WarehouseUnusable
 from models.tables import ops_raw_parts
 
-# How long after the next snapshot was published readers of an older one may still need a retired part.
+# How long readers of an older snapshot may need a retired part after a snapshot without it was published.
 _STILL_READ = timedelta(days=1)
 
 
 def recover_parts(connection: Connection, *, now: datetime) -> None:
-    """Remove what a killed merge left, and retired parts that no reader of a snapshot needs any more.
+    """Remove leftover files of a killed merge, and retired parts that no reader of a snapshot needs any more.
 
-    The connection must be in no transaction. Raises WarehouseUnusable when a part that the warehouse names is missing
-    or has another size, or when there is one it does not name, except for the one that would be the next: its pages
-    are still in the segments.
+    The connection must not be in a transaction. Raises WarehouseUnusable when a listed part is missing or has another
+    size, or when there is a part that is not listed. The part with the next number is an exception: its merge was not
+    committed, so its pages are still in the segments, and it is removed.
     """
     with connection.begin():
         store, parts, number = store_of(connection), all_parts(connection), next_number(connection)
@@ -40,7 +40,7 @@ def recover_parts(connection: Connection, *, now: datetime) -> None:
 
 
 def _problem(store: RawStore, parts: list[Part], found: Mapping[int, int], number: int) -> str | None:
-    """Return what is wrong between the parts that are named and those that are found, one line; None if nothing is."""
+    """Return one line about the first difference between the listed and the existing parts; None if there is none."""
     restore = "Fix: restore the folder, or set GRAMHOUSE_RAW to its current path."
     for part in parts:
         if part.retired_at is not None:
@@ -65,9 +65,9 @@ def _problem(store: RawStore, parts: list[Part], found: Mapping[int, int], numbe
 
 
 def remove_retired(connection: Connection, *, now: datetime) -> int:
-    """Delete the retired parts that no snapshot of the last day lists; return how many. In no transaction.
+    """Delete retired parts that no snapshot of the last day lists; return how many. Call it outside of a transaction.
 
-    Raises WarehouseUnusable when a file cannot be deleted; those that are left go the next time.
+    Raises WarehouseUnusable when a file cannot be deleted; the next call tries again.
     """
     with connection.begin():
         store, parts = store_of(connection), all_parts(connection)

@@ -8,7 +8,7 @@ from pathlib import Path
 from connectors.warehouse.storage.durable import sync
 from connectors.warehouse.storage.quoting import literal
 
-# Columns of a part, in their order, each with its type and what it means.
+# The columns of a part, in order, each with its type and description.
 COLUMNS = {
     "account_id": ("VARCHAR", "The account's id, as in media."),
     "surface": ("VARCHAR", "posts or stories."),
@@ -30,7 +30,7 @@ def part_name(number: int) -> str:
 
 
 def parquet(paths: Iterable[Path]) -> str:
-    """Return the expression that reads these parts; of none it has no rows."""
+    """Return the SQL expression that reads these parts; without paths it has no rows."""
     listed = ", ".join(literal(str(path)) for path in paths)
     if listed:
         return f"read_parquet([{listed}], hive_partitioning = false)"
@@ -45,19 +45,19 @@ class RawStore:
     folder: Path
 
     def path(self, number: int) -> Path:
-        """Return where a part is, or would be."""
+        """Return the path of a part, whether or not it exists."""
         return self.folder / part_name(number)
 
     def put(self, number: int, write: Callable[[Path], object]) -> int:
-        """Have `write` fill a new file, and name it as this part once it is durable; return its size in bytes.
+        """Call `write` with the path of a temporary file, then rename the file to this part; return its size in bytes.
 
-        A file that has the name is replaced. Raises whatever `write` raises; the folder is then as it was.
+        The part is durable; an existing file is replaced. Raises whatever `write` raises; then no part is changed.
         """
         _make(self.folder)
         path = self.path(number)
         draft = path.with_name(f".{path.name}.next")
         try:
-            # Whatever lies there may be a link.
+            # A leftover file, which might be a symbolic link.
             draft.unlink(missing_ok=True)
             write(draft)
             sync(draft)
@@ -70,20 +70,20 @@ class RawStore:
         return size
 
     def sizes(self) -> Mapping[int, int]:
-        """Return the size in bytes of each part that is there; files of other names are not looked at."""
+        """Return the size in bytes of each part in the folder; files with other names are ignored."""
         if not self.folder.is_dir():
             return {}
         found = ((_NAME.fullmatch(path.name), path) for path in self.folder.iterdir())
         return {int(match[1]): path.stat().st_size for match, path in found if match}
 
     def remove(self, number: int) -> None:
-        """Remove a part, durably; one that is not there stays so."""
+        """Remove a part durably, if it exists."""
         if self.folder.is_dir():
             self.path(number).unlink(missing_ok=True)
             sync(self.folder)
 
     def remove_drafts(self) -> None:
-        """Remove what a killed `put` left."""
+        """Remove temporary files that a killed `put` left."""
         if self.folder.is_dir():
             for path in self.folder.iterdir():
                 if _DRAFT.fullmatch(path.name):

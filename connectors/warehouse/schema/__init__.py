@@ -1,1 +1,1 @@
-"""The field registry, and the values that fit no column."""
+"""The field registry, and values that could not be converted to their column's type."""

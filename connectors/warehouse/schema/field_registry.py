@@ -17,7 +17,7 @@ from models.views import views
 
 
 def read_mapping(connection: Connection) -> Mapping:
-    """Return the mapping that the rows of media are read by."""
+    """Return the mapping with which the rows of media were decoded."""
     text = connection.execute(select(ops_mapping.c.mapping)).scalar()
     if text is None:
         return BUILT_IN
@@ -25,15 +25,15 @@ def read_mapping(connection: Connection) -> Mapping:
 
 
 def write_mapping(connection: Connection, mapping: Mapping) -> None:
-    """Keep the mapping that the rows of media are read by from now on."""
+    """Store the mapping with which the rows of media are decoded from now on."""
     connection.execute(delete(ops_mapping))
     append(connection, ops_mapping, [as_json({"mapping": json.loads(mapping.to_json())})])
-    # What is no content of a record is the mapping's to say.
+    # The digest of a record's content depends on the mapping.
     connection.execute(update(core_quarantine).values(digest=None))
 
 
 def own_names(mapping: Mapping) -> OwnNames:
-    """Return the names that no inferred field may have."""
+    """Return the reserved names, which no inferred field may have."""
     tables = {table.name for metadata in (WAREHOUSE, SNAPSHOT) for table in metadata.sorted_tables}
     tables.update(view.name for view in views())
     declared = {name: own_columns(name) for name in (MEDIA, CHILDREN)}
@@ -43,7 +43,7 @@ def own_names(mapping: Mapping) -> OwnNames:
 
 
 def read_registry(connection: Connection) -> Registry:
-    """Return what is known of media items and their children."""
+    """Return the field registry of media items and their children."""
     rows = connection.execute(select(core_fields).where(core_fields.c.ordinal.is_not(None))).mappings()
     fields = (
         Field(
@@ -63,14 +63,14 @@ def read_registry(connection: Connection) -> Registry:
 
 
 def write_registry(connection: Connection, registry: Registry, mapping: Mapping) -> None:
-    """Keep what is known of media items and their children."""
+    """Store the field registry of media items and their children."""
     connection.execute(delete(core_fields).where(core_fields.c.ordinal.is_not(None)))
     names = core_fields.columns.keys()
     rows = [as_json(dict(zip(names, row, strict=True))) for row in _rows(registry, mapping)]
     append(connection, core_fields, rows)
 
 
-# Kinds that fill no canonical column: an object's fields have their own.
+# JSON types that never fill a mapped column; the fields of an object have their own columns.
 _NOTHING = {JsonType.NULL, JsonType.OBJECT, JsonType.EMPTY_LIST, JsonType.ROWS}
 
 

@@ -20,7 +20,7 @@ _HINT = "set a path to the value under [mapping] in gramhouse.toml, then run `gr
 
 
 def _suspects(connection: Connection) -> Iterator[tuple[ColumnMapping, tuple[str, ...]]]:
-    """Yield the columns that met a value they cannot hold, each with the columns that hold those values."""
+    """Yield the columns that have received values they cannot store, each with the columns that do store them."""
     registry = read_registry(connection)
     for column in read_mapping(connection).columns:
         fields = [registry[MEDIA, path] for path in column.paths if (MEDIA, path) in registry]
@@ -29,11 +29,10 @@ def _suspects(connection: Connection) -> Iterator[tuple[ColumnMapping, tuple[str
 
 
 def values_not_cast(connection: Connection) -> RunWarning | None:
-    """Return a warning that names each mapped column of present media items whose value was lost, and how many.
+    """Return a warning that names each mapped column with lost values, and the number of items; None if there are none.
 
-    What a new value loses, it loses until the mapping or the item changes: so all that is there is counted, and not
-    only what a run landed. None when every value was read. A column of its own keeps the value; views that need the
-    mapped column leave the item out.
+    A value stays lost until the mapping or the item changes, so all present items are counted, not only those of one
+    run. The value itself is kept in the field's own column; views that need the mapped column omit the item.
     """
     counts: dict[str, int] = {}
     for column, holders in _suspects(connection):

@@ -16,7 +16,7 @@ from models.schema.mapping import Mapping as MediaMapping
 from models.schema.table_schemas import HISTORY, ColumnSchema, TableSchema, history, table_schemas
 from models.tables import SNAPSHOT, WAREHOUSE
 
-# What the views look up by account, in one join: every further join would cost each query over media as much again.
+# All values that the views look up by account, in one table: each further join would cost every query on media as much.
 LOOKUP = "core.account_lookup"
 _COMPLETE_AT = {surface: f"{surface}_complete_at" for surface in SURFACES}
 LOOKUP_SELECT = f"""
@@ -36,16 +36,15 @@ FROM listed FULL JOIN missing USING (account_id) FULL JOIN scanned USING (accoun
 FULL JOIN doubted USING (account_id)
 """  # noqa: S608 - made of our own names
 
-# Items whose removal awaits confirmation, where there are any.
+# Items whose removal awaits confirmation; the table exists only if there are any.
 MISSING = "core.missing_items"
 MISSING_SELECT = """
 SELECT account_id, surface, media_id, min(last_seen_at) AS last_seen_at
 FROM ops.missing GROUP BY account_id, surface, media_id
 """
 
-# Scans that ended before they reached what was known, and that began after the last scan of their partition that was
-# closed: what is below the last page of an older one, that one has read. The last run that turned to a partition says
-# why.
+# Scans that stopped before they reached known territory, and began after the last closed scan of their partition. (That
+# scan has read what an older one left out.) The reason is from the last run that scanned the partition.
 GAPS = "core.open_gaps"
 GAPS_SELECT = statements(__name__)["gaps"]
 
@@ -67,7 +66,7 @@ FROM core.completed_scans AS w LEFT JOIN {LOOKUP} AS l USING (account_id)
 
 _KEY = ("account_id", "surface", "media_id")
 
-# When a recent scan saw a post: it vouches for what it covered.
+# When a recent scan last saw a post: only posts within the scan's covered range count.
 _RECENT = (
     "CASE WHEN gh_item.surface = 'posts' AND gh_item.published_at > gh_lookup.posts_covered_from"
     " THEN gh_lookup.posts_recent_at END"
@@ -75,9 +74,10 @@ _RECENT = (
 
 
 def _media(*, is_any_missing: bool, is_any_recent: bool) -> str:
-    """Return the query for media. What is there was seen by the last full scan, unless its removal is pending.
+    """Return the query for media, with `last_seen_at`.
 
-    Where recent scans followed, they saw what was published since `covered_from`.
+    A present item was last seen by the last full scan, unless its removal awaits confirmation. If recent scans
+    followed, they have seen the items published since `covered_from`.
     """
     seen = " ".join(f"WHEN '{each}' THEN gh_lookup.{name}" for each, name in _COMPLETE_AT.items())
     recent = f", {_RECENT}" if is_any_recent else ""
@@ -98,7 +98,7 @@ LEFT JOIN {LOOKUP} AS gh_lookup ON gh_lookup.account_id = gh_item.account_id
 
 
 def _history(columns: Iterable[str]) -> str:
-    """Return the query for all versions, whose `columns` begin with the item's key, valid_from and valid_to."""
+    """Return the query for all versions. `columns` begins with the item's key, valid_from and valid_to."""
     content = ", ".join(f"gh_version.{quoted(name)}" for name in list(columns)[len(_KEY) + 2 :])
     key = ", ".join(f"gh_version.{name}" for name in _KEY)
     return f"""
@@ -110,7 +110,7 @@ SELECT {key}, gh_version.content_changed_at, NULL, {content} FROM core.media AS 
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """A promised table: its columns in their order, each with its comment, and a query that has them all."""
+    """A public table of the snapshot: its columns in order, each with its comment, and a query that contains them."""
 
     name: str
     comment: str
@@ -119,7 +119,7 @@ class Relation:
 
     @property
     def select(self) -> str:
-        """Return the query that has these columns and no other."""
+        """Return the query with exactly these columns."""
         return f"SELECT {', '.join(map(quoted, self.columns))} FROM {self.source}"  # noqa: S608
 
 
@@ -140,9 +140,9 @@ def _with_inferred(declared: Mapping[str, str], schema: TableSchema) -> dict[str
 def _counts(
     found: Sequence[TableSchema], mapping: MediaMapping, registry: Registry
 ) -> Iterator[tuple[str, str, str, str]]:
-    """Yield each field that one column alone holds: a table, the field's resource and path, an expression that counts.
+    """Yield table, resource, path and a counting expression for each field that fills a column alone.
 
-    Where several paths fill a column, it does not show how many items carry which.
+    If several paths fill a column, the number of items with each of them cannot be counted.
     """
     counted: set[tuple[str, str]] = set()
     ids = [path for path in mapping.media_id if (MEDIA, path) in registry]
@@ -150,7 +150,7 @@ def _counts(
         counted.add((MEDIA, ids[0]))
         yield MEDIA, MEDIA, ids[0], "count(*)"
     for schema in found:
-        # A canonical column leaves out what it cannot read: a path's own column has it all.
+        # Inferred columns first: a mapped column lacks the values that could not be converted.
         for column in sorted(schema.columns, key=lambda column: column.field is None):
             path = column.paths[0] if len(column.paths) == 1 else None
             if path is not None and (schema.table, path) not in counted:
@@ -162,9 +162,9 @@ def _counts(
 
 
 def _fields(counts: Iterator[tuple[str, str, str, str]]) -> str:
-    """Return the query for fields: their items are counted when `items` is asked for, and only then.
+    """Return the query for fields; items are counted only if the column `items` is selected.
 
-    For that each table's counts are one value beside every row: DuckDB computes no value that is not used.
+    For that, all counts of a table are one value that is joined to every row: DuckDB does not compute unused values.
     """
     by_table: dict[str, list[str]] = {}
     for table, resource, path, items in counts:
@@ -186,7 +186,7 @@ ORDER BY gh_field.resource, gh_field.ordinal, gh_field.path
 
 
 def relations(connection: Connection) -> tuple[Relation, ...]:
-    """Return the promised tables of a snapshot of this warehouse, `published` aside, within a transaction."""
+    """Return the public tables of this warehouse's snapshot, except `published`. Call it within a transaction."""
     mapping, registry = read_mapping(connection), read_registry(connection)
     found = table_schemas(mapping, registry)
     by_name = {schema.table: schema for schema in found}

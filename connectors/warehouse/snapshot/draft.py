@@ -31,9 +31,9 @@ _DRAFT = "next_snapshot"
 
 @contextmanager
 def _opened(db: DuckDBPyConnection, draft: Path) -> Iterator[None]:
-    """Have the draft as the database in use, in a transaction; what was done is in the file when the block ends well.
+    """Attach the draft as the current database, in a transaction that is committed if the block succeeds.
 
-    A view's query names no database, so it must be made while the snapshot is the database in use.
+    Queries of views do not name their database, so the views must be created while the draft is the current one.
     """
     database = value(db, "SELECT current_database()")
     attach_copy(db, draft, _DRAFT)
@@ -55,7 +55,7 @@ def _opened(db: DuckDBPyConnection, draft: Path) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """What a snapshot states about itself: when and by which version it was made, of which warehouse and raw store."""
+    """The metadata of a snapshot: when and by which version it was published, its warehouse and its raw store."""
 
     at: datetime
     version: str
@@ -72,7 +72,7 @@ def _comment(kind: str, name: str, comment: str, columns: Mapping[str, str]) -> 
 
 
 def _clearing(db: DuckDBPyConnection, raw_folder: Path) -> Iterator[str]:
-    """Yield what keeps of the control tables what the views need, and drops the rest."""
+    """Yield the statements that copy what the views need from the control tables, then drop these tables."""
     yield f"CREATE TABLE {LOOKUP} AS {LOOKUP_SELECT}"
     yield f"COMMENT ON TABLE {LOOKUP} IS 'What the views look up by account.'"
     yield f"CREATE TABLE {GAPS} AS {GAPS_SELECT}"
@@ -85,7 +85,7 @@ def _clearing(db: DuckDBPyConnection, raw_folder: Path) -> Iterator[str]:
 
 
 def _signing(dialect: Dialect, signature: Signature) -> Iterator[str]:
-    # No parameters: for the first that it is given in a process, DuckDB imports numpy, which takes longer than this.
+    # Without parameters: for the first one in a process DuckDB imports numpy, which takes longer than the statements.
     table = SNAPSHOT.tables["published"]
     values = {
         "snapshot_at": f"TIMESTAMPTZ {literal(signature.at.isoformat())}",
@@ -100,7 +100,7 @@ def _signing(dialect: Dialect, signature: Signature) -> Iterator[str]:
 
 
 def complete(connection: Connection, draft: Path, relations: Sequence[Relation], signature: Signature) -> None:
-    """Make a snapshot of a copy of the warehouse file; the connection is in no transaction. Raises duckdb.Error."""
+    """Turn a copy of the warehouse file into a snapshot. Call it outside of a transaction. Raises duckdb.Error."""
     db = raw_connection(connection)
     with _opened(db, draft):
         statements = [*_clearing(db, signature.raw_folder), *_signing(connection.dialect, signature)]
@@ -110,5 +110,5 @@ def complete(connection: Connection, draft: Path, relations: Sequence[Relation],
         for view in views():
             statements.append(f"CREATE VIEW main.{view.name} AS {view.select}")
             statements += _comment("VIEW", view.name, view.comment, view.columns)
-        # At once: one by one, hundreds of small statements took twice as long.
+        # In one call: hundreds of small statements took twice as long one by one.
         db.execute(";\n".join(statements))

@@ -26,27 +26,27 @@ from models.partition import SURFACES
 
 _VERSION = 1
 
-# The folder of an export, and its name in the manifest, that no table or view has.
+# The folder of the raw store in an export, and its name in the manifest; no table or view has this name.
 _RAW = "raw-store"
 
 _SETTINGS = {
     "TimeZone": "UTC",
     "memory_limit": "1GB",
     "enable_progress_bar": "false",
-    # Rows are written in the order in which they are sorted.
+    # Files are written in sort order.
     "preserve_insertion_order": "true",
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
 }
 
-# Small enough that one account's media is a row group or two, and that memory holds one for every thread.
+# One account's media fits into one or two row groups, and one row group per thread fits into memory.
 _ROW_GROUP = 16_384
 
-# What says of which item it speaks grows with the media, and is split by surface; by account it would be
-# a hundred thousand small files.
+# Tables with these columns grow with the number of items and are partitioned by surface. Partitions by account would
+# be a hundred thousand small files.
 _OF_AN_ITEM = {"account_id", "surface", "media_id"}
 
-# Who reads them asks for one account's, the newest first; each file is sorted by those of these columns that it has.
+# The sort order of these files, without columns that a table lacks. Typical queries read one account, newest first.
 _ORDER = {
     "account_id": "", "published_at": " DESC", "media_id": "", "position": "", "metric": "", "observed_at": "",
     "valid_from": "",
@@ -55,7 +55,7 @@ _ORDER = {
 
 @dataclass(frozen=True, slots=True)
 class ExportedColumn:
-    """A column as the files have it: its type in DuckDB's words."""
+    """A column of the files; `type` is DuckDB's name of the type."""
 
     name: str
     type: str
@@ -64,7 +64,7 @@ class ExportedColumn:
 
 @dataclass(frozen=True, slots=True)
 class ExportedFile:
-    """A file: its path from the export's folder."""
+    """A file; `path` is relative to the export's folder."""
 
     path: str
     rows: int
@@ -74,7 +74,7 @@ class ExportedFile:
 
 @dataclass(frozen=True, slots=True)
 class ExportedTable:
-    """A table or view; the values of `partitioned_by` are in the folders' names, not in the files."""
+    """A table or view. The values of the columns `partitioned_by` are in the names of folders, not in the files."""
 
     name: str
     kind: str
@@ -88,7 +88,7 @@ class ExportedTable:
 
 @dataclass(frozen=True, slots=True)
 class Export:
-    """What was exported: the snapshot it was, by which gramhouse, and every table of it."""
+    """An export: the time and gramhouse version of the snapshot, and all of its tables."""
 
     published_at: datetime
     gramhouse: str
@@ -97,7 +97,7 @@ class Export:
 
 
 def _portable(column: ExportedColumn) -> tuple[str, ExportedColumn]:
-    """Return the expression that other engines can read a column by, and what it makes of the column."""
+    """Return an expression that converts a column to a type that other engines can read, and the resulting column."""
     name = quoted(column.name)
     if column.type == "INTERVAL":
         comment = f"{column.comment or ''} In seconds.".strip()
@@ -123,7 +123,7 @@ def _opened(snapshot: Path) -> Iterator[DuckDBPyConnection]:
 
 
 def _shut(db: DuckDBPyConnection, draft: Draft) -> None:
-    """Let the connection write the draft and nothing else: a view's text comes from the file."""
+    """Restrict the connection to writing the draft, because the SQL of views comes from the file."""
     db.execute(f"SET temp_directory = {literal(str(draft.spill))}")
     allowed = ", ".join(literal(f"{folder}/") for folder in (draft.files, draft.spill))
     db.execute(f"SET allowed_directories = [{allowed}]")
@@ -149,7 +149,7 @@ def _exported(files: Path, path: str, rows: int) -> ExportedFile:
 
 
 def _surfaces(db: DuckDBPyConnection, table: str) -> list[str]:
-    # A surface without items has its empty file, too: a reader then finds no rows, rather than no table.
+    # A surface without items gets an empty file, so that readers find an empty table instead of none.
     found = db.execute(f"SELECT DISTINCT surface FROM main.{quoted(table)}").fetchall()  # noqa: S608 - quoted
     return sorted({str(surface) for (surface,) in found} | set(SURFACES))
 
@@ -232,13 +232,14 @@ def _head(db: DuckDBPyConnection, snapshot: Path) -> tuple[datetime, str, Sequen
 
 
 def export(snapshot: Path, folder: Path, *, at: datetime, with_raw: bool = False) -> Export:
-    """Write every table and view of the snapshot to a folder, and a manifest; an earlier export is replaced whole.
+    """Write every table and view of the snapshot, and a manifest, to a folder. An earlier export is replaced whole.
 
-    `with_raw` adds the parts of the raw store that the snapshot lists.
+    `with_raw` adds the parts of the raw store that the snapshot lists. The warehouse is not opened, so a sync may run
+    at the same time.
 
-    The warehouse is not touched, so a sync may be writing. Raises SnapshotMissing; WarehouseUnusable when the
-    snapshot, or such a part, cannot be read, the folder holds what is no export, or cannot be written; WarehouseBusy
-    when another export is writing there. What was in the folder then stays as it was.
+    Raises SnapshotMissing; WarehouseUnusable when the snapshot or one of these parts cannot be read, or when the folder
+    cannot be written or contains other files than an export; WarehouseBusy when another export is writing to it. The
+    folder is then unchanged.
     """
     with _opened(snapshot) as db:
         published_at, version, relations = _head(db, snapshot)

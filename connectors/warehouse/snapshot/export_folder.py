@@ -18,14 +18,14 @@ FORMAT = "gramhouse export"
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """Where the next export is written: `files` becomes the folder, `spill` holds what memory does not."""
+    """Where an export is written: `files` becomes the folder, `spill` is for DuckDB's temporary files."""
 
     files: Path
     spill: Path
 
 
 def _listed(folder: Path) -> set[str] | None:
-    """Return the files of the export in a folder, as its manifest lists them; None where there is no export."""
+    """Return the files of the export in a folder, as listed in its manifest; None if there is no export."""
     try:
         manifest = json.loads((folder / MANIFEST).read_bytes())
         if manifest["format"] != FORMAT:
@@ -36,7 +36,7 @@ def _listed(folder: Path) -> set[str] | None:
 
 
 def _stranger(folder: Path, listed: set[str]) -> str | None:
-    """Return the path of something in an export's folder that the export did not put there."""
+    """Return the path of a file or folder that does not belong to the export in a folder; None if there is none."""
     folders = {str(parent) for path in listed for parent in Path(path).parents}
     for folder_path, inner, names in os.walk(folder):
         here = Path(folder_path).relative_to(folder)
@@ -50,7 +50,7 @@ def _stranger(folder: Path, listed: set[str]) -> str | None:
 
 
 def _refusal(folder: Path) -> str | None:
-    """Say why a folder must not be replaced; None when it may."""
+    """Return why a folder must not be replaced; None if it may be."""
     if not os.path.lexists(folder):
         above = next(parent for parent in folder.parents if os.path.lexists(parent))
         return None if above.is_dir() else f"{above} is a file. Fix: choose a folder."
@@ -78,13 +78,13 @@ def _check(folder: Path) -> None:
 
 @contextmanager
 def _held(workshop: Path, folder: Path) -> Iterator[None]:
-    """Make the hidden folder and hold it against another export; a killed one leaves nothing held."""
+    """Create and lock the temporary folder, to exclude concurrent exports. A killed process leaves no lock."""
     workshop.mkdir(exist_ok=True)
     handle = os.open(workshop, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # The other export may have ended, and removed its folder, between our two calls.
+            # Another export may have ended and removed the folder between the two calls.
             ours = workshop.exists() and workshop.stat().st_ino == os.fstat(handle).st_ino
         except BlockingIOError:
             ours = False
@@ -110,13 +110,12 @@ def _swap(draft: Path, folder: Path, before: Path) -> None:
 
 @contextmanager
 def replaced(folder: Path) -> Iterator[Draft]:
-    """Give a draft to write to, and put it in the folder's place when the block ends well.
+    """Yield a draft to write to, and replace the folder with it if the block succeeds.
 
-    Whatever happens in the block, the old export stays as it was and nothing else is left. Raises
-    WarehouseUnusable when the folder holds what is no export or cannot be written, WarehouseBusy when
-    another export is writing there.
+    If the block fails, the old export is unchanged and no other file is left. Raises WarehouseUnusable when the folder
+    cannot be written or contains other files than an export, WarehouseBusy when another export is writing to it.
     """
-    # Of a link, it is the folder behind it that is replaced.
+    # If the folder is a symbolic link, its target is replaced.
     target = folder.resolve()
     workshop = target.with_name(f".{target.name}.exporting") if target.name else target
     draft, spill, before = (workshop / name for name in ("files", "spill", "before"))
@@ -124,7 +123,7 @@ def replaced(folder: Path) -> Iterator[Draft]:
         _check(target)
         target.parent.mkdir(parents=True, exist_ok=True)
         with _held(workshop, target):
-            # An export that was killed between its two renames left the old one here.
+            # An export that was killed between its two renames left the old export here.
             if before.exists() and not target.exists():
                 before.rename(target)
             try:

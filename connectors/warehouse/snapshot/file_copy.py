@@ -7,13 +7,13 @@ from pathlib import Path
 
 from connectors.warehouse.storage.durable import open_without_symlinks, write
 
-# Linux's ioctl that makes a file share another's blocks.
+# The Linux ioctl that makes a file share the blocks of another one.
 _FICLONE = 0x40049409
 
 _AT_ONCE = 64 * 1024 * 1024
 _PIECE = 1024 * 1024
 
-# How a kernel or file system states that it cannot copy by itself; anything else is an error of the disk.
+# Error codes of a kernel or file system that does not support these copies; others are errors of the disk.
 _CANNOT = {errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTTY, errno.EPERM, errno.EBADF}
 
 
@@ -28,7 +28,7 @@ def _is_cloned(source: int, target: int) -> bool:
 
 
 def _copy_in_kernel(source: int, target: int, size: int) -> int:
-    """Return how many bytes the kernel copied: all, or only the first where it cannot copy (the rest)."""
+    """Return how many bytes the kernel copied, from the beginning; less than `size` if it cannot copy all of them."""
     done = 0
     while done < size and hasattr(os, "copy_file_range"):
         try:
@@ -44,9 +44,9 @@ def _copy_in_kernel(source: int, target: int, size: int) -> int:
 
 
 def copy_file(source: int, target: Path) -> None:
-    """Copy the file that a handle reads to a new file, which is not yet durable. Raises OSError.
+    """Copy the file of an open descriptor to a new file, without fsync. Raises OSError.
 
-    The source's handle is neither moved nor closed.
+    The position of the descriptor does not change.
     """
     with open(target, "xb", opener=open_without_symlinks) as made:
         if _is_cloned(source, made.fileno()):

@@ -17,7 +17,7 @@ from models.runs import RunWarning
 
 _log = logging.getLogger(__name__)
 
-# By this name a snapshot is attached to be read.
+# The name under which a snapshot is attached for reading.
 PUBLISHED = "published_snapshot"
 
 _IS_CATALOGUED = "SELECT EXISTS (FROM core.completed_scans WHERE resource = 'accounts')"
@@ -30,8 +30,8 @@ FIX = (
 )
 
 
-class OtherSnapshot(Exception):  # noqa: N818 - a state of the file, not a fault of ours
-    """The snapshot in place was published from another warehouse and must not be replaced: what, and the fix."""
+class OtherSnapshot(Exception):  # noqa: N818 - a state of the file, not a bug
+    """The existing snapshot was published from another warehouse and must not be replaced."""
 
     def __init__(self, what: str, fix: str) -> None:
         super().__init__(f"{what} Fix: {fix}.")
@@ -40,12 +40,12 @@ class OtherSnapshot(Exception):  # noqa: N818 - a state of the file, not a fault
 
 
 def is_catalogued(connection: Connection) -> bool:
-    """Say whether a scan of the account catalogue was ever completed and merged here."""
+    """Return whether this warehouse has ever merged a complete scan of the account catalogue."""
     return bool(value(raw_connection(connection), _IS_CATALOGUED))
 
 
 def _is_of_another(db: DuckDBPyConnection, file: Path, own: str) -> bool:
-    """Say whether a snapshot's file was published from another warehouse. Raises duckdb.Error."""
+    """Return whether a snapshot's file was published from another warehouse. Raises duckdb.Error."""
     db.execute(f"ATTACH {literal(str(file))} AS {PUBLISHED} (READ_ONLY)")
     try:
         try:
@@ -54,7 +54,7 @@ def _is_of_another(db: DuckDBPyConnection, file: Path, own: str) -> bool:
             ids = []
         if ids and ids[0][0] is not None:
             return ids != [(own,)]
-        # An older version published it, and did not write the id.
+        # Older versions did not write the id.
         has_accounts = value(db, f"SELECT EXISTS (FROM {PUBLISHED}.main.accounts)")
         return bool(has_accounts) and not value(db, _HAS_ACCOUNTS)
     finally:
@@ -62,14 +62,14 @@ def _is_of_another(db: DuckDBPyConnection, file: Path, own: str) -> bool:
 
 
 def _replaces_another(db: DuckDBPyConnection, snapshot: Path, draft: Path, own: str) -> bool:
-    """Say whether another warehouse's snapshot lies there; what cannot be read is none."""
-    # Whatever else lies in its place is not read: it may be a pipe, or another's file behind a link.
+    """Return whether the path is the snapshot of another warehouse; a file that cannot be read is not."""
+    # Only regular files are read: others may be a pipe, or a link to someone else's file.
     if snapshot.is_symlink() or not snapshot.is_file() or not os.access(snapshot, os.R_OK):
         return False
     if not logs(snapshot):
         with suppress(duckdb.Error):
             return _is_of_another(db, snapshot, own)
-    # Another program has it open for writing, or had: a copy has neither its lock nor its log.
+    # Another program has opened the file for writing. A copy has neither its lock nor its log.
     try:
         discard(draft)
         shutil.copyfile(snapshot, draft)
@@ -81,9 +81,9 @@ def _replaces_another(db: DuckDBPyConnection, snapshot: Path, draft: Path, own: 
 
 
 def check_owner(connection: Connection, snapshot: Path, draft: Path) -> str:
-    """Return the warehouse's id; the snapshot may be replaced.
+    """Check that the snapshot may be replaced, and return the warehouse's id.
 
-    `draft` is the path of a temporary copy. The connection must be in no transaction. Raises OtherSnapshot if the
+    `draft` is the path of a temporary copy. The connection must not be in a transaction. Raises OtherSnapshot if the
     snapshot is another warehouse's and this one must not replace it, and OSError.
     """
     with connection.begin():
@@ -100,9 +100,9 @@ def check_owner(connection: Connection, snapshot: Path, draft: Path) -> str:
 
 
 def refusal(connection: Connection, snapshot: Path, draft: Path) -> RunWarning | None:
-    """Return why `publish` would refuse to replace the snapshot, as a run's warning; None where it would not.
+    """Return a run's warning if `publish` would refuse to replace the snapshot; None if it would replace it.
 
-    `draft` is the path of a temporary copy. The connection must be in no transaction. Raises OSError.
+    `draft` is the path of a temporary copy. The connection must not be in a transaction. Raises OSError.
     """
     with connection.begin():
         catalogued = is_catalogued(connection)

@@ -29,7 +29,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def _remove_logs(snapshot: Path) -> None:
-    """Remove the logs of a program that opened the snapshot for writing: DuckDB would replay them into the new one."""
+    """Remove logs of a program that opened the snapshot for writing: DuckDB would replay them into the new one."""
     for log in logs(snapshot):
         log.unlink(missing_ok=True)
         _log.warning(
@@ -40,7 +40,7 @@ def _remove_logs(snapshot: Path) -> None:
 
 
 def _check(db: DuckDBPyConnection, snapshot: Path) -> None:
-    """Read the snapshot in its place, as a reader would. Raises WarehouseUnusable when it is not what was written."""
+    """Open the published snapshot as a reader would. Raises WarehouseUnusable if it cannot be read or has a log."""
     fix = f"Fix: close the program that has {snapshot.name} open for writing, then run `gramhouse publish`."
     try:
         db.execute(f"ATTACH {literal(str(snapshot))} AS {PUBLISHED} (READ_ONLY)")
@@ -59,9 +59,9 @@ def _check(db: DuckDBPyConnection, snapshot: Path) -> None:
 
 
 def _put_in_place(db: DuckDBPyConnection, draft: Path, snapshot: Path, *, at: datetime) -> None:
-    """Rename the draft into the snapshot's place, without write permission and without a log of the old one."""
+    """Make the draft read-only and durable, and rename it to the snapshot; remove logs of the old snapshot."""
     draft.chmod(stat.S_IMODE(draft.stat().st_mode) & ~0o222)
-    # The file shows when it was published, as the table in it does.
+    # The modification time is the time of publication, as in the table `published`.
     modified = (at - _EPOCH) // timedelta(microseconds=1) * 1000
     os.utime(draft, ns=(modified, modified))
     sync(draft)
@@ -73,12 +73,12 @@ def _put_in_place(db: DuckDBPyConnection, draft: Path, snapshot: Path, *, at: da
 
 
 def draft_of(snapshot: Path) -> Path:
-    """Return the path at which a snapshot is written before it is renamed into its place."""
+    """Return the path to which a snapshot is written before it is renamed."""
     return snapshot.with_name(f".{snapshot.name}.next")
 
 
 def _write_all(connection: Connection) -> None:
-    """Write the log into the warehouse file, of which then a copy is whole. Raises WarehouseUnusable."""
+    """Checkpoint the warehouse, so that a copy of its file is complete. Raises WarehouseUnusable."""
     file = database_file(connection)
     raw_connection(connection).execute("CHECKPOINT")
     if any(log.stat().st_size for log in logs(file)):
@@ -95,12 +95,14 @@ def publish(
     stale_after: timedelta = STALE_AFTER,
     full_refresh_every: timedelta = FULL_REFRESH_EVERY,
 ) -> int:
-    """Put a copy of the warehouse file, with views for analysts, in the snapshot's place; return its size in bytes.
+    """Replace the snapshot with a copy of the warehouse file that has views for analysts; return its size in bytes.
 
-    Readers that have the old snapshot open keep it until they open the file again. The connection must be in no
-    transaction, and no other may write. Raises WarehouseUnusable when the folder cannot be written or the disk is full
-    (the old snapshot stays as it was), and when the new one, in its place, cannot be read as it was written. So it does
-    when the old one is of another warehouse, unless this one has completed a scan of the account catalogue.
+    Readers that have the old snapshot open keep it until they open the file again. The connection must not be in a
+    transaction, and no other connection may write.
+
+    Raises WarehouseUnusable when the folder cannot be written or the disk is full; when the old snapshot belongs to
+    another warehouse, unless this one has completed a scan of the account catalogue; and when the new snapshot, after
+    it was renamed, cannot be read. Except in the last case the old snapshot is unchanged.
     """
     draft = draft_of(snapshot)
     db = raw_connection(connection)

@@ -12,10 +12,10 @@ _READING = ("SELECT", "FROM", "DESCRIBE", "SHOW", "SUMMARIZE", "EXPLAIN", "PIVOT
 _SPELLED = {*_READING, "DESC", "TABLE"}
 _PIVOTS = {"PIVOT", "PIVOT_WIDER"}
 
-# EXPLAIN ANALYZE runs its statement, whatever it is.
+# EXPLAIN ANALYZE runs its statement, so that statement is checked too.
 _BEFORE_EXPLAINED = {"ANALYZE", "VERBOSE"}
 
-# Functions that a SELECT can call, and that change the process, write files, or run a text that is not checked here.
+# Functions that a SELECT can call, but that change the process, write files, or run SQL text that is not checked here.
 _ACTING = re.compile(
     r'\b(enable_logging|disable_logging|enable_profiling|disable_profiling|truncate_duckdb_logs|write_log|query|query_table'
     r'|checkpoint|force_checkpoint)"?\s*\(',
@@ -27,23 +27,23 @@ _COMMENT = re.compile(r"--|/\*")
 
 _DESCRIBED = {"SELECT", "FROM", "WITH", "VALUES", "TABLE"}
 
-# Python holds neither a span of calendar months nor infinity, and no span of millions of years.
+# Python cannot represent infinite dates, intervals of calendar months, or intervals of millions of years.
 _AS_TEXT = re.compile(r"DATE|TIMESTAMP(_\w+)?|.*\bINTERVAL\b.*", re.DOTALL)
 
 _ONLY = f"Only statements that read the snapshot are allowed: {', '.join(_READING)}."
 
 
 def refusal(db: DuckDBPyConnection, question: str) -> str | None:
-    """Return why a question is not run, as one line; None where each of its statements only reads.
+    """Return one line that explains why a query is refused; None if all of its statements only read.
 
-    Raises duckdb.Error when it cannot be parsed.
+    Raises duckdb.Error when the query cannot be parsed.
     """
     db.extract_statements(question)
     return next(filter(None, (_refusal(db, text) for text in statements(question))), None)
 
 
 def shown(db: DuckDBPyConnection, question: str) -> str:
-    """Return a question that `refusal` has nothing against with the values that Python cannot hold as text."""
+    """Return an allowed query with a cast to text of the columns whose values Python may not be able to represent."""
     texts = statements(question)
     if len(texts) != 1 or next((word for _, word in _words(texts[0]) if word != "("), "") not in _DESCRIBED:
         return question
@@ -51,7 +51,7 @@ def shown(db: DuckDBPyConnection, question: str) -> str:
     try:
         columns = [(str(name), str(kind)) for name, kind, *_ in db.execute(f"DESCRIBE {asked}").fetchall()]
     except duckdb.Error:
-        # Asked as it was typed, it is refused with a message that quotes it.
+        # Running the original query raises the same error, with a message that quotes what the user typed.
         return question
     if not any(_AS_TEXT.fullmatch(kind) for _, kind in columns):
         return question
@@ -63,7 +63,7 @@ def shown(db: DuckDBPyConnection, question: str) -> str:
 
 
 def statements(question: str) -> list[str]:
-    """Return the statements of a question as they were typed: DuckDB's own list has some of them rewritten."""
+    """Split a query into its statements as they were typed; DuckDB's `extract_statements` rewrites some of them."""
     encoded = question.encode()
     ends = [start for start, word in _words(question) if word == ";"]
     texts = (encoded[start:end].decode() for start, end in pairwise([0, *(end + 1 for end in ends), len(encoded) + 1]))
@@ -74,7 +74,7 @@ def _refusal(db: DuckDBPyConnection, statement: str) -> str | None:
     words = _words(statement)
     types = {found.type for found in db.extract_statements(statement)}
     if any(word in _PIVOTS for _, word in words):
-        # DuckDB makes two statements of some pivots: the first creates a type of the values.
+        # DuckDB turns some pivots into two statements, the first of which creates an enum type.
         types.discard(StatementType.CREATE)
     first = next((word for _, word in words if word != "("), "")
     if first not in _SPELLED or not types <= {StatementType.SELECT, StatementType.EXPLAIN}:
@@ -85,7 +85,7 @@ def _refusal(db: DuckDBPyConnection, statement: str) -> str | None:
 
 
 def _words(text: str) -> list[tuple[int, str]]:
-    """Return each token with its offset in bytes, in capitals; what lies between tokens is space or comment."""
+    """Return each token in upper case with its byte offset, without the spaces and comments that follow it."""
     encoded = text.encode()
     starts = [start for start, _ in duckdb.tokenize(text)]
     tokens = (encoded[start:end].decode() for start, end in pairwise([*starts, len(encoded)]))

@@ -16,7 +16,7 @@ from connectors.warehouse.storage.errors import QueryError, SnapshotMissing, War
 from connectors.warehouse.storage.quoting import literal
 from connectors.warehouse.storage.statements import statements
 
-# A person who may send SQL must not be able to read or write this machine's files with it.
+# User queries must not be able to read or write other files of this machine.
 _SHUT: dict[str, str | bool | int | float | list[str]] = {
     "enable_external_access": "false",
     "autoinstall_known_extensions": "false",
@@ -24,13 +24,13 @@ _SHUT: dict[str, str | bool | int | float | list[str]] = {
 }
 
 
-# The tables and views of the database in use, and the columns of one of them.
+# Queries for the tables and views of the current database, and for the columns of one of them.
 RELATIONS = statements(__name__)["relations"]
 COLUMNS = statements(__name__)["columns"]
 
 _BATCH = 10_000
 
-_ENDLESS = {datetime.max: "infinity", datetime.min: "-infinity"}  # noqa: DTZ901 - what DuckDB gives has no zone
+_ENDLESS = {datetime.max: "infinity", datetime.min: "-infinity"}  # noqa: DTZ901 - returned without a zone
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,18 +55,18 @@ class Stream:
 
 
 class Snapshot:
-    """An open snapshot. What is published meanwhile is seen by those who open it later."""
+    """An open snapshot. Later publications do not change it."""
 
     def __init__(self, db: duckdb.DuckDBPyConnection) -> None:
         self._db = db
 
     def ask(self, query: str, parameters: Sequence[object] = ()) -> Answer:
-        """Run a query; raises QueryError."""
+        """Run a query. Raises QueryError."""
         stream = self.stream(query, parameters)
         return Answer(stream.columns, [row for batch in stream.batches for row in batch])
 
     def relations(self) -> list[dict[str, Any]]:
-        """Return name, kind (table or view), comment and, of a table, about how many rows it has."""
+        """Return name, kind (table or view) and comment of each relation, and a table's estimated number of rows."""
         return self.ask(RELATIONS).records()
 
     def columns(self, table: str) -> list[dict[str, Any]]:
@@ -74,11 +74,11 @@ class Snapshot:
         return self.ask(COLUMNS, [table]).records()
 
     def has(self, table: str) -> bool:
-        """Say whether the snapshot has a table or view of this name: one made by an older version may not."""
+        """Return whether the snapshot has this table or view; one published by an older version may lack it."""
         return bool(self.columns(table))
 
     def question(self, text: str) -> Stream:
-        """Run what a person typed, if it only reads; raises QueryError, as its batches may."""
+        """Run a user's query if it only reads. Raises QueryError, also while the batches are read."""
         try:
             why = refusal(self._db, text)
             asked = text if why else shown(self._db, text)
@@ -91,7 +91,7 @@ class Snapshot:
         return replace(stream, batches=_endless_times(stream.batches, zoned)) if zoned else stream
 
     def stream(self, query: str, parameters: Sequence[object] = ()) -> Stream:
-        """Run a query whose rows are read one batch after the other; raises QueryError, as its batches may."""
+        """Run a query and return its rows in batches. Raises QueryError, also while the batches are read."""
         try:
             cursor: duckdb.DuckDBPyConnection | None = self._db.execute(query, list(parameters))
         except duckdb.Error as error:
@@ -104,7 +104,7 @@ class Snapshot:
 
 
 def _endless_times(batches: Iterator[list[tuple[Any, ...]]], indexes: Sequence[int]) -> Iterator[list[tuple[Any, ...]]]:
-    """Name the infinite times at these places, for which DuckDB gives Python's last and first, without a zone."""
+    """Replace infinite times in these columns by text. DuckDB returns them as Python's `datetime.max` and `min`."""
     for batch in batches:
         yield [
             tuple(
@@ -130,7 +130,7 @@ def _batches(cursor: duckdb.DuckDBPyConnection) -> Iterator[list[tuple[Any, ...]
 
 
 def _add_raw_media(db: duckdb.DuckDBPyConnection) -> None:
-    """Make `raw_media`, and shut the connection off from every file but the parts."""
+    """Create the view `raw_media`, and restrict the connection's file access to the parts."""
     try:
         parts = listed_parts(db)
     except WarehouseUnusable:
@@ -144,7 +144,7 @@ def _add_raw_media(db: duckdb.DuckDBPyConnection) -> None:
 
 
 def check_readable(path: Path) -> None:
-    """Raise SnapshotMissing where there is no snapshot, and WarehouseUnusable where a foreign log is beside it."""
+    """Raise SnapshotMissing if there is no snapshot, and WarehouseUnusable if another program's log is next to it."""
     if not path.exists():
         message = f"There is no snapshot at {path} yet. Fix: `gramhouse sync` creates it."
         raise SnapshotMissing(message)
@@ -154,7 +154,7 @@ def check_readable(path: Path) -> None:
 
 @contextmanager
 def open_snapshot(path: Path, *, with_raw: bool = False) -> Iterator[Snapshot]:
-    """Open the snapshot for reading; `with_raw` with `raw_media`, from the parts of the raw store that it lists.
+    """Open the snapshot for reading. `with_raw` adds `raw_media`, a view of the raw store parts in its list.
 
     Raises SnapshotMissing and WarehouseUnusable.
     """
@@ -164,7 +164,7 @@ def open_snapshot(path: Path, *, with_raw: bool = False) -> Iterator[Snapshot]:
         if with_raw:
             _add_raw_media(db)
         db.execute("SET TimeZone = 'UTC'")
-        # DuckDB would draw it on standard output, in front of the answer.
+        # DuckDB would print it to standard output, before the result.
         db.execute("SET enable_progress_bar = false")
         db.execute("SET lock_configuration = true")
     except duckdb.Error as error:

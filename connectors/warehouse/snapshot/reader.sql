@@ -1,5 +1,5 @@
 -- name: relations
--- A view over a table of the same name stands for that table; the others are computed.
+-- A view of a table in `core` with the same name is reported as a table.
 SELECT table_name AS name, 'table' AS kind, comment, estimated_size AS rows
 FROM duckdb_tables()
 WHERE database_name = current_database() AND schema_name = 'main' AND NOT internal

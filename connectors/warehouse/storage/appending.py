@@ -1,4 +1,4 @@
-"""Appends rows to a table, as one JSON document that DuckDB parses."""
+"""Appends rows to a table as one JSON document that DuckDB parses."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -16,13 +16,13 @@ _encode = json.JSONEncoder(ensure_ascii=False, default=datetime.isoformat).encod
 
 
 def as_json(row: Mapping[str, object]) -> str:
-    """Return a row as a JSON object, its instants as ISO 8601 text."""
+    """Return a row as a JSON object, with times as ISO 8601 text."""
     return _encode(row)
 
 
 @cache
 def rows_sql(table: Table, long_texts: str | None) -> str:
-    """Return the query of rows like a table's, out of a parameter with all of them and one with `long_texts`."""
+    """Return a query for rows of a table. Its parameters: all rows as JSON, and the values of `long_texts`, if any."""
     types = {c.name: c.type.compile(dialect=_DIALECT) for c in table.columns if c.name != long_texts}
     taken, kept = (f", unnest(?) AS {long_texts}", f", {long_texts}") if long_texts else ("", "")
     rows = f"unnest(from_json(?, '{json.dumps([types])}')) AS r"
@@ -30,11 +30,11 @@ def rows_sql(table: Table, long_texts: str | None) -> str:
 
 
 def append(connection: Connection, table: Table, rows: Sequence[str], **long_texts: Sequence[str]) -> None:
-    """Append rows, JSON objects by column; `long_texts` has, by its name, the values of one column that is not in them.
+    """Append rows, given as JSON objects by column. `long_texts` has the values of one column that the rows lack.
 
-    They travel as one document in one parameter: DuckDB's client looks for pandas twice for every value it is handed,
-    which made a parameter per value eight times as slow (docs/decisions/0004). Long texts go beside it: within a
-    document they would be escaped and read again.
+    All rows are one JSON document in one parameter: DuckDB's client looks for pandas twice for each parameter, so one
+    per value was eight times as slow (docs/decisions/0004). Long texts are a separate parameter, because in JSON they
+    would be escaped and parsed again.
     """
     if rows:
         query = rows_sql(table, next(iter(long_texts), None))

@@ -27,20 +27,20 @@ from connectors.warehouse.storage.quoting import literal
 from models.tables import WAREHOUSE
 from models.tables.columns import packing
 
-# The default of 16 MB stalls a commit for most of a second, every 25,000 rows or so; a run checkpoints at its end.
 _SETTINGS = {
     "TimeZone": "UTC",
-    # DuckDB would draw it on standard output, into the midst of a report for programs.
+    # DuckDB would print it to standard output, in the middle of JSON output.
     "enable_progress_bar": "false",
+    # The default of 16 MB blocks a commit for almost a second, about every 25,000 rows. A run checkpoints at its end.
     "wal_autocheckpoint": "1GB",
     "preserve_insertion_order": "false",
-    # Rows that are looked for by their place are found there, up to so many: with 50, which is DuckDB's own bound, it
-    # unpacked every payload between the first and the last of them.
+    # The most rowids that DuckDB looks up individually. With its default, 50, it decompressed every payload between the
+    # first and the last of them.
     "dynamic_or_filter_threshold": "10000",
     **limits.SETTINGS,
 }
 
-# The oldest form of a file that knows zstd: every DuckDB since 1.2 reads it.
+# The oldest storage version with zstd compression; every DuckDB since 1.2 can read it.
 _STORAGE = "v1.2.0"
 
 _OTHERS = "gramhouse_others"
@@ -48,10 +48,10 @@ _FILES = "gramhouse_files"
 _READING = "gramhouse_reading"
 _RAW = "gramhouse_raw"
 
-# Named here, the dialect is not looked for among all that is installed.
+# Registered here, so that SQLAlchemy does not search the entry points of all installed packages for the dialect.
 registry.register("duckdb", "duckdb_sqlalchemy", "Dialect")
 
-# explain() reports what is wrong with the file; the pool would print a traceback of its own clean-up besides.
+# explain() reports errors of the file; in addition, the pool would print the traceback of its clean-up.
 logging.getLogger("sqlalchemy.pool").addHandler(logging.NullHandler())
 
 _SNAPSHOTS_OWN = "main.published"
@@ -66,7 +66,7 @@ _HINTS = {
 
 
 def explain(path: Path, error: Exception) -> WarehouseError:
-    """Convert DuckDB's error about a file that it cannot use into one line that names the fix."""
+    """Convert DuckDB's error about a file into an exception whose message is one line with the fix."""
     text = str(error)
     if found := _CONFLICT.search(text):
         program = Path(found["program"]).name
@@ -87,15 +87,15 @@ def explain(path: Path, error: Exception) -> WarehouseError:
 def connect(
     path: Path, raw: Path | None = None, *, new_id: Callable[[], str] = lambda: uuid4().hex
 ) -> Iterator[Connection]:
-    """Open the warehouse file for writing, made with all its tables if it is new, upgraded if it is older.
+    """Open the warehouse file for writing; create a new file with all tables, and upgrade an older one.
 
-    `raw` is the folder of raw stores; by default `raw` beside the file. `new_id` makes the id of a new warehouse.
+    `raw` is the folder of raw stores; default: `raw` next to the file. `new_id` generates the id of a new warehouse.
 
-    Raises WarehouseBusy when another program holds the file, WarehouseUnusable when DuckDB cannot use it, it is
-    none of ours or a newer gramhouse's, or cannot be upgraded; it stays as it was.
+    Raises WarehouseBusy when another program holds the file. Raises WarehouseUnusable when DuckDB cannot use the file,
+    when it is not a warehouse or was written by a newer gramhouse, or when it cannot be upgraded; it is then unchanged.
     """
     try:
-        # The settings refuse this one; code may ask for it.
+        # Settings refuse `:memory:`, but callers in code may use it.
         if str(path) != ":memory:":
             database(path)
     except ValueError as error:
@@ -105,7 +105,7 @@ def connect(
     engine = create_engine(
         url, poolclass=QueuePool, connect_args={"config": {"storage_compatibility_version": _STORAGE}}
     )
-    # Closed after DuckDB's own: closing any handle of a file releases all locks that the process has on it.
+    # Closed after DuckDB's handle: closing any handle of a file releases all locks that the process has on it.
     with ExitStack() as files:
         try:
             with ExitStack() as stack:
@@ -129,7 +129,7 @@ def _set(connection: Connection) -> None:
 
 
 def open_sibling(connection: Connection) -> Connection:
-    """Open another connection to the same file, with transactions of its own; it is closed with the first."""
+    """Open another connection to the same file, with separate transactions. It is closed together with the first."""
     others: ExitStack = connection.info[_OTHERS]
     other = others.enter_context(connection.engine.connect())
     _set(other)
@@ -138,12 +138,12 @@ def open_sibling(connection: Connection) -> Connection:
 
 
 def raw_folder(connection: Connection) -> Path:
-    """Return the folder in which each warehouse has its raw store, by its id."""
+    """Return the folder of raw stores; a warehouse's raw store is its subfolder with the warehouse's id."""
     return Path(connection.info[_RAW])
 
 
 def warehouse_id(connection: Connection) -> str:
-    """Return the warehouse's id, within a transaction."""
+    """Return the warehouse's id. Call it within a transaction."""
     return str(value(raw_connection(connection), "SELECT warehouse_id FROM ops.warehouse"))
 
 
@@ -153,7 +153,7 @@ def database_file(connection: Connection) -> Path:
 
 
 def reading(connection: Connection) -> int:
-    """Return a handle that reads the warehouse file, the same at each call; it stays open as long as DuckDB's own."""
+    """Return a descriptor to read the warehouse file, the same for each call. It is closed after DuckDB's own."""
     info = connection.info
     if _READING not in info:
         files: ExitStack = info[_FILES]
@@ -162,20 +162,20 @@ def reading(connection: Connection) -> int:
 
 
 def attach_draft(db: DuckDBPyConnection, draft: Path, name: str) -> None:
-    """Attach a file that is whole in the end, or nothing: a log of how it came about would be written for no one."""
+    """Attach a new file without a WAL: if writing it fails, the file is discarded, so nothing must be recovered."""
     db.execute(f"ATTACH {literal(str(draft))} AS {name} (RECOVERY_MODE 'NO_WAL_WRITES', STORAGE_VERSION '{_STORAGE}')")
 
 
 def attach_copy(db: DuckDBPyConnection, draft: Path, name: str) -> None:
-    """Attach a copy of a file in the same way; its form stays that of the file."""
+    """Attach a copy of a file without a WAL; its storage version does not change."""
     db.execute(f"ATTACH {literal(str(draft))} AS {name} (RECOVERY_MODE 'NO_WAL_WRITES')")
 
 
 def raw_connection(connection: Connection) -> DuckDBPyConnection:
-    """Return DuckDB's own connection: for CHECKPOINT and ATTACH, and for statements that are text as it is.
+    """Return DuckDB's own connection, for CHECKPOINT, ATTACH and other statements that are plain text.
 
-    SQLAlchemy's dialect spends most of a millisecond on each statement before DuckDB sees it. The transaction is the
-    same whichever way a statement takes.
+    SQLAlchemy's dialect takes almost a millisecond for each statement. The transaction is the same for both
+    connections.
     """
     return cast("DuckDBPyConnection", connection.connection.driver_connection)
 
@@ -185,12 +185,15 @@ def _present(db: DuckDBPyConnection) -> set[str]:
 
 
 def _revision(db: DuckDBPyConnection, path: Path) -> str | None:
-    """Return the revision of the warehouse's tables, which is one this gramhouse knows; None when there are none."""
+    """Return the revision of the warehouse's tables; None if there are no tables.
+
+    Raises WarehouseUnusable when the file is not a warehouse, or when its revision is unknown.
+    """
     present = _present(db)
     if not present:
         return None
     if revisions.TABLE not in present:
-        # A snapshot has a warehouse's tables, too.
+        # A snapshot contains tables of a warehouse too.
         if not present.isdisjoint(WAREHOUSE.tables) and _SNAPSHOTS_OWN not in present:
             return revisions.FIRST
         message = (
@@ -214,7 +217,7 @@ def _revision(db: DuckDBPyConnection, path: Path) -> str | None:
 
 
 def _ready(connection: Connection, path: Path, new_id: Callable[[], str]) -> None:
-    """Make the tables of a new file; upgrade those of an older one, or leave it as it was. One transaction."""
+    """Create the tables of a new file or upgrade those of an older one, in one transaction."""
     written = None
     try:
         with connection.begin():
@@ -240,7 +243,7 @@ def _ready(connection: Connection, path: Path, new_id: Callable[[], str]) -> Non
 
 
 def _upgrade(connection: Connection, written: str) -> None:
-    # Imported here because Alembic takes longer to import than a file of today takes to open.
+    # Imported here, because importing Alembic takes longer than opening a file of the current revision.
     from connectors.warehouse.storage.migrations.upgrade import upgrade  # noqa: PLC0415
 
     db = raw_connection(connection)
@@ -253,7 +256,7 @@ def _upgrade(connection: Connection, written: str) -> None:
 def _packed(made: CreateColumn, compiler: DDLCompiler, **given: object) -> str:
     column = made.element
     text: str = compiler.visit_create_column(made, **given)  # type: ignore[no-untyped-call]
-    # A migration's columns are none of these: its file may be of an older form.
+    # Not for columns that migrations add: their file may have an older storage version.
     return text + packing(column.name) if column.table.metadata is WAREHOUSE else text
 
 
@@ -268,12 +271,12 @@ def _create(connection: Connection, present: set[str]) -> None:
     schemas = sorted({str(table.schema) for table in missing})
     texts = [f"CREATE SCHEMA IF NOT EXISTS {schema}" for schema in schemas]
     texts += [str(statement.compile(dialect=connection.dialect)) for statement in statements]
-    # At once, and past the dialect: a new file took it longer than all else in opening it.
+    # In one call and without SQLAlchemy, which took longer for them than everything else when a file is created.
     if texts:
         raw_connection(connection).execute(";\n".join(texts))
 
 
-def value(db: DuckDBPyConnection, query: str) -> Any:  # noqa: ANN401 - whatever the one value is
+def value(db: DuckDBPyConnection, query: str) -> Any:  # noqa: ANN401 - a value of any type
     """Return the first value of a query's first row."""
     return db.execute(query).fetchall()[0][0]
 
@@ -288,13 +291,13 @@ def writer(
     raw: Path | None = None,
     new_id: Callable[[], str] = lambda: uuid4().hex,
 ) -> Iterator[Connection]:
-    """Hold the warehouse against every other gramhouse, then open it for writing, as `connect` does."""
+    """Lock the warehouse, so that no other gramhouse can write, then open it as `connect` does."""
     with hold(path, activity, since=since, pause=pause), connect(path, raw, new_id=new_id) as connection:
         yield connection
 
 
 def check(path: Path, *, since: str, pause: Callable[[float], None]) -> None:
-    """See whether the warehouse file can be opened and is one this gramhouse can use, and change nothing in it.
+    """Check that the warehouse file can be opened and has a revision that this gramhouse supports, without changing it.
 
     Raises WarehouseBusy and WarehouseUnusable.
     """

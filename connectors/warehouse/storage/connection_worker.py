@@ -18,16 +18,16 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class ConnectionWorker:
-    """Runs work on the file at `path`, one call after the other."""
+    """Runs functions with a connection to the file at `path`, one after the other."""
 
     path: Path
     connection: Connection
     thread: ThreadPoolExecutor
 
     async def do(self, work: Callable[[Connection], T]) -> T:
-        """Run `work` on the worker's thread; raises WarehouseError when DuckDB fails, and what `work` raises.
+        """Run `work` on the worker's thread. Raises WarehouseError when DuckDB fails, and what `work` raises.
 
-        Work that was submitted runs to its end, also when its caller is cancelled.
+        If the caller is cancelled, submitted work still runs to its end.
         """
 
         def run() -> T:

@@ -5,12 +5,12 @@ from pathlib import Path
 
 from connectors.warehouse.storage.errors import first_line
 
-# What DuckDB 1.5 and 2.0 replay into a file that is opened. Not `.tmp`: in that folder readers spill their queries.
+# Logs that DuckDB 1.5 and 2.0 replay when they open a file. Not `.tmp`, the folder to which queries of readers spill.
 _LOGS = (".wal", ".wal.checkpoint", ".wal.recovery")
 
 
 def sync(path: Path) -> None:
-    """Make a file, or a folder's list of names, durable. Raises OSError."""
+    """Make a file, or the directory entries of a folder, durable. Raises OSError."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -19,25 +19,25 @@ def sync(path: Path) -> None:
 
 
 def write(handle: int, data: bytes) -> None:
-    """Write all of it. Raises OSError; then some of it may be written."""
+    """Write all data. Raises OSError; part of the data may be written then."""
     left = memoryview(data)
     while left:
         left = left[os.write(handle, left) :]
 
 
 def open_without_symlinks(path: str, flags: int) -> int:
-    """Open a file, as `opener` of `open`, but follow no link: another user could point it at a different file."""
+    """Open a file, as an `opener` for `open`; fail on symbolic links, which another user could point elsewhere."""
     return os.open(path, flags | os.O_NOFOLLOW, 0o666)
 
 
 def discard(file: Path) -> None:
-    """Remove a DuckDB file, if there is one, and the logs beside it. Raises OSError."""
+    """Remove a DuckDB file, if it exists, and the logs next to it. Raises OSError."""
     for left_over in (file, *logs(file)):
         left_over.unlink(missing_ok=True)
 
 
 def log_problem(snapshot: Path) -> str | None:
-    """Return why a snapshot is not read: a log of another program, which DuckDB would replay, lies beside it."""
+    """Return a message if another program's log, which DuckDB would replay, is next to a snapshot; otherwise None."""
     if not (left := logs(snapshot)):
         return None
     return (
@@ -47,7 +47,7 @@ def log_problem(snapshot: Path) -> str | None:
 
 
 def unreadable(snapshot: Path, why: str) -> str:
-    """Return the line for a snapshot that DuckDB does not open; `why` is its message."""
+    """Return a message of one line, with the fix, for a snapshot that DuckDB cannot open; `why` is DuckDB's message."""
     if snapshot.is_dir():
         fix = "set GRAMHOUSE_SNAPSHOT to a file, not to a folder"
     elif not os.access(snapshot, os.R_OK):
@@ -58,5 +58,5 @@ def unreadable(snapshot: Path, why: str) -> str:
 
 
 def logs(file: Path) -> list[Path]:
-    """Return the logs that lie beside a DuckDB file, whether or not that file exists."""
+    """Return the logs next to a DuckDB file, whether or not that file exists."""
     return [path for suffix in _LOGS if os.path.lexists(path := file.with_name(file.name + suffix))]

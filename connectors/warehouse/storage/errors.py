@@ -7,7 +7,7 @@ WarehouseError
 ├── SnapshotMissing    no snapshot has been published yet
 └── StatusUnreadable   the status file next to the snapshot is damaged
 
-QueryError is not among them: there the query is wrong.
+QueryError is separate, because it concerns the query, not a file.
 """
 
 import re
@@ -15,9 +15,9 @@ from pathlib import Path
 
 
 def first_line(error: Exception | str) -> str:
-    """Return the first line of an error's text without the stop at its end; the error's type where it has no text.
+    """Return the first line of an error's text without its final full stop, or the error's type if there is no text.
 
-    SQLAlchemy puts the class of DuckDB's error in parentheses before the text; it is left out.
+    The class name in parentheses with which SQLAlchemy begins the text of DuckDB's errors is removed.
     """
     text = str(error).strip()
     first = text.splitlines()[0] if text else type(error).__name__
@@ -25,10 +25,10 @@ def first_line(error: Exception | str) -> str:
 
 
 class WarehouseError(Exception):
-    """Something about the warehouse or the snapshot that a person can fix; one line."""
+    """A problem of the warehouse or the snapshot that a person can fix. The message is one line."""
 
 
-class WarehouseBusy(WarehouseError):  # noqa: N818 - a state of the file, not a fault of ours
+class WarehouseBusy(WarehouseError):  # noqa: N818 - a state of the file, not a bug
     """Another process holds the warehouse."""
 
 
@@ -53,4 +53,4 @@ class StatusUnreadable(WarehouseError):  # noqa: N818
 
 
 class QueryError(Exception):
-    """A query that DuckDB refuses, with DuckDB's own words."""
+    """A query failed or was refused."""

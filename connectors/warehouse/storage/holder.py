@@ -1,4 +1,4 @@
-"""The lock on the warehouse: a lock file next to it, released with its process, with more detail than DuckDB's lock."""
+"""The lock on the warehouse: a lock file next to it that names its holder. It is released when the process ends."""
 
 import fcntl
 import json
@@ -18,7 +18,7 @@ _PAUSE = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """The process that writes: what it does, since when (ISO 8601, UTC)."""
+    """The process that writes: its activity, and since when (ISO 8601, UTC)."""
 
     pid: int
     activity: str
@@ -49,8 +49,8 @@ def _try_lock(file: IO[str], kind: int) -> bool:
     return True
 
 
-class Held(Exception):  # noqa: N818 - a state of the lock, not a fault of ours
-    """Another process has the lock; `who` it is, where that could be read."""
+class Held(Exception):  # noqa: N818 - a state of the lock, not a bug
+    """Another process holds the lock; `who` is None if the lock file could not be read."""
 
     def __init__(self, who: Holder | None) -> None:
         super().__init__(str(who or "another gramhouse"))
@@ -59,15 +59,15 @@ class Held(Exception):  # noqa: N818 - a state of the lock, not a fault of ours
 
 @contextmanager
 def lock(path: Path, activity: str, *, since: str, pause: Callable[[float], None]) -> Iterator[None]:
-    """Have the lock file to oneself as long as the block runs; its folder is made where there is none.
+    """Hold the lock file exclusively for the duration of the block. Creates its folder if necessary.
 
-    The lock is the operating system's own (flock): a killed process leaves nothing held. A look by
-    `holder` takes it for an instant, which is why a first refusal is not yet believed.
+    The operating system releases the lock (flock) of a killed process. `look` takes the lock for a moment, so a first
+    failure is retried a few times.
 
-    Raises Held, and OSError where the folder cannot be written.
+    Raises Held, and OSError when the folder cannot be written.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    # What is opened here is emptied; a link would have another file emptied.
+    # The file is truncated, so a symbolic link to another file must not be followed.
     with open(path, "a+", encoding="utf-8", opener=open_without_symlinks) as file:
         for _ in range(_TRIES):
             if _try_lock(file, fcntl.LOCK_EX):
@@ -86,9 +86,9 @@ def lock(path: Path, activity: str, *, since: str, pause: Callable[[float], None
 
 @contextmanager
 def hold(warehouse: Path, activity: str, *, since: str, pause: Callable[[float], None]) -> Iterator[None]:
-    """Hold the warehouse for writing as long as the block runs.
+    """Hold the warehouse's lock for the duration of the block.
 
-    Raises WarehouseBusy, naming the holder, and WarehouseUnusable where the folder cannot be written.
+    Raises WarehouseBusy, which names the holder, and WarehouseUnusable when the folder cannot be written.
     """
     with ExitStack() as held:
         try:
@@ -109,14 +109,14 @@ def hold(warehouse: Path, activity: str, *, since: str, pause: Callable[[float],
 
 @dataclass(frozen=True, slots=True)
 class Lock:
-    """The state of a warehouse's lock; `holder` is None where it is free, or where its holder cannot be read."""
+    """The state of a warehouse's lock; `holder` is None if the lock is free or its holder cannot be read."""
 
     is_held: bool
     holder: Holder | None = None
 
 
 def look(warehouse: Path) -> Lock | None:
-    """Return the state of the warehouse's lock; None where there is no lock file, or none that may be read."""
+    """Return the state of the warehouse's lock; None if the lock file does not exist or cannot be read."""
     try:
         file = lock_path(warehouse).open(encoding="utf-8")
     except OSError:
@@ -126,6 +126,6 @@ def look(warehouse: Path) -> Lock | None:
 
 
 def holder(warehouse: Path) -> Holder | None:
-    """Return the process that writes to the warehouse now; None when there is none."""
+    """Return the process that holds the warehouse's lock; None if there is none or it is unknown."""
     lock = look(warehouse)
     return lock.holder if lock else None

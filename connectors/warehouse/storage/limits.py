@@ -15,8 +15,8 @@ T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 
-# What is enough for a run, and for two cores at whole tables: what is more, DuckDB spills. But every core has rows of
-# its own in hand.
+# Memory in MB: for a run (DuckDB spills the rest); for each core during work on whole tables, because every core has
+# its own buffers; and the maximum for such work.
 _MEMORY_MB = 256
 _A_CORES_MB = 128
 _MOST_MB = 512
@@ -25,8 +25,8 @@ _MIB = {"KiB": 1 / 1024, "MiB": 1.0, "GiB": 1024.0, "TiB": 1024.0**2}
 
 SETTINGS = {
     "memory_limit": f"{_MEMORY_MB}MB",
-    # What a run does is small, and done by two threads of ours already: with DuckDB's own beside them a third of the
-    # CPU went into handing tasks about. What is large asks for all of them (`on_all_cores`).
+    # A run's statements are small, and the writer already uses two threads: with DuckDB's threads in addition, a third
+    # of the CPU time was spent on scheduling. Large operations use all cores (`on_all_cores`).
     "threads": "1",
 }
 
@@ -36,7 +36,7 @@ def _setting(db: DuckDBPyConnection, name: str) -> str:
 
 
 def _set(db: DuckDBPyConnection, name: str, setting: str) -> None:
-    # On another connection, because this one may be in a failed transaction. The settings are the database's.
+    # On another connection, because this one may be in a failed transaction. The settings apply to the whole database.
     with db.duplicate() as other:
         other.execute(f"SET {name} = '{setting}'" if setting else f"RESET {name}")
 
@@ -48,11 +48,11 @@ def _limit_mib(db: DuckDBPyConnection) -> float:
 
 @contextmanager
 def on_all_cores(db: DuckDBPyConnection) -> Iterator[None]:
-    """Let DuckDB use every core in this block: for work on whole tables, while nothing else is done.
+    """Let DuckDB use all cores in this block, for work on whole tables while nothing else runs.
 
-    Afterwards it has given the machine back what memory it no longer uses.
+    Afterwards DuckDB returns unused memory to the operating system.
     """
-    # A run that had too little has more already.
+    # After `in_enough_memory` raised the limit, it is not changed.
     is_usual = _limit_mib(db) <= _MEMORY_MB
     try:
         _set(db, "threads", "")
@@ -63,15 +63,15 @@ def on_all_cores(db: DuckDBPyConnection) -> Iterator[None]:
     finally:
         _set(db, "threads", "1")
         if is_usual:
-            # What cannot be spilled just now may stay in memory.
+            # DuckDB cannot always spill immediately; the limit then stays.
             with suppress(duckdb.OutOfMemoryException):
                 _set(db, "memory_limit", f"{_MEMORY_MB}MB")
 
 
 def in_enough_memory(db: DuckDBPyConnection, work: Callable[[], T]) -> T:
-    """Do work in the memory that a run has; when that is too little, once more in as much as DuckDB takes by itself.
+    """Call `work`; if DuckDB runs out of memory, raise the limit to DuckDB's default and call it once more.
 
-    From then on the run has so much.
+    The higher limit stays for the rest of the run.
     """
     try:
         return work()
@@ -81,12 +81,12 @@ def in_enough_memory(db: DuckDBPyConnection, work: Callable[[], T]) -> T:
             raise
         _log.info("Retrying with more memory: %s", first_line(message))
     _set(db, "memory_limit", "")
-    # DuckDB 1.5 resets what it says, and not what it does.
+    # DuckDB 1.5: RESET changes the reported limit, but not the effective one.
     _set(db, "memory_limit", _setting(db, "memory_limit"))
     return work()
 
 
 def release_memory(db: DuckDBPyConnection) -> None:
-    """Give the machine what memory DuckDB no longer uses: it does so when a thread of its own ends, and it has none."""
+    """Return unused memory to the operating system. DuckDB does so when one of its threads ends, so start one."""
     db.execute("SET threads = 2")
     db.execute("SET threads = 1")

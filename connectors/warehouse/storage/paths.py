@@ -1,14 +1,14 @@
-"""Validates paths of our files: local, and not interpreted by DuckDB as anything else."""
+"""Validates paths: they must be local, and DuckDB must not interpret them as anything else."""
 
 import re
 from pathlib import Path
 
-# Path makes s3:/ of s3://; of other words before a colon DuckDB makes an extension, which it downloads.
+# `Path` turns s3:// into s3:/. DuckDB interprets other words before a colon as extensions, and downloads them.
 _ELSEWHERE = re.compile(r"[A-Za-z][A-Za-z0-9_+.-]+:|:")
 
 SCHEMAS = frozenset({"core", "ops"})
 
-# What a file without its ending may not be called: DuckDB calls the database so, and each of these is something else.
+# Invalid file names (without suffix): DuckDB names the database after its file, and these names have another meaning.
 _TAKEN = SCHEMAS | {
     "information_schema",
     "pg_catalog",
@@ -19,12 +19,12 @@ _TAKEN = SCHEMAS | {
     "gramhouse_before_rebuild",
 }
 
-# DuckDB calls such a database otherwise by itself, but only when the name is in small letters.
+# DuckDB renames a database with one of these names, but only if the name is in lower case.
 _RENAMED = {"main", "system", "temp"}
 
 
 def local(path: Path) -> Path:
-    """Return a path on this machine, with a home folder's `~` replaced; ValueError for any other."""
+    """Return a local path with `~` expanded. Raises ValueError if the path is not local."""
     if not path.name or "\0" in str(path):
         message = "it is not a file name"
         raise ValueError(message)
@@ -35,7 +35,7 @@ def local(path: Path) -> Path:
 
 
 def database(path: Path) -> Path:
-    """Return the path of a DuckDB file as `local` does; ValueError also for one that DuckDB would misread."""
+    """Return the path of a DuckDB file as `local` does. Raises ValueError also if DuckDB would misinterpret it."""
     found = local(path)
     if "?" in str(found.absolute()):
         message = "paths with a question mark are not supported by DuckDB; choose another path"

@@ -2,10 +2,10 @@
 
 
 def literal(text: str) -> str:
-    """Return the text as an SQL string."""
+    """Return the text as an SQL string literal."""
     return "'" + text.replace("'", "''") + "'"
 
 
 def quoted(*names: str) -> str:
-    """Return the names as an SQL identifier, with dots between them."""
+    """Return the names as a quoted SQL identifier, separated by dots."""
     return ".".join('"' + name.replace('"', '""') + '"' for name in names)

@@ -9,9 +9,9 @@ from connectors.warehouse.storage.quoting import literal
 
 
 def slices(db: DuckDBPyConnection, query: str, at_once: int) -> Iterator[str]:
-    """Yield conditions on `account_id` that share out a query's rows, in the order of accounts.
+    """Yield conditions on `account_id` that divide a query's rows into slices, in the order of accounts.
 
-    None has more than `at_once` rows, unless they are of one account.
+    A slice has at most `at_once` rows, unless a single account has more.
     """
     if value(db, f"SELECT count(*) FROM ({query})") <= at_once:  # noqa: S608 - our own query
         yield "true"

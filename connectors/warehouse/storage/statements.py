@@ -10,7 +10,7 @@ _NAME = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
 
 @cache
 def statements(module: str) -> Mapping[str, str]:
-    """Return the statements of the .sql file beside a module, by the names in their first lines (`-- name: x`)."""
+    """Return the statements of a module's .sql file by name; each begins with a line `-- name: x`."""
     package, _, name = module.rpartition(".")
     _, *found = _NAME.split(files(package).joinpath(f"{name}.sql").read_text(encoding="utf-8"))
     return dict(zip(found[::2], map(str.strip, found[1::2]), strict=True))

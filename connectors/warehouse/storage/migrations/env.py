@@ -7,7 +7,7 @@ from connectors.warehouse.storage.migrations.revisions import SCHEMA
 context.configure(
     connection=context.config.attributes["connection"],
     version_table_schema=SCHEMA,
-    # No table here has a key.
+    # No table in the warehouse has a key.
     version_table_pk=False,
 )
 with context.begin_transaction():

@@ -2,7 +2,7 @@
 
 from duckdb import DuckDBPyConnection
 
-# Every revision there is, oldest first. A warehouse written before there were any is at the first.
+# All revisions, oldest first. A warehouse from before revisions were recorded has the first one.
 REVISIONS = tuple(f"{number:04}" for number in range(1, 20))
 FIRST = REVISIONS[0]
 HEAD = REVISIONS[-1]
@@ -12,13 +12,13 @@ TABLE = f"{SCHEMA}.alembic_version"
 
 
 def read(db: DuckDBPyConnection) -> str:
-    """Return the revision that the warehouse says it is at; empty when it does not say exactly one."""
+    """Return the recorded revision of the warehouse; empty if there is not exactly one."""
     rows = db.execute(f"SELECT version_num FROM {TABLE}").fetchall()  # noqa: S608 - a constant
     return str(rows[0][0]) if len(rows) == 1 else ""
 
 
 def stamp(db: DuckDBPyConnection, revision: str) -> None:
-    """Note the revision of a warehouse that has none yet, in the transaction under way."""
+    """Record the revision of a warehouse that has none yet, in the open transaction."""
     db.execute(f"CREATE SCHEMA IF NOT EXISTS {SCHEMA}")
     db.execute(f"CREATE TABLE {TABLE} (version_num VARCHAR NOT NULL)")
     db.execute(f"COMMENT ON TABLE {TABLE} IS 'Which revision of the tables this file is at: one row.'")

@@ -11,17 +11,17 @@ FOLDER = Path(__file__).parent
 
 
 def config() -> Config:
-    """Return what Alembic needs to find the revisions."""
+    """Return the configuration with which Alembic finds the revisions."""
     found = Config()
-    # The value is interpolated, and a folder's name may hold a percent sign.
+    # Percent signs in the folder's name are escaped, because Alembic interpolates the value.
     found.set_main_option("script_location", str(FOLDER).replace("%", "%%"))
     return found
 
 
 def upgrade(connection: Connection, revision: str) -> None:
-    """Bring the warehouse to a revision, all on the way to it in the transaction that is under way.
+    """Upgrade the warehouse to a revision, with all revisions before it, in the open transaction.
 
-    Raises whatever a revision dies of; the transaction is the caller's to roll back.
+    Raises whatever a revision raises; the caller must then roll back.
     """
     alembic = config()
     alembic.attributes["connection"] = connection

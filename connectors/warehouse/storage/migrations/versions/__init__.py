@@ -1,1 +1,1 @@
-"""One module per revision. None imports the declarations in models: those go on living, a revision does not."""
+"""One module per revision. They do not import the declarations in models, because those change later."""

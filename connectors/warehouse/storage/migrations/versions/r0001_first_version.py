@@ -10,7 +10,7 @@ _INSTANT = sa.TIMESTAMP(timezone=True)
 
 
 def upgrade() -> None:
-    """Make them."""
+    """Create all schemas and tables."""
     for schema in ("core", "ops"):
         op.execute(f"CREATE SCHEMA IF NOT EXISTS {schema}")
     _core_items()

@@ -1,4 +1,4 @@
-"""What items say and how they are counted get a history; children and fields get places of their own."""
+"""The content and counts of items get a history; children, counts and the mapping get tables."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -25,7 +25,7 @@ def upgrade() -> None:
 
 
 def _media() -> None:
-    # NULL, because what the digest is made of may yet change: `gramhouse rebuild` makes it from the payloads.
+    # NULL, because the definition of the digest may still change; `gramhouse rebuild` computes it from the payloads.
     op.add_column(
         "media", sa.Column("content_digest", sa.BIGINT, comment="The same without the counts, too."), schema="core"
     )
@@ -34,8 +34,8 @@ def _media() -> None:
         sa.Column("content_changed_at", _INSTANT, comment="When what it says, counts aside, last changed."),
         schema="core",
     )
-    # Filled by ALTER, because DuckDB cannot alter a table that the same transaction has updated, nor add a column
-    # that must not be NULL.
+    # Filled by ALTER, because DuckDB can neither alter a table that the same transaction has updated, nor add a NOT
+    # NULL column.
     op.execute("ALTER TABLE core.media ALTER content_changed_at TYPE TIMESTAMPTZ USING changed_at")
     op.alter_column("media", "content_changed_at", nullable=False, schema="core")
 

@@ -1,4 +1,4 @@
-"""Checkpoints get a lane, so that a backfill leaves the sync's alone; runs say what they were asked to walk and why."""
+"""Checkpoints get a lane, so that a backfill does not change those of a sync; runs get a selection and a reason."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -19,8 +19,8 @@ def _checkpoints() -> None:
         sa.Column("lane", sa.VARCHAR, comment="Whose progress it is: sync or backfill; neither disturbs the other's."),
         schema="ops",
     )
-    # Filled by ALTER, because DuckDB cannot alter a table that the same transaction has updated, nor add a column
-    # that must not be NULL. There were only syncs.
+    # Filled by ALTER, because DuckDB can neither alter a table that the same transaction has updated, nor add a NOT
+    # NULL column. All existing checkpoints are of syncs.
     op.execute("ALTER TABLE ops.checkpoints ALTER lane TYPE VARCHAR USING 'sync'")
     op.alter_column("checkpoints", "lane", nullable=False, schema="ops")
 

@@ -1,4 +1,4 @@
-"""Media get a hash of the payload as it came: what comes again byte by byte need not be read."""
+"""Media get a hash of the payload: an item that is received again with the same bytes need not be decoded."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -8,7 +8,7 @@ down_revision = "0003"
 
 
 def upgrade() -> None:
-    """Add a column to media; it stays empty until a row is written, and such a row is compared by its digest."""
+    """Add a column to media. It is NULL until a row is written again; until then the row is compared by its digest."""
     op.add_column(
         "media",
         sa.Column(

@@ -1,4 +1,4 @@
-"""Pages land in segments beside the file, and it knows which of them it has taken in."""
+"""Pages land in segment files next to the warehouse, which records the segments that are staged."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -8,7 +8,7 @@ down_revision = "0004"
 
 
 def upgrade() -> None:
-    """Add a table."""
+    """Add the table `segments`."""
     op.create_table(
         "segments",
         sa.Column("session", sa.VARCHAR, nullable=False, comment="The process that writes them."),

@@ -1,4 +1,4 @@
-"""A run keeps warnings: what a person should know of it beyond the outcomes of its partitions."""
+"""Runs have warnings, in addition to the outcomes of their partitions."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -8,7 +8,7 @@ down_revision = "0005"
 
 
 def upgrade() -> None:
-    """Add a table."""
+    """Add the table `run_warnings`."""
     op.create_table(
         "run_warnings",
         sa.Column("run_id", sa.VARCHAR, nullable=False, comment="The run."),

@@ -1,4 +1,4 @@
-"""What each run did gets a table of its own, which merges add to, and a row for what runs did not record."""
+"""The counts of runs move to their own table, which merges update, with a row for changes that no run recorded."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -17,8 +17,8 @@ _COUNTS = {
     "quarantined": "Records that went to quarantine.",
 }
 
-# What the tables show beyond what runs recorded. Items that are gone were removed or expired and did not return. A
-# change left a version, a count or a later instant behind; a change of a returning item was recorded as its return.
+# Changes that the tables show, but no run recorded. Removed items were removed or expired, and did not return. A change
+# is visible as a version, a count or a later time; the change of a returned item was recorded as its return.
 _UNRECORDED = """
 WITH recorded AS (
     SELECT
@@ -59,7 +59,7 @@ FROM unrecorded WHERE added <> 0 OR changed <> 0 OR gone <> 0 OR quarantined <> 
 
 
 def upgrade() -> None:
-    """Move the counts of runs into a table, with a row for what they did not record."""
+    """Move the counts of runs into a table, with a row for unrecorded changes."""
     op.create_table(
         "run_counts",
         sa.Column(

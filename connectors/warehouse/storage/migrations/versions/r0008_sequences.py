@@ -1,4 +1,4 @@
-"""Runs and scans are ordered by sequences, not by the clock; a cooldown keeps when it was asked for."""
+"""Runs and scans are ordered by sequence numbers, not by the clock; cooldowns record when the API requested them."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -8,7 +8,7 @@ down_revision = "0007"
 
 
 def upgrade() -> None:
-    """Add columns. Runs are numbered in the order in which they were inserted, which a wrong clock does not change."""
+    """Add columns. Runs are numbered in the order of their insertion, which does not depend on the clock."""
     for table, name, schema, kind, comment in (
         ("runs", "seq", "core", sa.BIGINT, "Order in which runs began, from 1, whatever the clock said."),
         ("accounts", "seen_seq", "core", sa.BIGINT, "The landing that last listed it; NULL before 0.2."),
@@ -45,7 +45,7 @@ def upgrade() -> None:
     ):
         op.add_column(table, sa.Column(name, kind, comment=comment), schema=schema)
     _number_runs()
-    # Seen from the start of the last run: of a wait that is not over so much was left, by whichever clock.
+    # The start of the last run is used as the time of the request, unless the cooldown was over by then.
     op.execute("UPDATE ops.holds SET asked_at = least(resume_after, (SELECT arg_max(started_at, seq) FROM core.runs))")
 
 
@@ -56,7 +56,7 @@ WHERE database_name = current_database() AND schema_name = 'core' AND table_name
 
 
 def _number_runs() -> None:
-    # Into another table: DuckDB cannot alter one again that the same transaction has updated, as later revisions do.
+    # In a new table: DuckDB cannot alter a table that the same transaction has updated, as later revisions would.
     columns = op.get_bind().exec_driver_sql(_COLUMNS).all()
     declared = ", ".join(f"{name} {kind}{'' if nullable else ' NOT NULL'}" for name, kind, nullable, _ in columns)
     op.execute(f"CREATE TABLE core.numbered_runs ({declared})")

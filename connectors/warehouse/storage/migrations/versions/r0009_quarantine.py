@@ -1,4 +1,4 @@
-"""Quarantine holds each record once, with when it was first and last met."""
+"""Quarantine contains each record once, with the times at which it was first and last received."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -8,7 +8,7 @@ down_revision = "0008"
 
 
 def upgrade() -> None:
-    """Add two columns; the next merge that meets such a record fills the digest and joins what is one record."""
+    """Add two columns. The next merge with rejected records fills the digests and combines equal records."""
     op.add_column(
         "quarantine",
         sa.Column("last_seen_at", sa.TIMESTAMP(timezone=True), comment="When it was last met."),
@@ -19,7 +19,7 @@ def upgrade() -> None:
         sa.Column("digest", sa.BIGINT, comment="Digest of the content that makes it one record; NULL until computed."),
         schema="core",
     )
-    # Filled by ALTER, because DuckDB cannot alter a table that the same transaction has updated, nor add a column
-    # that must not be NULL.
+    # Filled by ALTER, because DuckDB can neither alter a table that the same transaction has updated, nor add a NOT
+    # NULL column.
     op.execute("ALTER TABLE core.quarantine ALTER last_seen_at TYPE TIMESTAMPTZ USING seen_at")
     op.alter_column("quarantine", "last_seen_at", nullable=False, schema="core")

@@ -10,7 +10,7 @@ _INSTANT = sa.TIMESTAMP(timezone=True)
 
 
 def upgrade() -> None:
-    """Add two tables and columns of accounts and runs, and close the periods of removed accounts."""
+    """Add two tables, and columns of accounts and runs; close the status periods of removed accounts."""
     op.create_table(
         "missing_accounts",
         sa.Column(
@@ -36,7 +36,7 @@ def upgrade() -> None:
     )
     _columns()
     _gaps()
-    # A scope is looked up by the account's id in lower case.
+    # Scopes are looked up with the account's id in lower case.
     op.execute("UPDATE ops.holds SET scope = lower(scope) WHERE scope <> lower(scope)")
 
 

@@ -1,4 +1,4 @@
-"""Items are compared by their columns: no digests of texts any more, and a hash that says which bytes are stored."""
+"""Items are compared by their columns instead of digests of their text; a hash identifies the stored bytes."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -8,7 +8,7 @@ down_revision = "0010"
 
 
 def upgrade() -> None:
-    """Replace digests by the hash of the payload, empty until the next merge computes it, and the overflow column."""
+    """Replace the digests by a hash of the payload, NULL until the rows are rebuilt; add the overflow column."""
     for column in ("digest", "content_digest", "payload_hash"):
         op.drop_column("media", column, schema="core")
     op.add_column(

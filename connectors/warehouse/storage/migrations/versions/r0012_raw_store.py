@@ -1,4 +1,4 @@
-"""The raw store: parts are named in the warehouse, and rows know the raw row that they were decoded from."""
+"""The raw store: the warehouse lists its parts, and rows refer to the raw row that they were decoded from."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -15,7 +15,7 @@ SELECT EXISTS (
 
 
 def upgrade() -> None:
-    """Add two tables and columns; the warehouse keeps the id it had in the archive."""
+    """Add two tables and columns. A warehouse with an archive keeps its id."""
     op.create_table(
         "warehouse",
         sa.Column(
@@ -62,10 +62,10 @@ def upgrade() -> None:
             ),
             schema="core",
         )
-        # Where there are rows, their payloads move to the raw store when the warehouse is next opened for writing.
+        # Payloads of existing rows move to the raw store when the warehouse is next opened for writing.
         if op.get_bind().exec_driver_sql(f"SELECT EXISTS (FROM core.{table})").scalar():
             op.execute(f"ALTER TABLE core.{table} ALTER payload DROP NOT NULL")
-            # No field's column can have this name.
+            # A name that no inferred column can have.
             op.execute(f'ALTER TABLE core.{table} RENAME payload TO "old payload"')
         else:
             op.drop_column(table, "payload", schema="core")

@@ -1,4 +1,4 @@
-"""Versions of items' content have typed columns, as the items themselves."""
+"""Versions of items have typed columns, like the items themselves."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -8,7 +8,7 @@ down_revision = "0012"
 
 
 def upgrade() -> None:
-    """Add the columns that every warehouse has, empty until the rebuild, which adds those for other fields."""
+    """Add the columns that every warehouse has. The rebuild fills them, and adds the columns of other fields."""
     for name, kind, comment in (
         ("media_type", sa.VARCHAR, "Kind of media as the API says it, such as IMAGE, VIDEO, CAROUSEL_ALBUM."),
         ("caption", sa.VARCHAR, "The caption as published."),
@@ -21,6 +21,6 @@ def upgrade() -> None:
         ),
     ):
         op.add_column("media_superseded", sa.Column(name, kind, comment=comment), schema="core")
-    # Rows without a hash have the warehouse rebuilt when it is next opened for writing: columns of versions are filled
-    # from the payloads, and a field that has the name of one of a version's own columns gets another.
+    # A warehouse with rows without a hash is rebuilt when it is next opened for writing. The rebuild fills the columns
+    # of versions from the payloads, and renames fields whose name is that of a fixed column.
     op.execute("UPDATE core.media SET payload_hash = NULL")

@@ -1,4 +1,4 @@
-"""A scan that rejected records removes nothing: since when its removals are undecided, and what it missed."""
+"""A scan that rejected records removes nothing: the items it missed, and since when they are undecided, are stored."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -8,7 +8,7 @@ down_revision = "0013"
 
 
 def upgrade() -> None:
-    """Add a column to the last complete scans; an item may be missing without a scan that decides on it."""
+    """Add a column to the last complete scans; allow missing items without a time at which a scan first missed them."""
     op.add_column(
         "walks",
         sa.Column(

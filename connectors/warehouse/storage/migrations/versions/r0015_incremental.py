@@ -1,4 +1,4 @@
-"""Incremental scans: what the last closed scans covered, whether they proved an order, and when a full one is due."""
+"""Incremental scans: the range of the last closed scans, the order they proved, and when a full one is due."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -105,11 +105,11 @@ _COMMENTS = (
 
 
 def upgrade() -> None:
-    """Add the columns. No scan so far looked at the order, so the next one of each account is full."""
+    """Add the columns. No earlier scan has checked the order, so the next scan of each account is full."""
     for table, schema, name, kind, comment in _COLUMNS:
         op.add_column(table, sa.Column(name, kind, comment=comment), schema=schema)
     for what, comment in _COMMENTS:
         text = comment.replace("'", "''")
         op.execute(f"COMMENT ON {what} IS '{text}'")
-    # What was in doubt until now awaits a second full scan.
+    # Removals that await confirmation are confirmed by full scans only, as before.
     op.execute("UPDATE ops.missing SET needs_full = since IS NOT NULL")

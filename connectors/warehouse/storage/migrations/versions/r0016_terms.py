@@ -1,4 +1,4 @@
-"""Tables and columns get the names of the terms in use: scan, run kind, cooldown, rejected."""
+"""Tables and columns are renamed to the current terms: scan, run kind, cooldown, rejected."""
 
 from alembic import op
 
@@ -72,7 +72,7 @@ _OF_COLUMNS = {
 
 
 def upgrade() -> None:
-    """Rename in place; no row moves but those of unfinished scans, whose state has another name."""
+    """Rename in place. Only the checkpoints of unfinished scans are rewritten, because their state is renamed too."""
     for table, new in _TABLES:
         op.execute(f"ALTER TABLE {table} RENAME TO {new}")
     for table, old, new in _COLUMNS:
@@ -83,5 +83,5 @@ def upgrade() -> None:
     for table, comments in _OF_COLUMNS.items():
         for column, comment in comments.items():
             text = comment.replace("'", "''")
-            # A colon would begin a parameter.
+            # SQLAlchemy would take a colon as the beginning of a parameter.
             op.execute(f"COMMENT ON COLUMN {table}.{column} IS '{text}'".replace(":", r"\:"))

@@ -1,4 +1,4 @@
-"""Addresses of media are the newest ones: the comments of their columns say so."""
+"""The comments of media URL columns: the URLs are the newest ones."""
 
 from alembic import op
 

@@ -1,4 +1,4 @@
-"""Batches may be scanned by workers, whose pages come through logs in a shared store."""
+"""Workers may scan batches; their pages are in logs in a shared store."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -8,7 +8,7 @@ down_revision = "0017"
 
 
 def upgrade() -> None:
-    """Add a table."""
+    """Add the table `batch_logs`."""
     op.create_table(
         "batch_logs",
         sa.Column("run_sequence", sa.BIGINT, comment="The run in the shared store, from 1."),

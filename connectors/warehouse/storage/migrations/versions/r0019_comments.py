@@ -1,4 +1,4 @@
-"""Comments in plain terms: no column changes."""
+"""Comments of tables and columns in plain terms; the columns themselves do not change."""
 
 from alembic import op
 
@@ -50,11 +50,11 @@ _OF_COLUMNS = {
 
 
 def upgrade() -> None:
-    """Replace comments."""
+    """Replace the comments."""
     for table, comment in _OF_TABLES.items():
         op.execute(f"COMMENT ON TABLE {table} IS '{comment}'".replace(":", r"\:"))
     for table, comments in _OF_COLUMNS.items():
         for column, comment in comments.items():
             text = comment.replace("'", "''")
-            # A colon would begin a parameter.
+            # SQLAlchemy would take a colon as the beginning of a parameter.
             op.execute(f"COMMENT ON COLUMN {table}.{column} IS '{text}'".replace(":", r"\:"))
