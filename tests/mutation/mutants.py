@@ -644,7 +644,7 @@ MUTANTS = (
     Mutant(
         "an entry written while its log is closed is lost",
         "flows/cluster/loader.py",
-        "                # An attempt wrote one more entry meanwhile.\n                continue\n",
+        "                # An attempt has written another entry in the meantime.\n                continue\n",
         "                return\n",
         ("tests/flows/cluster/test_flows_cluster_guards.py",),
     ),
