@@ -4,8 +4,8 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
-# Prefect imports a flow, and `python -m` any module, with the current folder first on the path. That folder may have
-# packages of the same names; ours are beside this one.
+# Prefect and `python -m` import modules with the current folder first on the path. That folder may have packages with
+# the same names, so ours, next to this package, are imported first.
 _HOME = str(Path(__file__).parents[1])
 sys.path.insert(0, _HOME)
 for _name in ("models", "connectors", "deployments"):

@@ -14,7 +14,7 @@ from flows.reporting.words import file_size
 
 
 class PublishOptions(BaseModel):
-    """What one publishing does otherwise than the settings say."""
+    """Settings that differ for one publishing. Empty fields: as configured."""
 
     model_config = ConfigDict(extra="forbid", title="Publish")
 

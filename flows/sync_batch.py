@@ -18,8 +18,8 @@ from flows.orchestration.pool_workers import ERRORS, SCANNED, state_of
 async def sync_batch(store_url: str, prefix: str) -> State[None]:
     """Scan a batch of accounts of a run with GRAMHOUSE_ENGINE=work-pool, which starts this flow.
 
-    The batch is at `prefix` of the store. Pages land in its log there, and the run merges them. The API key is this
-    machine's.
+    The batch is at `prefix` of the store. Pages land in its log there, and the run merges them. The API key is read
+    from the settings of this machine.
     """
     try:
         _check(load(), store_url)
@@ -39,8 +39,11 @@ async def _scan(store_url: str, prefix: str) -> None:
 
 
 def _check(settings: Settings, store_url: str) -> None:
-    """Refuse a store that this machine does not name: what is in it says where requests go. Raises SettingsError."""
-    # Without an address of its own a worker would send the key to the one that the batch names.
+    """Check that the store is the one of this machine's settings, because it determines where requests are sent.
+
+    Raises SettingsError.
+    """
+    # Without its own address, a worker would send the key to the address in the batch.
     settings.address()
     if settings.store != store_url:
         message = (

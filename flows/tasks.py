@@ -1,6 +1,6 @@
-"""The four tasks of a flow run. Each calls the step of the same name of the run that is open in this process.
+"""The four tasks of a flow run. Each calls the step of the same name for the run that is open in this process.
 
-Progress is stored only in DuckDB, so Prefect keeps no results and retries nothing: the engine retries.
+Progress is stored only in DuckDB. Prefect keeps no results and does not retry; the engine does.
 """
 
 from prefect import task
@@ -38,7 +38,7 @@ async def sync_batch(run_id: str, batch: Batch) -> BatchReport:
 
 @task(task_run_name="merge", cache_policy=NO_CACHE, persist_result=False, retries=0)
 async def merge(run_id: str) -> MergeStats:
-    """Merge all that has landed into the tables."""
+    """Merge all landed pages into the tables."""
     merged = await steps.merge(run_id)
     get_run_logger().info("merge: %s", changes(merged))
     return merged

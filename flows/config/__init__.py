@@ -1,1 +1,1 @@
-"""Settings and options: where they come from, and why one is refused."""
+"""Settings and options: their sources, and why a value is rejected."""

@@ -1,4 +1,4 @@
-"""The `[mapping]` of gramhouse.toml: what an operator adds to the built-in mapping, or says instead of it."""
+"""The `[mapping]` table of gramhouse.toml: additions to the built-in mapping, or replacements of columns' paths."""
 
 import re
 from collections.abc import Mapping as Map
@@ -44,7 +44,7 @@ _CLOSED = ConfigDict(extra="forbid", frozen=True)
 
 
 class ColumnSetting(BaseModel):
-    """A canonical column: its paths come before the built-in ones, or with `only` instead of them."""
+    """A canonical column: its paths precede the built-in ones, or replace them with `only`."""
 
     model_config = _CLOSED
 
@@ -54,7 +54,7 @@ class ColumnSetting(BaseModel):
 
 
 class MappingSettings(BaseModel):
-    """What gramhouse.toml says of how media items are read. Raises ValidationError."""
+    """The settings of how media items are read. Raises ValidationError."""
 
     model_config = _CLOSED
 
@@ -71,7 +71,7 @@ class MappingSettings(BaseModel):
     def _fits(self) -> Self:
         if not (self.columns or self.child_columns):
             return self
-        # Imported here because the declarations bring SQLAlchemy, which --help and status do without.
+        # Imported here because the declarations import SQLAlchemy, which --help and status do not need.
         from models.tables import own_columns  # noqa: PLC0415
 
         for table, columns, built_in in (
@@ -90,7 +90,7 @@ class MappingSettings(BaseModel):
         return self
 
     def page_paths(self) -> PagePaths:
-        """Return the configured paths of a media page's items and cursor; empty where not configured."""
+        """Return the configured paths of a media page's items and cursor; empty if not configured."""
         return PagePaths(tuple(self.items), tuple(self.next_cursor))
 
     def mapping(self) -> Mapping:

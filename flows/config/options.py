@@ -1,4 +1,4 @@
-"""Parameters of the deployments, as Prefect's UI shows them in its form."""
+"""Parameters of the deployments, which Prefect's UI shows as a form."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -20,7 +20,7 @@ Surfaces = Annotated[
 ]
 WarehouseFile = Annotated[Path | None, Field(title="Warehouse file", description="The writer's DuckDB file.")]
 SnapshotFile = Annotated[
-    # Path would make s3:/bucket of s3://bucket.
+    # Not a Path, which would turn s3://bucket into s3:/bucket.
     str | None,
     Field(title="Snapshot file", description="The analysts' DuckDB file: a path, or one in s3://, gs:// or az://."),
 ]
@@ -31,14 +31,14 @@ BusyWait = Annotated[
 
 
 def in_order(surfaces: list[Surface]) -> tuple[Surface, ...]:
-    """Return the surfaces in the order they are scanned; all of them for an empty list."""
+    """Return the surfaces in the order in which they are scanned; all of them for an empty list."""
     return tuple(surface for surface in SURFACES if surface in surfaces) or SURFACES
 
 
 class ExpertOptions(BaseModel):
     """Settings that differ for one run; None: as configured.
 
-    The API key is not among them. Neither are the addresses of service and scheduler: a person who can start
+    The API key cannot be set here. Neither can the addresses of the service and of the scheduler: anyone who can start
     a run could send the key to another server, or run code on this machine.
     """
 
@@ -69,19 +69,19 @@ class ExpertOptions(BaseModel):
 
 
 class RunOptions(BaseModel):
-    """What one run does differently from the settings. Prefect's form shows the expert options as a group."""
+    """Options of one run. Prefect's form shows the expert options as a group."""
 
     model_config = ConfigDict(extra="forbid")
 
     expert: Annotated[ExpertOptions, Field(title="Expert options")] = ExpertOptions()
-    # Counted by the automation that starts a crashed run again; Prefect refuses a run beyond the limit.
+    # Counted by the automation that restarts a crashed run; Prefect refuses a run beyond the limit.
     restarts: Annotated[
         int,
         Field(title="Restarts", description="How often this run crashed and was restarted, at most 3.", ge=0, le=3),
     ] = 0
 
     def chosen(self) -> dict[str, object]:
-        """Return the settings that this run changes; None where it does not."""
+        """Return the settings of this run by name; None: as configured."""
         return self.expert.model_dump(include=set(ExpertOptions.model_fields))
 
 
@@ -143,7 +143,7 @@ class BackfillExpertOptions(ExpertOptions):
 
 # Prefect's form shows the fields of the last base first.
 class SyncOptions(RunOptions, _Sync):
-    """A sync of everything the key can see. Empty fields: as configured."""
+    """A sync of everything that the API key can read. Empty fields: as configured."""
 
     model_config = ConfigDict(extra="forbid", title="Sync")
 
@@ -157,11 +157,11 @@ class BackfillOptions(RunOptions, _Backfill):
 
     @property
     def reason(self) -> str | None:
-        """Return why the backfill is made, as its person says."""
+        """Return the reason that the user gave for the backfill."""
         return self.expert.reason
 
     def selection(self) -> Selection:
-        """Return what is to be scanned; raises SelectionError when nothing is selected."""
+        """Return the selection to scan; raises SelectionError if nothing is selected."""
         since = self.expert.expired_since
         names = tuple(name.strip() for name in self.accounts if name.strip())
         if not (names or self.everything or since or self.failed):
@@ -194,7 +194,7 @@ def _line(error: dict[str, Any], fields: Mapping[str, FieldInfo]) -> str:
 
 
 def asked(kind: type[Options], given: dict[str, object]) -> Options:
-    """Return options as typed, expert ones included; raises SettingsError with a line for each error."""
+    """Return the options given on the command line, expert ones included; raises SettingsError, a line per error."""
     expert = _EXPERT[kind].model_fields
     nested = {"expert": {name: value for name, value in given.items() if name in expert}}
     try:

@@ -1,10 +1,10 @@
-"""The version of gramhouse that runs."""
+"""The installed version of gramhouse."""
 
 from importlib.metadata import PackageNotFoundError, version
 
 
 def release() -> str:
-    """Return the version of gramhouse that runs."""
+    """Return the installed version of gramhouse, or `unreleased` if it is not installed as a package."""
     try:
         return version("gramhouse")
     except PackageNotFoundError:

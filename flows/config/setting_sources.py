@@ -1,4 +1,4 @@
-"""Where the value of a setting came from, and which setting a mistyped name stands for."""
+"""The sources of settings: where each value came from, and which setting a mistyped name may mean."""
 
 import difflib
 import json
@@ -14,7 +14,7 @@ CONFIG = Path("gramhouse.toml")
 
 _SIMILAR = 0.6
 
-# Kubernetes gives each pod such variables for every service of its namespace, also for one named gramhouse.
+# Kubernetes sets such variables in each pod for every service of its namespace, including one named gramhouse.
 _SERVICE_LINK = re.compile(r"(.*_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)")
 _SERVICE_URL = re.compile(r"(tcp|udp|sctp)://")
 
@@ -22,15 +22,16 @@ _POSITION = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)$")
 
 
 def variable(name: str, environ: Mapping[str, str]) -> str | None:
-    """Return the environment variable, as it is spelled, that sets a setting; None when none does."""
+    """Return the name, as spelled, of the environment variable that sets a setting; None if there is none."""
     wanted = (PREFIX + name).upper()
     return next((each for each, value in environ.items() if each.upper() == wanted and value), None)
 
 
 def given(environ: Mapping[str, str], known: Collection[str], tables: Collection[str]) -> dict[str, Any]:
-    """Return what the environment and the configuration file set; the environment wins, in `tables` key by key.
+    """Return the values of the environment and the configuration file. The environment has precedence.
 
-    `tables` are written as JSON in the environment. Raises OSError, UnicodeDecodeError and TOMLDecodeError.
+    Settings in `tables` are JSON in the environment, and merged key by key. Raises OSError, UnicodeDecodeError and
+    TOMLDecodeError.
     """
     found = {name: environ[spelled] for name in known if (spelled := variable(name, environ))}
     decoded = {name: _table(value) if name in tables else value for name, value in found.items()}
@@ -41,7 +42,7 @@ def _table(text: str) -> object:
     try:
         return json.loads(text)
     except ValueError:
-        # Refused as a wrong value, like any other.
+        # The validation rejects it, like any other wrong value.
         return text
 
 
@@ -55,7 +56,7 @@ def _over(winning: Mapping[str, Any], under: Mapping[str, Any]) -> dict[str, Any
 
 
 def origin(path: Sequence[str | int], environ: Mapping[str, str]) -> str:
-    """Name the variable, or the file and line, that set what lies at `path`, a setting and what is inside it."""
+    """Return the variable, or the file and line, that set the value at `path`: a setting and keys inside it."""
     found = variable(str(path[0]), environ)
     if found:
         return ".".join([found, *map(str, path[1:])])
@@ -67,7 +68,7 @@ def origin(path: Sequence[str | int], environ: Mapping[str, str]) -> str:
 def line_of(document: str, path: Sequence[str | int]) -> int | None:
     """Return the line, from 1, of the statement that sets the deepest part of `path` in a TOML document.
 
-    None when the document sets nothing of it.
+    None if the document sets no part of it.
     """
     lines = document.split("\n")
     deepest, found, begin = 0, None, 1
@@ -75,7 +76,7 @@ def line_of(document: str, path: Sequence[str | int]) -> int | None:
         try:
             depth = _depth(tomllib.loads("\n".join(lines[:end])), path)
         except tomllib.TOMLDecodeError:
-            # Inside a value of several lines.
+            # This line is inside a multi-line value.
             continue
         if depth > deepest:
             deepest, found = depth, begin
@@ -102,7 +103,7 @@ def _read(path: Path) -> str:
 
 
 def no_such(name: str, known: Collection[str], prefix: str = "") -> str:
-    """Return why a name is refused, with the setting it most likely stands for."""
+    """Return why a name is rejected, with the setting that it most likely means."""
     names = {each.lower(): prefix + each for each in known}
     near = difflib.get_close_matches(name.lower(), names, n=1, cutoff=_SIMILAR)
     meant = f"did you mean {names[near[0]]}?" if near else f"valid settings are {', '.join(names.values())}."
@@ -110,7 +111,7 @@ def no_such(name: str, known: Collection[str], prefix: str = "") -> str:
 
 
 def unknown_variables(environ: Mapping[str, str], known: Collection[str]) -> list[str]:
-    """Return a line for each variable that looks like a setting of gramhouse and is none."""
+    """Return a message for each variable that begins with the prefix but is not a setting."""
     names = [name.upper() for name in known]
     return [
         f"{variable}: {no_such(name, names, PREFIX)}"
@@ -123,18 +124,18 @@ def unknown_variables(environ: Mapping[str, str], known: Collection[str]) -> lis
 
 
 def not_toml(error: tomllib.TOMLDecodeError, secrets: Collection[str]) -> str:
-    """Return the line for a configuration file that is not valid TOML; nothing of a secret's value is in it."""
+    """Return the message for a configuration file that is not valid TOML, without any part of a secret's value."""
     text = str(error)
     at = _POSITION.search(text)
     line = int(at[1]) if at and at[1] else None
     content = _read(CONFIG).split("\n")[line - 1] if line else ""
-    # What the parser says may quote a character, and its column shows how long a value is.
+    # The parser's message may quote a character, and its column reveals the length of a value.
     what = "" if any(name in content for name in secrets) else f": {_POSITION.sub('', text).lower()}"
     return f"{CONFIG}{f', line {line},' if line else ''} is not valid TOML{what}."
 
 
 def exposed_secrets(secrets: Collection[str]) -> str | None:
-    """Return a warning when the configuration file holds a secret and others on this machine can read it."""
+    """Return a warning if the configuration file contains a secret and is readable by other users."""
     try:
         held = sorted(tomllib.loads(_read(CONFIG)).keys() & set(secrets))
         exposed = held and CONFIG.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO)

@@ -1,4 +1,4 @@
-"""What an operator sets: read once, from the environment and gramhouse.toml, and handed down as values."""
+"""The settings: read once, from the environment and gramhouse.toml, and passed on as values."""
 
 import os
 import re
@@ -34,7 +34,7 @@ from models.schema.mapping import Mapping
 
 _SHOWN = 80
 
-# What Markdown, in which it is shown as a link, reads as nothing else.
+# An address without characters that Markdown, in which it is shown as a link, interprets.
 _WEB_ADDRESS = re.compile(r"https?://[A-Za-z0-9.-]+(:\d+)?(/[\w.~%/?&=+:@,-]*)?", re.ASCII)
 
 
@@ -85,7 +85,7 @@ Words = Annotated[tuple[str, ...], BeforeValidator(_words)]
 
 
 class Settings(BaseModel):
-    """Every setting. `load` reads them, each from `GRAMHOUSE_<NAME>` or the same key, in small letters, of the file."""
+    """All settings. `load` reads each from the variable `GRAMHOUSE_<NAME>`, or from the file's key `<name>`."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
 
@@ -205,11 +205,11 @@ class Settings(BaseModel):
     )
 
     def snapshot_url(self) -> str | None:
-        """Return the address of the snapshot in a bucket; None where it is a file of this machine."""
+        """Return the address of the snapshot in a bucket; None if it is a file on this machine."""
         return self.snapshot if is_cloud(self.snapshot) else None
 
     def snapshot_file(self) -> Path:
-        """Return the snapshot's file on this machine: for one in a bucket, a copy beside the warehouse."""
+        """Return the snapshot's file on this machine: for one in a bucket, a copy next to the warehouse."""
         if self.snapshot_url() is None:
             return Path(self.snapshot)
         return self.warehouse.parent / self.snapshot.rpartition("/")[2]
@@ -223,15 +223,15 @@ class Settings(BaseModel):
         return self.store or str(self.warehouse.resolve().parent / "store")
 
     def media_mapping(self) -> Mapping:
-        """Return how media items are to be read."""
+        """Return the mapping with which media items are read."""
         return (self.mapping or MappingSettings()).mapping()
 
     def page_paths(self) -> PagePaths:
-        """Return where the list of items and the cursor of a media page lie."""
+        """Return the configured paths of the list of items and the cursor of a media page."""
         return (self.mapping or MappingSettings()).page_paths()
 
     def key(self) -> SecretStr:
-        """Return the API key; SettingsError when there is none, or its file cannot be read."""
+        """Return the API key. Raises SettingsError if there is none, or its file cannot be read."""
         if self.api_key is not None:
             return self.api_key
         if self.api_key_file is None:
@@ -249,7 +249,7 @@ class Settings(BaseModel):
         return SecretStr(text)
 
     def address(self) -> str:
-        """Return the base URL; SettingsError when there is none."""
+        """Return the base URL. Raises SettingsError if there is none."""
         if self.base_url is None:
             message = "No API address. Fix: set GRAMHOUSE_BASE_URL, for example to https://api.example.com."
             raise SettingsError(message)
@@ -258,17 +258,17 @@ class Settings(BaseModel):
 
 _SECRETS = frozenset(name for name, field in Settings.model_fields.items() if field.annotation == SecretStr | None)
 
-# Read as JSON from the environment, and there together with the file's table.
+# Read as JSON from the environment, and merged with the table of the file.
 _TABLES = frozenset({"mapping"})
 
-# The key itself, put where its file or an address belongs, must not be shown either.
+# Only values that look like an address are shown: the key may have been set as base_url by mistake.
 _PLAIN_ADDRESS = re.compile(
     r"([A-Za-z]+://[^\s@?#\\]+|(localhost|[\d.]+|[A-Za-z0-9.-]+\.[a-z]{2,10})(:\d+)?(/[^\s@?#\\]*)?)"
 )
 
 
 def _given(name: str, value: object) -> str:
-    """Return the value that was refused, for a person; nothing where it may hold a secret."""
+    """Return the rejected value for the message, or an empty string if it may contain a secret."""
     key = os.environ.get(f"{PREFIX}API_KEY")
     if (
         name in {*_SECRETS, "api_key_file"}
@@ -293,12 +293,12 @@ def _line(error: dict[str, Any], chosen: dict[str, object]) -> str:
 
 
 def load(**chosen: object) -> Settings:
-    """Read the settings from the environment, which wins, and gramhouse.toml.
+    """Read the settings from the environment and gramhouse.toml; the environment has precedence.
 
-    `chosen` (what was typed on the command line) wins over both where it is not None.
+    Values of `chosen` (from the command line) that are not None have precedence over both.
 
-    Raises SettingsError with a line for each thing that is wrong, a variable that is no setting included; the key is
-    in none of them.
+    Raises SettingsError with a line for each error, including variables with the prefix that are not settings. No line
+    contains the key.
     """
     typed = {name: value for name, value in chosen.items() if value is not None}
     wrong = unknown_variables(os.environ, Settings.model_fields)
@@ -319,7 +319,7 @@ def load(**chosen: object) -> Settings:
 
 
 def check_variables() -> None:
-    """Refuse variables that look like settings and are none, for commands that read no settings.
+    """Reject variables with the prefix that are not settings, for commands that read no settings.
 
     Raises SettingsError with a line for each.
     """
@@ -328,21 +328,21 @@ def check_variables() -> None:
 
 
 def set_by(name: str) -> str:
-    """Name the variable, or the file and line, that set a setting."""
+    """Return the variable, or the file and line, that set a setting."""
     return origin([name], os.environ)
 
 
 def exposed() -> str | None:
-    """Return a warning when others on this machine can read a secret in the configuration file."""
+    """Return a warning if the configuration file contains a secret and is readable by other users."""
     return exposed_secrets(_SECRETS)
 
 
-# Settings of older versions that do nothing any more.
+# Settings of older versions that no longer have an effect.
 _WITHOUT_EFFECT = ("archive", "keep_archive")
 
 
 def without_effect(settings: Settings) -> str | None:
-    """Return a warning when a setting is set that does nothing any more."""
+    """Return a warning if a setting is set that no longer has an effect."""
     found = [set_by(name) for name in _WITHOUT_EFFECT if getattr(settings, name) is not None]
     if not found:
         return None
@@ -350,12 +350,12 @@ def without_effect(settings: Settings) -> str | None:
 
 
 def prefect_api_url() -> str | None:
-    """Return the address of the Prefect API that runs are tracked by, if one is configured."""
+    """Return the address of the Prefect API that tracks runs, if one is configured."""
     return os.environ.get("PREFECT_API_URL") or None
 
 
 def no_proxy() -> str:
-    """Return the hosts in NO_PROXY, and this machine."""
+    """Return the value of NO_PROXY with this machine's hosts added."""
     hosts = os.environ.get("NO_PROXY") or os.environ.get("no_proxy") or ""
     return ",".join([*filter(None, [hosts]), "127.0.0.1", "localhost"])
 
@@ -363,6 +363,6 @@ def no_proxy() -> str:
 def environment(**changes: str) -> dict[str, str]:
     """Return this process's environment with changes, for a Python process that it starts.
 
-    PYTHONSAFEPATH: the current folder may have modules of the same names, such as a package `models`.
+    PYTHONSAFEPATH is set because the current folder may have modules with our names, such as a package `models`.
     """
     return {**os.environ, "PYTHONSAFEPATH": "1", **changes}

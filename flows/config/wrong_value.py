@@ -1,4 +1,4 @@
-"""Why the value of a setting is refused, in plain words instead of pydantic's."""
+"""Why the value of a setting is rejected, in plainer words than pydantic's."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -24,7 +24,7 @@ _WORDS: Final[Mapping[str, str]] = MappingProxyType(
 
 
 def why(error: Mapping[str, Any], field: FieldInfo | None) -> str:
-    """Return why a value is refused, from pydantic's error and the field; None is for what is inside a setting."""
+    """Return why a value is rejected, from pydantic's error and the field; None for a value inside a setting."""
     if field is not None and error["type"].startswith(_NUMBERS):
         kind = "a whole number" if int in {field.annotation, *get_args(field.annotation)} else "a number"
         return f"it must be {kind} {_range(field)}"
@@ -33,7 +33,7 @@ def why(error: Mapping[str, Any], field: FieldInfo | None) -> str:
 
 
 def fix(error: Mapping[str, Any], field: FieldInfo | None) -> str:
-    """Return the text after a refusal; empty where its reason already says what to do, or it is inside a setting."""
+    """Return the fix to append to the reason; empty if the reason contains it, or for a value inside a setting."""
     if field is None or error["type"] == "value_error":
         return ""
     default = field.default

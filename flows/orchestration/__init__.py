@@ -1,1 +1,1 @@
-"""Prefect around the engine: flow runs, schedules, automations, processes."""
+"""The code for Prefect: flow runs, schedules, automations, processes."""

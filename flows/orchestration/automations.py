@@ -1,4 +1,4 @@
-"""The automations as code: what deployments/automations.yaml says, kept on a Prefect server."""
+"""Applies the automations of deployments/automations.yaml to a Prefect server."""
 
 import asyncio
 import sys
@@ -37,7 +37,7 @@ def notifies(automation: dict[str, Any]) -> bool:
 
 
 def addressed(automation: dict[str, Any], blocks: Sequence[UUID]) -> AutomationCore | None:
-    """Return an automation that notifies every block; None when there is nothing left for it to do."""
+    """Return an automation that notifies every block, or None if it has no action left."""
     actions = [
         sent
         for action in automation["actions"]
@@ -49,7 +49,7 @@ def addressed(automation: dict[str, Any], blocks: Sequence[UUID]) -> AutomationC
 
 
 def patient(automation: AutomationCore, frequency: float | None) -> AutomationCore:
-    """Return an automation that declares no run dead that has a heartbeat only every `frequency` seconds."""
+    """Return an automation adjusted so that it does not treat runs with this heartbeat interval (seconds) as dead."""
     trigger = automation.trigger
     if frequency is None or not isinstance(trigger, EventTrigger) or _HEARTBEAT not in trigger.after:
         return automation
@@ -58,7 +58,7 @@ def patient(automation: AutomationCore, frequency: float | None) -> AutomationCo
 
 
 def _comparable_fields(automation: AutomationCore) -> dict[str, Any]:
-    # `enabled` is left out: a person may have switched the automation off in the UI. Compared as Python values, not as
+    # `enabled` is excluded: a user may have switched the automation off in the UI. Compared as Python values, not as
     # JSON: event names are a set, and its order as a list depends on the hash seed of each process.
     return AutomationCore.model_validate(automation.model_dump()).model_dump(exclude={"enabled"})
 
@@ -102,7 +102,7 @@ async def _apply_one(client: PrefectClient, wanted: AutomationCore, present: Aut
 
 
 def _watch(automation: AutomationCore) -> None:
-    """Begin the wait of an automation for what does not happen, if it waits for that."""
+    """Start the timer of an automation that fires if an event does not happen."""
     if isinstance(automation.trigger, EventTrigger) and WATCH_BEGAN in automation.trigger.after:
         emit_event(
             event=WATCH_BEGAN,
@@ -117,7 +117,7 @@ def _watch(automation: AutomationCore) -> None:
 async def _keep(client: PrefectClient, automation: dict[str, Any], blocks: Sequence[UUID]) -> list[str]:
     name = automation["name"]
     wanted = addressed(automation, blocks)
-    # Names are not unique on a server: one is ours, the others were made by hand from the same file.
+    # Names are not unique on a server. One automation is ours; others were created manually from the same file.
     present = await client.read_automations_by_name(name)
     became = None
     if wanted is not None:
@@ -139,8 +139,8 @@ async def apply(settings: Settings) -> list[str]:
     """Make the server's automations equal to those of the file; return one line for each change.
 
     Without a notification block, the automations that notify are deleted. A second call changes nothing, and an
-    automation that a person switched off stays off. Raises SettingsError when a block cannot be used; the automations
-    that notify then stay as they were.
+    automation that a user switched off remains off. Raises SettingsError if a block cannot be used; the automations
+    that notify are then unchanged.
     """
     changes = []
     async with get_client() as client:

@@ -10,7 +10,7 @@ from flows.config.settings import Settings, load
 
 
 class ApiCredentials(Block):
-    """Where the service is, and the key that opens it."""
+    """The address of the service, and the API key for it."""
 
     _block_type_name = "gramhouse API credentials"
     _block_type_slug = "gramhouse-api-credentials"
@@ -21,9 +21,9 @@ class ApiCredentials(Block):
 
 
 async def load_with_credentials(chosen: dict[str, object]) -> Settings:
-    """Read the settings as `load` does, with address and key from the block they name, if they name one.
+    """Read the settings as `load` does, with address and key from their credentials block, if they name one.
 
-    Raises SettingsError; the key is in none of its lines.
+    Raises SettingsError; no line of it contains the key.
     """
     settings = load(**chosen)
     if settings.credentials is None:

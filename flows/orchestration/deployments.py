@@ -34,7 +34,7 @@ def _schedule(plan: Plan, settings: Settings) -> Mapping[str, Any]:
 
 
 async def _deployment(plan: Plan, settings: Settings) -> RunnerDeployment:
-    # By module and not by file: an installed package then runs from whichever folder `up` was started in.
+    # By module, not by file, so that an installed package runs whichever folder `up` was started in.
     return await _flow(plan.flow).ato_deployment(
         name=plan.name,
         description=plan.description,
@@ -47,7 +47,7 @@ async def _deployment(plan: Plan, settings: Settings) -> RunnerDeployment:
 
 
 async def deployments(settings: Settings) -> list[RunnerDeployment]:
-    """Return every deployment, in the order in which they are shown; none is applied yet."""
+    """Return all deployments, in the order in which they are shown. They are not applied yet."""
     return [await _deployment(plan, settings) for plan in PLANS]
 
 
@@ -63,7 +63,7 @@ def _as_yaml(plan: Plan, settings: Settings) -> dict[str, Any]:
     return {
         "name": plan.name,
         "description": plan.description,
-        # By module and not by file: it is the installed package that runs, in whichever folder and container.
+        # By module, not by file, so that the installed package runs in every folder and container.
         "entrypoint": plan.flow.replace(":", "."),
         "parameters": {"options": plan.run_options(PATIENCE)},
         "schedules": [schedule] if schedule else [],
@@ -77,7 +77,10 @@ def _lines(settings: Settings) -> Iterator[str]:
 
 
 def with_deployments(text: str, settings: Settings) -> str:
-    """Return the text of a prefect.yaml with the deployments of these settings; ValueError where it has none."""
+    """Return the text of a prefect.yaml with the deployments of these settings.
+
+    Raises ValueError if the text has no `deployments:`.
+    """
     before, begin, _ = text.partition(_BEGIN)
     if not begin:
         message = "it has no line `deployments:`"
@@ -86,7 +89,7 @@ def with_deployments(text: str, settings: Settings) -> str:
 
 
 def main() -> None:
-    """Rewrite the file that is named."""
+    """Rewrite the file named by the first argument."""
     path = Path(sys.argv[1])
     path.write_text(with_deployments(path.read_text(encoding="utf-8"), Settings()), encoding="utf-8")
 

@@ -1,4 +1,4 @@
-"""A flow run of ours: called from the command line, its body with each step as a task run, and the state it ends in."""
+"""A flow run: calling it from the command line, its body with each step as a task run, and its final state."""
 
 import asyncio
 import logging
@@ -41,10 +41,11 @@ from models.selection import SelectionError
 
 @dataclass(slots=True)
 class Watcher:
-    """Observes a flow run from outside.
+    """Connects a flow run with the command that called it.
 
-    `begun` is called inside it, before any of its work; `say` with lines for a person. `ended` is the result of the
-    body, also when Prefect fails. `typed` are settings from the command line that are not parameters of the flow.
+    `begun` is called in the flow run before its work; `say` is called with each line for the user. `ended` is the
+    result of the body, even if Prefect fails. `typed` are settings from the command line that are not parameters of the
+    flow.
     """
 
     counters: Counters
@@ -54,10 +55,10 @@ class Watcher:
     ended: RunReport | BaseException | None = None
 
 
-# No parameter of the flow, for Prefect would keep it.
+# Not a parameter of the flow, because Prefect would store it.
 watching: ContextVar[Watcher | None] = ContextVar("watching", default=None)
 
-# Seconds; the shortest that Prefect allows. A run is taken for dead after six that did not come.
+# Seconds; the minimum that Prefect allows. A run is considered dead after six missed heartbeats.
 HEARTBEAT_EVERY = 30
 
 _RUN_LOGGERS = ("prefect.flow_runs", "prefect.task_runs")
@@ -71,15 +72,15 @@ class _OnlyErrors(logging.Filter):
 
 
 def quiet_console() -> None:
-    """Keep Prefect's lines off the terminal: they go to its server, and the terminal has its own report."""
-    # On the root logger's handler: every run resets a level, but not a filter.
+    """Keep Prefect's log lines off the terminal, which has its own report; they are still sent to its server."""
+    # A filter, because every run resets the handler's level.
     for handler in logging.getLogger().handlers:
         if isinstance(handler, PrefectConsoleHandler):
             handler.addFilter(_OnlyErrors())
 
 
 async def check_tracker() -> None:
-    """Call the health check of the configured Prefect API; raises TrackerUnreachable."""
+    """Call the health check of the configured Prefect API. Raises TrackerUnreachable."""
     async with get_client() as client:
         failure = await client.api_healthcheck()
     if failure is not None:
@@ -89,8 +90,8 @@ async def check_tracker() -> None:
 async def tracked(call: Callable[[], Awaitable[object]], watcher: Watcher) -> RunReport:
     """Call a flow that returns its state; return the result of its body, or raise its error.
 
-    Raises TrackerUnreachable when the Prefect API does not answer. If it fails during the run, one line
-    reports that, and the result is the same.
+    Raises TrackerUnreachable if the Prefect API does not answer. If it fails during the run, one line reports that,
+    and the result is the same.
     """
     quiet_console()
     await check_tracker()
@@ -99,7 +100,7 @@ async def tracked(call: Callable[[], Awaitable[object]], watcher: Watcher) -> Ru
         with temporary_settings({PREFECT_FLOWS_HEARTBEAT_FREQUENCY: HEARTBEAT_EVERY}):
             await call()
     except Exception as failure:
-        # The warehouse holds the result, not Prefect: the run took place, though Prefect did not receive its end.
+        # The result is in the warehouse: the run took place, even though Prefect did not receive its end.
         if watcher.ended is None:
             raise
         reason = str(failure) or type(failure).__name__
@@ -114,23 +115,24 @@ async def tracked(call: Callable[[], Awaitable[object]], watcher: Watcher) -> Ru
 
 T = TypeVar("T")
 
-# The process of a flow run ends, and the run does not; deployments/automations.yaml expects it.
+# The event that the process of a flow run ends, but not the run. It is used in deployments/automations.yaml.
 LEFT = "gramhouse.flow-run.left"
 
 _INTERRUPTED = "Stopped from outside. Saved pages are kept; run it again to resume."
 
 
 def final_state(report: RunReport) -> State[RunReport]:
-    """Return the flow run's last state: its name says what the run amounts to, its data is the report.
+    """Return the final state of the flow run. Its name is derived from the run's state, and its data is the report.
 
-    Its type, and so its colour, follows the outcomes: a partial run that did less than half of its scans is FAILED.
+    Its type, and therefore its colour, depends on the outcomes: a partial run of which more than half of the scans are
+    incomplete is FAILED.
     """
     lost = report.state is RunState.FAILED or (report.state is RunState.PARTIAL and mostly_incomplete(report.outcomes))
     return (Failed if lost else Completed)(name=state_name(report), message=sentence(report), data=report)
 
 
 def awaiting_retry(report: RunReport, retry: Retry, *, now: datetime) -> State[RunReport]:
-    """Return the state of a flow run that Prefect starts again at the time of `retry`; no process waits meanwhile."""
+    """Return the state of a flow run that Prefect restarts at the time of `retry`, without a process that waits."""
     at = now + timedelta(seconds=retry.seconds)
     return AwaitingRetry(scheduled_time=at, message=f"{retry}. {sentence(report)}")
 
@@ -139,7 +141,7 @@ _ENDS: Mapping[type[Exception], Callable[[str], State[Any]]] = {
     SettingsError: lambda text: Failed(name="Invalid parameters", message=text),
     SelectionError: lambda text: Failed(name="Invalid parameters", message=text),
     NothingChosen: lambda text: Completed(name="Nothing to do", message=text),
-    # No failure: another run is at it.
+    # Not a failure: another run is in progress.
     WarehouseBusy: lambda text: Cancelled(name="Skipped: locked", message=text),
     WarehouseUnusable: lambda text: Failed(message=text),
     StoreError: lambda text: Failed(message=text),
@@ -149,35 +151,35 @@ _ENDS: Mapping[type[Exception], Callable[[str], State[Any]]] = {
 }
 
 
-# Errors of the person who started the run and reads the message at once: no notification.
+# Errors of the user who started the run and sees the message immediately, so nobody is notified.
 _ASKED_WRONGLY = (SelectionError, SnapshotMissing)
 
 
 def _listen(doing: asyncio.Task[Any], watcher: Watcher | None) -> None:
-    """Let a signal end `doing`: Prefect handles SIGTERM in a flow run, and would raise it in any running code."""
+    """Make a signal cancel `doing`. Prefect's own SIGTERM handler would raise in whichever code is running."""
     if watcher is not None:
         watcher.begun()
         return
-    # Only a process's main thread receives signals; in another thread there is no handler to set.
+    # Handlers can only be set in the main thread.
     with suppress(RuntimeError, ValueError):
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, doing.cancel)
 
 
 async def _interrupted() -> State[Any]:
-    # Prefect may be what is going down; then it notices by the missing heartbeats.
+    # Prefect itself may be shutting down. It will then notice the missing heartbeats.
     with suppress(Exception):
         async with get_client() as client:
             state = (await client.read_flow_run(flow_run.id)).state
         if state is not None and state.is_cancelling():
             return Cancelled(message=_INTERRUPTED)
-    # By its standard name, by which an automation knows that it is to be started again.
+    # With its standard name, by which an automation recognizes a run to restart.
     return Crashed(message=_INTERRUPTED)
 
 
 async def conclude(work: Coroutine[Any, Any, State[T]]) -> State[T]:
-    """Do a flow run's work, and return the state in which it ends; a signal ends it with all that landed kept.
+    """Run the body of a flow run and return its final state. After a signal, everything that landed is kept.
 
-    A flow run that waits for a retry is suspended. Raises only what no person can fix.
+    A flow run that waits for a retry is suspended. Raises only errors that a user cannot fix.
     """
     state = await _end_of(work)
     if state.is_scheduled():
@@ -221,13 +223,13 @@ def _save_end(watcher: Watcher | None, error: BaseException) -> None:
 
 
 def run_name() -> str:
-    """Name a flow run by its deployment, or else its flow, and when it was due: `nightly 2026-03-01 02:15`."""
+    """Name a flow run after its deployment (or else its flow) and due time, such as `nightly 2026-03-01 02:15`."""
     due = flow_run.scheduled_start_time or datetime.now(UTC)
     return f"{deployment.name or flow_run.flow_name} {due:%Y-%m-%d %H:%M}"
 
 
 async def carry_out(options: SyncOptions | BackfillOptions, activity: str) -> State[RunReport]:
-    """Do a run; return the state in which its flow run ends, or waits for a retry. To be called by `conclude`."""
+    """Run a sync or backfill; return the state in which its flow run ends or waits for a retry. See `conclude`."""
     log = get_run_logger()
     watcher = watching.get()
     counters = watcher.counters if watcher else Counters()
@@ -240,7 +242,7 @@ async def carry_out(options: SyncOptions | BackfillOptions, activity: str) -> St
     typed = watcher.typed if watcher else {}
     settings = await load_with_credentials({**options.chosen(), **typed})
     request = build_request(settings, options)
-    # The end is sent to Prefect after the warehouse is closed, so that the next run is not locked out.
+    # The end is sent to Prefect after the warehouse is closed, so that the lock does not block the next run.
     async with progress(counters, SystemClock()):
         async with open_resources(settings, activity, say=say) as resources:
             report = await run_sync(request, resources, steps=TASKS, counters=counters, say=say)

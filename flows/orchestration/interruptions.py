@@ -1,4 +1,4 @@
-"""Flow runs that did not end by themselves: ended with `up`, found dead at its next start, or missed meanwhile."""
+"""Flow runs that did not end normally: stopped with `up`, found dead at its next start, or missed in between."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -26,7 +26,7 @@ from flows.orchestration.schedules import PLANS, Plan
 
 
 class RunEnd(Enum):
-    """The end of a run that was due."""
+    """How a run that was due ended."""
 
     MISSED = auto()
     INTERRUPTED = auto()
@@ -34,7 +34,7 @@ class RunEnd(Enum):
 
 
 class Verdict(Enum):
-    """What is done about it: run it now, schedule it again, or drop it."""
+    """What to do about such a run: run it now, schedule it again, or drop it."""
 
     RUN = auto()
     AGAIN = auto()
@@ -56,7 +56,7 @@ def _newest(due: Sequence[Due]) -> Mapping[str, Due]:
 
 
 def catch_up(due: Iterable[Due], plans: Iterable[Plan]) -> dict[UUID, Verdict]:
-    """Decide about each run that needs it: the newest of a plan is made up for, unless another plan's covers it."""
+    """Decide what to do about each run. The newest of a plan is made up for, unless another plan's run covers it."""
     known = list(due)
     newest = _newest(known)
     wanting = {name for name, last in newest.items() if last.fate is not RunEnd.OVER}
@@ -75,7 +75,7 @@ _DUE: list[StateType] = [StateType.SCHEDULED]
 _BEGUN: list[StateType] = [each for each in StateType if each is not StateType.SCHEDULED]
 _PATIENCE = 12.0
 _PAUSE = 0.2
-# The most that Prefect's API answers with.
+# The maximum number of results of Prefect's API.
 _LIMIT = 200
 
 Say = Callable[[str], None]
@@ -105,13 +105,13 @@ async def _end(client: PrefectClient, deployments: list[UUID], ended: dict[UUID,
         for run in under_way:
             if run.id not in ended:
                 ended[run.id] = run.name
-                # Prefect's own way of ending a run: its runner sees the state, and stops the run's process.
+                # Prefect's own way to end a run: its runner sees the state, and stops the run's process.
                 await _put(client, run.id, Cancelling(message="`gramhouse up` is stopping."))
         await asyncio.sleep(_PAUSE)
 
 
 async def end_runs(client: PrefectClient, deployments: Iterable[UUID], say: Say) -> None:
-    """End the runs under way, all at once, and wait until they have: each closes what it opened."""
+    """End all running flow runs concurrently, and wait until they have closed their resources."""
     ended: dict[UUID, str] = {}
     with suppress(TimeoutError):
         await asyncio.wait_for(_end(client, list(deployments), ended), _PATIENCE)
@@ -123,7 +123,7 @@ async def end_runs(client: PrefectClient, deployments: Iterable[UUID], say: Say)
 
 
 async def mark_dead(client: PrefectClient, deployments: Iterable[UUID], say: Say) -> None:
-    """Mark the runs that seem to be under way though nothing is: their process was killed, or the machine fell."""
+    """Mark runs as crashed that are shown as running, but have no process: it was killed, or the machine crashed."""
     for run in await _runs(client, deployments, _UNDER_WAY):
         message = "Its process was killed. Saved pages are kept; run it again to resume."
         await _put(client, run.id, Crashed(name=INTERRUPTED, message=message))
@@ -133,13 +133,13 @@ async def mark_dead(client: PrefectClient, deployments: Iterable[UUID], say: Say
 def _run_end(run: FlowRun) -> RunEnd:
     if run.state_type is StateType.SCHEDULED:
         return RunEnd.MISSED
-    # A crash just before `up` ended may have come too late for the automation that starts crashed runs again.
+    # A crash just before `up` ended may have been too late for the automation that restarts crashed runs.
     crashed = run.state_type is StateType.CRASHED
     return RunEnd.INTERRUPTED if crashed or run.state_name == INTERRUPTED else RunEnd.OVER
 
 
 async def start_missed_runs(client: PrefectClient, served: Mapping[str, UUID], now: datetime, say: Say) -> None:
-    """Make up for what was due while nothing ran: one run of each plan at most, and the rest is marked as missed."""
+    """Make up for runs that were due while `up` was stopped: at most one per plan; the rest are marked as missed."""
     found = {
         run.id: (plan.name, run)
         for plan in PLANS
@@ -157,12 +157,12 @@ async def start_missed_runs(client: PrefectClient, served: Mapping[str, UUID], n
         name, run = found[run_id]
         if verdict is Verdict.DROP:
             message = "Missed while gramhouse was not running; a later run covers it."
-            # It never began, so it has no name but the one that Prefect drew for it.
+            # It never began, so it still has the random name that Prefect gave it.
             await client.update_flow_run(run_id, name=f"{name} {run.expected_start_time:%Y-%m-%d %H:%M}")
             await _put(client, run_id, Cancelled(name="Missed", message=message))
         elif verdict is Verdict.AGAIN:
             if any(not one.auto_scheduled for one in await _runs(client, [served[name]], _DUE, now)):
-                # It was asked for before, and has not begun.
+                # It was scheduled before, and has not begun.
                 continue
             await client.create_flow_run_from_deployment(served[name], parameters=run.parameters)
             say(f"{name}: {run.name} was interrupted; starting it again.")

@@ -1,4 +1,4 @@
-"""What is sent to Prefect about a run: an artifact, events, progress. Errors of Prefect never fail the run."""
+"""Sends an artifact, events and progress of a run to Prefect. Errors of Prefect never fail the run."""
 
 import asyncio
 import logging
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 PAGE = "gramhouse-run"
 PROGRESS = "gramhouse-progress"
 
-# Prefect's client retries for minutes when its server is down; a run that has ended does not wait for that.
+# Prefect's client retries for minutes if its server is down; a run that has ended does not wait that long.
 _PATIENCE = 30.0
 _EVERY = 5.0
 _WHOLE = 100.0
@@ -61,12 +61,12 @@ def _emit(events: Iterable[Event]) -> None:
 
 
 async def notify(report: RunReport, retry: Retry | None = None, *, report_url: str | None = None) -> None:
-    """Give Prefect a run's page and its events, to be called in its flow run; `retry` follows it. Raises nothing.
+    """Send a run's page and its events to Prefect; to be called in its flow run. Raises nothing.
 
-    `report_url` is where people open the HTML report.
+    `retry` is the next retry of the run, if any; `report_url` is the address of the HTML report.
     """
     if report.snapshot_bytes is None:
-        # The page is read from the snapshot, which does not hold this run.
+        # The page is made from the snapshot, which does not contain this run.
         await notify_failure(sentence(report))
         return
 
@@ -79,7 +79,7 @@ async def notify(report: RunReport, retry: Retry | None = None, *, report_url: s
             resumed=tuple(each.run_id for each in report.resumed),
             now=SystemClock().now(),
         )
-        # First the events, which are only queued and cause the notifications.
+        # The events first: they are only queued, and cause the notifications.
         _emit(events(summary, retry))
         page = markdown(summary, report.report, report_url, advice=recommendation(report))
         await acreate_markdown_artifact(page, key=PAGE, description=headline(summary))
@@ -88,7 +88,7 @@ async def notify(report: RunReport, retry: Retry | None = None, *, report_url: s
 
 
 async def notify_failure(message: str) -> None:
-    """Tell that a run ended without a report; `message` says why in one line. Raises nothing."""
+    """Send the event that a run ended without a report; `message` is the reason, one line. Raises nothing."""
 
     async def word() -> None:
         _emit([failure_event(message)])
@@ -97,12 +97,12 @@ async def notify_failure(message: str) -> None:
 
 
 def share(counters: Counters) -> float:
-    """Return how much of a run is done, in percent: of what has been listed so far, and all of it only at the end."""
+    """Return the progress of a run in percent, relative to the accounts listed so far; 100 only after its end."""
     return min(_WHOLE * counters.accounts_done / max(counters.accounts, 1), _WHOLE - 1)
 
 
 def progress_text(counters: Counters, outlook: Iterable[str] = ()) -> str:
-    """Say how far a run is."""
+    """Return the progress of a run as text."""
     more = "" if counters.catalogue_complete else " listed so far"
     waiting = f", {count(counters.waiting, 'scan')} waiting" if counters.waiting else ""
     listed = f"{counters.accounts_done:,} of {count(counters.accounts, 'account')}{more}"
@@ -112,7 +112,7 @@ def progress_text(counters: Counters, outlook: Iterable[str] = ()) -> str:
 
 @asynccontextmanager
 async def progress(counters: Counters, clock: Clock) -> AsyncIterator[None]:
-    """Show in Prefect how far the run in this block is. Raises nothing of its own."""
+    """Show the progress of the run in this block in Prefect. Errors of Prefect are not raised."""
     shown: UUID | None = None
     pace = Pace()
 

@@ -1,6 +1,6 @@
 """The workers of a Prefect work pool: each batch is a flow run of the deployment sync-batch/batch.
 
-What a flow run's state says is only when to look and what to submit again: what has landed is in the batch's log.
+The state of a flow run is only used to detect lost attempts. The results are in the batch's log.
 """
 
 import asyncio
@@ -34,20 +34,20 @@ _log = logging.getLogger(__name__)
 
 DEPLOYMENT = "sync-batch/batch"
 
-# What the last state of a flow run says that scanned its batch.
+# The message of the final state of a flow run that scanned its batch.
 SCANNED = "Scanned."
 
-# Seconds between two looks at the flow runs under way, and as many as Prefect lists at once.
+# Seconds between two polls of the open flow runs, and the maximum number of flow runs that Prefect lists at once.
 _LOOK_EVERY = 5.0
 _LISTED = 200
 
-# Seconds in which Prefect must answer as a run ends.
+# Timeout of Prefect's answer at the end of a run, in seconds.
 _ANSWER = 10.0
 
-# Of a flow run that no worker has begun.
+# The states of a flow run that no worker has begun.
 _WAITING = [StateType.SCHEDULED, StateType.PENDING]
 
-# The states that say more than that an attempt is lost, by the error that they stand for.
+# States that mean more than a lost attempt, by the error that they represent.
 _STATES: Mapping[type[Exception], Callable[[str], State[None]]] = {
     Fenced: lambda text: Completed(name="Fenced", message=text),
     SettingsError: lambda text: Failed(name="Invalid settings", message=text),
@@ -63,12 +63,12 @@ def state_of(error: Exception) -> State[None]:
 
 
 def error_of(state: State[Any]) -> BaseException | None:
-    """Return the error that a flow run ended with, by its last state; None where it scanned its batch."""
+    """Return the error represented by the final state of a flow run; None if it scanned its batch."""
     if (kind := _ERRORS.get(state.name)) is not None:
         return kind(state.message or state.name)
     if state.is_completed() and state.message == SCANNED:
         return None
-    # A person may have set any state: another attempt continues after what is in the log.
+    # A user may have set any state. The next attempt continues after the last entry of the log.
     return ConnectionError(f"its flow run is {state.name}: {state.message or 'no reason is given'}")
 
 
@@ -81,17 +81,17 @@ class PoolAttempt:
         self._error: BaseException | None = None
 
     async def ended(self) -> BaseException | None:
-        """Wait until the flow run was seen in its last state; return the error that it ended with."""
+        """Wait until the flow run was seen in its final state; return its error, if any."""
         await self._ended.wait()
         return self._error
 
     def end(self, error: BaseException | None) -> None:
-        """Note how the flow run ended."""
+        """Set the result of the flow run."""
         self._error = error
         self._ended.set()
 
     def release(self) -> None:
-        """Do nothing: a flow run that is not waited for any more ends by itself, or is cancelled with the run."""
+        """Do nothing: a flow run that is no longer needed ends by itself, or is cancelled at the end of the run."""
 
 
 class PoolWorkers:
@@ -125,7 +125,7 @@ class PoolWorkers:
         self._look_at = clock.monotonic()
 
     async def submit(self, prefix: str, *, key: str) -> PoolAttempt:
-        """Create a flow run for a batch. It has no key: workers have that in their own environment."""
+        """Create a flow run for a batch. It does not contain the API key: workers have it in their environment."""
         if self._is_first:
             self._is_first = False
             await self._cancel_left()
@@ -145,7 +145,7 @@ class PoolWorkers:
         return attempt
 
     async def are_there(self) -> bool:
-        """Say whether the pool has a worker, or a flow run is running. Looks at both at most every 5 seconds."""
+        """Return whether the pool has a worker, or a flow run is running. Polls Prefect at most every 5 seconds."""
         if self._clock.monotonic() >= self._look_at:
             self._look_at = self._clock.monotonic() + _LOOK_EVERY
             await self._look()
@@ -173,7 +173,7 @@ class PoolWorkers:
         self._are_there = len(running) > len(gone) or pool.status is WorkPoolStatus.READY
 
     async def _give_up(self, flow_run: UUID) -> None:
-        """End a flow run that Prefect would show as running for ever, with its place in the pool taken."""
+        """End a flow run that Prefect would show as running for ever, and that would occupy a slot of the pool."""
         why = "Its process is gone: it gave no sign of life for 5 minutes."
         self._open.pop(flow_run).end(ConnectionError(why))
         try:
@@ -190,7 +190,7 @@ class PoolWorkers:
         return found
 
     async def cancel_waiting(self) -> None:
-        """Cancel the flow runs that have not begun; those that have end by the run's stop mark."""
+        """Cancel the flow runs that have not begun. The others end because of the run's stop mark."""
         try:
             async with asyncio.timeout(_ANSWER):
                 states = await self._states(self._open)
@@ -199,9 +199,9 @@ class PoolWorkers:
             _log.warning("Flow runs that had not begun were not cancelled: %s", _line(error))
 
     async def _cancel_left(self) -> None:
-        """Cancel the flow runs that a killed run left waiting: workers would begin them before this run's.
+        """Cancel the flow runs that a killed run left waiting: workers would begin them before those of this run.
 
-        This run owns the store by now, so no other run waits for them.
+        This run owns the store now, so no other run waits for them.
         """
         waiting = FlowRunFilter(
             deployment_id=FlowRunFilterDeploymentId(any_=[self._deployment_id]),
@@ -244,7 +244,7 @@ def _check(settings: Settings) -> str:
 
 
 async def _deployed(client: PrefectClient, api: str) -> tuple[UUID, str]:
-    """Return the deployment of batches, and its work pool. Raises SettingsError and TrackerUnreachable."""
+    """Return the deployment's id and its work pool. Raises SettingsError and TrackerUnreachable."""
     fix = "Fix: `prefect deploy --all --prefect-file deployments/batches.yaml`, see docs/scale.md."
     try:
         deployment = await client.read_deployment_by_name(DEPLOYMENT)

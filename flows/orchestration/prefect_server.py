@@ -1,9 +1,10 @@
-"""Prefect's command line, patched so that its server schedules.
+"""Prefect's command line, patched so that the scheduler of its server works.
 
 Run it as `python -m flows.orchestration.prefect_server server start`.
 
-Under SQLAlchemy 2.1 Prefect 3.8.8's scheduler fails at every insert of the runs it plans, and none is ever made: it
-hands over each run's `state`, which is no column. SQLAlchemy 2.0 passed such a key over in silence. So does this.
+With SQLAlchemy 2.1, the scheduler of Prefect 3.8.8 fails at every insert of scheduled runs, so that no run is ever
+created: it passes each run's `state`, which is not a column. SQLAlchemy 2.0 silently ignored such a key. So does this
+patch.
 """
 
 import runpy
@@ -34,13 +35,13 @@ def _pass_over(*_: object) -> None:
 
 
 def skip_inserted_states() -> None:
-    """Let inserts of many runs at once pass over the states, which Prefect inserts by itself afterwards."""
+    """Make bulk inserts of runs ignore the states, which Prefect inserts separately afterwards."""
     for table in (FlowRun, TaskRun):
         vars(table)["state"].bulk_dml_setter = _pass_over
 
 
 def show_report(report: Path) -> None:
-    """Let the server show the HTML report; the UI answers every address that nothing before it answers."""
+    """Make the server show the HTML report. Its route is the first, because the UI has a catch-all route."""
     create = server.create_app
 
     @wraps(create)
@@ -54,7 +55,7 @@ def show_report(report: Path) -> None:
 
 
 def answer(report: Path) -> Response:
-    """Return the report as the answer to a request, under a policy by which it can do nothing to Prefect's UI."""
+    """Return the report as a response, with a content security policy that isolates it from Prefect's UI."""
     try:
         page = report.read_bytes()
     except OSError:
@@ -64,7 +65,7 @@ def answer(report: Path) -> Response:
 
 if __name__ == "__main__":
     skip_inserted_states()
-    # As `prefect_arguments` puts it.
+    # The option of `prefect_arguments` in processes.py.
     if sys.argv[1] == "--report":
         show_report(Path(sys.argv[2]))
         del sys.argv[1:3]

@@ -1,4 +1,4 @@
-"""Processes that a command brings up beside itself, on this machine alone, and takes down again."""
+"""Child processes that a command starts on this machine, and stops again."""
 
 import http.client
 import os
@@ -20,36 +20,36 @@ _GRACE = 10.0
 _PAUSE = 0.2
 _LAST_LINES = 3
 
-# How Python ends a traceback.
+# The last line of a Python traceback.
 _ERROR = re.compile(r"[\w.]+(Error|Exception): \S")
 
-# Prefect would otherwise call home now and then, and a killed run be noticed only after many minutes.
+# Without these, Prefect would send telemetry, and a killed run would only be noticed after many minutes.
 PREFECT_QUIET = {
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
     "DO_NOT_TRACK": "1",
     "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": "30",
-    # By default its lines in a log have a time and no date.
+    # By default, its log lines have a time but no date.
     "PREFECT_LOGGING_FORMATTERS_STANDARD_DATEFMT": "%Y-%m-%d %H:%M:%S",
 }
 
 
 class ProcessError(Exception):
-    """A process that did not start, or went away; the last lines of its log say why."""
+    """A process did not start, or ended unexpectedly; the message has the last lines of its log."""
 
 
-class GivenUp(Exception):  # noqa: N818 - cancelled by a person, and no error
-    """The wait was cancelled by a person."""
+class GivenUp(Exception):  # noqa: N818 - cancelled by the user, not an error
+    """The wait was cancelled by the user."""
 
 
 def free_port() -> int:
-    """Return a port of 127.0.0.1 that is free at the moment."""
+    """Return a port of 127.0.0.1 that is currently free."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
 def port_is_free(port: int) -> bool:
-    """Say whether a port of 127.0.0.1 could be served."""
+    """Return whether a port of 127.0.0.1 is free."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -60,7 +60,7 @@ def port_is_free(port: int) -> bool:
 
 
 def answers(port: int, path: str) -> bool:
-    """Say whether a server on this machine answers 200."""
+    """Return whether a server on this machine responds with status 200."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=2)
     try:
         connection.request("GET", path)
@@ -72,14 +72,14 @@ def answers(port: int, path: str) -> bool:
 
 
 def relevant_lines(lines: Sequence[str]) -> Sequence[str]:
-    """Return the lines of a log that say most: the last error that has words, or else the last few lines."""
+    """Return the most useful lines of a log: the last error with a message, or else the last few lines."""
     errors = [line for line in lines if _ERROR.match(line)]
     return errors[-1:] or [line for line in lines if line][-_LAST_LINES:]
 
 
 @dataclass(frozen=True, slots=True)
 class ChildProcess:
-    """A process that is coming up: `is_up` says whether it has, `grace` is how long it may take to end."""
+    """A started process. `is_up` tests whether it is ready; `grace` is how long it may take to end, in seconds."""
 
     name: str
     log: Path
@@ -88,7 +88,7 @@ class ChildProcess:
     grace: float = _GRACE
 
     def wait(self, given_up: Callable[[], bool] = lambda: False) -> None:
-        """Wait until it is up; raises NeighbourError when it ended, or takes too long, and GivenUp."""
+        """Wait until it is up. Raises ProcessError if it ended or takes too long, and GivenUp."""
         until = time.monotonic() + _PATIENCE
         while not self.is_up():
             if given_up():
@@ -99,7 +99,7 @@ class ChildProcess:
             time.sleep(_PAUSE)
 
     def ended_error(self) -> ProcessError:
-        """Return what to raise when it is gone, with the last lines of its log."""
+        """Return the exception for a process that ended, with the last lines of its log."""
         return self._failure_group(f"ended with code {self.process.returncode}")
 
     def _failure_group(self, what: str) -> ProcessError:
@@ -108,7 +108,7 @@ class ChildProcess:
         return ProcessError(f"{self.name} {what}; {self.log} says: {output}")
 
     def stop(self) -> None:
-        """End it, politely at first, and what it started, which may have outlived it."""
+        """End the process, first with SIGTERM, then with SIGKILL, and all processes of its group."""
         if self.process.poll() is None:
             self.process.terminate()
             with suppress(subprocess.TimeoutExpired):
@@ -138,17 +138,18 @@ def process(
     grace: float = _GRACE,
     holds: Sequence[int] = (),
 ) -> Iterator[tuple[ChildProcess, int]]:
-    """Start `python -m ...`, writing to a log file, in a session of its own; stop it when the block ends.
+    """Start `python -m ...` in a separate session, writing to a log file; stop it when the block ends.
 
-    It watches its parents: it ends, too, when all are gone that hold the yielded descriptor, this process and the
-    processes that are given it in `holds`. Does not wait for it to come up, so that several can come up together.
+    The process also ends when all processes are gone that have the yielded descriptor open: this one, and those that
+    inherit the descriptor through their `holds`. This does not wait until it is up, so that several processes can start
+    concurrently.
     """
     log.parent.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
         parent_watch, hand = os.pipe()
         stack.callback(os.close, hand)
         with suppress(FileNotFoundError):
-            # Kept, so that the cause of a crash can still be read after a restart.
+            # The old log is kept, so that the cause of a crash can still be found after a restart.
             log.replace(log.with_name(log.name + ".old"))
         with log.open("wb") as file:
             process = subprocess.Popen(  # noqa: S603 - our own program
@@ -181,7 +182,7 @@ def sandbox(folder: Path, port: int, *options: str) -> AbstractContextManager[Ch
 
 
 def private(folder: Path) -> None:
-    """Make a folder that only its owner looks into: Prefect's database holds secrets, and the key to them."""
+    """Create a folder that only its owner can read: Prefect's database contains secrets and the key to them."""
     folder.mkdir(parents=True, exist_ok=True)
     with suppress(PermissionError):
         folder.chmod(0o700)
@@ -193,7 +194,7 @@ def prefect_environment(folder: Path, port: int) -> dict[str, str]:
         **PREFECT_QUIET,
         "NO_PROXY": no_proxy(),
         "PREFECT_HOME": str(folder.resolve()),
-        # It has no login, and by default answers every web page that a browser on this machine shows.
+        # It has no login, and by default answers requests from any web page open in a browser on this machine.
         "PREFECT_SERVER_CORS_ALLOWED_ORIGINS": f"http://127.0.0.1:{port},http://localhost:{port}",
         # SQLite has one writer at a time. A write that times out loses an event, and so a notification.
         "PREFECT_SERVER_DATABASE_TIMEOUT": "60",
@@ -202,13 +203,13 @@ def prefect_environment(folder: Path, port: int) -> dict[str, str]:
 
 
 def prefect_arguments(port: int, report: Path | None = None) -> list[str]:
-    """Return how a Prefect server that schedules, and shows the HTML report, is started, after `python -m`."""
+    """Return the arguments after `python -m` that start a Prefect server, which also shows the HTML report."""
     shown = [] if report is None else ["--report", str(report.resolve())]
     return ["flows.orchestration.prefect_server", *shown, "server", "start", "--host", "127.0.0.1", "--port", str(port)]
 
 
 def prefect(folder: Path, port: int) -> AbstractContextManager[ChildProcess]:
-    """Start a Prefect server on a port, with all it keeps in a folder."""
+    """Start a Prefect server on a port, with its data in a folder."""
     private(folder)
     env = prefect_environment(folder, port)
     log = folder / "server.log"

@@ -1,4 +1,4 @@
-"""What runs by itself, and when: the plans of `gramhouse up` as data, and the reckoning with cron."""
+"""The plans of `gramhouse up` as data, and calculations with cron expressions."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -15,7 +15,8 @@ from flows.reporting.words import span
 # How long a story lives: syncs that are further apart miss some stories.
 STORY_LIFE = timedelta(hours=24)
 
-# Long enough for a month's rhythm to show; and around every change of the clocks in the year to come.
+# The periods in which gaps are looked for: five weeks, to include monthly schedules, and two days before and after each
+# clock change in the coming year.
 _COMING = timedelta(weeks=5)
 _AROUND = timedelta(days=2)
 _DAYS_OF_A_YEAR = 366
@@ -27,22 +28,22 @@ _FIELDS = 5
 # The serving process logs this line when it is ready; the process that started it waits for it.
 READY = "gramhouse is serving its deployments"
 
-# Where Prefect's server, started by `up`, shows the HTML report.
+# The path at which the Prefect server of `up` shows the HTML report.
 REPORT_PATH = "/gramhouse/report"
 
-# Runs that are due together wait for each other, so long at most (seconds).
+# How long runs that are due at the same time wait for each other, in seconds.
 PATIENCE = 6 * 3600
 
-# What its lines begin with that a person should read at once.
+# The prefix of lines of the serving process that `up` shows to the user.
 NOTE = "! "
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """One thing that `up` serves. `flow` is module:name, `when` the setting that holds its cron expression.
+    """A deployment that `up` serves. `flow` is module:name, `when` is the setting with its cron expression.
 
-    `options` are its runs' options, but for those that the settings decide. `covers` names plans whose work this
-    one does along with its own.
+    `options` are the options of its runs, except for those that depend on the settings. `covers` are the names of plans
+    that a run of this plan makes unnecessary.
     """
 
     name: str
@@ -53,9 +54,9 @@ class Plan:
     covers: frozenset[str] = frozenset()
 
     def run_options(self, busy_wait: float) -> dict[str, Any]:
-        """Return the options of its runs, which wait so long for the lock (seconds)."""
+        """Return the options of its runs, which wait `busy_wait` seconds for the lock."""
         wait = {"busy_wait": busy_wait}
-        # Publishing has this option alone.
+        # Publishing has only this option.
         return wait if self.name == "publish" else {**self.options, "expert": wait}
 
 
@@ -88,9 +89,9 @@ PLANS = (
 
 
 def check_cron(expression: str) -> str:
-    """Return a cron expression of five fields as it came; ValueError where it is none.
+    """Return a cron expression of five fields unchanged. Raises ValueError if it is invalid.
 
-    Seconds, `L` and `#` are refused: programs read them differently, and Prefect's must agree with ours.
+    Seconds, `L` and `#` are rejected: implementations differ there, and Prefect's must agree with ours.
     """
     fields = expression.split()
     plain = all(_SIGNS.fullmatch(_NAMES.sub("0", found)) for found in fields)
@@ -105,7 +106,7 @@ def check_cron(expression: str) -> str:
 
 
 def fires(expression: str, time_zone: str, after: datetime) -> Iterator[datetime]:
-    """Yield when a schedule fires, from the first time after an instant, in its time zone."""
+    """Yield the times at which a schedule fires, in its time zone, beginning with the first one after `after`."""
     return CronSim(expression, after.astimezone(ZoneInfo(time_zone)))
 
 
@@ -121,7 +122,7 @@ def stories_gap(nightly: str, stories: str, time_zone: str, now: datetime) -> ti
     """Return the longest time between two scans of the stories, which both schedules scan."""
     gaps = []
     for begin, end in _spans(time_zone, now.astimezone(UTC)):
-        # In UTC, for a difference of local times would not know of the hour that the clocks skip or repeat.
+        # In UTC: a difference of local times would ignore the hour that clocks skip or repeat.
         seen = {
             at.astimezone(UTC)
             for expression in (nightly, stories)
@@ -132,7 +133,7 @@ def stories_gap(nightly: str, stories: str, time_zone: str, now: datetime) -> ti
 
 
 def gap_warning(nightly: str, stories: str, time_zone: str, now: datetime) -> str | None:
-    """Say that stories can come and go unseen between two runs, with the fix; None when they cannot."""
+    """Return a warning, with the fix, if stories can expire unseen between two runs; otherwise None."""
     gap = stories_gap(nightly, stories, time_zone, now)
     if gap <= STORY_LIFE:
         return None

@@ -1,4 +1,4 @@
-"""The process that serves the deployments: `gramhouse up` starts it, and it ends with that, beside Prefect's server."""
+"""The process that serves the deployments. `gramhouse up` starts it next to Prefect's server, and stops it."""
 
 import asyncio
 import signal
@@ -21,7 +21,7 @@ from flows.orchestration.flow_run import check_tracker
 from flows.orchestration.interruptions import end_runs, mark_dead, start_missed_runs
 from flows.orchestration.schedules import NOTE, READY
 
-# Its server is on this machine alone, for nothing else in most cases: it may be asked more often than others.
+# Seconds between polls. The server is on this machine, usually for us alone, so it may be polled often.
 _ASK_EVERY = 3.0
 
 # One nightly run, one stories run, and a few backfills that wait for the writer lock.
@@ -41,10 +41,10 @@ def _print_line(line: str) -> None:
 
 async def _run_until(runner: Runner, stop: asyncio.Event, client: PrefectClient, served: dict[str, UUID]) -> None:
     serving = asyncio.create_task(runner.start())
-    # The runner takes SIGTERM for itself when it starts, and would end its runs one after the other.
+    # When it starts, the runner installs its own SIGTERM handler, which would end its runs one after the other.
     await asyncio.sleep(0)
     _listen(stop)
-    # Nothing to wait on: the runner says so by an attribute alone.
+    # The runner has only an attribute for this, and nothing to await.
     while not runner.started and not serving.done():  # noqa: ASYNC110
         await asyncio.sleep(_PAUSE)
     if runner.started:
@@ -70,7 +70,7 @@ def _listen(stop: asyncio.Event) -> None:
 
 
 async def _as_left(client: PrefectClient, wanted: RunnerDeployment) -> RunnerDeployment:
-    """Keep a deployment paused that a person paused in the UI: serving would resume it."""
+    """Keep a deployment paused that a user paused in the UI: serving would resume it."""
     try:
         present = await client.read_deployment_by_name(f"{wanted.flow_name}/{wanted.name}")
     except ObjectNotFound:
@@ -83,9 +83,9 @@ async def _as_left(client: PrefectClient, wanted: RunnerDeployment) -> RunnerDep
 
 
 async def serve(settings: Settings, *, alone: bool) -> None:
-    """Serve the deployments until a signal comes; the runs under way are ended then, and marked so.
+    """Serve the deployments until a signal arrives; running flow runs are then ended, and marked as interrupted.
 
-    `alone`: no other process serves them, so a run that is marked as running at the start is dead.
+    `alone`: no other process serves them, so runs that are marked as running at the start are dead.
     """
     stop = asyncio.Event()
     await check_tracker()
@@ -93,12 +93,12 @@ async def serve(settings: Settings, *, alone: bool) -> None:
         for line in await apply(settings):
             _say(line)
     except SettingsError as error:
-        # The block may yet be made, which needs the server that would end with this.
+        # The user can still create the block, for which the server must continue to run.
         _print_line(str(error))
     # Schedules stay active when this ends: the server ends as well, or another process serves them.
     runner = Runner(name="gramhouse", limit=_AT_ONCE, query_seconds=_ASK_EVERY, pause_on_shutdown=False)
     async with get_client() as client:
-        # So that the UI offers its form.
+        # Makes the UI show the form of this block type.
         await ApiCredentials.register_type_and_schema()
         wanted = [await _as_left(client, each) for each in await deployments(settings)]
         served = {each.name: await runner.aadd_deployment(each) for each in wanted}
@@ -114,7 +114,7 @@ async def serve(settings: Settings, *, alone: bool) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """Serve as the settings say; returns the exit code."""
+    """Serve the deployments of the settings; return the exit code."""
     try:
         asyncio.run(serve(load(), alone="--alone" in arguments))
     except (SettingsError, TrackerUnreachable) as error:
