@@ -27,7 +27,7 @@ _TOKENS = (
 
 
 def bar(value: float, most: float) -> str:
-    """Draw a number as a bar, a full one for the most there is; something for whatever is not nothing."""
+    """Return a text bar for a number, full for `most`. Any number above zero has a visible bar."""
     eighths = 0 if most <= 0 else round(8 * _BAR * value / most)
     whole, rest = divmod(max(eighths, 1) if value > 0 else 0, 8)
     return _EIGHTHS[-1] * whole + (_EIGHTHS[rest - 1] if rest else "")
@@ -177,10 +177,10 @@ def _report(path: Path | None, url: str | None) -> str:
 def markdown(
     summary: Summary, report: Path | None = None, report_url: str | None = None, *, advice: str | None = None
 ) -> str:
-    """Return the page; whatever came from outside stands in code spans.
+    """Return the page as Markdown. Text from outside is only in code spans.
 
-    `report` is the HTML report that the run renewed, `report_url` where people open it. `advice` is a sentence of our
-    own, in Markdown.
+    `report` is the HTML report that the run renewed, `report_url` its address for users. `advice` is a sentence of
+    trusted Markdown.
     """
     advised = f"{advice}." if advice else ""
     sections = (

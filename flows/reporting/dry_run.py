@@ -1,4 +1,4 @@
-"""What a sync or a backfill would do now, read so that no writer is in the way."""
+"""What a sync or a backfill would do now, estimated without blocking a writer or waiting for one."""
 
 import time
 from collections import Counter
@@ -33,14 +33,14 @@ WHERE outcome = 'deferred' AND resume_after > $1 GROUP BY account_id
 
 @dataclass(frozen=True, slots=True)
 class Cooldowns:
-    """Until when (UTC) each tenant scope must wait. `as_of`: when the snapshot was published; None is now."""
+    """The end (UTC) of each tenant scope's cooldown. `as_of`: when the snapshot was published; None: current values."""
 
     until: Mapping[str, datetime] = field(default_factory=dict)
     as_of: datetime | None = None
 
     @property
     def caveat(self) -> str:
-        """Return a sentence that says how old this is; empty where it is not."""
+        """Return a sentence about the age of the cooldowns; empty if they are current."""
         if self.as_of is None:
             return ""
         at = f"{self.as_of:%Y-%m-%d %H:%M} UTC"
@@ -48,13 +48,13 @@ class Cooldowns:
 
 
 def read_cooldowns(settings: Settings, activity: str, snapshot: Snapshot | None, *, now: datetime) -> Cooldowns:
-    """Read the cooldowns that end after `now` from the warehouse, or from the snapshot while that is not possible."""
+    """Read the cooldowns that end after `now` from the warehouse, or from the snapshot if the warehouse is in use."""
     try:
         found = inspect(
             settings.warehouse, activity, now=now, since=now.isoformat(timespec="seconds"), pause=time.sleep
         )
     except WarehouseError:
-        # Another process writes to it, say.
+        # For example, another process is writing to it.
         found = None
     if found is not None:
         return Cooldowns(found.cooldowns)
@@ -67,7 +67,7 @@ def read_cooldowns(settings: Settings, activity: str, snapshot: Snapshot | None,
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """The accounts that a backfill would scan now, and those it would not: for an expired token, or for a cooldown."""
+    """The accounts that a backfill would scan now, and those it would not: with an expired token, or in a cooldown."""
 
     scanned: tuple[ChosenAccount, ...] = ()
     expired: tuple[ChosenAccount, ...] = ()
@@ -76,12 +76,12 @@ class Forecast:
 
     @property
     def requests(self) -> int:
-        """About how many requests it would make."""
+        """Return the estimated number of requests."""
         return sum(account.pages for account in self.scanned)
 
 
 def forecast(settings: Settings, selection: Selection, *, now: datetime) -> Forecast:
-    """Return what a backfill would do; a cooldown that ends within GRAMHOUSE_MAX_WAIT seconds is waited for.
+    """Return what a backfill would do. It would wait for cooldowns that end within GRAMHOUSE_MAX_WAIT seconds.
 
     Raises SelectionError, SnapshotMissing and WarehouseUnusable.
     """
@@ -114,7 +114,7 @@ def _budget(seconds: float, now: datetime) -> timedelta:
 
 
 def described(found: Forecast) -> str:
-    """Describe what a backfill would do, in one line."""
+    """Return a description, in one line, of what a backfill would do."""
     scans = sum(len(account.surfaces) for account in found.scanned)
     parts = ["Nothing would be scanned"]
     if scans:
@@ -138,9 +138,9 @@ _LISTED = "SELECT count(*) AS accounts FROM accounts WHERE removed_at IS NULL"
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """Scans and requests by reason: the catalogue, stories, recent scans of posts, and full ones by why they are full.
+    """Scans and requests by reason: the catalogue, stories, recent scans of posts, and full ones by their FullReason.
 
-    `full_requests`: what full scans alone would take.
+    `full_requests`: the requests that full scans alone would make.
     """
 
     scans: Counter[str]
@@ -149,7 +149,7 @@ class Estimate:
 
     @property
     def total(self) -> int:
-        """Return about how many requests it would make."""
+        """Return the estimated number of requests."""
         return self.requests.total()
 
 
@@ -176,7 +176,7 @@ def _closed(row: dict[str, Any], page_size: int) -> ClosedScan | None:
 def _posts(
     rows: list[dict[str, Any]], settings: Settings, mode: SyncMode, now: datetime
 ) -> Iterator[tuple[str, int, int]]:
-    """Yield reason, requests, and requests of a full scan, for each account's posts."""
+    """Yield the reason, the requests, and the requests of a full scan, for each account's posts."""
     size, every = settings.page_size, timedelta(days=settings.full_refresh_every)
     scans = [(row, _closed(row, size)) for row in rows]
     due = [
@@ -195,7 +195,7 @@ def _posts(
 
 
 def estimate(settings: Settings, surfaces: tuple[Surface, ...], mode: SyncMode, *, now: datetime) -> Estimate:
-    """Return about how many requests a sync would make now. Raises SnapshotMissing and WarehouseUnusable."""
+    """Estimate the requests that a sync would make now. Raises SnapshotMissing and WarehouseUnusable."""
     with open_snapshot(settings.snapshot_file()) as snapshot:
         return _estimate(snapshot, settings, surfaces, mode, now)
 

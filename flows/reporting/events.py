@@ -15,7 +15,7 @@ STALE = "gramhouse.stale"
 DRIFT = "gramhouse.drift"
 ACCOUNTS = "gramhouse.accounts"
 FAILED = "gramhouse.run.failed"
-# Not below gramhouse.run: the run has not ended.
+# Not gramhouse.run.*, because the run has not ended.
 RETRY = "gramhouse.retry"
 
 _NAMED = 20
@@ -24,7 +24,7 @@ _MESSAGE = 500
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One event: its name, the labels of the resource it is about, and a payload with a `sentence` for a person."""
+    """One event: its name, the labels of its resource, and a payload with a `sentence` for users."""
 
     name: str
     labels: Mapping[str, str]
@@ -122,7 +122,7 @@ def _warnings(summary: Summary) -> list[dict[str, Any]]:
 def _first(matters: list[dict[str, Any]]) -> str:
     if not matters:
         return ""
-    # What was deferred needs no action.
+    # Deferred scans need no action.
     first = next((matter for matter in matters if matter["outcome"] in LOST), matters[0])
     parts = ": ".join(part for part in (first["error_code"], first["detail"].rstrip(".")) if part)
     todo = f" {fix_for(first['error_code'])}".rstrip() if first["outcome"] in LOST else ""
@@ -204,9 +204,9 @@ def _drift(summary: Summary) -> Iterator[Event]:
 
 
 def events(summary: Summary, retry: Retry | None = None) -> tuple[Event, ...]:
-    """Return the events of a run that has ended: how it ended, and accounts, tokens, stale surfaces and drift if any.
+    """Return the events of a run that has ended: its result, and accounts, tokens, stale surfaces and drift if any.
 
-    One that is retried emits no failure and nothing stale: the last attempt does.
+    If the run is retried, there are no events of failure or stale surfaces; only the last attempt has them.
     """
     run, found = _run(summary), (*_accounts_gone(summary), *_tokens(summary))
     if retry is None:
@@ -216,7 +216,7 @@ def events(summary: Summary, retry: Retry | None = None) -> tuple[Event, ...]:
 
 
 def failure_event(message: str) -> Event:
-    """Return the events of a run that ended before it had anything to report."""
+    """Return the event of a run that ended without a report."""
     text = plain(message, _MESSAGE)
     return Event(
         FAILED,

@@ -5,12 +5,12 @@ from enum import IntEnum
 
 from models.runs import RunState
 
-# What a shell adds to the number of the signal that ended a process.
+# Shells report a process that was ended by a signal as this plus the signal's number.
 SIGNALLED = 128
 
 
 class ExitCode(IntEnum):
-    """The exit codes of every command; a signal's is SIGNALLED plus its number, as everywhere."""
+    """The exit codes of all commands. After a signal it is SIGNALLED plus the signal's number, as in a shell."""
 
     COMPLETE = 0
     FAILED = 1

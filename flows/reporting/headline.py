@@ -1,4 +1,4 @@
-"""A run in one line: its result and whether it needs action. It has numbers only, so no text from outside."""
+"""A run in one line: its result and whether it needs action. Text from outside is included only through `plain`."""
 
 from collections.abc import Iterator
 from datetime import datetime
@@ -12,18 +12,18 @@ LOST = (OutcomeKind.FAILED, OutcomeKind.DENIED, OutcomeKind.NOT_FOUND)
 
 
 def moment(at: datetime | None) -> str:
-    """Say a time to the minute, UTC; nothing for none."""
+    """Return a time to the minute, UTC; empty for None."""
     return "" if at is None else f"{at:%Y-%m-%d %H:%M}"
 
 
 def run_title(run: RunFacts) -> str:
-    """Name a run: `sync of stories 2026-03-01 06:15`."""
+    """Return the name of a run, such as `sync of stories 2026-03-01 06:15`."""
     what = words.run_title(run.kind, run.selection and plain(run.selection)) if run.kind == "sync" else run.kind
     return f"{what} {moment(run.started_at)}"
 
 
 def overdue(summary: Summary) -> str:
-    """Say whose media are stale: `posts of 3 accounts and stories of 1 account`; empty when none are."""
+    """Return what is stale, such as `posts of 3 accounts and stories of 1 account`; empty if nothing is."""
     parts = [f"{each.surface} of {count(each.overdue, 'account')}" for each in summary.freshness if each.overdue]
     return " and ".join(parts)
 
@@ -50,7 +50,7 @@ def verdict(summary: Summary) -> str:
 
 
 def media(run: RunFacts) -> str:
-    """Say what a run did to the media."""
+    """Return the changes that a run made to the media, as text."""
     parts = ", ".join(
         f"{number:,} {word}"
         for number, word in (
@@ -66,7 +66,7 @@ def media(run: RunFacts) -> str:
 
 
 def numbers(summary: Summary) -> str:
-    """Say what a run did, in a sentence."""
+    """Return the numbers of a run as a sentence."""
     run = summary.run
     took = f" took {span(run.seconds)} and" if run.seconds is not None else ""
     removed = f" ({run.accounts_removed:,} removed)" if run.accounts_removed else ""
@@ -78,5 +78,5 @@ def numbers(summary: Summary) -> str:
 
 
 def headline(summary: Summary) -> str:
-    """Say a run in a line."""
+    """Return a run's result and numbers in one line."""
     return f"{verdict(summary)}. {numbers(summary)}"

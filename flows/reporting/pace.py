@@ -1,4 +1,4 @@
-"""How long a run may still take, from how many items its scans are expected to find."""
+"""Estimates the remaining time of a run from the number of items that its scans are expected to find."""
 
 from collections import deque
 from collections.abc import Iterator
@@ -8,21 +8,22 @@ from typing import Final
 from flows.engine.run_context import Counters
 from flows.reporting.words import count, span
 
-# Seconds of the past that decide how fast a run is: long enough for a rate, short enough to follow a change.
+# The rate is measured over this many seconds: long enough for a stable rate, short enough to follow changes. There is
+# no estimate before the shorter time has passed.
 _WINDOW: Final = 60.0
 _SHORTEST: Final = 5.0
 
-# An estimate of fewer seconds says no more than that.
+# Estimates below this many seconds are shown as "less than".
 _LEAST: Final = 10
 
-# Scans of unknown length are taken to be as long as those that ended, once that is one for so many.
+# Scans of unknown length are assumed to be as long as those that ended, if there are at most this many per ended scan.
 _UNKNOWN_PER_ENDED: Final = 10
 
 
 def items_left(counters: Counters) -> float | None:
-    """Return about how many media items are still to be scanned; None while too little is known.
+    """Estimate the number of media items that are still to be scanned; None while too little is known.
 
-    A partition is expected to have as many as in its last full scan.
+    A partition is expected to have as many items as its last scan found.
     """
     if not counters.catalogue_complete:
         return None
@@ -34,13 +35,13 @@ def items_left(counters: Counters) -> float | None:
 
 
 class Pace:
-    """Estimates the time left, to be asked every few seconds."""
+    """Estimates the remaining time. `seconds_left` must be called every few seconds."""
 
     def __init__(self) -> None:
         self._seen: deque[tuple[float, int]] = deque()
 
     def seconds_left(self, counters: Counters, monotonic: float) -> float | None:
-        """Return the estimate; None where there is none yet."""
+        """Return the estimated remaining seconds, or None if there is no estimate yet."""
         while len(self._seen) > 1 and self._seen[1][0] <= monotonic - _WINDOW:
             self._seen.popleft()
         self._seen.append((monotonic, counters.items))
@@ -52,7 +53,7 @@ class Pace:
 
 
 def outlook(counters: Counters, now: datetime, seconds_left: float | None) -> Iterator[str]:
-    """Say until when cooldowns last, and about how long the run may still take."""
+    """Yield, as text, the end of the active cooldowns and the estimated remaining time, if there are any."""
     # A copy, because the run changes the counters in another thread.
     cooldowns = [until for until in list(counters.cooldowns.values()) if until > now]
     if cooldowns:

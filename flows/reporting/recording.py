@@ -1,4 +1,4 @@
-"""The status file beside the snapshot, kept true while a run or another command writes."""
+"""The status file next to the snapshot, updated by runs and other commands that write."""
 
 import asyncio
 import os
@@ -21,7 +21,7 @@ STOPPED = "Stopped by a signal."
 
 
 class Recording:
-    """Writes a status; a folder or disk that does not let it is reported in one line, and stops no run."""
+    """Writes the status file. If it cannot be written, this is reported in one line and the run continues."""
 
     def __init__(
         self, snapshot: Path, status: Status, now: Callable[[], datetime], say: Say, counters: Counters | None
@@ -41,7 +41,7 @@ class Recording:
             self._say(f"cannot write {path}: {error.strerror}. `gramhouse status` cannot show this run until it ends.")
 
     def end(self, state: RunState, *, error_code: str | None = None, detail: str | None = None) -> None:
-        """Write how it ended, and what it has landed."""
+        """Write the final state, and what the run has landed."""
         self._status = replace(self._status, state=state, ended_at=self._now(), error_code=error_code, detail=detail)
         if (done := self._counters) is not None:
             self._status = replace(self._status, accounts=done.accounts, pages=done.pages, items=done.items)
@@ -60,9 +60,9 @@ def recorded(
     selection: str | None = None,
     counters: Counters | None = None,
 ) -> Iterator[Recording]:
-    """Record that `kind` is running until `end` is called; when it is cancelled, as interrupted, else as `on_error`.
+    """Record `kind` as running until `end` is called, as interrupted if it is cancelled, as `on_error` if it fails.
 
-    To be entered by the holder of the warehouse's lock.
+    Must be entered by the holder of the warehouse's lock.
     """
     running = Status(kind, RunState.RUNNING, os.getpid(), now(), run_id=run_id, selection=selection)
     recording = Recording(snapshot, running, now, say, counters)
@@ -92,5 +92,5 @@ def command(activity: str) -> str:
 
 
 def short(error: Exception) -> str:
-    """Return an error's first line, cut to what a status file holds."""
+    """Return an error's first line, truncated for the status file."""
     return first_line(error)[:_LONGEST]

@@ -1,4 +1,4 @@
-"""A run's report in words and in JSON."""
+"""A run's report as text and as JSON."""
 
 import json
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from models.runs import OutcomeKind, RunState
 
 
 def state_name(report: RunReport) -> str:
-    """Name what a run amounts to, as Prefect's UI shows it."""
+    """Return the name of a run's state for Prefect's UI."""
     if report.state is RunState.COMPLETE and report.expired:
         return "Completed with expired accounts"
     return {RunState.COMPLETE: "Completed", RunState.PARTIAL: "Partial", RunState.FAILED: "Failed"}[report.state]
@@ -28,22 +28,22 @@ def outcomes(report: RunReport) -> str:
 
 _WARNING = 500
 
-# How a run came by its accounts.
+# How a run got its accounts.
 _FOUND: Mapping[RunKind, str] = {"sync": "listed", "backfill": "chosen"}
 
 
 def landed(run: RunCounts) -> str:
-    """Say what a run landed, and what merging that did."""
+    """Return what a run landed and the resulting changes, as text."""
     return f"{count(run.pages, 'page')}, {count(run.items, 'record')}; media: {changes(run.media)}"
 
 
 def requests_made(report: RunReport) -> str:
-    """Say how many requests a run made, and how many full scans alone would have made."""
+    """Return the number of a run's requests, and that of full scans alone, as text."""
     return f"{report.requests:,}; a full refresh would have made {report.full_requests:,}"
 
 
 def recommendation(report: RunReport) -> str | None:
-    """Recommend incremental syncs where they would have saved more than half of the requests; otherwise None."""
+    """Return a recommendation of incremental syncs if they would have saved more than half of the requests, or None."""
     if not report.recommends_incremental or report.incremental_requests is None:
         return None
     return (
@@ -53,7 +53,7 @@ def recommendation(report: RunReport) -> str | None:
 
 
 def sentence(report: RunReport) -> str:
-    """Say a run in one line: of a partial one first why it is, and last what belongs to the runs that it resumed."""
+    """Return a run in one line: why it is partial, its numbers, those of the runs that it resumed, and warnings."""
     partial = f"Partial: {shortfall(report.outcomes, report.warnings)}. " if report.state is RunState.PARTIAL else ""
     resumed = "".join(f" Run {run.run_id} before it landed {landed(run)}." for run in report.resumed)
     warnings = "".join(f" {plain(warning.detail, _WARNING)}" for warning in report.warnings)

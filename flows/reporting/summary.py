@@ -16,18 +16,18 @@ T = TypeVar("T")
 
 _SQL = statements(__name__)
 
-# With 100,000 accounts, too, a summary stays a page.
+# Limits, so that a summary is one page even with 100,000 accounts.
 SHOWN = 50
 GROUPS = 20
 RUNS = 14
 
-# What a run landed and did, in the columns of `runs`.
+# The columns of `runs` that count what a run landed and changed.
 COUNTS = ("pages", "items", "accounts_removed", "added", "changed", "removed", "expired", "returned", "quarantined")
 
 
 @dataclass(frozen=True, slots=True)
 class Truncated(Generic[T]):
-    """The first of many: `total` is how many there are."""
+    """The first of a number of records; `total` is the number of all."""
 
     total: int = 0
     shown: tuple[T, ...] = ()
@@ -35,9 +35,9 @@ class Truncated(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class RunFacts:
-    """One run; `selection` is what it was asked to scan (None is everything), `reason` why.
+    """One run. `selection` is what it scans (None: everything), `reason` the user's reason.
 
-    `seconds` is None while it has no end.
+    `seconds` is None if it has not ended.
     """
 
     run_id: str
@@ -75,7 +75,7 @@ class OutcomeCount:
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """An account by its token: `since` it has its present status, and its media are as of `media_as_of`."""
+    """An account with the status of its token: `since` when it has this status; its media are as of `media_as_of`."""
 
     account_id: str
     ig_username: str
@@ -85,7 +85,7 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class Tokens:
-    """Expired tokens: found expired by this run, active again, and expired before."""
+    """Accounts whose token was found expired by this run, is active again, or had expired before."""
 
     newly: Truncated[Token] = Truncated()
     recovered: Truncated[Token] = Truncated()
@@ -94,9 +94,10 @@ class Tokens:
 
 @dataclass(frozen=True, slots=True)
 class Freshness:
-    """How fresh a surface of the accounts with a valid token is: fresh, stale, or never scanned to its end.
+    """The number of accounts with a valid token whose surface is fresh, stale, or was never scanned to the end.
 
-    `overdue` are the stale, and those never scanned though they have been known for as long. `expired` are apart.
+    `overdue` are the stale ones, and those never scanned although they have been known for as long. `expired` is the
+    number of accounts with an expired token, which the other numbers do not include.
     """
 
     surface: str
@@ -111,7 +112,7 @@ class Freshness:
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A field of the API's records, as it is kept."""
+    """A field of the API's records, with the type of its column."""
 
     resource: str
     path: str
@@ -120,7 +121,7 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """What this run learned of the records' form."""
+    """Fields that are new or changed their type in this run."""
 
     new: Truncated[Field] = Truncated()
     retyped: Truncated[Field] = Truncated()
@@ -144,7 +145,7 @@ class Summary:
 
     @property
     def scope(self) -> str:
-        """Return what the run covers, for alerts: everything, some surfaces, or chosen accounts."""
+        """Return the run's coverage for alerts: `everything`, `some` (surfaces) or `chosen` (accounts)."""
         if self.run.kind == "sync":
             return "everything" if self.run.selection is None else "some"
         return "chosen"
@@ -158,8 +159,8 @@ class Summary:
         return Tally(kinds)
 
 
-class RunUnknown(Exception):  # noqa: N818 - the caller's question is at fault
-    """The snapshot knows nothing of a run."""
+class RunUnknown(Exception):  # noqa: N818 - an error of the caller
+    """The snapshot does not contain a run."""
 
 
 def _facts(record: dict[str, Any]) -> RunFacts:
@@ -167,7 +168,7 @@ def _facts(record: dict[str, Any]) -> RunFacts:
     return RunFacts(
         run_id=record["run_id"],
         kind=record["kind"],
-        # Snapshots of before there were backfills have neither.
+        # Snapshots from before backfills were introduced have neither column.
         selection=record.get("selection"),
         reason=record.get("reason"),
         state=RunState(record["state"]),
@@ -176,7 +177,7 @@ def _facts(record: dict[str, Any]) -> RunFacts:
         error_code=record["error_code"],
         detail=record["detail"],
         **{name: record[name] or 0 for name in ("accounts", "accounts_missing", *COUNTS)},
-        # Nor of requests, before these were counted.
+        # Snapshots from before requests were counted do not have these columns.
         **{name: record.get(name) or 0 for name in ("requests", "full_requests")},
     )
 
@@ -196,7 +197,7 @@ def _read(
     if not run:
         message = f"the snapshot does not contain run {run_id}"
         raise RunUnknown(message)
-    # The results of an interrupted run are reported by the run that resumes it.
+    # Findings of interrupted runs are reported by the next run that ends.
     [begun] = ask(_SQL["begun"], [run_id, *resumed_runs])
     since = begun["since"]
     groups = failure_groups(lambda query, values: snapshot.ask(query, values).rows, "main", run_id)
@@ -227,9 +228,9 @@ def _read(
 def summarize(
     snapshot: Path, run_id: str, *, resumed_runs: tuple[str, ...], now: datetime, resumed: tuple[str, ...] = ()
 ) -> Summary:
-    """Sum up a run that has ended and been published; `resumed` are the runs whose counts are named beside its own.
+    """Summarize a run that has ended and was published. `resumed` are the runs whose counts are listed separately.
 
-    Raises SnapshotMissing, WarehouseUnusable, and RunUnknown when the snapshot is of before the run.
+    Raises SnapshotMissing, WarehouseUnusable, and RunUnknown if the snapshot is older than the run.
     """
     with open_snapshot(snapshot) as opened:
         found = _read(opened, run_id, resumed_runs, resumed, now)

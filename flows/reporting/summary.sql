@@ -1,10 +1,10 @@
--- What a run's summary asks of the snapshot. Every answer is bounded; `total` says how many there are.
+-- The queries of a run's summary. All results are limited; `total` is the number of all rows.
 
 -- name: run
 SELECT * FROM runs WHERE run_id = $1
 
 -- name: begun
--- Interrupted runs reported nothing: the next run that ends reports their findings, too. $1[1] is that run.
+-- Interrupted runs reported nothing, so the next run that ends also reports their findings. $1[1] is that run.
 SELECT min(started_at) AS since FROM runs
 WHERE list_contains($1, run_id) OR seq > (
     SELECT coalesce(max(seq), 0) FROM runs
@@ -16,7 +16,7 @@ WHERE list_contains($1, run_id) OR seq > (
 SELECT * FROM runs WHERE kind <> 'totals' ORDER BY seq DESC LIMIT $1
 
 -- name: resumed
--- What a run resumed, or merged pages of.
+-- The runs that a run resumed, or merged pages of.
 SELECT * FROM runs WHERE list_contains($1, run_id) ORDER BY seq
 
 -- name: outcomes
@@ -33,7 +33,7 @@ FROM expired_accounts WHERE token_expired_since >= $1
 ORDER BY ig_username, account_id LIMIT $2
 
 -- name: still_expired
--- Newest first: older ones have been reported before.
+-- Newest first, because older ones have been reported before.
 SELECT account_id, ig_username, token_expired_since AS since, media_as_of, count(*) OVER () AS total
 FROM expired_accounts WHERE token_expired_since < $1
 ORDER BY token_expired_since DESC, ig_username, account_id LIMIT $2
@@ -57,7 +57,7 @@ GROUP BY ALL ORDER BY a.ig_username, r.account_id LIMIT $2
 SELECT stale_after FROM published
 
 -- name: freshness
--- An account whose token is expired cannot be scanned: it has no stale_at, and is counted apart.
+-- An account with an expired token cannot be scanned: it has no stale_at, and is counted separately.
 SELECT
     surface,
     count(stale_at) AS accounts,
@@ -70,7 +70,7 @@ SELECT
 FROM freshness GROUP BY surface ORDER BY surface
 
 -- name: new_fields
--- Until media were seen for the first time every field is new, which is no news.
+-- Nothing is reported for the first run with media, in which every field is new.
 SELECT resource, path, type, count(*) OVER () AS total FROM fields
 WHERE first_seen_at >= $1 AND EXISTS (FROM media WHERE first_seen_at < $1)
 ORDER BY resource, path LIMIT $2

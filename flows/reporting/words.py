@@ -1,4 +1,4 @@
-"""Numbers, durations, sizes, changes and text from outside, as text."""
+"""Formatting of numbers, durations, sizes, changes, and text from outside."""
 
 from collections.abc import Callable, Iterable
 from datetime import date, time, timedelta
@@ -9,21 +9,21 @@ from models.api import one_line
 from models.runs import INCOMPLETE, RunWarning, Tally
 
 if TYPE_CHECKING:
-    # Its module brings SQLAlchemy, which a line of words does without.
+    # Its module imports SQLAlchemy, which is not needed to format text.
     from connectors.warehouse.merge.run_counts import MergeStats
 
 
-# Takes a line for a person.
+# A function that shows a line to the user.
 Say = Callable[[str], None]
 
 
 def count(number: int, noun: str, plural: str | None = None) -> str:
-    """Say how many of something there are: `1 account`, `2,000 accounts`."""
+    """Return a number with a noun: `1 account`, `2,000 accounts`."""
     return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
 
 
 def span(seconds: float) -> str:
-    """Say how long: `0.9 s`, `42 s`, `3 min 5 s`, `2 h 10 min`, `3 d 4 h`."""
+    """Return a duration as text: `0.9 s`, `42 s`, `3 min 5 s`, `2 h 10 min`, `3 d 4 h`."""
     if seconds < 10:
         return f"{seconds:.1f} s"
     whole = timedelta(seconds=round(seconds))
@@ -35,24 +35,24 @@ def span(seconds: float) -> str:
 
 
 def shortfall(tally: Tally, warnings: Iterable[RunWarning]) -> str:
-    """Say what keeps a run from being complete: `3 scans failed, 102 scans deferred, 30 accounts missing`."""
+    """Return why a run is not complete: `3 scans failed, 102 scans deferred, 30 accounts missing`."""
     scans = [f"{count(tally[kind], 'scan')} {kind.replace('_', ' ')}" for kind in INCOMPLETE if tally[kind]]
     serious = [f"{each.count:,} {each.code.replace('_', ' ')}" for each in warnings if each.makes_partial]
     return ", ".join(scans + serious)
 
 
 def run_title(kind: str, selection: str | None) -> str:
-    """Return what a run was asked to do: `sync`, `sync of stories`, `backfill --failed (posts, stories)`."""
+    """Return a run's kind and selection: `sync`, `sync of stories`, `backfill --failed (posts, stories)`."""
     return f"{kind}{' of' if kind == 'sync' else ''} {selection}" if selection else kind
 
 
 def json_value(value: object) -> str:
-    """Return a value that JSON does not have as text, times in ISO 8601; to be the `default` of json.dumps."""
+    """Return a value that JSON does not support as text, times in ISO 8601. For `default` of json.dumps."""
     return value.isoformat() if isinstance(value, date | time) else str(value)
 
 
 def file_size(size: float) -> str:
-    """Return a size, bytes, as text: `512 B`, `12.3 kB`, `1.2 MB`, `3.4 GB`."""
+    """Return a size in bytes as text: `512 B`, `12.3 kB`, `1.2 MB`, `3.4 GB`."""
     if size < 1e3:
         return f"{size:.0f} B"
     scale, unit = next((each for each in ((1e3, "kB"), (1e6, "MB")) if size < 999.95 * each[0]), (1e9, "GB"))
@@ -60,7 +60,7 @@ def file_size(size: float) -> str:
 
 
 def fix_for(error_code: str) -> str:
-    """Return what a person can do about an error code: `Fix: ...`; empty for an unknown code."""
+    """Return what a user can do about an error code: `Fix: ...`; empty for an unknown code."""
     hint = hint_for(error_code)
     return hint and f"Fix: {hint}."
 
@@ -79,11 +79,11 @@ def changes(media: "MergeStats") -> str:
     return ", ".join(f"{number:,} {word}" for word, number in numbers.items() if number)
 
 
-# What Prefect's two UIs make of escapes differs: the one shows entities as they are, the other makes a link of an
-# escaped address. Both leave a code span alone, as long as nothing in it ends the span, or the cell of a table.
+# Prefect's two UIs treat escapes differently: one shows entities literally, the other turns an escaped address into a
+# link. Both show a code span literally, if no character in it ends the span or the cell of a table.
 _IN_CODE = str.maketrans({"`": "'", "|": "¦"})
 
-# Chats mention, link and format by these; custom webhooks take braces for templates of theirs.
+# Chats use these characters for mentions, links and formatting; custom webhooks use braces for templates.
 _IN_A_MESSAGE = str.maketrans(
     {"`": "'", "|": "¦", "<": "«", ">": "»", "{": "(", "}": ")", "[": "(", "]": ")", "@": "(at)", "*": "·", "~": "-"}
 )
@@ -92,10 +92,10 @@ LIMIT = 80
 
 
 def code(text: str, limit: int = LIMIT) -> str:
-    """Return one line of text as a Markdown code span, which nothing in it can leave."""
+    """Return one line of text as a Markdown code span that the text cannot end."""
     return f"`{one_line(text, limit).translate(_IN_CODE) or ' '}`"
 
 
 def plain(text: str, limit: int = LIMIT) -> str:
-    """Return one line of text for a message to a chat or a mailbox: no mention, no link, no template."""
+    """Return one line of text for a chat or mail message, without mentions, links and templates."""
     return one_line(text, limit).replace("://", ": //").translate(_IN_A_MESSAGE)

@@ -1,1 +1,1 @@
-"""The report: one self-contained HTML page made from the snapshot, without script and without any request."""
+"""The report: one self-contained HTML page generated from the snapshot, without scripts and external requests."""

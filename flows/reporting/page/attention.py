@@ -1,4 +1,4 @@
-"""What needs action, and since when; failures by their cause."""
+"""The sections about required action, and about failures by their cause."""
 
 from collections.abc import Iterator
 
@@ -12,7 +12,7 @@ SELECT ig_username, token_expired_since, media_as_of, count(*) OVER () AS total 
 WHERE {only} ORDER BY token_expired_since, ig_username LIMIT 20
 """
 
-# The outcome that a partition's last scan had, with the request to name to the API's support.
+# The last outcome of each partition, with the correlation id to quote to the API's support.
 _INCOMPLETE = """
 SELECT f.ig_username, f.surface, f.outcome, f.error_code, f.last_tried_at, f.complete_at, f.resume_after,
     o.correlation_id, count(*) OVER () AS total
@@ -37,7 +37,7 @@ FROM quarantine WHERE ({only} OR account_id = '') AND (surface = '' OR surface I
 GROUP BY reason ORDER BY records DESC, reason LIMIT 20
 """
 
-# By a later run than the one that met the field first: until then all of it is new.
+# Only changes found by a later run than the first one with this field: until then the field is new.
 _RETYPED = """
 SELECT resource, path, type, last_type_change_at FROM fields AS f
 WHERE last_type_change_at >= {at} - INTERVAL 7 DAY
@@ -45,7 +45,7 @@ WHERE last_type_change_at >= {at} - INTERVAL 7 DAY
 ORDER BY last_type_change_at DESC, resource, path LIMIT 20
 """
 
-# The catalogue is no account.
+# The catalogue does not count as an account.
 _LAST_RUNS = """
 SELECT o.* REPLACE (nullif(o.account_id, '') AS account_id) FROM run_outcomes AS o
 SEMI JOIN (SELECT run_id FROM runs WHERE kind <> 'totals' ORDER BY seq DESC LIMIT 30) USING (run_id)
@@ -145,7 +145,7 @@ def _others(reader: Reader) -> Iterator[Html]:
 
 
 def attention(reader: Reader) -> tuple[Html, int]:
-    """Return the list of what needs action, and how many things stand on it; what resumes by itself is not one."""
+    """Return the list of what needs action, and the number of its entries, without scans that resume automatically."""
     expired, tokens = _expired(reader)
     incomplete, scans = _incomplete(reader, deferred=False)
     others = list(_others(reader))
@@ -161,7 +161,7 @@ def attention(reader: Reader) -> tuple[Html, int]:
 
 
 def causes(reader: Reader) -> Html:
-    """Return the failures of the last 30 runs by their cause, with correlation ids to name to the API's support."""
+    """Return the failures of the last 30 runs by their cause, with correlation ids to quote to the API's support."""
     found = reader.records(grouped(_LAST_RUNS) + " LIMIT 20")
     if not found:
         message = "No scan of the last 30 runs failed, was denied, was not found or was deferred."

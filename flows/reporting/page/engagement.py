@@ -21,7 +21,7 @@ FROM gained AS g JOIN accounts AS a USING (account_id)
 GROUP BY a.account_id, a.ig_username HAVING sum(g.likes) > 0 ORDER BY likes DESC, a.ig_username LIMIT 10
 """
 
-# Silent by the standard of stale_accounts, which follows the reader's clock in its other reasons.
+# The condition of stopped_posting in stale_accounts. That view itself depends on the reader's clock.
 _CADENCE = """
 SELECT *, posts >= 5 AND days_since_last_post > greatest(3 * median_days_between_posts, 7) AS is_silent
 FROM posting_cadence WHERE {only}
@@ -39,7 +39,7 @@ ORDER BY days_since_last_post DESC, ig_username LIMIT 10
 
 
 def engagement(reader: Reader) -> Html:
-    """Return what posts gained by day, posts published on the same axis, and who gained most."""
+    """Return charts of gains and published posts by day, and the accounts that gained most."""
     reader.prepare("gained", _SQL["gained"])
     gained = {each["day"]: each for each in reader.records(_BY_DAY)}
     posts = {each["day"]: each["posts"] for each in reader.records(_POSTS)}
@@ -113,7 +113,7 @@ def _gainers(reader: Reader) -> Html | None:
 
 
 def cadence(reader: Reader) -> Html:
-    """Return how often accounts post, and which of them fell silent."""
+    """Return how often accounts post, and which of them have stopped posting."""
     reader.prepare("cadence", _CADENCE)
     found = reader.records(_BUSIEST)
     most = max((each["posts_28d"] for each in found), default=0) or 1

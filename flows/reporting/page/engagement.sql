@@ -1,6 +1,6 @@
 -- name: gained
--- The view engagement_by_day, for the days covered alone: the view itself compares every count that was ever seen.
--- hash() makes one short key of three texts, so that a million items are sorted in a second.
+-- The same as the view engagement_by_day, but only for the covered days: the view compares all counts ever seen.
+-- hash() makes one short key from three texts, so that a million items are sorted in a second.
 WITH counted AS (
     SELECT hash(account_id, media_id, metric) AS item, account_id, media_id, metric, observed_at, value
     FROM media_metrics

@@ -1,11 +1,11 @@
-"""How old the last complete scan of each account's posts and stories is."""
+"""The section about the age of the last complete scan of each account's posts and stories."""
 
 from flows.reporting.page.html import Html, Row, Table, element, join
 from flows.reporting.page.reader import Reader, account
 from flows.reporting.page.svg import bar
 from flows.reporting.words import count, span
 
-# Hours; each age belongs to the first that it is below.
+# Upper bounds in hours, with the labels of the ages.
 _AGES = (
     (6, "up to 6 h"),
     (12, "6 to 12 h"),
@@ -38,7 +38,7 @@ SELECT count(stale_at) AS scans, count(*) FILTER (stale_at IS NOT NULL AND NOT i
 
 
 def share(reader: Reader) -> tuple[int, int]:
-    """Return how many of the accounts' surfaces are fresh, and of how many; those of expired tokens do not count."""
+    """Return the number of fresh surfaces of accounts, and of all; accounts with expired tokens do not count."""
     found = reader.one(_SHARE)
     return found["fresh"], found["scans"]
 
@@ -63,7 +63,7 @@ def _surface(reader: Reader, surface: str) -> Html:
 
 
 def freshness(reader: Reader) -> Html:
-    """Return the ages by surface, and the oldest."""
+    """Return the ages of the last complete scans by surface, and the ten oldest."""
     fresh, scans = share(reader)
     limit = span(reader.published["stale_after"])
     lead = element(

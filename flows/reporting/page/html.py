@@ -1,4 +1,4 @@
-"""HTML in which every text is escaped unless this module made it: what the API sends can become no markup."""
+"""HTML in which all text is escaped unless this module made it, so that data of the API cannot become markup."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ _LONGEST = 80
 
 
 class Html(str):
-    """Markup that stands as it is; any other text is escaped where it becomes part of a page."""
+    """Markup that is not escaped again. Any other string is escaped when it is added to a page."""
 
     __slots__ = ()
 
@@ -30,7 +30,7 @@ def _text(child: Child) -> str:
 
 
 def element(name: str, /, *children: Child, **attributes: object) -> Html:
-    """Return an element. `class_` is class, `data_a` is data-a; attributes that are None are left out."""
+    """Return an element. `class_` is class, `data_a` is data-a; attributes that are None are omitted."""
     given = "".join(
         f' {key.rstrip("_").replace("_", "-")}="{escape(str(value))}"'
         for key, value in attributes.items()
@@ -41,17 +41,17 @@ def element(name: str, /, *children: Child, **attributes: object) -> Html:
 
 
 def join(parts: Iterable[Child]) -> Html:
-    """Return the parts one after the other, escaped where they are not markup."""
+    """Return the concatenated parts; those that are not markup are escaped."""
     return Html("".join(map(_text, parts)))
 
 
 def foreign(text: str | None, limit: int = _LONGEST) -> Html:
-    """Return text from outside: one line, cut, and without influence on the direction of what is around it."""
+    """Return text from outside as one line, truncated, and isolated from the text direction around it."""
     return element("bdi", one_line(text, limit)) if text else Html("")
 
 
 def link(address: str | None, text: Child) -> Html:
-    """Return a link that says nothing of this page to the other site; only the text for what is no web address."""
+    """Return a link that sends no referrer; only the text if `address` is not a web address."""
     if address is None or not address.startswith(("https://", "http://")) or not address.isprintable():
         return join([text])
     return element("a", text, href=address, rel="noopener noreferrer", target="_blank")
@@ -59,7 +59,7 @@ def link(address: str | None, text: Child) -> Html:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A table's row; `account` and `surface` are what the page's filters choose it by."""
+    """A table's row; the page's filters select it by `account` and `surface`."""
 
     cells: Sequence[Child]
     account: str | None = None
@@ -68,7 +68,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table: `numbers` are the places of the columns that are set to the right, `more` a line below it."""
+    """A table: `numbers` are the indexes of right-aligned columns, `more` is a line below it."""
 
     caption: str
     heads: Sequence[str]
@@ -77,7 +77,7 @@ class Table:
     more: Child = None
 
     def html(self) -> Html:
-        """Return the table, in a box that scrolls by itself where a screen is narrow."""
+        """Return the table, in a box that scrolls separately on a narrow screen."""
         sides = ["n" if index in self.numbers else None for index in range(len(self.heads))]
         heads = [element("th", head, scope="col", class_=side) for head, side in zip(self.heads, sides, strict=True)]
         table = element(
@@ -87,7 +87,7 @@ class Table:
             element("tbody", [self._row(row, sides) for row in self.rows]),
         )
         more = element("p", self.more, class_="more") if self.more else None
-        # Reached by the keyboard, so that it can be scrolled by it.
+        # Focusable, so that it can be scrolled with the keyboard.
         return join(
             [element("div", table, class_="scroll", tabindex="0", role="region", aria_label=self.caption), more]
         )
@@ -101,14 +101,14 @@ class Table:
 
 
 def figure(title: str, lead: Child, drawing: Child, table: Table | None = None, *, legend: Child = None) -> Html:
-    """Return a drawing with its title, what it shows in a sentence, and its numbers as a table to unfold."""
+    """Return a drawing with its title, a sentence about it, and its numbers as a table that can be unfolded."""
     numbers = element("details", element("summary", "Numbers"), table.html()) if table else None
     caption = element("figcaption", element("h3", title), element("p", lead) if lead else None)
     return element("figure", caption, legend, drawing, numbers)
 
 
 def rest(total: int, shown: int, query: str) -> Child:
-    """Return the line that says how many rows a table leaves out, and the command that lists them all."""
+    """Return a line with the number of rows that a table omits, and the command that lists all of them."""
     if total <= shown:
         return None
     return join([f"and {total - shown:,} more: ", element("code", f'gramhouse query "{query}"')])

@@ -1,4 +1,4 @@
-"""The page as a whole: its head, its sections in the order of their use, and a policy that lets nothing run."""
+"""The page as a whole: its head with a content security policy that forbids scripts, and its sections."""
 
 from base64 import b64encode
 from collections.abc import Callable, Iterator
@@ -20,7 +20,7 @@ from flows.reporting.page.svg import patterns
 from flows.reporting.words import count
 
 MARK = "<!doctype html>\n<!-- gramhouse report -->\n"
-"""What every report begins with, by which an earlier one is known that may be replaced."""
+"""The beginning of every report. A file that begins with it is an earlier report and may be replaced."""
 
 _TOTALS = """
 SELECT
@@ -32,7 +32,7 @@ FROM media WHERE removed_at IS NULL AND surface IN {surfaces} AND {only}
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A finished page: when its snapshot was made, and how many things on it need action."""
+    """A finished page, the time of its snapshot, and the number of things on it that need action."""
 
     html: str
     published_at: datetime
@@ -115,7 +115,7 @@ def _tiles(reader: Reader, things: int) -> Html:
 
 
 def _filters(reader: Reader) -> tuple[Html | None, str]:
-    """Return the form that filters rows, which style rules alone carry out, and those rules."""
+    """Return the form that filters rows, and the style rules that implement it without scripts."""
     if len(reader.filtered) < 2:
         return None, ""
     names = sorted(reader.filtered.items(), key=lambda pair: pair[0])
@@ -155,9 +155,9 @@ def _section(section: _Section, content: Html) -> Html:
 
 
 def make(snapshot: Snapshot, scope: Scope, *, release: str) -> Report:
-    """Return the page for an open snapshot: the same for the same snapshot, scope and release.
+    """Return the page for an open snapshot. It depends only on the snapshot, the scope and the release.
 
-    Raises QueryError for a snapshot that this version cannot read, SettingsError for an account that it lacks.
+    Raises QueryError if this version cannot read the snapshot, and SettingsError if it lacks an account of the scope.
     """
     reader = Reader(snapshot, scope)
     things = attention(reader)[1]

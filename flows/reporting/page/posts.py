@@ -1,4 +1,4 @@
-"""How recent posts grew, which posts stood out by their account's own standard, and when posts do best."""
+"""The sections about the growth of recent posts, top posts relative to their account, and best hours."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -11,19 +11,19 @@ from models.api import one_line
 
 _DAYS = 28
 _CURVES = ("c1", "c3", "c2", "c5", "c4")
-# So many posts say what is usual; the first by a hash, so that one snapshot always makes the same page.
+# The usual growth is computed from this many posts, selected by a hash so that a snapshot always gives the same page.
 _SAMPLE = 3000
 _FEW = 5
 _WEEK = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
 _RIPE = "SELECT * FROM post_performance WHERE relative_likes IS NOT NULL AND {only}"
 
-# Of an account whose usual post has two likes, eight are no success; and three posts of one account are enough of it.
-# Who asks for chosen accounts gets them whole.
+# Accounts whose median post has fewer likes are excluded, because multiples of small numbers mean little. The other
+# limit is the number of posts per account. Neither applies if the report is for selected accounts.
 _LEAST = 10
 _OF_ONE = 3
 
-# What is drawn of them is known of no others: the twenty that did best, and a sample.
+# Only the posts that are drawn: the twenty best and a sample. Growth is not computed for any others.
 _RECENT = f"""
 WITH usual AS (SELECT account_id, any_value(median_likes) AS usual FROM ripe GROUP BY account_id)
 SELECT m.account_id, m.media_id, m.ig_username, m.caption, m.permalink, m.published_at, m.last_seen_at, m.like_count,
@@ -44,7 +44,7 @@ WHERE c.surface = 'posts' AND c.metric = 'like_count' AND c.value IS NOT NULL
   AND c.observed_at >= {{at}} - INTERVAL {_DAYS + 1} DAYS
 """  # noqa: S608
 
-# What post_growth says of them.
+# The same values as in the view post_growth.
 _TOP = """
 SELECT r.*, g.value_24h, g.value_7d FROM recent_posts AS r
 LEFT JOIN (
@@ -58,7 +58,7 @@ WHERE r.rank <= 20 ORDER BY r.rank
 
 _POINTS = f"SELECT rank, age, times FROM recent_likes WHERE rank <= 20 AND age <= {_DAYS} ORDER BY rank, age"  # noqa: S608
 
-# Each post's likes at every whole day of its age, as far as it was seen.
+# Each post's likes at every full day of its age, until it was last seen.
 _BAND = f"""
 WITH days AS (SELECT unnest(range(1, {_DAYS + 1})) AS day),
 posts AS (SELECT DISTINCT account_id, media_id, published_at, last_seen_at FROM recent_likes WHERE is_sample),
@@ -84,14 +84,14 @@ JOIN media AS m ON m.surface = 'posts' AND m.account_id = r.account_id AND m.med
 ORDER BY r.relative_likes DESC, r.account_id, r.media_id
 """
 
-# The view best_hour, of the chosen accounts alone.
+# The same as the view best_hour, but only for the selected accounts.
 _HOURS = """
 SELECT isodow(published_at AT TIME ZONE 'UTC') AS weekday, hour(published_at AT TIME ZONE 'UTC') AS hour,
     count(*) AS posts, count(DISTINCT account_id) AS accounts, median(relative_likes) AS relative_likes
 FROM ripe GROUP BY ALL
 """
 
-# What relative likes are below: the style of a cell, and its name in the legend.
+# Upper bounds of relative likes with the style of a cell, and the names of the styles in the legend.
 _HEAT = ((0.67, "h0"), (0.87, "h1"), (1.15, "h2"), (1.5, "h3"), (float("inf"), "h4"))
 _HEAT_NAMES = ("below 0.67 times the usual", "to 0.87", "about usual", "from 1.15", "1.5 times and more")
 
@@ -102,7 +102,7 @@ def _bounded(query: str, reader: Reader) -> str:
 
 
 def _curves(top: Sequence[Record], points: Sequence[Record]) -> tuple[list[Curve], list[Kind]]:
-    """Return the curves, the best last and so on top of the others, and what their styles stand for."""
+    """Return the curves, with the best last so that it is drawn on top, and the legend of their styles."""
     known: dict[int, list[tuple[float, float]]] = defaultdict(list)
     for each in points:
         known[each["rank"]].append((each["age"], each["times"]))
@@ -112,7 +112,7 @@ def _curves(top: Sequence[Record], points: Sequence[Record]) -> tuple[list[Curve
         some = known[post["rank"]]
         if not some:
             continue
-        # The last count holds until the post was last seen.
+        # The last count applies until the post was last seen.
         seen = (post["last_seen_at"] - post["published_at"]).total_seconds() / 86400
         some.append((min(max(seen, some[-1][0]), _DAYS), some[-1][1]))
         index = post["rank"] - 1
@@ -125,7 +125,7 @@ def _curves(top: Sequence[Record], points: Sequence[Record]) -> tuple[list[Curve
 
 
 def growth(reader: Reader) -> Html:
-    """Return likes by days since publication: five posts in colour, others of the best in grey, and what is usual."""
+    """Return likes by days since publication: five posts in colour, fifteen more in grey, and the usual range."""
     reader.prepare("ripe", _RIPE)
     reader.prepare("recent_posts", _bounded(_RECENT, reader))
     reader.prepare("recent_likes", _COUNTS)
@@ -172,7 +172,7 @@ def growth(reader: Reader) -> Html:
 
 
 def standard(reader: Reader) -> Html:
-    """Return the posts with most likes by the standard of their account."""
+    """Return the posts with the most likes relative to their account's median."""
     reader.prepare("ripe", _RIPE)
     rows = [
         Row(
@@ -216,7 +216,7 @@ def _cell(found: Record | None, weekday: str, hour: int) -> Cell | None:
 
 
 def hours(reader: Reader) -> Html:
-    """Return a heat map of the week: likes by the account's standard, by the hour of publication."""
+    """Return a heat map of the week: relative likes by the hour of publication."""
     reader.prepare("ripe", _RIPE)
     found = {(each["weekday"], each["hour"]): each for each in reader.records(_HOURS)}
     if not found:

@@ -1,4 +1,4 @@
-"""What a report covers, and its questions to the snapshot; ages count from when the snapshot was made."""
+"""The scope of a report, and its queries of the snapshot. Ages are relative to the time of the snapshot."""
 
 import difflib
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ from models.partition import Surface
 Audience = Literal["operator", "analyst", "both"]
 Record = Mapping[str, Any]
 
-# As a person reads them; a run scans stories first.
+# In display order; a run scans stories first.
 SURFACES: tuple[Surface, ...] = ("posts", "stories")
 
 WEEKS = 4
@@ -24,13 +24,13 @@ WEEKS = 4
 _HOUR = 60
 _DAY = 24 * _HOUR
 
-# The accounts by which a page can be filtered; more would make a list that is of no use.
+# The maximum number of accounts in the page's filter; a longer list would be useless.
 _FILTERED = 300
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What a report covers: `accounts` by name or id (none: all), and how many weeks back its time axes go."""
+    """What a report covers: `accounts` by name or id (empty: all), and the number of weeks on its time axes."""
 
     accounts: tuple[str, ...] = ()
     surfaces: tuple[Surface, ...] = SURFACES
@@ -45,7 +45,7 @@ FROM freshness WHERE {only} AND surface IN {surfaces}
 """
 
 
-# A day on which no run ended well has no observation: it is a gap, and not zero.
+# A day without a complete or partial run has no data: it is shown as a gap, not as zero.
 _OBSERVED = """
 SELECT DISTINCT (ended_at AT TIME ZONE 'UTC')::DATE AS day FROM runs
 WHERE state IN ('complete', 'partial') AND kind <> 'totals' AND ended_at >= {since}
@@ -53,10 +53,11 @@ WHERE state IN ('complete', 'partial') AND kind <> 'totals' AND ended_at >= {sin
 
 
 class Reader:
-    """Asks an open snapshot what the report shows, of the scope's accounts and surfaces alone.
+    """Queries an open snapshot, restricted to the scope's accounts and surfaces.
 
-    In a query `{only}` and `{surfaces}` stand for these conditions, `{at}` for the time of the snapshot and `{since}`
-    for the first midnight (UTC) that is covered. `m.{only}` is the condition on the table that a query calls m.
+    A query may contain the placeholders `{only}` (the condition on accounts), `{surfaces}` (the list of surfaces),
+    `{at}` (the time of the snapshot) and `{since}` (the first midnight covered, UTC). `m.{only}` is the condition on
+    the table with the alias m.
     """
 
     def __init__(self, snapshot: Snapshot, scope: Scope) -> None:
@@ -84,11 +85,11 @@ class Reader:
                 message = f"--account: the snapshot has no account {each!r}; {meant}"
                 raise SettingsError(message)
         ids = sorted({found[each] for each in wanted})
-        # No parameters, here and below: for the first of a process DuckDB imports numpy, which takes seconds.
+        # No parameters, here and below: DuckDB imports numpy for the first one in a process, which takes seconds.
         self._snapshot.ask(f"CREATE TEMP TABLE chosen AS SELECT unnest([{', '.join(map(literal, ids))}]) AS account_id")
 
     def records(self, query: str) -> list[Record]:
-        """Return a query's rows; raises QueryError."""
+        """Return a query's rows. Raises QueryError."""
         surfaces = "(" + ", ".join(f"'{surface}'" for surface in self.scope.surfaces) + ")"
         for name, text in (
             ("{only}", self._only),
@@ -100,7 +101,7 @@ class Reader:
         return [*self._snapshot.ask(query).records()]
 
     def prepare(self, table: str, query: str) -> None:
-        """Keep a query's rows as a table for later queries, unless it is kept already; raises QueryError."""
+        """Store a query's rows as a temporary table, unless it already exists. Raises QueryError."""
         if table not in self._prepared:
             self._prepared.add(table)
             self.records(f"CREATE TEMP TABLE {table} AS {query}")
@@ -111,38 +112,38 @@ class Reader:
         return record
 
     def has(self, surface: Surface) -> bool:
-        """Say whether the report covers a surface."""
+        """Return whether the report covers a surface."""
         return surface in self.scope.surfaces
 
     @property
     def calendar(self) -> tuple[date, ...]:
-        """Return the days of a time axis."""
+        """Return the days of the time axes."""
         return tuple((self.since + timedelta(days=day)).date() for day in range(self.days))
 
     def observed(self) -> set[date]:
-        """Return the covered days on which a run ended that saw at least some of the accounts."""
+        """Return the covered days on which a complete or partial run ended."""
         return {each["day"] for each in self.records(_OBSERVED)}
 
     def age(self, moment: datetime | None, none: str = "never") -> Child:
-        """Return a time, and how long before the snapshot it was."""
+        """Return a time, and its age relative to the snapshot."""
         if moment is None:
             return none
         return join([stamp(moment), " ", element("small", f"{roughly(self.at - moment)} ago")])
 
     def key(self, account: str) -> str | None:
-        """Return the key by which the page's filter chooses an account's rows; None beyond the most it lists."""
+        """Return the key by which the page's filter selects an account's rows; None if the filter's list is full."""
         if account not in self._keys and len(self._keys) < _FILTERED:
             self._keys[account] = f"a{len(self._keys)}"
         return self._keys.get(account)
 
     @property
     def filtered(self) -> Mapping[str, str]:
-        """Return the accounts that rows were made of, each with its key."""
+        """Return the accounts that have rows, each with its key."""
         return self._keys
 
 
 def roughly(length: timedelta) -> str:
-    """Return how long something is in one unit, for a person who scans a column: 40 min, 6 h, 12 days."""
+    """Return a duration in one unit, easy to compare in a column: 40 min, 6 h, 12 days."""
     minutes = max(int(length.total_seconds() // 60), 0)
     if minutes < _HOUR:
         return f"{minutes} min"
@@ -155,10 +156,10 @@ def stamp(moment: datetime) -> Html:
 
 
 def day_label(day: date, *, first: bool) -> str:
-    """Return the label of a day on an axis: Mondays only, with the month where it begins."""
+    """Return the label of a day on an axis, with its month; empty except for Mondays and the first day."""
     return f"{day.day} {day:%b}" if day.weekday() == 0 or first else ""
 
 
 def account(name: str | None) -> Html:
-    """Return an account's name."""
+    """Return an account's name as an element."""
     return element("span", foreign(name, 30) or "(unknown)", class_="who")

@@ -1,4 +1,4 @@
-"""Removed items by time, and the ends of stories."""
+"""The sections about removed items by day, and about stories by their fate."""
 
 from flows.reporting.page.html import Html, Row, Table, element, figure, foreign, join, rest
 from flows.reporting.page.reader import Reader, account, day_label, stamp
@@ -26,7 +26,7 @@ _FATES = {"live": "c1", "expired": "c2", "unconfirmed": "waiting", "removed": "t
 
 
 def removals(reader: Reader) -> Html:
-    """Return what was removed by day, and the last of it."""
+    """Return the number of removed items by day, and the most recent ones."""
     counted = {(each["day"], each["surface"]): each["items"] for each in reader.records(_REMOVED)}
     kinds = [Kind(f"{surface} removed", _SURFACES[surface]) for surface in reader.scope.surfaces]
     observed = reader.observed() | {day for day, _ in counted}
@@ -76,7 +76,7 @@ def removals(reader: Reader) -> Html:
 
 
 def stories(reader: Reader) -> Html:
-    """Return the stories captured by day, with how they ended."""
+    """Return the number of captured stories by day and fate."""
     counted = {each["day"]: each for each in reader.records(_STORIES)}
     kinds = [Kind(name, style) for name, style in _FATES.items()]
     values = {day: [int(counted[day][name]) if day in counted else 0 for name in _FATES] for day in reader.calendar}

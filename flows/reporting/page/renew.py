@@ -1,4 +1,4 @@
-"""Renewing the report after a publish: an error is reported in one line, and the run goes on."""
+"""Renewing the report after a publish. An error is reported in one line, and the run continues."""
 
 import asyncio
 from pathlib import Path
@@ -8,8 +8,8 @@ from flows.reporting.words import Say
 
 
 async def renew(snapshot: Path, report: Path, *, say: Say) -> Path | None:
-    """Make the report of a snapshot that was just published; None when it could not be made. Raises nothing."""
-    # Most runs renew none.
+    """Write the report of a snapshot that was just published; return None if this fails. Raises nothing."""
+    # Imported here because most runs do not renew a report.
     from flows.reporting.page.write import write  # noqa: PLC0415
 
     try:

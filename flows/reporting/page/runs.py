@@ -1,4 +1,4 @@
-"""The last 30 runs: how their scans ended, what they requested, how long they took, and what they found."""
+"""The section about the last 30 runs: outcomes of their scans, requests, durations, and changes."""
 
 from collections.abc import Callable, Sequence
 
@@ -70,7 +70,7 @@ def _row(run: Record) -> Row:
 
 
 def _requests(run: Record) -> str:
-    """Say how many requests a run made, and of how many; nothing where they were not counted."""
+    """Return the requests of a run, and those of a full refresh; empty if they were not counted."""
     made, full = run.get("requests"), run.get("full_requests")
     return "" if made is None else f"{made:,}" if full is None else f"{made:,} of {full:,}"
 

@@ -1,4 +1,4 @@
-"""Charts as SVG that fits any width: places are percentages, so that text keeps its size on a phone."""
+"""Charts as SVG of any width: positions are percentages, so that text keeps its size on a phone."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ _WIDE = 1000
 _STEPS = (1, 2, 2.5, 5, 10)
 _LABELS = 7
 _FULL = 0.8
-# A few columns do not fill the width.
+# The minimum number of columns for which there is room, so that a few columns do not fill the width.
 _PLACES = 12
 _ROW = 22
 _THOUSAND = 1000
@@ -30,7 +30,7 @@ class Kind:
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """One place on a chart's axis. `values` has one value per kind; None is a gap: nothing is known."""
+    """One position on a chart's axis. `values` has one value per kind; None is a gap without data."""
 
     name: str
     label: str
@@ -40,7 +40,7 @@ class Slot:
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """A line through points (x, y), each of which holds until the next."""
+    """A step line through points (x, y); each y applies until the next point."""
 
     name: str
     style: str
@@ -54,7 +54,7 @@ def short(value: float) -> str:
 
 
 def ticks(low: float, high: float, most: int = 4) -> list[float]:
-    """Return round values that span from `low` to `high`, both included in their range; always zero among them."""
+    """Return round values for an axis whose range includes `low`, `high` and zero."""
     span = max(high, 0) - min(low, 0)
     if not span:
         return [0, 1]
@@ -96,7 +96,7 @@ class _Scale:
 
 
 def _labels(labels: Sequence[str], indexes: int, y: float) -> Iterator[Html]:
-    """Yield the labels that fit; on a narrow screen every second of them is hidden by the style sheet."""
+    """Yield the labels that fit. On a narrow screen the style sheet hides every second one."""
     shown: list[int] = []
     for index, label in enumerate(labels):
         if label and (not shown or index - shown[-1] >= indexes / _LABELS):
@@ -116,9 +116,9 @@ def _tooltip(slot: Slot, kinds: Sequence[Kind]) -> Html:
 
 
 def columns(name: str, kinds: Sequence[Kind], slots: Sequence[Slot], *, height: int = _HEIGHT) -> Html:
-    """Return stacked columns, one per slot; what is below zero hangs from it. A gap is hatched over its height.
+    """Return stacked columns, one per slot; negative values are below the zero line. A gap is hatched.
 
-    A slot with a note has a mark above it, so that colour is not the only sign.
+    A slot with a note has a mark above it, so that colour is not the only indication.
     """
     filled = [slot.values for slot in slots if slot.values is not None]
     high = max((sum(v for v in values if v > 0) for values in filled), default=0)
@@ -137,7 +137,7 @@ def columns(name: str, kinds: Sequence[Kind], slots: Sequence[Slot], *, height: 
                 continue
             begin = above if value > 0 else below
             top, bottom = scale.y(max(begin, begin + value)), scale.y(min(begin, begin + value))
-            # Never invisible: a failure among 100,000 scans is what a person looks for.
+            # Always visible: users look for the one failure among 100,000 scans.
             thick = round(max(bottom - top, 1.5), 1)
             parts.append(element("rect", **at, y=round(bottom - thick, 1), height=thick, class_=kind.style))
             above, below = (above + value, below) if value > 0 else (above, below + value)
@@ -163,7 +163,7 @@ def lines(
     band: Sequence[tuple[float, float, float]] = (),
     height: int = 220,
 ) -> Html:
-    """Return curves in steps over an axis from 0 to `x_most`; `band` is an area of (x, low, high) behind them."""
+    """Return step curves over an axis from 0 to `x_most`; `band` is an area of (x, low, high) behind them."""
     high = max([y for curve in curves for _, y in curve.points] + [top for _, _, top in band], default=0)
     scale = _Scale(ticks(0, high), height)
     drawn = []
@@ -176,7 +176,7 @@ def lines(
         if curve.points:
             path = _steps(curve.points, scale, x_most)
             title = element("title", curve.name)
-            # Seen once, it is no line yet.
+            # With a single point it is not a line yet.
             dot = " dot" if len({x for x, _ in curve.points}) == 1 else ""
             drawn.append(
                 element("path", title, d=path, class_=f"line {curve.style}{dot}", vector_effect="non-scaling-stroke")
@@ -201,7 +201,7 @@ def lines(
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A cell of a heat map: what it is called, and its style; `few` says that little stands behind it."""
+    """A cell of a heat map: its name and style; `few`: its value is based on little data."""
 
     name: str
     style: str
@@ -209,7 +209,7 @@ class Cell:
 
 
 def heat(name: str, rows: Sequence[str], heads: Sequence[str], cells: Sequence[Sequence[Cell | None]]) -> Html:
-    """Return a heat map; a cell that is None is hatched: there is nothing to show."""
+    """Return a heat map; cells without data (None) are hatched."""
     wide = 1 / len(heads)
     drawn = []
     for line, (row, some) in enumerate(zip(rows, cells, strict=True)):
@@ -225,7 +225,7 @@ def heat(name: str, rows: Sequence[str], heads: Sequence[str], cells: Sequence[S
 
 
 def spark(name: str, values: Sequence[float]) -> Html:
-    """Return a line small enough to stand in a table's cell."""
+    """Return a line chart that is small enough for a table's cell."""
     low, high = min([0, *values]), max([0, *values])
     points = [
         (round(100 * index / max(len(values) - 1, 1), 1), round(22 - 20 * (value - low) / ((high - low) or 1), 1))
@@ -239,14 +239,14 @@ def spark(name: str, values: Sequence[float]) -> Html:
 
 
 def bar(share: float, style: str = "c1") -> Html:
-    """Return a bar for a table's cell, beside the number that it shows."""
+    """Return a bar for a table's cell; `share` is from 0 to 1."""
     width = percent(min(max(share, 0.0), 1.0))
     drawn = element("rect", x="0", y="0", width=width, height="100%", class_=style)
     return element("svg", drawn, class_="bar", aria_hidden="true")
 
 
 def legend(kinds: Sequence[Kind]) -> Html:
-    """Return what the styles of a chart stand for."""
+    """Return the legend of a chart."""
     swatch = {"width": 12, "height": 12, "aria_hidden": "true"}
     return element(
         "ul",
@@ -261,7 +261,7 @@ def legend(kinds: Sequence[Kind]) -> Html:
 
 
 def patterns() -> Html:
-    """Return the hatchings that styles refer to; to stand once in the page."""
+    """Return the hatching patterns that styles refer to; the page must contain them once."""
 
     def hatching(name: str, angle: int) -> Html:
         stroke = element("line", x1="0", y1="0", x2="0", y2="6", class_="stripe")

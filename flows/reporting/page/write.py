@@ -1,4 +1,4 @@
-"""Making the report's file: written whole beside its place, then renamed, so that no reader meets half a page."""
+"""Writing the report: to a temporary file in the same folder, then renamed, so that it is replaced atomically."""
 
 import os
 from contextlib import suppress
@@ -17,7 +17,7 @@ from flows.reporting.page.reader import Scope
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A report in its place: its size in bytes, its snapshot's time, and how many things on it need action."""
+    """A report's file: its size in bytes, its snapshot's time, and the number of things on it that need action."""
 
     path: Path
     bytes: int
@@ -26,12 +26,12 @@ class Written:
 
 
 def default_path(snapshot: Path) -> Path:
-    """Return where the report of a snapshot lies by default."""
+    """Return the default path of a snapshot's report."""
     return snapshot.with_name("report.html")
 
 
 def check_place(path: Path, *databases: Path) -> None:
-    """Refuse a place that holds something else than an earlier report, is a database's, or cannot be written.
+    """Check that a path is free or an earlier report, is not that of a database, and that its folder can be created.
 
     Raises SettingsError and WarehouseUnusable.
     """
@@ -65,9 +65,9 @@ def _refused(path: Path, error: OSError) -> WarehouseUnusable:
 
 
 def write(snapshot: Path, path: Path, scope: Scope | None = None, *, apart_from: Path | None = None) -> Written:
-    """Make the report of a snapshot and put it in its place, which is not that of the warehouse, `apart_from`.
+    """Write the report of a snapshot to `path`, which must not be the warehouse, `apart_from`.
 
-    Raises SnapshotMissing, WarehouseUnusable and QueryError, and SettingsError for a place or an account.
+    Raises SnapshotMissing, WarehouseUnusable and QueryError, and SettingsError for an unusable path or account.
     """
     check_place(path, *filter(None, (snapshot, apart_from)))
     with open_snapshot(snapshot) as opened:
