@@ -1,4 +1,4 @@
-"""Clocks for which no test waits."""
+"""Virtual clocks, so that no test has to wait."""
 
 import asyncio
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ START = datetime(2026, 3, 1, 2, 15, tzinfo=UTC)
 
 @dataclass
 class VirtualClock:
-    """Time that passes only when somebody sleeps, or a test lets it: `passed` seconds since `since`."""
+    """A clock that advances only in `sleep` or when a test advances it: `passed` seconds since `since`."""
 
     since: datetime = START
     passed: float = 0.0
@@ -27,13 +27,13 @@ class VirtualClock:
     async def sleep(self, seconds: float) -> None:
         self.slept.append(seconds)
         until = self.passed + seconds
-        # Not 0: a loop that polls would then take the CPU from the threads that merge.
+        # Not 0: a polling loop would take the CPU from the merge threads.
         await asyncio.sleep(0.001)
         self.passed = max(self.passed, until)
 
 
 class StillClock(VirtualClock):
-    """A clock on which a sleep lasts until the test is over."""
+    """A clock whose `sleep` never returns."""
 
     async def sleep(self, seconds: float) -> None:
         self.slept.append(seconds)
@@ -41,14 +41,14 @@ class StillClock(VirtualClock):
 
 
 class WakefulClock(VirtualClock):
-    """A clock for code that must never sleep."""
+    """A clock whose `sleep` fails the test."""
 
     async def sleep(self, seconds: float) -> None:
         raise AssertionError(seconds)
 
 
 class Leaping(asyncio.SelectorEventLoop):
-    """A loop whose hours pass on demand: every timeout that is due by then has expired, and no test waits."""
+    """An event loop whose time can be advanced, so that timeouts expire without waiting."""
 
     leapt = 0.0
 
@@ -57,6 +57,7 @@ class Leaping(asyncio.SelectorEventLoop):
 
 
 def leap(seconds: float) -> None:
+    """Advance the time of the running loop."""
     loop = asyncio.get_running_loop()
     assert isinstance(loop, Leaping)
     loop.leapt += seconds

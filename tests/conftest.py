@@ -1,4 +1,4 @@
-"""What holds for every test."""
+"""Fixtures and hooks for all tests."""
 
 import fcntl
 import gc
@@ -12,7 +12,7 @@ from hypothesis import settings
 
 from tests.prefect_api import prefect_server
 
-# A busy machine is no failure: tests that look for hangs set a deadline of their own.
+# No deadline: a slow machine must not fail a test. Tests that look for hangs set their own timeouts.
 settings.register_profile("gramhouse", deadline=None)
 settings.load_profile("gramhouse")
 
@@ -21,13 +21,13 @@ _ENOUGH_BYTES = 1 << 30
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Put temporary folders in memory where there is room: on a disk tests wait for its fsync a fifth of their time."""
+    """Put temporary folders in memory if it has space: on a disk, a fifth of the tests' time is waiting for fsync."""
     if config.getoption("basetemp") is None and _MEMORY.is_dir() and shutil.disk_usage(_MEMORY).free > _ENOUGH_BYTES:
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(_MEMORY))
 
 
-# Files of more than a quarter of a minute, the longest first: a worker that began one of them last would end alone.
-# Those that wait for processes take turns with those that compute.
+# Files that take more than 15 seconds, the longest first: started last, one of them would delay the end of all tests.
+# Files that wait for processes alternate with files that compute.
 LONGEST = (
     "test_e2e_up",
     "test_faults_matrix",
@@ -54,13 +54,13 @@ _RANKS = {stem: rank for rank, stem in enumerate(LONGEST)}
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """Return two workers more than there are cores: tests of real processes wait half of their time."""
+    """Use two workers more than cores, because tests of real processes spend half of their time waiting."""
     return (os.cpu_count() or 1) + 2
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Collect no garbage among thousands of tests while they are made, or later: it took a third of the time."""
+    """Disable garbage collection while tests are collected, and freeze the tests: it took a third of the time."""
     gc.disable()
     try:
         return (yield)
@@ -70,7 +70,7 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Begin with the longest files where workers share them; the order is otherwise that of the names."""
+    """With several workers, begin with the longest files; otherwise keep the order of names."""
     if hasattr(config, "workerinput"):
         items.sort(key=lambda item: _RANKS.get(item.path.stem, len(_RANKS)))
 
@@ -82,19 +82,16 @@ def anyio_backend() -> str:
 
 @pytest.fixture(scope="session")
 def prefect_template(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Path:
-    """A folder as a Prefect server makes it, once for all workers.
-
-    The migrations of its database take longer than many a test.
-    """
-    own = tmp_path_factory.getbasetemp()
-    folder = own.parent if hasattr(request.config, "workerinput") else own
+    """The home folder of a new Prefect server, created once for all workers because its migrations are slow."""
+    base = tmp_path_factory.getbasetemp()
+    folder = base.parent if hasattr(request.config, "workerinput") else base
     home = folder / "prefect-template"
     with (folder / "prefect-template.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not home.exists():
-            made = tmp_path_factory.mktemp("template") / "prefect"
-            with prefect_server(made):
+            new = tmp_path_factory.mktemp("template") / "prefect"
+            with prefect_server(new):
                 pass
-            (made / "server.log").unlink()
-            made.rename(home)
+            (new / "server.log").unlink()
+            new.rename(home)
     return home

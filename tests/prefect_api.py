@@ -1,4 +1,4 @@
-"""A Prefect server, and what a test asks it, as patiently as Prefect's own client."""
+"""A Prefect server and requests to it, with the retries that Prefect's own client makes."""
 
 import json
 import time
@@ -14,7 +14,7 @@ from flows.orchestration.processes import free_port, prefect
 
 @contextmanager
 def prefect_server(home: Path) -> Iterator[str]:
-    """The API of a Prefect server that keeps what it has in a folder."""
+    """Run a Prefect server with its data in `home`; yield the URL of its API."""
     port = free_port()
     with prefect(home, port) as server:
         server.wait()
@@ -22,20 +22,20 @@ def prefect_server(home: Path) -> Iterator[str]:
 
 
 def ask(api: str, path: str, document: object = None, method: str = "POST") -> Any:  # noqa: ANN401 - any JSON
-    """Ask for `path` below the address of an API; None where it has nothing to say."""
+    """Request `path` of an API; return its JSON, or None for an empty body."""
     request = urllib.request.Request(
         f"{api}/{path.removeprefix('/')}",
         data=None if method == "GET" else json.dumps({} if document is None else document).encode(),
         headers={"Content-Type": "application/json"},
         method=method,
     )
-    for patience in range(300, -1, -1):
+    for attempts_left in range(300, -1, -1):
         try:
-            with urllib.request.urlopen(request, timeout=120) as answer:
-                return json.loads(answer.read() or b"null")
+            with urllib.request.urlopen(request, timeout=120) as response:
+                return json.loads(response.read() or b"null")
         except urllib.error.HTTPError as error:
-            # Its SQLite is busy for a moment.
-            if error.code != 503 or not patience:
+            # 503: its SQLite database is locked.
+            if error.code != 503 or not attempts_left:
                 raise
             error.close()
             time.sleep(0.1)

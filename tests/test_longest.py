@@ -1,4 +1,4 @@
-"""The order in which CI runs the files."""
+"""The list of the slowest test files, which are started first."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A Dask scheduler and workers as processes of this machine, each of which may be killed."""
+"""A Dask scheduler and workers as processes on this machine, which a test may kill."""
 
 import subprocess
 import sys
@@ -7,12 +7,12 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from flows.orchestration.processes import free_port
-from tests.e2e.conftest import PATIENCE, Operator
+from tests.e2e.conftest import TIMEOUT, Operator
 
 
 @contextmanager
 def dask(*arguments: str, environment: dict[str, str], log: Path) -> Iterator["subprocess.Popen[bytes]"]:
-    """Run a process of Dask's as long as the block; what it prints goes to a file."""
+    """Run a Dask process during the block; its output goes to a file."""
     with log.open("wb") as output:
         process = subprocess.Popen(
             [sys.executable, "-m", "distributed.cli." + arguments[0], *arguments[1:]],
@@ -24,11 +24,11 @@ def dask(*arguments: str, environment: dict[str, str], log: Path) -> Iterator["s
             yield process
         finally:
             process.kill()
-            process.wait(PATIENCE)
+            process.wait(TIMEOUT)
 
 
 class Cluster:
-    """A scheduler and workers, each of which may be killed."""
+    """Starts a scheduler and workers, which a test may kill."""
 
     def __init__(self, operator: Operator, stack: ExitStack) -> None:
         self._operator = operator

@@ -1,4 +1,4 @@
-"""Real processes on real sockets: the sandbox in one, gramhouse in another, the test asking both."""
+"""End-to-end tests with real processes: the sandbox in one, gramhouse in another."""
 
 import http.client
 import json
@@ -25,22 +25,22 @@ from tests.prefect_api import prefect_server
 
 KEY = "sandbox-demo-key"
 _PUBLISHED = next(column for column in BUILT_IN.columns if column.column == "published_at")
-# Seconds until something that never comes is a failure; a busy machine may need minutes for what takes seconds.
-PATIENCE = 240.0
-EIGHT = ("--accounts", "8", "--posts", "30", "--seed", "11")
+# Seconds. A busy machine may need minutes for what usually takes seconds.
+TIMEOUT = 240.0
+EIGHT_ACCOUNTS = ("--accounts", "8", "--posts", "30", "--seed", "11")
 
 
-def until(true: Callable[[], bool], what: str, *, pause: float = 0.01) -> None:
-    """Wait for something another process does, asking every `pause` seconds; fails loudly when it never comes."""
-    end = time.monotonic() + PATIENCE
-    while not true():
-        assert time.monotonic() < end, f"waited {PATIENCE} s for {what}"
+def wait_until(condition: Callable[[], bool], what: str, *, pause: float = 0.01) -> None:
+    """Wait for something that another process does, polling every `pause` seconds; fail after TIMEOUT."""
+    end = time.monotonic() + TIMEOUT
+    while not condition():
+        assert time.monotonic() < end, f"waited {TIMEOUT} s for {what}"
         time.sleep(pause)
 
 
 @dataclass(frozen=True)
-class Service:
-    """A sandbox in a process of its own, steered over its control plane."""
+class SandboxProcess:
+    """A sandbox in a separate process, controlled over its control endpoints."""
 
     url: str
 
@@ -48,14 +48,14 @@ class Service:
         connection = http.client.HTTPConnection(self.url.removeprefix("http://"), timeout=30)
         try:
             connection.request(method, path, None if document is None else json.dumps(document))
-            answer = connection.getresponse()
-            body = answer.read()
-            assert answer.status == 200, body
+            response = connection.getresponse()
+            body = response.read()
+            assert response.status == 200, body
             return body
         finally:
             connection.close()
 
-    def day(self, day: int) -> "Service":
+    def day(self, day: int) -> "SandboxProcess":
         self._call("POST", "/_sandbox/day", {"day": day})
         return self
 
@@ -92,7 +92,7 @@ class Service:
 
 @dataclass
 class Operator:
-    """Somebody with a folder, an environment, and the command line."""
+    """Runs gramhouse commands in a folder, with an environment."""
 
     folder: Path
     env: dict[str, str] = field(default_factory=dict)
@@ -106,9 +106,11 @@ class Operator:
         return self.folder / "analytics.duckdb"
 
     def environment(self, **changes: str) -> dict[str, str]:
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(("GRAMHOUSE_", "PREFECT_"))}
+        inherited = {
+            name: value for name, value in os.environ.items() if not name.startswith(("GRAMHOUSE_", "PREFECT_"))
+        }
         files = {"GRAMHOUSE_WAREHOUSE": str(self.warehouse), "GRAMHOUSE_SNAPSHOT": str(self.snapshot)}
-        return {**kept, **files, **self.env, **changes}
+        return {**inherited, **files, **self.env, **changes}
 
     def start(self, *arguments: str, **env: str) -> subprocess.Popen[str]:
         return subprocess.Popen(
@@ -122,7 +124,7 @@ class Operator:
 
     def run(self, *arguments: str, code: int = 0, **env: str) -> subprocess.CompletedProcess[str]:
         process = self.start(*arguments, **env)
-        out, err = process.communicate(timeout=PATIENCE)
+        out, err = process.communicate(timeout=TIMEOUT)
         assert process.returncode == code, f"exit code {process.returncode}, not {code}:\n{out}\n{err}"
         assert "Traceback" not in out + err
         return subprocess.CompletedProcess(arguments, code, out, err)
@@ -137,7 +139,7 @@ class Operator:
             return db.execute(query, parameters).fetchall()
 
     def inside(self, query: str) -> list[tuple[Any, ...]]:
-        """Ask the warehouse itself, which nobody may hold meanwhile, with all that has landed."""
+        """Query the warehouse itself, landed pages included; no other process may have it open."""
         with connect(self.warehouse) as connection:
             recover(connection, self.warehouse)
             with connection.begin():
@@ -146,23 +148,23 @@ class Operator:
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory, prefect_template: Path) -> Path:
-    """What a Prefect server keeps."""
+    """The home folder of a Prefect server."""
     return shutil.copytree(prefect_template, tmp_path_factory.mktemp("prefect") / "home")
 
 
 @pytest.fixture(scope="module")
 def api(home: Path) -> Iterator[str]:
-    """The API of a Prefect server that lives as long as the module's tests."""
+    """The API of a Prefect server that runs for all tests of a module."""
     with prefect_server(home) as api:
         yield api
 
 
 @contextmanager
-def serving() -> Iterator[Callable[..., Service]]:
-    """Start sandboxes, each with the options of its call, and end them all."""
+def start_sandboxes() -> Iterator[Callable[..., SandboxProcess]]:
+    """Yield a function that starts a sandbox with the given options; terminate all of them at the end."""
     started: list[subprocess.Popen[str]] = []
 
-    def begin(*options: str) -> Service:
+    def begin(*options: str) -> SandboxProcess:
         process = subprocess.Popen(
             [sys.executable, "-m", "flows.cli", "sandbox", "--port", "0", *options],
             cwd=Path(__file__).parents[2],
@@ -173,43 +175,40 @@ def serving() -> Iterator[Callable[..., Service]]:
         started.append(process)
         assert process.stdout is not None
         line = process.stdout.readline()
-        return Service(line.split("GRAMHOUSE_BASE_URL=")[1].split()[0])
+        return SandboxProcess(line.split("GRAMHOUSE_BASE_URL=")[1].split()[0])
 
     try:
         yield begin
     finally:
         for process in started:
             process.terminate()
-            process.communicate(timeout=PATIENCE)
+            process.communicate(timeout=TIMEOUT)
 
 
 @pytest.fixture
-def serve() -> Iterator[Callable[..., Service]]:
-    with serving() as begin:
+def serve() -> Iterator[Callable[..., SandboxProcess]]:
+    with start_sandboxes() as begin:
         yield begin
 
 
 @pytest.fixture(scope="session")
-def one_for_all() -> Iterator[Service]:
-    with serving() as begin:
-        yield begin(*EIGHT)
+def shared_sandbox() -> Iterator[SandboxProcess]:
+    with start_sandboxes() as begin:
+        yield begin(*EIGHT_ACCOUNTS)
 
 
 @pytest.fixture
-def service(one_for_all: Service) -> Service:
-    """A sandbox as it was when it began, but for waits it has promised.
-
-    A process of its own for each test took longer than many a test.
-    """
-    one_for_all.day(0).faults()
-    one_for_all.limits(account_catalog=None, selected_account=None)
-    one_for_all.forget()
-    return one_for_all
+def service(shared_sandbox: SandboxProcess) -> SandboxProcess:
+    """A sandbox, shared because starting one is slow, and reset except for cooldowns it has already sent."""
+    shared_sandbox.day(0).faults()
+    shared_sandbox.limits(account_catalog=None, selected_account=None)
+    shared_sandbox.forget()
+    return shared_sandbox
 
 
 @pytest.fixture
-def operator(tmp_path: Path, service: Service) -> Operator:
-    return Operator(tmp_path / "rig", {"GRAMHOUSE_BASE_URL": service.url, "GRAMHOUSE_API_KEY": KEY})
+def operator(tmp_path: Path, service: SandboxProcess) -> Operator:
+    return Operator(tmp_path / "operator", {"GRAMHOUSE_BASE_URL": service.url, "GRAMHOUSE_API_KEY": KEY})
 
 
 ID_PATHS = ("id", "media_id", "mediaId", "pk")
@@ -219,8 +218,8 @@ def media_id(item: Mapping[str, Any]) -> str:
     return str(next(item[name] for name in ID_PATHS if name in item))
 
 
-def expected_media(service: Service) -> dict[tuple[str, str, str], Any]:
-    """What the service shows today of accounts that are synced, by key."""
+def expected_media(service: SandboxProcess) -> dict[tuple[str, str, str], Any]:
+    """The items that the API lists today, of accounts that are synced, by key."""
     skipped = service.expired()
     return {
         (line["account_id"], line["surface"], media_id(line["item"])): line["item"]
@@ -240,8 +239,8 @@ def _stored(operator: Operator) -> dict[tuple[str, str, str], Any]:
     return stored
 
 
-def assert_above_depths(operator: Operator, service: Service) -> None:
-    """What the service shows above the depths that `freshness` states is in the snapshot; no gap is left."""
+def assert_matches_api_above_depths(operator: Operator, service: SandboxProcess) -> None:
+    """Assert that the snapshot has all items the API lists above the depths in `freshness`, and no gaps."""
     assert operator.ask("SELECT account_id, surface FROM gaps") == []
     depths = dict(operator.ask("SELECT account_id, covered_from FROM freshness WHERE surface = 'posts'"))
     stored = _stored(operator)
@@ -249,33 +248,33 @@ def assert_above_depths(operator: Operator, service: Service) -> None:
         depth = depths[key[0]] if key[1] == "posts" else None
         if depth is None or reading.canonical(item, _PUBLISHED) > depth:
             assert key in stored, (key, depth)
-            assert _lasting(stored[key]) == _lasting(item), (key, depth)
+            assert _without_url_parameters(stored[key]) == _without_url_parameters(item), (key, depth)
 
 
-def assert_in_step(operator: Operator, service: Service) -> None:
-    """The snapshot holds exactly what the service shows: no more, no less, no doubles."""
+def assert_matches_api(operator: Operator, service: SandboxProcess) -> None:
+    """Assert that the snapshot has exactly the accounts and items that the API lists."""
     accounts = operator.ask("SELECT account_id, ig_username, public_id, status FROM accounts WHERE removed_at IS NULL")
     shown = [(a["id"], a["ig_username"], a["public_id"], a["status"]) for a in service.accounts()]
     assert sorted(accounts) == sorted(shown)
     expired = service.expired()
-    stored = {key: _lasting(item) for key, item in _stored(operator).items() if key[0] not in expired}
-    assert stored == {key: _lasting(item) for key, item in expected_media(service).items()}
+    stored = {key: _without_url_parameters(item) for key, item in _stored(operator).items() if key[0] not in expired}
+    assert stored == {key: _without_url_parameters(item) for key, item in expected_media(service).items()}
 
 
-def _lasting(value: Any) -> Any:  # noqa: ANN401 - any JSON
-    """Strip what a URL gets anew each time it is served: such a row is not rewritten."""
+def _without_url_parameters(value: Any) -> Any:  # noqa: ANN401 - any JSON
+    """Remove the query strings of URLs: if only they differ, a row is not rewritten."""
     if isinstance(value, dict):
-        return {name: _lasting(inner) for name, inner in value.items()}
+        return {name: _without_url_parameters(inner) for name, inner in value.items()}
     if isinstance(value, list):
-        return [_lasting(inner) for inner in value]
+        return [_without_url_parameters(inner) for inner in value]
     return value.split("?")[0] if isinstance(value, str) and value.startswith("https://") else value
 
 
 @contextmanager
-def stopped(process: subprocess.Popen[str]) -> Iterator[subprocess.Popen[str]]:
-    """See a process to its end, whatever the test does."""
+def killed_on_exit(process: subprocess.Popen[str]) -> Iterator[subprocess.Popen[str]]:
+    """Kill a process at the end of the block, if it still runs."""
     try:
         yield process
     finally:
         process.kill()
-        process.communicate(timeout=PATIENCE)
+        process.communicate(timeout=TIMEOUT)

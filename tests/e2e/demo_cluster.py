@@ -1,4 +1,4 @@
-"""`make demo-cluster`: a sync on a Dask cluster and an S3 server of this machine, during which a worker is killed."""
+"""`make demo-cluster`: a sync on a Dask cluster and an S3 server on this machine; one worker is killed during it."""
 
 import sys
 import tempfile
@@ -6,46 +6,48 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from tests.e2e.cluster import Cluster
-from tests.e2e.conftest import KEY, PATIENCE, Operator, assert_in_step, serving, stopped, until
+from tests.e2e.conftest import KEY, TIMEOUT, Operator, assert_matches_api, killed_on_exit, start_sandboxes, wait_until
 from tests.store.s3 import s3_server
 
 SIZE = ("--accounts", "300", "--posts", "120", "--seed", "5")
 PAGES_BEFORE_THE_KILL = 400
 
 
-def _say(line: str) -> None:
+def _print(line: str) -> None:
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
 
 
 def main() -> int:
-    """Sync, kill, compare; return the exit code. Raises AssertionError where the snapshot differs."""
+    """Sync, kill a worker, and compare; return the exit code, or raise AssertionError if the snapshot differs."""
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         s3 = stack.enter_context(s3_server())
-        service = stack.enter_context(serving())(*SIZE)
+        service = stack.enter_context(start_sandboxes())(*SIZE)
         operator = Operator(Path(folder), {"GRAMHOUSE_BASE_URL": service.url, "GRAMHOUSE_API_KEY": KEY, **s3})
         operator.env |= {"GRAMHOUSE_STORE": "s3://bucket/demo", "GRAMHOUSE_CONCURRENCY": "4"}
         cluster = Cluster(operator, stack)
         operator.env |= {"GRAMHOUSE_ENGINE": "dask", "GRAMHOUSE_SCHEDULER": cluster.scheduler}
         cluster.start_scheduler()
         first, _ = cluster.start_worker(), cluster.start_worker()
-        _say(f"API server at {service.url}, S3 server at {s3['AWS_ENDPOINT_URL']}, scheduler at {cluster.scheduler},")
-        _say("two workers.")
-        _say("$ gramhouse sync --engine dask")
-        with stopped(operator.start("sync")) as process:
-            until(lambda: service.stats()["total"] >= PAGES_BEFORE_THE_KILL, "the workers to be in the middle of it")
+        _print(f"API server at {service.url}, S3 server at {s3['AWS_ENDPOINT_URL']}, scheduler at {cluster.scheduler},")
+        _print("two workers.")
+        _print("$ gramhouse sync --engine dask")
+        with killed_on_exit(operator.start("sync")) as process:
+            wait_until(
+                lambda: service.stats()["total"] >= PAGES_BEFORE_THE_KILL, "the workers to be in the middle of it"
+            )
             first.kill()
-            _say(f"After {service.stats()['total']:,} requests: kill -9 of one worker.")
-            out, err = process.communicate(timeout=PATIENCE)
+            _print(f"After {service.stats()['total']:,} requests: kill -9 of one worker.")
+            out, err = process.communicate(timeout=TIMEOUT)
         if process.returncode != 0:
-            _say(out + err)
+            _print(out + err)
             return process.returncode
-        _say(out.rstrip())
+        _print(out.rstrip())
         requests = [(one["account_id"], one["surface"], one["cursor"]) for one in service.requests()]
-        assert_in_step(operator, service)
+        assert_matches_api(operator, service)
         ((items,),) = operator.ask("SELECT count(*) FROM media")
-        _say(f"The snapshot has all {items:,} items of the API server, each once and byte for byte.")
-        _say(f"Requests: {len(requests):,}, of which {len(requests) - len(set(requests)):,} were repeated.")
+        _print(f"The snapshot has all {items:,} items of the API server, each once and byte for byte.")
+        _print(f"Requests: {len(requests):,}, of which {len(requests) - len(set(requests)):,} were repeated.")
     return 0
 
 

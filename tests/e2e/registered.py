@@ -1,4 +1,4 @@
-"""The registry of fields held against items: every value of every item is in a column of the right type."""
+"""Compare the table `fields` with items: every value of every item must be in a column of the right type."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -54,7 +54,7 @@ def _check_value(resource: str, path: str, value: object, kind: str, field: Regi
     if resource == "media" and path in BUILT_IN.media_id:
         assert row["media_id"] == str(value)
     elif mapped is not None and field.column == mapped.column:
-        # An object is not read itself: what is in it has paths of its own.
+        # An object has no column; its values have their own paths.
         assert kind == "object" or reading.read(value, mapped.reading) == row[mapped.column], (path, value)
     elif field.column is None or field.type == "ROWS":
         assert kind in ("object", "rows", "empty list"), (path, value)
@@ -68,7 +68,7 @@ def _mapped(resource: str) -> dict[str, Any]:
 
 
 def json_types_met(resource: str, items: Iterable[Item]) -> dict[str, set[str]]:
-    """The kinds of value that items carry at each path."""
+    """The JSON kinds of the items' values at each path."""
     kinds: dict[str, set[str]] = defaultdict(set)
     for item in items:
         for path, _, kind in reading.leaves(item, in_element=resource != "media"):
@@ -79,9 +79,9 @@ def json_types_met(resource: str, items: Iterable[Item]) -> dict[str, set[str]]:
 def assert_every_value_has_its_column(
     resource: str, pairs: Sequence[tuple[Item, Row]], fields: Registry, ever: Mapping[str, set[str]]
 ) -> set[str]:
-    """Hold each item against its row, path by path; return the paths that have a column of their own.
+    """Compare each item with its row, path by path; return the paths that have their own column.
 
-    `ever` are the kinds that were ever met at each path, also in what is there no longer.
+    `ever` are all kinds that have occurred at each path, also in items that no longer exist.
     """
     carried: dict[str, int] = defaultdict(int)
     for item, row in pairs:

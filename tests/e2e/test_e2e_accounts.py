@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.e2e.conftest import Operator, Service
+from tests.e2e.conftest import Operator, SandboxProcess
 
 pytestmark = pytest.mark.e2e
 
@@ -13,7 +13,7 @@ NO_ACCOUNT = "sandbox-no-account-key"
 PRESENT = "SELECT count(*) FROM accounts WHERE removed_at IS NULL"
 
 
-def elsewhere(service: Service) -> str:
+def elsewhere(service: SandboxProcess) -> str:
     """The same server under another name."""
     return service.url.replace("127.0.0.1", "localhost")
 
@@ -38,7 +38,7 @@ def test_a_key_with_fewer_grants_removes_nothing_until_a_person_says_so(operator
     assert (operator.ask(PRESENT), operator.ask(gaps)) == ([(8,)], [(7,)])
 
 
-def test_another_address_is_refused_until_a_person_accepts_it(operator: Operator, service: Service) -> None:
+def test_another_address_is_refused_until_a_person_accepts_it(operator: Operator, service: SandboxProcess) -> None:
     operator.run("sync", "--base-url", f"{service.url}/api/v1/")
     other = elsewhere(service)
     for command in (["sync"], ["backfill", "--all"]):

@@ -7,7 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.conftest import PATIENCE, Operator, Service, assert_above_depths, assert_in_step, stopped, until
+from tests.e2e.conftest import (
+    TIMEOUT,
+    Operator,
+    SandboxProcess,
+    assert_matches_api,
+    assert_matches_api_above_depths,
+    killed_on_exit,
+    wait_until,
+)
 
 pytestmark = [pytest.mark.e2e, pytest.mark.long]
 
@@ -24,20 +32,20 @@ def _landed(operator: Operator) -> set[str]:
     return {row[0] for row in operator.inside("SELECT correlation_id FROM ops.staging")}
 
 
-def _kill_somewhere(operator: Operator, service: Service, chance: random.Random, *options: str) -> None:
+def _kill_somewhere(operator: Operator, service: SandboxProcess, chance: random.Random, *options: str) -> None:
     by_time = chance.random() < 0.5
-    with stopped(operator.start("sync", *options)) as process:
+    with killed_on_exit(operator.start("sync", *options)) as process:
         if by_time:
             time.sleep(chance.uniform(0, MOST_SECONDS))
         else:
             wanted = service.stats()["total"] + chance.randrange(1, MOST_REQUESTS)
-            until(lambda: service.stats()["total"] >= wanted or process.poll() is not None, "the run to get there")
+            wait_until(lambda: service.stats()["total"] >= wanted or process.poll() is not None, "the run to get there")
         process.send_signal(signal.SIGKILL if chance.random() < 0.8 else signal.SIGTERM)
-        process.communicate(timeout=PATIENCE)
+        process.communicate(timeout=TIMEOUT)
 
 
 @pytest.mark.parametrize("seed", range(STORIES))
-def test_killed_anywhere_it_ends_where_it_would_have(seed: int, operator: Operator, service: Service) -> None:
+def test_killed_anywhere_it_ends_where_it_would_have(seed: int, operator: Operator, service: SandboxProcess) -> None:
     chance = random.Random(seed)
     operator.env["GRAMHOUSE_PAGE_SIZE"] = "5"
     for day in range(2):
@@ -53,13 +61,13 @@ def test_killed_anywhere_it_ends_where_it_would_have(seed: int, operator: Operat
         assert operator.sync()["state"] == "complete"
         # What an earlier day's scan has passed is seen by a scan of its own.
         operator.sync()
-        assert_in_step(operator, service)
+        assert_matches_api(operator, service)
         service.forget()
     assert not list(Path(operator.folder).glob("*.next*"))
 
 
 @pytest.mark.parametrize("seed", range(STORIES // 3))
-def test_incremental_syncs_killed_anywhere_lose_nothing(seed: int, operator: Operator, service: Service) -> None:
+def test_incremental_syncs_killed_anywhere_lose_nothing(seed: int, operator: Operator, service: SandboxProcess) -> None:
     chance = random.Random(seed)
     operator.env["GRAMHOUSE_PAGE_SIZE"] = "5"
     operator.sync()
@@ -70,8 +78,8 @@ def test_incremental_syncs_killed_anywhere_lose_nothing(seed: int, operator: Ope
         operator.run("sync", "--incremental")
         # What a killed run's scans had passed is seen by scans that begin now.
         operator.run("sync", "--incremental")
-        assert_above_depths(operator, service)
+        assert_matches_api_above_depths(operator, service)
     ((recent,),) = operator.ask("SELECT count(*) FROM run_outcomes WHERE outcome = 'recent'")
     assert recent
     operator.run("sync", "--full-refresh")
-    assert_in_step(operator, service)
+    assert_matches_api(operator, service)

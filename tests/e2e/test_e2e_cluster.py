@@ -10,10 +10,19 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli_runner import Cli
 from tests.e2e.cluster import Cluster
-from tests.e2e.conftest import KEY, PATIENCE, Operator, Service, assert_in_step, serving, stopped, until
+from tests.e2e.conftest import (
+    KEY,
+    TIMEOUT,
+    Operator,
+    SandboxProcess,
+    assert_matches_api,
+    killed_on_exit,
+    start_sandboxes,
+    wait_until,
+)
 from tests.store.s3 import s3_server
-from tests.typed import Typed
 
 pytestmark = pytest.mark.e2e
 
@@ -25,20 +34,20 @@ def s3() -> Iterator[dict[str, str]]:
 
 
 @pytest.fixture(scope="module")
-def seventy() -> Iterator[Service]:
+def seventy() -> Iterator[SandboxProcess]:
     """A service with accounts for three batches."""
-    with serving() as begin:
+    with start_sandboxes() as begin:
         yield begin("--accounts", "70", "--posts", "40", "--seed", "5")
 
 
 @pytest.fixture
-def many(seventy: Service) -> Service:
+def many(seventy: SandboxProcess) -> SandboxProcess:
     seventy.forget()
     return seventy
 
 
 @pytest.fixture
-def there(tmp_path: Path, many: Service, s3: dict[str, str]) -> Operator:
+def there(tmp_path: Path, many: SandboxProcess, s3: dict[str, str]) -> Operator:
     folder = tmp_path / "warehouse"
     folder.mkdir()
     store = {"GRAMHOUSE_STORE": f"s3://bucket/{tmp_path.name}", **s3}
@@ -54,86 +63,88 @@ def cluster(there: Operator) -> Iterator[Cluster]:
         yield found
 
 
-def _asked(service: Service, requests: int) -> Callable[[], bool]:
+def _asked(service: SandboxProcess, requests: int) -> Callable[[], bool]:
     return lambda: service.stats()["total"] >= requests
 
 
-def test_a_worker_that_is_killed_is_replaced(there: Operator, many: Service, cluster: Cluster) -> None:
+def test_a_worker_that_is_killed_is_replaced(there: Operator, many: SandboxProcess, cluster: Cluster) -> None:
     cluster.start_scheduler()
     first, _ = cluster.start_worker(), cluster.start_worker()
-    with stopped(there.start("sync", "--json")) as process:
-        until(_asked(many, 120), "the workers to be in the middle of it")
+    with killed_on_exit(there.start("sync", "--json")) as process:
+        wait_until(_asked(many, 120), "the workers to be in the middle of it")
         first.kill()
-        out, err = process.communicate(timeout=PATIENCE)
+        out, err = process.communicate(timeout=TIMEOUT)
     assert process.returncode == 0, out + err
     assert "Traceback" not in out + err
-    assert_in_step(there, many)
+    assert_matches_api(there, many)
     requests = len(many.requests())
     different = len({(one["account_id"], one["surface"], one["cursor"]) for one in many.requests()})
     # What its batch had not written yet: up to 100 pages, and those in flight.
     assert requests - different <= 100 + 4 * 2
 
 
-def test_a_killed_run_is_taken_over_by_the_next(there: Operator, many: Service, cluster: Cluster) -> None:
+def test_a_killed_run_is_taken_over_by_the_next(there: Operator, many: SandboxProcess, cluster: Cluster) -> None:
     cluster.start_scheduler()
     cluster.start_worker()
-    with stopped(there.start("sync", "--json")) as process:
-        until(_asked(many, 120), "the worker to be in the middle of it")
+    with killed_on_exit(there.start("sync", "--json")) as process:
+        wait_until(_asked(many, 120), "the worker to be in the middle of it")
         process.send_signal(signal.SIGKILL)
-        process.communicate(timeout=PATIENCE)
+        process.communicate(timeout=TIMEOUT)
     assert there.sync()["state"] == "complete"
-    assert_in_step(there, many)
+    assert_matches_api(there, many)
 
 
 @pytest.mark.long
-def test_a_run_without_workers_merges_what_a_killed_one_left(there: Operator, many: Service, cluster: Cluster) -> None:
+def test_a_run_without_workers_merges_what_a_killed_one_left(
+    there: Operator, many: SandboxProcess, cluster: Cluster
+) -> None:
     cluster.start_scheduler()
     worker = cluster.start_worker()
-    with stopped(there.start("sync", "--json")) as process:
-        until(_asked(many, 120), "the worker to be in the middle of it")
+    with killed_on_exit(there.start("sync", "--json")) as process:
+        wait_until(_asked(many, 120), "the worker to be in the middle of it")
         process.send_signal(signal.SIGKILL)
-        process.communicate(timeout=PATIENCE)
+        process.communicate(timeout=TIMEOUT)
     worker.kill()
-    worker.wait(PATIENCE)
+    worker.wait(TIMEOUT)
     alone = there.run("sync", GRAMHOUSE_ENGINE="local")
     assert "Merging what run 1 left in the store" in alone.stdout + alone.stderr
-    assert_in_step(there, many)
+    assert_matches_api(there, many)
     cluster.start_worker()
     assert there.sync()["media"]["removed"] == 0
-    assert_in_step(there, many)
+    assert_matches_api(there, many)
 
 
 @pytest.mark.long
-def test_a_scheduler_that_is_killed_and_comes_back(there: Operator, many: Service, cluster: Cluster) -> None:
+def test_a_scheduler_that_is_killed_and_comes_back(there: Operator, many: SandboxProcess, cluster: Cluster) -> None:
     scheduler = cluster.start_scheduler()
     cluster.start_worker()
-    with stopped(there.start("sync", "--json")) as process:
-        until(_asked(many, 120), "the worker to be in the middle of it")
+    with killed_on_exit(there.start("sync", "--json")) as process:
+        wait_until(_asked(many, 120), "the worker to be in the middle of it")
         scheduler.kill()
-        scheduler.wait(PATIENCE)
+        scheduler.wait(TIMEOUT)
         cluster.start_scheduler()
         cluster.start_worker()
-        out, err = process.communicate(timeout=PATIENCE)
+        out, err = process.communicate(timeout=TIMEOUT)
     assert process.returncode == 0, out + err
     assert "Traceback" not in out + err
-    assert_in_step(there, many)
+    assert_matches_api(there, many)
 
 
 @pytest.mark.long
-def test_a_worker_that_hangs_is_replaced_and_shut_out(there: Operator, many: Service, cluster: Cluster) -> None:
+def test_a_worker_that_hangs_is_replaced_and_shut_out(there: Operator, many: SandboxProcess, cluster: Cluster) -> None:
     cluster.start_scheduler()
     first, _ = cluster.start_worker(), cluster.start_worker()
-    with stopped(there.start("sync", "--json")) as process:
-        until(_asked(many, 100), "the workers to be in the middle of it")
+    with killed_on_exit(there.start("sync", "--json")) as process:
+        wait_until(_asked(many, 100), "the workers to be in the middle of it")
         first.send_signal(signal.SIGSTOP)
-        out, err = process.communicate(timeout=PATIENCE)
+        out, err = process.communicate(timeout=TIMEOUT)
         first.send_signal(signal.SIGCONT)
     assert process.returncode == 0, out + err
-    assert_in_step(there, many)
+    assert_matches_api(there, many)
     before = many.stats()["total"]
-    until(lambda: first.poll() is not None or many.stats()["total"] == before, "the worker to stop")
+    wait_until(lambda: first.poll() is not None or many.stats()["total"] == before, "the worker to stop")
     assert there.sync()["media"]["added"] == 0
-    assert_in_step(there, many)
+    assert_matches_api(there, many)
 
 
 @pytest.mark.parametrize(
@@ -157,7 +168,7 @@ def test_what_cannot_be_is_one_line(
     for name, value in {**environment, "STORE": str(tmp_path)}.items():
         monkeypatch.setenv(f"GRAMHOUSE_{name}", value)
     monkeypatch.delenv("PREFECT_API_URL", raising=False)
-    code, out, err = Typed(monkeypatch, capsys)("sync", *arguments)
+    code, out, err = Cli(monkeypatch, capsys)("sync", *arguments)
     assert (code, out) == (2, "")
     assert why in err
     assert "Fix:" in err
@@ -172,14 +183,14 @@ def test_doctor_checks_the_store_and_the_workers_and_a_worker_needs_a_key(there:
     cluster.start_worker()
     there.env["GRAMHOUSE_API_KEY"] = key
     log = there.folder / "dask_worker-2.log"
-    until(lambda: "Registered to" in log.read_text(), "the worker to be counted")
+    wait_until(lambda: "Registered to" in log.read_text(), "the worker to be counted")
     assert "and has 1 worker" in there.run("doctor").stdout
     broken = there.run("doctor", code=1, AWS_ENDPOINT_URL="http://127.0.0.1:9", GRAMHOUSE_STORE="s3://other/store")
     assert "cannot be used" in broken.stdout
     assert "No API key" in there.run("sync", code=2).stderr
 
 
-def test_workers_of_this_machine_need_no_scheduler_and_end_with_ctrl_c(there: Operator, many: Service) -> None:
+def test_workers_of_this_machine_need_no_scheduler_and_end_with_ctrl_c(there: Operator, many: SandboxProcess) -> None:
     del there.env["GRAMHOUSE_STORE"]
     # A terminal sends it to every process of the group.
     with subprocess.Popen(
@@ -190,9 +201,9 @@ def test_workers_of_this_machine_need_no_scheduler_and_end_with_ctrl_c(there: Op
         text=True,
         start_new_session=True,
     ) as process:
-        until(_asked(many, 100), "the workers to be in the middle of it")
+        wait_until(_asked(many, 100), "the workers to be in the middle of it")
         os.killpg(process.pid, signal.SIGINT)
-        _, err = process.communicate(timeout=PATIENCE)
+        _, err = process.communicate(timeout=TIMEOUT)
     assert process.returncode == 128 + signal.SIGINT
     assert "Traceback" not in err
     assert "run the same command to resume" in err
@@ -200,4 +211,4 @@ def test_workers_of_this_machine_need_no_scheduler_and_end_with_ctrl_c(there: Op
     written = [path for path in (there.folder / "store").rglob("*") if path.is_file()]
     assert there.folder / "store" / "runs" / "00000002" / "end" in written
     assert not any(KEY.encode() in path.read_bytes() for path in written)
-    assert_in_step(there, many)
+    assert_matches_api(there, many)

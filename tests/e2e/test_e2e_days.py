@@ -12,7 +12,7 @@ import pytest
 
 from models.schema.mapping_built_in import BUILT_IN
 from models.tables import core_superseded
-from tests.e2e.conftest import KEY, Operator, Service
+from tests.e2e.conftest import KEY, Operator, SandboxProcess
 from tests.e2e.days import Account, Days, Media, Moment
 from tests.e2e.registered import Row, assert_every_value_has_its_column, json_types_met, registry, rows_of
 from tests.model import reading
@@ -220,7 +220,9 @@ MET = {"mixed": (*COUNTED, "returned as it was"), "drift": (*COUNTED, "stories i
 
 # One shape says as much of the days as two, so the other waits for `make long`.
 @pytest.mark.parametrize("shape", ["drift", pytest.param("mixed", marks=pytest.mark.long)])
-def test_the_snapshot_equals_what_was_visible_when(shape: str, serve: Callable[..., Service], tmp_path: Path) -> None:
+def test_the_snapshot_equals_what_was_visible_when(
+    shape: str, serve: Callable[..., SandboxProcess], tmp_path: Path
+) -> None:
     service = serve("--accounts", "40", "--posts", "10", "--stories", "1", "--seed", "73", "--shape", shape)
     operator = Operator(
         tmp_path / "rig",

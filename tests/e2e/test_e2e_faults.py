@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.conftest import Operator, Service, assert_in_step
+from tests.e2e.conftest import Operator, SandboxProcess, assert_matches_api
 
 pytestmark = pytest.mark.e2e
 
@@ -13,13 +13,13 @@ def _now_and_then(chance: float, *kinds: dict[str, object]) -> list[dict[str, ob
     return [{"action": kind, "probability": chance} for kind in kinds]
 
 
-def test_errors_resets_and_cut_bodies_end_complete_and_exact(operator: Operator, service: Service) -> None:
+def test_errors_resets_and_cut_bodies_end_complete_and_exact(operator: Operator, service: SandboxProcess) -> None:
     service.faults(
         *_now_and_then(0.03, {"kind": "error", "code": "api_internal_error"}, {"kind": "reset"}, {"kind": "cut"})
     )
     report = operator.sync(GRAMHOUSE_PAGE_SIZE="5")
     assert report["state"] == "complete"
-    assert_in_step(operator, service)
+    assert_matches_api(operator, service)
 
 
 def test_a_wrong_key_is_one_clear_line_and_loses_nothing(operator: Operator) -> None:
@@ -35,7 +35,7 @@ def test_a_wrong_key_is_one_clear_line_and_loses_nothing(operator: Operator) -> 
     ]
 
 
-def test_a_key_without_the_scope_lands_accounts_and_denies_media(operator: Operator, service: Service) -> None:
+def test_a_key_without_the_scope_lands_accounts_and_denies_media(operator: Operator, service: SandboxProcess) -> None:
     report = operator.sync(code=1, GRAMHOUSE_API_KEY="sandbox-no-scope-key")
     active = service.active()
     assert report["stopped_by"]["code"] == "api_scope_denied"
@@ -55,7 +55,7 @@ TROUBLES = {
 }
 
 
-def test_a_failing_account_does_not_affect_others(operator: Operator, service: Service) -> None:
+def test_a_failing_account_does_not_affect_others(operator: Operator, service: SandboxProcess) -> None:
     troubled = dict(zip(service.active(), TROUBLES, strict=False))
     assert len(troubled) == len(TROUBLES) < len(service.active())
     status = {"api_made_up": {"status": 409}}
@@ -75,10 +75,10 @@ def test_a_failing_account_does_not_affect_others(operator: Operator, service: S
     assert all(len(row[3]) == 26 for row in rows)
     service.faults()
     operator.sync()
-    assert_in_step(operator, service)
+    assert_matches_api(operator, service)
 
 
-def test_a_loop_of_cursors_fails_its_partition_and_nothing_else(operator: Operator, service: Service) -> None:
+def test_a_loop_of_cursors_fails_its_partition_and_nothing_else(operator: Operator, service: SandboxProcess) -> None:
     one = service.active()[0]
     service.faults({"action": "cycle_cursors", "account_id": one, "surface": "posts"})
     operator.sync(code=3, GRAMHOUSE_PAGE_SIZE="5")
@@ -86,10 +86,10 @@ def test_a_loop_of_cursors_fails_its_partition_and_nothing_else(operator: Operat
     assert rows == [(one, "posts", "failed", "cursor_loop")]
     service.faults()
     operator.sync()
-    assert_in_step(operator, service)
+    assert_matches_api(operator, service)
 
 
-def test_a_malformed_account_goes_to_quarantine_and_its_page_lands(operator: Operator, service: Service) -> None:
+def test_a_malformed_account_goes_to_quarantine_and_its_page_lands(operator: Operator, service: SandboxProcess) -> None:
     service.faults({"action": "malformed_account", "operation": "accounts", "first_page": True})
     operator.sync()
     rows: list[Any] = operator.ask("SELECT reason, resource, page, correlation_id FROM quarantine")
@@ -100,24 +100,24 @@ def test_a_malformed_account_goes_to_quarantine_and_its_page_lands(operator: Ope
     assert operator.ask("SELECT count(*) FROM quarantine") == [(1,)]
 
 
-def test_fields_the_contract_does_not_know_are_recorded(operator: Operator, service: Service) -> None:
+def test_fields_the_contract_does_not_know_are_recorded(operator: Operator, service: SandboxProcess) -> None:
     service.faults({"action": "extra_item_field", "operation": "accounts"}, {"action": "extra_page_field"})
     operator.sync()
     met = {row[0] for row in operator.ask("SELECT resource FROM fields")}
     assert met >= {"account", "account_page", "media_page"}
-    assert_in_step(operator, service)
+    assert_matches_api(operator, service)
 
 
-def test_half_an_emoji_in_a_caption_costs_no_row(operator: Operator, service: Service) -> None:
+def test_half_an_emoji_in_a_caption_costs_no_row(operator: Operator, service: SandboxProcess) -> None:
     service.faults({"action": "lone_surrogate", "operation": "media"})
     report = operator.sync()
     assert report["state"] == "complete"
     service.faults()
     operator.sync()
-    assert_in_step(operator, service)
+    assert_matches_api(operator, service)
 
 
-def test_a_redirect_is_not_followed(operator: Operator, service: Service) -> None:
+def test_a_redirect_is_not_followed(operator: Operator, service: SandboxProcess) -> None:
     service.faults({"action": {"kind": "redirect", "url": "https://elsewhere.example/login"}})
     message = operator.run("sync", code=1)
     assert "redirect" in message.stdout

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.conftest import Operator, Service, assert_in_step
+from tests.e2e.conftest import Operator, SandboxProcess, assert_matches_api
 
 pytestmark = pytest.mark.e2e
 
@@ -39,11 +39,11 @@ def test_a_truncated_warehouse_is_one_line_and_the_snapshot_still_answers(operat
     assert operator.sync()["media"]["added"] == 0
 
 
-def test_a_removed_warehouse_is_made_anew(operator: Operator, service: Service) -> None:
+def test_a_removed_warehouse_is_made_anew(operator: Operator, service: SandboxProcess) -> None:
     operator.sync()
     operator.warehouse.unlink()
     assert operator.sync()["state"] == "complete"
-    assert_in_step(operator, service)
+    assert_matches_api(operator, service)
 
 
 def test_a_folder_that_is_a_file_is_one_line(operator: Operator, tmp_path: Path) -> None:
@@ -52,7 +52,7 @@ def test_a_folder_that_is_a_file_is_one_line(operator: Operator, tmp_path: Path)
 
 
 @pytest.mark.long
-def test_a_clock_set_back_loses_nothing(operator: Operator, service: Service) -> None:
+def test_a_clock_set_back_loses_nothing(operator: Operator, service: SandboxProcess) -> None:
     operator.sync()
     service.day(1)
     # As if the run before had been made an hour from now.
@@ -84,11 +84,13 @@ def small(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
-def test_a_full_disk_is_one_line_and_what_had_landed_is_kept(operator: Operator, service: Service, small: Path) -> None:
+def test_a_full_disk_is_one_line_and_what_had_landed_is_kept(
+    operator: Operator, service: SandboxProcess, small: Path
+) -> None:
     operator.env |= {"GRAMHOUSE_WAREHOUSE": str(small / "warehouse.duckdb")}
     message = _refused(operator)
     assert "The disk is full: free space and retry; landed pages are kept." in message
     subprocess.run(["mount", "-o", "remount,size=200m", str(small)], check=True)
     report = operator.sync()
     assert report["resumed_runs"]
-    assert_in_step(operator, service)
+    assert_matches_api(operator, service)

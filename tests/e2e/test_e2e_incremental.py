@@ -21,7 +21,7 @@ from flows.engine.pipeline import RunReport, run_sync
 from models.incremental import SyncMode
 from models.schema.mapping_built_in import BUILT_IN
 from tests.clocks import START, VirtualClock
-from tests.flows.stage import TRACE, Service, request, staged
+from tests.flows.fake_api import CORRELATION_ID, FakeApi, open_run_resources, request
 from tests.model import reading
 from tests.simulation.model import id_of
 
@@ -73,7 +73,9 @@ class Together(httpx.AsyncBaseTransport):
             assert page["next_cursor"] is None
             self._of |= {account["id"]: sandbox for account in page["items"]}
             listed += page["items"]
-        return httpx.Response(200, headers={"x-correlation-id": TRACE}, json={"items": listed, "next_cursor": None})
+        return httpx.Response(
+            200, headers={"x-correlation-id": CORRELATION_ID}, json={"items": listed, "next_cursor": None}
+        )
 
 
 class Days:
@@ -97,8 +99,8 @@ class Days:
         transport = Together(self.sandboxes)
         key = SecretStr(DEMO_KEY)
         async with ApiClient("http://127.0.0.1", key, clock=self.clock, concurrency=4, transport=transport) as client:
-            service = Service(clock=self.clock)
-            async with staged(self.folder, service, send=client.send, page_size=10) as resources:
+            service = FakeApi(clock=self.clock)
+            async with open_run_resources(self.folder, service, send=client.send, page_size=10) as resources:
                 ordered = replace(request(self.folder), mode=mode, lookback=WINDOW, full_refresh_every=EVERY)
                 return await run_sync(ordered, resources)
 

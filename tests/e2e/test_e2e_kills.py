@@ -6,7 +6,15 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.conftest import PATIENCE, Operator, Service, assert_above_depths, assert_in_step, stopped, until
+from tests.e2e.conftest import (
+    TIMEOUT,
+    Operator,
+    SandboxProcess,
+    assert_matches_api,
+    assert_matches_api_above_depths,
+    killed_on_exit,
+    wait_until,
+)
 
 pytestmark = pytest.mark.e2e
 
@@ -21,18 +29,18 @@ def _key(entry: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def _kill_after(
-    operator: Operator, service: Service, requests: int, number: int = signal.SIGKILL, *options: str
+    operator: Operator, service: SandboxProcess, requests: int, number: int = signal.SIGKILL, *options: str
 ) -> int:
     service.faults({"action": {"kind": "delay", "seconds": 0.02}})
-    with stopped(operator.start("sync", *options)) as process:
-        until(lambda: service.stats()["total"] >= requests or process.poll() is not None, "the run to get there")
+    with killed_on_exit(operator.start("sync", *options)) as process:
+        wait_until(lambda: service.stats()["total"] >= requests or process.poll() is not None, "the run to get there")
         process.send_signal(number)
-        process.communicate(timeout=PATIENCE)
+        process.communicate(timeout=TIMEOUT)
     service.faults()
     return process.returncode
 
 
-def _landed(operator: Operator, service: Service) -> set[tuple[Any, ...]]:
+def _landed(operator: Operator, service: SandboxProcess) -> set[tuple[Any, ...]]:
     ids = {row[0] for row in operator.inside("SELECT correlation_id FROM ops.staging")}
     return {_key(entry) for entry in service.requests() if entry["correlation_id"] in ids}
 
@@ -42,7 +50,7 @@ def _landed(operator: Operator, service: Service) -> set[tuple[Any, ...]]:
     "requests", [pytest.param(1, marks=pytest.mark.long), 9, pytest.param(55, marks=pytest.mark.long)]
 )
 def test_a_killed_run_is_carried_on_and_asks_for_no_landed_page(
-    operator: Operator, service: Service, requests: int
+    operator: Operator, service: SandboxProcess, requests: int
 ) -> None:
     _kill_after(operator, service, requests)
     landed = _landed(operator, service)
@@ -52,7 +60,7 @@ def test_a_killed_run_is_carried_on_and_asks_for_no_landed_page(
     asked = [_key(entry) for entry in service.requests()]
     assert not landed & set(asked)
     assert len(asked) == len(set(asked))
-    assert_in_step(operator, service)
+    assert_matches_api(operator, service)
     states = [state for (state,) in operator.ask("SELECT state FROM runs ORDER BY started_at")]
     assert states == ["interrupted", "complete"]
     assert len(report["resumed_runs"]) == 1
@@ -72,7 +80,7 @@ def _sums(operator: Operator) -> tuple[Any, ...]:
     return found
 
 
-def test_each_run_counts_what_it_landed(operator: Operator, service: Service) -> None:
+def test_each_run_counts_what_it_landed(operator: Operator, service: SandboxProcess) -> None:
     _kill_after(operator, service, 30)
     landed = operator.inside("SELECT sum(json_array_length(body, '$.items')), count(*) FROM ops.staging")
     assert "interrupted" in operator.run("sync").stdout
@@ -97,7 +105,7 @@ def test_each_run_counts_what_it_landed(operator: Operator, service: Service) ->
     assert operator.ask(f"SELECT {sums} FROM runs WHERE run_id IN (?, ?)", ids) == [tuple(message.values())]
 
 
-def test_publish_counts_what_a_killed_run_landed_for_that_run(operator: Operator, service: Service) -> None:
+def test_publish_counts_what_a_killed_run_landed_for_that_run(operator: Operator, service: SandboxProcess) -> None:
     _kill_after(operator, service, 30)
     operator.run("publish")
     ((state, pages, added),) = operator.ask("SELECT state, pages, added FROM runs")
@@ -105,7 +113,7 @@ def test_publish_counts_what_a_killed_run_landed_for_that_run(operator: Operator
 
 
 @pytest.mark.long
-def test_killed_again_and_again_it_gets_there(operator: Operator, service: Service) -> None:
+def test_killed_again_and_again_it_gets_there(operator: Operator, service: SandboxProcess) -> None:
     landed: set[tuple[Any, ...]] = set()
     for _ in range(4):
         _kill_after(operator, service, 12)
@@ -116,11 +124,11 @@ def test_killed_again_and_again_it_gets_there(operator: Operator, service: Servi
     assert report["state"] == "complete"
     assert len(report["resumed_runs"]) == 4
     assert not landed & {_key(entry) for entry in service.requests()}
-    assert_in_step(operator, service)
+    assert_matches_api(operator, service)
     assert operator.sync()["media"]["added"] == 0
 
 
-def test_a_killed_incremental_sync_is_resumed_and_loses_nothing(operator: Operator, service: Service) -> None:
+def test_a_killed_incremental_sync_is_resumed_and_loses_nothing(operator: Operator, service: SandboxProcess) -> None:
     operator.sync()
     for day, requests in ((1, 9), (2, 25)):
         service.day(day).forget()
@@ -129,17 +137,17 @@ def test_a_killed_incremental_sync_is_resumed_and_loses_nothing(operator: Operat
         service.forget()
         operator.run("sync", "--incremental")
         assert not landed & {_key(entry) for entry in service.requests()}
-        assert_above_depths(operator, service)
+        assert_matches_api_above_depths(operator, service)
     assert operator.ask("SELECT state FROM runs ORDER BY started_at") == [
         (state,) for state in ("complete", *("interrupted", "complete") * 2)
     ]
     ((recent,),) = operator.ask("SELECT count(*) FROM run_outcomes WHERE outcome = 'recent'")
     assert recent
     operator.run("sync", "--full-refresh")
-    assert_in_step(operator, service)
+    assert_matches_api(operator, service)
 
 
-def test_a_cursor_no_longer_accepted_restarts_that_scan_alone(operator: Operator, service: Service) -> None:
+def test_a_cursor_no_longer_accepted_restarts_that_scan_alone(operator: Operator, service: SandboxProcess) -> None:
     _kill_after(operator, service, 30)
     half = operator.inside(
         "SELECT account_id, surface FROM ops.checkpoints QUALIFY row_number() OVER"
@@ -152,14 +160,14 @@ def test_a_cursor_no_longer_accepted_restarts_that_scan_alone(operator: Operator
     report = json.loads(text.stdout)
     assert report["state"] == "complete"
     assert text.stderr.count("cursor refused; scanning again from the first page") == len(half)
-    assert_in_step(operator, service)
+    assert_matches_api(operator, service)
     restarted = operator.ask("SELECT account_id, surface FROM run_outcomes WHERE detail LIKE 'The cursor was refused%'")
     assert sorted(restarted) == sorted(half)
     assert report["restarted"] == len(half)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_ends_a_run_politely(operator: Operator, service: Service, number: int) -> None:
+def test_a_signal_ends_a_run_politely(operator: Operator, service: SandboxProcess, number: int) -> None:
     assert _kill_after(operator, service, 30, number) == 128 + number
     landed = _landed(operator, service)
     assert landed
@@ -167,4 +175,4 @@ def test_a_signal_ends_a_run_politely(operator: Operator, service: Service, numb
     service.forget()
     operator.sync()
     assert not landed & {_key(entry) for entry in service.requests()}
-    assert_in_step(operator, service)
+    assert_matches_api(operator, service)

@@ -7,31 +7,39 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.conftest import EIGHT, PATIENCE, Operator, Service, assert_in_step, stopped, until
+from tests.e2e.conftest import (
+    EIGHT_ACCOUNTS,
+    TIMEOUT,
+    Operator,
+    SandboxProcess,
+    assert_matches_api,
+    killed_on_exit,
+    wait_until,
+)
 
 pytestmark = pytest.mark.e2e
 
 
 @pytest.fixture
-def service(serve: Callable[..., Service]) -> Service:
+def service(serve: Callable[..., SandboxProcess]) -> SandboxProcess:
     """One of its own for each test: what a service has promised stands, whatever is reset."""
-    return serve(*EIGHT)
+    return serve(*EIGHT_ACCOUNTS)
 
 
-def test_no_request_falls_inside_a_window_while_others_go_on(operator: Operator, service: Service) -> None:
+def test_no_request_falls_inside_a_window_while_others_go_on(operator: Operator, service: SandboxProcess) -> None:
     service.limits(selected_account={"requests": 4, "seconds": 1})
     report = operator.sync(GRAMHOUSE_PAGE_SIZE="5")
     assert report["state"] == "complete"
-    assert_in_step(operator, service)
+    assert_matches_api(operator, service)
     stats = service.stats()
     assert stats["counts"]["accounts.media.list"]["429"] > 0
     assert stats["early_requests"] == 0
 
 
-def test_the_catalogue_waits_by_itself(operator: Operator, service: Service) -> None:
+def test_the_catalogue_waits_by_itself(operator: Operator, service: SandboxProcess) -> None:
     service.limits(account_catalog={"requests": 3, "seconds": 1})
     operator.sync(GRAMHOUSE_PAGE_SIZE="2")
-    assert_in_step(operator, service)
+    assert_matches_api(operator, service)
     log = service.requests()
     refused = next(index for index, entry in enumerate(log) if entry["status"] == 429)
     after = [entry["operation"] for entry in log[refused + 1 :]]
@@ -41,7 +49,7 @@ def test_the_catalogue_waits_by_itself(operator: Operator, service: Service) -> 
 
 
 def test_a_wait_past_the_budget_defers_and_the_next_run_takes_it_from_there(
-    operator: Operator, service: Service
+    operator: Operator, service: SandboxProcess
 ) -> None:
     one = service.active()[0]
     limited = {"kind": "error", "code": "rate_limited", "retry_after": 3600}
@@ -64,7 +72,7 @@ def test_a_wait_past_the_budget_defers_and_the_next_run_takes_it_from_there(
     assert json.loads(operator.run("status", "--json").stdout)["failures"][0]["outcome"] == "deferred"
 
 
-def test_a_deferred_scan_goes_on_where_it_stopped(operator: Operator, service: Service) -> None:
+def test_a_deferred_scan_goes_on_where_it_stopped(operator: Operator, service: SandboxProcess) -> None:
     one = service.active()[0]
     limited = {"kind": "error", "code": "rate_limited", "retry_after": 2}
     service.faults({"action": limited, "account_id": one, "surface": "posts", "nth": 3})
@@ -76,25 +84,25 @@ def test_a_deferred_scan_goes_on_where_it_stopped(operator: Operator, service: S
     again = [entry["cursor"] for entry in _posts(service, one)]
     assert not set(landed) & set(again)
     assert service.stats()["early_requests"] == 0
-    assert_in_step(operator, service)
+    assert_matches_api(operator, service)
 
 
-def test_a_kill_while_waiting_keeps_the_promise_to_wait(operator: Operator, service: Service) -> None:
+def test_a_kill_while_waiting_keeps_the_promise_to_wait(operator: Operator, service: SandboxProcess) -> None:
     one = service.active()[0]
     limited = {"kind": "error", "code": "rate_limited", "retry_after": 3600}
     service.faults({"action": limited, "account_id": one, "times": 1})
-    with stopped(operator.start("sync", GRAMHOUSE_PAGE_SIZE="5")) as process:
-        until(lambda: any(entry["status"] == 429 for entry in service.requests()), "the refusal")
+    with killed_on_exit(operator.start("sync", GRAMHOUSE_PAGE_SIZE="5")) as process:
+        wait_until(lambda: any(entry["status"] == 429 for entry in service.requests()), "the refusal")
         accounts = len(service.accounts())
-        until(
+        wait_until(
             lambda: len({e["account_id"] for e in service.requests() if e["account_id"]}) >= accounts - 2, "the others"
         )
         process.kill()
-        process.communicate(timeout=PATIENCE)
+        process.communicate(timeout=TIMEOUT)
     service.forget()
     operator.sync(code=3, GRAMHOUSE_PAGE_SIZE="5", GRAMHOUSE_MAX_WAIT="5")
     assert not [entry for entry in service.requests() if entry["account_id"] == one]
 
 
-def _posts(service: Service, account_id: str) -> list[dict[str, Any]]:
+def _posts(service: SandboxProcess, account_id: str) -> list[dict[str, Any]]:
     return [e for e in service.requests() if e["account_id"] == account_id and e["surface"] == "posts"]

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.conftest import KEY, PATIENCE, Operator, Service, until
+from tests.e2e.conftest import KEY, TIMEOUT, Operator, SandboxProcess, wait_until
 from tests.prefect_api import ask
 
 pytestmark = [pytest.mark.e2e, pytest.mark.prefect]
@@ -48,7 +48,7 @@ DOUBLE: dict[str, Any] = {
 
 
 @pytest.fixture
-def service(serve: Callable[..., Service]) -> Service:
+def service(serve: Callable[..., SandboxProcess]) -> SandboxProcess:
     return serve("--accounts", "60", "--posts", "2", "--stories", "1", "--seed", "11")
 
 
@@ -90,7 +90,7 @@ def python(operator: Operator, api: str, home: Path) -> Callable[..., str]:
             cwd=HOUSE,
             capture_output=True,
             text=True,
-            timeout=PATIENCE,
+            timeout=TIMEOUT,
         )
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
@@ -104,7 +104,7 @@ def _names(api: str) -> list[str]:
 
 def test_newly_expired_tokens_reach_a_webhook_by_name(
     operator: Operator,
-    service: Service,
+    service: SandboxProcess,
     api: str,
     python: Callable[..., str],
     hook: tuple[str, list[dict[str, str]]],
@@ -134,14 +134,14 @@ def test_newly_expired_tokens_reach_a_webhook_by_name(
     expired = {each["ig_username"] for each in service.accounts() if each["status"] == "token_expired"}
     assert expired
     operator.run("sync")
-    until(lambda: bool(result), "the webhook")
+    wait_until(lambda: bool(result), "the webhook")
     [message] = result
     assert message["subject"] == "gramhouse: tokens newly expired"
     assert all(name in message["body"] for name in expired)
 
     # They are known now, so nobody is told of them again; of a run that failed, somebody is.
     operator.run("sync", code=1, GRAMHOUSE_API_KEY="wrong")
-    until(lambda: len(result) > 1, "the webhook")
+    wait_until(lambda: len(result) > 1, "the webhook")
     assert [each["subject"] for each in result[1:]] == ["gramhouse: a run failed"]
     assert "check the API key" in result[1]["body"]
     assert KEY not in json.dumps(result)

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.conftest import KEY, PATIENCE, Operator, Service, assert_in_step, stopped, until
+from tests.e2e.conftest import KEY, TIMEOUT, Operator, SandboxProcess, assert_matches_api, killed_on_exit, wait_until
 from tests.prefect_api import ask
 
 pytestmark = [pytest.mark.e2e, pytest.mark.prefect, pytest.mark.long]
@@ -52,7 +52,7 @@ class Pool:
             start_new_session=True,
         )
         try:
-            message, _ = process.communicate(timeout=2 * PATIENCE)
+            message, _ = process.communicate(timeout=2 * TIMEOUT)
         finally:
             # A worker that hangs has children.
             if process.poll() is None:
@@ -67,7 +67,7 @@ def pool(api: str, home: Path, operator: Operator) -> Pool:
     return Pool(api, home, operator)
 
 
-def test_what_is_deployed_to_a_pool_is_carried_out_by_its_worker(pool: Pool, service: Service) -> None:
+def test_what_is_deployed_to_a_pool_is_carried_out_by_its_worker(pool: Pool, service: SandboxProcess) -> None:
     ask(pool.api, "work_pools/", {"name": "gramhouse", "type": "process"})
     pool.type("deploy", "--all", "--prefect-file", "deployments/prefect.yaml")
 
@@ -98,7 +98,7 @@ def test_what_is_deployed_to_a_pool_is_carried_out_by_its_worker(pool: Pool, ser
     runs = {one["id"]: one["state"] for one in pool.ask("flow_runs/filter")}
     for run in asked:
         assert runs[run["id"]]["type"] == "COMPLETED", f"{runs[run['id']]}\n{log}"
-    assert_in_step(pool.operator, service)
+    assert_matches_api(pool.operator, service)
     for path in [*pool.server.rglob("*"), *(pool.operator.folder / "prefect").rglob("*")]:
         assert not path.is_file() or KEY.encode() not in path.read_bytes(), path
     assert KEY not in log
@@ -125,11 +125,11 @@ def worker(pool: Pool, name: str) -> Iterator["subprocess.Popen[bytes]"]:
         yield process
     finally:
         os.killpg(process.pid, signal.SIGKILL)
-        process.wait(PATIENCE)
+        process.wait(TIMEOUT)
 
 
 def test_a_batch_of_a_pool_whose_process_is_killed_is_submitted_again(
-    pool: Pool, serve: Callable[..., Service]
+    pool: Pool, serve: Callable[..., SandboxProcess]
 ) -> None:
     many = serve("--accounts", "70", "--posts", "40", "--seed", "5")
     folder, store = pool.operator.folder, pool.operator.folder / "store"
@@ -143,14 +143,17 @@ def test_a_batch_of_a_pool_whose_process_is_killed_is_submitted_again(
     pool.type("work-pool", "create", "gramhouse-batches", "--type", "process")
     pool.type("deploy", "--all", "--prefect-file", "deployments/batches.yaml")
     env = {"PREFECT_API_URL": pool.api, "PREFECT_HOME": str(folder / "prefect")}
-    with worker(pool, "gramhouse-batches") as started, stopped(pool.operator.start("sync", "--json", **env)) as sync:
-        until(lambda: many.stats()["total"] >= 150, "the flow run to be in the middle of its batch")
+    with (
+        worker(pool, "gramhouse-batches") as started,
+        killed_on_exit(pool.operator.start("sync", "--json", **env)) as sync,
+    ):
+        wait_until(lambda: many.stats()["total"] >= 150, "the flow run to be in the middle of its batch")
         listed = subprocess.run(["ps", "-o", "pid=", "--ppid", str(started.pid)], capture_output=True, check=True)
         [flow_run] = map(int, listed.stdout.split())
         os.kill(flow_run, signal.SIGKILL)
-        out, err = sync.communicate(timeout=2 * PATIENCE)
+        out, err = sync.communicate(timeout=2 * TIMEOUT)
     assert sync.returncode == 0, out + err
-    assert_in_step(pool.operator, many)
+    assert_matches_api(pool.operator, many)
     # What was in no entry yet, and in flight.
     assert sum(one["times"] - 1 for one in many.stats()["asked_again"]) <= 100 + 2
     runs = [one for one in pool.ask("flow_runs/filter") if one["name"].startswith("runs/")]

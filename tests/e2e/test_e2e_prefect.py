@@ -8,19 +8,21 @@ from pathlib import Path
 import pytest
 
 from flows.orchestration.processes import free_port
-from tests.e2e.conftest import KEY, PATIENCE, Operator, Service, assert_in_step, stopped, until
+from tests.e2e.conftest import KEY, TIMEOUT, Operator, SandboxProcess, assert_matches_api, killed_on_exit, wait_until
 from tests.prefect_api import ask
 
 pytestmark = [pytest.mark.e2e, pytest.mark.prefect]
 
 
-def test_a_tracked_sync_lands_the_same_and_shows_it(operator: Operator, service: Service, api: str, home: Path) -> None:
+def test_a_tracked_sync_lands_the_same_and_shows_it(
+    operator: Operator, service: SandboxProcess, api: str, home: Path
+) -> None:
     operator.env |= {"PREFECT_API_URL": api, "PREFECT_HOME": str(home), "DO_NOT_TRACK": "1"}
     output = operator.run("sync")
     assert f"tracked by {api}" in output.stderr
     assert "complete" in output.stdout
     assert "prefect" not in output.stderr.replace(api, "").replace("tracked by", "").lower()
-    assert_in_step(operator, service)
+    assert_matches_api(operator, service)
 
     [run] = ask(api, "flow_runs/filter")
     assert run["state_type"] == "COMPLETED"
@@ -48,13 +50,15 @@ def test_without_an_api_it_runs_directly_and_says_so(operator: Operator) -> None
     assert "PREFECT_API_URL is not set" in operator.run("sync").stderr
 
 
-def test_a_signal_ends_a_tracked_run_politely(operator: Operator, service: Service, api: str, home: Path) -> None:
+def test_a_signal_ends_a_tracked_run_politely(
+    operator: Operator, service: SandboxProcess, api: str, home: Path
+) -> None:
     operator.env |= {"PREFECT_API_URL": api, "PREFECT_HOME": str(home), "DO_NOT_TRACK": "1"}
     service.faults({"action": {"kind": "delay", "seconds": 30}, "operation": "media"})
-    with stopped(operator.start("sync")) as process:
-        until(lambda: service.stats()["total"] > 1, "a media scan")
+    with killed_on_exit(operator.start("sync")) as process:
+        wait_until(lambda: service.stats()["total"] > 1, "a media scan")
         process.send_signal(signal.SIGTERM)
-        out, err = process.communicate(timeout=PATIENCE)
+        out, err = process.communicate(timeout=TIMEOUT)
     assert process.returncode == 128 + signal.SIGTERM
     assert "Traceback" not in out + err
     assert operator.inside("SELECT state FROM core.runs") == [("interrupted",)]
@@ -65,7 +69,7 @@ def test_a_signal_ends_a_tracked_run_politely(operator: Operator, service: Servi
     output = operator.run("sync")
     assert "Resuming interrupted run" in output.stderr
     assert "resumed" in output.stdout
-    assert_in_step(operator, service)
+    assert_matches_api(operator, service)
 
 
 def test_a_prefect_api_that_does_not_answer_is_one_line(operator: Operator) -> None:

@@ -5,14 +5,14 @@ import signal
 import pytest
 
 from flows.orchestration.processes import free_port
-from tests.e2e.conftest import PATIENCE, Operator, Service, stopped
+from tests.e2e.conftest import TIMEOUT, Operator, SandboxProcess, killed_on_exit
 
 pytestmark = pytest.mark.e2e
 
 
 def test_an_outage_is_waited_out_and_ctrl_c_ends_the_wait(operator: Operator) -> None:
     nowhere = f"http://127.0.0.1:{free_port()}"
-    with stopped(operator.start("sync", "--retries", "3", GRAMHOUSE_BASE_URL=nowhere)) as process:
+    with killed_on_exit(operator.start("sync", "--retries", "3", GRAMHOUSE_BASE_URL=nowhere)) as process:
         assert process.stderr is not None
         message = []
         for line in process.stderr:
@@ -21,7 +21,7 @@ def test_an_outage_is_waited_out_and_ctrl_c_ends_the_wait(operator: Operator) ->
                 break
         assert "The run ended failed. Retry 1 of 3 in 5 min (connection_failed), at " in message[-1], message
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=PATIENCE)
+        out, err = process.communicate(timeout=TIMEOUT)
     assert process.returncode == 128 + signal.SIGINT
     assert "Stopped. 0 pages saved; run the same command to resume." in err
     assert "Traceback" not in out + err
@@ -29,7 +29,7 @@ def test_an_outage_is_waited_out_and_ctrl_c_ends_the_wait(operator: Operator) ->
     assert operator.inside("SELECT state FROM core.runs") == [("failed",)]
 
 
-def test_a_wrong_key_is_not_retried(operator: Operator, service: Service) -> None:
+def test_a_wrong_key_is_not_retried(operator: Operator, service: SandboxProcess) -> None:
     service.forget()
     message = operator.run("sync", "--retries", "3", code=1, GRAMHOUSE_API_KEY="wrong")
     assert "Retry" not in message.stderr

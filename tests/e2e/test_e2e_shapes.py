@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from models.schema.mapping_built_in import BUILT_IN
-from tests.e2e.conftest import KEY, Operator, Service, expected_media, media_id
+from tests.e2e.conftest import KEY, Operator, SandboxProcess, expected_media, media_id
 from tests.e2e.registered import Registry, assert_every_value_has_its_column, json_types_met, registry, rows_of
 from tests.model import reading
 from tests.model.reading import Item
@@ -17,8 +17,8 @@ from tests.model.reading import Item
 pytestmark = pytest.mark.e2e
 
 Key = tuple[str, str, str]
-Serve = Callable[..., Service]
-Work = Callable[..., tuple[Operator, Service]]
+Serve = Callable[..., SandboxProcess]
+Work = Callable[..., tuple[Operator, SandboxProcess]]
 
 # Of each shape, what the mapping finds in every item, and what in some.
 FILLED = {
@@ -30,7 +30,7 @@ FILLED = {
 
 @pytest.fixture
 def work(serve: Serve, tmp_path: Path) -> Work:
-    def begin(shape: str, *options: str, page_size: int = 5) -> tuple[Operator, Service]:
+    def begin(shape: str, *options: str, page_size: int = 5) -> tuple[Operator, SandboxProcess]:
         service = serve("--shape", shape, "--seed", "11", *options)
         env = {
             "GRAMHOUSE_BASE_URL": service.url,
@@ -160,7 +160,7 @@ def drifted(pages: Sequence[Sequence[Item]]) -> dict[str, bool]:
     return {path: any(one != other for one, other in pairwise(message[path])) for path in kinds}
 
 
-def scanned(service: Service, page_size: int) -> list[Sequence[Item]]:
+def scanned(service: SandboxProcess, page_size: int) -> list[Sequence[Item]]:
     """The pages of an only account, in the order in which they are asked for: stories first."""
     pages: list[Sequence[Item]] = []
     for surface in ("stories", "posts"):

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from tests.e2e.conftest import Operator, Service, assert_in_step, stopped, until
+from tests.e2e.conftest import Operator, SandboxProcess, assert_matches_api, killed_on_exit, wait_until
 
 pytestmark = pytest.mark.e2e
 
@@ -18,10 +18,10 @@ for line in sys.stdin:
 """
 
 
-def test_the_snapshot_holds_exactly_what_the_service_shows(operator: Operator, service: Service) -> None:
+def test_the_snapshot_holds_exactly_what_the_service_shows(operator: Operator, service: SandboxProcess) -> None:
     report = operator.sync()
     assert report["state"] == "complete"
-    assert_in_step(operator, service)
+    assert_matches_api(operator, service)
     accounts = len(service.accounts())
     assert sum(report["outcomes"].values()) == 1 + 2 * accounts
     rows = operator.ask("SELECT resource, account_id, surface, count(*) FROM run_outcomes GROUP BY ALL")
@@ -32,17 +32,17 @@ def test_the_snapshot_holds_exactly_what_the_service_shows(operator: Operator, s
     again = operator.run("sync")
     assert "nothing changed" in again.stdout
     assert operator.sync()["media"] == dict.fromkeys(report["media"], 0)
-    assert_in_step(operator, service)
+    assert_matches_api(operator, service)
 
 
-def test_pages_of_every_size_come_to_the_same(operator: Operator, service: Service) -> None:
+def test_pages_of_every_size_come_to_the_same(operator: Operator, service: SandboxProcess) -> None:
     for size in ("7", "50", "1"):
         operator.sync(GRAMHOUSE_PAGE_SIZE=size)
-        assert_in_step(operator, service)
+        assert_matches_api(operator, service)
     assert operator.ask("SELECT added FROM runs ORDER BY started_at")[1:] == [(0,), (0,)]
 
 
-def test_expired_accounts_are_flagged_skipped_and_taken_up_again(operator: Operator, service: Service) -> None:
+def test_expired_accounts_are_flagged_skipped_and_taken_up_again(operator: Operator, service: SandboxProcess) -> None:
     day = next(day for day in range(60) if service.day(day).expired())
     operator.sync()
     listed = json.loads(operator.run("accounts", "--expired", "--json").stdout)["accounts"]
@@ -57,7 +57,7 @@ def test_expired_accounts_are_flagged_skipped_and_taken_up_again(operator: Opera
         day += 1
         service.day(day)
     operator.sync()
-    assert_in_step(operator, service)
+    assert_matches_api(operator, service)
     (count,) = operator.ask("SELECT count(*) FROM media WHERE account_id = ? AND removed_at IS NULL", [one])[0]
     assert count > 0 or one not in {account["id"] for account in service.accounts()}
     periods = operator.ask(
@@ -68,7 +68,9 @@ def test_expired_accounts_are_flagged_skipped_and_taken_up_again(operator: Opera
     assert periods[0][2] is not None or one not in {account["id"] for account in service.accounts()}
 
 
-def test_an_analyst_with_the_snapshot_open_neither_blocks_nor_is_blocked(operator: Operator, service: Service) -> None:
+def test_an_analyst_with_the_snapshot_open_neither_blocks_nor_is_blocked(
+    operator: Operator, service: SandboxProcess
+) -> None:
     operator.sync()
     reader = subprocess.Popen(
         [
@@ -81,7 +83,7 @@ def test_an_analyst_with_the_snapshot_open_neither_blocks_nor_is_blocked(operato
         stdout=subprocess.PIPE,
         text=True,
     )
-    with stopped(reader):
+    with killed_on_exit(reader):
         assert reader.stdin is not None
         assert reader.stdout is not None
 
@@ -95,18 +97,18 @@ def test_an_analyst_with_the_snapshot_open_neither_blocks_nor_is_blocked(operato
         before = look()
         service.day(1)
         service.faults({"action": {"kind": "delay", "seconds": 0.02}})
-        with stopped(operator.start("sync")) as writing:
+        with killed_on_exit(operator.start("sync")) as writing:
             while writing.poll() is None:
                 assert look() == before
             assert writing.returncode == 0
         assert look() == before
-    assert_in_step(operator, service)
+    assert_matches_api(operator, service)
 
 
-def test_a_second_sync_names_the_holder_and_exits_with_4(operator: Operator, service: Service) -> None:
+def test_a_second_sync_names_the_holder_and_exits_with_4(operator: Operator, service: SandboxProcess) -> None:
     service.faults({"action": {"kind": "delay", "seconds": 30}})
-    with stopped(operator.start("sync")) as first:
-        until(lambda: service.stats()["total"] > 0, "the first request")
+    with killed_on_exit(operator.start("sync")) as first:
+        wait_until(lambda: service.stats()["total"] > 0, "the first request")
         second = operator.run("sync", code=4)
         assert len(second.stderr.strip().splitlines()) == 2
         assert f"gramhouse sync (process {first.pid}" in second.stderr
@@ -114,7 +116,7 @@ def test_a_second_sync_names_the_holder_and_exits_with_4(operator: Operator, ser
         assert "is running" in status.stdout
 
 
-def test_another_program_on_the_file_is_named(operator: Operator, service: Service) -> None:
+def test_another_program_on_the_file_is_named(operator: Operator, service: SandboxProcess) -> None:
     operator.sync()
     program = "import duckdb, sys; db = duckdb.connect(sys.argv[1]); print('open', flush=True); sys.stdin.read()"
     holder = subprocess.Popen(
@@ -123,7 +125,7 @@ def test_another_program_on_the_file_is_named(operator: Operator, service: Servi
         stdout=subprocess.PIPE,
         text=True,
     )
-    with stopped(holder):
+    with killed_on_exit(holder):
         assert holder.stdout is not None
         holder.stdout.readline()
         message = operator.run("sync", code=4).stderr

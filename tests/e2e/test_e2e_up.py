@@ -17,7 +17,7 @@ import pytest
 
 from flows.orchestration.processes import free_port, prefect, sandbox
 from tests.e2e import conftest
-from tests.e2e.conftest import KEY, PATIENCE, Operator, Service
+from tests.e2e.conftest import KEY, TIMEOUT, Operator, SandboxProcess
 from tests.prefect_api import ask
 
 pytestmark = [pytest.mark.e2e, pytest.mark.prefect]
@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.prefect]
 SLOW = {"action": {"kind": "delay", "seconds": 40}, "operation": "media"}
 
 # Prefect's server spends most of ten milliseconds on an answer: asked without a pause it did little else.
-until = partial(conftest.until, pause=0.2)
+wait_until = partial(conftest.wait_until, pause=0.2)
 
 
 @dataclass
@@ -33,7 +33,7 @@ class Up:
     """An operator, the port that is theirs, and the process if it is up."""
 
     operator: Operator
-    service: Service
+    service: SandboxProcess
     port: int
     process: subprocess.Popen[str] | None = None
 
@@ -56,7 +56,7 @@ class Up:
     def end(self, number: signal.Signals) -> int:
         assert self.process is not None
         self.process.send_signal(number)
-        out, err = self.process.communicate(timeout=PATIENCE)
+        out, err = self.process.communicate(timeout=TIMEOUT)
         assert "Traceback" not in out + err
         return self.process.returncode
 
@@ -75,7 +75,7 @@ class Up:
 
     def ended(self, run: str) -> Any:  # noqa: ANN401 - any JSON
         over = {"COMPLETED", "FAILED", "CANCELLED", "CRASHED"}
-        until(lambda: self.run(run)["state_type"] in over, "the run's end")
+        wait_until(lambda: self.run(run)["state_type"] in over, "the run's end")
         return self.run(run)
 
     def flow_runs(self) -> list[int]:
@@ -88,10 +88,10 @@ class Up:
 
     def under_way(self, deployment: str, **document: object) -> str:
         """Have a run scan media; return its id. The processes of earlier runs have ended."""
-        until(lambda: not self.flow_runs(), "the last run's process to end")
+        wait_until(lambda: not self.flow_runs(), "the last run's process to end")
         self.service.forget()
         run = self.trigger(deployment, **document)
-        until(lambda: self.service.stats()["total"] > 1, "a media scan")
+        wait_until(lambda: self.service.stats()["total"] > 1, "a media scan")
         return run
 
     def runs_of(self, deployment: str) -> list[Any]:
@@ -117,7 +117,7 @@ def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
     port = free_port()
     with sandbox(folder, port, "--accounts", "4", "--posts", "20", "--seed", "11") as server:
         server.wait()
-        service = Service(f"http://127.0.0.1:{port}")
+        service = SandboxProcess(f"http://127.0.0.1:{port}")
         env = {
             "GRAMHOUSE_BASE_URL": service.url,
             "GRAMHOUSE_API_KEY": KEY,
@@ -131,7 +131,7 @@ def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
             if made.process is not None:
                 made.process.kill()
                 made.process.communicate()
-            until(lambda: not made.children(), "the children to follow")
+            wait_until(lambda: not made.children(), "the children to follow")
 
 
 def test_it_comes_up_with_its_deployments_and_their_schedules(up: Up) -> None:
@@ -164,7 +164,7 @@ def test_a_second_one_says_who_is_the_first(up: Up) -> None:
 
 
 def test_the_scheduler_plans_and_the_plans_are_in_the_zone(up: Up) -> None:
-    until(lambda: len(up.runs_of("nightly")) >= 3, "Prefect's scheduler")
+    wait_until(lambda: len(up.runs_of("nightly")) >= 3, "Prefect's scheduler")
     first = datetime.fromisoformat(up.runs_of("nightly")[0]["expected_start_time"].replace("Z", "+00:00"))
     assert (first.hour, first.minute) in {(1, 15), (0, 15)}
 
@@ -177,7 +177,7 @@ def test_a_run_that_is_due_is_made_and_lands(up: Up) -> None:
     up.ask(f"/deployments/{nightly}/schedule", window)
     due = up.runs_of("nightly")[0]
     assert due["auto_scheduled"]
-    until(lambda: up.run(due["id"])["state_type"] in {"COMPLETED", "FAILED", "CRASHED"}, "the nightly run")
+    wait_until(lambda: up.run(due["id"])["state_type"] in {"COMPLETED", "FAILED", "CRASHED"}, "the nightly run")
     assert up.run(due["id"])["state_type"] == "COMPLETED"
     assert up.operator.ask("SELECT count(*) > 0 FROM media") == [(True,)]
 
@@ -199,7 +199,9 @@ def test_a_run_can_be_read(up: Up) -> None:
     steps = up.ask("/task_runs/filter", {"flow_runs": {"id": {"any_": [run["id"]]}}})
     batch = "stories and posts, accounts 1 to 4"
     assert {step["name"] for step in steps} == {"account catalogue", batch, "merge", "publish"}
-    until(lambda: len(up.ask("/artifacts/filter", {"artifacts": {"key": {"any_": ["gramhouse-run"]}}})) == 1, "a page")
+    wait_until(
+        lambda: len(up.ask("/artifacts/filter", {"artifacts": {"key": {"any_": ["gramhouse-run"]}}})) == 1, "a page"
+    )
     [page] = up.ask("/artifacts/filter", {"artifacts": {"key": {"any_": ["gramhouse-run"]}}})
     assert page["flow_run_id"] == run["id"]
     assert page["data"].startswith("## Complete")
@@ -233,8 +235,8 @@ def test_a_killed_run_is_noticed_and_started_again(up: Up) -> None:
     run = up.under_way("stories")
     before = {each["id"] for each in up.runs_of("stories")}
     up.kill_runs()
-    until(lambda: up.run(run)["state_type"] == "CRASHED", "the runner to notice")
-    until(lambda: before != {each["id"] for each in up.runs_of("stories")}, "the automation")
+    wait_until(lambda: up.run(run)["state_type"] == "CRASHED", "the runner to notice")
+    wait_until(lambda: before != {each["id"] for each in up.runs_of("stories")}, "the automation")
     up.service.faults()
     [again] = [each["id"] for each in up.runs_of("stories") if each["id"] not in before]
     made = up.ended(again)
@@ -258,14 +260,14 @@ def test_a_run_that_always_crashes_is_not_started_for_ever(up: Up) -> None:
 
     before = restarted()
     up.kill_runs()
-    until(lambda: up.run(run)["state_type"] == "CRASHED", "the runner to notice")
+    wait_until(lambda: up.run(run)["state_type"] == "CRASHED", "the runner to notice")
     wanted = {"filter": {"event": {"name": ["prefect.automation.action.failed"]}}}
 
     def refusals() -> list[str]:
         failed = up.ask("/events/filter", wanted)["events"]
         return [each["payload"]["reason"] for each in failed if each["payload"]["action_type"] == "run-deployment"]
 
-    until(lambda: bool(refusals()), "Prefect's refusal")
+    wait_until(lambda: bool(refusals()), "Prefect's refusal")
     assert all("4 is greater than the maximum of 3" in reason for reason in refusals())
     assert before == restarted()
     up.service.faults()
@@ -275,17 +277,17 @@ def test_a_run_that_an_outage_made_fail_waits_for_its_retry_and_then_succeeds(up
     up.service.faults({"action": {"kind": "error", "code": "api_internal_error"}, "operation": "accounts"})
     before = datetime.now(UTC)
     run = up.trigger("nightly")
-    until(lambda: up.run(run)["state_name"] == "AwaitingRetry", "the retry")
+    wait_until(lambda: up.run(run)["state_name"] == "AwaitingRetry", "the retry")
     waiting = up.run(run)
     assert waiting["state_type"] == "SCHEDULED"
     assert waiting["state"]["message"].startswith("Retry 1 of 3 in 5 min (api_internal_error). ")
     due = datetime.fromisoformat(waiting["next_scheduled_start_time"].replace("Z", "+00:00"))
     assert timedelta(seconds=295) < due - before < timedelta(seconds=390)
     # Its process has ended well, and holds nothing meanwhile.
-    until(lambda: not up.flow_runs(), "the run's process to end")
+    wait_until(lambda: not up.flow_runs(), "the run's process to end")
     assert up.run(run)["state_name"] == "AwaitingRetry"
     left = {"filter": {"event": {"name": ["gramhouse.flow-run.left"]}}}
-    until(lambda: bool(up.ask("/events/filter", left)["events"]), "word that its process ended")
+    wait_until(lambda: bool(up.ask("/events/filter", left)["events"]), "word that its process ended")
     [event] = up.ask("/events/filter", left)["events"]
     assert event["resource"]["prefect.resource.id"] == f"prefect.flow-run.{run}"
     # The automation for dead runs knows it by these.
@@ -316,7 +318,7 @@ def test_sigterm_ends_all_and_the_run_under_way_knows(up: Up) -> None:
     began = time.monotonic()
     assert up.end(signal.SIGTERM) == 0
     assert time.monotonic() - began < 20
-    until(lambda: not up.children(), "the children to follow")
+    wait_until(lambda: not up.children(), "the children to follow")
     assert up.operator.inside("SELECT state FROM core.runs ORDER BY started_at DESC LIMIT 1") == [("interrupted",)]
     up.service.faults()
 
@@ -335,7 +337,7 @@ def test_what_was_missed_or_interrupted_is_made_up_for_once(up: Up) -> None:
     assert [up.run(each)["state_name"] for each in missed] == ["Missed"] * 4
     assert [up.deployments()[name]["paused"] for name in ("nightly", "stories")] == [False, True]
     again = max(up.runs_of("nightly"), key=lambda each: each["created"] if not each["auto_scheduled"] else "")
-    until(lambda: up.run(again["id"])["state_type"] == "COMPLETED", "the run that is made once more")
+    wait_until(lambda: up.run(again["id"])["state_type"] == "COMPLETED", "the run that is made once more")
 
 
 def test_after_a_kill_nothing_is_left(up: Up) -> None:
@@ -343,7 +345,7 @@ def test_after_a_kill_nothing_is_left(up: Up) -> None:
     assert up.children()
     up.process.kill()
     up.process.communicate()
-    until(lambda: not up.children(), "the children to follow")
+    wait_until(lambda: not up.children(), "the children to follow")
     for path in up.home.rglob("*"):
         if path.is_file():
             assert KEY.encode() not in path.read_bytes(), path

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from connectors.warehouse.storage.holder import holder
-from tests.e2e.conftest import PATIENCE, Operator, Service, assert_in_step, stopped, until
+from tests.e2e.conftest import TIMEOUT, Operator, SandboxProcess, assert_matches_api, killed_on_exit, wait_until
 
 pytestmark = pytest.mark.e2e
 
@@ -23,18 +23,18 @@ def _first_line(process: subprocess.Popen[str], beginning: str) -> str:
     pytest.fail(f"it never said {beginning!r}")
 
 
-def test_the_second_waits_for_its_turn_and_says_for_whom(operator: Operator, service: Service) -> None:
+def test_the_second_waits_for_its_turn_and_says_for_whom(operator: Operator, service: SandboxProcess) -> None:
     operator.sync()
     service.faults(SLOW)
-    with stopped(operator.start("sync")) as first:
-        until(lambda: holder(operator.warehouse) is not None, "the first to write")
-        with stopped(operator.start("backfill", "--all", GRAMHOUSE_BUSY_WAIT="600")) as second:
+    with killed_on_exit(operator.start("sync")) as first:
+        wait_until(lambda: holder(operator.warehouse) is not None, "the first to write")
+        with killed_on_exit(operator.start("backfill", "--all", GRAMHOUSE_BUSY_WAIT="600")) as second:
             waits = _first_line(second, "Waiting up to 10 min")
             assert f"gramhouse sync (process {first.pid}" in waits
             first.send_signal(signal.SIGTERM)
-            first.communicate(timeout=PATIENCE)
+            first.communicate(timeout=TIMEOUT)
             service.faults()
-            out, err = second.communicate(timeout=PATIENCE)
+            out, err = second.communicate(timeout=TIMEOUT)
     assert (first.returncode, second.returncode) == (128 + signal.SIGTERM, 0)
     assert "chosen" in out
     assert "The warehouse is free; continuing." in err
@@ -45,23 +45,23 @@ def test_the_second_waits_for_its_turn_and_says_for_whom(operator: Operator, ser
     ]
     # The backfill left the sync's progress alone.
     assert operator.sync()["resumed_runs"]
-    assert_in_step(operator, service)
+    assert_matches_api(operator, service)
 
 
-def test_a_signal_ends_a_run_within_ten_seconds(operator: Operator, service: Service) -> None:
+def test_a_signal_ends_a_run_within_ten_seconds(operator: Operator, service: SandboxProcess) -> None:
     service.faults(SLOW)
-    with stopped(operator.start("sync")) as process:
-        until(lambda: service.stats()["total"] > 1, "a media scan")
+    with killed_on_exit(operator.start("sync")) as process:
+        wait_until(lambda: service.stats()["total"] > 1, "a media scan")
         began = time.monotonic()
         process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=PATIENCE)
+        process.communicate(timeout=TIMEOUT)
         # The promise is ten seconds; it takes a fraction of one.
         assert time.monotonic() - began < 10
     assert holder(operator.warehouse) is None
     assert operator.inside("SELECT state FROM core.runs") == [("interrupted",)]
 
 
-def test_a_backfill_as_it_is_typed(operator: Operator, service: Service) -> None:
+def test_a_backfill_as_it_is_typed(operator: Operator, service: SandboxProcess) -> None:
     operator.sync()
     names = sorted(a["ig_username"] for a in service.accounts() if a["status"] == "active")
     message = json.loads(operator.run("backfill", "--account", names[0], "--dry-run", "--json").stdout)

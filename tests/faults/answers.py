@@ -11,9 +11,9 @@ import httpx
 
 from tests.clocks import leap
 from tests.faults.world import Item
-from tests.flows.stage import TRACE
+from tests.flows.fake_api import CORRELATION_ID
 
-TRACED = {"x-correlation-id": TRACE, "content-type": "application/json"}
+TRACED = {"x-correlation-id": CORRELATION_ID, "content-type": "application/json"}
 GIGABYTE = 1 << 30
 PIECE = 1 << 16
 

@@ -7,7 +7,7 @@ from tests.faults.model import Model
 from tests.faults.player import Player
 from tests.faults.syncing import MAX_BODY, Found, Outcome
 from tests.faults.world import CATALOGUE, CYD, DAN, NOW, Where, listed, partitions, shown
-from tests.flows.stage import TRACE
+from tests.flows.fake_api import CORRELATION_ID
 
 
 def assert_fault_run(cell: Cell, found: Found, player: Player, model: Model, clock: VirtualClock) -> None:
@@ -39,7 +39,11 @@ def _assert_told(cell: Cell, there: Outcome, clock: VirtualClock) -> None:
     if cell.passes:
         assert (there.code, there.status, there.trace, there.resume_after) == (None, None, None, None)
         return
-    assert (there.code, there.status, there.trace) == (fault.code, fault.status, TRACE if fault.traced else None)
+    assert (there.code, there.status, there.trace) == (
+        fault.code,
+        fault.status,
+        CORRELATION_ID if fault.traced else None,
+    )
     if cell.ends is not Ends.DEFER:
         assert there.resume_after is None
         return

@@ -24,7 +24,7 @@ from tests import raw
 from tests.clocks import START, VirtualClock
 from tests.faults.model import Model
 from tests.faults.world import CATALOGUE, Where
-from tests.flows.stage import request
+from tests.flows.fake_api import request
 
 MAX_BODY = 1 << 20
 MAX_WAIT = 100.0

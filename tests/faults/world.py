@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from models.partition import SURFACES
-from tests.flows.stage import uuid
+from tests.flows.fake_api import uuid
 
 Item = dict[str, Any]
 Where = tuple[str, str]

@@ -2,9 +2,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.typed import move_to
+from tests.cli_runner import use_empty_folder
 
 
 @pytest.fixture(autouse=True)
 def _bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    move_to(tmp_path, monkeypatch)
+    use_empty_folder(tmp_path, monkeypatch)

@@ -1,4 +1,4 @@
-"""A service with feeds, a warehouse, and a run each day."""
+"""A fake API with feeds, a warehouse, and a run each day."""
 
 import asyncio
 from contextlib import AbstractAsyncContextManager
@@ -15,41 +15,41 @@ from flows.engine.pipeline import RunReport, run_sync
 from flows.engine.run_context import RunResources
 from models.runs import OutcomeKind
 from tests.clocks import VirtualClock
-from tests.flows.feeds import Feed, FeedService
-from tests.flows.stage import request, staged
+from tests.flows.fake_api import open_run_resources, request
+from tests.flows.feeds import FakeFeedApi, Feed
 
 PAGE = 10
 
 
-class Stage:
-    """A service with one feed, a warehouse, and a run each day."""
+class DailyRuns:
+    """A fake API with a feed per account, a warehouse, and a run each day."""
 
     def __init__(self, folder: Path, *feeds: Feed) -> None:
         self.folder = folder
         self.clock = VirtualClock()
-        self.service = FeedService(len(feeds), clock=self.clock, feeds=dict(enumerate(feeds, 1)))
-        self.asked: list[str | None] = []
+        self.service = FakeFeedApi(len(feeds), clock=self.clock, feeds=dict(enumerate(feeds, 1)))
+        self.cursors: list[str | None] = []
 
     @property
     def now(self) -> datetime:
         return self.clock.now()
 
     def resources(self) -> AbstractAsyncContextManager[RunResources]:
-        """Open what a run works with."""
-        return staged(self.folder, self.service, page_size=PAGE, slots=Slots(1))
+        """Open the resources of a run."""
+        return open_run_resources(self.folder, self.service, page_size=PAGE, slots=Slots(1))
 
     async def sync(self, *, days: float = 1, **changes: Any) -> RunReport:  # noqa: ANN401 - fields of RunRequest
-        """Make a run; `asked` are the cursors of the pages of account 1 that it asked for."""
-        before = len(self.service.asked_posts())
-        ordered = replace(request(self.folder), **{"mode": "incremental", **changes})
+        """Run a sync, then let `days` pass; `cursors` are those of the posts' pages of account 1 that it requested."""
+        before = len(self.service.post_cursors())
+        run_request = replace(request(self.folder), **{"mode": "incremental", **changes})
         async with self.resources() as resources:
-            report = await run_sync(ordered, resources)
-        self.asked = self.service.asked_posts()[before:]
+            report = await run_sync(run_request, resources)
+        self.cursors = self.service.post_cursors()[before:]
         self.clock.days(days)
         return report
 
     async def cut_short(self, *, after: int, **changes: Any) -> None:  # noqa: ANN401 - fields of RunRequest
-        """Make a run that is stopped after so many pages of posts."""
+        """Run a sync that is cancelled after `after` pages of posts."""
         run = asyncio.create_task(self.sync(**changes))
         left = [after]
 
@@ -65,9 +65,9 @@ class Stage:
         self.clock.days(0.1)
 
     def grow(self, posts: int = 2, account: int = 1) -> None:
-        """Post so many within the last day, at its hours."""
-        for place in range(posts):
-            self.service.feeds[account].post(self.now - timedelta(hours=24 - 24 * (place + 1) / (posts + 1)))
+        """Publish `posts` posts, spread over the last day."""
+        for index in range(posts):
+            self.service.feeds[account].post(self.now - timedelta(hours=24 - 24 * (index + 1) / (posts + 1)))
 
     def ask(self, query: str) -> list[tuple[Any, ...]]:
         with duckdb.connect(str(self.folder / "analytics.duckdb"), read_only=True) as db:

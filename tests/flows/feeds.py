@@ -1,4 +1,4 @@
-"""Feeds of posts that tests write: whatever is posted, pinned, archived, and in whatever order it is listed."""
+"""Feeds of posts for the fake API, with pinned and archived posts, in any order."""
 
 import json
 from dataclasses import dataclass, field
@@ -8,14 +8,14 @@ from typing import Any, Literal
 
 from connectors.source.endpoints import ApiRequest, Response
 from tests.clocks import START
-from tests.flows.stage import Service, account_of, cursor_of, is_posts
+from tests.flows.fake_api import FakeApi, account_of, cursor_of, is_posts
 
 Order = Literal["newest_first", "oldest_first", "random", "by_id", "by_last_edit"]
 
 
 @dataclass
 class FeedPost:
-    """A post as its author knows it."""
+    """A post of a feed."""
 
     number: int
     published_at: datetime | None
@@ -26,26 +26,26 @@ class FeedPost:
     is_deleted: bool = False
 
     def item(self, account: int) -> dict[str, Any]:
-        message: dict[str, Any] = {"id": f"{account}-{self.number}", "caption": self.caption, "like_count": self.likes}
-        return message if self.published_at is None else {**message, "timestamp": self.published_at.isoformat()}
+        item: dict[str, Any] = {"id": f"{account}-{self.number}", "caption": self.caption, "like_count": self.likes}
+        return item if self.published_at is None else {**item, "timestamp": self.published_at.isoformat()}
 
 
 @dataclass
 class Feed:
-    """The posts of an account. Pins stand first, and a second time at their own places if `pins_twice`."""
+    """The posts of an account. Pinned posts are listed first, and with `pins_twice` again at their own position."""
 
-    request: Order = "newest_first"
+    order: Order = "newest_first"
     posts: list[FeedPost] = field(default_factory=list)
     pins: list[int] = field(default_factory=list)
     pins_twice: bool = False
 
     def post(self, published_at: datetime | None, **text: Any) -> FeedPost:  # noqa: ANN401 - fields of a post
-        made = FeedPost(len(self.posts), published_at, **text)
-        self.posts.append(made)
-        return made
+        post = FeedPost(len(self.posts), published_at, **text)
+        self.posts.append(post)
+        return post
 
     def listed(self) -> list[FeedPost]:
-        """The posts as the service lists them."""
+        """The posts in the order in which the API lists them."""
         there = [post for post in self.posts if not post.is_archived and not post.is_deleted]
         keys: dict[Order, Any] = {
             "newest_first": lambda post: (post.published_at is None, -_seconds(post.published_at)),
@@ -54,7 +54,7 @@ class Feed:
             "by_id": lambda post: f"{post.number * 7919 % 1000:04}",
             "by_last_edit": lambda post: -_seconds(post.edited_at or post.published_at),
         }
-        ordered = sorted(there, key=keys[self.request])
+        ordered = sorted(there, key=keys[self.order])
         pinned = [post for number in self.pins for post in there if post.number == number]
         rest = ordered if self.pins_twice else [post for post in ordered if post not in pinned]
         return [*pinned, *rest]
@@ -65,8 +65,11 @@ def _seconds(moment: datetime | None) -> float:
 
 
 @dataclass
-class FeedService(Service):
-    """Accounts that have feeds; time passes from day to day. The page at `circle` names itself as the next."""
+class FakeFeedApi(FakeApi):
+    """A fake API with feeds. The page with the cursor `circle` returns its own cursor as the next one.
+
+    Each request takes `seconds_each` seconds.
+    """
 
     feeds: dict[int, Feed] = field(default_factory=dict)
     seconds_each: float = 0.0
@@ -89,14 +92,14 @@ class FeedService(Service):
             return super()._items(request, params)
         return [post.item(account) for post in self.feeds[account].listed()]
 
-    def asked_posts(self, account: int = 1) -> list[str | None]:
-        """The cursors of the posts' pages asked for so far."""
-        return [cursor_of(request) for request in self.asked if is_posts(request, account)]
+    def post_cursors(self, account: int = 1) -> list[str | None]:
+        """The cursors of the requested pages of posts so far."""
+        return [cursor_of(request) for request in self.requests if is_posts(request, account)]
 
 
 def daily(posts: int, *, since: datetime = START, per_day: int = 2, **text: Any) -> Feed:  # noqa: ANN401 - a feed's
-    """A feed of so many posts, the newest an hour before `since`."""
+    """Return a feed of `posts` posts, `per_day` a day, the newest an hour before `since`."""
     feed = Feed(**text)
-    for place in range(posts):
-        feed.post(since - timedelta(hours=1) - (posts - 1 - place) * timedelta(hours=24 / per_day))
+    for index in range(posts):
+        feed.post(since - timedelta(hours=1) - (posts - 1 - index) * timedelta(hours=24 / per_day))
     return feed

@@ -1,4 +1,4 @@
-"""A run's summary as a test wants it, and names that would rather be something else."""
+"""Summaries of runs for tests, and hostile texts that must not be interpreted as markup."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -101,7 +101,7 @@ def fresh(surface: str = "posts", **changes: Any) -> Freshness:  # noqa: ANN401
 
 
 def hostile() -> Summary:
-    """A run in which every text from outside means harm."""
+    """A summary in which every text from outside is hostile."""
     return summary(
         run=run(kind="backfill", selection=HOSTILE[2], reason=HOSTILE[3], state=RunState.PARTIAL),
         outcomes=(OutcomeCount("posts", OutcomeKind.FAILED, 40),),

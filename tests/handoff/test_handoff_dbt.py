@@ -16,7 +16,7 @@ from models.tables import SNAPSHOT
 from models.tables.dictionary import diagram, relations
 from models.tables.relations import CHILD, Relation
 from models.views import views
-from tests.typed import Typed
+from tests.cli_runner import Cli
 
 EXAMPLE = Path(__file__).parents[2] / "docs" / "dbt"
 DBT = Path(sys.prefix) / "dbt" / "bin" / "dbt"
@@ -24,7 +24,7 @@ DBT = Path(sys.prefix) / "dbt" / "bin" / "dbt"
 
 @pytest.fixture
 def described(snapshot: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> str:
-    code, message, err = Typed(monkeypatch, capsys)("describe", "--format", "dbt", "--snapshot", str(snapshot))
+    code, message, err = Cli(monkeypatch, capsys)("describe", "--format", "dbt", "--snapshot", str(snapshot))
     assert (code, err) == (0, "")
     return message
 
@@ -76,7 +76,7 @@ def test_what_the_api_names_is_no_template_and_steers_no_terminal() -> None:
 def test_what_does_not_go_with_dbt_is_refused(
     more: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code, _, err = Typed(monkeypatch, capsys)("describe", "--format", "dbt", *more)
+    code, _, err = Cli(monkeypatch, capsys)("describe", "--format", "dbt", *more)
     assert code == 2
     assert "Fix: leave out the table and --json" in err
 

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli_runner import use_empty_folder
 from tests.report.made import three_days
-from tests.typed import move_to
 
 
 @pytest.fixture(autouse=True)
 def _bare(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    move_to(tmp_path, monkeypatch)
+    use_empty_folder(tmp_path, monkeypatch)
 
 
 @pytest.fixture(scope="session")

@@ -19,16 +19,16 @@ from flows.reporting.artifact import markdown
 from flows.reporting.page.page import MARK
 from flows.reporting.report import to_json
 from models.runs import RunState
-from tests.flows import stage
-from tests.flows.stage import Service, staged
+from tests.flows import fake_api
+from tests.flows.fake_api import FakeApi, open_run_resources
 from tests.flows.summaries import summary
 
 pytestmark = pytest.mark.anyio
 
 
 async def run(folder: Path, report: Path | None, say: Callable[[str], None] = lambda _: None) -> RunReport:
-    async with staged(folder, Service()) as resources:
-        return await run_sync(replace(stage.request(folder), report=report), resources, say=say)
+    async with open_run_resources(folder, FakeApi()) as resources:
+        return await run_sync(replace(fake_api.request(folder), report=report), resources, say=say)
 
 
 async def test_a_run_renews_the_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,10 +2,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.typed import Typed, move_to
+from tests.cli_runner import Cli, use_empty_folder
 
 
 @pytest.fixture
-def typed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Typed:
-    move_to(tmp_path, monkeypatch)
-    return Typed(monkeypatch, capsys)
+def run_cli(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Cli:
+    use_empty_folder(tmp_path, monkeypatch)
+    return Cli(monkeypatch, capsys)

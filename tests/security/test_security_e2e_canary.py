@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from flows.orchestration.processes import free_port, prefect
-from tests.e2e.conftest import PATIENCE
+from tests.e2e.conftest import TIMEOUT
 from tests.prefect_api import ask
 from tests.security.canary import holding, tells
 from tests.security.echoing import WAYS, Service, echoing
@@ -77,7 +77,7 @@ class Rig:
         )
 
     def end(self, process: subprocess.Popen[str], expected: int) -> str:
-        until = time.monotonic() + PATIENCE
+        until = time.monotonic() + TIMEOUT
         while process.poll() is None and time.monotonic() < until:
             self.seen |= set(_titles())
             with suppress(subprocess.TimeoutExpired):
@@ -221,7 +221,7 @@ def test_what_the_service_writes_into_its_data_is_data_and_goes_no_further(tmp_p
 def test_a_signal_amid_a_request_tells_no_key(tmp_path: Path, service: Service) -> None:
     rig = Rig(tmp_path / "rig", service.url)
     process = rig.start("signal", "sync", "-v", GRAMHOUSE_API_KEY=f"{CANARY}-all")
-    until = time.monotonic() + PATIENCE
+    until = time.monotonic() + TIMEOUT
     before = service.done["cut"]
     while service.done["cut"] == before and time.monotonic() < until:
         time.sleep(0.05)

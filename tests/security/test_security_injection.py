@@ -19,9 +19,9 @@ from flows.reporting.artifact import markdown
 from flows.reporting.events import events
 from flows.reporting.summary import summarize
 from tests import raw
+from tests.cli_runner import Cli
 from tests.clocks import START
-from tests.flows.stage import Refusal, Service, request, resources_with, uuid
-from tests.typed import Typed
+from tests.flows.fake_api import FakeApi, Refusal, request, resources_with, uuid
 
 ODD = (
     "'; DROP TABLE core.media; --",
@@ -57,7 +57,7 @@ IDS = [f"{number} {text}" for number, text in enumerate(ODD)]
 STEERING = {"\x1b", "\x07", "\x9b", "\u202e", "\u2066", "\x00", "\x85", "\u2028"}
 
 
-class Hostile(Service):
+class Hostile(FakeApi):
     """One account; every text, name, id and error it sends is one of the odd ones."""
 
     def _items(self, request: ApiRequest, params: dict[str, str]) -> list[dict[str, Any]]:
@@ -139,9 +139,9 @@ def test_columns_of_odd_fields_have_plain_names_and_hold_their_values(snapshot: 
         ]
 
 
-def test_csv_holds_the_data_exactly_and_each_record_is_one(typed: Typed, folder: Path) -> None:
+def test_csv_holds_the_data_exactly_and_each_record_is_one(run_cli: Cli, folder: Path) -> None:
     asked = "SELECT media_id, caption, 'end' AS last FROM media WHERE media_id NOT LIKE '%' || chr(0) || '%'"
-    code, out, _ = typed("query", asked, "--format", "csv", "--snapshot", str(folder / "analytics.duckdb"))
+    code, out, _ = run_cli("query", asked, "--format", "csv", "--snapshot", str(folder / "analytics.duckdb"))
     assert code == 0
     head, *rows = csv.reader(io.StringIO(out, newline=""))
     assert head == ["media_id", "caption", "last"]
@@ -152,9 +152,9 @@ def test_csv_holds_the_data_exactly_and_each_record_is_one(typed: Typed, folder:
 
 
 @pytest.mark.parametrize("style", ["--json", "-fjson"])
-def test_json_holds_the_data_exactly(typed: Typed, folder: Path, style: str) -> None:
+def test_json_holds_the_data_exactly(run_cli: Cli, folder: Path, style: str) -> None:
     asked = "SELECT media_id, payload FROM raw_media"
-    code, out, _ = typed("query", asked, style, "--snapshot", str(folder / "analytics.duckdb"))
+    code, out, _ = run_cli("query", asked, style, "--snapshot", str(folder / "analytics.duckdb"))
     assert code == 0
     assert {row["media_id"] for row in json.loads(out)["rows"]} == set(IDS)
 
@@ -176,8 +176,8 @@ def test_json_holds_the_data_exactly(typed: Typed, folder: Path, style: str) -> 
         ["quarantine", "--limit", "99"],
     ],
 )
-def test_the_terminal_is_steered_by_nothing(typed: Typed, folder: Path, arguments: list[str]) -> None:
-    _, out, err = typed(*arguments, "--snapshot", str(folder / "analytics.duckdb"))
+def test_the_terminal_is_steered_by_nothing(run_cli: Cli, folder: Path, arguments: list[str]) -> None:
+    _, out, err = run_cli(*arguments, "--snapshot", str(folder / "analytics.duckdb"))
     assert out + err
     assert not STEERING & set(out + err)
     assert "Traceback" not in err

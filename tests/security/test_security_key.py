@@ -21,10 +21,10 @@ from connectors.source.errors import ApiError
 from flows.cli.commands.doctor import Finding
 from flows.config.errors import SettingsError
 from flows.config.settings import Settings, load
+from tests.cli_runner import Cli
 from tests.clocks import WakefulClock
 from tests.security.canary import tells
 from tests.security.wire import Answer, Recorder, envelope
-from tests.typed import Typed
 
 pytestmark = pytest.mark.anyio
 # Of the signs that escapes are made for: base64 keys have them.
@@ -177,9 +177,9 @@ async def test_what_was_hidden_is_marked() -> None:
         f'api_key_file = "/{KEY[4:]}\\u0000"\napi_key = "{KEY}"',
     ],
 )
-def test_wrong_settings_do_not_repeat_the_key(typed: Typed, toml: str) -> None:
+def test_wrong_settings_do_not_repeat_the_key(run_cli: Cli, toml: str) -> None:
     Path("gramhouse.toml").write_text(toml)
-    code, out, err = typed("status")
+    code, out, err = run_cli("status")
     assert code == 2
     assert "gramhouse.toml" in err or "GRAMHOUSE_" in err
     assert not tells(out + err, KEY)
@@ -202,10 +202,10 @@ def test_a_key_that_would_break_the_header_is_refused_unseen(key: str) -> None:
     assert not tells(str(caught.value), KEY)
 
 
-def test_a_key_given_where_its_file_is_asked_for_is_not_shown(typed: Typed, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_key_given_where_its_file_is_asked_for_is_not_shown(run_cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GRAMHOUSE_BASE_URL", "https://api.example")
     monkeypatch.setenv("GRAMHOUSE_API_KEY_FILE", KEY)
-    code, out, err = typed("sync")
+    code, out, err = run_cli("sync")
     assert (code, out) == (2, "")
     assert "GRAMHOUSE_API_KEY_FILE" in err
     assert not tells(err, KEY)

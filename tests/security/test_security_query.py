@@ -14,10 +14,10 @@ import pytest
 from connectors.warehouse.snapshot.export import export
 from connectors.warehouse.snapshot.reader import Snapshot, open_snapshot
 from connectors.warehouse.storage.errors import QueryError, WarehouseUnusable
-from tests import busy
+from tests import process_state
+from tests.cli_runner import Cli
 from tests.security import hostile_snapshot
 from tests.security.hostile_snapshot import SECRET
-from tests.typed import Typed
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 
@@ -144,7 +144,7 @@ def test_a_question_without_an_end_is_ended_by_ctrl_c_at_once(folder: Path) -> N
     )
     try:
         # The handler stands before DuckDB begins.
-        busy.computes(process.pid)
+        process_state.wait_for_cpu_use(process.pid)
         process.send_signal(2)
         process.wait(5)
     finally:
@@ -164,10 +164,10 @@ def test_a_hostile_snapshot_is_not_exported_with_another_file_in_it(tmp_path: Pa
 @pytest.mark.parametrize("command", ["status", "accounts", "runs", "quarantine", "describe", "doctor"])
 @pytest.mark.parametrize("style", [[], ["--json"]])
 def test_no_command_reads_another_file_through_a_hostile_snapshot(
-    typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, style: list[str]
+    run_cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, style: list[str]
 ) -> None:
     monkeypatch.setenv("GRAMHOUSE_SNAPSHOT", str(hostile_snapshot.reading(tmp_path)))
-    code, out, err = typed(command, *style)
+    code, out, err = run_cli(command, *style)
     assert code in {0, 1, 2}
     assert out + err
     assert SECRET not in out + err
@@ -180,10 +180,10 @@ def test_no_command_reads_another_file_through_a_hostile_snapshot(
      ["query", "FROM accounts"], ["query", f'FROM "{hostile_snapshot.EVIL}"']],
 )  # fmt: skip
 def test_no_text_of_a_hostile_snapshot_steers_the_terminal(
-    typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str]
+    run_cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str]
 ) -> None:
     monkeypatch.setenv("GRAMHOUSE_SNAPSHOT", str(hostile_snapshot.shadowing(tmp_path)))
-    _, out, err = typed(*arguments)
+    _, out, err = run_cli(*arguments)
     assert out + err
     assert not {"\x1b", "\x07", "\u202e"} & set(out + err)
     assert "Traceback" not in err

@@ -23,7 +23,7 @@ from flows.engine.pipeline import RunReport, run_sync
 from flows.engine.run_context import RunResources
 from models.media_page import DEFAULT_PATHS
 from models.schema.mapping_built_in import BUILT_IN
-from tests.flows.cluster.stage import FakeCluster
+from tests.flows.cluster.fake_cluster import FakeCluster
 from tests.simulation.loop import VirtualLoop
 from tests.simulation.play import MOST_BYTES, Player, ProcessClock
 from tests.simulation.story import Day, Story

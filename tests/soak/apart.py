@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pydantic import TypeAdapter
 
-from tests.e2e.conftest import Service
+from tests.e2e.conftest import SandboxProcess
 from tests.soak.rig import BadRun, soak
 from tests.soak.samples import Sample
 
@@ -16,7 +16,7 @@ _SAMPLES = TypeAdapter(list[Sample])
 _ROOT = Path(__file__).parents[2]
 
 
-def soak_apart(folder: Path, service: Service, *, runs: int) -> list[Sample]:
+def soak_apart(folder: Path, service: SandboxProcess, *, runs: int) -> list[Sample]:
     """Sync so many times in one new process, and return a sample of each run. Raises BadRun.
 
     Other tests have filled the heap of this process, and what it holds resident depends on them.
@@ -34,7 +34,7 @@ def soak_apart(folder: Path, service: Service, *, runs: int) -> list[Sample]:
 def main(folder: str, url: str, runs: str) -> None:
     """Sync, and print the samples."""
     samples = list[Sample]()
-    asyncio.run(soak(Path(folder), Service(url), runs=int(runs), every=1, watch=samples.append))
+    asyncio.run(soak(Path(folder), SandboxProcess(url), runs=int(runs), every=1, watch=samples.append))
     sys.stdout.buffer.write(_SAMPLES.dump_json(samples))
 
 

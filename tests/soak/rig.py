@@ -11,7 +11,7 @@ from flows.config.settings import Settings, load
 from flows.engine.pipeline import run_sync
 from flows.engine.resources import build_request, open_resources
 from models.runs import RunState
-from tests.e2e.conftest import KEY, PATIENCE, Operator, Service
+from tests.e2e.conftest import KEY, TIMEOUT, Operator, SandboxProcess
 from tests.soak.looking import files, rows, vitals
 from tests.soak.samples import Sample, Vitals
 
@@ -36,19 +36,19 @@ class BadRun(Exception):  # noqa: N818 - what it is
 
 
 @contextmanager
-def served(*options: str) -> Iterator[Service]:
+def served(*options: str) -> Iterator[SandboxProcess]:
     """Serve the API in a process of its own as long as the block runs."""
     command = [sys.executable, "-m", "flows.cli", "sandbox", "--port", "0", *options]
     with subprocess.Popen(command, cwd=_ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
         try:
             assert process.stdout is not None
-            yield Service(process.stdout.readline().split("GRAMHOUSE_BASE_URL=")[1].split()[0])
+            yield SandboxProcess(process.stdout.readline().split("GRAMHOUSE_BASE_URL=")[1].split()[0])
         finally:
             process.terminate()
-            process.communicate(timeout=PATIENCE)
+            process.communicate(timeout=TIMEOUT)
 
 
-def settings(folder: Path, service: Service) -> Settings:
+def settings(folder: Path, service: SandboxProcess) -> Settings:
     """The settings of a sync of a service into a folder."""
     return load(
         base_url=service.url,
@@ -72,7 +72,7 @@ async def _sync(result: Settings) -> None:
         raise BadRun(message)
 
 
-async def soak(folder: Path, service: Service, *, runs: int, every: int, watch: Watch) -> None:
+async def soak(folder: Path, service: SandboxProcess, *, runs: int, every: int, watch: Watch) -> None:
     """Sync so many times in this process, in one loop, and look after each `every` of them. Raises BadRun."""
     result = settings(folder, service)
     for run, day in days(runs):
@@ -86,7 +86,7 @@ async def soak(folder: Path, service: Service, *, runs: int, every: int, watch: 
             watch(Sample(run, vitals(), files(result.warehouse, result.snapshot_file()), there, seconds))
 
 
-def soak_fresh(folder: Path, service: Service, *, runs: int, every: int, watch: Watch) -> None:
+def soak_fresh(folder: Path, service: SandboxProcess, *, runs: int, every: int, watch: Watch) -> None:
     """Sync so many times, each in a process of its own; of its memory it is the most that counts. Raises BadRun."""
     operator = Operator(folder, {"GRAMHOUSE_BASE_URL": service.url, "GRAMHOUSE_API_KEY": KEY})
     command = [sys.executable, "-c", _WEIGHED, sys.executable, "-m", "flows.cli", "sync", "--json"]

@@ -1,4 +1,4 @@
-"""A store in memory, which fails when a test says so."""
+"""Stores in memory that fail in ways a test chooses."""
 
 import asyncio
 from collections.abc import Callable, Iterable
@@ -10,7 +10,7 @@ from connectors.store.object_store import StoreError, StoreUnavailableError
 
 @dataclass
 class MemoryStore:
-    """Objects in a dictionary; `failure` may raise, or return, before each call and its key."""
+    """Objects in a dictionary; `failure` is called with the verb and the key before each call, and may raise."""
 
     objects: dict[str, bytes] = field(default_factory=dict)
     failure: Callable[[str, str], None] = lambda _verb, _key: None
@@ -39,9 +39,9 @@ class MemoryStore:
 
 @dataclass
 class FlakyStore(MemoryStore):
-    """One call in fifty fails, before it is done or after; answers come late; a list lacks what is new since the last.
+    """One call in fifty fails, before or after its effect; responses are late; a listing lacks the newest objects.
 
-    Without `chance` nothing of this happens.
+    Without `chance` it works normally.
     """
 
     chance: Random | None = None
@@ -55,7 +55,7 @@ class FlakyStore(MemoryStore):
 
     async def create(self, key: str, data: bytes) -> bool:
         fails_after = await self._fail_before("create", key)
-        # Not the very object, as what another process read.
+        # A copy, as if another process had read it.
         created = await super().create(key, bytes(bytearray(data)))
         self._fail(fails_after, "create", key)
         return created
@@ -95,7 +95,7 @@ class FlakyStore(MemoryStore):
 
 
 class OverwritingStore(MemoryStore):
-    """A server that ignores the condition of a create, as some do."""
+    """A server that ignores the condition of a create, as some servers do."""
 
     async def create(self, key: str, data: bytes) -> bool:
         await self.put(key, data)
@@ -103,13 +103,13 @@ class OverwritingStore(MemoryStore):
 
 
 def refuse(verb: str, key: str) -> None:
-    """Fail always."""
+    """Always raise StoreError."""
     message = f"{verb} of {key} failed"
     raise StoreError(message)
 
 
 class RacingStore(MemoryStore):
-    """A server that looks before it writes: creates at the same time are all accepted."""
+    """A server that checks existence before it writes, not atomically: concurrent creates are all accepted."""
 
     async def create(self, key: str, data: bytes) -> bool:
         is_new = key not in self.objects
@@ -120,7 +120,7 @@ class RacingStore(MemoryStore):
 
 
 class ForgetfulStore(MemoryStore):
-    """A server that refuses creates at the same time, and says yes to a later one, which it does not write."""
+    """A server that refuses concurrent creates, and accepts a later one without writing it."""
 
     creates: int = 0
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from flows.orchestration.processes import answers, free_port
-from tests.e2e.conftest import KEY, PATIENCE, stopped, until
+from tests.e2e.conftest import KEY, TIMEOUT, killed_on_exit, wait_until
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("flows", "connectors", "models", "deployments")
@@ -91,8 +91,8 @@ def test_demo_and_sync_run_from_the_wheel(installed: Path, project: Path) -> Non
     port = free_port()
     url = f"http://127.0.0.1:{port}"
     serving = subprocess.Popen([installed / "gramhouse", "sandbox", "--port", str(port)], cwd=project, text=True)
-    with stopped(serving):
-        until(lambda: answers(port, "/openapi.json"), "the sandbox")
+    with killed_on_exit(serving):
+        wait_until(lambda: answers(port, "/openapi.json"), "the sandbox")
         for program in ([installed / "gramhouse"], [installed / "python", "-m", "flows.cli"]):
             out = run(*program, "sync", cwd=project, GRAMHOUSE_BASE_URL=url, GRAMHOUSE_API_KEY=KEY)
             assert "complete in" in out
@@ -108,12 +108,12 @@ def test_the_deployments_run_from_the_wheel(installed: Path, project: Path) -> N
     settings = {"GRAMHOUSE_BASE_URL": url, "GRAMHOUSE_API_KEY": KEY}
     serving = subprocess.Popen([installed / "gramhouse", "sandbox", "--port", str(sandbox)], cwd=project, text=True)
     log = project / "up.log"
-    with stopped(serving), log.open("w") as output:
-        until(lambda: answers(sandbox, "/openapi.json"), "the sandbox")
+    with killed_on_exit(serving), log.open("w") as output:
+        wait_until(lambda: answers(sandbox, "/openapi.json"), "the sandbox")
         command = [str(installed / "gramhouse"), "up", "--port", str(prefect)]
         up = subprocess.Popen(command, cwd=project, env=os.environ | settings, stdout=output, stderr=output, text=True)
-        with stopped(up):
-            until(lambda: up.poll() is not None or "Stop with Ctrl-C" in log.read_text(), "gramhouse up")
+        with killed_on_exit(up):
+            wait_until(lambda: up.poll() is not None or "Stop with Ctrl-C" in log.read_text(), "gramhouse up")
             api = f"http://127.0.0.1:{prefect}/api"
             for deployment in ("sync/stories", "publish/publish"):
                 shown = run(
@@ -121,4 +121,4 @@ def test_the_deployments_run_from_the_wheel(installed: Path, project: Path) -> N
                 )
                 assert "finished successfully" in shown
             up.send_signal(signal.SIGINT)
-            assert up.wait(PATIENCE) == 0, log.read_text()
+            assert up.wait(TIMEOUT) == 0, log.read_text()

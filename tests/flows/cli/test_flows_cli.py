@@ -22,7 +22,7 @@ from flows.cli.command_table import COMMANDS
 from flows.cli.output import progress
 from flows.config.errors import TrackerUnreachable
 from flows.engine.run_context import Counters
-from tests.typed import Typed
+from tests.cli_runner import Cli
 
 
 @pytest.fixture(scope="module")
@@ -38,8 +38,8 @@ def environment(monkeypatch: pytest.MonkeyPatch, address: str) -> None:
 
 
 @pytest.fixture
-def typed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Typed:
-    return Typed(monkeypatch, capsys)
+def run_cli(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Cli:
+    return Cli(monkeypatch, capsys)
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -99,8 +99,8 @@ def test_bad_usage_exits_with_2(arguments: list[str]) -> None:
         (["sandbox", "--key", "a", "--key", "a/none"], "issued before"),
     ],
 )
-def test_wrong_settings_are_one_line_and_exit_with_2(typed: Typed, arguments: list[str], message: str) -> None:
-    code, out, err = typed(*arguments)
+def test_wrong_settings_are_one_line_and_exit_with_2(run_cli: Cli, arguments: list[str], message: str) -> None:
+    code, out, err = run_cli(*arguments)
     assert (code, out, len(err.splitlines())) == (2, "", 1)
     assert message in err
 
@@ -109,95 +109,95 @@ REQUIRED = {"query": ["SELECT 1"], "export": ["out"], "backfill": ["--all"]}
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_refuses_a_mistyped_variable(typed: Typed, monkeypatch: pytest.MonkeyPatch, command: str) -> None:
+def test_every_command_refuses_a_mistyped_variable(run_cli: Cli, monkeypatch: pytest.MonkeyPatch, command: str) -> None:
     monkeypatch.setenv("GRAMHOUSE_CONCURENCY", "7")
-    code, out, err = typed(command, *REQUIRED.get(command, ()))
+    code, out, err = run_cli(command, *REQUIRED.get(command, ()))
     assert (code, out) == (2, "")
     assert err == "✖ GRAMHOUSE_CONCURENCY: unknown setting; did you mean GRAMHOUSE_CONCURRENCY?\n"
-    assert typed(command, "--help")[0] == 0
+    assert run_cli(command, "--help")[0] == 0
 
 
 @pytest.mark.usefixtures("environment")
-def test_a_key_in_a_file_that_others_can_read_is_warned_of(typed: Typed, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_key_in_a_file_that_others_can_read_is_warned_of(run_cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("GRAMHOUSE_API_KEY")
     file = Path("gramhouse.toml")
     file.write_text('api_key = "sandbox-demo-key"\n', encoding="utf-8")
     file.chmod(0o644)
     warning = "gramhouse.toml contains api_key and is readable by other users. Fix: chmod 600 gramhouse.toml."
-    code, _, err = typed("sync")
+    code, _, err = run_cli("sync")
     assert (code, warning in err) == (0, True)
-    findings = json.loads(typed("doctor", "--json")[1])["findings"]
+    findings = json.loads(run_cli("doctor", "--json")[1])["findings"]
     message = [(found["verdict"], found["message"]) for found in findings if found["check"] in {"key", "configuration"}]
     assert message == [("ok", "from gramhouse.toml, line 1: api_key"), ("note", warning)]
     file.chmod(0o600)
-    assert warning not in typed("sync")[2]
+    assert warning not in run_cli("sync")[2]
 
 
 @pytest.mark.parametrize("command", [["status"], ["accounts"], ["runs"], ["query", "SELECT 1"], ["publish"]])
-def test_before_the_first_sync_each_command_says_what_to_do(typed: Typed, command: list[str]) -> None:
-    code, out, err = typed(*command)
+def test_before_the_first_sync_each_command_says_what_to_do(run_cli: Cli, command: list[str]) -> None:
+    code, out, err = run_cli(*command)
     assert (code, out, len(err.splitlines())) == (1, "", 1)
     assert "`gramhouse sync` creates it" in err
 
 
 @pytest.mark.parametrize("command", ["status", "accounts", "runs"])
-def test_somebody_elses_file_is_one_line(typed: Typed, command: str) -> None:
+def test_somebody_elses_file_is_one_line(run_cli: Cli, command: str) -> None:
     duckdb.connect("other.duckdb").close()
-    code, _, err = typed(command, "--snapshot", "other.duckdb")
+    code, _, err = run_cli(command, "--snapshot", "other.duckdb")
     assert (code, len(err.splitlines())) == (1, 1)
     assert "This version of gramhouse cannot read the snapshot" in err
 
 
 @pytest.mark.usefixtures("environment")
-def test_status_shows_the_last_runs_warnings_and_reads_a_snapshot_that_has_no_table_of_them(typed: Typed) -> None:
-    assert typed("sync")[0] == 0
+def test_status_shows_the_last_runs_warnings_and_reads_a_snapshot_that_has_no_table_of_them(run_cli: Cli) -> None:
+    assert run_cli("sync")[0] == 0
     with duckdb.connect("data/warehouse.duckdb") as db:
         db.execute(
             "INSERT INTO core.run_warnings SELECT run_id, 'accounts_missing', 30, '30 accounts are missing.',"
             " 'Check the key.', true FROM core.runs"
         )
-    assert typed("publish")[0] == 0
-    assert "! 30 accounts are missing. Fix: Check the key." in typed("status")[1]
-    [warning] = json.loads(typed("status", "--json")[1])["warnings"]
+    assert run_cli("publish")[0] == 0
+    assert "! 30 accounts are missing. Fix: Check the key." in run_cli("status")[1]
+    [warning] = json.loads(run_cli("status", "--json")[1])["warnings"]
     assert (warning["code"], warning["count"], warning["makes_partial"]) == ("accounts_missing", 30, True)
     with duckdb.connect("data/analytics.duckdb") as db:
         db.execute("DROP VIEW run_warnings")
-    assert json.loads(typed("status", "--json")[1])["warnings"] == []
-    assert typed("status")[0] == typed("runs")[0] == 0
+    assert json.loads(run_cli("status", "--json")[1])["warnings"] == []
+    assert run_cli("status")[0] == run_cli("runs")[0] == 0
 
 
 @pytest.mark.usefixtures("environment")
-def test_a_sync_and_all_that_asks_about_it(typed: Typed) -> None:
-    code, out, err = typed("sync", "--json")
+def test_a_sync_and_all_that_asks_about_it(run_cli: Cli) -> None:
+    code, out, err = run_cli("sync", "--json")
     assert (code, json.loads(out)["state"]) == (0, "complete")
     assert "run directly" in err
-    assert typed("sync", "-v")[:1] == (0,)
-    assert json.loads(typed("status", "--json")[1])["last_run"]["state"] == "complete"
-    assert "Last run: sync: complete" in typed("status")[1]
-    assert len(json.loads(typed("accounts", "--json")[1])["accounts"]) == 4
-    assert typed("accounts")[0] == typed("accounts", "--expired")[0] == 0
-    assert len(json.loads(typed("runs", "--json")[1])["runs"]) == 2
-    assert "complete" in typed("runs", "--last", "1")[1]
-    assert typed("publish")[0] == 0
-    assert json.loads(typed("publish", "--json")[1])["snapshot_bytes"] > 0
-    code, out, _ = typed("doctor", "--json")
+    assert run_cli("sync", "-v")[:1] == (0,)
+    assert json.loads(run_cli("status", "--json")[1])["last_run"]["state"] == "complete"
+    assert "Last run: sync: complete" in run_cli("status")[1]
+    assert len(json.loads(run_cli("accounts", "--json")[1])["accounts"]) == 4
+    assert run_cli("accounts")[0] == run_cli("accounts", "--expired")[0] == 0
+    assert len(json.loads(run_cli("runs", "--json")[1])["runs"]) == 2
+    assert "complete" in run_cli("runs", "--last", "1")[1]
+    assert run_cli("publish")[0] == 0
+    assert json.loads(run_cli("publish", "--json")[1])["snapshot_bytes"] > 0
+    code, out, _ = run_cli("doctor", "--json")
     assert code == 0
     assert {finding["verdict"] for finding in json.loads(out)["findings"]} == {"ok", "note"}
 
 
 @pytest.mark.usefixtures("environment")
-def test_the_doctor_finds_times_of_the_future_and_moves_them_back(typed: Typed) -> None:
-    assert typed("sync")[0] == 0
+def test_the_doctor_finds_times_of_the_future_and_moves_them_back(run_cli: Cli) -> None:
+    assert run_cli("sync")[0] == 0
     with duckdb.connect("data/warehouse.duckdb") as db:
         db.execute(
             "UPDATE core.completed_scans SET complete_at = complete_at + INTERVAL 400 DAYS WHERE surface = 'posts'"
         )
         db.execute("INSERT INTO ops.cooldowns SELECT 'x', now() + INTERVAL 401 DAYS, now() + INTERVAL 400 DAYS")
-    code, out, _ = typed("doctor")
+    code, out, _ = run_cli("doctor")
     assert code == 1
     assert "5 times stored in data/warehouse.duckdb lie in the future" in " ".join(out.split())
     assert "the next sync moves them back" in " ".join(out.split())
-    code, out, _ = typed("doctor", "--repair")
+    code, out, _ = run_cli("doctor", "--repair")
     assert code == 0
     assert "core.completed_scans.complete_at: 4 times in the future" in out
     assert "these cooldowns start now" in " ".join(out.split())
@@ -205,52 +205,54 @@ def test_the_doctor_finds_times_of_the_future_and_moves_them_back(typed: Typed) 
         assert db.execute("SELECT resume_after - now() < INTERVAL 24 HOURS FROM ops.cooldowns").fetchall() == [(True,)]
     with duckdb.connect("data/analytics.duckdb", read_only=True) as db:
         assert db.execute("SELECT max(complete_at) <= now() FROM completed_scans").fetchall() == [(True,)]
-    assert "nothing to repair" in typed("doctor", "--repair")[1]
-    assert typed("doctor")[0] == 0
+    assert "nothing to repair" in run_cli("doctor", "--repair")[1]
+    assert run_cli("doctor")[0] == 0
 
 
 @pytest.mark.parametrize("path", ["/api/v1", "/api/v1/"])
 @pytest.mark.usefixtures("environment")
-def test_an_address_may_end_in_the_version_path(typed: Typed, address: str, path: str) -> None:
-    code, out, err = typed("sync", "--json", "--base-url", address + path)
+def test_an_address_may_end_in_the_version_path(run_cli: Cli, address: str, path: str) -> None:
+    code, out, err = run_cli("sync", "--json", "--base-url", address + path)
     assert (code, json.loads(out)["state"]) == (0, "complete")
     assert f"sync of {address}," in err
 
 
 @pytest.mark.usefixtures("environment")
-def test_answers_in_every_format(typed: Typed) -> None:
-    typed("sync")
+def test_answers_in_every_format(run_cli: Cli) -> None:
+    run_cli("sync")
     sql = "SELECT MAP {DATE '2020-01-01': [1, 'nan'::DOUBLE]} AS m, chr(27) || '[31m' AS hostile"
-    rows = json.loads(typed("query", sql, "--json")[1])["rows"]
+    rows = json.loads(run_cli("query", sql, "--json")[1])["rows"]
     assert rows == [{"m": {"2020-01-01": [1.0, None]}, "hostile": "\x1b[31m"}]
-    assert "\x1b" not in typed("query", sql)[1]
-    assert typed("query", "SELECT 1 AS a", "-f", "csv")[1].split() == ["a", "1"]
+    assert "\x1b" not in run_cli("query", sql)[1]
+    assert run_cli("query", "SELECT 1 AS a", "-f", "csv")[1].split() == ["a", "1"]
     for wrong in ("SELEC", "DROP TABLE media", "SELECT \udcff", "SELECT * FROM read_text('/etc/passwd')"):
-        code, out, err = typed("query", wrong)
+        code, out, err = run_cli("query", wrong)
         assert (code, out) == (2, "")
         assert "Traceback" not in err
 
 
 @pytest.mark.usefixtures("environment")
-def test_on_a_terminal_raw_rows_steer_nothing(typed: Typed, monkeypatch: pytest.MonkeyPatch) -> None:
-    typed("sync")
+def test_on_a_terminal_raw_rows_steer_nothing(run_cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    run_cli("sync")
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     for style in ("csv", "json"):
-        text = typed("query", "SELECT chr(27) || chr(155) || chr(8238) || 'x' AS x", "-f", style)[1]
+        text = run_cli("query", "SELECT chr(27) || chr(155) || chr(8238) || 'x' AS x", "-f", style)[1]
         assert re.search("[\x1b\x9b\u202e]", text) is None
 
 
 @pytest.mark.usefixtures("environment")
-def test_a_snapshot_that_cannot_be_written_is_found_before_anything_is_asked(typed: Typed, tmp_path: Path) -> None:
+def test_a_snapshot_that_cannot_be_written_is_found_before_anything_is_asked(run_cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     (tmp_path / "folder").mkdir()
     for wrong in ("file/s.duckdb", "folder"):
-        code, _, err = typed("sync", "--snapshot", wrong)
+        code, _, err = run_cli("sync", "--snapshot", wrong)
         assert (code, len(err.splitlines())) == (1, 2)
         assert "Fix: set GRAMHOUSE_SNAPSHOT" in err
         assert "File exists" not in err
-        assert json.loads(typed("sync", "--json", "--snapshot", wrong)[1])["hint"].startswith("set GRAMHOUSE_SNAPSHOT")
-    code, _, err = typed("sync", "--snapshot", "same.duckdb", "--warehouse", "./same.duckdb")
+        assert json.loads(run_cli("sync", "--json", "--snapshot", wrong)[1])["hint"].startswith(
+            "set GRAMHOUSE_SNAPSHOT"
+        )
+    code, _, err = run_cli("sync", "--snapshot", "same.duckdb", "--warehouse", "./same.duckdb")
     assert code == 2
     assert "is the warehouse itself" in err
     assert not Path("same.duckdb").exists()
@@ -276,9 +278,9 @@ def test_a_snapshot_that_cannot_be_written_is_found_before_anything_is_asked(typ
 )
 @pytest.mark.usefixtures("environment")
 def test_a_path_that_cannot_work_is_one_line_and_writes_nothing(
-    typed: Typed, tmp_path: Path, arguments: list[str]
+    run_cli: Cli, tmp_path: Path, arguments: list[str]
 ) -> None:
-    code, out, err = typed(*arguments)
+    code, out, err = run_cli(*arguments)
     assert (code, out, len(err.splitlines())) == (2, "", 1)
     assert "not a local path" in err or "DuckDB" in err
     assert f"(got '{arguments[-1]}')" in err
@@ -287,42 +289,42 @@ def test_a_path_that_cannot_work_is_one_line_and_writes_nothing(
 
 @pytest.mark.parametrize("name", ["main", "memory", "snapshot", "a b'c%41#d:ü"])
 @pytest.mark.usefixtures("environment")
-def test_other_names_of_files_and_folders_work(typed: Typed, name: str) -> None:
+def test_other_names_of_files_and_folders_work(run_cli: Cli, name: str) -> None:
     files = ["--warehouse", f"./{name}/{name}.duckdb", "--snapshot", f"./{name} snapshot/{name}.duckdb"]
-    assert typed("sync", *files)[0] == 0
-    assert typed("sync", *files)[0] == 0
-    assert "4" in typed("query", "SELECT count(*) FROM main.accounts", *files[2:])[1]
+    assert run_cli("sync", *files)[0] == 0
+    assert run_cli("sync", *files)[0] == 0
+    assert "4" in run_cli("query", "SELECT count(*) FROM main.accounts", *files[2:])[1]
 
 
 @pytest.mark.usefixtures("environment")
-def test_a_warehouse_that_cannot_be_written_is_one_line(typed: Typed, tmp_path: Path) -> None:
+def test_a_warehouse_that_cannot_be_written_is_one_line(run_cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    code, _, err = typed("sync", "--warehouse", "file/w.duckdb")
+    code, _, err = run_cli("sync", "--warehouse", "file/w.duckdb")
     assert (code, len(err.splitlines())) == (1, 2)
     assert "Fix: set GRAMHOUSE_WAREHOUSE" in err
 
 
-def test_the_machines_refusals_are_one_line(typed: Typed, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_machines_refusals_are_one_line(run_cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(**_: bool) -> None:
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), "/somewhere/s.duckdb")
 
     monkeypatch.setattr(command_line, "app", refused)
-    assert typed() == (1, "", "✖ /somewhere/s.duckdb: Permission denied. Fix: correct this and retry.\n")
+    assert run_cli() == (1, "", "✖ /somewhere/s.duckdb: Permission denied. Fix: correct this and retry.\n")
 
 
-def test_a_prefect_server_that_does_not_answer_is_one_line(typed: Typed, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_prefect_server_that_does_not_answer_is_one_line(run_cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     url = "http://127.0.0.1:1/api"
 
     def refused(**_: bool) -> None:
         raise TrackerUnreachable(url)
 
     monkeypatch.setattr(command_line, "app", refused)
-    code, _, err = typed()
+    code, _, err = run_cli()
     assert (code, len(err.splitlines())) == (1, 1)
     assert "`gramhouse up`" in err
 
 
-def test_a_second_sync_exits_with_4(typed: Typed, monkeypatch: pytest.MonkeyPatch, address: str) -> None:
+def test_a_second_sync_exits_with_4(run_cli: Cli, monkeypatch: pytest.MonkeyPatch, address: str) -> None:
     monkeypatch.setenv("GRAMHOUSE_BASE_URL", address)
     monkeypatch.setenv("GRAMHOUSE_API_KEY", "sandbox-demo-key")
     holding = (
@@ -339,8 +341,8 @@ def test_a_second_sync_exits_with_4(typed: Typed, monkeypatch: pytest.MonkeyPatc
     ) as other:
         assert other.stdout is not None
         other.stdout.readline()
-        code, _, err = typed("sync")
-        answered = typed("sync", "--json")[1]
+        code, _, err = run_cli("sync")
+        answered = run_cli("sync", "--json")[1]
         other.communicate()
     assert code == 4
     assert (json.loads(answered)["state"], json.loads(answered)["exit_code"]) == ("locked", 4)

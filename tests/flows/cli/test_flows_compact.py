@@ -11,7 +11,7 @@ from flows.cli.app import main
 from flows.reporting.words import file_size
 
 
-def typed(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
+def run_cli(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
     monkeypatch.setattr(sys, "argv", ["gramhouse", "compact", *arguments])
     with pytest.raises(SystemExit) as ended:
         main()
@@ -35,7 +35,7 @@ def test_it_says_the_size_before_and_after(
     warehouse: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = warehouse.stat().st_size
-    assert typed(monkeypatch) == 0
+    assert run_cli(monkeypatch) == 0
     after = warehouse.stat().st_size
     assert after < before
     message = capsys.readouterr().out
@@ -46,7 +46,7 @@ def test_programs_read_one_json_document(
     warehouse: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = warehouse.stat().st_size
-    assert typed(monkeypatch, "--json") == 0
+    assert run_cli(monkeypatch, "--json") == 0
     message = json.loads(capsys.readouterr().out)
     assert message == {
         "warehouse": str(warehouse),
@@ -60,7 +60,7 @@ def test_a_warehouse_that_is_held_is_left_alone(
     warehouse: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with writer(warehouse, "gramhouse sync", since="then", pause=lambda _: None):
-        assert typed(monkeypatch) == 4
+        assert run_cli(monkeypatch) == 4
     message = capsys.readouterr()
     assert message.out == ""
     assert "is held by gramhouse sync" in message.err
@@ -69,5 +69,5 @@ def test_a_warehouse_that_is_held_is_left_alone(
 def test_where_there_is_no_warehouse_it_says_how_to_make_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert typed(monkeypatch, "--warehouse", str(tmp_path / "none.duckdb")) == 1
+    assert run_cli(monkeypatch, "--warehouse", str(tmp_path / "none.duckdb")) == 1
     assert "`gramhouse sync` creates it" in capsys.readouterr().err

@@ -16,12 +16,12 @@ from connectors.sandbox.http.keys import NO_SCOPE_KEY
 from connectors.sandbox.http.serve import in_thread
 from connectors.sandbox.settings import RateLimit, SandboxSettings
 from connectors.warehouse.storage.holder import hold
-from tests.typed import Typed
+from tests.cli_runner import Cli
 
 
 @pytest.fixture
-def typed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Typed:
-    return Typed(monkeypatch, capsys)
+def run_cli(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Cli:
+    return Cli(monkeypatch, capsys)
 
 
 @contextmanager
@@ -33,16 +33,16 @@ def served(monkeypatch: pytest.MonkeyPatch, key: str, **settings: Any) -> Iterat
         yield sandbox
 
 
-def _found(typed: Typed, code: int) -> dict[str, tuple[str, str]]:
-    exit_code, out, _ = typed("doctor", "--json")
+def _found(run_cli: Cli, code: int) -> dict[str, tuple[str, str]]:
+    exit_code, out, _ = run_cli("doctor", "--json")
     assert exit_code == code
     return {finding["check"]: (finding["verdict"], finding["message"]) for finding in json.loads(out)["findings"]}
 
 
-def test_a_key_without_the_scope_is_found_before_the_nightly_run(typed: Typed, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_key_without_the_scope_is_found_before_the_nightly_run(run_cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     with served(monkeypatch, NO_SCOPE_KEY):
-        found = _found(typed, 1)
-        code, out, _ = typed("doctor")
+        found = _found(run_cli, 1)
+        code, out, _ = run_cli("doctor")
     assert found["API"][0] == "ok"
     assert found["media"][0] == "bad"
     [line] = [line for line in out.splitlines() if " media " in line]
@@ -51,17 +51,17 @@ def test_a_key_without_the_scope_is_found_before_the_nightly_run(typed: Typed, m
     assert "automations:read" in line
 
 
-def test_a_key_that_may_do_all_is_asked_one_page_of_each(typed: Typed, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_key_that_may_do_all_is_asked_one_page_of_each(run_cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     with served(monkeypatch, "sandbox-demo-key"):
-        found = _found(typed, 0)
+        found = _found(run_cli, 0)
     assert (found["API"][0], found["media"][0]) == ("ok", "ok")
     assert "4 accounts" in found["API"][1]
 
 
-def test_a_limit_is_a_note_and_is_not_asked_twice(typed: Typed, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_limit_is_a_note_and_is_not_asked_twice(run_cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     with served(monkeypatch, "sandbox-demo-key", selected_account=RateLimit(1, 3600)):
-        assert _found(typed, 0)["media"][0] == "ok"
-        verdict, message = _found(typed, 0)["media"]
+        assert _found(run_cli, 0)["media"][0] == "ok"
+        verdict, message = _found(run_cli, 0)["media"]
     assert verdict == "note"
     assert "rate_limited" in message
     assert "not retried" in message
@@ -73,55 +73,55 @@ def _hold(scope: str, until: datetime) -> None:
 
 
 def test_cooldowns_are_read_from_the_warehouse_that_no_run_writes(
-    typed: Typed, monkeypatch: pytest.MonkeyPatch
+    run_cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with served(monkeypatch, "sandbox-demo-key"):
-        assert typed("sync")[0] == 0
+        assert run_cli("sync")[0] == 0
         later = datetime.now(UTC) + timedelta(hours=2)
-        for row in json.loads(typed("accounts", "--json")[1])["accounts"]:
+        for row in json.loads(run_cli("accounts", "--json")[1])["accounts"]:
             _hold(f"selected_account:{row['account_id']}", later)
-        verdict, message = _found(typed, 0)["media"]
+        verdict, message = _found(run_cli, 0)["media"]
         assert (verdict, message.startswith("not checked"), "Cooldowns are those of" in message) == (
             "note",
             True,
             False,
         )
-        forecast = json.loads(typed("backfill", "--all", "--dry-run", "--json")[1])
+        forecast = json.loads(run_cli("backfill", "--all", "--dry-run", "--json")[1])
         assert (forecast["accounts"], forecast["cooldowns_as_of"]) == ([], None)
         assert {one["reason"] for one in forecast["skipped"]} <= {"cooldown", "token_expired"}
         _hold("account_catalog", later)
-        assert "limited until" in _found(typed, 0)["API"][1]
+        assert "limited until" in _found(run_cli, 0)["API"][1]
         with hold(Path("data/warehouse.duckdb"), "a sync", since="now", pause=lambda _: None):
-            forecast = json.loads(typed("backfill", "--all", "--dry-run", "--json")[1])
+            forecast = json.loads(run_cli("backfill", "--all", "--dry-run", "--json")[1])
             assert (len(forecast["accounts"]) > 0, forecast["cooldowns_as_of"] is not None) == (True, True)
-            assert "Cooldowns are those of" in typed("backfill", "--all", "--dry-run")[1]
+            assert "Cooldowns are those of" in run_cli("backfill", "--all", "--dry-run")[1]
 
 
-def test_the_address_that_a_warehouse_belongs_to_is_shown(typed: Typed, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_address_that_a_warehouse_belongs_to_is_shown(run_cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     with served(monkeypatch, "sandbox-demo-key"):
-        assert typed("sync")[0] == 0
+        assert run_cli("sync")[0] == 0
         address = os.environ["GRAMHOUSE_BASE_URL"]
-        assert _found(typed, 0)["warehouse"][1].endswith(f"; filled from {address}")
+        assert _found(run_cli, 0)["warehouse"][1].endswith(f"; filled from {address}")
         monkeypatch.setenv("GRAMHOUSE_BASE_URL", "https://other.example.com")
-        assert f"filled from {address}" in _found(typed, 1)["warehouse"][1]
+        assert f"filled from {address}" in _found(run_cli, 1)["warehouse"][1]
 
 
-def test_what_is_in_a_cooldown_is_not_asked(typed: Typed, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_in_a_cooldown_is_not_asked(run_cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     with served(monkeypatch, "sandbox-demo-key"):
-        assert typed("sync")[0] == 0
+        assert run_cli("sync")[0] == 0
         later = datetime.now(UTC) + timedelta(hours=1)
         Path("data/warehouse.duckdb").unlink()
         deferred = "outcome = 'deferred', resume_after = ?"
         with duckdb.connect("data/analytics.duckdb") as db:
             db.execute(f"UPDATE core.run_outcomes SET {deferred} WHERE resource = 'media'", [later])
-        found = _found(typed, 0)
+        found = _found(run_cli, 0)
         assert found["API"][0] == "ok"
         assert found["media"][0] == "note"
         assert found["media"][1].startswith("not checked")
         assert "Cooldowns are those of" in found["media"][1]
         with duckdb.connect("data/analytics.duckdb") as db:
             db.execute(f"UPDATE core.run_outcomes SET {deferred} WHERE resource = 'accounts'", [later])
-        found = _found(typed, 0)
+        found = _found(run_cli, 0)
     assert found["API"][0] == "note"
     assert "limited until" in found["API"][1]
     assert "media" not in found

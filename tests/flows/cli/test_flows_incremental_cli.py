@@ -13,10 +13,10 @@ from flows.cli.commands.status import report
 from flows.cli.output.incremental_status import incremental_lines
 from flows.config.settings import load
 from flows.engine.pipeline import run_sync
+from tests.cli_runner import Cli
 from tests.clocks import START, VirtualClock
-from tests.flows.feeds import FeedService, daily
-from tests.flows.stage import Refusal, cursor_of, is_posts, request, staged
-from tests.typed import Typed
+from tests.flows.fake_api import Refusal, cursor_of, is_posts, open_run_resources, request
+from tests.flows.feeds import FakeFeedApi, daily
 
 pytestmark = pytest.mark.anyio
 
@@ -24,47 +24,47 @@ _INSTANTS = ("since", "read_down_to", "known_from")
 
 
 @pytest.fixture
-def typed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Typed:
+def run_cli(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Cli:
     monkeypatch.chdir(tmp_path)
-    return Typed(monkeypatch, capsys)
+    return Cli(monkeypatch, capsys)
 
 
-def test_two_modes_at_once_are_refused_in_a_line(typed: Typed) -> None:
-    code, out, err = typed("sync", "--incremental", "--full-refresh")
+def test_two_modes_at_once_are_refused_in_a_line(run_cli: Cli) -> None:
+    code, out, err = run_cli("sync", "--incremental", "--full-refresh")
     assert (code, out) == (2, "")
     assert err.strip().endswith("--incremental and --full-refresh cannot be combined. Fix: use one of them.")
 
 
-def test_a_dry_run_before_the_first_sync_says_what_is_missing(typed: Typed) -> None:
-    code, _, err = typed("sync", "--dry-run", "--snapshot", "analytics.duckdb")
+def test_a_dry_run_before_the_first_sync_says_what_is_missing(run_cli: Cli) -> None:
+    code, _, err = run_cli("sync", "--dry-run", "--snapshot", "analytics.duckdb")
     assert code == 1
     assert "There is no snapshot" in err
     assert len(err.strip().splitlines()) == 1
 
 
 @pytest.mark.parametrize("wrong", ["0", "-3", "many"])
-def test_a_limit_of_requests_is_a_number_of_at_least_one(typed: Typed, wrong: str) -> None:
-    code, _, err = typed("sync", "--max-requests", wrong)
+def test_a_limit_of_requests_is_a_number_of_at_least_one(run_cli: Cli, wrong: str) -> None:
+    code, _, err = run_cli("sync", "--max-requests", wrong)
     assert code == 2
     assert "--max-requests" in err
 
 
-async def test_a_dry_run_shows_requests_by_reason(typed: Typed, tmp_path: Path) -> None:
+async def test_a_dry_run_shows_requests_by_reason(run_cli: Cli, tmp_path: Path) -> None:
     clock = VirtualClock()
-    service = FeedService(2, clock=clock, feeds={1: daily(300), 2: daily(10)})
-    async with staged(tmp_path, service, page_size=50) as resources:
+    service = FakeFeedApi(2, clock=clock, feeds={1: daily(300), 2: daily(10)})
+    async with open_run_resources(tmp_path, service, page_size=50) as resources:
         await run_sync(replace(request(tmp_path), mode="incremental"), resources)
-    asked = len(service.asked)
+    asked = len(service.requests)
     here = ("--snapshot", "analytics.duckdb", "--page-size", "50")
-    code, out, _ = typed("sync", "--full-refresh", "--dry-run", "--max-requests", "5", *here)
+    code, out, _ = run_cli("sync", "--full-refresh", "--dry-run", "--max-requests", "5", *here)
     assert code == 0
     assert "posts: full, because of the sync mode" in out
     assert "Estimate: 10 requests; a full refresh would make 10." in out
     assert "--max-requests would defer about 5 of them." in out
-    message = json.loads(typed("sync", "--incremental", "--dry-run", "--json", *here)[1])
+    message = json.loads(run_cli("sync", "--incremental", "--dry-run", "--json", *here)[1])
     assert (message["mode"], message["full_requests"]) == ("incremental", 10)
     assert set(message["reasons"]) == {"catalogue", "stories", "few_pages", "full_due"}
-    assert len(service.asked) == asked
+    assert len(service.requests) == asked
 
 
 async def test_the_status_says_how_old_recent_and_full_scans_are_and_lists_gaps(
@@ -72,11 +72,11 @@ async def test_the_status_says_how_old_recent_and_full_scans_are_and_lists_gaps(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     clock = VirtualClock()
-    service = FeedService(2, clock=clock, feeds={1: daily(200), 2: daily(200)})
+    service = FakeFeedApi(2, clock=clock, feeds={1: daily(200), 2: daily(200)})
     seldom = timedelta(days=300)
 
     async def sync() -> None:
-        async with staged(tmp_path, service, page_size=10) as resources:
+        async with open_run_resources(tmp_path, service, page_size=10) as resources:
             await run_sync(replace(request(tmp_path), mode="incremental", full_refresh_every=seldom), resources)
         clock.days(1)
 

@@ -19,8 +19,8 @@ from connectors.sandbox.http.serve import in_thread
 from connectors.sandbox.settings import SandboxSettings
 from flows.cli import app as command_line
 from flows.cli.command_table import COMMANDS
-from tests import busy
-from tests.typed import Typed
+from tests import process_state
+from tests.cli_runner import Cli
 
 ROOT = Path(__file__).parents[3]
 OBJECTS = sorted(set(COMMANDS) - {"up", "sandbox", "demo"})
@@ -34,8 +34,8 @@ def address() -> Iterator[str]:
 
 
 @pytest.fixture
-def typed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Typed:
-    return Typed(monkeypatch, capsys)
+def run_cli(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Cli:
+    return Cli(monkeypatch, capsys)
 
 
 def environment(address: str) -> dict[str, str]:
@@ -57,35 +57,35 @@ def failed(out: str) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("command", OBJECTS)
-def test_every_command_answers_wrong_usage_with_one_object(typed: Typed, command: str) -> None:
+def test_every_command_answers_wrong_usage_with_one_object(run_cli: Cli, command: str) -> None:
     # A question may begin as an option does.
     for wrong in ([] if command == "query" else ["--nonsense"], ["--snapshot"]):
-        code, out, err = typed(command, "--json", *wrong)
+        code, out, err = run_cli(command, "--json", *wrong)
         assert (code, failed(out)["exit_code"], failed(out)["state"]) == (2, 2, "invalid_parameters")
         assert err
 
 
 @pytest.mark.parametrize("command", OBJECTS)
 def test_every_command_answers_a_wrong_setting_with_one_object(
-    typed: Typed, monkeypatch: pytest.MonkeyPatch, command: str
+    run_cli: Cli, monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:
     monkeypatch.setenv("GRAMHOUSE_PAGE_SIZE", "many")
-    code, out, _ = typed(command, "--json", *REQUIRED.get(command, ()))
+    code, out, _ = run_cli(command, "--json", *REQUIRED.get(command, ()))
     assert (code, failed(out)["exit_code"]) == (2, 2)
     assert str(failed(out)["message"]).startswith("GRAMHOUSE_PAGE_SIZE: ")
 
 
 @pytest.mark.parametrize("command", ["status", "accounts", "runs", "describe", "export", "publish", "compact", "query"])
-def test_what_is_missing_is_one_object(typed: Typed, command: str) -> None:
-    code, out, _ = typed(command, "--json", *REQUIRED.get(command, ()))
+def test_what_is_missing_is_one_object(run_cli: Cli, command: str) -> None:
+    code, out, _ = run_cli(command, "--json", *REQUIRED.get(command, ()))
     assert (code, failed(out)["exit_code"], failed(out)["state"]) == (1, 1, "failed")
 
 
-def test_every_report_is_one_object(typed: Typed, monkeypatch: pytest.MonkeyPatch, address: str) -> None:
+def test_every_report_is_one_object(run_cli: Cli, monkeypatch: pytest.MonkeyPatch, address: str) -> None:
     for name, value in environment(address).items():
         monkeypatch.setenv(name, value)
     result = {
-        command: json.loads(typed(command, "--json", *REQUIRED.get(command, ()))[1])
+        command: json.loads(run_cli(command, "--json", *REQUIRED.get(command, ()))[1])
         for command in ["sync", *(each for each in OBJECTS if each != "sync")]
     }
     assert {command: type(document) for command, document in result.items()} == dict.fromkeys(result, dict)
@@ -94,12 +94,12 @@ def test_every_report_is_one_object(typed: Typed, monkeypatch: pytest.MonkeyPatc
     assert result["quarantine"]["records"] == []
     assert {"accounts", "media"} <= {table["name"] for table in result["describe"]["tables"]}
     assert (result["doctor"]["exit_code"], result["sync"]["exit_code"]) == (0, 0)
-    media = json.loads(typed("describe", "media", "--json")[1])
+    media = json.loads(run_cli("describe", "media", "--json")[1])
     assert (media["table"], media["columns"][0]["name"]) == ("media", "account_id")
     assert result["query"] == {"columns": ["a"], "rows": [{"a": 1}], "exit_code": 0}
-    assert json.loads(typed("query", "SELECT 1 AS a LIMIT 0", "--json")[1])["rows"] == []
+    assert json.loads(run_cli("query", "SELECT 1 AS a LIMIT 0", "--json")[1])["rows"] == []
     for style in (["--json"], ["-f", "json"]):
-        code, out, _ = typed("query", "SELECT nope", *style)
+        code, out, _ = run_cli("query", "SELECT nope", *style)
         assert (code, failed(out)["exit_code"]) == (2, 2)
 
 
@@ -112,10 +112,10 @@ def snapshot(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("style", [["--json"], ["-f", "json"]])
 def test_a_query_that_fails_after_rows_were_written_is_one_object(
-    typed: Typed, snapshot: Path, style: list[str]
+    run_cli: Cli, snapshot: Path, style: list[str]
 ) -> None:
     late = "SELECT CASE WHEN range < 300000 THEN range ELSE error('too far') END AS a FROM range(300001)"
-    code, out, err = typed("query", late, *style, "--snapshot", str(snapshot))
+    code, out, err = run_cli("query", late, *style, "--snapshot", str(snapshot))
     found = json.loads(out)
     assert (code, found["exit_code"], found["state"]) == (2, 2, "invalid_parameters")
     # Where one of DuckDB's threads fails while rows are fetched, it may report that it stopped the others.
@@ -146,7 +146,7 @@ def test_a_query_that_a_signal_ends_is_one_object_at_once(
         assert process.stdout is not None
         begun = b"".join(process.stdout.read(1) for _ in range(200)) if rows else b""
         if not rows:
-            busy.computes(process.pid)
+            process_state.wait_for_cpu_use(process.pid)
         process.send_signal(number)
         out, err = process.communicate(timeout=5)
     finally:
@@ -167,7 +167,7 @@ def test_a_query_whose_output_is_not_read_is_ended_by_a_signal(snapshot: Path) -
     try:
         assert process.stdout is not None
         process.stdout.read(1)
-        busy.blocks_on(process.stdout.fileno())
+        process_state.wait_for_full_pipe(process.stdout.fileno())
         process.send_signal(signal.SIGINT)
         assert process.wait(5) == 130
     finally:
@@ -175,12 +175,12 @@ def test_a_query_whose_output_is_not_read_is_ended_by_a_signal(snapshot: Path) -
         process.communicate()
 
 
-def test_a_fix_is_the_hint(typed: Typed, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fix_is_the_hint(run_cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(**_: bool) -> None:
         raise OSError(28, "No space left on device", "/data/x")
 
     monkeypatch.setattr(command_line, "app", full)
-    found = failed(typed("status", "--json")[1])
+    found = failed(run_cli("status", "--json")[1])
     assert (found["message"], found["hint"]) == (
         "/data/x: No space left on device.",
         "correct this and retry.",
@@ -239,8 +239,8 @@ def test_a_signal_is_one_object(tmp_path: Path, number: signal.Signals, code: in
 def test_the_work_is_done_and_its_exit_code_stands_whatever_the_streams(
     tmp_path: Path, address: str, command: str, where: str
 ) -> None:
-    typed = f"{sys.executable} -m flows.cli {command} {where}; echo ${{PIPESTATUS[0]}} >code"
-    subprocess.run(["bash", "-c", typed], cwd=tmp_path, env=environment(address), check=True, capture_output=True)
+    script = f"{sys.executable} -m flows.cli {command} {where}; echo ${{PIPESTATUS[0]}} >code"
+    subprocess.run(["bash", "-c", script], cwd=tmp_path, env=environment(address), check=True, capture_output=True)
     assert (tmp_path / "code").read_text() == "0\n"
     assert (tmp_path / "data/analytics.duckdb").exists()
 
@@ -248,8 +248,8 @@ def test_the_work_is_done_and_its_exit_code_stands_whatever_the_streams(
 def test_a_failure_stands_too_whatever_the_streams(tmp_path: Path) -> None:
     env = environment("http://example.com")
     for where in ("2>/dev/full", "2>&-", ">/dev/full", ">/dev/full 2>/dev/full"):
-        typed = f"{sys.executable} -m flows.cli sync --json {where}"
-        done = subprocess.run(["bash", "-c", typed], cwd=tmp_path, env=env, check=False, capture_output=True)
+        script = f"{sys.executable} -m flows.cli sync --json {where}"
+        done = subprocess.run(["bash", "-c", script], cwd=tmp_path, env=env, check=False, capture_output=True)
         assert done.returncode == 2
 
 
@@ -257,7 +257,9 @@ def test_rows_that_cannot_be_written_are_a_failure(tmp_path: Path, address: str)
     env = environment(address)
     subprocess.run([sys.executable, "-m", "flows.cli", "sync"], cwd=tmp_path, env=env, check=True, capture_output=True)
     for style in ("table", "csv", "json"):
-        typed = f'{sys.executable} -m flows.cli query "FROM accounts" -f {style} >/dev/full'
-        done = subprocess.run(["bash", "-c", typed], cwd=tmp_path, env=env, check=False, capture_output=True, text=True)
+        script = f'{sys.executable} -m flows.cli query "FROM accounts" -f {style} >/dev/full'
+        done = subprocess.run(
+            ["bash", "-c", script], cwd=tmp_path, env=env, check=False, capture_output=True, text=True
+        )
         assert done.returncode == 1
         assert "No space left on device" in done.stderr

@@ -42,7 +42,7 @@ def address() -> Iterator[str]:
         yield url
 
 
-def typed(*arguments: str, code: int, **environment: str) -> list[dict[str, Any]]:
+def run_cli(*arguments: str, code: int, **environment: str) -> list[dict[str, Any]]:
     """Type a command as a process; return the objects that it wrote to standard error."""
     done = subprocess.run(
         [sys.executable, "-m", "flows.cli", *arguments],
@@ -60,7 +60,7 @@ def typed(*arguments: str, code: int, **environment: str) -> list[dict[str, Any]
 
 def test_a_sync_logs_its_run_and_each_trouble_with_account_partition_code_and_correlation_id(address: str) -> None:
     environment = {"GRAMHOUSE_BASE_URL": address, "GRAMHOUSE_API_KEY": "sandbox-demo-key"}
-    lines = typed("sync", "--log-format", "json", "--json", code=3, **environment)
+    lines = run_cli("sync", "--log-format", "json", "--json", code=3, **environment)
     begun, *_, ended = lines
     assert "gramhouse sync of http://127.0.0.1" in begun["message"]
     assert (ended["level"], ended["run"] is not None) == ("warning", True)
@@ -87,7 +87,7 @@ def test_a_sync_logs_its_run_and_each_trouble_with_account_partition_code_and_co
     [("sync", "--nonsense", "--log-format", "json"), ("publish", "--log-format=json")],
 )
 def test_a_refusal_is_a_line_of_the_log(arguments: tuple[str, ...]) -> None:
-    lines = typed(*arguments, code=1 if arguments[0] == "publish" else 2, GRAMHOUSE_WAREHOUSE="/dev/null")
+    lines = run_cli(*arguments, code=1 if arguments[0] == "publish" else 2, GRAMHOUSE_WAREHOUSE="/dev/null")
     assert [line["level"] for line in lines] == ["error"] * len(lines)
     assert lines
 

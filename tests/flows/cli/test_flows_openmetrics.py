@@ -12,9 +12,9 @@ from flows.cli.commands.status import report
 from flows.cli.output.openmetrics import REASONS, metrics
 from flows.config.settings import load
 from flows.engine.pipeline import run_sync
+from tests.cli_runner import Cli
 from tests.clocks import START
-from tests.flows.stage import Refusal, Service, account_of, is_posts, request, staged
-from tests.typed import Typed
+from tests.flows.fake_api import FakeApi, Refusal, account_of, is_posts, open_run_resources, request
 
 pytestmark = pytest.mark.anyio
 
@@ -38,8 +38,8 @@ async def test_the_status_of_a_partial_run_as_metrics(tmp_path: Path, capsys: py
             return Refusal(403, "api_forbidden")
         return Refusal(429, "rate_limited", 9000) if account_of(request) == 3 else None
 
-    service = Service(accounts=9, expired=frozenset({9}), failure=failure)
-    async with staged(tmp_path, service) as resources:
+    service = FakeApi(accounts=9, expired=frozenset({9}), failure=failure)
+    async with open_run_resources(tmp_path, service) as resources:
         await run_sync(request(tmp_path), resources)
     settings = load(snapshot=tmp_path / "analytics.duckdb", warehouse=tmp_path / "warehouse.duckdb")
     assert report(settings, START + timedelta(hours=48), as_metrics=True) == 3
@@ -72,7 +72,7 @@ async def test_the_status_of_a_partial_run_as_metrics(tmp_path: Path, capsys: py
 def test_without_a_snapshot_a_file_says_so_and_the_command_fails(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code, message, err = Typed(monkeypatch, capsys)("status", "--format", "openmetrics")
+    code, message, err = Cli(monkeypatch, capsys)("status", "--format", "openmetrics")
     assert code == 1
     assert parsed(message) == {("gramhouse_snapshot_readable", ()): 0}
     assert "There is no snapshot" in err
@@ -88,6 +88,6 @@ def test_an_error_code_is_data_whatever_it_is() -> None:
 
 
 def test_two_forms_at_once_are_refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    code, _, err = Typed(monkeypatch, capsys)("status", "--format", "openmetrics", "--json")
+    code, _, err = Cli(monkeypatch, capsys)("status", "--format", "openmetrics", "--json")
     assert code == 2
     assert "cannot be combined" in err

@@ -22,7 +22,7 @@ REASON = "status: Input should be 'active' or 'token_expired'"
 EVIL = "\x1b[31m[bold]\u202e\nx"
 
 
-class Typed:
+class Cli:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
         self._monkeypatch = monkeypatch
         self._capsys = capsys
@@ -36,11 +36,11 @@ class Typed:
 
 
 @pytest.fixture
-def typed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Typed:
+def run_cli(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Cli:
     # A process of its own has none of the handlers that a test of Prefect's left.
     for name in (None, "connectors", "flows"):
         monkeypatch.setattr(logging.getLogger(name), "handlers", [])
-    return Typed(monkeypatch, capsys)
+    return Cli(monkeypatch, capsys)
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def warehouse(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def rejected(warehouse: Path, typed: Typed) -> Path:
+def rejected(warehouse: Path, run_cli: Cli) -> Path:
     """A warehouse with an account and three media items rejected, published."""
     with connect(warehouse) as connection:
         rig = Rig(connection)
@@ -61,7 +61,7 @@ def rejected(warehouse: Path, typed: Typed) -> Path:
         aside = (RejectedRecord(1, REASON, json.dumps(broken)),)
         rig.land(scan.page([account(), broken], at(0), rejected=aside, last=True))
         rig.scan(POSTS, "p", 1, [{"id": "1"}], [post("a", EVIL + "y" * 1000), post("b"), {"caption": "no id"}])
-    assert typed(command="publish")[0] == 0
+    assert run_cli(command="publish")[0] == 0
     return warehouse
 
 
@@ -76,8 +76,8 @@ def published(query: str) -> list[tuple[object, ...]]:
 
 
 @pytest.mark.usefixtures("rejected")
-def test_it_lists_what_was_rejected_with_its_request(typed: Typed) -> None:
-    code, out, err = typed()
+def test_it_lists_what_was_rejected_with_its_request(run_cli: Cli) -> None:
+    code, out, err = run_cli()
     assert (code, err) == (0, "")
     lines = out.splitlines()
     reason = NO_ID.rstrip(".")
@@ -99,18 +99,18 @@ def test_it_lists_what_was_rejected_with_its_request(typed: Typed) -> None:
 
 
 @pytest.mark.usefixtures("rejected")
-def test_it_lists_no_more_than_asked_for_and_says_so(typed: Typed) -> None:
-    out = typed("--limit", "1")[1]
+def test_it_lists_no_more_than_asked_for_and_says_so(run_cli: Cli) -> None:
+    out = run_cli("--limit", "1")[1]
     assert out.count("correlation id c-1") + out.count("correlation id p-2") == 1
     assert "newest 1 of 4. List all with `gramhouse quarantine --limit 4`" in out
-    assert "lists all" not in typed("--limit", "4")[1]
-    assert len(json.loads(typed("--limit", "3", "--json")[1])["records"]) == 3
-    assert typed("--limit", "0")[0] == 2
+    assert "lists all" not in run_cli("--limit", "4")[1]
+    assert len(json.loads(run_cli("--limit", "3", "--json")[1])["records"]) == 3
+    assert run_cli("--limit", "0")[0] == 2
 
 
 @pytest.mark.usefixtures("rejected")
-def test_programs_get_the_whole_rows(typed: Typed) -> None:
-    rows = json.loads(typed("--json")[1])["records"]
+def test_programs_get_the_whole_rows(run_cli: Cli) -> None:
+    rows = json.loads(run_cli("--json")[1])["records"]
     assert len(rows) == 4
     assert json.loads(rows[0].pop("payload")) == post("a", EVIL + "y" * 1000)
     assert rows[0] == {
@@ -120,52 +120,52 @@ def test_programs_get_the_whole_rows(typed: Typed) -> None:
     }  # fmt: skip
 
 
-def test_many_reasons_are_summed_up(warehouse: Path, typed: Typed) -> None:
+def test_many_reasons_are_summed_up(warehouse: Path, run_cli: Cli) -> None:
     with connect(warehouse) as connection:
         rig = Rig(connection)
         aside = tuple(RejectedRecord(n, f"reason [bold]{n}", "{}") for n in range(5))
         rig.land(Scan(CATALOGUE, "c", at(0)).page([{}] * 5, at(0), rejected=aside, last=True))
         rig.land(Scan(POSTS, "p", at(1)).page([], at(1), text="<html>", last=True))
         rig.merge()
-    typed(command="publish")
-    lines = typed()[1].splitlines()
+    run_cli(command="publish")
+    lines = run_cli()[1].splitlines()
     assert lines[0] == (
         "! 6 records rejected: reason [bold]0 (1); reason [bold]1 (1); reason [bold]2 (1); 3 other reasons (3)."
     )
     assert f"2026-03-01 03:00:00 UTC  media, posts of account {ANNA}, page 1, the whole page" in lines
 
 
-def test_more_than_a_person_reads_is_not_listed_unasked(warehouse: Path, typed: Typed) -> None:
+def test_more_than_a_person_reads_is_not_listed_unasked(warehouse: Path, run_cli: Cli) -> None:
     with connect(warehouse) as connection:
         Rig(connection).scan(POSTS, "p", 0, [post(n) for n in range(25)])
-    typed(command="publish")
-    assert typed()[1].count("correlation id p-1") == 20
-    assert len(json.loads(typed("--json")[1])["records"]) == 25
+    run_cli(command="publish")
+    assert run_cli()[1].count("correlation id p-1") == 20
+    assert len(json.loads(run_cli("--json")[1])["records"]) == 25
 
 
-def test_an_empty_quarantine_is_one_friendly_line(warehouse: Path, typed: Typed) -> None:
+def test_an_empty_quarantine_is_one_friendly_line(warehouse: Path, run_cli: Cli) -> None:
     with connect(warehouse):
         pass
-    typed(command="publish")
-    assert typed() == (0, "✔ Quarantine is empty: every received record is in the tables.\n", "")
-    assert typed("--json")[1] == '{"records": []}\n'
-    code, out, _ = typed("--retry")
+    run_cli(command="publish")
+    assert run_cli() == (0, "✔ Quarantine is empty: every received record is in the tables.\n", "")
+    assert run_cli("--json")[1] == '{"records": []}\n'
+    code, out, _ = run_cli("--retry")
     assert code == 0
     assert out.startswith("✔ Quarantine is empty.\nPublished ")
 
 
-def test_listing_works_while_another_process_writes(rejected: Path, typed: Typed) -> None:
+def test_listing_works_while_another_process_writes(rejected: Path, run_cli: Cli) -> None:
     with writer(rejected, "gramhouse sync", since="then", pause=lambda _: None):
-        code, out, err = typed()
+        code, out, err = run_cli()
         assert (code, out[:3], err) == (0, "! 4", "")
-        code, out, err = typed("--retry")
+        code, out, err = run_cli("--retry")
     assert (code, out, len(err.splitlines())) == (4, "", 1)
     assert "is held by gramhouse sync" in err
 
 
 @pytest.mark.parametrize("arguments", [[], ["--json"], ["--retry"]])
-def test_before_the_first_sync_it_says_what_to_do(typed: Typed, arguments: list[str]) -> None:
-    code, out, err = typed(*arguments)
+def test_before_the_first_sync_it_says_what_to_do(run_cli: Cli, arguments: list[str]) -> None:
+    code, out, err = run_cli(*arguments)
     assert (code, len(out.splitlines()), len(err.splitlines())) == (
         1,
         len(arguments) if "--json" in arguments else 0,
@@ -175,9 +175,9 @@ def test_before_the_first_sync_it_says_what_to_do(typed: Typed, arguments: list[
     assert not Path("data").exists()
 
 
-def test_a_retry_after_a_changed_mapping(rejected: Path, typed: Typed) -> None:
+def test_a_retry_after_a_changed_mapping(rejected: Path, run_cli: Cli) -> None:
     map_uuid(rejected)
-    code, out, err = typed("--retry")
+    code, out, err = run_cli("--retry")
     assert (code, err) == (0, "")
     lines = out.splitlines()
     assert lines[:4] == [
@@ -190,26 +190,26 @@ def test_a_retry_after_a_changed_mapping(rejected: Path, typed: Typed) -> None:
     assert published("SELECT media_id, ig_username FROM media ORDER BY 1") == [
         ("1", "anna"), ("a", "anna"), ("b", "anna"),
     ]  # fmt: skip
-    assert typed()[1].startswith("! 2 records rejected")
+    assert run_cli()[1].startswith("! 2 records rejected")
 
 
-def test_a_retry_with_the_same_mapping_publishes_the_same(rejected: Path, typed: Typed) -> None:
+def test_a_retry_with_the_same_mapping_publishes_the_same(rejected: Path, run_cli: Cli) -> None:
     before = published("FROM quarantine")
     Path(os.environ["GRAMHOUSE_SNAPSHOT"]).unlink()
-    code, out, _ = typed("--retry")
+    code, out, _ = run_cli("--retry")
     assert code == 0
     assert out.splitlines()[0] == "! 4 records stay in quarantine:"
     assert published("FROM quarantine") == before
     assert rejected.exists()
 
 
-def test_a_retry_for_programs(rejected: Path, typed: Typed) -> None:
+def test_a_retry_for_programs(rejected: Path, run_cli: Cli) -> None:
     with connect(rejected) as connection:
         rig = Rig(connection)
         rig.seq = 10
         rig.scan(POSTS, "q", 24, [{"id": "1"}, {"id": "a"}])
     map_uuid(rejected)
-    message = json.loads(typed("--retry", "--json")[1])
+    message = json.loads(run_cli("--retry", "--json")[1])
     assert message.pop("snapshot_bytes") > 0
     assert message == {
         "became_rows": 1, "items": 1, "outdated": 1, "snapshot": os.environ["GRAMHOUSE_SNAPSHOT"],
@@ -220,13 +220,13 @@ def test_a_retry_for_programs(rejected: Path, typed: Typed) -> None:
     }  # fmt: skip
 
 
-def test_a_retry_says_what_was_outdated(warehouse: Path, typed: Typed) -> None:
+def test_a_retry_says_what_was_outdated(warehouse: Path, run_cli: Cli) -> None:
     with connect(warehouse) as connection:
         rig = Rig(connection)
         rig.scan(POSTS, "p", 0, [post("a")])
         rig.scan(POSTS, "q", 24, [{"id": "a"}])
     map_uuid(warehouse)
-    lines = typed("--retry")[1].splitlines()
+    lines = run_cli("--retry")[1].splitlines()
     assert lines[:2] == [
         "✔ 1 record deleted from quarantine: a newer version of the item is stored.",
         "✔ Quarantine is empty.",
@@ -234,17 +234,17 @@ def test_a_retry_says_what_was_outdated(warehouse: Path, typed: Typed) -> None:
     assert published("SELECT count(*) FROM media_superseded") == [(0,)]
 
 
-def test_what_is_still_staged_is_merged_first(warehouse: Path, typed: Typed) -> None:
+def test_what_is_still_staged_is_merged_first(warehouse: Path, run_cli: Cli) -> None:
     with connect(warehouse):
         pass
-    typed(command="publish")
+    run_cli(command="publish")
     with connect(warehouse) as connection:
         Rig(connection).land(Scan(POSTS, "p", at(0)).page([post("a")], at(0), last=True))
-    assert "1 record stays in quarantine" in typed("--retry")[1]
+    assert "1 record stays in quarantine" in run_cli("--retry")[1]
     Path("gramhouse.toml").write_text('[mapping]\nmedia_id = ["/uuid"]\n')
-    assert typed(command="rebuild")[0] == 0
-    assert typed("--retry")[1].startswith("✔ 1 record imported: 1 media item.\n")
-    assert typed(command="rebuild")[0] == 0
+    assert run_cli(command="rebuild")[0] == 0
+    assert run_cli("--retry")[1].startswith("✔ 1 record imported: 1 media item.\n")
+    assert run_cli(command="rebuild")[0] == 0
     assert published("SELECT media_id, first_seen_at FROM media") == [("a", at(0))]
     assert published("FROM quarantine") == []
 

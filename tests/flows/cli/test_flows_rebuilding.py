@@ -18,7 +18,7 @@ WAREHOUSE = Path("data/warehouse.duckdb")
 SNAPSHOT = Path("data/analytics.duckdb")
 
 
-class Typed:
+class CliRunner:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
         self._monkeypatch = monkeypatch
         self._capsys = capsys
@@ -34,8 +34,8 @@ class Typed:
 
 
 @pytest.fixture
-def typed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Typed:
-    return Typed(monkeypatch, capsys)
+def run_cli(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> CliRunner:
+    return CliRunner(monkeypatch, capsys)
 
 
 @pytest.fixture
@@ -62,22 +62,22 @@ def snapshot() -> dict[str, list[tuple[object, ...]]]:
         }
 
 
-def test_a_rebuild_by_the_same_mapping_changes_nothing(typed: Typed, sandbox: Sandbox) -> None:
+def test_a_rebuild_by_the_same_mapping_changes_nothing(run_cli: CliRunner, sandbox: Sandbox) -> None:
     for day in (0, 1):
         sandbox.day = day
-        typed("sync", "--json")
-    typed("publish")
+        run_cli("sync", "--json")
+    run_cli("publish")
     before = snapshot()
     asked = sandbox.log.counts.total()
     SNAPSHOT.unlink()
-    assert json.loads(typed("rebuild", "--json")[0])["items"] == len(before["media"]) - columns("media")
+    assert json.loads(run_cli("rebuild", "--json")[0])["items"] == len(before["media"]) - columns("media")
     after = snapshot()
     assert after == before
     assert before.keys() >= {"accounts", "media", "media_history", "runs", "run_outcomes", "completed_scans"}
     assert len(before["media"]) > 100
     assert sandbox.log.counts.total() == asked > 0
     sandbox.day = 2
-    assert json.loads(typed("sync", "--json")[0])["state"] == "complete"
+    assert json.loads(run_cli("sync", "--json")[0])["state"] == "complete"
 
 
 def columns(table: str) -> int:
@@ -97,34 +97,34 @@ def owners() -> tuple[int, int]:
         return int(items), int(of_somebody)
 
 
-def test_a_new_mapping_is_applied_without_asking_the_api(typed: Typed, sandbox: Sandbox) -> None:
-    assert not json.loads(typed("sync", "--json")[0])["mapping_pending"]
+def test_a_new_mapping_is_applied_without_asking_the_api(run_cli: CliRunner, sandbox: Sandbox) -> None:
+    assert not json.loads(run_cli("sync", "--json")[0])["mapping_pending"]
     Path("gramhouse.toml").write_text(OWNER, encoding="utf-8")
     sandbox.day = 1
-    assert "run `gramhouse rebuild` to apply the current one" in typed("sync")[0]
+    assert "run `gramhouse rebuild` to apply the current one" in run_cli("sync")[0]
     asked = sandbox.log.counts.total()
-    out = typed("rebuild")[0]
+    out = run_cli("rebuild")[0]
     items, of_somebody = owners()
     assert items == of_somebody > 50
     assert out.startswith(f"Decoded {items:,} items again into ")
     assert sandbox.log.counts.total() == asked
-    assert not json.loads(typed("sync", "--json")[0])["mapping_pending"]
+    assert not json.loads(run_cli("sync", "--json")[0])["mapping_pending"]
 
     Path("gramhouse.toml").unlink()
-    typed("rebuild")
+    run_cli("rebuild")
     with pytest.raises(duckdb.BinderException):
         owners()
 
 
 @pytest.mark.usefixtures("sandbox")
-def test_a_raw_store_that_lacks_a_part_is_refused_in_one_line(typed: Typed) -> None:
+def test_a_raw_store_that_lacks_a_part_is_refused_in_one_line(run_cli: CliRunner) -> None:
     def refused(*arguments: str) -> str:
-        out, err = typed(*arguments, code=1)
+        out, err = run_cli(*arguments, code=1)
         assert out == ""
         return err.splitlines()[-1]
 
     assert "There is no warehouse" in refused("rebuild")
-    typed("sync")
+    run_cli("sync")
     (part, *_) = sorted(Path("data/raw").rglob("*.parquet"))
     whole = part.read_bytes()
     part.unlink()
@@ -135,16 +135,16 @@ def test_a_raw_store_that_lacks_a_part_is_refused_in_one_line(typed: Typed) -> N
         assert "GRAMHOUSE_RAW" in message
     assert WAREHOUSE.read_bytes() == before
     part.write_bytes(whole)
-    typed("rebuild")
+    run_cli("rebuild")
 
 
 @pytest.mark.usefixtures("sandbox")
 def test_a_raw_store_that_cannot_be_written_is_found_before_anything_is_asked(
-    typed: Typed, monkeypatch: pytest.MonkeyPatch
+    run_cli: CliRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Path("file").touch()
     monkeypatch.setenv("GRAMHOUSE_RAW", "file/kept")
-    err = typed("sync", code=1)[1]
+    err = run_cli("sync", code=1)[1]
     assert len(err.splitlines()) == 2
     assert "Fix: set GRAMHOUSE_RAW" in err
     assert not WAREHOUSE.exists()
@@ -152,11 +152,11 @@ def test_a_raw_store_that_cannot_be_written_is_found_before_anything_is_asked(
 
 @pytest.mark.usefixtures("sandbox")
 def test_an_archive_that_is_still_set_is_said_once_and_does_nothing(
-    typed: Typed, monkeypatch: pytest.MonkeyPatch
+    run_cli: CliRunner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GRAMHOUSE_ARCHIVE", "kept")
     monkeypatch.setenv("GRAMHOUSE_KEEP_ARCHIVE", "9")
-    err = typed("sync")[1]
+    err = run_cli("sync")[1]
     (line,) = [each for each in err.splitlines() if "no longer used" in each]
     assert "GRAMHOUSE_ARCHIVE, GRAMHOUSE_KEEP_ARCHIVE" in line
     assert not Path("kept").exists()

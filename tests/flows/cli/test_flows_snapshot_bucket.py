@@ -9,8 +9,8 @@ import pytest
 from connectors.sandbox.http.app import Sandbox
 from connectors.sandbox.http.serve import in_thread
 from connectors.sandbox.settings import SandboxSettings
+from tests.cli_runner import Cli
 from tests.store.s3 import s3_server
-from tests.typed import Typed
 
 COUNT = "SELECT count(*) AS n FROM accounts"
 
@@ -22,16 +22,16 @@ def s3() -> Iterator[dict[str, str]]:
 
 
 @pytest.fixture
-def typed(
+def run_cli(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], s3: dict[str, str], tmp_path: Path
-) -> Iterator[Typed]:
+) -> Iterator[Cli]:
     for name, value in s3.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("GRAMHOUSE_API_KEY", "sandbox-demo-key")
     monkeypatch.setenv("GRAMHOUSE_SNAPSHOT", f"s3://bucket/{tmp_path.name}/analytics.duckdb")
     with in_thread(Sandbox(SandboxSettings(accounts=4, posts=3))) as url:
         monkeypatch.setenv("GRAMHOUSE_BASE_URL", url)
-        yield Typed(monkeypatch, capsys)
+        yield Cli(monkeypatch, capsys)
 
 
 def _at(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -41,37 +41,37 @@ def _at(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def _json(typed: Typed, *arguments: str, code: int = 0) -> dict[str, object]:
-    found, out, err = typed(*arguments, "--json")
+def _json(run_cli: Cli, *arguments: str, code: int = 0) -> dict[str, object]:
+    found, out, err = run_cli(*arguments, "--json")
     assert found == code, err
     return dict(json.loads(out))
 
 
 def test_it_is_published_and_read_here_and_on_another_machine(
-    typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run_cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     url = f"s3://bucket/{tmp_path.name}/analytics.duckdb"
     analyst = _at(tmp_path / "analyst", monkeypatch)
     for command in (["query", COUNT], ["status"]):
-        code, _, err = typed(*command)
+        code, _, err = run_cli(*command)
         assert (code, len(err.splitlines())) == (1, 1)
         assert f"There is no snapshot at {url}. Fix: run `gramhouse sync` where the warehouse is, or correct" in err
 
     operator = _at(tmp_path / "operator", monkeypatch)
-    assert _json(typed, "sync")["snapshot"] == url
-    found = {one["check"]: one["message"] for one in _json(typed, "doctor")["findings"]}  # type: ignore[attr-defined]
+    assert _json(run_cli, "sync")["snapshot"] == url
+    found = {one["check"]: one["message"] for one in _json(run_cli, "doctor")["findings"]}  # type: ignore[attr-defined]
     assert found["bucket"] == f"{url} can be written"
     with monkeypatch.context() as away:
         # Where the warehouse is, readers need no bucket.
         away.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
-        assert _json(typed, "query", COUNT)["rows"] == [{"n": 4}]
+        assert _json(run_cli, "query", COUNT)["rows"] == [{"n": 4}]
 
     _at(analyst, monkeypatch)
-    assert _json(typed, "query", COUNT)["rows"] == [{"n": 4}]
-    assert _json(typed, "status")["status_file"] is None
-    assert _json(typed, "report")["report"] == "data/report.html"
-    assert len(_json(typed, "runs")["runs"]) == 1  # type: ignore[arg-type]
-    found = {one["check"]: one["message"] for one in _json(typed, "doctor")["findings"]}  # type: ignore[attr-defined]
+    assert _json(run_cli, "query", COUNT)["rows"] == [{"n": 4}]
+    assert _json(run_cli, "status")["status_file"] is None
+    assert _json(run_cli, "report")["report"] == "data/report.html"
+    assert len(_json(run_cli, "runs")["runs"]) == 1  # type: ignore[arg-type]
+    found = {one["check"]: one["message"] for one in _json(run_cli, "doctor")["findings"]}  # type: ignore[attr-defined]
     assert found["bucket"] == f"{url} can be read; a copy is at data/analytics.duckdb"
     copy = analyst / "data" / "analytics.duckdb"
     assert copy.read_bytes() == (operator / "data" / "analytics.duckdb").read_bytes()
@@ -80,20 +80,20 @@ def test_it_is_published_and_read_here_and_on_another_machine(
     before = copy.read_bytes()
     with copy.open("rb") as reader:
         _at(operator, monkeypatch)
-        code, out, _ = typed("publish")
+        code, out, _ = run_cli("publish")
         assert (code, out.startswith(f"Published {url} (")) == (0, True)
         _at(analyst, monkeypatch)
-        assert _json(typed, "query", "SELECT count(*) AS n FROM published")["rows"] == [{"n": 1}]
+        assert _json(run_cli, "query", "SELECT count(*) AS n FROM published")["rows"] == [{"n": 1}]
         assert copy.read_bytes() == (operator / "data" / "analytics.duckdb").read_bytes()
         assert copy.read_bytes() != before
         assert reader.read() == before
 
 
 def test_a_bucket_that_cannot_be_used_is_one_line_before_the_api_is_asked(
-    typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run_cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _at(tmp_path / "operator", monkeypatch)
-    code, _, err = typed("sync", "--snapshot", "s3://none/s.duckdb")
+    code, _, err = run_cli("sync", "--snapshot", "s3://none/s.duckdb")
     last = err.splitlines()[-1]
     assert code == 1
     assert "the store s3://none cannot be used" in last
@@ -102,15 +102,15 @@ def test_a_bucket_that_cannot_be_used_is_one_line_before_the_api_is_asked(
 
 
 def test_a_warehouse_without_accounts_leaves_the_bucket_of_another_one(
-    typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run_cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _at(tmp_path / "operator", monkeypatch)
-    _json(typed, "sync")
+    _json(run_cli, "sync")
     _at(tmp_path / "other", monkeypatch)
     monkeypatch.setenv("GRAMHOUSE_API_KEY", "wrong")
-    _json(typed, "sync", code=1)
-    code, _, err = typed("publish")
+    _json(run_cli, "sync", code=1)
+    code, _, err = run_cli("publish")
     assert (code, len(err.splitlines())) == (1, 1)
     assert "is the snapshot of another warehouse and is not replaced" in err
     _at(tmp_path / "analyst", monkeypatch)
-    assert _json(typed, "query", COUNT)["rows"] == [{"n": 4}]
+    assert _json(run_cli, "query", COUNT)["rows"] == [{"n": 4}]

@@ -23,9 +23,9 @@ from flows.engine.upkeep import publish_now
 from flows.reporting.exit_code import ExitCode
 from models.runs import RunState
 from models.selection import Selection
+from tests.cli_runner import Cli
 from tests.clocks import START, VirtualClock
-from tests.flows.stage import Refusal, Service, is_posts, request, staged
-from tests.typed import Typed
+from tests.flows.fake_api import FakeApi, Refusal, is_posts, open_run_resources, request
 
 pytestmark = pytest.mark.anyio
 
@@ -35,17 +35,17 @@ ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture
-def typed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Typed:
-    return Typed(monkeypatch, capsys)
+def run_cli(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Cli:
+    return Cli(monkeypatch, capsys)
 
 
 def _settings() -> Settings:
     return load(snapshot=SNAPSHOT, warehouse=Path("warehouse.duckdb"))
 
 
-async def _run(service: Service, folder: Path, **changes: Any) -> RunReport:  # noqa: ANN401 - fields of RunRequest
+async def _run(service: FakeApi, folder: Path, **changes: Any) -> RunReport:  # noqa: ANN401 - fields of RunRequest
     asked = request(folder)
-    async with staged(folder, service, page_size=50) as resources:
+    async with open_run_resources(folder, service, page_size=50) as resources:
         return await run_sync(RunRequest(asked.snapshot, asked.within, "test", **changes), resources)
 
 
@@ -63,7 +63,7 @@ def _message(capsys: pytest.CaptureFixture[str], after: timedelta = timedelta())
 async def test_a_run_that_is_complete_is_healthy_until_it_is_stale(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    await _run(Service(accounts=9, expired=frozenset({9})), tmp_path)
+    await _run(FakeApi(accounts=9, expired=frozenset({9})), tmp_path)
     code, found = _looked(capsys, timedelta(hours=36))
     assert (code, found["attention"], found["stale"], found["oldest_age_seconds"]) == (0, [], [], 36 * 3600)
     assert "posts refreshed within" in _message(capsys)
@@ -79,16 +79,16 @@ async def test_a_run_that_is_complete_is_healthy_until_it_is_stale(
 
 
 async def test_the_setting_decides_what_is_stale(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    await _run(Service(), tmp_path, stale_after=timedelta(hours=1))
+    await _run(FakeApi(), tmp_path, stale_after=timedelta(hours=1))
     assert _looked(capsys, timedelta(hours=2))[0] == 3
-    await _run(Service(), tmp_path, stale_after=timedelta(hours=3))
+    await _run(FakeApi(), tmp_path, stale_after=timedelta(hours=3))
     assert _looked(capsys, timedelta(hours=2))[0] == 0
 
 
 async def test_the_readers_own_setting_wins_over_that_of_the_snapshot(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await _run(Service(), tmp_path, stale_after=timedelta(hours=3))
+    await _run(FakeApi(), tmp_path, stale_after=timedelta(hours=3))
     monkeypatch.setenv("GRAMHOUSE_STALE_AFTER", "3600")
     code, found = _looked(capsys, timedelta(hours=2))
     assert (code, found["attention"], found["oldest_age_seconds"]) == (3, ["stale"], 7200)
@@ -101,7 +101,7 @@ async def test_the_readers_own_setting_wins_over_that_of_the_snapshot(
 async def test_removals_that_no_scan_could_decide_for_too_long_are_not_healthy(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    await _run(Service(), tmp_path)
+    await _run(FakeApi(), tmp_path)
     with duckdb.connect(tmp_path / "warehouse.duckdb") as db:
         db.execute("UPDATE core.completed_scans SET removals_undecided_since = complete_at WHERE surface = 'stories'")
     await publish_now(_settings())
@@ -116,19 +116,19 @@ async def test_removals_that_no_scan_could_decide_for_too_long_are_not_healthy(
     assert "Fix: see `gramhouse quarantine`" in text
 
 
-async def test_a_snapshot_that_is_gone_is_not_healthy(tmp_path: Path, typed: Typed) -> None:
-    await _run(Service(), tmp_path)
+async def test_a_snapshot_that_is_gone_is_not_healthy(tmp_path: Path, run_cli: Cli) -> None:
+    await _run(FakeApi(), tmp_path)
     (tmp_path / SNAPSHOT).unlink()
-    code, out, err = await asyncio.to_thread(typed, "status", *HERE)
+    code, out, err = await asyncio.to_thread(run_cli, "status", *HERE)
     assert (code, out, len(err.splitlines())) == (1, "", 1)
     assert "There is no snapshot at analytics.duckdb" in err
     assert "Fix: `gramhouse publish`" in err
 
 
 async def test_a_log_of_another_program_is_reported_and_not_read(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], typed: Typed
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], run_cli: Cli
 ) -> None:
-    await _run(Service(), tmp_path)
+    await _run(FakeApi(), tmp_path)
     (tmp_path / "analytics.duckdb.wal").write_bytes(b"of another program")
     code, found = _looked(capsys)
     assert (code, found["attention"], found["totals"]) == (3, ["snapshot_log"], None)
@@ -137,7 +137,7 @@ async def test_a_log_of_another_program_is_reported_and_not_read(
     assert ("! Last run: sync: complete" in output, "\u2714" in output) == (True, False)
     assert "left analytics.duckdb.wal. Fix: `gramhouse publish`" in found["snapshot_problem"]
     for command in (("query", "SELECT 1"), ("accounts",), ("export", "out")):
-        failed, out, err = typed(*command, *HERE[:2])
+        failed, out, err = run_cli(*command, *HERE[:2])
         assert (failed, out, len(err.splitlines())) == (1, "", 1)
         assert "left analytics.duckdb.wal" in err
     await publish_now(_settings())
@@ -145,7 +145,7 @@ async def test_a_log_of_another_program_is_reported_and_not_read(
 
 
 async def test_what_waits_is_no_alarm_but_what_failed_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    service = Service(failure=lambda request: Refusal(429, "rate_limited", 9000) if is_posts(request, 1) else None)
+    service = FakeApi(failure=lambda request: Refusal(429, "rate_limited", 9000) if is_posts(request, 1) else None)
     await _run(service, tmp_path)
     assert _looked(capsys)[0] == 0
     service.failure = lambda request: Refusal(404, "api_automation_media_not_found") if is_posts(request, 1) else None
@@ -155,19 +155,19 @@ async def test_what_waits_is_no_alarm_but_what_failed_is(tmp_path: Path, capsys:
 
 
 async def test_a_failed_run_is_recorded_and_seen(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    await _run(Service(failure=lambda _: Refusal(401, "api_unauthorized")), tmp_path)
+    await _run(FakeApi(failure=lambda _: Refusal(401, "api_unauthorized")), tmp_path)
     status = read_status(tmp_path / SNAPSHOT)
     assert status is not None
     assert (status.state, status.kind) == (RunState.FAILED, "sync")
     assert (_looked(capsys)[0], _looked(capsys)[1]["attention"]) == (3, ["failed"])
 
 
-def _runs(typed: Typed) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads(typed("runs", "--json", *HERE)[1])["runs"]
+def _runs(run_cli: Cli) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(run_cli("runs", "--json", *HERE)[1])["runs"]
     return found
 
 
-class Stopping(Service):
+class Stopping(FakeApi):
     """A service that lets one page land and then never answers."""
 
     def __init__(self, clock: VirtualClock) -> None:
@@ -187,9 +187,9 @@ class Stopping(Service):
 
 
 async def test_a_run_that_is_cancelled_is_shown_although_the_snapshot_is_older(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], typed: Typed, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], run_cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first = Service()
+    first = FakeApi()
     # What publishes has the service's clock: this machine's is ahead of it, and a time in the future is a warning.
     for module in ("flows.engine.upkeep", "flows.engine.resources"):
         monkeypatch.setattr(f"{module}.SystemClock", lambda: first.clock)
@@ -209,13 +209,13 @@ async def test_a_run_that_is_cancelled_is_shown_although_the_snapshot_is_older(
     code, found = _looked(capsys, timedelta(days=1))
     assert (code, found["attention"], found["last_run"]["state"]) == (3, ["interrupted"], "interrupted")
     assert found["last_run"]["pages"] > 0
-    rows = _runs(typed)
+    rows = _runs(run_cli)
     assert [row["state"] for row in rows] == ["interrupted", "complete"]
-    assert "interrupted" in typed("runs", *HERE)[1]
+    assert "interrupted" in run_cli("runs", *HERE)[1]
 
     # Published, it stands in the snapshot, once; and it is still not healthy.
     await publish_now(_settings())
-    assert [row["state"] for row in _runs(typed)] == ["interrupted", "complete"]
+    assert [row["state"] for row in _runs(run_cli)] == ["interrupted", "complete"]
     assert _looked(capsys, timedelta(days=1))[1]["attention"] == ["interrupted"]
     # Nor does a run of less make up for it.
     first.clock.passed += 60
@@ -228,15 +228,15 @@ async def test_a_run_that_is_cancelled_is_shown_although_the_snapshot_is_older(
 
 
 async def test_a_killed_run_is_interrupted_also_once_it_is_published(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], typed: Typed
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], run_cli: Cli
 ) -> None:
-    service = Service()
+    service = FakeApi()
     await _run(service, tmp_path)
     program = f"""
 import asyncio, os, pathlib, signal
-from tests.flows.stage import Service, is_posts
+from tests.flows.fake_api import FakeApi, is_posts
 from tests.flows.cli import test_flows_status as story
-class Killed(Service):
+class Killed(FakeApi):
     async def send(self, request):
         if is_posts(request, 2):
             os.kill(os.getpid(), signal.SIGKILL)
@@ -259,14 +259,14 @@ asyncio.run(story._run(service, pathlib.Path({str(tmp_path)!r})))
     assert f"Process {status.pid} ended before the run" in text
     assert "Fix: run the same command to resume" in text
     await publish_now(_settings())
-    assert [row["state"] for row in _runs(typed)] == ["interrupted", "complete"]
+    assert [row["state"] for row in _runs(run_cli)] == ["interrupted", "complete"]
     assert _looked(capsys, timedelta(days=1))[0] == 3
 
 
 async def test_a_missing_or_damaged_file_is_one_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], typed: Typed
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], run_cli: Cli
 ) -> None:
-    await _run(Service(), tmp_path)
+    await _run(FakeApi(), tmp_path)
     path = status_path(tmp_path / SNAPSHOT)
     path.write_text("{")
     assert (_looked(capsys)[0], _looked(capsys)[1]["attention"]) == (3, ["status_file"])
@@ -274,14 +274,14 @@ async def test_a_missing_or_damaged_file_is_one_line(
     path.unlink()
     assert _looked(capsys)[0] == 0
     assert _message(capsys).count("is missing") == 1
-    code, _, err = typed("runs", *HERE)
+    code, _, err = run_cli("runs", *HERE)
     assert (code, len(err.splitlines())) == (0, 1)
 
 
 async def test_an_analyst_with_the_two_files_sees_what_is_known(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await _run(Service(), tmp_path)
+    await _run(FakeApi(), tmp_path)
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     (elsewhere / SNAPSHOT).write_bytes((tmp_path / SNAPSHOT).read_bytes())
@@ -293,7 +293,7 @@ async def test_an_analyst_with_the_two_files_sees_what_is_known(
 
 
 async def test_a_backfill_and_a_publish_are_recorded(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    service = Service()
+    service = FakeApi()
     await _run(service, tmp_path)
     service.clock.passed = 60
     await _run(service, tmp_path, selection=Selection(everything=True))
@@ -310,7 +310,7 @@ async def test_a_backfill_and_a_publish_are_recorded(tmp_path: Path, capsys: pyt
 async def test_a_warehouse_that_does_not_open_is_a_failure_that_is_seen(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    await _run(Service(), tmp_path)
+    await _run(FakeApi(), tmp_path)
     (tmp_path / "warehouse.duckdb").write_bytes(b"none" * 5000)
     with pytest.raises(WarehouseUnusable):
         await publish_now(_settings())
@@ -320,19 +320,19 @@ async def test_a_warehouse_that_does_not_open_is_a_failure_that_is_seen(
 
 
 async def test_before_anything_is_published_an_interrupted_run_is_shown(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], typed: Typed
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], run_cli: Cli
 ) -> None:
     status = Status("sync", RunState.INTERRUPTED, 1, datetime.now(UTC), run_id="r1", detail="Stopped.")
     write_status(tmp_path / SNAPSHOT, status)
     assert (_looked(capsys)[0], _looked(capsys)[1]["totals"]) == (3, None)
     assert "Last run: sync: interrupted (Stopped)" in _message(capsys)
-    assert "interrupted" in typed("runs", *HERE)[1]
+    assert "interrupted" in run_cli("runs", *HERE)[1]
 
 
 async def test_a_status_file_that_cannot_be_written_stops_no_run(tmp_path: Path) -> None:
     message: list[str] = []
     status_path(tmp_path / SNAPSHOT).mkdir()
-    async with staged(tmp_path, Service(), page_size=50) as resources:
+    async with open_run_resources(tmp_path, FakeApi(), page_size=50) as resources:
         found = await run_sync(request(tmp_path), resources, say=message.append)
     assert found.state is RunState.COMPLETE
     assert all("status.json: Is a directory" in line for line in message)

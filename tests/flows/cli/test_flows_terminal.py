@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from flows.cli.output.terminal import clean, moment, without_control_characters
-from tests.typed import Typed
+from tests.cli_runner import Cli
 
 HOSTILE = [
     "\x1b[31mred",
@@ -30,8 +30,8 @@ HOSTILE = [
 
 
 @pytest.fixture
-def typed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Typed:
-    return Typed(monkeypatch, capsys)
+def run_cli(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Cli:
+    return Cli(monkeypatch, capsys)
 
 
 @pytest.mark.parametrize("text", HOSTILE)
@@ -59,22 +59,22 @@ def test_emoji_and_other_scripts_stay() -> None:
     assert clean(f"{family} Grüße 你好") == f"{family} Grüße 你好"
 
 
-def test_names_between_colons_stay_text(tmp_path: Path, typed: Typed) -> None:
+def test_names_between_colons_stay_text(tmp_path: Path, run_cli: Cli) -> None:
     snapshot = tmp_path / "a:b:c.duckdb"
     with duckdb.connect(snapshot) as db:
         db.execute("CREATE TABLE t AS SELECT 1")
-    code, out, _ = typed("query", "SELECT ':smile: x:b:y' AS \"c:b:d\"", "--snapshot", str(snapshot))
+    code, out, _ = run_cli("query", "SELECT ':smile: x:b:y' AS \"c:b:d\"", "--snapshot", str(snapshot))
     assert code == 0
     assert "c:b:d" in out
     assert ":smile: x:b:y" in out
-    assert "x:b:y.duckdb" in typed("query", "SELECT 1", "--snapshot", str(tmp_path / "x:b:y.duckdb"))[2]
+    assert "x:b:y.duckdb" in run_cli("query", "SELECT 1", "--snapshot", str(tmp_path / "x:b:y.duckdb"))[2]
 
 
-def test_output_in_a_pipe_is_neither_truncated_nor_padded(tmp_path: Path, typed: Typed) -> None:
+def test_output_in_a_pipe_is_neither_truncated_nor_padded(tmp_path: Path, run_cli: Cli) -> None:
     snapshot = tmp_path / "s.duckdb"
     with duckdb.connect(snapshot) as db:
         db.execute("CREATE TABLE t AS SELECT repeat('long ', 200) || 'end' AS caption UNION ALL SELECT 'short'")
-    code, out, _ = typed("query", "FROM t ORDER BY length(caption)", "--snapshot", str(snapshot))
+    code, out, _ = run_cli("query", "FROM t ORDER BY length(caption)", "--snapshot", str(snapshot))
     lines = out.splitlines()
     assert code == 0
     assert lines[-1].endswith("long end")
@@ -82,12 +82,12 @@ def test_output_in_a_pipe_is_neither_truncated_nor_padded(tmp_path: Path, typed:
     assert lines == [line.rstrip() for line in lines]
 
 
-def test_json_output_is_nested_and_has_iso_times(tmp_path: Path, typed: Typed) -> None:
+def test_json_output_is_nested_and_has_iso_times(tmp_path: Path, run_cli: Cli) -> None:
     snapshot = tmp_path / "s.duckdb"
     with duckdb.connect(snapshot) as db:
         db.execute("""CREATE TABLE t AS SELECT '{"a": [1, null]}'::JSON AS document, '{"a": 1}' AS text,
             TIMESTAMPTZ '2026-03-01 02:15:00+00' AS moment, DATE '2026-03-01' AS day""")
-    rows = json.loads(typed("query", "FROM t", "--json", "--snapshot", str(snapshot))[1])["rows"]
+    rows = json.loads(run_cli("query", "FROM t", "--json", "--snapshot", str(snapshot))[1])["rows"]
     assert rows == [
         {"document": {"a": [1, None]}, "text": '{"a": 1}', "moment": "2026-03-01T02:15:00+00:00", "day": "2026-03-01"}
     ]

@@ -16,8 +16,8 @@ from connectors.store.repeating import RepeatingStore
 from flows.cluster.batch_log import Entry, decode
 from flows.engine.pipeline import RunReport, run_sync
 from models.runs import RunState
-from tests.flows.cluster.stage import DyingStore, FakeCluster, clustered
-from tests.flows.stage import Refusal, Service, request, rows, staged
+from tests.flows.cluster.fake_cluster import DyingStore, FakeCluster, open_cluster_resources
+from tests.flows.fake_api import FakeApi, Refusal, open_run_resources, request, rows
 from tests.store.memory import FlakyStore, MemoryStore
 
 pytestmark = pytest.mark.anyio
@@ -41,7 +41,7 @@ class Limits:
     Only a worker that is lost before it could write the cooldown down is excused.
     """
 
-    service: Service
+    service: FakeApi
     chance: Random
     store: MemoryStore
     lost: Callable[[], int]
@@ -81,7 +81,7 @@ def has_no_cooldown(entry: Entry) -> bool:
     return not any(commit.cooldown for commit in entry.commits)
 
 
-def views(store: MemoryStore, service: Service, chance: Random, *, deaths: bool) -> Callable[..., ObjectStore]:
+def views(store: MemoryStore, service: FakeApi, chance: Random, *, deaths: bool) -> Callable[..., ObjectStore]:
     """Give each attempt a view of the store that fails by itself; some workers are lost, none more than twice."""
 
     def store_of(key: str, _: object) -> ObjectStore:
@@ -98,7 +98,7 @@ def views(store: MemoryStore, service: Service, chance: Random, *, deaths: bool)
 
 async def in_one_process(folder: Path) -> tuple[list[Any], list[Any]]:
     folder.mkdir()  # noqa: ASYNC240
-    async with staged(folder, Service(ACCOUNTS, POSTS)) as resources:
+    async with open_run_resources(folder, FakeApi(ACCOUNTS, POSTS)) as resources:
         await run_sync(request(folder), resources)
         return await rows(resources, MEDIA), await rows(resources, OUTCOMES)
 
@@ -109,13 +109,13 @@ async def test_a_store_that_fails_and_workers_that_are_lost_change_nothing(
 ) -> None:
     monkeypatch.setattr("flows.cluster.worker._PAGES", PAGES)
     chance = Random(seed)
-    service = Service(ACCOUNTS, POSTS)
+    service = FakeApi(ACCOUNTS, POSTS)
     store = FlakyStore(chance=chance)
     cluster = FakeCluster(
         service, RepeatingStore(store, clock=service.clock), views(store, service, chance, deaths=True)
     )
     service.failure = limits = Limits(service, chance, store, cluster.lost)
-    async with clustered(tmp_path, service, cluster) as resources:
+    async with open_cluster_resources(tmp_path, service, cluster) as resources:
         report = await run_sync(request(tmp_path), resources)
         found = await rows(resources, MEDIA), await rows(resources, OUTCOMES)
     assert report.state is RunState.COMPLETE
@@ -132,7 +132,7 @@ async def test_a_run_that_dies_beside_a_failing_store_is_taken_over(
 ) -> None:
     monkeypatch.setattr("flows.cluster.worker._PAGES", PAGES)
     chance = Random(f"taken over {seed}")
-    service, store = Service(ACCOUNTS, POSTS), FlakyStore(chance=chance)
+    service, store = FakeApi(ACCOUNTS, POSTS), FlakyStore(chance=chance)
     dies_at = chance.randrange(2, 60)
     run: asyncio.Task[Found] | None = None
 
@@ -141,7 +141,7 @@ async def test_a_run_that_dies_beside_a_failing_store_is_taken_over(
             service, RepeatingStore(store, clock=service.clock), views(store, service, chance, deaths=False)
         )
         try:
-            async with clustered(tmp_path, service, cluster) as resources:
+            async with open_cluster_resources(tmp_path, service, cluster) as resources:
                 report = await run_sync(request(tmp_path), resources)
                 return report, await rows(resources, MEDIA), await rows(resources, LOGS)
         finally:
@@ -151,7 +151,7 @@ async def test_a_run_that_dies_beside_a_failing_store_is_taken_over(
     def failure(_: ApiRequest) -> None:
         nonlocal dies_at
         # Requests that are sent together are counted together.
-        if run is not None and len(service.asked) >= dies_at:
+        if run is not None and len(service.requests) >= dies_at:
             dies_at = sys.maxsize
             run.cancel()
 
@@ -190,12 +190,12 @@ async def test_an_entry_that_could_not_be_written_leaves_no_hole(
 ) -> None:
     """Another landing that waits to write meanwhile must not write what follows without it."""
     monkeypatch.setattr("flows.cluster.worker._PAGES", 2)
-    service, store = Service(4, POSTS), MemoryStore()
+    service, store = FakeApi(4, POSTS), MemoryStore()
     cluster = FakeCluster(service, store, lambda *_: HoledStore(store, fails))
     with pytest.raises(StoreError, match="is away"):
-        async with clustered(tmp_path, service, cluster, page_size=50) as resources:
+        async with open_cluster_resources(tmp_path, service, cluster, page_size=50) as resources:
             await run_sync(request(tmp_path), resources)
-    async with clustered(tmp_path, service, FakeCluster(service, store)) as resources:
+    async with open_cluster_resources(tmp_path, service, FakeCluster(service, store)) as resources:
         report = await run_sync(request(tmp_path), resources)
         counts = await rows(resources, "SELECT account_id[-1:], count(*) FROM core.media GROUP BY ALL ORDER BY ALL")
     assert report.state is RunState.COMPLETE

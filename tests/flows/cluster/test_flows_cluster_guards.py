@@ -28,8 +28,8 @@ from models.page_commit import PageCommit, ScopeCooldown
 from models.partition import media
 from models.runs import Outcome, OutcomeKind
 from tests.clocks import START
-from tests.flows.cluster.stage import API
-from tests.flows.stage import Refusal, Service, staged, uuid
+from tests.flows.cluster.fake_cluster import API
+from tests.flows.fake_api import FakeApi, Refusal, open_run_resources, uuid
 from tests.store.memory import MemoryStore, refuse
 
 pytestmark = pytest.mark.anyio
@@ -44,7 +44,7 @@ def spec_of(accounts: int, **changes: Any) -> BatchSpec:  # noqa: ANN401 - field
     return replace(spec, **changes)
 
 
-async def attempt(store: MemoryStore, service: Service, spec: BatchSpec, name: str = "first") -> None:
+async def attempt(store: MemoryStore, service: FakeApi, spec: BatchSpec, name: str = "first") -> None:
     ids = count(1)
     await scan_logged(
         store,
@@ -71,7 +71,7 @@ async def ended(store: MemoryStore) -> End | None:
 
 @pytest.fixture
 async def warehouse(tmp_path: Path) -> AsyncIterator[Warehouse]:
-    async with staged(tmp_path, Service()) as resources:
+    async with open_run_resources(tmp_path, FakeApi()) as resources:
         yield resources.warehouse
 
 
@@ -86,23 +86,23 @@ async def test_the_entry_that_came_first_stays_and_the_other_attempt_is_fenced_o
 
 
 async def test_a_closed_log_is_scanned_no_further() -> None:
-    service, store = Service(2), MemoryStore()
+    service, store = FakeApi(2), MemoryStore()
     await attempt(store, service, spec_of(2))
     assert await ended(store) is End.DONE
-    asked, written = len(service.asked), len(store.objects)
+    asked, written = len(service.requests), len(store.objects)
     await attempt(store, service, spec_of(2), "again")
-    assert (len(service.asked), len(store.objects)) == (asked, written)
+    assert (len(service.requests), len(store.objects)) == (asked, written)
 
 
 async def test_an_attempt_asks_nothing_of_what_has_its_outcome_in_the_log() -> None:
-    service, store = Service(3), MemoryStore()
+    service, store = FakeApi(3), MemoryStore()
     await attempt(store, service, spec_of(3))
     landed = [one for entry in await entries_of(store) for one in entry.commits]
     store.objects.clear()
     await BatchLog(store, PREFIX).append(Entry("first", tuple(one for one in landed if _account(one) != uuid(2))))
-    service.asked.clear()
+    service.requests.clear()
     await attempt(store, service, spec_of(3), "second")
-    assert {one.scope for one in service.asked} == {f"selected_account:{uuid(2)}"}
+    assert {one.scope for one in service.requests} == {f"selected_account:{uuid(2)}"}
     outcomes = [one.partition for one in await outcomes_of(store)]
     assert len(outcomes) == len(set(outcomes)) == 6
 
@@ -136,30 +136,30 @@ async def test_a_cooldown_is_in_the_log_before_its_wait_begins() -> None:
 
 
 async def test_another_attempt_keeps_the_cooldown_that_the_log_has() -> None:
-    service, store = Service(2), MemoryStore()
+    service, store = FakeApi(2), MemoryStore()
     cooldown = ScopeCooldown(f"selected_account:{uuid(1)}", START + timedelta(hours=9), START)
     await BatchLog(store, PREFIX).append(Entry("lost", (PageCommit(cooldown=cooldown),)))
     await attempt(store, service, spec_of(2))
-    assert {one.scope for one in service.asked} == {f"selected_account:{uuid(2)}"}
+    assert {one.scope for one in service.requests} == {f"selected_account:{uuid(2)}"}
     kinds = [one.kind for one in await outcomes_of(store)]
     assert kinds.count(OutcomeKind.DEFERRED) == 2
 
 
 async def test_a_stop_mark_ends_the_scans_with_its_error_and_closes_the_log() -> None:
-    service, store = Service(2, posts=400), MemoryStore()
+    service, store = FakeApi(2, posts=400), MemoryStore()
 
     def failure(_: ApiRequest) -> None:
-        if len(service.asked) == 10:
+        if len(service.requests) == 10:
             store.objects[stop_key(RUN)] = encode_stop(StopMark(stopped))
 
-    refused = Service(failure=lambda _: Refusal(401, "api_key_invalid"))
+    refused = FakeApi(failure=lambda _: Refusal(401, "api_key_invalid"))
     with pytest.raises(ApiError) as raised:
         await refused.send(accounts_request(None, 2))
     stopped = raised.value.failure
     service.failure = failure
     await attempt(store, service, spec_of(2))
     assert await ended(store) is End.DONE
-    assert 10 <= len(service.asked) < 200
+    assert 10 <= len(service.requests) < 200
     codes = [one.error_code for one in await outcomes_of(store)]
     assert codes.count("api_key_invalid") == 2
 
@@ -167,7 +167,7 @@ async def test_a_stop_mark_ends_the_scans_with_its_error_and_closes_the_log() ->
 async def test_the_stop_mark_of_an_interrupted_run_ends_the_scans_and_leaves_the_log_open(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    service, store = Service(2, posts=400), MemoryStore()
+    service, store = FakeApi(2, posts=400), MemoryStore()
 
     async def never(*_: object) -> None:
         await asyncio.Event().wait()
@@ -175,12 +175,12 @@ async def test_the_stop_mark_of_an_interrupted_run_ends_the_scans_and_leaves_the
     monkeypatch.setattr("flows.cluster.worker._flush_regularly", never)
 
     def failure(_: ApiRequest) -> None:
-        if len(service.asked) == 10:
+        if len(service.requests) == 10:
             store.objects[stop_key(RUN)] = encode_stop(StopMark())
 
     service.failure = failure
     await attempt(store, service, spec_of(2))
-    assert 10 <= len(service.asked) < 200
+    assert 10 <= len(service.requests) < 200
     assert await ended(store) is None
     landed = [made.page for entry in await entries_of(store) for made in entry.commits if made.page]
     # What had landed when it was stopped is written all the same.
@@ -188,7 +188,7 @@ async def test_the_stop_mark_of_an_interrupted_run_ends_the_scans_and_leaves_the
 
 
 async def test_a_log_is_closed_when_a_run_is_taken_over(warehouse: Warehouse) -> None:
-    store, service = MemoryStore(), Service(1)
+    store, service = MemoryStore(), FakeApi(1)
     await write_spec(store, PREFIX, spec_of(1))
     working = BatchLog(store, PREFIX)
     await working.append(Entry("working"))
@@ -217,7 +217,7 @@ class BusyStore(MemoryStore):
 
 
 async def test_an_entry_that_was_written_while_its_log_was_closed_is_merged(warehouse: Warehouse) -> None:
-    store, service = BusyStore(), Service(1)
+    store, service = BusyStore(), FakeApi(1)
     await write_spec(store, PREFIX, spec_of(1))
     await BatchLog(store, PREFIX).append(Entry("working"))
     store.is_busy = True
@@ -227,14 +227,14 @@ async def test_an_entry_that_was_written_while_its_log_was_closed_is_merged(ware
 
 
 async def test_the_logs_of_all_batches_are_closed(warehouse: Warehouse) -> None:
-    store, service = MemoryStore(), Service(1)
+    store, service = MemoryStore(), FakeApi(1)
     for batch in (1, 2, 3):
         await write_spec(store, batch_prefix(1, batch), spec_of(1))
     await Loader(store, warehouse, 1, clock=service.clock).drain({2: MergedLog(5, is_closed=True)}, attempt="takeover")
     assert sorted(key for key in store.objects if key[-1].isdigit()) == [f"{RUN}/{batch:06}/000001" for batch in (1, 3)]
 
 
-async def begun(store: MemoryStore, warehouse: Warehouse, service: Service) -> SharedRun:
+async def begun(store: MemoryStore, warehouse: Warehouse, service: FakeApi) -> SharedRun:
     ids = count(1)
     return await begin_shared_run(
         store, "the store", warehouse, clock=service.clock, new_id=lambda: f"id-{next(ids)}", say=lambda _: None
@@ -242,7 +242,7 @@ async def begun(store: MemoryStore, warehouse: Warehouse, service: Service) -> S
 
 
 async def test_whoever_takes_a_run_over_has_its_workers_stop(warehouse: Warehouse) -> None:
-    store, service = MemoryStore(), Service(1)
+    store, service = MemoryStore(), FakeApi(1)
     await begun(store, warehouse, service)
     assert stop_key(RUN) not in store.objects
     second = await begun(store, warehouse, service)
@@ -254,7 +254,7 @@ async def test_whoever_takes_a_run_over_has_its_workers_stop(warehouse: Warehous
 async def test_a_store_belongs_to_one_warehouse(warehouse: Warehouse) -> None:
     store = MemoryStore({"gramhouse.json": b'{"warehouse": "another"}'})
     with pytest.raises(StoreError, match=r"belongs to another warehouse\. Fix:"):
-        await begun(store, warehouse, Service(1))
+        await begun(store, warehouse, FakeApi(1))
 
 
 class LaggingStore(MemoryStore):
@@ -267,7 +267,7 @@ class LaggingStore(MemoryStore):
 
 async def test_a_run_that_died_as_it_began_is_taken_over_before_it_is_listed(warehouse: Warehouse) -> None:
     store = LaggingStore({f"{RUN}/run": b"died"})
-    assert (await begun(store, warehouse, Service(1))).sequence == 2
+    assert (await begun(store, warehouse, FakeApi(1))).sequence == 2
     assert f"{RUN}/end" in store.objects
 
 
@@ -281,13 +281,13 @@ class HidingStore(LaggingStore):
 async def test_two_runs_cannot_have_the_same_number(warehouse: Warehouse) -> None:
     store = HidingStore({f"{RUN}/run": b"another"})
     with pytest.raises(StoreError, match=r"another run has just begun in the store the store\. Fix:"):
-        await begun(store, warehouse, Service(1))
+        await begun(store, warehouse, FakeApi(1))
     assert store.objects[f"{RUN}/run"] == b"another"
 
 
 async def test_a_run_that_the_warehouse_does_not_know_is_ended_and_not_merged(warehouse: Warehouse) -> None:
     """Of a warehouse that was restored from a backup: it may have read newer pages since."""
-    store, service = MemoryStore({f"{RUN}/run": b"before the backup"}), Service(2)
+    store, service = MemoryStore({f"{RUN}/run": b"before the backup"}), FakeApi(2)
     await write_spec(store, PREFIX, spec_of(2))
     await attempt(store, service, spec_of(2))
     assert (await begun(store, warehouse, service)).sequence == 2
@@ -296,7 +296,7 @@ async def test_a_run_that_the_warehouse_does_not_know_is_ended_and_not_merged(wa
 
 
 async def test_the_objects_of_a_run_are_removed_a_week_after_its_end(warehouse: Warehouse) -> None:
-    store, service = MemoryStore(), Service(1)
+    store, service = MemoryStore(), FakeApi(1)
     for days, kept in ((0, {1}), (6, {1, 2}), (2, {2, 3})):
         service.clock.passed += timedelta(days=days).total_seconds()
         run = await begun(store, warehouse, service)
@@ -306,13 +306,13 @@ async def test_the_objects_of_a_run_are_removed_a_week_after_its_end(warehouse: 
 
 async def test_the_key_is_in_no_object(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GRAMHOUSE_API_KEY", "a-canary-key")
-    service, store = Service(1), MemoryStore()
+    service, store = FakeApi(1), MemoryStore()
     await write_spec(store, PREFIX, spec_of(1))
     await attempt(store, service, spec_of(1))
     assert all(b"canary" not in data for data in store.objects.values())
 
 
-async def left_behind(store: MemoryStore, warehouse: Warehouse, service: Service) -> None:
+async def left_behind(store: MemoryStore, warehouse: Warehouse, service: FakeApi) -> None:
     """A run whose worker lands a batch and a cooldown, and which dies before it merges."""
     run = await begun(store, warehouse, service)
     prefix = batch_prefix(run.sequence, 1)
@@ -322,14 +322,14 @@ async def left_behind(store: MemoryStore, warehouse: Warehouse, service: Service
     await attempt(store, service, spec_of(2))
 
 
-async def merged_left(store: MemoryStore, warehouse: Warehouse, service: Service) -> list[str]:
+async def merged_left(store: MemoryStore, warehouse: Warehouse, service: FakeApi) -> list[str]:
     said: list[str] = []
     await merge_left(store, "the store", warehouse, clock=service.clock, new_id=lambda: "local", say=said.append)
     return said
 
 
 async def test_a_run_in_one_process_merges_what_workers_left_before_it_begins(warehouse: Warehouse) -> None:
-    store, service = MemoryStore(), Service(2)
+    store, service = MemoryStore(), FakeApi(2)
     await left_behind(store, warehouse, service)
     assert await merged_left(store, warehouse, service) == ["Merging what run 1 left in the store the store."]
     assert await warehouse.transact(lambda c: c.exec_driver_sql("SELECT count(*) FROM core.media").scalar()) == 6
@@ -338,7 +338,7 @@ async def test_a_run_in_one_process_merges_what_workers_left_before_it_begins(wa
 
 
 async def test_what_workers_left_in_another_store_is_given_up(warehouse: Warehouse) -> None:
-    store, service, other = MemoryStore(), Service(2), MemoryStore()
+    store, service, other = MemoryStore(), FakeApi(2), MemoryStore()
     await left_behind(store, warehouse, service)
     [said] = await merged_left(other, warehouse, service)
     assert said.startswith("What run 1 left in a shared store is given up, for the store is another")

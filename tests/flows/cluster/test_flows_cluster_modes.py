@@ -14,10 +14,10 @@ from flows.config.errors import ClusterLost
 from flows.engine.run_context import RunResources
 from models.runs import OutcomeKind, RunState
 from models.selection import Selection
-from tests.flows.cluster.stage import API, DyingStore, FakeCluster, clustered
-from tests.flows.daily import PAGE, Stage, kinds
+from tests.flows.cluster.fake_cluster import API, DyingStore, FakeCluster, open_cluster_resources
+from tests.flows.daily import PAGE, DailyRuns, kinds
+from tests.flows.fake_api import Refusal, cursor_of, is_posts, uuid
 from tests.flows.feeds import Feed, daily
-from tests.flows.stage import Refusal, cursor_of, is_posts, uuid
 from tests.store.memory import MemoryStore
 
 pytestmark = pytest.mark.anyio
@@ -26,8 +26,8 @@ RECENT_PAGES = 8
 _SELDOM = timedelta(days=300)
 
 
-class ClusterStage(Stage):
-    """A stage whose batches workers scan. The workers of the first `dying` attempts land one entry each."""
+class ClusterStage(DailyRuns):
+    """A runs whose batches workers scan. The workers of the first `dying` attempts land one entry each."""
 
     def __init__(self, folder: Path, *feeds: Feed) -> None:
         super().__init__(folder, *feeds)
@@ -38,7 +38,7 @@ class ClusterStage(Stage):
         self.shifts = 0
 
     def resources(self) -> AbstractAsyncContextManager[RunResources]:
-        return clustered(self.folder, self.service, self.cluster, api=self.api, page_size=PAGE)
+        return open_cluster_resources(self.folder, self.service, self.cluster, api=self.api, page_size=PAGE)
 
     def _store_of(self, _: str, shared: ObjectStore) -> ObjectStore:
         if self.shifts:
@@ -69,23 +69,23 @@ class Days:
     tables: list[list[tuple[Any, ...]]]
 
 
-async def three_days(stage: Stage) -> Days:
+async def three_days(runs: DailyRuns) -> Days:
     reports: list[tuple[Any, ...]] = []
     for _ in range(3):
-        report = await stage.sync()
-        reports.append((kinds(report), report.requests, report.full_requests, len(stage.asked)))
-        stage.grow()
+        report = await runs.sync()
+        reports.append((kinds(report), report.requests, report.full_requests, len(runs.cursors)))
+        runs.grow()
     scans = "SELECT account_id, surface, item_order, covered_from, gap_since FROM freshness ORDER BY ALL"
     items = "SELECT account_id, surface, media_id, like_count, removed_at FROM media ORDER BY ALL"
-    return Days(reports, [stage.ask(query) for query in (scans, items, "FROM gaps")])
+    return Days(reports, [runs.ask(query) for query in (scans, items, "FROM gaps")])
 
 
 async def test_known_posts_reach_the_worker(tmp_path: Path) -> None:
     found = []
-    for name, kind in (("alone", Stage), ("cluster", ClusterStage)):
+    for name, kind in (("alone", DailyRuns), ("cluster", ClusterStage)):
         folder = tmp_path / name
         folder.mkdir()
-        found.append(await three_days(kind(folder, daily(200, pins=[3, 90]), daily(20), daily(80, request="random"))))
+        found.append(await three_days(kind(folder, daily(200, pins=[3, 90]), daily(20), daily(80, order="random"))))
     alone, cluster = found
     assert cluster == alone
     second, _, _, asked = cluster.reports[1]
@@ -93,96 +93,96 @@ async def test_known_posts_reach_the_worker(tmp_path: Path) -> None:
 
 
 async def test_a_full_refresh_reads_everything(tmp_path: Path) -> None:
-    stage = ClusterStage(tmp_path, daily(100))
+    runs = ClusterStage(tmp_path, daily(100))
     for mode in ("incremental", "full_refresh"):
-        report = await stage.sync(mode=mode)
+        report = await runs.sync(mode=mode)
         assert kinds(report) == {OutcomeKind.COMPLETE: 3}
-        assert len(stage.asked) == 10
+        assert len(runs.cursors) == 10
 
 
 async def test_a_scan_that_the_next_run_resumes_knows_what_it_has_seen(tmp_path: Path) -> None:
     """Posts that moved down since stand on its next page again, and do not break the order."""
-    stage = ClusterStage(tmp_path, daily(200))
-    await stage.sync(full_refresh_every=_SELDOM)
-    stage.grow()
+    runs = ClusterStage(tmp_path, daily(200))
+    await runs.sync(full_refresh_every=_SELDOM)
+    runs.grow()
     # Its stories, and two pages of posts.
-    await stage.lose(full_refresh_every=_SELDOM)
-    stage.grow(3)
-    report = await stage.sync(days=0.1, full_refresh_every=_SELDOM)
-    assert stage.asked[0] == "c20"
+    await runs.lose(full_refresh_every=_SELDOM)
+    runs.grow(3)
+    report = await runs.sync(days=0.1, full_refresh_every=_SELDOM)
+    assert runs.cursors[0] == "c20"
     assert kinds(report)[OutcomeKind.RECENT] == 1
-    await stage.sync(full_refresh_every=_SELDOM)
-    assert stage.likes() == stage.truth()
+    await runs.sync(full_refresh_every=_SELDOM)
+    assert runs.likes() == runs.truth()
 
 
 async def test_another_attempt_knows_what_those_before_it_have_seen(tmp_path: Path) -> None:
-    stage = ClusterStage(tmp_path, daily(200))
-    await stage.sync(full_refresh_every=_SELDOM)
-    stage.dying, stage.shifts = 2, 3
-    report = await stage.sync(days=0.1, full_refresh_every=_SELDOM)
-    stage.shifts = 0
-    assert stage.cluster.submitted[-1].endswith("-3")
+    runs = ClusterStage(tmp_path, daily(200))
+    await runs.sync(full_refresh_every=_SELDOM)
+    runs.dying, runs.shifts = 2, 3
+    report = await runs.sync(days=0.1, full_refresh_every=_SELDOM)
+    runs.shifts = 0
+    assert runs.cluster.submitted[-1].endswith("-3")
     assert kinds(report)[OutcomeKind.RECENT] == 1
-    await stage.sync(full_refresh_every=_SELDOM)
-    assert stage.likes() == stage.truth()
+    await runs.sync(full_refresh_every=_SELDOM)
+    assert runs.likes() == runs.truth()
 
 
 async def test_the_checkpoints_of_a_backfill_are_its_own(tmp_path: Path) -> None:
-    stage = ClusterStage(tmp_path, daily(100))
-    await stage.sync(mode="full_refresh")
-    await stage.lose(mode="full_refresh")
+    runs = ClusterStage(tmp_path, daily(100))
+    await runs.sync(mode="full_refresh")
+    await runs.lose(mode="full_refresh")
     backfill = Selection(accounts=(uuid(1),), surfaces=("posts",))
-    report = await stage.sync(days=0.1, mode="full_refresh", selection=backfill)
+    report = await runs.sync(days=0.1, mode="full_refresh", selection=backfill)
     assert (report.kind, kinds(report)) == ("backfill", {OutcomeKind.COMPLETE: 1})
-    assert (stage.asked[0], len(stage.asked)) == (None, 10)
-    await stage.lose(mode="full_refresh", selection=backfill)
+    assert (runs.cursors[0], len(runs.cursors)) == (None, 10)
+    await runs.lose(mode="full_refresh", selection=backfill)
     # The sync goes on where it was, not where the backfill is.
-    report = await stage.sync(days=0.1, mode="full_refresh")
-    assert (stage.asked[0], len(stage.asked)) == ("c20", 8)
-    report = await stage.sync(days=0.1, mode="full_refresh", selection=backfill)
+    report = await runs.sync(days=0.1, mode="full_refresh")
+    assert (runs.cursors[0], len(runs.cursors)) == ("c20", 8)
+    report = await runs.sync(days=0.1, mode="full_refresh", selection=backfill)
     assert len(report.resumed_runs) == 1
-    assert (stage.asked[0], len(stage.asked)) == ("c30", 7)
-    assert stage.likes() == stage.truth()
+    assert (runs.cursors[0], len(runs.cursors)) == ("c30", 7)
+    assert runs.likes() == runs.truth()
 
 
 async def test_an_expired_token_is_skipped_and_scanned_once_it_is_renewed(tmp_path: Path) -> None:
-    stage = ClusterStage(tmp_path, daily(30), daily(30))
-    stage.service.expired = frozenset({1})
-    report = await stage.sync()
+    runs = ClusterStage(tmp_path, daily(30), daily(30))
+    runs.service.expired = frozenset({1})
+    report = await runs.sync()
     assert kinds(report) == {OutcomeKind.COMPLETE: 3, OutcomeKind.SKIPPED: 2}
-    assert (report.state, stage.asked) == (RunState.COMPLETE, [])
-    stage.service.expired = frozenset()
-    assert kinds(await stage.sync()) == {OutcomeKind.COMPLETE: 5}
-    assert stage.likes() == stage.truth(1) | stage.truth(2)
+    assert (report.state, runs.cursors) == (RunState.COMPLETE, [])
+    runs.service.expired = frozenset()
+    assert kinds(await runs.sync()) == {OutcomeKind.COMPLETE: 5}
+    assert runs.likes() == runs.truth(1) | runs.truth(2)
 
 
 async def test_an_expired_token_is_scanned_where_the_settings_say_so(tmp_path: Path) -> None:
-    stage = ClusterStage(tmp_path, daily(30))
-    stage.service.expired = frozenset({1})
-    stage.api = replace(stage.api, scan_expired=True)
-    assert kinds(await stage.sync()) == {OutcomeKind.COMPLETE: 3}
-    assert len(stage.asked) == 3
+    runs = ClusterStage(tmp_path, daily(30))
+    runs.service.expired = frozenset({1})
+    runs.api = replace(runs.api, scan_expired=True)
+    assert kinds(await runs.sync()) == {OutcomeKind.COMPLETE: 3}
+    assert len(runs.cursors) == 3
 
 
 @pytest.mark.parametrize("refusals", [1, 2])
 async def test_a_refused_cursor_restarts_a_scan_once(tmp_path: Path, refusals: int) -> None:
-    stage = ClusterStage(tmp_path, daily(100))
+    runs = ClusterStage(tmp_path, daily(100))
     left = [Refusal(422, "api_invalid_cursor")] * refusals
 
     def failure(request: ApiRequest) -> Refusal | None:
         return left.pop() if left and is_posts(request, 1) and cursor_of(request) == "c30" else None
 
-    stage.service.failure = failure
-    report = await stage.sync(mode="full_refresh")
+    runs.service.failure = failure
+    report = await runs.sync(mode="full_refresh")
     assert report.restarted == 1
     first = [None, "c10", "c20", "c30"]
     if refusals == 1:
         assert kinds(report) == {OutcomeKind.COMPLETE: 3}
-        assert stage.asked == [*first, *first, *(f"c{place}" for place in range(40, 100, 10))]
+        assert runs.cursors == [*first, *first, *(f"c{place}" for place in range(40, 100, 10))]
     else:
         assert kinds(report) == {OutcomeKind.COMPLETE: 2, OutcomeKind.FAILED: 1}
-        assert stage.asked == [*first, *first]
+        assert runs.cursors == [*first, *first]
         # It was given up, so that the next one begins at the first page.
-        assert kinds(await stage.sync(mode="full_refresh")) == {OutcomeKind.COMPLETE: 3}
-        assert (stage.asked[0], len(stage.asked)) == (None, 10)
-    assert stage.likes() == stage.truth()
+        assert kinds(await runs.sync(mode="full_refresh")) == {OutcomeKind.COMPLETE: 3}
+        assert (runs.cursors[0], len(runs.cursors)) == (None, 10)
+    assert runs.likes() == runs.truth()

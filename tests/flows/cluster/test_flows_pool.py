@@ -29,9 +29,9 @@ from flows.orchestration.pool_workers import ERRORS, SCANNED, PoolWorkers, error
 from flows.orchestration.processes import free_port
 from models.runs import RunState
 from tests.clocks import VirtualClock
-from tests.flows.cluster.stage import API, DyingStore, FakeCluster
+from tests.flows.cluster.fake_cluster import API, DyingStore, FakeCluster
 from tests.flows.cluster.test_flows_cluster import MEDIA, asked_twice, in_one_process
-from tests.flows.stage import Service, request, rows, staged
+from tests.flows.fake_api import FakeApi, open_run_resources, request, rows
 from tests.store.memory import MemoryStore
 
 pytestmark = pytest.mark.anyio
@@ -120,18 +120,18 @@ class FakePrefect:
     def _fail(self) -> None:
         self.failures -= 1
         if self.failures >= 0:
-            message = "503 Service Unavailable\nTraceback"
+            message = "503 FakeApi Unavailable\nTraceback"
             raise RuntimeError(message)
 
 
 @asynccontextmanager
-async def pooled(folder: Path, service: Service, prefect: FakePrefect, clock: VirtualClock) -> AsyncIterator[Any]:
+async def pooled(folder: Path, service: FakeApi, prefect: FakePrefect, clock: VirtualClock) -> AsyncIterator[Any]:
     ids = count(1)
     store = prefect.cluster.store
     workers = PoolWorkers(prefect, uuid4(), "batches", prefect.cluster.store, "the store", clock=clock)  # type: ignore[arg-type]
     workers.least = 2
     try:
-        async with staged(folder, service) as resources:
+        async with open_run_resources(folder, service) as resources:
             opening = batches_on(
                 workers, store, "the store", API, resources.warehouse, clock=clock,
                 new_id=lambda: f"shared-{next(ids)}-{id(service)}", say=lambda _: None,
@@ -142,14 +142,14 @@ async def pooled(folder: Path, service: Service, prefect: FakePrefect, clock: Vi
         await workers.cancel_waiting()
 
 
-async def _sync(folder: Path, service: Service, prefect: FakePrefect) -> tuple[RunReport, list[Any]]:
+async def _sync(folder: Path, service: FakeApi, prefect: FakePrefect) -> tuple[RunReport, list[Any]]:
     async with pooled(folder, service, prefect, VirtualClock()) as resources:
         report = await run_sync(request(folder), resources)
         return report, await rows(resources, MEDIA)
 
 
 async def test_a_batch_whose_flow_run_is_lost_deleted_or_shut_out_is_submitted_again(tmp_path: Path) -> None:
-    service = Service(accounts=6, posts=5)
+    service = FakeApi(accounts=6, posts=5)
     fates = [state_of(Fenced("taken")), Crashed(message="gone"), _DELETED]
     ends = {f"runs/00000001/{batch:06}-1": state for batch, state in enumerate(fates, 1)}
     prefect = FakePrefect(FakeCluster(service, MemoryStore()), ends.get)
@@ -157,7 +157,7 @@ async def test_a_batch_whose_flow_run_is_lost_deleted_or_shut_out_is_submitted_a
     assert report.state is RunState.COMPLETE
     names = [f"runs/00000001/{batch:06}-{attempt}" for batch in (1, 2, 3) for attempt in (1, 2)]
     assert sorted(prefect.names) == names
-    assert found == (await in_one_process(tmp_path / "alone", Service(accounts=6, posts=5)))[0]
+    assert found == (await in_one_process(tmp_path / "alone", FakeApi(accounts=6, posts=5)))[0]
     assert asked_twice(service) == 0
     # All that a flow run is given: no address of the service, and no key.
     assert prefect.parameters[0] == {"store_url": "the store", "prefix": "runs/00000001/000001"}
@@ -167,29 +167,29 @@ async def test_a_process_that_dies_in_the_middle_is_followed_by_one_that_goes_on
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("flows.cluster.worker._PAGES", 3)
-    service, store = Service(accounts=4, posts=9), MemoryStore()
+    service, store = FakeApi(accounts=4, posts=9), MemoryStore()
     cluster = FakeCluster(
         service, store, lambda name, shared: DyingStore(shared=store) if name.endswith("-1") else shared
     )
     report, found = await _sync(tmp_path, service, FakePrefect(cluster))
     assert report.state is RunState.COMPLETE
-    assert found == (await in_one_process(tmp_path / "alone", Service(accounts=4, posts=9)))[0]
+    assert found == (await in_one_process(tmp_path / "alone", FakeApi(accounts=4, posts=9)))[0]
     assert 0 < asked_twice(service) <= 2 * (3 + 4)
 
 
 async def test_a_server_that_is_away_for_a_while_loses_nothing(tmp_path: Path) -> None:
-    service = Service(accounts=4, posts=5)
+    service = FakeApi(accounts=4, posts=5)
     prefect = FakePrefect(FakeCluster(service, MemoryStore()), failures=4)
     report, found = await _sync(tmp_path, service, prefect)
     assert report.state is RunState.COMPLETE
-    assert found == (await in_one_process(tmp_path / "alone", Service(accounts=4, posts=5)))[0]
+    assert found == (await in_one_process(tmp_path / "alone", FakeApi(accounts=4, posts=5)))[0]
 
 
 @pytest.mark.parametrize("status", [WorkPoolStatus.NOT_READY, WorkPoolStatus.PAUSED])
 async def test_a_pool_without_workers_ends_the_run_with_one_line_and_cancels_what_waits(
     tmp_path: Path, status: WorkPoolStatus
 ) -> None:
-    service = Service(accounts=4, posts=5)
+    service = FakeApi(accounts=4, posts=5)
     prefect = FakePrefect(FakeCluster(service, MemoryStore()), lambda _: Pending(), status=status)
     line = r"^no worker of the work pool batches was online for 120 s\. .*Fix: start one \(`prefect worker start"
     with pytest.raises(ClusterLost, match=line):
@@ -198,7 +198,7 @@ async def test_a_pool_without_workers_ends_the_run_with_one_line_and_cancels_wha
 
 
 async def test_flow_runs_that_a_killed_run_left_waiting_are_cancelled_with_the_first_batch() -> None:
-    service, clock = Service(), VirtualClock()
+    service, clock = FakeApi(), VirtualClock()
     prefect = FakePrefect(FakeCluster(service, MemoryStore()), lambda _: Running())
     labels = dict[UUID, str]()
     states: dict[str, State[Any]] = {"waiting": Scheduled(), "pending": Pending(), "running": Running()}
@@ -219,7 +219,7 @@ async def test_flow_runs_that_a_killed_run_left_waiting_are_cancelled_with_the_f
 
 
 async def test_a_flow_run_that_runs_is_a_worker_and_is_not_cancelled() -> None:
-    service, clock = Service(), VirtualClock()
+    service, clock = FakeApi(), VirtualClock()
     prefect = FakePrefect(FakeCluster(service, MemoryStore()), lambda _: Running(), status=WorkPoolStatus.NOT_READY)
     workers = PoolWorkers(prefect, uuid4(), "batches", prefect.cluster.store, "the store", clock=clock)  # type: ignore[arg-type]
     assert not await workers.are_there()
@@ -241,11 +241,11 @@ async def test_a_flow_run_that_runs_is_a_worker_and_is_not_cancelled() -> None:
 
 async def test_a_flow_run_whose_machine_is_lost_is_ended_and_its_batch_submitted_again(tmp_path: Path) -> None:
     """Prefect shows it as running, and its place in the pool is taken."""
-    service = Service(accounts=2, posts=5)
+    service = FakeApi(accounts=2, posts=5)
     prefect = FakePrefect(FakeCluster(service, MemoryStore()), lambda name: Running() if name.endswith("-1") else None)
     report, found = await _sync(tmp_path, service, prefect)
     assert report.state is RunState.COMPLETE
-    assert found == (await in_one_process(tmp_path / "alone", Service(accounts=2, posts=5)))[0]
+    assert found == (await in_one_process(tmp_path / "alone", FakeApi(accounts=2, posts=5)))[0]
     assert sorted(state.name or "" for state in prefect.states.values()) == ["Completed", "Crashed"]
 
 
@@ -298,7 +298,7 @@ async def test_a_state_without_a_word_of_ours_is_a_lost_attempt() -> None:
 
 
 async def test_a_workers_wrong_settings_end_the_run_with_its_line(tmp_path: Path) -> None:
-    service = Service()
+    service = FakeApi()
     prefect = FakePrefect(FakeCluster(service, MemoryStore()), lambda _: state_of(SettingsError("No API key. Fix: x.")))
     with pytest.raises(SettingsError, match=r"^No API key\. Fix: x\.$"):
         await _sync(tmp_path, service, prefect)

@@ -20,7 +20,7 @@ from flows.reporting.report import to_json
 from flows.reporting.summary import Summary, summarize
 from models.runs import RunState
 from models.selection import Selection
-from tests.flows.stage import Refusal, Service, account_of, request, rows, staged, uuid
+from tests.flows.fake_api import FakeApi, Refusal, account_of, open_run_resources, request, rows, uuid
 
 pytestmark = pytest.mark.anyio
 
@@ -30,7 +30,7 @@ DAY = 86_400.0
 
 
 @dataclass
-class Catalogue(Service):
+class Catalogue(FakeApi):
     """A service whose catalogue lists the accounts `listed`, in some spelling and with some status."""
 
     listed: Collection[int] = ()
@@ -57,14 +57,14 @@ def hexed(number: int) -> int:
     return 0xA0000 + number
 
 
-async def synced(folder: Path, service: Service, *, day: float, url: str = HERE, **asked: Any) -> RunReport:  # noqa: ANN401
+async def synced(folder: Path, service: FakeApi, *, day: float, url: str = HERE, **asked: Any) -> RunReport:  # noqa: ANN401
     service.clock.passed = max(service.clock.passed, day * DAY)
-    async with staged(folder, service, page_size=50, base_url=url) as resources:
+    async with open_run_resources(folder, service, page_size=50, base_url=url) as resources:
         return await run_sync(replace(request(folder), **asked), resources)
 
 
-async def stored(folder: Path, service: Service, query: str) -> list[tuple[Any, ...]]:
-    async with staged(folder, service) as resources:
+async def stored(folder: Path, service: FakeApi, query: str) -> list[tuple[Any, ...]]:
+    async with open_run_resources(folder, service) as resources:
         return await rows(resources, query)
 
 
@@ -158,10 +158,10 @@ async def test_accepting_asks_for_the_catalogue_that_an_interrupted_run_had_comp
     with pytest.raises(RuntimeError):
         await synced(tmp_path, service, day=1)
     service.failure = lambda _: None
-    asked = len(service.asked)
+    asked = len(service.requests)
     resumed = await synced(tmp_path, service, day=1.01)
     assert resumed.accounts_missing == 6
-    assert all(request.operation != "accounts.list" for request in service.asked[asked:])
+    assert all(request.operation != "accounts.list" for request in service.requests[asked:])
     service.failure = lambda request: RuntimeError("cut short") if account_of(request) else None
     with pytest.raises(RuntimeError):
         await synced(tmp_path, service, day=1.1)
@@ -174,10 +174,10 @@ async def test_accounts_known_with_an_unknown_status_fail_and_make_the_run_parti
     service = Catalogue(posts=1, listed=range(1, 4))
     await synced(tmp_path, service, day=0)
     service.listed, service.statuses = range(1, 5), {2: "paused", 4: "paused"}
-    asked = len(service.asked)
+    asked = len(service.requests)
     report = await synced(tmp_path, service, day=1)
     assert (report.state, report.accounts) == (RunState.PARTIAL, 3)
-    assert {account_of(request) for request in service.asked[asked:]} == {None, 1, 3}
+    assert {account_of(request) for request in service.requests[asked:]} == {None, 1, 3}
     outcomes = f"SELECT account_id, outcome, error_code, detail FROM core.run_outcomes WHERE run_id = '{report.run_id}'"
     assert (
         await stored(tmp_path, service, f"{outcomes} AND outcome <> 'complete'")
@@ -212,11 +212,11 @@ async def test_known_accounts_whose_records_are_malformed_are_scanned_with_their
         with pytest.raises(RuntimeError):
             await synced(tmp_path, service, day=1)
         service.failure = lambda _: None
-    asked = len(service.asked)
+    asked = len(service.requests)
     report = await synced(tmp_path, service, day=1.01)
     assert bool(report.resumed_runs) is is_resumed
     assert (report.state, report.accounts) == (RunState.COMPLETE, 3)
-    assert {account_of(request) for request in service.asked[asked:]} - {None} == {1, 2}
+    assert {account_of(request) for request in service.requests[asked:]} - {None} == {1, 2}
     outcomes = (
         f"SELECT account_id, outcome FROM core.run_outcomes WHERE run_id = '{report.run_id}' AND account_id <> ''"
     )
@@ -233,7 +233,7 @@ async def test_ids_in_another_case_are_the_same_accounts(tmp_path: Path) -> None
     lower = service.spell
     service.spell = lambda account_id: lower(account_id).upper()
     service.listed = [hexed(1), hexed(2), hexed(1)]
-    asked = len(service.asked)
+    asked = len(service.requests)
     report = await synced(tmp_path, service, day=1)
     assert (report.state, report.accounts, report.accounts_removed) == (RunState.COMPLETE, 2, 0)
     assert (first.media.added, report.media.added, report.media.untouched) == (4, 0, True)
@@ -241,14 +241,14 @@ async def test_ids_in_another_case_are_the_same_accounts(tmp_path: Path) -> None
         (lower(uuid(hexed(number))),) for number in (1, 2)
     ]
     # The service is asked in its own spelling: it may compare ids as text.
-    media = [request.path for request in service.asked[asked:] if request.operation != "accounts.list"]
+    media = [request.path for request in service.requests[asked:] if request.operation != "accounts.list"]
     assert len(media) == 4
     assert all("4ABC" in path for path in media)
-    asked = len(service.asked)
+    asked = len(service.requests)
     chosen = Selection(accounts=(lower(uuid(hexed(1))).upper(),), surfaces=("posts",))
     backfilled = await synced(tmp_path, service, day=1.1, selection=chosen)
     assert (backfilled.state, backfilled.media.untouched) == (RunState.COMPLETE, True)
-    assert ["4ABC" in request.path for request in service.asked[asked:]] == [True]
+    assert ["4ABC" in request.path for request in service.requests[asked:]] == [True]
 
 
 async def test_an_account_listed_in_two_spellings_is_scanned_once(tmp_path: Path) -> None:
@@ -266,12 +266,12 @@ async def test_an_account_listed_in_two_spellings_is_scanned_once(tmp_path: Path
 async def test_another_address_is_refused_before_anything_is_asked(tmp_path: Path, kind: str) -> None:
     service = Catalogue(posts=1, listed=range(1, 4))
     await synced(tmp_path, service, day=0)
-    asked = len(service.asked)
+    asked = len(service.requests)
     selection = None if kind == "sync" else Selection(everything=True)
     with pytest.raises(OtherService, match=f"{HERE}, but the configured address is {THERE}.*--rebind") as refused:
         await synced(tmp_path, service, day=1, url=THERE, selection=selection)
     assert len(str(refused.value).splitlines()) == 1
-    assert len(service.asked) == asked
+    assert len(service.requests) == asked
     assert await stored(tmp_path, service, "SELECT base_url FROM core.runs") == [(HERE,)]
 
 
@@ -310,7 +310,7 @@ async def test_what_an_interrupted_first_run_landed_binds(tmp_path: Path) -> Non
 async def test_a_warehouse_of_an_older_version_is_bound_by_its_next_complete_sync(tmp_path: Path) -> None:
     service = Catalogue(posts=1, listed=range(1, 4))
     await synced(tmp_path, service, day=0)
-    async with staged(tmp_path, service) as resources:
+    async with open_run_resources(tmp_path, service) as resources:
         await resources.warehouse.transact(lambda c: c.exec_driver_sql("DELETE FROM ops.service"))
         await resources.warehouse.transact(lambda c: c.exec_driver_sql("UPDATE core.runs SET base_url = NULL"))
     service.failure = lambda request: (

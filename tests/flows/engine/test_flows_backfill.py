@@ -20,8 +20,18 @@ from flows.reporting.dry_run import Forecast, described, forecast
 from models.partition import Surface
 from models.runs import OutcomeKind, RunState
 from models.selection import ChosenAccount, Selection, SelectionError
-from tests.flows.stage import Refusal, Service, account_of, cursor_of, is_posts, request, rows, staged, uuid
-from tests.typed import Typed
+from tests.cli_runner import Cli
+from tests.flows.fake_api import (
+    FakeApi,
+    Refusal,
+    account_of,
+    cursor_of,
+    is_posts,
+    open_run_resources,
+    request,
+    rows,
+    uuid,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -29,8 +39,8 @@ POSTS: tuple[Surface, ...] = ("posts",)
 
 
 @pytest.fixture
-def typed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Typed:
-    return Typed(monkeypatch, capsys)
+def run_cli(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Cli:
+    return Cli(monkeypatch, capsys)
 
 
 class Killed(Exception):  # noqa: N818
@@ -47,10 +57,10 @@ async def backfill(folder: Path, resources: RunResources, selection: Selection, 
     return await run_sync(replace(request(folder), selection=selection, reason=reason), resources)
 
 
-def pages_asked(service: Service, since: int) -> list[tuple[int | None, str, str | None]]:
+def pages_asked(service: FakeApi, since: int) -> list[tuple[int | None, str, str | None]]:
     return [
         (account_of(request), dict(request.params).get("surface", ""), cursor_of(request))
-        for request in service.asked[since:]
+        for request in service.requests[since:]
     ]
 
 
@@ -59,12 +69,12 @@ def dies_at(account: int, cursor: str) -> Callable[[ApiRequest], BaseException |
 
 
 async def test_only_what_was_chosen_is_asked_for_from_the_first_page(tmp_path: Path) -> None:
-    service = Service()
-    async with staged(tmp_path, service) as resources:
+    service = FakeApi()
+    async with open_run_resources(tmp_path, service) as resources:
         await sync(tmp_path, resources)
         items = "SELECT * EXCLUDE (written_at) FROM core.media ORDER BY account_id, media_id"
         before = await rows(resources, items)
-        since = len(service.asked)
+        since = len(service.requests)
         report = await backfill(tmp_path, resources, Selection((uuid(2),), surfaces=POSTS), "an edited post")
         assert pages_asked(service, since) == [(2, "posts", None), (2, "posts", "c2")]
         assert (
@@ -81,27 +91,27 @@ async def test_only_what_was_chosen_is_asked_for_from_the_first_page(tmp_path: P
 
 
 async def test_it_begins_anew_each_time(tmp_path: Path) -> None:
-    service = Service()
-    async with staged(tmp_path, service) as resources:
+    service = FakeApi()
+    async with open_run_resources(tmp_path, service) as resources:
         await sync(tmp_path, resources)
         for _ in range(2):
-            since = len(service.asked)
+            since = len(service.requests)
             await backfill(tmp_path, resources, Selection(("user_1",), surfaces=POSTS))
             assert pages_asked(service, since) == [(1, "posts", None), (1, "posts", "c2")]
 
 
 async def test_a_nightly_cut_short_goes_on_from_where_it_was(tmp_path: Path) -> None:
-    service = Service(posts=6)
-    async with staged(tmp_path, service) as resources:
+    service = FakeApi(posts=6)
+    async with open_run_resources(tmp_path, service) as resources:
         await sync(tmp_path, resources)
         service.failure = dies_at(1, "c4")
         with pytest.raises(Killed):
             await sync(tmp_path, resources)
         service.failure = lambda _: None
-        since = len(service.asked)
+        since = len(service.requests)
         await backfill(tmp_path, resources, Selection((uuid(1),), surfaces=POSTS))
         assert [cursor for *_, cursor in pages_asked(service, since)] == [None, "c2", "c4"]
-        since = len(service.asked)
+        since = len(service.requests)
         report = await sync(tmp_path, resources)
         assert report.state is RunState.COMPLETE
         assert len(report.resumed_runs) == 1
@@ -110,8 +120,8 @@ async def test_a_nightly_cut_short_goes_on_from_where_it_was(tmp_path: Path) -> 
 
 
 async def test_what_a_backfill_saw_last_is_not_gone_when_an_older_scan_ends(tmp_path: Path) -> None:
-    service = Service(accounts=1, posts=6)
-    async with staged(tmp_path, service) as resources:
+    service = FakeApi(accounts=1, posts=6)
+    async with open_run_resources(tmp_path, service) as resources:
         service.failure = dies_at(1, "c4")
         with pytest.raises(Killed):
             await sync(tmp_path, resources)
@@ -124,29 +134,29 @@ async def test_what_a_backfill_saw_last_is_not_gone_when_an_older_scan_ends(tmp_
 
 
 async def test_only_the_same_selection_carries_a_backfill_on(tmp_path: Path) -> None:
-    service = Service(posts=6)
-    async with staged(tmp_path, service) as resources:
+    service = FakeApi(posts=6)
+    async with open_run_resources(tmp_path, service) as resources:
         await sync(tmp_path, resources)
         service.failure = dies_at(2, "c4")
         with pytest.raises(Killed):
             await backfill(tmp_path, resources, Selection(everything=True, surfaces=POSTS))
         service.failure = lambda _: None
-        since = len(service.asked)
+        since = len(service.requests)
         other = await backfill(tmp_path, resources, Selection((uuid(2),), surfaces=POSTS))
         assert other.resumed_runs == ()
         assert [cursor for *_, cursor in pages_asked(service, since)] == [None, "c2", "c4"]
 
 
 async def test_a_backfill_cut_short_is_carried_on_by_the_next_of_its_kind(tmp_path: Path) -> None:
-    service = Service(posts=6)
-    async with staged(tmp_path, service) as resources:
+    service = FakeApi(posts=6)
+    async with open_run_resources(tmp_path, service) as resources:
         await sync(tmp_path, resources)
         service.failure = dies_at(2, "c4")
         with pytest.raises(Killed):
             await backfill(tmp_path, resources, Selection(everything=True, surfaces=POSTS))
         service.failure = lambda _: None
         text: list[str] = []
-        since = len(service.asked)
+        since = len(service.requests)
         asked_for = replace(request(tmp_path), selection=Selection(everything=True, surfaces=POSTS))
         report = await run_sync(asked_for, resources, say=text.append)
         assert len(report.resumed_runs) == 1
@@ -156,24 +166,24 @@ async def test_a_backfill_cut_short_is_carried_on_by_the_next_of_its_kind(tmp_pa
 
 
 async def test_what_is_not_there_is_refused_before_anything_is_asked_or_entered(tmp_path: Path) -> None:
-    service = Service()
-    async with staged(tmp_path, service) as resources:
+    service = FakeApi()
+    async with open_run_resources(tmp_path, service) as resources:
         await sync(tmp_path, resources)
-        since = len(service.asked)
+        since = len(service.requests)
         with pytest.raises(SelectionError, match="no account 'nobody'"):
             await backfill(tmp_path, resources, Selection((uuid(1), "nobody")))
-        assert len(service.asked) == since
+        assert len(service.requests) == since
         assert await rows(resources, "SELECT count(*) FROM core.runs") == [(1,)]
 
 
 async def test_what_the_last_run_left_is_scanned_and_nothing_else(tmp_path: Path) -> None:
-    service = Service()
+    service = FakeApi()
     failed = Selection(failed=True)
-    async with staged(tmp_path, service) as resources:
+    async with open_run_resources(tmp_path, service) as resources:
         service.failure = lambda request: Refusal(403, "api_account_not_granted") if is_posts(request, 3) else None
         assert (await sync(tmp_path, resources)).state is RunState.PARTIAL
         service.failure = lambda _: None
-        since = len(service.asked)
+        since = len(service.requests)
         report = await backfill(tmp_path, resources, failed)
         assert report.state is RunState.COMPLETE
         assert {page[:2] for page in pages_asked(service, since)} == {(3, "posts")}
@@ -183,8 +193,8 @@ async def test_what_the_last_run_left_is_scanned_and_nothing_else(tmp_path: Path
 
 
 async def test_an_expired_account_is_skipped_and_said_so(tmp_path: Path) -> None:
-    service = Service(expired=frozenset({2}))
-    async with staged(tmp_path, service) as resources:
+    service = FakeApi(expired=frozenset({2}))
+    async with open_run_resources(tmp_path, service) as resources:
         await sync(tmp_path, resources)
         report = await backfill(tmp_path, resources, Selection((uuid(2),)))
         assert report.outcomes.kinds == {OutcomeKind.SKIPPED: 2}
@@ -192,16 +202,16 @@ async def test_an_expired_account_is_skipped_and_said_so(tmp_path: Path) -> None
 
 
 async def test_a_sync_of_stories_asks_for_no_posts_and_is_no_full_run(tmp_path: Path) -> None:
-    service = Service()
+    service = FakeApi()
     stories = replace(request(tmp_path), surfaces=("stories",))
-    async with staged(tmp_path, service) as resources:
+    async with open_run_resources(tmp_path, service) as resources:
         service.failure = lambda request: Killed() if account_of(request) == 3 else None
         with pytest.raises(Killed):
             await run_sync(stories, resources)
         service.failure = lambda _: None
         full = await sync(tmp_path, resources)
         assert full.resumed_runs == ()
-        since = len(service.asked)
+        since = len(service.requests)
         report = await run_sync(stories, resources)
         assert (report.selected, report.outcomes.total) == ("stories", 4)
         assert {surface for _, surface, _ in pages_asked(service, since)} == {"", "stories"}
@@ -214,9 +224,9 @@ async def test_a_sync_of_stories_asks_for_no_posts_and_is_no_full_run(tmp_path: 
 async def test_a_dry_run_counts_what_would_be_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     limited = Refusal(429, "rate_limited", retry_after=7200)
-    service = Service(accounts=4, posts=120, expired=frozenset({3}))
+    service = FakeApi(accounts=4, posts=120, expired=frozenset({3}))
     service.failure = lambda request: limited if is_posts(request, 4) else None
-    async with staged(tmp_path, service, page_size=50) as resources:
+    async with open_run_resources(tmp_path, service, page_size=50) as resources:
         report = await sync(tmp_path, resources)
         assert (report.outcomes[OutcomeKind.SKIPPED], report.outcomes[OutcomeKind.DEFERRED] > 0) == (2, True)
         now = resources.clock.now()
@@ -244,8 +254,8 @@ async def test_a_dry_run_counts_what_would_be_done(tmp_path: Path, monkeypatch: 
 
 async def test_an_account_that_was_scanned_since_is_in_no_cooldown(tmp_path: Path) -> None:
     limited = Refusal(429, "rate_limited", retry_after=7200)
-    service = Service(accounts=1, failure=lambda request: limited if is_posts(request, 1) else None)
-    async with staged(tmp_path, service) as resources:
+    service = FakeApi(accounts=1, failure=lambda request: limited if is_posts(request, 1) else None)
+    async with open_run_resources(tmp_path, service) as resources:
         await sync(tmp_path, resources)
         service.failure = lambda _: None
         await resources.clock.sleep(8000)
@@ -264,19 +274,19 @@ def test_nothing_to_do_is_one_line() -> None:
     assert described(Forecast(expired=(one,))) == skipped
 
 
-async def test_the_dry_run_as_it_is_typed(tmp_path: Path, typed: Typed) -> None:
+async def test_the_dry_run_as_it_is_typed(tmp_path: Path, run_cli: Cli) -> None:
     limited = Refusal(429, "rate_limited", retry_after=7200)
-    service = Service(accounts=3, expired=frozenset({2}))
+    service = FakeApi(accounts=3, expired=frozenset({2}))
     service.failure = lambda request: limited if is_posts(request, 3) else None
-    async with staged(tmp_path, service) as resources:
+    async with open_run_resources(tmp_path, service) as resources:
         await sync(tmp_path, resources)
     snapshot = str(tmp_path / "analytics.duckdb")
     # The clock of the stage stands in the past, so the cooldown has ended by the clock on the wall.
-    code, out, _ = typed("backfill", "--all", "--dry-run", "--json", "--snapshot", snapshot)
+    code, out, _ = run_cli("backfill", "--all", "--dry-run", "--json", "--snapshot", snapshot)
     message = json.loads(out)
     assert (code, len(message["accounts"]), message["requests"]) == (0, 2, 4)
     assert [(one["account_id"], one["reason"]) for one in message["skipped"]] == [(uuid(2), "token_expired")]
-    shown = typed("backfill", "--all", "--dry-run", "--snapshot", snapshot)[1]
+    shown = run_cli("backfill", "--all", "--dry-run", "--snapshot", snapshot)[1]
     assert "token expired: skipped" in shown
     assert "4 scans of 2 accounts would run, about 4 requests; 1 account with an expired token" in shown
 

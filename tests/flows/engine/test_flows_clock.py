@@ -14,7 +14,7 @@ from flows.engine.run_request import RetentionSettings
 from flows.engine.upkeep import tidy
 from models.runs import RunState, RunWarning
 from tests.clocks import START, VirtualClock
-from tests.flows.stage import Refusal, Service, cursor_of, is_posts, request, rows, staged, uuid
+from tests.flows.fake_api import FakeApi, Refusal, cursor_of, is_posts, open_run_resources, request, rows, uuid
 
 pytestmark = pytest.mark.anyio
 
@@ -31,24 +31,24 @@ class WrongClock(VirtualClock):
         return super().now() + self.off
 
 
-def service(clock: WrongClock, **changes: Any) -> Service:  # noqa: ANN401 - fields of Service
-    return Service(clock=clock, **({"accounts": 4, "posts": 5} | changes))
+def service(clock: WrongClock, **changes: Any) -> FakeApi:  # noqa: ANN401 - fields of FakeApi
+    return FakeApi(clock=clock, **({"accounts": 4, "posts": 5} | changes))
 
 
-async def ran(folder: Path, served: Service) -> RunReport:
-    async with staged(folder, served) as resources:
+async def ran(folder: Path, served: FakeApi) -> RunReport:
+    async with open_run_resources(folder, served) as resources:
         return await run_sync(request(folder), resources)
 
 
-async def cut_short(folder: Path, served: Service, after: int) -> None:
-    served.failure = lambda _: RuntimeError("killed") if len(served.asked) > after else None
-    async with staged(folder, served) as resources:
+async def cut_short(folder: Path, served: FakeApi, after: int) -> None:
+    served.failure = lambda _: RuntimeError("killed") if len(served.requests) > after else None
+    async with open_run_resources(folder, served) as resources:
         with pytest.raises(RuntimeError, match="killed"):
             await run_sync(request(folder), resources)
 
 
-async def asked(folder: Path, served: Service, query: str) -> list[tuple[Any, ...]]:
-    async with staged(folder, served) as resources:
+async def asked(folder: Path, served: FakeApi, query: str) -> list[tuple[Any, ...]]:
+    async with open_run_resources(folder, served) as resources:
         return await rows(resources, query)
 
 
@@ -66,14 +66,14 @@ async def test_a_run_cut_short_days_ahead_is_not_resumed_until_that_date(tmp_pat
     assert report.resumed_runs == ()
     # The catalogue's two pages, and of each account the stories and three pages of posts; what was half-way was resumed
     # and then asked for again from its first page.
-    first_pages = [request for request in whole.asked if cursor_of(request) is None]
+    first_pages = [request for request in whole.requests if cursor_of(request) is None]
     assert len(first_pages) == 1 + 4 * 2
     assert (report.state, codes(report)) == (RunState.PARTIAL, ["times_in_future"])
     clock.passed += 86_400
     following = service(clock)
     report = await ran(tmp_path, following)
     assert (report.state, codes(report), report.resumed_runs) == (RunState.COMPLETE, [], ())
-    assert len(following.asked) == 2 + 4 * 4
+    assert len(following.requests) == 2 + 4 * 4
 
 
 async def test_after_a_complete_run_ahead_the_next_one_removes_and_says_once_that_the_clock_was_ahead(
@@ -104,7 +104,7 @@ async def test_a_clock_that_is_put_right_amid_a_run_is_noticed_by_that_run(tmp_p
     served = service(clock)
 
     def put_right(_: ApiRequest) -> None:
-        if len(served.asked) > 4:
+        if len(served.requests) > 4:
             clock.off = timedelta(0)
             clock.passed += 1
 
@@ -124,7 +124,7 @@ async def test_a_cooldown_of_two_hours_does_not_last_a_year(tmp_path: Path) -> N
     clock.passed += 60
     waiting, began = service(clock), clock.now()
     await ran(tmp_path, waiting)
-    assert not [request for request in waiting.asked if uuid(1)[-12:] in request.scope]
+    assert not [request for request in waiting.requests if uuid(1)[-12:] in request.scope]
     until = "SELECT resume_after FROM ops.cooldowns UNION ALL SELECT max(resume_after) FROM core.run_outcomes"
     # A little more than was asked for, so that not all who wait ask at once.
     (after,) = {row[0] for row in await asked(tmp_path, waiting, until)}
@@ -132,7 +132,7 @@ async def test_a_cooldown_of_two_hours_does_not_last_a_year(tmp_path: Path) -> N
     clock.passed += 7210
     healed = service(clock)
     assert (await ran(tmp_path, healed)).state is RunState.COMPLETE
-    assert [request for request in healed.asked if is_posts(request, 1)]
+    assert [request for request in healed.requests if is_posts(request, 1)]
 
 
 async def test_runs_made_while_the_clock_is_a_year_ahead_forget_no_run_of_before(tmp_path: Path) -> None:
@@ -144,7 +144,7 @@ async def test_runs_made_while_the_clock_is_a_year_ahead_forget_no_run_of_before
     message: list[str] = []
     for number in range(2):
         served = service(clock)
-        async with staged(tmp_path, served) as resources:
+        async with open_run_resources(tmp_path, served) as resources:
             await run_sync(request(tmp_path), resources)
             kept = RetentionSettings(runs=timedelta(days=90))
             await tidy(kept, resources.warehouse, now=clock.now(), say=message.append)
@@ -166,7 +166,7 @@ async def test_what_an_interrupted_run_completed_counts_for_twelve_hours_whateve
     later = service(clock)
     report = await ran(tmp_path, later)
     assert bool(report.resumed_runs) is counts
-    first_pages = [request for request in later.asked if cursor_of(request) is None]
+    first_pages = [request for request in later.requests if cursor_of(request) is None]
     assert (len(first_pages) < 1 + 4 * 2) is counts
     assert report.state is RunState.COMPLETE
 
@@ -185,7 +185,7 @@ async def test_a_run_killed_before_it_repeats_a_scan_that_was_too_old_leaves_tha
     last = service(clock, accounts=1)
     report = await ran(tmp_path, last)
     assert report.resumed_runs
-    assert next((cursor_of(request) for request in last.asked if is_posts(request, 1)), "no request") is None
+    assert next((cursor_of(request) for request in last.requests if is_posts(request, 1)), "no request") is None
 
 
 async def test_a_clock_that_is_behind_is_said_and_changes_nothing(tmp_path: Path) -> None:

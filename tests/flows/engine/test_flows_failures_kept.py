@@ -17,7 +17,7 @@ from connectors.warehouse.merge.run_counts import MergeStats
 from flows.engine import steps
 from flows.engine.pipeline import run_sync
 from models.runs import OutcomeKind
-from tests.flows.stage import Service, request, staged, uuid
+from tests.flows.fake_api import FakeApi, open_run_resources, request, uuid
 
 pytestmark = pytest.mark.anyio
 ACCOUNTS = 40
@@ -64,7 +64,7 @@ class Watched:
 
 
 async def test_no_exception_of_a_failed_partition_is_kept_until_the_end(tmp_path: Path) -> None:
-    service = Service()
+    service = FakeApi()
     kept: list[int] = []
     client = ApiClient("https://api.example", SecretStr("k" * 20), clock=service.clock, transport=Refusing())
     watched = Watched(client)
@@ -73,7 +73,7 @@ async def test_no_exception_of_a_failed_partition_is_kept_until_the_end(tmp_path
         kept.append(watched.kept)
         return await steps.merge(run_id)
 
-    async with staged(tmp_path, service, send=watched.send, page_size=50) as resources:
+    async with open_run_resources(tmp_path, service, send=watched.send, page_size=50) as resources:
         gc.collect()
         gc.disable()
         try:

@@ -14,9 +14,9 @@ from models.partition import SURFACES
 from models.runs import OutcomeKind, RunState
 from models.selection import Selection
 from tests.clocks import START
-from tests.flows.daily import PAGE, Stage, kinds
+from tests.flows.daily import PAGE, DailyRuns, kinds
+from tests.flows.fake_api import Refusal, account_of, cursor_of, is_posts, open_run_resources, rows, uuid
 from tests.flows.feeds import daily
-from tests.flows.stage import Refusal, account_of, cursor_of, is_posts, rows, staged, uuid
 
 pytestmark = pytest.mark.anyio
 
@@ -26,61 +26,61 @@ _SELDOM = timedelta(days=300)
 
 
 async def test_a_run_asks_for_what_is_new_and_the_window(tmp_path: Path) -> None:
-    stage = Stage(tmp_path, daily(200, pins=[3, 90]))
-    first = await stage.sync()
+    runs = DailyRuns(tmp_path, daily(200, pins=[3, 90]))
+    first = await runs.sync()
     assert (first.state, kinds(first)) == (RunState.COMPLETE, {OutcomeKind.COMPLETE: 3})
-    assert len(stage.asked) == 20
-    stage.grow()
-    second = await stage.sync()
+    assert len(runs.cursors) == 20
+    runs.grow()
+    second = await runs.sync()
     assert (second.state, kinds(second)) == (RunState.COMPLETE, {OutcomeKind.COMPLETE: 2, OutcomeKind.RECENT: 1})
-    assert len(stage.asked) == RECENT_PAGES
-    assert stage.likes() == stage.truth()
-    [(complete_at, recent_at, covered_from, item_order, gap)] = stage.ask(
+    assert len(runs.cursors) == RECENT_PAGES
+    assert runs.likes() == runs.truth()
+    [(complete_at, recent_at, covered_from, item_order, gap)] = runs.ask(
         "SELECT complete_at, recent_at, covered_from, item_order, gap_since FROM freshness WHERE surface = 'posts'"
     )
     assert (complete_at, recent_at, item_order, gap) == (START, START + timedelta(days=1), "newest_first", None)
-    assert covered_from == stage.service.feeds[1].listed()[RECENT_PAGES * PAGE - 1].published_at
-    seen = dict(stage.ask("SELECT last_seen_at, count(*) FROM media GROUP BY ALL"))
+    assert covered_from == runs.service.feeds[1].listed()[RECENT_PAGES * PAGE - 1].published_at
+    seen = dict(runs.ask("SELECT last_seen_at, count(*) FROM media GROUP BY ALL"))
     # Of 80 posts received two are pins, and the last one is not covered.
     assert seen == {START: 202 - 77, START + timedelta(days=1): 77}
 
 
 async def test_full_refresh_is_the_default_and_can_be_asked_for(tmp_path: Path) -> None:
-    stage = Stage(tmp_path, daily(60))
-    await stage.sync(mode="full_refresh")
-    await stage.sync(mode="full_refresh")
-    assert len(stage.asked) == 6
+    runs = DailyRuns(tmp_path, daily(60))
+    await runs.sync(mode="full_refresh")
+    await runs.sync(mode="full_refresh")
+    assert len(runs.cursors) == 6
     # What full scans proved counts at once.
-    await stage.sync(lookback=timedelta(days=7))
-    assert len(stage.asked) == 3
+    await runs.sync(lookback=timedelta(days=7))
+    assert len(runs.cursors) == 3
 
 
 async def test_counts_inside_of_the_window_and_all_after_the_next_full_scan(tmp_path: Path) -> None:
-    stage = Stage(tmp_path, daily(200))
-    await stage.sync()
-    for post in stage.service.feeds[1].posts:
+    runs = DailyRuns(tmp_path, daily(200))
+    await runs.sync()
+    for post in runs.service.feeds[1].posts:
         post.likes = 5
-    await stage.sync()
-    found, truth = stage.likes(), stage.truth()
-    covered_from = stage.ask("SELECT covered_from FROM freshness WHERE surface = 'posts'")[0][0]
+    await runs.sync()
+    found, truth = runs.likes(), runs.truth()
+    covered_from = runs.ask("SELECT covered_from FROM freshness WHERE surface = 'posts'")[0][0]
     wrong = {key for key in truth if found[key] != truth[key]}
-    published = {f"1-{post.number}": post.published_at for post in stage.service.feeds[1].posts}
+    published = {f"1-{post.number}": post.published_at for post in runs.service.feeds[1].posts}
     assert wrong
     assert wrong == {key for key, at in published.items() if at is not None and at < covered_from}
-    stage.clock.days(7)
-    await stage.sync()
-    assert len(stage.asked) == 20
-    assert stage.likes() == stage.truth()
+    runs.clock.days(7)
+    await runs.sync()
+    assert len(runs.cursors) == 20
+    assert runs.likes() == runs.truth()
 
 
 @pytest.mark.parametrize("unordered", ["oldest_first", "random", "by_id"])
 async def test_a_feed_in_another_order_is_always_read_to_its_end(tmp_path: Path, unordered: Any) -> None:  # noqa: ANN401
-    stage = Stage(tmp_path, daily(80, request=unordered))
+    runs = DailyRuns(tmp_path, daily(80, request=unordered))
     for _ in range(3):
-        stage.grow()
-        assert OutcomeKind.RECENT not in kinds(await stage.sync())
-        assert stage.likes() == stage.truth()
-    [(item_order, broken_by)] = stage.ask(
+        runs.grow()
+        assert OutcomeKind.RECENT not in kinds(await runs.sync())
+        assert runs.likes() == runs.truth()
+    [(item_order, broken_by)] = runs.ask(
         "SELECT item_order, order_broken_by FROM completed_scans WHERE surface = 'posts'"
     )
     assert item_order is None
@@ -88,24 +88,24 @@ async def test_a_feed_in_another_order_is_always_read_to_its_end(tmp_path: Path,
 
 
 async def test_an_order_that_breaks_costs_requests_and_no_row_and_is_proved_twice_again(tmp_path: Path) -> None:
-    stage = Stage(tmp_path, daily(150))
-    await stage.sync()
-    feed = stage.service.feeds[1]
+    runs = DailyRuns(tmp_path, daily(150))
+    await runs.sync()
+    feed = runs.service.feeds[1]
     feed.pins = [1, 2, 3, 4]
-    stage.grow()
-    report = await stage.sync()
+    runs.grow()
+    report = await runs.sync()
     assert kinds(report) == {OutcomeKind.COMPLETE: 3}
-    assert stage.likes() == stage.truth()
+    assert runs.likes() == runs.truth()
     feed.pins = []
-    assert kinds(await stage.sync())[OutcomeKind.COMPLETE] == 3
-    assert kinds(await stage.sync())[OutcomeKind.COMPLETE] == 3
-    assert kinds(await stage.sync())[OutcomeKind.RECENT] == 1
+    assert kinds(await runs.sync())[OutcomeKind.COMPLETE] == 3
+    assert kinds(await runs.sync())[OutcomeKind.COMPLETE] == 3
+    assert kinds(await runs.sync())[OutcomeKind.RECENT] == 1
 
 
 async def test_a_scan_that_begins_again_stays_full_once_the_order_was_broken(tmp_path: Path) -> None:
-    stage = Stage(tmp_path, daily(150))
-    await stage.sync()
-    feed = stage.service.feeds[1]
+    runs = DailyRuns(tmp_path, daily(150))
+    await runs.sync()
+    feed = runs.service.feeds[1]
     feed.pins = [1, 2, 3, 4]
 
     def failure(request: ApiRequest) -> Refusal | None:
@@ -115,8 +115,8 @@ async def test_a_scan_that_begins_again_stays_full_once_the_order_was_broken(tmp
         feed.pins = []
         return Refusal(422, "api_invalid_cursor")
 
-    stage.service.failure = failure
-    report = await stage.sync()
+    runs.service.failure = failure
+    report = await runs.sync()
     assert report.restarted == 1
     assert kinds(report) == {OutcomeKind.COMPLETE: 3}
 
@@ -125,80 +125,80 @@ async def test_a_scan_that_begins_again_stays_full_once_the_order_was_broken(tmp
 async def test_a_post_without_a_time_or_with_one_in_the_future_breaks_the_order(
     tmp_path: Path, text: datetime | None
 ) -> None:
-    stage = Stage(tmp_path, daily(100))
-    stage.service.feeds[1].posts[40].published_at = text
+    runs = DailyRuns(tmp_path, daily(100))
+    runs.service.feeds[1].posts[40].published_at = text
     if text is not None:
         # The first three positions are not looked at.
         for number in (50, 51, 52):
-            stage.service.feeds[1].posts[number].published_at = text + timedelta(days=1)
-    await stage.sync()
-    assert kinds(await stage.sync()) == {OutcomeKind.COMPLETE: 3}
+            runs.service.feeds[1].posts[number].published_at = text + timedelta(days=1)
+    await runs.sync()
+    assert kinds(await runs.sync()) == {OutcomeKind.COMPLETE: 3}
 
 
 async def test_what_is_gone_needs_two_looks_and_has_the_time_of_the_first(tmp_path: Path) -> None:
-    stage = Stage(tmp_path, daily(200))
-    await stage.sync(full_refresh_every=_SELDOM)
-    feed = stage.service.feeds[1]
+    runs = DailyRuns(tmp_path, daily(200))
+    await runs.sync(full_refresh_every=_SELDOM)
+    feed = runs.service.feeds[1]
     feed.posts[190].is_deleted = feed.posts[20].is_deleted = True
-    first = stage.now
-    await stage.sync(full_refresh_every=_SELDOM)
-    assert len(stage.ask("SELECT * FROM media WHERE removed_at IS NOT NULL")) == 0
+    first = runs.now
+    await runs.sync(full_refresh_every=_SELDOM)
+    assert len(runs.ask("SELECT * FROM media WHERE removed_at IS NOT NULL")) == 0
     # In doubt: it was last seen the day before.
-    assert stage.ask("SELECT last_seen_at FROM media WHERE media_id = '1-190'") == [(START,)]
-    await stage.sync(full_refresh_every=_SELDOM)
+    assert runs.ask("SELECT last_seen_at FROM media WHERE media_id = '1-190'") == [(START,)]
+    await runs.sync(full_refresh_every=_SELDOM)
     gone = "SELECT media_id, removed_at, removal FROM media WHERE removed_at IS NOT NULL ORDER BY media_id"
-    assert stage.ask(gone) == [("1-190", first, "removed")]
-    await stage.sync(mode="full_refresh")
-    assert [row[0] for row in stage.ask(gone)] == ["1-190", "1-20"]
+    assert runs.ask(gone) == [("1-190", first, "removed")]
+    await runs.sync(mode="full_refresh")
+    assert [row[0] for row in runs.ask(gone)] == ["1-190", "1-20"]
 
 
 async def test_what_slipped_from_a_page_is_not_removed(tmp_path: Path) -> None:
-    stage = Stage(tmp_path, daily(200))
-    await stage.sync()
-    post = stage.service.feeds[1].posts[195]
+    runs = DailyRuns(tmp_path, daily(200))
+    await runs.sync()
+    post = runs.service.feeds[1].posts[195]
     for hidden in (True, False, True, False):
         post.is_archived = hidden
-        await stage.sync()
-    assert stage.ask("SELECT * FROM media WHERE removed_at IS NOT NULL") == []
+        await runs.sync()
+    assert runs.ask("SELECT * FROM media WHERE removed_at IS NOT NULL") == []
 
 
 async def test_posts_of_the_same_time_as_the_last_one_are_not_covered(tmp_path: Path) -> None:
     feed = daily(200)
-    stage = Stage(tmp_path, feed)
+    runs = DailyRuns(tmp_path, feed)
     edge = feed.listed()[RECENT_PAGES * PAGE - 1]
     feed.posts[edge.number - 1].published_at = edge.published_at
-    await stage.sync(days=0.01)
+    await runs.sync(days=0.01)
     # The other one is the last that is received now.
     edge.is_deleted = True
     for _ in range(3):
-        assert kinds(await stage.sync(days=0.01, full_refresh_every=_SELDOM))[OutcomeKind.RECENT] == 1
-        assert len(stage.asked) == RECENT_PAGES
-    assert stage.ask("SELECT * FROM media WHERE removed_at IS NOT NULL") == []
+        assert kinds(await runs.sync(days=0.01, full_refresh_every=_SELDOM))[OutcomeKind.RECENT] == 1
+        assert len(runs.cursors) == RECENT_PAGES
+    assert runs.ask("SELECT * FROM media WHERE removed_at IS NOT NULL") == []
 
 
 async def test_most_of_the_depth_gone_marks_nothing_and_makes_the_next_scan_full(tmp_path: Path) -> None:
-    stage = Stage(tmp_path, daily(200))
-    await stage.sync()
-    for post in stage.service.feeds[1].posts[-50:]:
+    runs = DailyRuns(tmp_path, daily(200))
+    await runs.sync()
+    for post in runs.service.feeds[1].posts[-50:]:
         post.is_archived = True
-    await stage.sync()
-    assert stage.ask("SELECT count(*) FROM media WHERE removed_at IS NOT NULL") == [(0,)]
-    report = await stage.sync()
+    await runs.sync()
+    assert runs.ask("SELECT count(*) FROM media WHERE removed_at IS NOT NULL") == [(0,)]
+    report = await runs.sync()
     assert kinds(report) == {OutcomeKind.COMPLETE: 3}
-    assert stage.ask("SELECT count(*) FROM media WHERE removed_at IS NOT NULL") == [(50,)]
+    assert runs.ask("SELECT count(*) FROM media WHERE removed_at IS NOT NULL") == [(50,)]
 
 
 async def test_unarchived_posts_above_the_depth_land_at_once_and_below_with_the_next_full_scan(tmp_path: Path) -> None:
     feed = daily(200)
     feed.posts[170].is_archived = feed.posts[30].is_archived = True
-    stage = Stage(tmp_path, feed)
-    await stage.sync()
+    runs = DailyRuns(tmp_path, feed)
+    await runs.sync()
     feed.posts[170].is_archived = feed.posts[30].is_archived = False
-    await stage.sync()
-    assert len(stage.asked) == RECENT_PAGES
-    assert {"1-170", "1-30"} - stage.likes().keys() == {"1-30"}
-    await stage.sync(mode="full_refresh")
-    assert stage.likes() == stage.truth()
+    await runs.sync()
+    assert len(runs.cursors) == RECENT_PAGES
+    assert {"1-170", "1-30"} - runs.likes().keys() == {"1-30"}
+    await runs.sync(mode="full_refresh")
+    assert runs.likes() == runs.truth()
 
 
 async def test_an_unknown_post_among_known_ones_begins_the_run_anew(tmp_path: Path) -> None:
@@ -207,175 +207,175 @@ async def test_an_unknown_post_among_known_ones_begins_the_run_anew(tmp_path: Pa
     late = [feed.listed()[place] for place in range(65, 165, 10)]
     for post in late:
         post.is_archived = True
-    stage = Stage(tmp_path, feed)
-    await stage.sync()
+    runs = DailyRuns(tmp_path, feed)
+    await runs.sync()
     for post in late:
         post.is_archived = False
-    await stage.sync()
-    assert len(stage.asked) > 16
-    assert stage.likes() == stage.truth()
+    await runs.sync()
+    assert len(runs.cursors) > 16
+    assert runs.likes() == runs.truth()
 
 
 async def test_a_scan_cut_short_leaves_a_gap_which_the_next_one_reads(tmp_path: Path) -> None:
-    stage = Stage(tmp_path, daily(120, per_day=10))
+    runs = DailyRuns(tmp_path, daily(120, per_day=10))
     window: dict[str, Any] = {"lookback": timedelta(days=1), "full_refresh_every": _SELDOM}
-    await stage.sync(days=12, **window)
+    await runs.sync(days=12, **window)
     # Twelve silent days: 120 posts, of which a run that dies receives 80.
-    feed = stage.service.feeds[1]
+    feed = runs.service.feeds[1]
     for place in range(120):
         feed.post(START + timedelta(hours=1 + 2.3 * place))
 
-    await stage.cut_short(after=8, **window)
+    await runs.cut_short(after=8, **window)
     # Its cursor is refused, so that nothing goes on from it.
     refused = [Refusal(422, "api_invalid_cursor")]
-    stage.service.failure = lambda request: refused.pop() if "cursor" in dict(request.params) and refused else None
-    report = await stage.sync(**window)
+    runs.service.failure = lambda request: refused.pop() if "cursor" in dict(request.params) and refused else None
+    report = await runs.sync(**window)
     assert kinds(report)[OutcomeKind.RECENT] == 1
-    assert stage.likes() == stage.truth()
-    assert stage.ask("FROM gaps") == []
+    assert runs.likes() == runs.truth()
+    assert runs.ask("FROM gaps") == []
 
 
 async def test_an_open_gap_is_listed_until_a_scan_closes_it(tmp_path: Path) -> None:
-    stage = Stage(tmp_path, daily(200))
-    await stage.sync()
-    stage.grow()
-    stage.service.failure = lambda request: (
+    runs = DailyRuns(tmp_path, daily(200))
+    await runs.sync()
+    runs.grow()
+    runs.service.failure = lambda request: (
         Refusal(403, "api_forbidden") if dict(request.params).get("cursor") == "c30" else None
     )
-    began = stage.now
-    report = await stage.sync()
+    began = runs.now
+    report = await runs.sync()
     assert kinds(report)[OutcomeKind.DENIED] == 1
-    [(account, surface, since, cursor, pages, read_down_to, known_from, reason)] = stage.ask("FROM gaps")
+    [(account, surface, since, cursor, pages, read_down_to, known_from, reason)] = runs.ask("FROM gaps")
     assert (account, surface, since, cursor, pages, reason) == (uuid(1), "posts", began, "c30", 3, "api_forbidden")
-    assert read_down_to == stage.service.feeds[1].listed()[29].published_at
+    assert read_down_to == runs.service.feeds[1].listed()[29].published_at
     assert known_from == START - timedelta(hours=1)
-    assert stage.ask("SELECT gap_since, recent_at FROM freshness WHERE surface = 'posts'") == [(began, None)]
-    stage.service.failure = lambda _: None
-    await stage.sync()
-    assert stage.ask("FROM gaps") == []
-    assert stage.likes() == stage.truth()
+    assert runs.ask("SELECT gap_since, recent_at FROM freshness WHERE surface = 'posts'") == [(began, None)]
+    runs.service.failure = lambda _: None
+    await runs.sync()
+    assert runs.ask("FROM gaps") == []
+    assert runs.likes() == runs.truth()
 
 
 async def test_a_silent_account_is_read_on_to_what_is_known(tmp_path: Path) -> None:
-    stage = Stage(tmp_path, daily(200))
-    stage.service.expired = frozenset()
-    await stage.sync(full_refresh_every=_SELDOM)
-    stage.service.expired = frozenset({1})
+    runs = DailyRuns(tmp_path, daily(200))
+    runs.service.expired = frozenset()
+    await runs.sync(full_refresh_every=_SELDOM)
+    runs.service.expired = frozenset({1})
     for _ in range(60):
-        stage.grow()
-        stage.clock.days(1)
-    await stage.sync(full_refresh_every=_SELDOM)
-    assert stage.asked == []
-    stage.service.expired = frozenset()
-    report = await stage.sync(full_refresh_every=_SELDOM)
+        runs.grow()
+        runs.clock.days(1)
+    await runs.sync(full_refresh_every=_SELDOM)
+    assert runs.cursors == []
+    runs.service.expired = frozenset()
+    report = await runs.sync(full_refresh_every=_SELDOM)
     assert kinds(report)[OutcomeKind.RECENT] == 1
-    assert stage.likes() == stage.truth()
+    assert runs.likes() == runs.truth()
 
 
 async def test_a_backfill_is_always_full(tmp_path: Path) -> None:
-    stage = Stage(tmp_path, daily(100))
-    await stage.sync()
-    await stage.sync(selection=Selection(accounts=(uuid(1),)))
-    assert len(stage.asked) == 10
+    runs = DailyRuns(tmp_path, daily(100))
+    await runs.sync()
+    await runs.sync(selection=Selection(accounts=(uuid(1),)))
+    assert len(runs.cursors) == 10
 
 
 async def test_few_pages_are_read_in_full(tmp_path: Path) -> None:
-    stage = Stage(tmp_path, daily(20))
+    runs = DailyRuns(tmp_path, daily(20))
     for _ in range(2):
-        assert kinds(await stage.sync()) == {OutcomeKind.COMPLETE: 3}
+        assert kinds(await runs.sync()) == {OutcomeKind.COMPLETE: 3}
 
 
 async def test_full_scans_spread_over_the_days_and_keep_to_a_budget(tmp_path: Path) -> None:
-    stage = Stage(tmp_path, *(daily(100) for _ in range(14)))
-    stage.service.seconds_each = 1.0
+    runs = DailyRuns(tmp_path, *(daily(100) for _ in range(14)))
+    runs.service.seconds_each = 1.0
     full: list[int] = []
     for _ in range(15):
-        report = await stage.sync()
+        report = await runs.sync()
         full.append(kinds(report)[OutcomeKind.COMPLETE] - 15)
     assert full[0] == 14
     assert all(count < 10 for count in full[1:])
     assert sum(full[1:8]) == 14 == sum(full[8:15])
-    stage.clock.days(20)
-    assert kinds(await stage.sync(full_refresh_budget=30))[OutcomeKind.COMPLETE] - 15 == 3
-    stage.clock.days(20)
-    assert kinds(await stage.sync(full_refresh_budget=30))[OutcomeKind.COMPLETE] - 15 >= 11
+    runs.clock.days(20)
+    assert kinds(await runs.sync(full_refresh_budget=30))[OutcomeKind.COMPLETE] - 15 == 3
+    runs.clock.days(20)
+    assert kinds(await runs.sync(full_refresh_budget=30))[OutcomeKind.COMPLETE] - 15 >= 11
 
 
 async def test_a_scan_that_was_interrupted_goes_on_where_it_was(tmp_path: Path) -> None:
-    stage = Stage(tmp_path, daily(200))
-    await stage.sync()
-    stage.grow()
-    await stage.cut_short(after=3)
-    report = await stage.sync()
+    runs = DailyRuns(tmp_path, daily(200))
+    await runs.sync()
+    runs.grow()
+    await runs.cut_short(after=3)
+    report = await runs.sync()
     # The page under way when it was stopped landed, too.
-    assert stage.asked[0] == "c40"
-    assert len(stage.asked) == RECENT_PAGES - 4
+    assert runs.cursors[0] == "c40"
+    assert len(runs.cursors) == RECENT_PAGES - 4
     assert kinds(report)[OutcomeKind.RECENT] == 1
-    assert stage.likes() == stage.truth()
+    assert runs.likes() == runs.truth()
 
 
 async def test_a_scan_begun_long_ago_is_ended_and_made_again(tmp_path: Path) -> None:
-    stage = Stage(tmp_path, daily(200))
-    await stage.sync(full_refresh_every=_SELDOM)
-    await stage.cut_short(after=3, full_refresh_every=_SELDOM)
-    stage.clock.days(1)
-    stage.grow()
-    report = await stage.sync(full_refresh_every=_SELDOM)
+    runs = DailyRuns(tmp_path, daily(200))
+    await runs.sync(full_refresh_every=_SELDOM)
+    await runs.cut_short(after=3, full_refresh_every=_SELDOM)
+    runs.clock.days(1)
+    runs.grow()
+    report = await runs.sync(full_refresh_every=_SELDOM)
     assert kinds(report)[OutcomeKind.RECENT] == 1
-    assert stage.asked.index(None) == RECENT_PAGES - 4
-    assert stage.likes() == stage.truth()
-    assert stage.ask("FROM gaps") == []
+    assert runs.cursors.index(None) == RECENT_PAGES - 4
+    assert runs.likes() == runs.truth()
+    assert runs.ask("FROM gaps") == []
 
 
 async def test_a_recent_scan_cut_short_goes_on_as_a_full_one_where_that_is_asked_for(tmp_path: Path) -> None:
-    stage = Stage(tmp_path, daily(200))
-    await stage.sync()
-    await stage.cut_short(after=3)
-    report = await stage.sync(mode="full_refresh")
+    runs = DailyRuns(tmp_path, daily(200))
+    await runs.sync()
+    await runs.cut_short(after=3)
+    report = await runs.sync(mode="full_refresh")
     assert kinds(report)[OutcomeKind.COMPLETE] == 3
-    assert (stage.asked[0], len(stage.asked)) == ("c40", 16)
+    assert (runs.cursors[0], len(runs.cursors)) == ("c40", 16)
     # And what an interrupted incremental run had closed is not enough for it, either.
-    await stage.sync(full_refresh_every=_SELDOM)
-    assert len(stage.asked) < 16
+    await runs.sync(full_refresh_every=_SELDOM)
+    assert len(runs.cursors) < 16
 
 
 async def test_posts_that_move_while_the_pages_are_read_are_no_contradiction(tmp_path: Path) -> None:
-    stage = Stage(tmp_path, daily(200))
-    await stage.sync()
+    runs = DailyRuns(tmp_path, daily(200))
+    await runs.sync()
 
     def failure(request: Any) -> None:  # noqa: ANN401 - a request
         if dict(request.params).get("cursor") in {"c20", "c40"}:
-            stage.grow(3)
+            runs.grow(3)
 
-    stage.service.failure = failure
-    assert kinds(await stage.sync())[OutcomeKind.RECENT] == 1
-    stage.service.failure = lambda _: None
-    await stage.sync()
-    assert stage.likes() == stage.truth()
+    runs.service.failure = failure
+    assert kinds(await runs.sync())[OutcomeKind.RECENT] == 1
+    runs.service.failure = lambda _: None
+    await runs.sync()
+    assert runs.likes() == runs.truth()
 
 
 async def test_what_the_ledger_and_the_checkpoints_say(tmp_path: Path) -> None:
-    stage = Stage(tmp_path, daily(200))
-    await stage.sync()
-    await stage.sync()
-    async with staged(tmp_path, stage.service) as resources:
+    runs = DailyRuns(tmp_path, daily(200))
+    await runs.sync()
+    await runs.sync()
+    async with open_run_resources(tmp_path, runs.service) as resources:
         query = "SELECT state, cursor, known_seq IS NOT NULL FROM ops.checkpoints WHERE surface = 'posts'"
         assert await rows(resources, query) == [("recent", None, True)]
 
 
 async def test_requests_are_counted_and_an_incremental_sync_is_recommended(tmp_path: Path) -> None:
-    stage = Stage(tmp_path, daily(400))
-    first = await stage.sync(mode="full_refresh")
+    runs = DailyRuns(tmp_path, daily(400))
+    first = await runs.sync(mode="full_refresh")
     # The catalogue, the stories, and 40 pages of posts.
     assert (first.requests, first.full_requests, first.recommends_incremental) == (42, 42, False)
-    second = await stage.sync(mode="full_refresh")
+    second = await runs.sync(mode="full_refresh")
     assert second.recommends_incremental
     assert second.incremental_requests is not None
     assert 10 <= second.incremental_requests <= 20
     assert str(recommendation(second)) in sentence(second)
-    third = await stage.sync()
+    third = await runs.sync()
     assert (third.requests, third.full_requests, third.recommends_incremental) == (2 + RECENT_PAGES, 42, False)
-    message = stage.ask("SELECT requests, full_requests FROM runs WHERE kind = 'sync' ORDER BY seq")
+    message = runs.ask("SELECT requests, full_requests FROM runs WHERE kind = 'sync' ORDER BY seq")
     assert message == [(42, 42), (42, 42), (2 + RECENT_PAGES, 42)]
     assert "requests: 10; a full refresh would have made 42" in sentence(third)
 
@@ -383,109 +383,107 @@ async def test_requests_are_counted_and_an_incremental_sync_is_recommended(tmp_p
 async def test_a_run_of_so_many_requests_defers_what_is_left_and_the_longest_waiting_come_first(
     tmp_path: Path,
 ) -> None:
-    stage = Stage(tmp_path, *(daily(30) for _ in range(6)))
+    runs = DailyRuns(tmp_path, *(daily(30) for _ in range(6)))
     asked: list[set[int]] = []
     for _ in range(4):
-        before = len(stage.service.asked)
-        report = await stage.sync(max_requests=9)
+        before = len(runs.service.requests)
+        report = await runs.sync(max_requests=9)
         assert report.requests <= 9
         assert report.state is RunState.PARTIAL
         assert report.outcomes.total == 13
         [failure_group] = report.failure_groups
         assert (failure_group.outcome, failure_group.error_code) == (OutcomeKind.DEFERRED, "request_budget")
-        asked.append({account_of(request) or 0 for request in stage.service.asked[before:]} - {0})
+        asked.append({account_of(request) or 0 for request in runs.service.requests[before:]} - {0})
     # Four requests an account: two a run, and those that were never scanned first.
     assert asked[0] | asked[1] | asked[2] == {1, 2, 3, 4, 5, 6}
     assert asked[3] == asked[0]
-    report = await stage.sync()
+    report = await runs.sync()
     assert report.state is RunState.COMPLETE
-    assert stage.likes() == {key: likes for one in range(1, 7) for key, likes in stage.truth(one).items()}
+    assert runs.likes() == {key: likes for one in range(1, 7) for key, likes in runs.truth(one).items()}
 
 
 async def test_what_a_limit_of_requests_leaves_is_what_comes_next(tmp_path: Path) -> None:
-    stage = Stage(tmp_path, daily(30))
+    runs = DailyRuns(tmp_path, daily(30))
     surfaces: list[list[str]] = []
     for _ in range(4):
-        before = len(stage.service.asked)
-        report = await stage.sync(max_requests=2, days=0.01)
+        before = len(runs.service.requests)
+        report = await runs.sync(max_requests=2, days=0.01)
         assert report.requests == 2
-        params = [dict(request.params) for request in stage.service.asked[before:]]
+        params = [dict(request.params) for request in runs.service.requests[before:]]
         surfaces.append([asked["surface"] for asked in params if "surface" in asked])
     # Of an account that was scanned in part, its stories would otherwise be read each time.
     assert surfaces == [["stories"], ["posts"], ["posts"], ["posts"]]
     # Where all is known, a full run would ask for the catalogue, the stories and three pages.
-    assert (await stage.sync(max_requests=1, mode="full_refresh")).full_requests == 5
+    assert (await runs.sync(max_requests=1, mode="full_refresh")).full_requests == 5
 
 
 async def test_full_scans_that_a_budget_defers_too_long_are_a_concern(tmp_path: Path) -> None:
-    stage = Stage(tmp_path, *(daily(100) for _ in range(3)))
-    stage.service.seconds_each = 1.0
-    await stage.sync()
-    stage.clock.days(15)
-    report = await stage.sync(full_refresh_budget=1)
+    runs = DailyRuns(tmp_path, *(daily(100) for _ in range(3)))
+    runs.service.seconds_each = 1.0
+    await runs.sync()
+    runs.clock.days(15)
+    report = await runs.sync(full_refresh_budget=1)
     [warning] = report.warnings
     assert (warning.code, warning.count, warning.makes_partial) == ("full_overdue", 2, False)
     assert report.state is RunState.COMPLETE
 
 
 async def test_a_dry_run_says_what_a_sync_would_ask_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    stage = Stage(tmp_path, daily(200), daily(20), daily(150, request="random"))
-    await stage.sync()
+    runs = DailyRuns(tmp_path, daily(200), daily(20), daily(150, order="random"))
+    await runs.sync()
     monkeypatch.chdir(tmp_path)
     settings = load(snapshot=Path("analytics.duckdb"), page_size=PAGE, full_refresh_every=300)
-    found = estimate(settings, SURFACES, "incremental", now=stage.now)
+    found = estimate(settings, SURFACES, "incremental", now=runs.now)
     assert found.scans == {"catalogue": 1, "stories": 3, "recent": 1, "few_pages": 1, "order_not_proved": 1}
     assert (found.requests["few_pages"], found.requests["order_not_proved"]) == (2, 15)
     assert found.full_requests == 1 + 3 + 20 + 2 + 15
-    report = await stage.sync(full_refresh_every=_SELDOM)
+    report = await runs.sync(full_refresh_every=_SELDOM)
     assert report.requests == found.total
     assert report.full_requests == found.full_requests
-    assert estimate(settings, SURFACES, "full_refresh", now=stage.now).total == found.full_requests
+    assert estimate(settings, SURFACES, "full_refresh", now=runs.now).total == found.full_requests
 
 
 async def test_a_scan_given_up_without_a_new_page_leaves_no_gap_above_what_a_backfill_read(tmp_path: Path) -> None:
-    stage = Stage(tmp_path, daily(200))
-    await stage.sync()
-    stage.grow()
-    await stage.cut_short(after=3)
-    await stage.sync(days=0.1, selection=Selection(accounts=(uuid(1),)))
-    assert stage.ask("FROM gaps") == []
+    runs = DailyRuns(tmp_path, daily(200))
+    await runs.sync()
+    runs.grow()
+    await runs.cut_short(after=3)
+    await runs.sync(days=0.1, selection=Selection(accounts=(uuid(1),)))
+    assert runs.ask("FROM gaps") == []
     # It goes on below what the backfill has read.
-    await stage.cut_short(after=2)
-    assert stage.ask("FROM gaps") == []
+    await runs.cut_short(after=2)
+    assert runs.ask("FROM gaps") == []
     # Its cursor is refused, and then its first page, too: it is given up, and lands nothing.
     refused = Refusal(422, "api_invalid_cursor")
-    stage.service.failure = lambda request: refused if is_posts(request, 1) else None
-    report = await stage.sync(days=0.1)
+    runs.service.failure = lambda request: refused if is_posts(request, 1) else None
+    report = await runs.sync(days=0.1)
     assert kinds(report)[OutcomeKind.FAILED] == 1
-    assert stage.ask("FROM gaps") == []
+    assert runs.ask("FROM gaps") == []
 
 
 async def test_a_scan_whose_pages_lead_in_a_circle_leaves_no_gap_above_what_a_backfill_read(tmp_path: Path) -> None:
-    stage = Stage(tmp_path, daily(200))
-    await stage.sync()
-    stage.grow()
-    await stage.cut_short(after=3)
-    await stage.sync(days=0.1, selection=Selection(accounts=(uuid(1),)))
-    stage.service.circle = "c40"
-    report = await stage.sync(days=0.1)
-    assert stage.asked == ["c40"]
+    runs = DailyRuns(tmp_path, daily(200))
+    await runs.sync()
+    runs.grow()
+    await runs.cut_short(after=3)
+    await runs.sync(days=0.1, selection=Selection(accounts=(uuid(1),)))
+    runs.service.circle = "c40"
+    report = await runs.sync(days=0.1)
+    assert runs.cursors == ["c40"]
     assert kinds(report)[OutcomeKind.FAILED] == 1
-    assert stage.ask("FROM gaps") == []
+    assert runs.ask("FROM gaps") == []
 
 
 async def test_a_gap_stays_listed_after_the_first_page_is_refused_too(tmp_path: Path) -> None:
-    stage = Stage(tmp_path, daily(200))
-    await stage.sync()
-    stage.grow()
-    await stage.cut_short(after=3)
-    stage.service.failure = lambda request: Refusal(422, "api_invalid_cursor") if is_posts(request, 1) else None
+    runs = DailyRuns(tmp_path, daily(200))
+    await runs.sync()
+    runs.grow()
+    await runs.cut_short(after=3)
+    runs.service.failure = lambda request: Refusal(422, "api_invalid_cursor") if is_posts(request, 1) else None
     for _ in range(2):
-        await stage.sync(days=0.1)
-        assert stage.ask("SELECT surface, cursor, pages, reason FROM gaps") == [
-            ("posts", None, 4, "api_invalid_cursor")
-        ]
-    stage.service.failure = lambda _: None
-    await stage.sync()
-    assert stage.ask("FROM gaps") == []
-    assert stage.likes() == stage.truth()
+        await runs.sync(days=0.1)
+        assert runs.ask("SELECT surface, cursor, pages, reason FROM gaps") == [("posts", None, 4, "api_invalid_cursor")]
+    runs.service.failure = lambda _: None
+    await runs.sync()
+    assert runs.ask("FROM gaps") == []
+    assert runs.likes() == runs.truth()

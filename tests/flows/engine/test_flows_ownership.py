@@ -17,8 +17,8 @@ from flows.reporting.exit_code import EXIT_OF
 from flows.reporting.report import to_json
 from models.runs import RunState
 from models.selection import Selection
-from tests.flows.stage import Refusal, Service, cursor_of, request, staged
-from tests.typed import Typed
+from tests.cli_runner import Cli
+from tests.flows.fake_api import FakeApi, Refusal, cursor_of, open_run_resources, request
 
 pytestmark = pytest.mark.anyio
 
@@ -26,11 +26,11 @@ pytestmark = pytest.mark.anyio
 async def _run(
     folder: Path,
     snapshot: Path,
-    service: Service,
+    service: FakeApi,
     selection: Selection | None = None,
     say: Callable[[str], None] = lambda _: None,
 ) -> RunReport:
-    async with staged(folder, service) as resources:
+    async with open_run_resources(folder, service) as resources:
         return await run_sync(replace(request(folder), snapshot=snapshot, selection=selection), resources, say=say)
 
 
@@ -43,9 +43,9 @@ async def test_a_failed_run_of_an_empty_warehouse_leaves_the_snapshot(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     snapshot = tmp_path / "analytics.duckdb"
-    await _run(tmp_path / "good", snapshot, Service())
+    await _run(tmp_path / "good", snapshot, FakeApi())
     assert _media(snapshot) == 9
-    failing = Service(failure=lambda _: Refusal(401, "api_unauthorized"))
+    failing = FakeApi(failure=lambda _: Refusal(401, "api_unauthorized"))
     report = await _run(tmp_path / "other", snapshot, failing)
     assert (report.state, report.snapshot_bytes) == (RunState.FAILED, None)
     assert [warning.code for warning in report.warnings] == [CODE]
@@ -66,7 +66,7 @@ async def test_a_failed_run_of_an_empty_warehouse_leaves_the_snapshot(
     assert "another warehouse" in result[0]
 
     resuming: list[str] = []
-    report = await _run(tmp_path / "other", snapshot, Service(accounts=1), say=resuming.append)
+    report = await _run(tmp_path / "other", snapshot, FakeApi(accounts=1), say=resuming.append)
     assert "was not published" in resuming[0]
     assert not any("interrupted" in line or "cut short" in line for line in resuming)
     assert (report.state, report.warnings) == (RunState.COMPLETE, ())
@@ -75,10 +75,10 @@ async def test_a_failed_run_of_an_empty_warehouse_leaves_the_snapshot(
 
 async def test_a_run_that_would_be_complete_is_partial(tmp_path: Path) -> None:
     snapshot = tmp_path / "analytics.duckdb"
-    await _run(tmp_path / "good", snapshot, Service())
-    cut = Service(failure=lambda r: Refusal(401, "api_unauthorized") if cursor_of(r) else None)
+    await _run(tmp_path / "good", snapshot, FakeApi())
+    cut = FakeApi(failure=lambda r: Refusal(401, "api_unauthorized") if cursor_of(r) else None)
     assert (await _run(tmp_path / "other", snapshot, cut)).state is RunState.FAILED
-    report = await _run(tmp_path / "other", snapshot, Service(), Selection(everything=True))
+    report = await _run(tmp_path / "other", snapshot, FakeApi(), Selection(everything=True))
     assert (report.state, EXIT_OF[report.state]) == (RunState.PARTIAL, 3)
     assert report.snapshot_bytes is None
     assert _media(snapshot) == 9
@@ -90,13 +90,13 @@ def test_publish_refuses_too(
     snapshot, warehouse = tmp_path / "analytics.duckdb", tmp_path / "other" / "warehouse.duckdb"
 
     async def prepare() -> None:
-        await _run(tmp_path / "good", snapshot, Service())
-        async with staged(warehouse.parent, Service()):
+        await _run(tmp_path / "good", snapshot, FakeApi())
+        async with open_run_resources(warehouse.parent, FakeApi()):
             pass
 
     asyncio.run(prepare())
-    typed = Typed(monkeypatch, capsys)
-    code, out, err = typed("publish", "--warehouse", str(warehouse), "--snapshot", str(snapshot))
+    run_cli = Cli(monkeypatch, capsys)
+    code, out, err = run_cli("publish", "--warehouse", str(warehouse), "--snapshot", str(snapshot))
     assert (code, out, len(err.splitlines())) == (1, "", 1)
     assert "Fix: check GRAMHOUSE_WAREHOUSE" in err
     assert _media(snapshot) == 9

@@ -21,7 +21,18 @@ from models.runs import OutcomeKind, RunState
 from models.schema.mapping import Mapping
 from models.schema.mapping_built_in import BUILT_IN
 from tests.clocks import StillClock
-from tests.flows.stage import TRACE, Refusal, Service, account_of, cursor_of, is_posts, request, rows, staged, uuid
+from tests.flows.fake_api import (
+    CORRELATION_ID,
+    FakeApi,
+    Refusal,
+    account_of,
+    cursor_of,
+    is_posts,
+    open_run_resources,
+    request,
+    rows,
+    uuid,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -36,10 +47,10 @@ ORDER BY resource, account_id, surface
 
 async def _run(
     folder: Path,
-    service: Service,
+    service: FakeApi,
     **changes: Any,  # noqa: ANN401 - fields of Means
 ) -> tuple[RunReport, dict[tuple[str, str], tuple[Any, ...]]]:
-    async with staged(folder, service, **changes) as resources:
+    async with open_run_resources(folder, service, **changes) as resources:
         report = await run_sync(request(folder), resources)
         outcomes = {row[:2]: row[2:] for row in await rows(resources, _OUTCOMES.format(run_id=report.run_id))}
         (missing,) = await rows(resources, "SELECT count(*) FROM core.runs WHERE state = 'running'")
@@ -48,8 +59,8 @@ async def _run(
     return report, outcomes
 
 
-def _posts(service: Service, account: int) -> list[str | None]:
-    return [cursor_of(request) for request in service.asked if is_posts(request, account)]
+def _posts(service: FakeApi, account: int) -> list[str | None]:
+    return [cursor_of(request) for request in service.requests if is_posts(request, account)]
 
 
 def _once(matches: Callable[[ApiRequest], bool], refusal: Refusal) -> FailureGroup:
@@ -58,13 +69,13 @@ def _once(matches: Callable[[ApiRequest], bool], refusal: Refusal) -> FailureGro
 
 
 async def test_all_is_well(tmp_path: Path) -> None:
-    service = Service(accounts=3, posts=3, expired=frozenset({2}))
+    service = FakeApi(accounts=3, posts=3, expired=frozenset({2}))
     report, outcomes = await _run(tmp_path, service)
     assert report.state is RunState.COMPLETE
     assert report.outcomes.kinds == {OutcomeKind.COMPLETE: 5, OutcomeKind.SKIPPED: 2}
     assert outcomes[uuid(1), "posts"][:3] == ("complete", 2, 3)
     assert outcomes[uuid(2), "posts"][0] == "skipped"
-    assert account_of(service.asked[0]) is None
+    assert account_of(service.requests[0]) is None
     assert not _posts(service, 2)
     assert (report.expired, report.media.added) == (1, 6)
 
@@ -81,7 +92,7 @@ async def test_no_page_is_asked_for_before_the_one_before_it_has_landed(
             happened.append(f"landed {commit.checkpoint.pages}")
 
     monkeypatch.setattr(Warehouse, "land", landing)
-    service = Service(accounts=1, posts=5)
+    service = FakeApi(accounts=1, posts=5)
 
     def asked(request: ApiRequest) -> None:
         if is_posts(request, 1):
@@ -93,13 +104,13 @@ async def test_no_page_is_asked_for_before_the_one_before_it_has_landed(
 
 
 async def test_a_setting_lets_expired_accounts_be_scanned(tmp_path: Path) -> None:
-    service = Service(accounts=2, expired=frozenset({2}))
+    service = FakeApi(accounts=2, expired=frozenset({2}))
     report, _ = await _run(tmp_path, service, scan_expired=True)
     assert report.outcomes.kinds == {OutcomeKind.COMPLETE: 5}
 
 
 async def test_nothing_is_listed(tmp_path: Path) -> None:
-    report, _ = await _run(tmp_path, Service(accounts=0))
+    report, _ = await _run(tmp_path, FakeApi(accounts=0))
     assert (report.state, report.accounts) == (RunState.COMPLETE, 0)
 
 
@@ -114,10 +125,10 @@ async def test_nothing_is_listed(tmp_path: Path) -> None:
     ],
 )
 async def test_a_failing_partition_does_not_affect_others(tmp_path: Path, refusal: Refusal, kind: str) -> None:
-    service = Service(accounts=3, failure=lambda request: refusal if is_posts(request, 2) else None)
+    service = FakeApi(accounts=3, failure=lambda request: refusal if is_posts(request, 2) else None)
     report, outcomes = await _run(tmp_path, service)
     assert report.state is RunState.PARTIAL
-    assert outcomes[uuid(2), "posts"] == (kind, 0, 0, refusal.code, refusal.status, TRACE, "No.")
+    assert outcomes[uuid(2), "posts"] == (kind, 0, 0, refusal.code, refusal.status, CORRELATION_ID, "No.")
     assert report.outcomes.kinds == {OutcomeKind.COMPLETE: 6, OutcomeKind(kind): 1}
     assert len(_posts(service, 2)) == (6 if refusal.status == 500 else 1)
 
@@ -126,7 +137,7 @@ TWO_LISTS = b'{"posts": [], "stories": [], "next_cursor": null}'
 
 
 @dataclass
-class _Spoiling(Service):
+class _Spoiling(FakeApi):
     """Has a second page of the first account's posts that cannot be read."""
 
     spoils: bool = True
@@ -145,7 +156,7 @@ async def test_a_page_that_cannot_be_read_is_kept_whole_and_its_scan_goes_on_in_
         [(reason, *found)] = db.execute(kept).fetchall()
         assert db.execute("SELECT sum(pages) FROM core.run_counts").fetchall() == [(6,)]
     assert reason.endswith("no list of items found")
-    assert found == [uuid(1), "posts", 2, None, TWO_LISTS.decode(), TRACE]
+    assert found == [uuid(1), "posts", 2, None, TWO_LISTS.decode(), CORRELATION_ID]
 
     service.spoils = False
     report, outcomes = await _run(tmp_path, service)
@@ -158,7 +169,7 @@ async def test_a_page_that_cannot_be_read_is_kept_whole_and_its_scan_goes_on_in_
 
 async def test_a_refused_cursor_restarts_the_scan_once(tmp_path: Path) -> None:
     refusal = Refusal(422, "api_invalid_cursor")
-    service = Service(failure=_once(lambda r: is_posts(r, 1) and cursor_of(r) == "c2", refusal))
+    service = FakeApi(failure=_once(lambda r: is_posts(r, 1) and cursor_of(r) == "c2", refusal))
     report, outcomes = await _run(tmp_path, service)
     assert report.state is RunState.COMPLETE
     assert _posts(service, 1) == [None, "c2", None, "c2"]
@@ -168,18 +179,18 @@ async def test_a_refused_cursor_restarts_the_scan_once(tmp_path: Path) -> None:
 
 async def test_a_cursor_refused_twice_fails_and_the_next_run_starts_afresh(tmp_path: Path) -> None:
     refusal = Refusal(422, "api_invalid_cursor")
-    service = Service(failure=lambda r: refusal if is_posts(r, 1) and cursor_of(r) else None)
+    service = FakeApi(failure=lambda r: refusal if is_posts(r, 1) and cursor_of(r) else None)
     report, outcomes = await _run(tmp_path, service)
     assert report.state is RunState.PARTIAL
     assert outcomes[uuid(1), "posts"][:4] == ("failed", 2, 4, "api_invalid_cursor")
     assert _posts(service, 1) == [None, "c2", None, "c2"]
-    healed = Service(clock=service.clock)
+    healed = FakeApi(clock=service.clock)
     await _run(tmp_path, healed)
     assert _posts(healed, 1) == [None, "c2"]
 
 
 @dataclass
-class Endless(Service):
+class Endless(FakeApi):
     """One account's posts, or the catalogue, come again and again, each time with a fresh cursor and signature."""
 
     endless_of: int | None = 1
@@ -187,7 +198,7 @@ class Endless(Service):
     def _page(self, request: ApiRequest) -> bytes:
         if account_of(request) != self.endless_of or "stories" in str(request.params):
             return super()._page(request)
-        number = len(self.asked)
+        number = len(self.requests)
         items = self._items(request, {"surface": "posts"})[:2]
         if self.endless_of is not None:
             items = [{"key": {"id": item["id"]}, **item, "url": f"https://x/?oe={number}"} for item in items]
@@ -201,7 +212,7 @@ async def test_a_listing_that_never_ends_fails_and_the_next_run_starts_from_its_
     assert report.state is RunState.PARTIAL
     assert outcomes[uuid(1), "posts"][:4] == ("failed", 10, 20, "cursor_no_progress")
     assert len(_posts(service, 1)) == 11
-    healed = Service(posts=5, clock=service.clock)
+    healed = FakeApi(posts=5, clock=service.clock)
     await _run(tmp_path, healed)
     assert _posts(healed, 1)[0] is None
 
@@ -217,7 +228,7 @@ async def test_a_catalogue_that_never_ends_fails_and_its_accounts_are_scanned_al
 async def test_what_runs_that_were_cut_short_saw_in_vain_counts(tmp_path: Path, mapping: Mapping) -> None:
     """Killed every five pages: without its memory each process would take the first for new, for ever."""
     first = Endless(accounts=1, posts=2)
-    lives = [first, *(Endless(accounts=1, posts=2, asked=first.asked, clock=first.clock) for _ in "ab")]
+    lives = [first, *(Endless(accounts=1, posts=2, requests=first.requests, clock=first.clock) for _ in "ab")]
     for service in lives[:2]:
         left = [5]
 
@@ -235,7 +246,7 @@ async def test_what_runs_that_were_cut_short_saw_in_vain_counts(tmp_path: Path, 
 
 
 async def test_a_loop_of_cursors_fails_at_once_and_is_not_taken_up(tmp_path: Path) -> None:
-    service = Service(posts=5)
+    service = FakeApi(posts=5)
     page = service._page  # noqa: SLF001 - its own stage
 
     def looping(request: ApiRequest) -> bytes:
@@ -245,23 +256,23 @@ async def test_a_loop_of_cursors_fails_at_once_and_is_not_taken_up(tmp_path: Pat
     _, outcomes = await _run(tmp_path, service)
     assert outcomes[uuid(1), "posts"][:4] == ("failed", 1, 2, "cursor_loop")
     assert _posts(service, 1) == [None, "c2"]
-    healed = Service(posts=5, clock=service.clock)
+    healed = FakeApi(posts=5, clock=service.clock)
     await _run(tmp_path, healed)
     assert _posts(healed, 1)[0] is None
 
 
 async def test_the_catalogue_restarts_and_no_account_is_scanned_twice(tmp_path: Path) -> None:
     refusal = Refusal(422, "api_invalid_cursor")
-    service = Service(accounts=5, failure=_once(lambda r: account_of(r) is None and cursor_of(r) == "c4", refusal))
+    service = FakeApi(accounts=5, failure=_once(lambda r: account_of(r) is None and cursor_of(r) == "c4", refusal))
     report, _ = await _run(tmp_path, service)
     assert (report.state, report.accounts) == (RunState.COMPLETE, 5)
     assert all(len(_posts(service, number)) == 2 for number in range(1, 6))
 
 
 async def test_a_wrong_key_stops_the_run(tmp_path: Path) -> None:
-    service = Service(failure=lambda _: Refusal(401, "api_unauthorized"))
+    service = FakeApi(failure=lambda _: Refusal(401, "api_unauthorized"))
     report, outcomes = await _run(tmp_path, service)
-    assert (report.state, report.accounts, len(service.asked)) == (RunState.FAILED, 0, 1)
+    assert (report.state, report.accounts, len(service.requests)) == (RunState.FAILED, 0, 1)
     assert outcomes["", ""][0] == "failed"
     assert report.stopped_by is not None
 
@@ -273,7 +284,7 @@ async def test_a_key_revoked_amid_the_run_wakes_who_waits_and_stops_the_catalogu
             return Refusal(429, "rate_limited", retry_after=50)
         return Refusal(401, "api_unauthorized") if account == 31 else None
 
-    service = Service(accounts=200, failure=failure, clock=StillClock())
+    service = FakeApi(accounts=200, failure=failure, clock=StillClock())
     async with asyncio.timeout(30):
         report, outcomes = await _run(tmp_path, service)
     assert report.state is RunState.FAILED
@@ -285,21 +296,21 @@ async def test_a_key_revoked_amid_the_run_wakes_who_waits_and_stops_the_catalogu
 
 
 async def test_a_key_without_the_scope_still_lists_all_accounts(tmp_path: Path) -> None:
-    service = Service(
+    service = FakeApi(
         accounts=40, failure=lambda r: Refusal(403, "api_scope_denied") if account_of(r) is not None else None
     )
     report, outcomes = await _run(tmp_path, service)
     assert (report.state, report.accounts) == (RunState.FAILED, 40)
     assert report.outcomes.kinds == {OutcomeKind.COMPLETE: 1, OutcomeKind.DENIED: 80}
     assert outcomes["", ""][0] == "complete"
-    assert sum(account_of(request) is not None for request in service.asked) <= 8
+    assert sum(account_of(request) is not None for request in service.requests) <= 8
 
 
 async def test_a_wait_is_kept_and_gives_its_place_to_others(tmp_path: Path) -> None:
     refusal = Refusal(429, "rate_limited", retry_after=30)
-    service = Service(accounts=4, failure=_once(lambda r: is_posts(r, 1), refusal))
+    service = FakeApi(accounts=4, failure=_once(lambda r: is_posts(r, 1), refusal))
     counters = Counters()
-    async with staged(tmp_path, service, slots=Slots(1)) as resources:
+    async with open_run_resources(tmp_path, service, slots=Slots(1)) as resources:
         report = await run_sync(request(tmp_path), resources, counters=counters)
         assert resources.slots.parked == 0
     assert report.state is RunState.COMPLETE
@@ -309,41 +320,41 @@ async def test_a_wait_is_kept_and_gives_its_place_to_others(tmp_path: Path) -> N
 
 async def test_a_wait_past_the_budget_defers_both_surfaces_with_the_trace(tmp_path: Path) -> None:
     refusal = Refusal(429, "rate_limited", retry_after=500)
-    service = Service(accounts=2, failure=_once(lambda r: account_of(r) == 1, refusal))
+    service = FakeApi(accounts=2, failure=_once(lambda r: account_of(r) == 1, refusal))
     report, outcomes = await _run(tmp_path, service)
     assert report.state is RunState.PARTIAL
     assert report.outcomes[OutcomeKind.DEFERRED] == 2
     for surface in ("stories", "posts"):
         # One scope: the surface that was never asked for waits for the very same answer.
-        assert outcomes[uuid(1), surface] == ("deferred", 0, 0, "rate_limited", 429, TRACE, "No.")
-    assert sum(account_of(request) == 1 for request in service.asked) == 1
-    early = Service(accounts=2, clock=service.clock)
+        assert outcomes[uuid(1), surface] == ("deferred", 0, 0, "rate_limited", 429, CORRELATION_ID, "No.")
+    assert sum(account_of(request) == 1 for request in service.requests) == 1
+    early = FakeApi(accounts=2, clock=service.clock)
     report, outcomes = await _run(tmp_path, early)
     assert report.outcomes[OutcomeKind.DEFERRED] == 2
     assert "A cooldown from an earlier run is still active" in outcomes[uuid(1), "posts"][-1]
-    assert not [request for request in early.asked if account_of(request) == 1]
+    assert not [request for request in early.requests if account_of(request) == 1]
 
 
 async def test_a_deferred_catalogue_goes_on_where_it_stopped_with_all_its_accounts(tmp_path: Path) -> None:
     refusal = Refusal(429, "rate_limited", retry_after=500)
-    service = Service(accounts=5, failure=_once(lambda r: account_of(r) is None and cursor_of(r) == "c2", refusal))
+    service = FakeApi(accounts=5, failure=_once(lambda r: account_of(r) is None and cursor_of(r) == "c2", refusal))
     report, outcomes = await _run(tmp_path, service)
     assert (report.state, report.accounts) == (RunState.PARTIAL, 2)
     assert outcomes["", ""][0] == "deferred"
     service.clock.passed += 1000
-    late = Service(accounts=5, clock=service.clock)
+    late = FakeApi(accounts=5, clock=service.clock)
     report, outcomes = await _run(tmp_path, late)
     assert (report.state, report.accounts) == (RunState.COMPLETE, 5)
-    assert [cursor_of(request) for request in late.asked if account_of(request) is None] == ["c2", "c4"]
+    assert [cursor_of(request) for request in late.requests if account_of(request) is None] == ["c2", "c4"]
     assert outcomes["", ""][-1] == "Resumed after 1 pages."
 
 
 async def test_a_scan_that_failed_is_taken_up_where_it_stands(tmp_path: Path) -> None:
     down = Refusal(503, "rate_limiter_unavailable")
-    service = Service(posts=5, failure=lambda r: down if is_posts(r, 1) and cursor_of(r) == "c4" else None)
+    service = FakeApi(posts=5, failure=lambda r: down if is_posts(r, 1) and cursor_of(r) == "c4" else None)
     _, outcomes = await _run(tmp_path, service)
     assert outcomes[uuid(1), "posts"][:3] == ("failed", 2, 4)
-    healed = Service(posts=5, clock=service.clock)
+    healed = FakeApi(posts=5, clock=service.clock)
     report, outcomes = await _run(tmp_path, healed)
     assert report.state is RunState.COMPLETE
     assert _posts(healed, 1) == ["c4"]
@@ -355,10 +366,10 @@ async def test_a_scan_begun_long_ago_is_ended_and_scanned_again(
     tmp_path: Path, hours: int, asked: list[str | None]
 ) -> None:
     down = Refusal(503, "rate_limiter_unavailable")
-    service = Service(posts=5, failure=lambda r: down if is_posts(r, 1) and cursor_of(r) == "c4" else None)
+    service = FakeApi(posts=5, failure=lambda r: down if is_posts(r, 1) and cursor_of(r) == "c4" else None)
     await _run(tmp_path, service)
     service.clock.passed += hours * 3600
-    healed = Service(posts=5, clock=service.clock)
+    healed = FakeApi(posts=5, clock=service.clock)
     report, outcomes = await _run(tmp_path, healed)
     assert report.state is RunState.COMPLETE
     assert _posts(healed, 1) == asked
@@ -369,10 +380,10 @@ async def test_a_scan_begun_long_ago_is_ended_and_scanned_again(
 
 async def test_a_scan_begun_long_ago_that_is_refused_again_keeps_its_one_outcome(tmp_path: Path) -> None:
     down = Refusal(503, "rate_limiter_unavailable")
-    service = Service(posts=5, failure=lambda r: down if is_posts(r, 1) and cursor_of(r) == "c4" else None)
+    service = FakeApi(posts=5, failure=lambda r: down if is_posts(r, 1) and cursor_of(r) == "c4" else None)
     await _run(tmp_path, service)
     service.clock.passed += 24 * 3600
-    ended = Service(posts=5, clock=service.clock)
+    ended = FakeApi(posts=5, clock=service.clock)
     ended.failure = lambda r: down if len(_posts(ended, 1)) > 1 and is_posts(r, 1) else None
     report, outcomes = await _run(tmp_path, ended)
     assert report.state is RunState.PARTIAL
@@ -380,24 +391,24 @@ async def test_a_scan_begun_long_ago_that_is_refused_again_keeps_its_one_outcome
 
 
 async def test_an_exception_marks_the_run_interrupted_and_is_raised_as_itself(tmp_path: Path) -> None:
-    service = Service(accounts=9, failure=lambda r: RuntimeError("a bug") if account_of(r) == 5 else None)
-    async with staged(tmp_path, service) as resources:
+    service = FakeApi(accounts=9, failure=lambda r: RuntimeError("a bug") if account_of(r) == 5 else None)
+    async with open_run_resources(tmp_path, service) as resources:
         with pytest.raises(RuntimeError, match="a bug"):
             await run_sync(request(tmp_path), resources)
         assert await rows(resources, "SELECT state, detail FROM core.runs") == [("interrupted", "a bug")]
 
 
 async def test_a_warehouse_that_fails_in_a_batch_is_raised_as_itself(tmp_path: Path) -> None:
-    service = Service(accounts=9, failure=lambda r: WarehouseUnusable("disk full") if account_of(r) == 5 else None)
-    async with staged(tmp_path, service) as resources:
+    service = FakeApi(accounts=9, failure=lambda r: WarehouseUnusable("disk full") if account_of(r) == 5 else None)
+    async with open_run_resources(tmp_path, service) as resources:
         with pytest.raises(WarehouseUnusable, match="disk full"):
             await run_sync(request(tmp_path), resources)
 
 
-async def _interrupt(folder: Path, service: Service, after: int) -> None:
-    async with staged(folder, service) as resources:
+async def _interrupt(folder: Path, service: FakeApi, after: int) -> None:
+    async with open_run_resources(folder, service) as resources:
         run = asyncio.create_task(run_sync(request(folder), resources))
-        while len(service.asked) < after and not run.done():  # noqa: ASYNC110 - a turn of the loop, no time
+        while len(service.requests) < after and not run.done():  # noqa: ASYNC110 - a turn of the loop, no time
             await asyncio.sleep(0)
         run.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -410,23 +421,23 @@ async def _interrupt(folder: Path, service: Service, after: int) -> None:
 
 @pytest.mark.parametrize("after", [1, 4, 12, 20, 27])
 async def test_a_cancelled_run_is_carried_on(tmp_path: Path, after: int) -> None:
-    service = Service(accounts=7, posts=5, expired=frozenset({3}))
+    service = FakeApi(accounts=7, posts=5, expired=frozenset({3}))
     await _interrupt(tmp_path, service, after)
     service.clock.passed += 60
-    again = Service(accounts=7, posts=5, expired=frozenset({3}), clock=service.clock)
+    again = FakeApi(accounts=7, posts=5, expired=frozenset({3}), clock=service.clock)
     report, outcomes = await _run(tmp_path, again)
     assert (report.state, report.accounts, len(report.resumed_runs)) == (RunState.COMPLETE, 7, 1)
     assert report.outcomes.kinds == {OutcomeKind.COMPLETE: 13, OutcomeKind.SKIPPED: 2}
     done = [row for row in outcomes.values() if row[-1] == "Scanned by the run that this one resumes."]
     assert sum(row[1] for row in done) == 0
-    async with staged(tmp_path, again) as resources:
+    async with open_run_resources(tmp_path, again) as resources:
         assert await rows(resources, "SELECT count(*) FROM core.media") == [(30,)]
 
 
 async def test_cancelled_while_all_wait_it_ends_at_once(tmp_path: Path) -> None:
     limited = Refusal(429, "rate_limited", retry_after=50)
-    service = Service(accounts=30, failure=lambda r: limited if account_of(r) is not None else None, clock=StillClock())
-    async with asyncio.timeout(30), staged(tmp_path, service, slots=Slots(1)) as resources:
+    service = FakeApi(accounts=30, failure=lambda r: limited if account_of(r) is not None else None, clock=StillClock())
+    async with asyncio.timeout(30), open_run_resources(tmp_path, service, slots=Slots(1)) as resources:
         run = asyncio.create_task(run_sync(request(tmp_path), resources))
         while resources.slots.parked < 25:  # noqa: ASYNC110 - a turn of the loop, no time
             await asyncio.sleep(0)

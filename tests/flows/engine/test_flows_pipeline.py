@@ -33,7 +33,7 @@ from flows.reporting.summary import summarize
 from flows.reporting.words import changes
 from models.runs import RunState, RunWarning
 from tests.clocks import START, VirtualClock
-from tests.flows.stage import Service, request, rows, staged
+from tests.flows.fake_api import FakeApi, open_run_resources, request, rows
 
 pytestmark = pytest.mark.anyio
 
@@ -98,7 +98,7 @@ async def test_a_wrong_key_is_in_nothing_that_is_written_or_said(tmp_path: Path)
 
 @pytest.fixture
 async def report(tmp_path: Path) -> RunReport:
-    async with staged(tmp_path, Service(accounts=2, posts=3, expired=frozenset({2}))) as resources:
+    async with open_run_resources(tmp_path, FakeApi(accounts=2, posts=3, expired=frozenset({2}))) as resources:
         return await run_sync(request(tmp_path), resources)
 
 
@@ -151,26 +151,26 @@ def test_exit_codes_are_the_promised_ones() -> None:
 
 
 async def test_a_run_that_could_not_publish_is_carried_on_and_asks_for_nothing(tmp_path: Path) -> None:
-    service = Service()
+    service = FakeApi()
     in_the_way = tmp_path / "analytics.duckdb"
     in_the_way.mkdir()
-    async with staged(tmp_path, service) as resources:
+    async with open_run_resources(tmp_path, service) as resources:
         with pytest.raises(WarehouseUnusable):
             await run_sync(request(tmp_path), resources)
-        asked = len(service.asked)
+        asked = len(service.requests)
         in_the_way.rmdir()
         report = await run_sync(request(tmp_path), resources)
         assert len(report.resumed_runs) == 1
         assert report.state is RunState.COMPLETE
-        assert len(service.asked) == asked
+        assert len(service.requests) == asked
         assert in_the_way.exists()
         again = await run_sync(request(tmp_path), resources)
         assert again.resumed_runs == ()
-        assert len(service.asked) == 2 * asked
+        assert len(service.requests) == 2 * asked
 
 
 async def test_a_warning_makes_a_run_partial_and_is_in_its_report_its_row_and_the_snapshot(tmp_path: Path) -> None:
-    async with staged(tmp_path, Service()) as resources:
+    async with open_run_resources(tmp_path, FakeApi()) as resources:
         missing = RunWarning("accounts_missing", 30, "30 accounts are missing.", "Check the key.", makes_partial=True)
         noted = RunWarning("values_not_cast", 2, "2 values could not be cast.")
 
@@ -191,7 +191,7 @@ async def test_a_warning_makes_a_run_partial_and_is_in_its_report_its_row_and_th
     assert verdict(found) == "Partial: 30 accounts missing"
 
 
-class _WithoutTimes(Service):
+class _WithoutTimes(FakeApi):
     """Media that do not say when they were published, but something else."""
 
     def _items(self, request: ApiRequest, params: dict[str, str]) -> list[dict[str, Any]]:
@@ -200,7 +200,7 @@ class _WithoutTimes(Service):
 
 
 async def test_values_that_were_lost_are_reported_at_every_runs_end(tmp_path: Path) -> None:
-    async with staged(tmp_path, _WithoutTimes(accounts=2, posts=3)) as resources:
+    async with open_run_resources(tmp_path, _WithoutTimes(accounts=2, posts=3)) as resources:
         for _ in range(2):
             report = await run_sync(request(tmp_path), resources)
             (warning,) = report.warnings

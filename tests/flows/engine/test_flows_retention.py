@@ -15,7 +15,7 @@ from flows.engine.pipeline import run_sync
 from flows.engine.run_request import RetentionSettings
 from flows.engine.upkeep import tidy
 from tests.clocks import START
-from tests.flows.stage import Service, request, rows, staged
+from tests.flows.fake_api import FakeApi, open_run_resources, request, rows
 
 pytestmark = pytest.mark.anyio
 
@@ -24,8 +24,8 @@ YEAR = timedelta(days=365)
 
 async def test_old_runs_are_deleted_and_it_is_said(tmp_path: Path) -> None:
     text: list[str] = []
-    service = Service()
-    async with staged(tmp_path, service) as resources:
+    service = FakeApi()
+    async with open_run_resources(tmp_path, service) as resources:
         for _ in range(5):
             await run_sync(request(tmp_path), resources)
             await service.clock.sleep(86_400)
@@ -57,7 +57,7 @@ def test_what_would_leave_little_is_refused_unless_half_of_the_days_to_keep_are_
     assert is_nearly_all(there, before=before, keep=keep) is refused
 
 
-class _WithoutId(Service):
+class _WithoutId(FakeApi):
     """An item of each account has no id."""
 
     def _items(self, request: ApiRequest, params: dict[str, str]) -> list[dict[str, Any]]:
@@ -66,7 +66,7 @@ class _WithoutId(Service):
 
 
 async def test_without_a_word_everything_stays(tmp_path: Path) -> None:
-    async with staged(tmp_path, Service()) as resources:
+    async with open_run_resources(tmp_path, FakeApi()) as resources:
         await run_sync(request(tmp_path), resources)
         await tidy(RetentionSettings(), resources.warehouse, now=START + YEAR, say=pytest.fail)
         assert await rows(resources, "SELECT count(*) FROM core.runs") == [(1,)]
@@ -79,7 +79,7 @@ async def test_what_cannot_be_tidied_is_said(tmp_path: Path, monkeypatch: pytest
 
     monkeypatch.setattr(keeping, "forget_runs", refuse)
     text: list[str] = []
-    async with staged(tmp_path, Service()) as resources:
+    async with open_run_resources(tmp_path, FakeApi()) as resources:
         await tidy(RetentionSettings(YEAR, YEAR), resources.warehouse, now=START, say=text.append)
     assert text == ["Could not delete old runs: out of memory"]
 
@@ -87,7 +87,7 @@ async def test_what_cannot_be_tidied_is_said(tmp_path: Path, monkeypatch: pytest
 async def test_records_that_leave_quarantine_are_reported(tmp_path: Path) -> None:
     text: list[str] = []
 
-    async with staged(tmp_path, _WithoutId()) as resources:
+    async with open_run_resources(tmp_path, _WithoutId()) as resources:
         report = await run_sync(request(tmp_path), resources)
         assert report.media.quarantined == 3
         for days in (1, 0):
@@ -99,7 +99,7 @@ async def test_records_that_leave_quarantine_are_reported(tmp_path: Path) -> Non
 
 async def test_quarantine_loses_nothing_to_a_clock_that_is_ahead(tmp_path: Path) -> None:
     text: list[str] = []
-    async with staged(tmp_path, _WithoutId()) as resources:
+    async with open_run_resources(tmp_path, _WithoutId()) as resources:
         await run_sync(request(tmp_path), resources)
         limit = RetentionSettings(quarantine=timedelta(days=400))
         await tidy(limit, resources.warehouse, now=START + 3 * YEAR, say=text.append)

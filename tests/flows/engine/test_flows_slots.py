@@ -15,7 +15,7 @@ from flows.engine.concurrency import RequestSlots, Slots, fail_fast_group
 from flows.engine.pipeline import run_sync
 from flows.engine.run_context import RunStopped, StopSignal
 from tests.clocks import StillClock, VirtualClock
-from tests.flows.stage import Service, request, staged
+from tests.flows.fake_api import FakeApi, open_run_resources, request
 from tests.simulation.loop import VirtualLoop, bury, live
 
 pytestmark = pytest.mark.anyio
@@ -105,7 +105,7 @@ LATENCY = 0.05
 
 
 @dataclass
-class Far(Service):
+class Far(FakeApi):
     """A service whose answers take 50 ms of the loop's time."""
 
     in_flight: int = 0
@@ -137,7 +137,7 @@ def _fetch(folder: Path, service: Far, in_flight: int, *, landing: float = 0.0) 
     """Run a sync of the posts on a virtual loop; return the seconds from the first request to the last answer."""
 
     async def body() -> None:
-        async with staged(folder, service, slots=Slots.for_requests(in_flight), page_size=50) as resources:
+        async with open_run_resources(folder, service, slots=Slots.for_requests(in_flight), page_size=50) as resources:
             land = resources.warehouse.land
 
             async def slow(landed: object) -> None:

@@ -15,7 +15,7 @@ from flows.orchestration import notify as telling
 from flows.orchestration.notify import notify, notify_failure, progress, progress_text, share
 from flows.reporting.report import recommendation
 from tests.clocks import VirtualClock
-from tests.flows.stage import Service, request, staged
+from tests.flows.fake_api import FakeApi, open_run_resources, request
 
 pytestmark = pytest.mark.anyio
 
@@ -142,7 +142,7 @@ async def test_progress_of_a_run_that_raises_is_left_where_it_was(monkeypatch: p
 
 async def test_a_run_is_reported_with_its_page_and_its_events(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     server = Server(monkeypatch)
-    async with staged(tmp_path, Service(expired=frozenset({1}))) as resources:
+    async with open_run_resources(tmp_path, FakeApi(expired=frozenset({1}))) as resources:
         report = await run_sync(request(tmp_path), resources)
     await notify(report)
     assert server.emitted[:2] == ["gramhouse.run.complete", "gramhouse.tokens"]
@@ -154,7 +154,7 @@ async def test_what_cannot_be_reported_is_a_line_of_the_log(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     server = Server(monkeypatch, 1)
-    async with staged(tmp_path, Service()) as resources:
+    async with open_run_resources(tmp_path, FakeApi()) as resources:
         report = await run_sync(request(tmp_path), resources)
     with caplog.at_level(logging.WARNING, "flows.orchestration.notify"):
         await notify(report)
@@ -189,7 +189,7 @@ async def test_the_page_recommends_incremental_syncs_in_the_words_of_the_report(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server = Server(monkeypatch)
-    async with staged(tmp_path, Service()) as resources:
+    async with open_run_resources(tmp_path, FakeApi()) as resources:
         report = await run_sync(request(tmp_path), resources)
     await notify(report)
     recommending = replace(report, requests=100, incremental_requests=40)

@@ -12,7 +12,7 @@ from flows.engine.pipeline import run_sync
 from flows.engine.run_context import Counters
 from flows.reporting.pace import Pace, items_left, outlook
 from tests.clocks import START
-from tests.flows.stage import Refusal, Service, account_of, request, staged
+from tests.flows.fake_api import FakeApi, Refusal, account_of, open_run_resources, request
 
 pytestmark = pytest.mark.anyio
 
@@ -59,36 +59,36 @@ def test_cooldowns_and_time_left_in_words() -> None:
     assert line(counters, 1, words).endswith(f" · 1 s · {words[0]} · {words[1]}")
 
 
-async def _watched(folder: Path, service: Service, look: Callable[[Counters], None]) -> Counters:
+async def _watched(folder: Path, service: FakeApi, look: Callable[[Counters], None]) -> Counters:
     counters = Counters()
 
-    class Watched(Service):
+    class Watched(FakeApi):
         async def send(self, request: ApiRequest) -> Response:
             look(counters)
             return await service.send(request)
 
-    async with staged(folder, Watched()) as resources:
+    async with open_run_resources(folder, Watched()) as resources:
         await run_sync(request(folder), resources, counters=counters)
     return counters
 
 
 async def test_a_second_run_expects_what_the_first_one_found(tmp_path: Path) -> None:
     left: list[float | None] = []
-    first = await _watched(tmp_path, Service(accounts=3, posts=7), lambda _: None)
+    first = await _watched(tmp_path, FakeApi(accounts=3, posts=7), lambda _: None)
     assert (first.items_left, first.unknown, first.ended, first.ended_items) == (0, 0, 6, 3 * 7)
-    second = await _watched(tmp_path, Service(accounts=3, posts=7), lambda counters: left.append(items_left(counters)))
+    second = await _watched(tmp_path, FakeApi(accounts=3, posts=7), lambda counters: left.append(items_left(counters)))
     assert max(each for each in left if each is not None) > 10
     assert min(each for each in left if each is not None) < 10
     assert (second.items_left, second.unknown) == (0, 0)
 
 
 async def test_an_account_that_has_fewer_pages_or_fails_or_waits_leaves_nothing_to_expect(tmp_path: Path) -> None:
-    await _watched(tmp_path, Service(accounts=3, posts=7), lambda _: None)
+    await _watched(tmp_path, FakeApi(accounts=3, posts=7), lambda _: None)
 
     def failure(request: ApiRequest) -> Refusal | None:
         return {1: Refusal(403, "api_forbidden"), 2: Refusal(429, "rate_limited", 9000)}.get(account_of(request) or 0)
 
-    counters = await _watched(tmp_path, Service(accounts=4, posts=3, failure=failure), lambda _: None)
+    counters = await _watched(tmp_path, FakeApi(accounts=4, posts=3, failure=failure), lambda _: None)
     assert (counters.items_left, counters.unknown) == (0, 0)
     [cooldown] = outlook(counters, START, None)
     assert cooldown.startswith("1 cooldown until 04:45:")

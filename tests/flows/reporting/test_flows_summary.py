@@ -25,7 +25,7 @@ from flows.reporting.summary import (
 )
 from models.runs import OutcomeKind, RunState
 from tests.clocks import START
-from tests.flows.stage import TRACE, Refusal, Service, is_posts, request, staged, uuid
+from tests.flows.fake_api import CORRELATION_ID, FakeApi, Refusal, is_posts, open_run_resources, request, uuid
 from tests.flows.summaries import HOSTILE
 
 pytestmark = pytest.mark.anyio
@@ -34,7 +34,7 @@ DAY = 86_400.0
 
 
 @dataclass
-class Named(Service):
+class Named(FakeApi):
     """A service whose accounts and items can be otherwise than plain."""
 
     names: dict[int, str] = field(default_factory=dict)
@@ -49,10 +49,10 @@ class Named(Service):
         return items
 
 
-async def _syncs(folder: Path, service: Service, *changes: Callable[[], None]) -> list[RunReport]:
+async def _syncs(folder: Path, service: FakeApi, *changes: Callable[[], None]) -> list[RunReport]:
     """Run a day after each change, 24 hours apart."""
     reports = []
-    async with staged(folder, service, page_size=50) as resources:
+    async with open_run_resources(folder, service, page_size=50) as resources:
         for day, change in enumerate(changes):
             service.clock.passed = max(service.clock.passed, day * DAY)
             change()
@@ -74,7 +74,7 @@ def _nothing() -> None: ...
 
 
 async def test_a_first_run(tmp_path: Path) -> None:
-    [report] = await _syncs(tmp_path, Service(accounts=3, posts=2, expired=frozenset({2})), _nothing)
+    [report] = await _syncs(tmp_path, FakeApi(accounts=3, posts=2, expired=frozenset({2})), _nothing)
     found = _summed(report)
     assert found.run.state is RunState.COMPLETE
     assert (found.run.kind, found.run.accounts, found.run.items, found.run.added) == ("sync", 3, 7, 4)
@@ -99,7 +99,7 @@ async def test_a_first_run(tmp_path: Path) -> None:
 
 
 async def test_tokens_expire_stay_so_and_recover(tmp_path: Path) -> None:
-    service = Service(accounts=4)
+    service = FakeApi(accounts=4)
 
     def expire(*numbers: int) -> Callable[[], None]:
         return lambda: setattr(service, "expired", frozenset(numbers))
@@ -134,7 +134,7 @@ def _trouble(request: ApiRequest) -> Refusal | None:
 
 
 async def test_what_went_wrong_is_grouped_with_examples_and_makes_media_stale(tmp_path: Path) -> None:
-    service = Service(accounts=3)
+    service = FakeApi(accounts=3)
     reports = await _syncs(tmp_path, service, _nothing, lambda: setattr(service, "failure", _trouble))
     found = _summed(reports[1], hours=13)
     assert found.run.state is RunState.PARTIAL
@@ -148,7 +148,10 @@ async def test_what_went_wrong_is_grouped_with_examples_and_makes_media_stale(tm
                 2,
                 None,
                 "No.",
-                (Example("user_1", "posts", TRACE, uuid(1)), Example("user_2", "posts", TRACE, uuid(2))),
+                (
+                    Example("user_1", "posts", CORRELATION_ID, uuid(1)),
+                    Example("user_2", "posts", CORRELATION_ID, uuid(2)),
+                ),
             ),
             FailureGroup(
                 OutcomeKind.DEFERRED,
@@ -157,7 +160,7 @@ async def test_what_went_wrong_is_grouped_with_examples_and_makes_media_stale(tm
                 1,
                 found.failure_groups.shown[1].resume_after,
                 found.failure_groups.shown[1].detail,
-                (Example("user_3", "posts", TRACE, uuid(3)),),
+                (Example("user_3", "posts", CORRELATION_ID, uuid(3)),),
             ),
         ),
     )
@@ -171,7 +174,7 @@ async def test_what_went_wrong_is_grouped_with_examples_and_makes_media_stale(tm
 
 
 async def test_who_was_never_scanned_is_overdue_only_when_known_for_long(tmp_path: Path) -> None:
-    service = Service(accounts=2, failure=_trouble)
+    service = FakeApi(accounts=2, failure=_trouble)
     [report] = await _syncs(tmp_path, service, _nothing)
     posts = _summed(report, hours=1).freshness[0]
     assert (posts.accounts, posts.fresh, posts.stale, posts.never, posts.overdue, posts.oldest) == (2, 0, 0, 2, 0, None)
@@ -179,11 +182,11 @@ async def test_who_was_never_scanned_is_overdue_only_when_known_for_long(tmp_pat
 
 
 async def test_a_catalogue_that_fails_is_named_as_that(tmp_path: Path) -> None:
-    service = Service(failure=lambda _: Refusal(401, "api_unauthorized"))
+    service = FakeApi(failure=lambda _: Refusal(401, "api_unauthorized"))
     [report] = await _syncs(tmp_path, service, _nothing)
     found = _summed(report)
     assert found.run.state is RunState.FAILED
-    assert found.failure_groups.shown[0].examples == (Example("", "", TRACE),)
+    assert found.failure_groups.shown[0].examples == (Example("", "", CORRELATION_ID),)
     assert "the account catalogue, correlation id" in markdown(found)
     assert "check the API key" in markdown(found)
     assert found.freshness == ()
@@ -206,7 +209,7 @@ async def test_drift_is_what_this_run_met_first(tmp_path: Path) -> None:
 
 
 async def test_many_are_counted_and_few_are_shown(tmp_path: Path) -> None:
-    service = Service(accounts=70, posts=1, expired=frozenset(range(1, 61)))
+    service = FakeApi(accounts=70, posts=1, expired=frozenset(range(1, 61)))
     [report] = await _syncs(tmp_path, service, _nothing)
     found = _summed(report)
     assert (found.tokens.newly.total, len(found.tokens.newly.shown)) == (60, 50)
@@ -234,7 +237,7 @@ async def test_names_that_mean_harm_are_rejected_and_fields_that_do_are_shown_as
 
 
 async def test_a_run_that_the_snapshot_does_not_know(tmp_path: Path) -> None:
-    [report] = await _syncs(tmp_path, Service(), _nothing)
+    [report] = await _syncs(tmp_path, FakeApi(), _nothing)
     with pytest.raises(RunUnknown, match="does not contain run another"):
         summarize(report.snapshot, "another", resumed_runs=(), now=START)
     with pytest.raises(SnapshotMissing):

@@ -1,4 +1,4 @@
-"""Workers in this process: tasks that scan batches as workers do, and are lost when a test says so."""
+"""A fake Dask cluster in this process: asyncio tasks scan batches, and a test can make workers die."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -18,14 +18,14 @@ from flows.engine.run_context import RunResources
 from models.media_page import DEFAULT_PATHS
 from models.schema.mapping_built_in import BUILT_IN
 from tests.clocks import VirtualClock
-from tests.flows.stage import Service, staged
+from tests.flows.fake_api import FakeApi, open_run_resources
 from tests.store.memory import FlakyStore, MemoryStore
 
 API = ApiAccess("https://api.example.com", DEFAULT_PATHS, BUILT_IN, BUILT_IN, 2, 4, 100.0, scan_expired=False)
 
 
 class FakeFuture:
-    """A task, as Dask's client shows it."""
+    """An asyncio task with the interface of a Dask future."""
 
     def __init__(self, work: "asyncio.Task[None]") -> None:
         self._work = work
@@ -45,14 +45,14 @@ class FakeFuture:
         return self._work.exception()
 
     def release(self) -> None:
-        """Let go of it; the worker goes on, as a thread of a worker does."""
+        """Release the future; as with Dask's threads, the work continues."""
 
 
 @dataclass
 class FakeCluster:
-    """Scans what is submitted; `store_of` gives each attempt its own view of the store."""
+    """Scans submitted batches; `store_of` returns the store that an attempt uses."""
 
-    service: Service
+    service: FakeApi
     store: ObjectStore
     store_of: Callable[[str, ObjectStore], ObjectStore] = lambda _, store: store
     submitted: list[str] = field(default_factory=list)
@@ -80,7 +80,7 @@ class FakeCluster:
         )
 
     def lost(self) -> int:
-        """Attempts that ended by an error so far."""
+        """The number of attempts that have failed so far."""
         return sum(task.done() and not task.cancelled() and task.exception() is not None for task in self.tasks)
 
     async def nthreads(self) -> dict[str, int]:
@@ -88,14 +88,14 @@ class FakeCluster:
 
 
 class Lost(Exception):  # noqa: N818
-    """A worker that is gone."""
+    """The worker died."""
 
 
 @dataclass
 class DyingStore(FlakyStore):
-    """A worker's view of a store: after so many entries the worker is gone, before or after the next is written.
+    """A worker's store: the worker dies after `entries` entries, before or after (`after`) the next one is written.
 
-    Only entries that `counts` accepts are counted.
+    Only entries for which `counts` returns true are counted.
     """
 
     shared: MemoryStore = field(default_factory=MemoryStore)
@@ -118,29 +118,29 @@ class DyingStore(FlakyStore):
 
 
 @asynccontextmanager
-async def clustered(
+async def open_cluster_resources(
     folder: Path,
-    service: Service,
+    service: FakeApi,
     cluster: FakeCluster,
-    said: list[str] | None = None,
+    messages: list[str] | None = None,
     api: ApiAccess = API,
     **changes: Any,  # noqa: ANN401
 ) -> AsyncIterator[RunResources]:
-    """Open what a run works with; the cluster scans its batches, which are small."""
+    """Open the resources of a run whose batches, of few accounts, the cluster scans."""
     ids = count(1)
-    heard: list[str] = [] if said is None else said
+    received: list[str] = [] if messages is None else messages
     async with (
-        staged(folder, service, **changes) as resources,
+        open_run_resources(folder, service, **changes) as resources,
         batches_on(
             DaskWorkers(cluster, "the store"),
             cluster.store,
             "the store",
             api,
             resources.warehouse,
-            # Of its own: its looks at the store and the workers must not make the service's days pass.
+            # A separate clock: polling the store and the workers must not advance the API's clock.
             clock=VirtualClock(),
             new_id=lambda: f"shared-{next(ids)}-{id(service)}-{service.clock.passed}",
-            say=heard.append,
+            say=received.append,
         ) as batches,
     ):
         batches.least = 2

@@ -1,4 +1,4 @@
-"""Commands as they are typed, in this process."""
+"""Runs commands of the command line in this process."""
 
 import os
 import sys
@@ -9,16 +9,16 @@ import pytest
 from flows.cli.app import main
 
 
-def move_to(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make an empty folder the current one, in an environment that says nothing."""
+def use_empty_folder(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Change to a folder and remove all settings from the environment."""
     monkeypatch.chdir(folder)
     for name in os.environ:
         if name.startswith(("GRAMHOUSE_", "PREFECT_")):
             monkeypatch.delenv(name)
 
 
-class Typed:
-    """Type a command; get its exit code, and what it said on both streams."""
+class Cli:
+    """Call it with the arguments of a command; it returns the exit code, stdout and stderr."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
         self._monkeypatch = monkeypatch
@@ -26,7 +26,7 @@ class Typed:
 
     def __call__(self, *arguments: str) -> tuple[int, str, str]:
         self._monkeypatch.setattr(sys, "argv", ["gramhouse", *arguments])
-        with pytest.raises(SystemExit) as ended:
+        with pytest.raises(SystemExit) as exited:
             main()
-        message = self._capsys.readouterr()
-        return int(ended.value.code or 0), message.out, message.err
+        output = self._capsys.readouterr()
+        return int(exited.value.code or 0), output.out, output.err

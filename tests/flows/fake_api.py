@@ -1,4 +1,4 @@
-"""A service that plays what a test wrote for it, a clock that no one waits for, and a run's means around them."""
+"""A fake API whose accounts, posts and errors a test chooses, and the resources to run a sync against it."""
 
 import asyncio
 import json
@@ -20,7 +20,7 @@ from tests.clocks import START, VirtualClock
 # Runs at the same instant of a virtual clock have different ids.
 _IDS = count(1)
 
-TRACE = "0123456789ABCDEFGHJKMNPQRS"
+CORRELATION_ID = "0123456789ABCDEFGHJKMNPQRS"
 
 
 def uuid(number: int) -> str:
@@ -37,23 +37,23 @@ class Refusal:
 
 
 @dataclass
-class Service:
-    """Accounts 1 to n with so many posts each, and no stories; `failure` says which requests go wrong."""
+class FakeApi:
+    """Accounts 1 to `accounts` with `posts` posts each and no stories; `failure` returns the error of a request."""
 
     accounts: int = 3
     posts: int = 3
     expired: frozenset[int] = frozenset()
     failure: Callable[[ApiRequest], Refusal | BaseException | None] = lambda _: None
-    asked: list[ApiRequest] = field(default_factory=list)
+    requests: list[ApiRequest] = field(default_factory=list)
     clock: VirtualClock = field(default_factory=VirtualClock)
 
     async def send(self, request: ApiRequest) -> Response:
-        self.asked.append(request)
+        self.requests.append(request)
         await asyncio.sleep(0)
         failure = self.failure(request)
         if isinstance(failure, BaseException):
             raise failure
-        headers = {"x-correlation-id": TRACE}
+        headers = {"x-correlation-id": CORRELATION_ID}
         if failure is None:
             return read_response(request, 200, headers, self._page(request), now=self.clock.now())
         if failure.retry_after is not None:
@@ -101,7 +101,7 @@ def request(folder: Path) -> RunRequest:
     return RunRequest(folder / "analytics.duckdb", timedelta(hours=12), "test")
 
 
-def resources_with(service: Service, warehouse: Warehouse, **changes: Any) -> RunResources:  # noqa: ANN401 - fields of Means
+def resources_with(service: FakeApi, warehouse: Warehouse, **changes: Any) -> RunResources:  # noqa: ANN401 - fields of RunResources
     resources: dict[str, Any] = {
         "send": service.send,
         "warehouse": warehouse,
@@ -116,8 +116,8 @@ def resources_with(service: Service, warehouse: Warehouse, **changes: Any) -> Ru
 
 
 @asynccontextmanager
-async def staged(folder: Path, service: Service, **changes: Any) -> AsyncIterator[RunResources]:  # noqa: ANN401
-    """Open a real warehouse in a folder, and all else that a run works with."""
+async def open_run_resources(folder: Path, service: FakeApi, **changes: Any) -> AsyncIterator[RunResources]:  # noqa: ANN401
+    """Open a real warehouse in a folder; yield the resources of a run on it."""
     async with open_warehouse(folder / "warehouse.duckdb", "a test", now=START) as warehouse:
         yield resources_with(service, warehouse, **changes)
 
