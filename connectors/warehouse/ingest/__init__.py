@@ -1,1 +1,1 @@
-"""Turns the bytes of pages into typed columns: split, decode, read."""
+"""Converts the bytes of pages to typed columns: splits pages into items, decodes items, reads columns from cells."""

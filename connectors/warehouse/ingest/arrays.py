@@ -1,4 +1,4 @@
-"""Arrow arrays from Python values. `pyarrow.array` would import pandas where it is installed, which takes a second."""
+"""Creates Arrow arrays from Python values. `pyarrow.array` would import pandas if it is installed, which takes 1 s."""
 
 from array import array
 from collections.abc import Iterable, Sequence
@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-# The type codes of `array.array`, and what stands where a value is missing.
+# The type codes of `array.array`.
 _NUMBERS = {pa.int32(): "i", pa.int64(): "q", pa.float64(): "d"}
 
 
@@ -17,9 +17,9 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def instants_of(array: Any) -> list[datetime]:  # noqa: ANN401 - pyarrow has no types
-    """Return an Arrow array of timestamps without nulls as instants in UTC.
+    """Return an Arrow array of timestamps without nulls as datetimes in UTC.
 
-    `to_pylist` would look for pandas, and fail where there is neither pandas nor numpy.
+    `to_pylist` would look for pandas, and fail if neither pandas nor numpy is installed.
     """
     microseconds = pc.cast(pc.cast(array, pa.timestamp("us", tz="UTC")), pa.int64())
     return [_EPOCH + timedelta(microseconds=one) for one in microseconds.to_pylist()]
@@ -39,12 +39,12 @@ def _bytes(value: str | bytes | None) -> bytes:
 
 
 def array_of(values: Sequence[Any], arrow_type: Any) -> Any:  # noqa: ANN401 - pyarrow has no types
-    """Return an Arrow array of values of this Arrow type: integers, doubles, booleans, text, bytes, or lists of these.
+    """Return an Arrow array of this type: integers, doubles, booleans, text, bytes, or lists of these.
 
-    None is null. Raises OverflowError for an integer that the type does not hold, TypeError for values of another type.
+    None becomes null. Raises OverflowError for integers out of the type's range, TypeError for values of another type.
     """
     if not values:
-        # An empty `array.array` has a buffer that is not aligned, of which Arrow warns on standard error.
+        # Arrow warns on standard error about an empty `array.array`, whose buffer is not aligned.
         return pa.nulls(0, arrow_type)
     validity = _bits(value is not None for value in values) if None in values else None
     children: list[Any] | None = None

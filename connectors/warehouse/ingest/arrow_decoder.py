@@ -1,7 +1,7 @@
 """The fast decoder: pyarrow's JSON reader, without the GIL, for items with known fields and types.
 
-Its input must be JSON objects that were checked before: other lines crash it. It rejects everything that does not
-match the layout (docs/decisions lists these inputs and how they are handled).
+Its input must be valid JSON objects; other input crashes pyarrow. It rejects items that do not match the layout
+(docs/decisions lists these inputs and how they are handled).
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,10 +20,10 @@ from models.schema.pointer import to_keys
 
 
 def read(raw: Sequence[bytes], layout: Layout) -> "ArrowItems | None":
-    """Return items, decoded; None when one of them is not as the layout says."""
+    """Decode items; return None if one of them does not match the layout."""
     lines = b"\n".join(raw)
     if lines.count(b"\n") >= len(raw):
-        # A line is an item. Within a text a line's end is written as an escape.
+        # The reader expects one item per line. Within JSON strings line breaks are escaped, so others are whitespace.
         lines = b"\n".join([one.replace(b"\n", b" ") for one in raw])
     try:
         table = pj.read_json(
@@ -42,18 +42,18 @@ def read(raw: Sequence[bytes], layout: Layout) -> "ArrowItems | None":
 
 @dataclass(frozen=True, slots=True)
 class ArrowItems:
-    """Items as one Arrow array of nested structs; None where the layout knows no field."""
+    """Items as one Arrow array of nested structs; `nested` is None if the layout has no fields."""
 
     count: int
     nested: Any
 
     def cells(self, order_keys: Any, table: CellTable) -> Any:  # noqa: ANN401 - pyarrow has no types
-        """Return the cells of the items: order key, overflow, and a column for each cell."""
+        """Return the cells of the items as a table: order key, overflow, and a column for each cell."""
         own = {"order_key": order_keys, "overflow": pa.nulls(self.count, pa.string())}
         return pa.table({**own, **_cells(self.nested, table, self.count)})
 
     def element_cells(self, order_keys: Any, table: CellTable) -> Iterator[Any]:  # noqa: ANN401 - pyarrow has no types
-        """Yield the cells of the elements of each list that fills a child table: order key, position from 0, cells."""
+        """Yield a table of cells for each list that fills a child table: order key, position from 0, cells."""
         before = none = array_of([0] * self.count, pa.int32())
         for path in table.lists:
             lists = _at(self.nested, to_keys(path))
@@ -62,7 +62,7 @@ class ArrowItems:
             parents = pc.list_parent_indices(lists)
             elements = pc.list_flatten(lists)
             lengths = pc.coalesce(pc.list_value_length(lists), none)
-            # The lists of one item follow one another.
+            # Positions continue from one list of an item to the next.
             first = pc.subtract(pc.subtract(pc.cumulative_sum(lengths), lengths), before)
             positions = pc.subtract(array_of(range(len(elements)), pa.int32()), pc.take(first, parents))
             before = pc.add(before, lengths)
@@ -76,7 +76,7 @@ def _cells(nested: Any, table: CellTable, length: int) -> dict[str, Any]:  # noq
 
 
 def _is_misread(array: Any) -> bool:  # noqa: ANN401 - pyarrow has no types
-    """Say whether a double may have been an integer of more digits, or a list is not empty where all lists were."""
+    """Return whether a double may be an imprecise integer, or a list is not empty although all lists so far were."""
     if pa.types.is_struct(array.type):
         return any(map(_is_misread, array.flatten()))
     if pa.types.is_list(array.type):
@@ -89,7 +89,7 @@ def _is_misread(array: Any) -> bool:  # noqa: ANN401 - pyarrow has no types
 
 
 def _at(array: Any, keys: Sequence[str]) -> Any:  # noqa: ANN401 - pyarrow has no types
-    """Return the values under these keys, null where an object above is; None where the layout knew no such key."""
+    """Return the values at these keys, null if an object above is null; None if the layout has no such key."""
     for key in keys:
         if array is None or not pa.types.is_struct(array.type) or array.type.get_field_index(key) < 0:
             return None

@@ -1,4 +1,4 @@
-"""Decoded cells as DuckDB tables: values that no decoder returns, and the rows of child tables."""
+"""Decoded cells as DuckDB tables: finds values that decoders do not report, and reads the rows of child tables."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -24,12 +24,12 @@ def _name(table: str) -> str:
 
 
 def decoded_children(schema: TableSchema) -> str:
-    """Return the name of the temporary table of a child table's rows: `_order_key` of the item, position, columns."""
+    """Return the name of the temporary table with a child table's rows: the item's `_order_key`, position, columns."""
     return quoted(f"decoded_{schema.table}")
 
 
 def register_cells(tables: ArrowTables, decoded: Decoded) -> None:
-    """Have DuckDB read the cells by names of their own, those of an earlier call no more."""
+    """Register the cells with DuckDB, one table for each resource; they replace those of an earlier call."""
     found: Mapping[str, Any] = {"media": decoded.media, **decoded.children}
     for table, cells in found.items():
         tables.put(_name(table), cells)
@@ -41,7 +41,7 @@ def _met(
     wanted = checks(cells, mapped, ids)
     if not wanted:
         return
-    # One is rarely true, and the join costs more than the conditions.
+    # Conditions are rarely true, and the join costs more than evaluating them.
     any_met = " OR ".join(f"({condition})" for condition in wanted.values())
     if not value(db, f"SELECT EXISTS (FROM {quoted(_name(cells.resource))} WHERE {any_met})"):
         return
@@ -56,9 +56,9 @@ def _met(
 def observations(
     db: DuckDBPyConnection, layout: Layout, mapping: MediaMapping, received: str
 ) -> Iterator[FieldObservation]:
-    """Yield the kinds that the values of the registered cells show and no decoder reports.
+    """Yield observations that decoders do not report, from the values of the registered cells.
 
-    `received` is a query of `received_at` by order key.
+    `received` is a query for `received_at` by order key.
     """
     yield from _met(db, layout.media, mapping.columns, mapping.media_id, received)
     for table in layout.children.values():
@@ -66,15 +66,15 @@ def observations(
 
 
 def children_query(layout: Layout, schema: TableSchema) -> str:
-    """Return the query of a child table's rows, from the registered cells: `_order_key` of the item, position, columns.
+    """Return a query for a child table's rows, from the registered cells: the item's `_order_key`, position, columns.
 
-    A column that was inferred never begins with an underscore.
+    Names of inferred columns never begin with an underscore.
     """
     columns = columns_select(schema, layout.children[schema.table].cells)
     return f"SELECT order_key AS _order_key, position{columns} FROM {quoted(_name(schema.table))}"  # noqa: S608 - quoted
 
 
 def read_columns(db: DuckDBPyConnection, layout: Layout, table_schemas: Sequence[TableSchema]) -> None:
-    """Make the temporary table of each child table's rows."""
+    """Create the temporary tables with the rows of child tables."""
     for schema in table_schemas:
         db.execute(f"CREATE OR REPLACE TEMP TABLE {decoded_children(schema)} AS {children_query(layout, schema)}")

@@ -8,7 +8,7 @@ from models.schema.json_types import EXACT, LISTS, JsonType
 from models.schema.mapping import ColumnMapping, Reading
 from models.schema.table_schemas import ColumnSchema, Metric, TableSchema
 
-# ISO 8601 without seconds, and without separators: DuckDB casts neither.
+# ISO 8601 without seconds, and without separators, neither of which DuckDB casts.
 _WITHOUT_SECONDS = "'^(.{{10}}[T ][0-9]{{2}}:[0-9]{{2}})(Z|[+-][0-9:]+)?$', '\\1:00\\2'"
 _COMPACT = "'^([0-9]{{4}})([0-9]{{2}})([0-9]{{2}})T([0-9]{{2}})([0-9]{{2}})([0-9]{{2}})', '\\1-\\2-\\3T\\4:\\5:\\6'"
 _CAST = (
@@ -16,8 +16,8 @@ _CAST = (
     f" TRY_CAST(regexp_replace(regexp_replace({{0}}, {_COMPACT}), {_WITHOUT_SECONDS}) AS TIMESTAMPTZ))"
 )
 
-# What Python's years 1 to 9999 do not hold is none: DuckDB knows infinity and years before Christ, and cannot compute
-# with the one.
+# Times outside of Python's years 1 to 9999 become NULL. DuckDB also has years BC, and infinity, for which arithmetic
+# fails.
 _INSTANT = (
     f"CASE WHEN {_CAST} BETWEEN TIMESTAMPTZ '0001-01-02 00:00:00+00'"
     f" AND TIMESTAMPTZ '9999-12-30 00:00:00+00' THEN {_CAST} END"
@@ -27,14 +27,15 @@ _IS_INSTANT = "[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}(:[0-9]{2}(\\.[0-9
 
 _COUNT = "CASE WHEN regexp_full_match({0}, '-?[0-9]+(\\.0+)?') THEN TRY_CAST({0} AS BIGINT) END"
 
-# Of a text.
+# The conversion of text for each reading.
 READINGS = {
     Reading.TEXT: "{0}",
-    # A count may come as a number, or as a string that holds one; DuckDB alone would round 1.5 to 2.
+    # A count may be a number or a string with a number. DuckDB's cast alone would round 1.5 to 2.
     Reading.COUNT: _COUNT,
     Reading.NUMBER: "TRY_CAST({0} AS DOUBLE)",
     Reading.FLAG: "TRY_CAST({0} AS BOOLEAN)",
-    # ISO 8601 with Z, +00:00 or +0000; seconds or milliseconds since 1970. The first line spares dates the patterns.
+    # ISO 8601 with Z, +00:00 or +0000; seconds or milliseconds since 1970. The first case is an optimization for ISO
+    # dates, which need not match the patterns.
     Reading.TIMESTAMP: (
         f"CASE WHEN {{0}} LIKE '____-__-__%' THEN {_INSTANT}"
         " WHEN regexp_full_match({0}, '-?[0-9]{{1,10}}(\\.[0-9]+)?') THEN to_timestamp(TRY_CAST({0} AS DOUBLE))"
@@ -52,18 +53,18 @@ _AS_IT_IS = {
 
 
 def text_of(value: str, sql_type: str) -> str:
-    """Return the expression of a value's text, given its type; of a list there is none."""
+    """Return the expression of a value's text, given its type; NULL for lists."""
     if sql_type.endswith("[]"):
         return "NULL::VARCHAR"
     if sql_type == "DOUBLE":
-        # As whole numbers are written elsewhere.
+        # Whole numbers without a fraction, as where they are integers.
         whole = f"abs({value}) < {EXACT} AND {value} = trunc({value})"
         return f"CASE WHEN {whole} THEN {value}::BIGINT::VARCHAR ELSE {value}::VARCHAR END"
     return f"{value}::VARCHAR" if sql_type in ("BIGINT", "BOOLEAN") else value
 
 
 def _no_object(cell: Cell) -> list[str]:
-    """Return conditions on a cell: what is empty is no value, nor is an object or a list, which has its own columns."""
+    """Return conditions that exclude empty values, and objects and lists, which have their own columns."""
     if cell.type.endswith("[]"):
         return ["false"]
     if cell.type != "VARCHAR":
@@ -93,7 +94,7 @@ def _reading(cell: Cell, how: Reading) -> str:
 
 
 def column_value(column: ColumnSchema, cells: Mapping[str, Cell]) -> str:
-    """Return the expression of a column's value, out of a row of cells."""
+    """Return the expression of a column's value, given a row of cells."""
     found = [cells[path] for path in column.paths if path in cells]
     if not found:
         return f"NULL::{column.type}"
@@ -104,32 +105,32 @@ def column_value(column: ColumnSchema, cells: Mapping[str, Cell]) -> str:
 
 
 def columns_select(schema: TableSchema, cells: Mapping[str, Cell]) -> str:
-    """Return the select list of a schema's columns, out of a row of cells; each begins with a comma."""
+    """Return the select list of a schema's columns, given a row of cells; each entry begins with a comma."""
     return "".join(f", {column_value(column, cells)} AS {quoted(column.name)}" for column in schema.columns)
 
 
 def media_id_of(paths: Sequence[str], cells: Mapping[str, Cell]) -> str:
-    """Return the expression of an item's id: the first of its candidates that is one."""
+    """Return the expression of an item's id: the first of these paths whose value is a valid id."""
     texts = [text_of(cells[path].name, cells[path].type) for path in paths if path in cells]
-    # An object or a list is no id, and neither is empty text.
+    # Objects, lists and empty text are not valid ids.
     found = [f"CASE WHEN left({text}, 1) NOT IN ('', '{{', '[') THEN {text} END" for text in texts]
     return f"coalesce({', '.join([*found, 'NULL::VARCHAR'])})"
 
 
 def count_of(column: str, sql_type: str) -> str:
-    """Return the expression of the count that a column of this type holds, be it beside other values; NULL for none."""
+    """Return the expression of a column's value as a count; NULL if the value is not a count."""
     if sql_type == "TIMESTAMP WITH TIME ZONE":
         return "NULL::BIGINT"
     return column if sql_type == "BIGINT" else _COUNT.format(text_of(column, sql_type))
 
 
 def names_of(metrics: Sequence[Metric]) -> str:
-    """Return the list of the names of all counts, in the order of `counts_of`."""
+    """Return the SQL list of the names of all counts, in the order of `counts_of`."""
     return f"[{', '.join(literal(metric.name) for metric in metrics)}]"
 
 
 def counts_of(metrics: Sequence[Metric], row: str) -> str:
-    """Return the list of all counts, out of a row that has the schema's columns."""
+    """Return the SQL list of all counts, given a row with the schema's columns."""
     counts = []
     for metric in metrics:
         if metric.column is None:
@@ -147,7 +148,7 @@ def _instants(cells: CellTable) -> dict[tuple[str, JsonType], str]:
     found = {}
     for cell in cells.cells.values():
         if cell.type == "TIMESTAMP WITH TIME ZONE":
-            # LIKE first: of a hundred texts it says no to most, at a tenth of what the pattern costs.
+            # LIKE first: it excludes most texts, and costs a tenth of the regular expression.
             alike = f"{cell.name} LIKE '____-__-__%' AND regexp_full_match({cell.name}, {literal(_IS_INSTANT)})"
             found[cell.path, JsonType.TEXT] = (
                 f"{cell.name} IS NOT NULL AND NOT ({alike} AND {_INSTANT.format(cell.name)} IS NOT NULL)"
@@ -162,7 +163,7 @@ def _of_mapping(
     for paths in columns:
         here = [cells.cells[path] for path in paths if path in cells.cells]
         for number, cell in enumerate(here):
-            # What lies in the cell's own object is no other value.
+            # Paths within the cell's own object do not count as another value.
             others = [other for other in here[:number] if not other.path.startswith(f"{cell.path}/")]
             if others and _is_open(JsonType.SHADOWED, cell):
                 before = " OR ".join(f"({_is_there(other)})" for other in others)
@@ -189,10 +190,11 @@ def _long(cells: CellTable) -> dict[tuple[str, JsonType], str]:
 
 
 def checks(cells: CellTable, mapped: Sequence[ColumnMapping], ids: Sequence[str]) -> Mapping[tuple[str, JsonType], str]:
-    """Return conditions on a row of cells: where one holds, its path has shown a kind that no decoder reports.
+    """Return conditions on a row of cells, by path and JSON type: if one is true, the path has a value of that type.
 
-    They are: a text that is no instant where all were, a value that its mapped column cannot hold, one beside another
-    that the mapping prefers, an integer that a double would not hold. Only what was not met before is asked for.
+    Decoders do not report these types: a text that is not a timestamp at a path where all values so far were; a value
+    that its mapped column cannot store; a value that is ignored because the mapping prefers another one; an integer
+    that a double cannot represent. Types that are in the registry already are not checked.
     """
     candidates = [ids, *(column.paths for column in mapped)]
     return {**_instants(cells), **_of_mapping(candidates, mapped, cells), **_long(cells)}

@@ -18,16 +18,16 @@ from connectors.warehouse.ingest.layout import CellTable, Layout, layout
 from models.schema.fields import FieldObservation, OwnNames, Registry, register
 from models.schema.mapping import Mapping as MediaMapping
 
-# As many items as the fast decoder is given at once, and as few as are not worth another attempt.
+# The most items in one call of the Arrow decoder. Batches of at most `_FEW` items are not halved again.
 _AT_ONCE = 8192
 _FEW = 24
 
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """Cells by table, and what was learned: the registry, and the layout that follows from it.
+    """Cells by table, the registry with the fields that were found, and the layout that follows from it.
 
-    Items that are no objects, or nested too deep, have no cells.
+    Items that are not objects, or are nested too deeply, have no cells.
     """
 
     media: Any
@@ -38,7 +38,7 @@ class Decoded:
 
 @dataclass(frozen=True, slots=True)
 class _Chunk:
-    """Items that the fast decoder took, by a layout."""
+    """Items that the Arrow decoder decoded, with the layout that it used."""
 
     order_keys: Sequence[int]
     raw: Sequence[bytes]
@@ -50,7 +50,7 @@ class Decoder:
     """Decodes the items of one batch. Feed it with `add`, in the order of landing; `finish` returns everything."""
 
     def __init__(self, mapping: MediaMapping, registry: Registry, own: OwnNames, at: Callable[[int], datetime]) -> None:
-        """Begin with what is known; `at` says of an order key when its page was received."""
+        """Begin with a registry; `at` returns when the page of an order key was received."""
         self._mapping = mapping
         self._own = own
         self._at = at
@@ -60,7 +60,7 @@ class Decoder:
         self._by_python: list[python_decoder.DecodedItem] = []
 
     def add(self, order_keys: Sequence[int], raw: Sequence[bytes]) -> None:
-        """Decode items; those that are no objects get no cells."""
+        """Decode items; those that are not objects get no cells."""
         if {one[:1] for one in raw} != {b"{"}:
             objects = [(key, one) for key, one in zip(order_keys, raw, strict=True) if one.startswith(b"{")]
             order_keys, raw = [order_key for order_key, _ in objects], [one for _, one in objects]
@@ -100,11 +100,11 @@ class Decoder:
 
     @property
     def registry(self) -> Registry:
-        """What is known by now."""
+        """The registry with all fields found so far."""
         return self._registry
 
     def finish(self) -> Decoded:
-        """Return all cells, by the last layout."""
+        """Return all cells in the last layout."""
         self._repeat()
         tables = self._layout.children.values()
         media = [
@@ -127,7 +127,7 @@ class Decoder:
         return pa.concat_tables([*found, python_decoder.element_cells_of(self._by_python, table)])
 
     def _repeat(self) -> None:
-        """Decode again what was decoded by a layout in which a cell had another type than it has now."""
+        """Decode items again if a cell has another type now than in the layout with which they were decoded."""
         while stale := [chunk for chunk in self._chunks if not _holds(chunk.layout, self._layout)]:
             self._chunks = [chunk for chunk in self._chunks if chunk not in stale]
             for chunk in stale:
@@ -135,7 +135,7 @@ class Decoder:
 
 
 def _holds(earlier: Layout, later: Layout) -> bool:
-    """Say whether what was decoded by an earlier layout is what the later one says."""
+    """Return whether items that were decoded with an earlier layout are valid in a later one."""
     if earlier is later:
         return True
     pairs = [(earlier.media, later.media)]
@@ -145,7 +145,8 @@ def _holds(earlier: Layout, later: Layout) -> bool:
 
 def _fits(before: CellTable, path: str, json_type: str) -> bool:
     if path not in before.cells:
-        # What is met for the first time is in nothing that was decoded before. A list that was empty may be.
+        # A field that was unknown before does not occur in items decoded before. A known field without a cell, such as
+        # a list that was always empty, may occur.
         return path not in before.known
     was = before.cells[path].type
     return was == json_type or (was in ("BIGINT", "BOOLEAN", "DOUBLE") and json_type == "VARCHAR")

@@ -1,4 +1,4 @@
-"""Which paths of an item get a column of cells, and its type. Both decoders fill this layout. No IO.
+"""Decides which paths of an item get a column of cells, and its type. Both decoders fill this layout. No IO.
 
 A cell contains the value at one path, or at one path of a list element. Table columns are read from cells.
 """
@@ -20,14 +20,14 @@ _ARROW: Mapping[str, Any] = {
     "BIGINT": pa.int64(),
     "DOUBLE": pa.float64(),
     "VARCHAR": pa.string(),
-    # The text it came as: it is cast where all columns are read.
+    # As text, because timestamps are cast when the columns are read.
     "TIMESTAMP WITH TIME ZONE": pa.string(),
 }
 
-# Lists that have been empty so far. No cell has this type; pyarrow makes a broken array of a list of nulls.
+# The type of lists that have been empty so far; no cell has it. With a list of nulls, pyarrow creates invalid arrays.
 NO_ELEMENT = pa.list_(pa.int8())
 
-# A cell of text holds values of several kinds. The fast decoder takes one: that which was met first.
+# A text cell may have values of several JSON types. The Arrow decoder accepts only the one that was found first.
 _AS_TEXT: Mapping[JsonType, Any] = {
     JsonType.TEXT: pa.string(),
     JsonType.INSTANT: pa.string(),
@@ -45,7 +45,7 @@ def arrow_type(column: str) -> Any:  # noqa: ANN401 - pyarrow has no types
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A column of cells: `name` within its table, the path, the kinds that were met there in order, the DuckDB type."""
+    """A column of cells: its name, its path, the JSON types found there in order, and its DuckDB type."""
 
     name: str
     path: str
@@ -55,10 +55,10 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class CellTable:
-    """The cells of media items, or of the elements of the lists that fill a child table (`lists`, in their order).
+    """The cells of media items, or of the elements of the lists that fill a child table (`lists`, in order).
 
-    `expected` are the Arrow fields that the fast decoder accepts in an item, or in an element: what else is there, is
-    left to the careful one. `known` are the paths of all fields, those without cells too.
+    `expected` are the Arrow fields that the Arrow decoder accepts in an item or an element; it leaves items with other
+    fields to the Python decoder. `known` are the paths of all fields, including those without cells.
     """
 
     resource: str
@@ -121,14 +121,14 @@ def _tree(fields: Sequence[Field], cells: Mapping[str, Cell], rows: Mapping[str,
             return pa.struct(build(keys))
         if field.path in rows:
             return pa.list_(pa.struct(rows[field.path].expected))
-        # Of what has no cell, the careful decoder keeps the value as overflow.
+        # Values of fields without a cell are stored as overflow, by the Python decoder.
         return NO_ELEMENT if JsonType.EMPTY_LIST in field.json_types else pa.null()
 
     return tuple(build(()))
 
 
 def layout(mapping: MediaMapping, registry: Registry) -> Layout:
-    """Lay out the cells for what the registry knows and the mapping reads."""
+    """Return the layout for the fields of the registry and the paths of the mapping."""
     of: dict[str, list[Field]] = {MEDIA: []}
     for field in sorted(registry.values(), key=lambda field: field.ordinal):
         of.setdefault(field.resource, []).append(field)

@@ -13,9 +13,9 @@ from connectors.warehouse.ingest.split import POSITION_BITS
 
 
 def of_pages(order_keys: Any, pages: Any) -> Any:  # noqa: ANN401 - pyarrow has no types
-    """Return a table of items: `order_key`, and every column of `pages`, which has one row for each `seq`.
+    """Return a table of items: `order_key`, and the columns of their pages; `pages` has one row for each `seq`.
 
-    Each column but `seq` is a dictionary of the pages' values.
+    Every column except `order_key` and `seq` is dictionary-encoded.
     """
     seqs = pc.shift_right(order_keys, POSITION_BITS)
     index = pc.index_in(seqs, pages["seq"].combine_chunks())
@@ -28,7 +28,7 @@ def of_pages(order_keys: Any, pages: Any) -> Any:  # noqa: ANN401 - pyarrow has 
 
 
 def by_order_key(table: Any, name: str, order_keys: Any) -> Any:  # noqa: ANN401 - pyarrow has no types
-    """Return a column of a table in the order of these keys, each of which the table's `order_key` has once."""
+    """Return a column of a table in the order of these keys; each key occurs once in the table's `order_key`."""
     found = table["order_key"].combine_chunks()
     if found.equals(order_keys):
         return table[name]

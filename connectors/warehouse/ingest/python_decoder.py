@@ -1,7 +1,7 @@
 """The decoder in Python: slower, for items that the Arrow decoder rejects; it also finds the fields of items.
 
-It reads any JSON: values of a new type, duplicate keys (the first counts), numbers that fit neither 64 bits nor a
-double.
+It accepts any JSON: values of a new type, duplicate keys (the first one is used), numbers that fit into neither 64 bits
+nor a double.
 """
 
 import json
@@ -19,16 +19,16 @@ from models.schema.fields import MEDIA, FieldObservation
 from models.schema.json_types import EXACT, Found, Json, JsonType, WideNumber, values_of
 from models.schema.pointer import to_pointer
 
-# Python refuses to make an integer of more digits than this.
+# Python refuses to convert text with more digits to an integer (its limit is 4,300 digits).
 _MOST_DIGITS = 4000
 
-# What follows goes through an item call by call, and Python bounds how deep calls are nested.
+# Items are processed recursively, and Python limits the depth of recursion.
 _MOST_NESTED = 200
 
-# Texts of values that hold nothing.
+# The text of empty values.
 EMPTY = ("{}", "[]")
 
-# Kinds that are no value of the column of cells at their path.
+# JSON types that do not fill the cell at their path.
 _NO_VALUE = frozenset({JsonType.NULL, JsonType.EMPTY_LIST, JsonType.OBJECT, JsonType.ROWS})
 
 
@@ -52,13 +52,13 @@ _parse = json.JSONDecoder(object_pairs_hook=_first, parse_float=_number, parse_i
 
 
 def number_text(value: float) -> str:
-    """Return a number's text, the same for numbers that are equal: whole ones without a fraction, up to 2^53."""
+    """Return a number's text, the same for equal numbers: whole numbers below 2^53 have no fraction."""
     return str(int(value)) if abs(value) < EXACT and value == int(value) else repr(value)
 
 
 def _canonical(value: Json) -> str:
     if isinstance(value, dict):
-        # A key without a value is the same as no key.
+        # A key with a null or empty value equals a missing key.
         inner = ((key, _canonical(value[key])) for key in sorted(value) if value[key] is not None)
         return (
             "{"
@@ -73,7 +73,7 @@ def _canonical(value: Json) -> str:
 
 
 def text_of(value: Json) -> str | None:
-    """Return the text of a value: a text as it is, anything else as JSON with its keys in order."""
+    """Return the text of a value: text unchanged, anything else as JSON with sorted keys."""
     if value is None or isinstance(value, str):
         return None if value is None else str(value)
     return _canonical(value)
@@ -89,7 +89,7 @@ def _cell_value(value: Json, sql_type: str) -> Any:  # noqa: ANN401 - whatever A
 
 @dataclass(frozen=True, slots=True)
 class Element:
-    """An object of an item's lists: the path of its list, its position there, and what is in it by path."""
+    """An object in one of an item's lists: the list's path, the position in it, and the object's values by path."""
 
     path: str
     position: int
@@ -98,7 +98,7 @@ class Element:
 
 @dataclass(frozen=True, slots=True)
 class DecodedItem:
-    """An item that was read: its order key, and what is in it by path; the elements of its lists of objects."""
+    """A decoded item: its order key, its values by path, and the elements of its lists of objects."""
 
     order_key: int
     values: dict[str, Found]
@@ -106,7 +106,7 @@ class DecodedItem:
 
 
 def read(order_key: int, raw: bytes) -> DecodedItem | None:
-    """Read an item; None when it is no object, or nested deeper than 200 levels."""
+    """Decode an item; return None if it is not an object, or nested deeper than 200 levels."""
     try:
         value: Json = _parse(raw.decode())
     except RecursionError:
@@ -138,7 +138,7 @@ def _is_too_deep(value: Json) -> bool:
 
 
 def observations(item: DecodedItem, at: datetime) -> Iterable[FieldObservation]:
-    """Yield what is met in an item itself, in the order of its text."""
+    """Yield the observations of an item's own fields, in the order of its text."""
     for path, found in item.values.items():
         for json_type in found.json_types:
             yield FieldObservation(MEDIA, path, json_type, at)
@@ -147,7 +147,7 @@ def observations(item: DecodedItem, at: datetime) -> Iterable[FieldObservation]:
 def element_observations(
     item: DecodedItem, table: str, lists: Sequence[str], at: datetime
 ) -> Iterable[FieldObservation]:
-    """Yield what is met in the elements of those of an item's lists that fill a child table."""
+    """Yield the observations of the elements of an item's lists that fill a child table."""
     for element in item.elements:
         if element.path in lists:
             for path, found in element.values.items():
@@ -161,7 +161,7 @@ def _array(cell: Cell, rows: Sequence[dict[str, Found]]) -> Any:  # noqa: ANN401
 
 
 def _is_value(found: Found, cell: Cell) -> bool:
-    """Say whether a value belongs into its cell: objects and lists of them do so only beside values of other kinds."""
+    """Return whether a value fills its cell: objects and lists of objects do so only in text cells, of mixed types."""
     if found.json_types & {JsonType.OBJECT, JsonType.ROWS}:
         return cell.type == "VARCHAR"
     if JsonType.EMPTY_LIST in found.json_types:
@@ -170,7 +170,7 @@ def _is_value(found: Found, cell: Cell) -> bool:
 
 
 def _overflow(item: DecodedItem, layout: Layout) -> str | None:
-    """Return as JSON, by path, the values of an item that have no cell; None when all have one."""
+    """Return the values of an item that have no cell, as JSON by path; None if all have one."""
     left: dict[str, Json] = {}
     tables = {path: layout.table_of(path) for path, found in item.values.items() if JsonType.ROWS in found.json_types}
     for path, found in item.values.items():
@@ -190,7 +190,7 @@ def _table(cells: CellTable, own: dict[str, Any], rows: Sequence[dict[str, Found
 
 
 def cells_of(items: Sequence[DecodedItem], layout: Layout) -> Any:  # noqa: ANN401 - pyarrow has no types
-    """Return the cells of items: order key, overflow, and a column for each cell of the layout."""
+    """Return the cells of items as a table: order key, overflow, and a column for each cell of the layout."""
     own = {
         "order_key": array_of([item.order_key for item in items], pa.int64()),
         "overflow": array_of([_overflow(item, layout) for item in items], pa.string()),
@@ -199,9 +199,9 @@ def cells_of(items: Sequence[DecodedItem], layout: Layout) -> Any:  # noqa: ANN4
 
 
 def element_cells_of(items: Sequence[DecodedItem], table: CellTable) -> Any:  # noqa: ANN401 - pyarrow has no types
-    """Return the cells of the elements that fill a child table: order key of the item, position from 0, cells.
+    """Return the cells of the elements that fill a child table: the item's order key, position from 0, cells.
 
-    The lists of one item follow one another.
+    Positions continue from one list of an item to the next.
     """
     order_keys: list[int] = []
     positions: list[int] = []

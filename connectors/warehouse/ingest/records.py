@@ -1,4 +1,4 @@
-"""Accounts of landed pages, and the metadata of the pages, as tables, so that a merge parses no JSON."""
+"""Registers the accounts and the metadata of staged pages as tables, so that the merge's SQL parses no JSON."""
 
 from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
@@ -81,14 +81,14 @@ def _listed_as(payload: str) -> str | None:
 
 
 def _accounts(seq: int, body: bytes, known: Collection[int | None]) -> tuple[list[_AccountRow], list[_RejectedRow]]:
-    """Return the accounts of a page and what is none, apart from the records at the `known` positions."""
+    """Return the valid and the malformed accounts of a page, except for the positions in `known`."""
     found: list[_AccountRow] = []
     rejected: list[_RejectedRow] = []
     for position, raw in enumerate(_page.decode(body).items):
         if position in known:
             continue
         try:
-            # Of a key given twice the last counts, as where the page was read.
+            # The last one of duplicate keys counts, as when the page was received.
             account = msgspec.convert(_object.decode(raw), _Account)
         except (msgspec.MsgspecError, RecursionError):
             text = bytes(raw).decode()
@@ -109,9 +109,9 @@ def _table(rows: Sequence[NamedTuple], row_class: type[NamedTuple]) -> pa.Table:
 
 
 def register_records(db: DuckDBPyConnection, account_pages: Sequence[Page]) -> list[Page]:
-    """Have DuckDB read what staged pages carry besides media; return the account pages that are no JSON.
+    """Register tables of everything in staged pages except media; return the account pages that are not valid JSON.
 
-    `account_items`: seq, position, listed_as (the account's id as it came), ig_username, public_id, status.
+    `account_items`: seq, position, listed_as (the account's id as received), ig_username, public_id, status.
     `rejected_records`: seq, position (NULL: the whole page), reason, payload, listed_as, unknown_status.
     `unknown_paths`: seq, path of a field that the contract does not know.
     """

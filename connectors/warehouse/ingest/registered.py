@@ -18,8 +18,8 @@ class _Source:
 class ArrowTables:
     """Tables that replace one another by name.
 
-    DuckDB keeps every object that was registered until the transaction ends. So one object is registered for all
-    tables of a schema, and only the last one stays in memory.
+    DuckDB keeps a reference to every registered object until the transaction ends. Therefore tables with the same name
+    and schema share one registered object, and only the last of them stays in memory.
     """
 
     def __init__(self, db: DuckDBPyConnection) -> None:
@@ -27,7 +27,7 @@ class ArrowTables:
         self._sources: dict[str, _Source] = {}
 
     def put(self, name: str, table: Any) -> None:  # noqa: ANN401 - pyarrow has no types
-        """Register this table with DuckDB by the name. No other code may register the same name."""
+        """Register a table with DuckDB under this name. No other code may register the same name."""
         source = self._sources.get(name)
         if source is not None and source.table.schema == table.schema:
             source.table = table

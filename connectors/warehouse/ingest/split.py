@@ -6,7 +6,7 @@ from typing import NamedTuple
 import msgspec
 import xxhash
 
-# A body is bounded, and an item has two bytes or more: 64 MB hold less than 2^26 of them.
+# A body has at most 64 MB and an item at least two bytes, so a page has fewer than 2^26 items.
 POSITION_BITS = 26
 
 _page = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -18,9 +18,10 @@ Page = tuple[int, bytes]
 
 
 class Items(NamedTuple):
-    """Raw items side by side: the order of each among all that ever landed, its bytes, and the hash of them.
+    """Raw items as parallel lists: order keys, bytes, and the hashes of the bytes.
 
-    `order_key` is the number of the page's landing, shifted, plus the item's position on the page, from 0.
+    An order key is unique among all items that ever landed, and increases in the order of landing: the page's landing
+    number, shifted by `POSITION_BITS`, plus the item's position on the page, from 0.
     """
 
     order_keys: list[int]
@@ -28,12 +29,12 @@ class Items(NamedTuple):
     hashes: list[bytes]
 
 
-class NotAPage(ValueError):  # noqa: N818 - it names what came
+class NotAPage(ValueError):  # noqa: N818 - the name describes the body
     """A body that is not a JSON object with a list of items."""
 
 
 def raw_items(body: bytes) -> list[bytes]:
-    """Return the bytes of each item of a media page, as they came. Raises NotAPage."""
+    """Return the bytes of each item of a media page, unchanged. Raises NotAPage."""
     try:
         return list(map(bytes, _items.decode(_page.decode(body)["items"])))
     except (msgspec.DecodeError, KeyError, RecursionError) as error:
@@ -41,7 +42,7 @@ def raw_items(body: bytes) -> list[bytes]:
 
 
 def split(pages: Sequence[Page]) -> tuple[Items, list[Page]]:
-    """Split pages into items; return those that cannot be read, too."""
+    """Split pages into items; return the items, and the pages that could not be split."""
     order_keys: list[int] = []
     raw: list[bytes] = []
     unreadable: list[Page] = []

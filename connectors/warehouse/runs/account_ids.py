@@ -1,12 +1,12 @@
-"""Account ids are case-insensitive UUIDs (API 2): one spelling is stored, requests use the API's own."""
+"""The spelling of account ids, which are case-insensitive UUIDs (API 2): one is stored, requests use the API's."""
 
 import json
 from collections.abc import Collection, Mapping
 
 from sqlalchemy import Connection
 
-# A new account is stored in lower case; one that an older version stored otherwise keeps its spelling. Where both are
-# stored, the one that was listed last is used.
+# New accounts are stored in lower case; accounts from older versions keep their spelling. If both spellings of an id
+# are stored, the one that was listed last is used.
 STORED_IDS = """
 SELECT lower(account_id) AS uuid, arg_max(account_id, (removed_at IS NULL, last_seen_at, account_id)) AS account_id
 FROM core.accounts GROUP BY uuid
@@ -22,15 +22,15 @@ _STATUSES = (
 
 
 def unusual_spellings(connection: Connection) -> Mapping[str, str]:
-    """Return the ids that are not stored in lower case, by their lower case; mostly none."""
+    """Return the ids that are not stored in lower case, by their lower-case spelling; usually there are none."""
     return dict(map(tuple, connection.exec_driver_sql(_UNUSUAL)))
 
 
 def listed_spellings(connection: Connection) -> Mapping[str, str]:
-    """Return how the API writes the ids that it does not write as they are stored; mostly none."""
+    """Return the API's spelling of ids for which it differs from the stored one; usually there are none."""
     return dict(map(tuple, connection.exec_driver_sql(_LISTED_AS)))
 
 
 def stored_statuses(connection: Connection, account_ids: Collection[str]) -> Mapping[str, str]:
-    """Return the last valid status of those of these accounts that are known, by their ids as they are stored."""
+    """Return the last valid status of these accounts, by their ids as stored; unknown accounts are left out."""
     return dict(map(tuple, connection.exec_driver_sql(_STATUSES, (json.dumps(list(account_ids)),))))

@@ -11,7 +11,7 @@ from models.tables import ops_batch_logs
 
 @dataclass(frozen=True, slots=True)
 class LogEntry:
-    """Entry number `number`, from 1, of a batch's log in run `run_sequence`; the `last` closes the log."""
+    """An entry of a batch's log in run `run_sequence`, numbered from 1; the `last` one closes the log."""
 
     run_sequence: int
     batch: int
@@ -22,14 +22,14 @@ class LogEntry:
 
 @dataclass(frozen=True, slots=True)
 class MergedLog:
-    """How many entries of a log are merged, and whether the last one is."""
+    """How many entries of a log are merged, and whether the last one is merged."""
 
     entries: int = 0
     is_closed: bool = False
 
 
 def merged_logs(connection: Connection, run_sequence: int) -> Mapping[int, MergedLog]:
-    """Return the logs of a run that are merged in part or whole, by batch; the run itself is batch 0."""
+    """Return the logs of a run that are merged, partly or completely, by batch. Batch 0 is the run itself."""
     table = ops_batch_logs.c
     rows = connection.execute(
         select(table.batch, table.entries, table.is_closed).where(table.run_sequence == run_sequence)
@@ -38,33 +38,33 @@ def merged_logs(connection: Connection, run_sequence: int) -> Mapping[int, Merge
 
 
 def last_run_sequence(connection: Connection) -> int:
-    """Return the number of the last run in the shared store that this warehouse knows; 0 when there was none."""
+    """Return the number of the last run in the shared store that this warehouse has recorded; 0 if there is none."""
     return int(connection.execute(select(func.max(ops_batch_logs.c.run_sequence))).scalar() or 0)
 
 
 def open_run_sequences(connection: Connection) -> Sequence[int]:
-    """Return the runs, oldest first, some of whose logs may not be merged."""
+    """Return the runs whose logs may not be completely merged, oldest first."""
     table = ops_batch_logs.c
     is_open = (table.batch == 0) & ~table.is_closed
     return connection.execute(select(table.run_sequence).where(is_open).order_by(table.run_sequence)).scalars().all()
 
 
 def enter_run(connection: Connection, run_sequence: int) -> None:
-    """Note that a run began in the shared store."""
+    """Record that a run began in the shared store."""
     connection.execute(insert(ops_batch_logs).values(run_sequence=run_sequence, batch=0, entries=0, is_closed=False))
 
 
 def close_run(connection: Connection, run_sequence: int) -> None:
-    """Note that all logs of a run are merged, and forget how far each of them and of earlier runs was."""
+    """Record that all logs of a run are merged, and delete the progress of its logs and of earlier runs."""
     table = ops_batch_logs.c
     connection.execute(delete(ops_batch_logs).where(table.run_sequence <= run_sequence))
     connection.execute(insert(ops_batch_logs).values(run_sequence=run_sequence, batch=0, entries=0, is_closed=True))
 
 
 def new_entries(connection: Connection, entries: Sequence[LogEntry]) -> list[LogEntry]:
-    """Note entries as merged, in the transaction that merges them; return those that were not merged before.
+    """Record entries as merged, in the transaction that merges them; return those that were not merged before.
 
-    Raises AssertionError at a gap: an entry comes only after the one before it.
+    Raises AssertionError if an entry is missing before another one.
     """
     new = []
     for run_sequence in sorted({entry.run_sequence for entry in entries}):

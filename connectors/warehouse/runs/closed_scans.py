@@ -13,7 +13,7 @@ NEWEST_FIRST = "newest_first"
 # A fraction in (0, 1] that differs by account, so that the next full scans are not all due on the same day.
 _SPREAD = "(1 + ('0x' || md5(account_id)[1:8])::BIGINT) / 4294967296.0"
 
-# A recent scan moves what it covered and nothing else. A full one proves an order, or shows that there is none.
+# A recent scan updates only the range that it covered. A full scan also decides whether the feed is in order.
 CLOSE_SCANS = (
     """
 DELETE FROM core.completed_scans AS s USING finished AS f
@@ -69,7 +69,8 @@ WHERE w.resource = 'media' AND w.surface = 'posts'
 # The most known posts of an account that a scan receives: enough to recognize known territory.
 _MOST_KNOWN = 1_000
 
-# Rows of an open scan are above the landing that closed the last one: nothing read on from them to what was known.
+# Without rows that an open scan wrote, whose landings come after the one that closed the last scan: no scan has read
+# on from these posts to known territory.
 _KNOWN = f"""
 SELECT m.account_id, arg_max(m.media_id, m.published_at, {_MOST_KNOWN})
 FROM core.media AS m
@@ -80,7 +81,7 @@ GROUP BY m.account_id
 
 
 def closed_scans(connection: Connection, account_ids: Collection[str]) -> Mapping[str, ClosedScan]:
-    """Return what is known of the last closed scans of these accounts' posts, as far as it is merged."""
+    """Return the last closed scan of each of these accounts' posts, as far as merged."""
     rows = raw_connection(connection).execute(
         f"{_CLOSED} AND w.account_id IN (SELECT unnest(?::VARCHAR[]))", [list(account_ids)]
     )
@@ -88,7 +89,7 @@ def closed_scans(connection: Connection, account_ids: Collection[str]) -> Mappin
 
 
 def full_scans_due(connection: Connection, *, now: datetime, every: timedelta) -> list[tuple[float, int]]:
-    """Return age, in refresh intervals, and pages of each full scan of posts that is due, of accounts to be scanned."""
+    """Return age (in refresh intervals) and pages of each full scan of posts that is due, for active accounts."""
     accounts = "SELECT account_id FROM core.accounts WHERE removed_at IS NULL AND status = 'active'"
     is_due = f"w.item_order = '{NEWEST_FIRST}' AND w.complete_at <= ?::TIMESTAMPTZ - to_seconds(? * w.full_share)"
     query = f"{_CLOSED} AND w.account_id IN ({accounts}) AND {is_due}"
@@ -99,7 +100,7 @@ def full_scans_due(connection: Connection, *, now: datetime, every: timedelta) -
 
 
 def waiting_since(connection: Connection, account_ids: Collection[str]) -> Mapping[tuple[str, str], datetime]:
-    """Return when a scan of each account's posts and stories was last closed, where any was: by account and surface."""
+    """Return when a scan was last closed, by account and surface; partitions without a closed scan are left out."""
     query = """
 SELECT account_id, surface, greatest(complete_at, recent_at) FROM core.completed_scans
 WHERE resource = 'media' AND account_id IN (SELECT unnest(?::VARCHAR[]))
@@ -111,14 +112,17 @@ WHERE resource = 'media' AND account_id IN (SELECT unnest(?::VARCHAR[]))
 def known_posts(
     connection: Connection, closed: Mapping[str, ClosedScan], *, older_than: datetime
 ) -> Mapping[str, frozenset[str]]:
-    """Return the ids of the accounts' posts published before `older_than` that a closed scan has seen, newest first."""
+    """Return the ids of posts published before `older_than` that these closed scans have seen, by account.
+
+    At most the newest 1,000 of each account.
+    """
     seqs = [scan.seq for scan in closed.values()]
     rows = raw_connection(connection).execute(_KNOWN, [list(closed), seqs, older_than]).fetchall()
     return {account_id: frozenset(ids) for account_id, ids in rows}
 
 
 def forget_order(connection: Connection) -> None:
-    """Have the next scan of each account's posts be full: times or ids are read otherwise from now on."""
+    """Make the next scan of each account's posts a full one, because the mapping of times or ids has changed."""
     db = raw_connection(connection)
     db.execute(
         "UPDATE core.completed_scans SET item_order = NULL, recent_at = NULL, covered_from = NULL,"  # noqa: S608 - a number

@@ -9,7 +9,7 @@ from connectors.warehouse.storage.statements import statements
 from models.runs import OutcomeKind
 
 if TYPE_CHECKING:
-    # A snapshot is read without it.
+    # SQLAlchemy is not needed to read a snapshot.
     from sqlalchemy import Connection
 
 _SQL = statements(__name__)
@@ -17,7 +17,7 @@ _SQL = statements(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """One scan that went otherwise than complete; `surface` and `account_id` are empty for the catalogue."""
+    """One incomplete scan; `surface` and `account_id` are empty for the catalogue."""
 
     ig_username: str
     surface: str
@@ -30,7 +30,7 @@ class Example:
 
 @dataclass(frozen=True, slots=True)
 class FailureGroup:
-    """Scans of a run with the same outcome and error code, up to three of them as examples; `detail` is the first's."""
+    """Scans of a run with the same outcome and error code, with up to three examples; `detail` is the first one's."""
 
     outcome: OutcomeKind
     error_code: str
@@ -47,16 +47,16 @@ class FailureGroup:
 
 
 def grouped(outcomes: str, schema: str = "main", *, apart: str = "true") -> str:
-    """Return the query that groups what went otherwise than complete or skipped by its cause, most scans first.
+    """Return the query that groups incomplete outcomes by cause, the groups with most scans first.
 
-    `outcomes` is a query for rows of `run_outcomes`; those that differ in `apart` are not in one group. `schema` is
-    "core" in the warehouse and "main" in the snapshot.
+    `outcomes` is a query for rows of `run_outcomes`. Rows that differ in the expression `apart` are in separate groups.
+    `schema` is "core" in the warehouse and "main" in the snapshot.
     """
     return _SQL["groups"].replace("{outcomes}", outcomes).replace("{schema}", schema).replace("{apart}", apart)
 
 
 def failure_groups(ask: Ask, schema: str, run_id: str) -> tuple[FailureGroup, ...]:
-    """Return the failure groups of a run; the catalogue is apart. `schema` as in `grouped`."""
+    """Return the failure groups of a run; the catalogue is a separate group. `schema` as in `grouped`."""
     query = grouped(f"FROM {schema}.run_outcomes WHERE run_id = $1", schema, apart="o.surface = ''")
     return tuple(
         FailureGroup(
@@ -73,7 +73,7 @@ def failure_groups(ask: Ask, schema: str, run_id: str) -> tuple[FailureGroup, ..
 
 
 def failure_groups_of(connection: "Connection", run_id: str) -> tuple[FailureGroup, ...]:
-    """Return the failure groups of a run that the warehouse holds."""
+    """Return the failure groups of a run in the warehouse."""
     return failure_groups(asking(connection), "core", run_id)
 
 

@@ -1,5 +1,5 @@
 -- name: groups
--- Detail and correlation ids are of the same scans: support is asked about one of them, not about a mixture.
+-- Detail and examples are from the same scans, so that a question to the service's support is about one scan.
 SELECT
     o.outcome, coalesce(o.error_code, '') AS error_code, count(*) AS scans,
     count(DISTINCT o.account_id) AS accounts, max(o.resume_after) AS resume_after,

@@ -8,7 +8,7 @@ from sqlalchemy import Connection, delete, func, insert, or_, select, update
 from models.runs import OutcomeKind, Run, RunState, RunWarning, Tally, resumed_runs
 from models.tables import core_outcomes, core_runs, core_warnings, ops_staging
 
-# A chain of interrupted runs longer than this is a machine that cannot run anything.
+# The most runs of which a chain of interrupted runs is looked for.
 _RECENT = 1000
 
 
@@ -25,14 +25,14 @@ def begin(
     base_url: str | None = None,
     accept_removals: bool = False,
 ) -> tuple[str, ...]:
-    """Enter a new run; return the ids of the unfinished runs that it resumes, newest first.
+    """Add a new run; return the ids of the unfinished runs that it resumes, newest first.
 
-    It resumes only runs of its own kind and service that were asked to scan the same: `selection`, or everything.
+    It resumes only runs of the same kind and service with the same `selection` (None: everything).
 
-    A run whose process died is marked interrupted.
+    Runs whose process was killed are marked as interrupted.
     """
     mark_interrupted(connection)
-    # Cursors and lists of another service say nothing of this one. Runs of older versions do not name theirs.
+    # Cursors and accounts of another service are not valid here. Runs of older versions have no address.
     same_service = or_(core_runs.c.base_url.is_(None), core_runs.c.base_url.is_not_distinct_from(base_url))
     rows = connection.execute(
         select(core_runs)
@@ -71,7 +71,7 @@ def begin(
 
 
 def mark_interrupted(connection: Connection) -> None:
-    """Mark the runs whose process died: the lock admits one process, so a run still marked running has none."""
+    """Mark runs whose process was killed: the caller holds the lock, so no run that is marked running still runs."""
     connection.execute(
         update(core_runs)
         .where(core_runs.c.state == RunState.RUNNING.value)
@@ -83,14 +83,14 @@ def mark_interrupted(connection: Connection) -> None:
 
 
 def end(connection: Connection, run_id: str, state: RunState, /, *, now: datetime, **columns: object) -> None:
-    """Close a run with its state and what it did; `columns` are columns of `runs`."""
+    """End a run with its state; `columns` are the values of other columns of `runs`."""
     connection.execute(
         update(core_runs).where(core_runs.c.run_id == run_id).values(state=state.value, ended_at=now, **columns)
     )
 
 
 def warn(connection: Connection, run_id: str, warning: RunWarning) -> None:
-    """Record a warning of a run, in place of the one with the same code, if any."""
+    """Record a warning of a run; it replaces one with the same code."""
     same = core_warnings.c.run_id == run_id, core_warnings.c.code == warning.code
     connection.execute(delete(core_warnings).where(*same))
     connection.execute(insert(core_warnings).values(run_id=run_id, **asdict(warning)))
@@ -107,14 +107,14 @@ def warnings(connection: Connection, run_id: str) -> tuple[RunWarning, ...]:
 
 
 def mark_published(connection: Connection, *, now: datetime) -> None:
-    """Note that analysts were given what all runs so far left."""
+    """Record the publication of a snapshot with the data of all runs so far."""
     connection.execute(update(core_runs).where(core_runs.c.published_at.is_(None)).values(published_at=now))
 
 
 def tally(connection: Connection, run_id: str) -> Tally:
-    """Return a run's outcomes by kind.
+    """Return the number of a run's outcomes by kind.
 
-    Raises ValueError when a partition has more than one outcome: the ledger would be lying.
+    Raises ValueError if a partition has more than one outcome, because the ledger is then inconsistent.
     """
     table = core_outcomes.c
     rows = connection.execute(
@@ -134,5 +134,5 @@ def tally(connection: Connection, run_id: str) -> Tally:
 
 
 def unmerged(connection: Connection) -> tuple[str, ...]:
-    """Return the runs that landed pages which are not merged yet."""
+    """Return the ids of runs with staged pages that are not merged yet."""
     return tuple(connection.execute(select(ops_staging.c.run_id).distinct()).scalars())

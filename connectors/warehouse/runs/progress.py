@@ -14,8 +14,8 @@ from models.tables import core_accounts, ops_checkpoints, ops_cooldowns
 def checkpoints(
     connection: Connection, resource: str, account_ids: Collection[str], run_kind: RunKind = "sync"
 ) -> Mapping[Partition, Checkpoint]:
-    """Return the last checkpoint by this kind of run of each partition of these accounts that has one."""
-    # One parameter for all: DuckDB's client is slow by the parameter (docs/decisions/0004).
+    """Return the last checkpoint by runs of this kind, for each partition of these accounts that has one."""
+    # One parameter for all ids, because each parameter is slow in DuckDB's client (docs/decisions/0004).
     wanted = text("SELECT unnest(from_json(:account_ids, '[\"VARCHAR\"]'))").bindparams(
         account_ids=json.dumps(list(account_ids))
     )
@@ -52,7 +52,7 @@ def checkpoints(
     return found
 
 
-# What a scan has seen, once it is merged; as much as a scan remembers.
+# The limit is the most items that a scan remembers (`Progress` in connectors/source/pagination.py).
 _SEEN = """
 SELECT media_id FROM ops.seen WHERE scan_id = $1 AND media_id <> ''
 UNION ALL
@@ -62,12 +62,12 @@ LIMIT 100000
 
 
 def seen(connection: Connection, scan_id: str) -> Sequence[str]:
-    """Return the ids of what an unfinished scan has seen in pages that are merged."""
+    """Return the ids of the items that an unfinished scan has received in merged pages."""
     return connection.exec_driver_sql(_SEEN, (scan_id,)).scalars().all()
 
 
 def cooldowns(connection: Connection, *, now: datetime) -> Mapping[str, datetime]:
-    """Return the tenant scopes that must not be asked yet, and until when; forget the promises that were kept."""
+    """Return the end of each tenant scope's cooldown; delete those that are over."""
     connection.execute(delete(ops_cooldowns).where(ops_cooldowns.c.resume_after <= now))
     until = func.max(ops_cooldowns.c.resume_after).label("until")
     rows = connection.execute(select(ops_cooldowns.c.scope, until).group_by(ops_cooldowns.c.scope))
@@ -75,9 +75,9 @@ def cooldowns(connection: Connection, *, now: datetime) -> Mapping[str, datetime
 
 
 def listed(connection: Connection, scan_id: str) -> list[tuple[str, str, str | None, str | None]]:
-    """Return the accounts that a scan of the catalogue has listed, once merged.
+    """Return the accounts that a scan of the catalogue has listed, as far as merged.
 
-    Of each its id, its status, its id as the API writes it where that differs, and its status if that is unknown.
+    For each: its id, its status, the API's spelling of the id if it differs, and the listed status if it is unknown.
     """
     table = core_accounts.c
     rows = connection.execute(

@@ -11,15 +11,15 @@ from models.partition import SURFACES
 from models.selection import ChosenAccount, Selection, SelectionError
 
 if TYPE_CHECKING:
-    # A snapshot is read without it.
+    # SQLAlchemy is not needed to read a snapshot.
     from sqlalchemy import Connection
 
 _SQL = statements(__name__)
 
-# Runs DuckDB's SQL with the values of $1, $2 ...
+# A function that runs SQL with values for the parameters $1, $2 ...
 Ask = Callable[[str, Sequence[object]], list[tuple[Any, ...]]]
 
-# The message names this many unknown accounts: with a thousand, the list itself is wrong.
+# The most unknown accounts that the message names, to keep it readable.
 _MOST_NAMED = 5
 
 # By partition, not by run: a backfill of one account must not hide what the last sync left incomplete.
@@ -37,7 +37,7 @@ FROM ({_INCOMPLETE})
 
 
 def asking(connection: "Connection") -> Ask:
-    """Return what asks the warehouse."""
+    """Return a function that queries the warehouse."""
 
     def ask(query: str, values: Sequence[object]) -> list[tuple[Any, ...]]:
         return [tuple(row) for row in connection.exec_driver_sql(query, tuple(values))]
@@ -48,13 +48,13 @@ def asking(connection: "Connection") -> Ask:
 def choose(
     ask: Ask, schema: str, selection: Selection, page_size: int, *, scan_expired: bool = False
 ) -> tuple[ChosenAccount, ...]:
-    """Return the accounts of a selection, by name, each once; none when nothing fits it.
+    """Return the accounts of a selection, ordered by name, each once; empty if none matches.
 
-    `schema` is "core" where `ask` asks the warehouse and "main" where it asks the snapshot. Media of expired accounts
-    are skipped, so they take no request unless `scan_expired`.
+    `schema` is "core" if `ask` queries the warehouse, "main" if it queries the snapshot. Accounts with an expired token
+    are skipped by a run, so no requests are estimated for them unless `scan_expired`.
 
-    Raises SelectionError when an account that is named is not there, and when all that the last run left incomplete is
-    the list of accounts.
+    Raises SelectionError if a named account does not exist, or, for `selection.failed`, if only the account catalogue
+    is incomplete.
     """
     database = quoted(schema)
     named = _named(ask, database, selection.accounts)
@@ -81,7 +81,7 @@ def choose(
 def chosen(
     connection: "Connection", selection: Selection, page_size: int, *, scan_expired: bool = False
 ) -> tuple[ChosenAccount, ...]:
-    """Return the accounts of a selection that the warehouse holds; raises as `choose` does."""
+    """Return the accounts of a selection in the warehouse; raises as `choose` does."""
     return choose(asking(connection), "core", selection, page_size, scan_expired=scan_expired)
 
 

@@ -1,5 +1,5 @@
 -- name: find
--- An id as it is written wins over one in another case, and that over a username.
+-- An exact match of the id is preferred to one in another case, and that to a match of the username.
 WITH typed AS (
     SELECT DISTINCT unnest(from_json($1, '["VARCHAR"]')) AS name
 ),

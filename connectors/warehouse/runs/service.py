@@ -7,7 +7,7 @@ from connectors.warehouse.storage.connection import value
 from connectors.warehouse.storage.errors import OtherService
 from models.tables import ops_checkpoints, ops_cooldowns, ops_service
 
-# A warehouse is new until its first pages are merged; one that an older version filled is bound by a complete sync.
+# A warehouse is new until its first pages are merged. One that an older version filled is bound by a complete sync.
 _IS_NEW = """
 SELECT NOT EXISTS (FROM ops.service) AND NOT EXISTS (FROM core.accounts) AND NOT EXISTS (FROM core.media)
    AND NOT EXISTS (FROM core.completed_scans)
@@ -21,14 +21,14 @@ WHERE r.base_url IS NOT NULL ORDER BY s.seq LIMIT 1
 
 
 def bound_to(connection: Connection) -> str | None:
-    """Return the address of the service that filled the warehouse; None while that is not known."""
+    """Return the address of the service that filled the warehouse; None if it is not recorded yet."""
     return connection.execute(select(ops_service.c.base_url)).scalar_one_or_none()
 
 
 def check_service(connection: Connection, base_url: str) -> None:
-    """Raise OtherService, which names both addresses, if the warehouse was filled from another one.
+    """Raise OtherService, which names both addresses, if the warehouse was filled from another service.
 
-    `base_url` and what it is compared with are in the one spelling of `connectors.source.base_url.normalized`.
+    Addresses are normalized by `connectors.source.base_url.normalized`.
     """
     bound = bound_to(connection)
     if bound not in {None, base_url}:
@@ -41,7 +41,7 @@ def check_service(connection: Connection, base_url: str) -> None:
 
 
 def bind_service(connection: Connection, base_url: str) -> None:
-    """Bind the warehouse to an address; cursors and waits of another service that it was bound to are dropped."""
+    """Bind the warehouse to an address. Drops cursors and cooldowns if it was bound to another one."""
     bound = bound_to(connection)
     if bound == base_url:
         return
@@ -54,6 +54,6 @@ def bind_service(connection: Connection, base_url: str) -> None:
 
 
 def bind_new_warehouse(db: DuckDBPyConnection) -> None:
-    """Bind a warehouse that nothing was merged into yet to the service that the staged pages came from."""
+    """Bind a warehouse without merged data to the service that the staged pages came from."""
     if value(db, _IS_NEW):
         db.execute(_BIND_NEW)

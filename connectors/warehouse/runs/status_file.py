@@ -21,9 +21,10 @@ _LIMIT = 64 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """One use of a command that writes, by its name: `run_id`, `selection` and the counts are of a sync or a backfill.
+    """One execution of a command that writes; `kind` is its name.
 
-    Times in UTC. `state` is running until the process writes how it ended.
+    `run_id`, `selection` and the counts are set for sync and backfill only. Times are in UTC. `state` is running until
+    the process writes its result.
     """
 
     kind: str
@@ -41,12 +42,12 @@ class Status:
 
 
 def status_path(snapshot: Path) -> Path:
-    """Return the path of the status file beside a snapshot."""
+    """Return the path of the status file next to a snapshot."""
     return snapshot.with_name(snapshot.name + ".status.json")
 
 
 def write_status(snapshot: Path, status: Status) -> None:
-    """Replace the status file: readers see the old one or the new one, whole. Raises OSError."""
+    """Replace the status file atomically. Raises OSError."""
     path = status_path(snapshot)
     draft = path.with_name(f".{path.name}.next")
     draft.unlink(missing_ok=True)
@@ -82,11 +83,11 @@ def _parse(text: bytes) -> Status:
 
 
 def read_status(snapshot: Path) -> Status | None:
-    """Read the status file; None when there is none. Raises StatusUnreadable."""
+    """Read the status file; return None if it does not exist. Raises StatusUnreadable."""
     path = status_path(snapshot)
     try:
         with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
-            # What is longer is not of gramhouse, and cut off it does not parse.
+            # A longer file is not gramhouse's; truncated, it cannot be parsed.
             return _parse(file.read(_LIMIT))
     except FileNotFoundError:
         return None
@@ -97,9 +98,9 @@ def read_status(snapshot: Path) -> Status | None:
 
 
 def settled(status: Status, warehouse: Path) -> Status:
-    """Return the status, as interrupted where it says running and its process no longer holds the warehouse's lock.
+    """Return the status, with the state interrupted if it is running but its process no longer holds the lock.
 
-    A machine without that lock, such as an analyst's with a copy of the snapshot, cannot know: there it stays as it is.
+    On a machine without the lock file, such as an analyst's with a copy of the snapshot, the status is unchanged.
     """
     if status.state is not RunState.RUNNING or (lock := look(warehouse)) is None:
         return status

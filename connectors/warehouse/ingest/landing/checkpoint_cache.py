@@ -8,23 +8,23 @@ from models.partition import Partition
 
 
 class CheckpointCache:
-    """The last checkpoint that landed of each partition and run kind, until it is forgotten; for one thread alone."""
+    """The last landed checkpoint of each partition and run kind, until it is merged. Not thread-safe."""
 
     def __init__(self) -> None:
         self._last: dict[tuple[Partition, RunKind], tuple[int, Checkpoint]] = {}
 
     def add(self, landings: Iterable[PageCommit], *, after: int) -> None:
-        """Remember what landed, numbered from `after` + 1."""
+        """Add the checkpoints of page commits, which are numbered from `after` + 1."""
         for seq, landing in enumerate(landings, after + 1):
             if (checkpoint := landing.checkpoint) is not None:
                 self._last[checkpoint.partition, checkpoint.run_kind] = seq, checkpoint
 
     def forget(self, last: int) -> None:
-        """Forget what landed up to this number: the tables have it now."""
+        """Remove checkpoints that landed up to this number, because they are in the tables now."""
         self._last = {key: (seq, checkpoint) for key, (seq, checkpoint) in self._last.items() if seq > last}
 
     def of(self, resource: str, account_ids: Collection[str], run_kind: RunKind) -> Mapping[Partition, Checkpoint]:
-        """Return what is remembered of these accounts' partitions."""
+        """Return the cached checkpoints of these accounts' partitions."""
         wanted = set(account_ids)
         return {
             partition: checkpoint

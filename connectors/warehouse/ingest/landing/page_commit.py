@@ -1,4 +1,4 @@
-"""The contents of a landing as rows of JSON, and how they get into the tables."""
+"""Converts page commits to rows of JSON, and loads these into the tables."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -21,10 +21,10 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A landing as it is written down. Each text is JSON objects with commas between them; empty, where there is none.
+    """A page commit as it is stored. Each text is a sequence of JSON objects separated by commas, or empty.
 
-    `seq` is its place in the order of landing. `body` is the page as the API sent it, which no JSON holds: there it
-    would be escaped, and read once more.
+    `seq` is its number in the order of landing. `body` is the page as the API sent it; within JSON it would have to be
+    escaped and parsed again.
     """
 
     seq: int
@@ -36,7 +36,7 @@ class Record:
 
 
 def _rejected(record: RejectedRecord) -> Row:
-    # The account's id is in the payload.
+    # Without the account's id, which is in the payload.
     return {
         "position": record.position,
         "reason": record.reason,
@@ -113,7 +113,7 @@ def _cooldown(cooldown: ScopeCooldown) -> Row:
 
 
 def record(seq: int, landing: PageCommit) -> Record:
-    """Write a landing down."""
+    """Convert a page commit to a record."""
     return Record(
         seq,
         page=as_json(_staged(seq, landing.page)) if landing.page else "",
@@ -125,9 +125,9 @@ def record(seq: int, landing: PageCommit) -> Record:
 
 
 def load(connection: Connection, records: Sequence[Record], bodies: dict[int, bytes] | None = None) -> None:
-    """Append what was written down to the tables, in an open transaction.
+    """Append records to the tables, in an open transaction.
 
-    With `bodies`, the bodies go there, by the number of the landing, and the table has an empty text in their place.
+    With `bodies`, the pages' bodies are added to it, by landing number, and the table gets empty texts instead.
     """
     paged = [one for one in records if one.page]
     if bodies is None:
@@ -142,11 +142,11 @@ def load(connection: Connection, records: Sequence[Record], bodies: dict[int, by
 
 
 def numbered(landings: Iterable[PageCommit], *, after: int) -> list[Record]:
-    """Write landings down, numbered from `after` + 1."""
+    """Convert page commits to records, numbered from `after` + 1."""
     return [record(seq, landing) for seq, landing in enumerate(landings, after + 1)]
 
 
-# Landings whose pages and checkpoints are gone still number rows of the raw store.
+# The raw store too: rows refer to landings whose pages and checkpoints are deleted.
 _LAST_SEQ = f"""
 SELECT greatest(
     (SELECT max(seq) FROM ops.staging), (SELECT max(seq) FROM ops.checkpoints),

@@ -12,13 +12,13 @@ from models.page_commit import PageCommit
 
 
 class PendingPages:
-    """What has landed since it was last cut off; any thread may call.
+    """Page commits that have landed since the last batch was taken. Thread-safe.
 
-    Every method raises WarehouseUnusable when the disk fails; what had landed stays.
+    Every method raises WarehouseUnusable when the disk fails; landed pages are kept.
     """
 
     def __init__(self, connection: Connection, segments: Segments) -> None:
-        """Begin, in an open transaction, behind what is in the tables."""
+        """Begin, in an open transaction, with the number after the last landing in the tables."""
         self._segments = segments
         self._last = last_seq(connection)
         self._lock = threading.Lock()
@@ -29,34 +29,34 @@ class PendingPages:
         return self._last
 
     def add(self, landings: Sequence[PageCommit]) -> int:
-        """Make landings durable, numbered from one more than what is returned; after an error none of them is."""
+        """Make page commits durable; return the number before the first one. After an error none of them is durable."""
         with self._lock:
             after = self._last
             records = numbered(landings, after=after)
             self._segments.append(records)
-            # Counted here and not by the caller, which may be cancelled: no number may be given twice.
+            # Counted here, because the caller may be cancelled, and no number may be used twice.
             self._last = after + len(records)
         return after
 
     def batch(self) -> tuple[Segment, ...]:
-        """Cut off what has landed: the segments that hold it."""
+        """Return the segments with everything that has landed, and begin a new one."""
         with self._lock:
             return self._segments.batch()
 
     def batch_before(self, landings: int) -> tuple[tuple[Segment, ...], int]:
-        """Cut off what has landed, and keep the next numbers for so many landings; return the last one before them."""
+        """Do the same and reserve the next `landings` numbers; return also the number before the first of them."""
         with self._lock:
             after = self._last
             self._last += landings
             return self._segments.batch(), after
 
     def stage(self, connection: Connection, batch: Sequence[Segment], bodies: dict[int, bytes] | None = None) -> None:
-        """Append a batch to the tables, in the open transaction; see `landing.load`. Also raises duckdb.Error."""
+        """Append a batch to the tables, in the open transaction; see `page_commit.load`. Also raises duckdb.Error."""
         self._segments.take_in(connection, batch, bodies)
 
     @contextmanager
     def taken(self, batch: Sequence[Segment]) -> Iterator[None]:
-        """Drop a batch's segments when the block, which commits them, succeeds; put them back when it fails."""
+        """Delete a batch's segments if the block, which commits their pages, succeeds; put them back if it fails."""
         try:
             yield
         except BaseException:

@@ -1,8 +1,8 @@
 """Segments: files next to the warehouse in which pages land with their checkpoints, until they are merged.
 
-A segment has one line with the id of the session that wrote it, then one frame per landing: checksum, number, lengths
-of the parts, and the parts. Frames are read from the beginning up to the first incomplete one; it and everything
-after it do not count.
+A segment has one line with the id of the session that wrote it, then one frame per page commit: checksum, number,
+lengths of the parts, and the parts. Frames are read from the beginning up to the first incomplete one; it and
+everything after it are ignored.
 """
 
 import os
@@ -31,20 +31,21 @@ _NAMES_1 = {
     '"set_aside":': '"rejected":',
     '"state": "walking"': '"state": "scanning"',
 }
-# A checksum of all that follows; then place in the order of landing, bytes of page, body, checkpoint, outcomes, holds.
+# The checksum of everything after it; then the landing number, and the lengths in bytes of page, body, checkpoint,
+# outcomes and cooldowns.
 _SUM = struct.Struct("<I")
 _HEAD = struct.Struct("<Q5I")
 _MOST_OF_A_LINE = 1000
 
-# As many landings as are handed to DuckDB at once: enough that planning costs nothing, little enough to hold.
+# The most page commits per call of DuckDB: enough that planning costs little, and few enough for memory.
 _AT_ONCE = 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A file of landings that no longer grows; `number` counts the session's from 1.
+    """A file of page commits that is no longer written to; numbered from 1 in each session.
 
-    `seqs` are the landings' numbers, as far as this session wrote them.
+    `seqs` are the landing numbers in it, if this session wrote it.
     """
 
     number: int
@@ -65,9 +66,9 @@ def _framed(record: Record) -> bytes:
 
 
 def _frames(data: bytes, begin: int, *, summed: bool) -> Iterator[tuple[Record, int]]:
-    """Yield each landing with the place where it ends, up to the first that is not whole.
+    """Yield each record with the offset of its end, up to the first incomplete frame.
 
-    `summed`: its checksum is looked at, too; what this process wrote and read back needs none.
+    `summed`: check the checksums, which is not necessary for data that this process wrote.
     """
     while (offset := begin + _SUM.size + _HEAD.size) <= len(data):
         (checksum,) = _SUM.unpack_from(data, begin)
@@ -85,12 +86,12 @@ def _frames(data: bytes, begin: int, *, summed: bool) -> Iterator[tuple[Record, 
 
 
 def _read(segment: Segment, session: str, size: int = -1) -> tuple[bytes, int]:
-    """Return what is in a segment, or its first `size` bytes, and where its landings begin: 0 where it is torn before.
+    """Return the data of a segment, or its first `size` bytes, and the offset of the first frame.
 
-    Raises WarehouseUnusable when another session wrote it.
+    The offset is 0 if the first line is incomplete. Raises WarehouseUnusable when another session wrote the segment.
     """
     with open(segment.path, "rb", opener=open_without_symlinks) as file:
-        # In one call: each smaller read would wait for the thread that requests pages.
+        # In one call: for each smaller read this thread might wait for the one that requests pages (Python's GIL).
         data = file.read(size)
     end = data.find(b"\n", 0, _MOST_OF_A_LINE) + 1
     if end and data[:end] not in {line.format(session).encode() for line in (_LINE, _LINE_1)}:
@@ -103,7 +104,7 @@ def _read(segment: Segment, session: str, size: int = -1) -> tuple[bytes, int]:
 
 
 def _renamed(record: Record) -> Record:
-    # A quote inside of a JSON text is escaped, so a name and its colon stand nowhere else.
+    # Quotes within JSON strings are escaped, so a quoted name with a colon is always a key.
     page, checkpoint = record.page, record.checkpoint
     for old, new in _NAMES_1.items():
         page, checkpoint = page.replace(old, new), checkpoint.replace(old, new)
@@ -111,7 +112,7 @@ def _renamed(record: Record) -> Record:
 
 
 def _landed(segment: Segment, session: str, *, summed: bool, is_last: bool) -> Iterator[Record]:
-    """Read a segment. Only the last one's end may be torn: the others were written to their end."""
+    """Yield the records of a segment. Only the last segment may end in an incomplete frame."""
     data, end = _read(segment, session)
     begin = end if end else len(data)
     is_version_1 = data.startswith(_LINE_1.format(session).encode())
@@ -162,9 +163,9 @@ def _segment(warehouse: Path, number: int) -> Segment:
 
 
 def recover(connection: Connection, warehouse: Path) -> None:
-    """Take in what a process landed and died before it was merged; it then waits in the tables. In no transaction.
+    """Stage the pages in segments that a killed process left. Call it outside of a transaction.
 
-    Raises WarehouseUnusable when a segment is damaged, or another warehouse's.
+    Raises WarehouseUnusable when a segment is damaged or belongs to another warehouse.
     """
     warehouse = warehouse.resolve()
     try:
@@ -174,7 +175,7 @@ def recover(connection: Connection, warehouse: Path) -> None:
                 session = rows[0].session if rows else ""
                 taken = {row.number for row in rows}
                 for segment in left:
-                    # The number alone would match a segment of another session that is staged already.
+                    # The session is checked too: by its number alone, another session's segment might seem staged.
                     _read(segment, session, _MOST_OF_A_LINE)
                 waiting = [segment for segment in left if segment.number not in taken]
                 _take_in(connection, waiting, session, summed=True, last=left[-1])
@@ -191,16 +192,16 @@ def _drop(segments: Sequence[Segment]) -> None:
 
 
 class Segments:
-    """The segments of one session, the writer's; any thread may call.
+    """The segments of the current session. Thread-safe.
 
-    Every method raises WarehouseUnusable when the disk fails; what had landed stays.
+    Every method raises WarehouseUnusable when the disk fails; landed pages are kept.
     """
 
     def __init__(self, connection: Connection, warehouse: Path, session: str) -> None:
-        """Begin a session, in an open transaction; what others left must have been recovered."""
+        """Begin a session, in an open transaction. Segments of earlier sessions must have been recovered before."""
         connection.execute(delete(ops_segments))
         connection.execute(insert(ops_segments).values(session=session, number=0))
-        # A link and what it points to are one warehouse.
+        # A symbolic link and its target are the same warehouse.
         self._warehouse = warehouse.resolve()
         self._session = session
         self._lock = threading.Lock()
@@ -211,7 +212,7 @@ class Segments:
         self._broken: WarehouseError | None = None
 
     def append(self, records: Sequence[Record]) -> None:
-        """Return once the records are durable, all of them; after an error none is."""
+        """Write records and return when all of them are durable; after an error none of them is."""
         with self._lock:
             if self._broken is not None:
                 raise self._broken
@@ -241,7 +242,7 @@ class Segments:
         self._size += len(data)
 
     def _undo(self, failure: WarehouseError) -> None:
-        """Take back what was not written whole. If that fails, too, nothing may follow it."""
+        """Remove an incomplete write. If that fails too, every later write fails, because it would be ignored."""
         if self._handle is None:
             return
         try:
@@ -259,9 +260,9 @@ class Segments:
             os.close(handle)
 
     def batch(self) -> tuple[Segment, ...]:
-        """Begin another segment; return those that hold what has landed, in its order.
+        """Begin another segment; return all complete ones, in the order of landing.
 
-        The caller stages them, and drops them after its commit or puts them back after a rollback.
+        The caller stages them, then drops them after a commit or puts them back after a rollback.
         """
         with self._lock:
             self._close()
@@ -271,7 +272,7 @@ class Segments:
     def take_in(
         self, connection: Connection, segments: Sequence[Segment], bodies: dict[int, bytes] | None = None
     ) -> None:
-        """Append to the tables, in the open transaction, what landed in these segments; see `landing.load`."""
+        """Append the contents of segments to the tables, in the open transaction; see `page_commit.load`."""
         _take_in(connection, segments, self._session, bodies, summed=False)
 
     def put_back(self, segments: Sequence[Segment]) -> None:
@@ -280,7 +281,7 @@ class Segments:
             self._full = [*segments, *self._full]
 
     def drop(self, segments: Sequence[Segment]) -> None:
-        """Remove segments whose landings are committed to the tables."""
+        """Delete segments whose contents are committed to the tables."""
         try:
             _drop(segments)
         except OSError as error:
