@@ -1,4 +1,4 @@
-"""Decides which accounts are removed: those missing from a complete catalogue, with a guard against mass removals."""
+"""Decides which accounts are removed: those missing from a complete catalogue, with protection against mass removal."""
 
 from sqlalchemy import Connection
 
@@ -10,9 +10,9 @@ from models.runs import RunWarning
 
 REMOVED = "accounts_removed"
 
-# An account that another scan listed since this one began may stand on a page that this one had behind it. An empty
-# catalogue confirms nothing, and nothing is ever confirmed by it: it leaves no `missed_from`. A scan that was resumed
-# began long before it ended, and another may follow at once: that one confirms nothing, either.
+# An account that another scan has listed since this one began is not missing: it may be on a page that this scan had
+# passed already. An empty catalogue neither confirms a removal nor can be confirmed, so it sets no `missed_from`. Times
+# are compared with the beginning of scans, so a scan directly after one that was resumed for hours confirms nothing.
 _MISSED = f"""
 CREATE OR REPLACE TEMP TABLE missed_accounts AS
 WITH ended AS (
@@ -33,8 +33,8 @@ LEFT JOIN ops.missing_accounts AS p ON p.account_id = a.account_id
 WHERE a.removed_at IS NULL
 """  # noqa: S608 - our own numbers
 
-# Of the accounts known before the scan began: new ones must not make room for a mass removal. Only what was first seen
-# while it ran is new; a clock that was ahead may have left later times.
+# The limit is a share of the accounts known before the scan began: new accounts must not raise it. Only accounts first
+# seen during the scan are new; later times come from a clock that was ahead.
 _GUARDED = f"""
 WITH known AS (
     SELECT count(*) AS accounts FROM core.accounts
@@ -87,10 +87,10 @@ SELECT count(*), count(*) FILTER (is_confirmed), any_value(run_id), min(since) F
 
 
 def mark_accounts_gone(connection: Connection) -> None:
-    """Mark the accounts that the catalogue in `finished`, if one is there, did not list: they are in `gone_accounts`.
+    """Mark accounts as removed that the catalogue scan in `finished`, if any, did not list.
 
-    When too many are missing none is marked but those that an earlier catalogue has missed, too; the others wait in
-    `ops.missing_accounts`. A run that was started with `accept_removals` marks them all.
+    Leaves them in the temporary table `gone_accounts`. If too many accounts are missing, only those that an earlier
+    scan missed too are marked; the others wait in `ops.missing_accounts`. A run with `accept_removals` marks all.
     """
     db = raw_connection(connection)
     if not value(db, "SELECT EXISTS (FROM finished WHERE resource = 'accounts')"):
@@ -122,7 +122,7 @@ SELECT
 
 
 def missing_accounts(connection: Connection) -> RunWarning | None:
-    """Return a warning of the accounts whose removal awaits confirmation; None when there are none."""
+    """Return a warning about the accounts whose removal awaits confirmation; None if there are none."""
     missing, known, only_empty = raw_connection(connection).execute(_STANDING).fetchall()[0]
     if not missing:
         return None

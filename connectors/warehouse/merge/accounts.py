@@ -12,7 +12,7 @@ SELECT a.*, f.scan_id, f.run_id, f.page, f.correlation_id, f.received_at
 FROM account_items AS a JOIN merging AS f USING (seq)
 """
 
-# Most merges hold pages of media alone.
+# Most merges contain only pages of media.
 _ANYTHING = """
 SELECT EXISTS (FROM merging WHERE resource = 'accounts') OR EXISTS (FROM finished WHERE resource = 'accounts')
 """
@@ -25,7 +25,7 @@ SELECT r.*, coalesce(k.account_id, lower(r.listed_as)) AS account_id
 FROM account_records AS r LEFT JOIN stored_accounts AS k ON k.uuid = lower(r.listed_as)
 """
 
-# A known account whose record was rejected was listed all the same: it is not gone, and keeps its last good record.
+# A known account whose record was rejected is listed nevertheless: it is not removed, and keeps its last valid record.
 _RELISTED = """
 CREATE OR REPLACE TEMP TABLE account_relisted AS
 WITH aside AS (
@@ -39,8 +39,8 @@ known AS (
 SELECT k.account_id, a.* FROM aside AS a JOIN known AS k ON k.uuid = lower(a.listed_as)
 """
 
-# A status period begins where an account's status differs from the previous observation, independently of how the
-# pages were cut into merges, so that a killed run and an uninterrupted one leave the same history.
+# A status period begins when an account's status differs from the previous observation. That does not depend on how the
+# pages were divided into merges, so a killed run leaves the same history as an uninterrupted one.
 _PERIODS = """
 CREATE OR REPLACE TEMP TABLE account_periods AS
 WITH listed AS (
@@ -147,9 +147,9 @@ WHERE account_id IN (SELECT account_id FROM account_sightings UNION SELECT accou
 
 
 def merge_accounts(connection: Connection) -> None:
-    """Merge the catalogue pages among `merging`, and mark what the scans in `finished` did not list.
+    """Merge the catalogue pages in `merging`, and mark accounts as removed that the scan in `finished` did not list.
 
-    Leaves the temporary table `gone_accounts`: the accounts it marked removed, and the run that missed them.
+    Leaves the temporary table `gone_accounts`: the accounts marked as removed, with the run that missed them.
     """
     db = raw_connection(connection)
     for statement in (_RECORDS, _GONE):

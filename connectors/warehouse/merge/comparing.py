@@ -1,6 +1,6 @@
 """SQL that compares two rows of an item: their typed columns, their children and their overflow.
 
-Media URLs are not compared: they are signed again for every response. Counts are compared separately.
+Media URLs are not compared, because they have a new signature in every response. Counts are compared separately.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,7 +11,7 @@ from models.schema.json_types import JsonType
 from models.schema.mapping import Mapping
 from models.schema.table_schemas import ColumnSchema, Part, TableSchema, holds_content, part_of
 
-# Within JSON text: a key that names an address of media, with its value.
+# A key whose name is that of a media URL, with its value, within JSON text.
 _ADDRESSES = '"(?:[^"]*[_/])?(?:url|uri|src)":"[^"]*"|"[^"]*(?:Url|URL|Uri|URI|Src)":"[^"]*"'
 
 
@@ -20,12 +20,13 @@ def _without_addresses(text: str) -> str:
 
 
 def _present(column: ColumnSchema, name: str) -> str:
-    """Return the expression of what a value says.
+    """Return the expression of a value for comparison.
 
-    NULL for what is empty: it has no column until other values are met. An object's fields have columns of their own.
+    Empty values are NULL, because a field gets no column before it has other values. Objects are NULL too if their
+    fields have columns.
     """
     if column.type.endswith("[]"):
-        # Hashed by itself: DuckDB's hash of several values passes over a list that is NULL, as if it were not there.
+        # Hashed separately, because DuckDB's hash of several values ignores a list that is NULL.
         return f"CASE WHEN list_count({name}) > 0 THEN hash({name}) END"
     if column.field is None or column.type != "VARCHAR":
         return name
@@ -40,7 +41,7 @@ def _content(column: ColumnSchema, mapping: Mapping, row: str) -> str:
     name = f"{row}.{quoted(column.name)}"
     if part_of(column, mapping) is Part.CONTENT:
         return _present(column, name)
-    # Beside counts stand other values.
+    # A column of counts may contain other values too; these are content.
     return f"CASE WHEN {count_of(name, column.type)} IS NULL THEN {_present(column, name)} END"
 
 
@@ -49,18 +50,18 @@ def _hash(values: Sequence[str]) -> str:
 
 
 def overflow_of(row: str) -> str:
-    """Return the expression of what a row says beside its columns, addresses of media aside."""
+    """Return the expression of a row's overflow without media URLs."""
     return _without_addresses(f"{row}.overflow")
 
 
 def content_of(schema: TableSchema, mapping: Mapping, row: str, *more: str) -> str:
-    """Return the hash of what a row says, counts and addresses of media aside, and of `more` expressions."""
+    """Return the hash expression of a row's content (without counts and media URLs) and of `more` expressions."""
     found = (_content(column, mapping, row) for column in schema.columns if holds_content(column, mapping))
     return _hash([*found, *more])
 
 
 def counts_hash(schema: TableSchema, mapping: Mapping, row: str, *more: str) -> str:
-    """Return the hash of a row's counts, and of `more` expressions."""
+    """Return the hash expression of a row's counts and of `more` expressions."""
     counts = [count_of(f"{row}.{quoted(c.name)}", c.type) for c in schema.columns if part_of(c, mapping) is Part.COUNT]
     return _hash([*counts, *more])
 
@@ -68,9 +69,9 @@ def counts_hash(schema: TableSchema, mapping: Mapping, row: str, *more: str) -> 
 def hashes_of_children(
     table_schemas: Sequence[TableSchema], mapping: Mapping, relation: Callable[[TableSchema], str], key: str
 ) -> str:
-    """Return the query of what the children of items say together: `key` columns, content, counts.
+    """Return the query for the combined hashes of items' children: the `key` columns, content, counts.
 
-    `relation` gives, for a child table, the query of its rows with the key columns and `position`.
+    `relation` returns the query for the rows of a child table, with the key columns and `position`.
     """
     hashes = " UNION ALL ".join(
         f"SELECT {key}, {content_of(schema, mapping, 'c', str(number), 'c.position')} AS content,"  # noqa: S608
@@ -84,9 +85,9 @@ _KEY = "account_id, surface, media_id"
 
 
 def hashes_of_stored(media: TableSchema, children: Sequence[TableSchema], mapping: Mapping, wanted: str) -> str:
-    """Return the query of what stored items say: stored (their rowid), content, counts.
+    """Return the query for the hashes of stored items: stored (the rowid), content, counts.
 
-    `wanted` is a query of their keys and `stored`.
+    `wanted` is a query for their keys and `stored`.
     """
     of_children = hashes_of_children(
         children, mapping, lambda schema: f"FROM core.{quoted(schema.table)} SEMI JOIN ({wanted}) USING ({_KEY})", _KEY

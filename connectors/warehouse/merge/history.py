@@ -8,7 +8,7 @@ from connectors.warehouse.storage.quoting import quoted
 from models.schema.mapping import Mapping
 from models.schema.table_schemas import TableSchema, history
 
-# Every changed observation of an item that was compared, with the previous one; the stored row is the first.
+# The observations of compared items that changed, each with the previous one. The stored row counts as the first.
 _OBSERVATIONS = """
 CREATE OR REPLACE TEMP TABLE media_observations AS
 WITH observed AS (
@@ -77,9 +77,9 @@ ORDER BY account_id, surface, media_id, observed_at, metric
 
 
 def merge_history(connection: Connection, mapping: Mapping, media: TableSchema) -> None:
-    """Append the versions and counts that `changed_items` supersede.
+    """Append the versions and counts that are superseded by `changed_items`.
 
-    Needs `media_to_write`, `media_stored_hashes`, and the stored rows as they were before the slice.
+    Needs `media_to_write` and `media_stored_hashes`. Call it before the slice's rows are rewritten.
     """
     read = counts_of(media.metrics, "r")
     line = _OBSERVATIONS.format(counts_read=read, counts_stored=counts_of(media.metrics, "m"))

@@ -12,9 +12,9 @@ from models.schema.table_schemas import Part, TableSchema, part_of
 
 
 def merge_children(connection: Connection, table_schemas: Sequence[TableSchema], *, are_stored: bool) -> None:
-    """Write the children of the items among `media_to_write` that have other content.
+    """Write the children of changed items in `media_to_write`.
 
-    `are_stored`: some of these items are stored, and their children are replaced.
+    `are_stored`: some of these items are stored, so their old children are deleted.
     """
     for schema in table_schemas:
         table = f"core.{quoted(schema.table)}"
@@ -34,7 +34,7 @@ def merge_children(connection: Connection, table_schemas: Sequence[TableSchema],
         )
 
 
-# Stored items of a slice that came with other bytes, and with neither another content nor other counts.
+# Stored items of a slice whose bytes differ, but neither their content nor their counts: their media URLs changed.
 _RESIGNED = """
 CREATE OR REPLACE TEMP TABLE media_resigned AS
 WITH last AS (
@@ -52,16 +52,17 @@ WHERE s.payload_hash IS DISTINCT FROM l.payload_hash
 
 
 def addresses(schema: TableSchema, mapping: Mapping) -> list[str]:
-    """Return the columns of a schema that hold addresses of media."""
+    """Return the names of a schema's columns that contain media URLs."""
     return [column.name for column in schema.columns if part_of(column, mapping) is Part.ADDRESS]
 
 
 def merge_addresses(
     connection: Connection, mapping: Mapping, media: TableSchema, children: Sequence[TableSchema]
 ) -> None:
-    """Keep the addresses, and the hash, of stored items that came with nothing else that is new.
+    """Update the media URLs and the hash of stored items in which nothing else changed.
 
-    Needs `media_to_write`, `media_stored` and the decoded rows; in the open transaction, before rows are rewritten.
+    Needs `media_to_write`, `media_stored` and the decoded rows. Call it in the open transaction, before rows are
+    rewritten.
     """
     db = raw_connection(connection)
     db.execute(_RESIGNED)

@@ -41,7 +41,7 @@ SELECT seq, scan_id, run_id, account_id, surface, correlation_id, received_at
 FROM ops.staging WHERE resource = 'media' ORDER BY seq
 """
 
-# What is stored of the accounts that were met: the narrow columns alone.
+# The stored items of all partitions in the merge, with narrow columns only.
 _STORED = """
 CREATE OR REPLACE TEMP TABLE media_stored AS
 SELECT
@@ -51,14 +51,14 @@ SEMI JOIN (SELECT DISTINCT account_id, surface FROM ops.staging WHERE resource =
     USING (account_id, surface)
 """
 
-# A payload that is stored byte by byte says nothing new, and need not be read.
+# Items whose bytes are stored already; they need not be decoded.
 _KNOWN = """
 CREATE OR REPLACE TEMP TABLE media_known AS
 SELECT i.order_key, i.seq, i.scan_id, i.received_at, i.account_id, i.surface, s.media_id, s.stored
 FROM arrived_items AS i JOIN media_stored AS s USING (account_id, surface, payload_hash)
 """
 
-# Unless its item was met with another payload, too: then what it says is compared with that.
+# Known payloads of items that this merge received with other payloads too: they are decoded, to be compared with these.
 _KNOWN_AND_MET = """
 SELECT order_key FROM media_known
 SEMI JOIN (
@@ -68,7 +68,7 @@ ORDER BY order_key
 """
 _NOT_KNOWN = "DELETE FROM media_known WHERE order_key IN (SELECT order_key FROM media_cells)"
 
-# Every item that was decoded; `media_id` is NULL where it has none.
+# All decoded items; `media_id` is NULL if an item has no valid id.
 _FOUND = """
 CREATE OR REPLACE TEMP TABLE media_found AS
 SELECT i.*, s.stored
@@ -76,7 +76,7 @@ FROM (SELECT order_key, seq, scan_id, received_at, account_id, surface, {media_i
 LEFT JOIN media_stored AS s USING (account_id, surface, media_id)
 """
 
-# What could not be decoded has no id either.
+# Items that could not be decoded have no id either.
 _NOT_DECODED = """
 INSERT INTO media_found BY NAME
 SELECT order_key, seq, scan_id, received_at, account_id, surface FROM arrived_items
@@ -90,7 +90,7 @@ FROM (FROM media_known UNION ALL BY NAME FROM media_found)
 WHERE seq > getvariable('slice_begin') AND seq <= getvariable('slice_end')
 """
 
-# Items that may be unchanged: those that are stored, or were observed more than once. The others are new.
+# Items that may be unchanged: stored ones, and those observed more than once. The others are new.
 _TO_COMPARE = """
 CREATE OR REPLACE TEMP TABLE media_to_compare AS
 WITH observed AS (FROM media_found WHERE media_id IS NOT NULL),
@@ -106,7 +106,7 @@ SELECT compared, (SELECT count(media_id) FROM media_found) - compared
 FROM (SELECT count(*) AS compared FROM media_to_compare)
 """
 
-# With their cells.
+# New items with their cells.
 _NEW = """
 CREATE OR REPLACE TEMP VIEW new_items AS
 FROM (SELECT *, {media_id} AS media_id FROM media_cells) WHERE media_id IS NOT NULL
@@ -133,8 +133,8 @@ FROM media_decoded AS d
 LEFT JOIN ({children}) AS c ON c._order_key = d._order_key
 """
 
-# Observations that differ from the previous one of the item. Only the first is compared with the stored row, so the
-# result does not depend on how the pages were cut into merges.
+# Observations that differ from the item's previous one. Only the first is compared with the stored row, so the result
+# does not depend on how the pages were divided into merges.
 _CHANGED_KEYS = """
 CREATE OR REPLACE TEMP TABLE changed_keys AS
 WITH observed AS (
@@ -158,7 +158,7 @@ CREATE OR REPLACE TEMP VIEW changed_items AS
 FROM media_decoded WHERE _order_key IN (SELECT order_key FROM changed_keys)
 """
 
-# Not sorted: new items have the order of landing, and so nearly have the others; a sort would copy all payloads twice.
+# Not sorted: the rows are almost in the order of landing already, and sorting would copy all payloads twice.
 _RAW = """
 SELECT
     account_id, surface, media_id, received_at AS seen_at, run_id, correlation_id, order_key AS landed, payload
@@ -169,9 +169,9 @@ SELECT
 FROM changed_items AS d JOIN media_cells AS c ON c.order_key = d._order_key
 """
 
-# Rows that are written: from the last observation with other content, or the old row where an item only came back. The
-# first observation of an item that is not stored counts as other content. `first_order_key`: of the observation that
-# adds or returns it. `last_order_key`: of the last one, which has the newest media URLs.
+# The rows to write: those of changed items from the last changed observation, and the old rows of items that only
+# returned. The first observation of an item that is not stored counts as changed. `first_order_key` is the observation
+# that adds or returns the item, `last_order_key` the last one, which has the newest media URLs.
 _TO_WRITE = """
 CREATE OR REPLACE TEMP TABLE media_to_write AS
 WITH changes AS (
@@ -244,10 +244,10 @@ ORDER BY t.account_id, t.surface, r.published_at
 
 _CHANGED_AND_STORED = f"SELECT {_KEY}, stored FROM media_to_write WHERE changes > 0 AND stored IS NOT NULL"  # noqa: S608
 
-# How many rows are written, and how many of them replace stored ones.
+# The number of rows to write, and how many of them replace stored rows.
 _HOW_MANY = "SELECT count(*), count(*) FILTER (NOT is_new) FROM media_to_write"
 
-# What later statements read of them, where no item was compared and none came back.
+# Empty tables with the columns that later statements read, if no item was compared and none returned.
 _NOTHING_TO_COMPARE = """
 CREATE OR REPLACE TEMP TABLE media_decoded (
     _seq BIGINT, _order_key BIGINT, _received_at TIMESTAMPTZ, account_id VARCHAR, surface VARCHAR, media_id VARCHAR
@@ -258,13 +258,13 @@ _NOTHING_TO_WRITE = "CREATE OR REPLACE TEMP TABLE media_to_write (first_order_ke
 
 
 class MediaMerge:
-    """The media pages of one merge: read at once, then merged slice by slice.
+    """The media pages of one merge: all of them are decoded first, then merged slice by slice.
 
-    Reading comes first because it may alter tables, which DuckDB allows only before they are written to.
+    Decoding comes first because it may alter tables, which DuckDB allows only before the transaction writes to them.
     """
 
     def __init__(self, connection: Connection) -> None:
-        """Begin."""
+        """Begin a merge in the open transaction."""
         self._connection = connection
         self._db = raw_connection(connection)
         self.mapping = read_mapping(connection)
@@ -275,13 +275,13 @@ class MediaMerge:
         self._is_any_new = False
 
     def read(self, pages: Sequence[Page]) -> list[Page]:
-        """Split pages into items, decode those that are not stored as they came, and find what is new.
+        """Split pages into items, decode those whose bytes are not stored, and find new and changed items.
 
-        What is new is written to the raw store, durably, before any row is.
-        Returns the pages that could not be split.
+        Writes the bytes of these to the raw store durably, before any row is written. Returns the pages that could not
+        be split.
         """
         items, unreadable = split(pages)
-        # The items have copies of the bytes.
+        # Frees memory: the items have copies of the bytes.
         del pages
         staged = self._db.execute(_PAGES).to_arrow_table()
         hashes = array_of(items.hashes, pa.binary())
@@ -301,12 +301,12 @@ class MediaMerge:
         return unreadable
 
     def _read_stored(self) -> None:
-        """Read what is stored of the accounts that were met, and which items are stored as they came."""
+        """Find the stored items of the merge's partitions, and the received items whose bytes are stored."""
         for statement in (_STORED, _KNOWN):
             self._db.execute(statement)
 
     def _decode(self, items: Items, staged: pa.Table) -> tuple[Decoded, pa.Table]:
-        """Decode the items that are not stored as they came; return their text, too, by order key."""
+        """Decode the items whose bytes are not stored; return the cells, and the items' text by order key."""
         known = read_registry(self._connection)
         received = dict(zip(staged["seq"].to_pylist(), instants_of(staged["received_at"]), strict=True))
         decoder = Decoder(
@@ -334,7 +334,7 @@ class MediaMerge:
         if decoded.registry != known:
             alter(self._connection, self.mapping, self._schemas, known, decoded.registry)
             write_registry(self._connection, decoded.registry, self.mapping)
-            # Filling a column may have moved rows, and registers the cells of other items.
+            # Filling columns may have changed rowids, and has registered the cells of other items.
             self._read_stored()
             self._cells.clear()
             self._cells = ArrowTables(self._db)
@@ -345,7 +345,7 @@ class MediaMerge:
         return decoded, pa.table(texts)
 
     def _register(self, decoded: Decoded, arrived: pa.Table, payloads: pa.Table, staged: pa.Table) -> None:
-        """Have DuckDB read each item's cells with its text, the hash of that, and what its page says."""
+        """Register the items' cells with DuckDB, together with their text, its hash, and columns of their pages."""
         cells = decoded.media
         order_keys = cells["order_key"].combine_chunks()
         of_page = of_pages(order_keys, staged)
@@ -359,13 +359,13 @@ class MediaMerge:
         self._cells.put("media_cells", cells)
 
     def _register_rejected(self, payloads: pa.Table) -> None:
-        """Have DuckDB read the text of items without an id as `rejected_payloads`, by order key."""
+        """Register the text of items without a valid id with DuckDB as `rejected_payloads`, by order key."""
         found = self._db.execute("SELECT order_key FROM media_found WHERE media_id IS NULL").fetchall()
         wanted = array_of([order_key for (order_key,) in found], pa.int64())
         self._db.register("rejected_payloads", payloads.filter(pc.is_in(payloads["order_key"], wanted)))
 
     def _checked(self, decoder: Decoder) -> Decoded:
-        """Return what was decoded, once nothing more is learned from it; DuckDB then reads its cells."""
+        """Return the decoded cells, registered with DuckDB, after repeating until no new types are found in them."""
         received = "SELECT order_key, received_at FROM arrived_items"
         while True:
             decoded = decoder.finish()
@@ -414,13 +414,13 @@ class MediaMerge:
             self._db.execute(statement)
 
     def _hash_stored(self, wanted: str) -> None:
-        """Make `media_stored_hashes` of the stored items that a query names by their keys and `stored`."""
+        """Create `media_stored_hashes` for the stored items of a query with their keys and `stored`."""
         media, *children = self._schemas
         query = hashes_of_stored(media, children, self.mapping, wanted)
         self._db.execute(f"CREATE OR REPLACE TEMP TABLE media_stored_hashes AS {query}")
 
     def merge_slice(self, *, is_first: bool) -> None:
-        """Merge the pages of the slice."""
+        """Merge the items of the current slice."""
         if not is_first:
             self._db.execute(_STORED)
         self._rewrite(is_first=is_first)
@@ -428,7 +428,7 @@ class MediaMerge:
             insert_new(self._db, self._schemas, self._layout)
 
     def _rewrite(self, *, is_first: bool) -> None:
-        """Write again the stored rows of items that changed or came back."""
+        """Rewrite the rows of compared items that changed or returned."""
         media, *children = self._schemas
         run = self._db.execute
         if not (self._is_any_to_compare or value(self._db, "SELECT count(removed_at) > 0 FROM media_stored")):
@@ -442,7 +442,7 @@ class MediaMerge:
             return
         if self._is_any_to_compare:
             if not is_first:
-                # Rows have moved since what was stored was compared.
+                # Earlier slices changed rowids, so the hashes of stored rows are out of date.
                 self._hash_stored(_CHANGED_AND_STORED)
             merge_history(self._connection, self.mapping, media)
             merge_children(self._connection, children, are_stored=bool(stored))
@@ -455,5 +455,5 @@ class MediaMerge:
             run(_INSERT.format(columns=names))
 
     def release(self) -> None:
-        """Release the memory of what was decoded; after the last slice."""
+        """Release the memory of the decoded cells. Call it after the last slice."""
         self._cells.clear()

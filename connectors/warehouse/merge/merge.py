@@ -1,4 +1,4 @@
-"""Merging: staged pages become rows, in one transaction, without a row passing through Python."""
+"""Merges staged pages into rows in one transaction; rows are never Python objects."""
 
 from collections import defaultdict
 
@@ -16,9 +16,9 @@ from connectors.warehouse.runs.closed_scans import CLOSE_SCANS
 from connectors.warehouse.runs.service import bind_new_warehouse
 from connectors.warehouse.storage.connection import raw_connection, value
 
-# Removals of a scan that ended are decided before pages of the partition's next scan are merged; afterwards, the items
-# that it missed could not be found. Pages staged after such an end wait for the next slice. An end lands with its last
-# page, and is settled when that is cleared.
+# A merge is divided into slices: the removals of a finished scan must be decided before pages of the partition's next
+# scan are merged, because afterwards the items that it missed could not be found. A slice ends before a checkpoint that
+# follows the end of its partition's scan. The end of a scan lands with its last page, and is processed with it.
 _LAST_BEFORE_NEXT_SCAN = """
 WITH ends AS (
     SELECT resource, account_id, surface, seq FROM ops.checkpoints SEMI JOIN ops.staging USING (seq)
@@ -31,12 +31,12 @@ WHERE c.seq > e.seq
 
 _EVERYTHING = 2**63 - 1
 
-# A page that cannot be parsed must not block every later merge: the whole page goes to quarantine.
+# Pages that cannot be parsed. They go to quarantine as a whole, because otherwise they would block every later merge.
 _UNREADABLE = "CREATE OR REPLACE TEMP TABLE unreadable (seq BIGINT, body VARCHAR)"
 
 _PAGES = "SELECT seq, resource, encode(body) FROM ops.staging ORDER BY seq"
 
-# Of media, whose items `MediaMerge` has read, only the pages of which something was noted.
+# `MediaMerge` reads media items itself, so of media only pages with rejected records or unknown fields are needed.
 _MERGING = """
 CREATE OR REPLACE TEMP TABLE merging AS
 SELECT * EXCLUDE (body, rejected, unknown_fields) FROM ops.staging
@@ -45,7 +45,7 @@ WHERE seq <= getvariable('slice_end')
   AND seq NOT IN (SELECT seq FROM unreadable)
 """
 
-# Where a scan began: at the landing of its first page. One begun before that was kept began before all that counts.
+# The landing of each scan's first page. Scans from before this was recorded get 0, before all other landings.
 _BEGAN = """
 CREATE OR REPLACE TEMP TABLE began AS
 SELECT scan_id, coalesce(min(began_seq), min(seq) FILTER (pages <= 1), 0) AS began_seq
@@ -63,10 +63,10 @@ WHERE seq <= getvariable('slice_end')
 QUALIFY row_number() OVER (PARTITION BY resource, account_id, surface, run_kind ORDER BY seq DESC) = 1
 """
 
-# Closed scans: full ones, and recent ones, which say something of what was published after `covered_from` alone.
-# A scan that another one of its partition overtook, from beginning to end or only to its end, says nothing: its first
-# pages are older than what that one knew, so it can neither miss anything nor vouch for what it did not see. Landings
-# show which came first: a clock may have been wrong.
+# Closed scans: full ones, and recent ones, which cover only items published after `covered_from`. A scan is ignored if
+# another one of its partition was closed after it began: its first pages are older than the other scan's result, so it
+# can neither prove that an item is missing nor that it is present. Landing numbers decide the order, because a clock
+# may have been wrong.
 _FINISHED = """
 CREATE OR REPLACE TEMP TABLE finished AS
 SELECT
@@ -90,7 +90,7 @@ WHERE (c.state = 'complete' OR (c.state = 'recent' AND w.complete_at IS NOT NULL
   AND coalesce(w.seq <= b.began_seq, true)
 """
 
-# Scans of media with a record that became no row: it may be any of the items that the scan does not list.
+# Scans of media with a rejected record, which may be any of the items that the scan seems to miss.
 _REJECTING = """
 CREATE OR REPLACE TEMP TABLE rejecting AS
 SELECT scan_id FROM media_sightings WHERE media_id IS NULL
@@ -115,7 +115,8 @@ SELECT resource, path, arg_min(received_at, seq) FROM met ANTI JOIN core.fields 
 GROUP BY resource, path
 """
 
-# What an unfinished scan has seen must outlive its pages, or what it missed would not be known at its end.
+# The items that an unfinished scan has seen are stored: at its end, when its pages are deleted, they are needed to find
+# the items that it missed.
 _REMEMBER = (
     """
 DELETE FROM ops.seen
@@ -151,11 +152,11 @@ WHERE checkpoints.scan_id = b.scan_id AND checkpoints.began_seq IS NULL
 
 
 def merge(connection: Connection, bodies: dict[int, bytes] | None = None) -> MergeStats:
-    """Merge all that is staged, in the open transaction, and clear it; return what changed.
+    """Merge all staged pages in the open transaction, and delete them from staging; return the counts of changes.
 
-    `bodies` are the pages whose text is not in the table, by the number of the landing; it is emptied.
+    `bodies` are the bodies that are not in the table, by landing number; they are removed from it.
 
-    The rows do not depend on how often it is called: merging after every page or once a month gives the same.
+    The resulting rows do not depend on how the pages are divided into merges.
     """
     db = raw_connection(connection)
     if not value(db, "SELECT EXISTS (FROM ops.staging)"):
@@ -179,7 +180,7 @@ def merge(connection: Connection, bodies: dict[int, bytes] | None = None) -> Mer
 
 
 def _pages(db: DuckDBPyConnection, bodies: dict[int, bytes]) -> dict[str, list[Page]]:
-    """Return the pages that are staged by resource, in the order of landing; takes those in `bodies` out of it."""
+    """Return the staged pages by resource, in the order of landing; removes them from `bodies`."""
     found: dict[str, list[Page]] = defaultdict(list)
     for seq, resource, body in db.execute(_PAGES).fetchall():
         found[resource].append((seq, body or bodies.pop(seq)))
@@ -187,7 +188,7 @@ def _pages(db: DuckDBPyConnection, bodies: dict[int, bytes]) -> dict[str, list[P
 
 
 def _forget(db: DuckDBPyConnection) -> None:
-    # Temporary tables live in memory, and hold the pages and items of the last slice.
+    # Temporary tables are in memory, and contain the pages and items of the last slice.
     views = "SELECT 'VIEW', view_name FROM duckdb_views() WHERE temporary AND NOT internal"
     tables = "SELECT 'TABLE', table_name FROM duckdb_tables() WHERE temporary"
     for kind, name in db.execute(f"{views} UNION ALL {tables}").fetchall():

@@ -1,4 +1,4 @@
-"""Appends items that are not stored and were observed once, without comparing them."""
+"""Appends items that are not stored and were observed only once, without comparing them."""
 
 from collections.abc import Sequence
 
@@ -44,7 +44,7 @@ ORDER BY n.account_id, n.surface, n.media_id, c.position
 
 
 def insert_new(db: DuckDBPyConnection, table_schemas: Sequence[TableSchema], layout: Layout) -> None:
-    """Append what `new_in_slice` holds, whose cells are registered: rows, first counts, children."""
+    """Append the items of `new_in_slice`, whose cells are registered: their rows, first counts and children."""
     media, *children = table_schemas
     columns = columns_select(media, layout.media.cells)
     db.execute(_MEDIA.format(columns=columns))

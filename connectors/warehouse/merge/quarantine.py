@@ -1,4 +1,4 @@
-"""Stores records that cannot become rows: one row for each, however often it is seen."""
+"""Stores rejected records in quarantine: one row for each, however often it is received."""
 
 from sqlalchemy import Connection
 
@@ -36,7 +36,7 @@ def _matches(one: str) -> str:
     return " AND ".join(f"{one}.{name} = q.{name}" for name in _SAME.split(", "))
 
 
-# Rows of an older gramhouse, or of another mapping: a record may stand there once for each time it was met.
+# Rows without a digest, of an older version or another mapping; they may contain the same record several times.
 _UNIDENTIFIED = "SELECT EXISTS (FROM core.quarantine WHERE digest IS NULL)"
 _MERGE = (
     f"""
@@ -67,21 +67,21 @@ FROM rejected AS s WHERE {_matches("s")}
 def _stable_text(mapping: Mapping) -> str:
     """Return the expression of a payload's text without volatile URL parameters."""
     text = "payload::VARCHAR"
-    # One pattern for each character that may stand before a parameter: what begins with one certain character is looked
-    # for three times as fast as what begins with either.
+    # A separate pattern for each character that may precede a parameter: a fixed first character makes a
+    # pattern three times as fast as alternatives do.
     for mark, pattern in mapping.volatile_patterns.items():
         text = f"regexp_replace({text}, {literal(pattern)}, '{mark}', 'g')"
     return text
 
 
 def _content_text(mapping: Mapping) -> str:
-    """Return the expression of a payload's text without those and without its counts.
+    """Return the expression of a payload's text without volatile URL parameters and counts.
 
-    Within a JSON string a quote is escaped, so what looks like a key with a number is one.
+    Quotes within JSON strings are escaped, so a match of a key with a number is never inside of a string.
     """
     key, count = f'"{mapping.count_key_pattern}":', "-?[0-9]+(?:\\.0+)?"
     pair = f'{key}(?:{count}|"{count}"|null)'
-    # A fraction is no count: the first alternative keeps it.
+    # Numbers with a fraction are not counts: the first alternative keeps them.
     fraction = f"(,?{key}-?[0-9]+(?:\\.[0-9]*[1-9]|(?:\\.[0-9]+)?[eE]))"
     return f"regexp_replace({_stable_text(mapping)}, {literal(f'{fraction}|,{pair}|{pair},?')}, '\\1', 'g')"
 
@@ -92,14 +92,14 @@ def _digest(text: str) -> str:
 
 
 def collect_rejected(connection: Connection, mapping: Mapping) -> None:
-    """Find the records of a slice that cannot become rows: `rejected` holds those that quarantine has not met yet.
+    """Find the rejected records of a slice; those that are not in quarantine yet are left in the table `rejected`.
 
-    A record is what one account and surface send for one reason with one content, wherever on the page: counts and the
-    volatile parameters of URLs are no content, or an item without an id would be another record at every sync. Items
-    that differ in nothing else are one record. What was met before only gets a later `last_seen_at`; payload, page,
-    position, run and correlation id are those of the first time.
+    Records are the same if their account, surface, reason and content are equal; the position on the page does not
+    matter. The content does not include counts and volatile URL parameters, because with these an item without an id
+    would be a new record in every sync. A record that is in quarantine already only gets a later `last_seen_at`;
+    payload, page, position, run and correlation id are those of the first time.
 
-    Needs the temporary tables of the merge; in the open transaction.
+    Needs the temporary tables of the merge. Call it in the open transaction.
     """
     db = raw_connection(connection)
     db.execute(_MET)

@@ -9,7 +9,7 @@ from sqlalchemy import Connection
 from connectors.warehouse.storage.connection import raw_connection, value
 from models.removal import CONFIRM_AFTER_HOURS, MASS_REMOVAL_THRESHOLD, STORY_LIFE_HOURS
 
-# An item in doubt that any scan saw again, a complete one or not, is in doubt no longer.
+# A missing item that any scan has seen again, complete or not, is not missing any more.
 _SEEN_AGAIN = """
 DELETE FROM ops.missing
 WHERE (account_id, surface, media_id) IN (
@@ -22,12 +22,13 @@ _EXPIRED = (
     f" >= INTERVAL {STORY_LIFE_HOURS} HOUR"
 )
 
-# Posts of the same time as the last one may follow it: they are not covered.
+# Posts with the same time as the scan's last one are not covered, because they may follow it in the feed.
 _COVERED = "(NOT w.is_recent OR m.published_at > w.covered_from)"
 
-# Most full scans see every row there is: then nothing is missed, and no id need be looked for. Rows are compared by
-# their rowid as it was before the first slice of a merge. A recent scan does not read them all, and its ids are looked
-# for: some 5 % of its run. To know beforehand that none is missing would take the times of all rows in every merge.
+# Scans that may have missed an item, found by comparing numbers of items: most full scans see every present row, and
+# then no ids need be compared. Rows are identified by their rowid before the first slice of a merge. Recent scans do
+# not read all rows, so their ids are always compared, which takes about 5 % of a run; to avoid that, every merge would
+# have to read the times of all rows.
 _WITH_UNSEEN = """
 CREATE OR REPLACE TEMP TABLE scans_with_unseen AS
 WITH present AS (FROM media_stored WHERE removed_at IS NULL),
@@ -53,12 +54,13 @@ SELECT w.*
 FROM finished AS w
 JOIN stored AS s USING (account_id, surface)
 LEFT JOIN seen USING (scan_id)
--- What another scan added or returned in this slice before this one began is in no count.
+-- Items that another scan added or returned in this slice before this scan began are not in these numbers.
 WHERE w.resource = 'media' AND (coalesce(seen.items, 0) <> s.items OR s.first_seq < w.began_seq)
 """
 _ALL_WITH_UNSEEN = "CREATE OR REPLACE TEMP TABLE scans_with_unseen AS FROM finished WHERE resource = 'media'"
 
-# What another scan found new, changed or back since this one began may stand on a page that this one had behind it.
+# Not items that another scan has added, changed or returned since this one began: they may be on a page that this scan
+# had passed already.
 _MISSED = f"""
 CREATE OR REPLACE TEMP TABLE missed AS
 WITH seen AS (
@@ -86,8 +88,8 @@ LEFT JOIN ops.missing AS p USING (account_id, surface, media_id)
 
 _NOTHING_MISSED = "CREATE OR REPLACE TEMP TABLE missed (scan_id VARCHAR, has_rejected BOOLEAN)"
 
-# Of what was known before the scan began: new posts must not make room for a mass disappearance. What it missed was
-# known, whatever the clock says.
+# The limit is a share of the items known before the scan began: new posts must not raise it. Missed items were known,
+# whatever their times are, because a clock may have been wrong.
 _KNOWN_BEFORE = f"""
 CREATE OR REPLACE TEMP TABLE known_before AS
 SELECT m.account_id, m.surface, count(*) AS items
@@ -109,8 +111,8 @@ GROUP BY x.account_id, x.surface, k.items
 HAVING count(*) FILTER (NOT x.needs_full) > {MASS_REMOVAL_THRESHOLD} * k.items
 """  # noqa: S608
 
-# A story past its day is gone whether or not most others are. A scan that rejected a record may have listed the item as
-# that: the next one that rejected none decides.
+# An expired story is removed even in a mass removal. A rejected record may be the missing item, so a scan that rejected
+# records removes nothing; the next scan without rejected records decides.
 _GONE = """
 CREATE OR REPLACE TEMP TABLE gone AS
 SELECT
@@ -125,10 +127,10 @@ WHERE NOT x.has_rejected AND (
 )
 """
 
-# When the last closed scan saw an item, unless it is in doubt.
+# When the last closed scan saw an item that is not missing.
 _LAST_CLOSED = "greatest(w.complete_at, CASE WHEN m.published_at > w.covered_from THEN w.recent_at END)"
 
-# The row is deleted and inserted rather than updated: an UPDATE would rewrite its columns' whole row groups.
+# Rows are deleted and inserted, because an UPDATE would rewrite whole row groups of its columns.
 _REWRITE = (
     f"""
 CREATE OR REPLACE TEMP TABLE gone_rows AS
@@ -148,8 +150,8 @@ WHERE media.account_id = g.account_id AND media.surface = g.surface AND media.me
     "INSERT INTO core.media BY NAME SELECT * FROM gone_rows",
 )
 
-# A full scan settles what was in doubt: seen again, marked now, or still missing and so still in doubt. A recent one
-# does so with what it missed. One that rejected a record is no first scan that missed an item, and confirms nothing.
+# A full scan decides about all missing items of its partition: seen again, removed now, or still missing. A recent scan
+# decides only about items that it missed. A scan that rejected records neither sets `since` nor confirms a removal.
 _SETTLE = """
 DELETE FROM ops.missing USING finished AS w
 WHERE w.resource = 'media' AND missing.account_id = w.account_id AND missing.surface = w.surface AND NOT w.is_recent
@@ -181,11 +183,12 @@ _NOTHING_GONE = "CREATE OR REPLACE TEMP TABLE gone (run_id VARCHAR, removal VARC
 
 
 def mark_gone(connection: Connection, *, is_first: bool) -> None:
-    """Mark what the scans in `finished` did not see; `gone` then holds it, with the run that completed the scan.
+    """Mark items as removed that the scans in `finished` did not see.
 
-    `is_first` says whether this is the first slice of a merge.
+    Leaves them in the temporary table `gone`, with the run that completed the scan. `is_first`: this is the first slice
+    of a merge.
 
-    Needs the temporary tables of `MediaMerge.merge_slice`, and runs after it, in the same transaction.
+    Needs the temporary tables of `MediaMerge.merge_slice`. Call it after that, in the same transaction.
     """
     db = raw_connection(connection)
     if value(db, "SELECT EXISTS (FROM ops.missing)"):

@@ -1,7 +1,7 @@
 """Changes per run: counted by the merge, in its transaction, for the run that landed each page.
 
-The sums over all rows cover everything ever merged, regardless of kills, resumed runs and retention: `sum(added)` is
-the number of rows of `core.media`. An event counts once, however the pages were divided into merges.
+The sums over all rows include everything ever merged, regardless of kills, resumed runs and retention: `sum(added)` is
+the number of rows of `core.media`. An event is counted once, however the pages were divided into merges.
 """
 
 from collections.abc import Collection, Mapping
@@ -19,7 +19,7 @@ from models.tables.columns import run_counts
 
 @dataclass(frozen=True, slots=True)
 class MergeStats:
-    """What was done to the media, and how many records went to quarantine. `changed` counts every change of an item."""
+    """Numbers of changes of media items, and of quarantined records. `changed` counts every change of an item."""
 
     added: int = 0
     changed: int = 0
@@ -33,13 +33,13 @@ class MergeStats:
 
     @property
     def untouched(self) -> bool:
-        """Say whether the merge left every media item as it was."""
+        """Whether no media item was added, changed, returned or removed."""
         return not (self.added or self.changed or self.returned or self.removed or self.expired)
 
 
 @dataclass(frozen=True, slots=True)
 class RunCounts:
-    """What one run landed, as far as it is merged, and what that did."""
+    """The pages and items that one run landed, as far as merged, and the resulting changes."""
 
     run_id: str
     kind: str
@@ -54,8 +54,8 @@ class RunCounts:
 NAMES = tuple(column.name for column in run_counts())
 _SUMS = ", ".join(f"sum({name})::BIGINT AS {name}" for name in NAMES)
 
-# The first observation of an item adds it or, if it was removed, returns it; every later one with other content is a
-# change. A removal belongs to the run whose scan was complete without the item.
+# The first observation of an item adds it or, if it was removed, returns it; every later one that differs is a change.
+# A removal is counted for the run whose scan was complete without the item.
 _COUNTED = f"""
 CREATE OR REPLACE TEMP TABLE counted AS
 WITH landed AS (SELECT seq, run_id, scan_id FROM ops.staging WHERE seq <= getvariable('slice_end')),
@@ -73,7 +73,7 @@ happened AS (
       AND _order_key NOT IN (SELECT order_key FROM first_sightings)
 ),
 counts AS (
-    -- A page that could not be read landed for quarantine alone.
+    -- Malformed pages, which have no scan id, landed only for quarantine.
     SELECT run_id, 'pages' AS what, count(*) AS n FROM landed WHERE scan_id <> '' GROUP BY ALL
     UNION ALL
     SELECT run_id, 'items', count(*) FROM media_sightings JOIN landed USING (seq) GROUP BY ALL
@@ -111,20 +111,20 @@ def _media(numbers: Mapping[str, int] | RowMapping) -> MergeStats:
 
 
 def count_slice(connection: Connection) -> MergeStats:
-    """Add what a slice of a merge did to the counts of its runs; return what it did for all of them together.
+    """Add the changes of a slice to the counts of its runs; return the sums over these runs.
 
-    Needs the temporary tables of the slice, before its pages are cleared; in the open transaction.
+    Needs the temporary tables of the slice. Call it in the open transaction, before the slice's pages are deleted.
     """
     db = raw_connection(connection)
     for statement in (_COUNTED, *_ADD):
         db.execute(statement)
     row = db.execute(f"SELECT {_SUMS} FROM counted").fetchall()[0]  # noqa: S608 - made of our own names
-    # A slice may hold no page: only the end of a scan that was abandoned.
+    # A slice may have no pages, only the end of an abandoned scan.
     return _media({name: number or 0 for name, number in zip(NAMES, row, strict=True)})
 
 
 def of_runs(connection: Connection, run_ids: Collection[str]) -> tuple[RunCounts, ...]:
-    """Return what these runs did, in the order in which they began."""
+    """Return the counts of these runs, in the order in which the runs began."""
     counts = [func.coalesce(core_run_counts.c[name], 0).label(name) for name in NAMES]
     runs = core_runs.c
     rows = connection.execute(
@@ -148,8 +148,8 @@ def of_runs(connection: Connection, run_ids: Collection[str]) -> tuple[RunCounts
     )
 
 
-# Both in the form of the snapshot's `runs`. Counts that an older gramhouse did not record are NULL; a run that landed
-# nothing has no row of counts at all.
+# The snapshot's table `runs`: a row for each run, and one for all runs that are no longer listed. Counts that an older
+# version did not record are NULL. A run that landed nothing has no row of counts.
 LISTED = f"""
 SELECT r.* EXCLUDE (published_at),
     {", ".join(f"if(c.run_id IS NULL, 0, c.{name}) AS {name}" for name in NAMES)}
@@ -163,7 +163,7 @@ FROM core.run_counts ANTI JOIN core.runs USING (run_id) HAVING count(*) > 0
 
 
 def forget(connection: Connection) -> None:
-    """Put the counts of all runs that are no longer listed into one row, in the open transaction."""
+    """Combine the counts of all runs that are no longer listed into one row, in the open transaction."""
     for statement in (
         "CREATE OR REPLACE TEMP TABLE unlisted AS FROM core.run_counts ANTI JOIN core.runs USING (run_id)",
         "DELETE FROM core.run_counts WHERE run_id IN (SELECT run_id FROM unlisted)",

@@ -1,7 +1,7 @@
 """Alters `media`, its versions and its child tables to match the schemas: adds, widens and fills columns.
 
-DuckDB refuses to commit an ALTER of a table that the same transaction has already written rows to, so this comes
-before a merge's other work.
+DuckDB refuses to commit an ALTER of a table to which the same transaction has already written rows, so a merge does
+this first.
 """
 
 from collections.abc import Collection, Sequence
@@ -35,7 +35,7 @@ def _existing(connection: Connection) -> dict[str, dict[str, str]]:
 
 
 def _in_store(field: Field | None, known: Registry) -> bool:
-    """Say whether stored items may carry the field: what is met for the first time need not be looked for in them."""
+    """Return whether stored items may have values of the field. They have none if it was found for the first time."""
     if field is None:
         return True
     before = known.get((field.resource, field.path))
@@ -45,7 +45,7 @@ def _in_store(field: Field | None, known: Registry) -> bool:
 def _alter_columns(
     connection: Connection, schema: TableSchema, there: dict[str, str], known: Registry
 ) -> list[ColumnSchema]:
-    """Add and widen columns; return those that stored items may fill."""
+    """Add and widen columns; return those that must be filled from stored items."""
     table = f"core.{schema.table}"
     filled: list[ColumnSchema] = []
     _keep_cells(connection, schema, there)
@@ -56,8 +56,8 @@ def _alter_columns(
             if _in_store(column.field, known):
                 filled.append(column)
         elif there[column.name] != column.type:
-            # Emptied, and filled below: DuckDB finds no function when it replays its log, and a file whose ALTER calls
-            # one would never open again after a kill.
+            # Set to NULL, and filled later. An ALTER whose USING calls a function would make the file unusable after a
+            # kill: DuckDB cannot find functions when it replays its log.
             connection.exec_driver_sql(
                 f"ALTER TABLE {table} ALTER COLUMN {name} SET DATA TYPE {column.type} USING (NULL)"
             )
@@ -66,7 +66,7 @@ def _alter_columns(
 
 
 def _keep_cells(connection: Connection, schema: TableSchema, there: dict[str, str]) -> None:
-    """Keep, by order key, what rows without bytes have in emptied columns, as the type that the column gets."""
+    """Save the values of columns to be widened, cast to the new type, of rows whose bytes are not in the raw store."""
     widened = [column for column in schema.columns if there.get(column.name, column.type) != column.type]
     cells = "".join(f", TRY_CAST({quoted(each.name)} AS {each.type}) AS {quoted(each.name)}" for each in widened)
     raw_connection(connection).execute(
@@ -78,14 +78,14 @@ def _keep_cells(connection: Connection, schema: TableSchema, there: dict[str, st
 def _alter_history(
     connection: Connection, schema: TableSchema, there: dict[str, str], known: Registry
 ) -> list[ColumnSchema]:
-    """Do the same for versions, and drop what is no content any more, as a column in which addresses were met."""
+    """Do the same for the history, and drop columns that are no longer content, for example because of media URLs."""
     for name in there.keys() - {column.name for column in (*core_superseded.c, *schema.columns)}:
         connection.exec_driver_sql(f"ALTER TABLE core.{schema.table} DROP COLUMN {quoted(name)}")
     return _alter_columns(connection, schema, there, known)
 
 
 def create_children(connection: Connection, schema: TableSchema) -> None:
-    """Make a child table in the place of the one that is there, with the rows of items whose bytes are not kept."""
+    """Create or replace a child table; keep the rows of items whose bytes are not in the raw store."""
     db = raw_connection(connection)
     before = _existing(connection).get(schema.table, {})
     kept = before and value(db, "SELECT EXISTS (FROM core.media WHERE raw_landed IS NULL)")
@@ -118,7 +118,7 @@ def _create_children(connection: Connection, schema: TableSchema) -> None:
 def _alter_children(
     connection: Connection, schema: TableSchema, there: dict[str, str] | None, known: Registry, registry: Registry
 ) -> bool:
-    """Make a child table what its schema says; return whether it was emptied, to be filled from what is stored."""
+    """Alter a child table to match its schema; return whether it was replaced and must be filled from stored items."""
     lists = [registry[MEDIA, path] for path in schema.lists]
     new_lists = [field for field in lists if JsonType.ROWS not in _json_types_before(field, known)]
     new_columns = [column for column in schema.columns if there is None or column.name not in there]
@@ -144,7 +144,7 @@ def _json_types_before(field: Field, known: Registry) -> Collection[JsonType]:
 
 
 def insert_children(connection: Connection, table_schemas: Sequence[TableSchema], decoded: Decoded, items: str) -> None:
-    """Append the children of items that were decoded, whose rows stand in the table `items`."""
+    """Append the children of decoded items, whose rows are in the table `items`."""
     db = raw_connection(connection)
     for schema in table_schemas:
         if schema.table in decoded.layout.children:
@@ -189,7 +189,7 @@ def alter(
     known: Registry,
     registry: Registry,
 ) -> None:
-    """Make the tables what the schemas say; `known` is the registry by which they are as they are."""
+    """Alter the tables to match the schemas, and fill columns; `known` is the registry before the change."""
     tables = _existing(connection)
     media, *children = table_schemas
     versions = history(media, mapping)

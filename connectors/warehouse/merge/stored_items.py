@@ -1,4 +1,4 @@
-"""Decodes stored items again, in batches of some thousands: for new or widened columns, and for a rebuild."""
+"""Decodes stored items again, in batches of a few thousand: for new or widened columns, and for a rebuild."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ _RECEIVED = "SELECT order_key, received_at FROM stored_payloads"
 
 @dataclass(frozen=True, slots=True)
 class StoredItems:
-    """A table whose rows were decoded from rows of the raw store; `at` is its column of when the item was met."""
+    """A table whose rows were decoded from the raw store; `at` is the column with the time of the observation."""
 
     table: str
     at: str
@@ -44,10 +44,10 @@ def _batches(
 def decode_stored(
     connection: Connection, stored: StoredItems, mapping: Mapping, registry: Registry, own: OwnNames
 ) -> Iterator[Decoded]:
-    """Decode the payloads of a table in batches; yields after each, with its cells by `rowid` as order key.
+    """Decode the payloads of a table in batches, and yield the cells of each batch; the order key is the `rowid`.
 
-    Rows without `raw_landed` have none. Fields found in a batch are known to the next ones.
-    `stored_hashes` has the hash of each payload by order key.
+    Rows without `raw_landed` are left out. Fields found in one batch are in the registry of the next ones. The
+    registered table `stored_hashes` has the hash of each payload by order key.
     """
     db = raw_connection(connection)
     tables = ArrowTables(db)
@@ -69,7 +69,7 @@ def decode_stored(
 
 
 def learn_stored(connection: Connection, mapping: Mapping, known: Registry, own: OwnNames) -> Registry:
-    """Return the registry with what all stored items and their earlier versions carry."""
+    """Return the registry with the fields of all stored items and their earlier versions added."""
     for stored in (PRESENT, SUPERSEDED):
         for decoded in decode_stored(connection, stored, mapping, known, own):
             known = decoded.registry
