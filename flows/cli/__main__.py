@@ -1,4 +1,4 @@
-"""The command line as a process of its own: `gramhouse`, or `python -m flows.cli`."""
+"""The entry point of the command line: `gramhouse`, or `python -m flows.cli`."""
 
 import os
 import sys
@@ -6,15 +6,16 @@ import sys
 from flows.cli.fast_import import importing
 from flows.cli.output.streams import keep_usable
 
-# DuckDB imports pandas, where it is installed, to see whether a value is one of its, and pyarrow numpy: a second.
-# httpx imports a command line of its own, with whatever draws it, and does without where there is none.
+# Optional modules whose import is prevented to save time. DuckDB imports pandas, if it is installed, to check types of
+# values, and pyarrow imports numpy; together they take a second. httpx imports its own command line with its
+# dependencies, and works without it.
 _LEFT_OUT = ("pandas", "numpy", "httpx._main")
 
 
 def run() -> None:
-    """Run what was typed, and exit with its code."""
+    """Run the command line, and exit with its code."""
     keep_usable()
-    # What Arrow's own allocator has freed it keeps: 60 MB of a first sync.
+    # Arrow's own allocator does not return freed memory to the system, 60 MB in a first sync.
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
     for name in _LEFT_OUT:
         sys.modules.setdefault(name, None)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""The commands, and the mapping of errors to one line and an exit code."""
+"""The Typer application, and the mapping of errors to a message of one line and an exit code."""
 
 import io
 import signal
@@ -49,12 +49,12 @@ _EXITS: Mapping[type[Exception], ExitCode] = {
 
 @runtime_checkable
 class _UsageError(Protocol):
-    """What Typer raises for what was typed wrongly: a class of Click, which newer versions of Typer contain."""
+    """The usage error that Typer raises. It is a class of Click, which newer versions of Typer bundle."""
 
     exit_code: int
 
     def format_message(self) -> str:
-        """Return what was typed wrongly."""
+        """Return the error message."""
         ...
 
 
@@ -78,13 +78,13 @@ def _say(error: object) -> None:
     from flows.cli.output.terminal import FAIL, clean, err
 
     for line in str(error).splitlines():
-        # One line, however long: a terminal breaks it where it must, and a log has it whole.
+        # Not wrapped: a terminal does this itself, and a log has the complete line.
         err.print(f"{FAIL} {clean(line)}", soft_wrap=True)
 
 
 def _prepare() -> None:
     for stream in (sys.stdout, sys.stderr):
-        # A terminal that cannot show a sign still shows the line.
+        # If a terminal's encoding lacks a character, the line is still shown.
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
 
@@ -94,7 +94,7 @@ def _refused_by_system(error: OSError) -> str:
 
 
 def _wants_json_log(arguments: Sequence[str]) -> bool:
-    """Say whether a command line asks for JSON lines; known before it is parsed, for a refusal of it is one, too."""
+    """Return whether a command line selects JSON lines. Known before parsing, because usage errors are logged, too."""
     return "--log-format=json" in arguments or ("--log-format", "json") in pairwise(arguments)
 
 
@@ -110,7 +110,7 @@ def _refused(error: _UsageError) -> tuple[int, str]:
 
 
 def _run() -> tuple[int, str | None]:
-    """Run what was typed; return the exit code, and the message of a command that ended without a report."""
+    """Run the command line; return the exit code, and the message of a command that ended without a report."""
     try:
         return int(app(standalone_mode=False) or ExitCode.COMPLETE), None
     except (SettingsError, SelectionError, WarehouseError, TrackerUnreachable, ClusterLost, StoreError) as error:
@@ -127,7 +127,7 @@ def _run() -> tuple[int, str | None]:
         # The reader of the output closed it, such as `head`.
         return ExitCode.FAILED, None
     except OSError as error:
-        # A folder that may not be read, a full disk below our output: the machine's refusal, and no bug.
+        # For example, missing permissions or a full disk: an error of the environment, not a bug.
         code, message = ExitCode.FAILED, _refused_by_system(error)
     except (KeyboardInterrupt, typer.Abort):
         return SIGNALLED + signal.SIGINT, None
@@ -146,7 +146,7 @@ def _stop(number: int, _: object) -> None:
 
 
 def _end(code: int, *, message: str | None, as_json: bool) -> int:
-    """Write what is still to be written to standard output; return the exit code."""
+    """Write the JSON object of a failed command, if any, and flush standard output; return the exit code."""
     try:
         if as_json and message:
             from flows.cli.output.terminal import failure, print_json
@@ -162,7 +162,7 @@ def _end(code: int, *, message: str | None, as_json: bool) -> int:
 
 
 def main() -> None:
-    """Run what was typed, and exit with its code; with --json, standard output has one object whatever the code."""
+    """Run the command line, and exit with its code. With --json, standard output has one object for every code."""
     _prepare()
     if _wants_json_log(sys.argv):
         from flows.cli.output.json_log import begin

@@ -1,4 +1,4 @@
-"""The commands as a table: only the module of the one that is typed is imported."""
+"""The commands as a table. Only the module of the called command is imported."""
 
 from collections import UserDict
 from collections.abc import Callable, Mapping
@@ -15,7 +15,7 @@ from flows.cli.output.help_page import page, wants_colour
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A command: the module of this package that has a function of its name, and that function's first paragraph."""
+    """A command: the module in commands/ that has the function of its name, and that function's first paragraph."""
 
     module: str
     help: str
@@ -23,7 +23,7 @@ class Command:
     hidden: ClassVar[bool] = False
 
     def get_short_help_str(self) -> str:
-        """Return what a shell shows beside the name that it completes."""
+        """Return the text that a shell shows next to a completed name."""
         return self.help
 
 
@@ -46,7 +46,7 @@ COMMANDS: Mapping[str, Command] = {
         "quarantine",
         "List records in quarantine, newest first, with the ids needed to trace their requests.",
     ),
-    # A question may begin with a comment, which looks like an option.
+    # A query may begin with a comment, which looks like an option.
     "query": Command(
         "snapshot",
         "Run a SQL query on the snapshot. Queries and syncs do not block each other.",
@@ -78,7 +78,7 @@ def function_of(name: str) -> Callable[..., None]:
 
 
 class _Imported(UserDict[str, Any]):
-    """The commands by name, each imported when it is looked up."""
+    """The commands by name; each is imported when it is looked up."""
 
     def __init__(self) -> None:
         super().__init__(dict.fromkeys(COMMANDS))
@@ -92,7 +92,7 @@ class _Imported(UserDict[str, Any]):
 
 
 class Commands(TyperGroup):
-    """The group of all commands. Its own help needs none of their modules."""
+    """The group of all commands. Its help does not import their modules."""
 
     def __init__(self, **given: Any) -> None:  # noqa: ANN401 - whatever Typer gives a group
         super().__init__(**given)
@@ -103,7 +103,7 @@ class Commands(TyperGroup):
         return list(COMMANDS)
 
     def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:  # noqa: ANN401 - the signature is Click's
-        """Complete a command's name from the table: importing every command takes longer than a person waits."""
+        """Complete a command's name from the table, because importing all commands takes too long."""
         imported, self.commands = self.commands, UserDict[str, Any](COMMANDS)
         try:
             return super().shell_complete(ctx, incomplete)
@@ -111,7 +111,7 @@ class Commands(TyperGroup):
             self.commands = imported
 
     def format_help(self, ctx: Any, formatter: object) -> None:  # noqa: ANN401, ARG002 - the signature is Click's
-        """Write the page to standard output."""
+        """Write the help page to standard output."""
         options = [record for param in self.get_params(ctx) if (record := param.get_help_record(ctx))]
         rows = [(name, command.help) for name, command in COMMANDS.items()]
         shown = page(self.get_usage(ctx), self.help or "", [("Options", options), ("Commands", rows)])

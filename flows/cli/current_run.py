@@ -1,4 +1,4 @@
-"""What the status file adds to a snapshot: a run that the snapshot does not hold, because it is older."""
+"""The current run according to the status file: it is not in a snapshot published before it."""
 
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -14,14 +14,14 @@ _KNOWN = "SELECT count(*) FROM runs WHERE run_id = ?"
 
 @dataclass(frozen=True, slots=True)
 class Current:
-    """The status file of a snapshot: `problem` is a line for a person where it is missing or damaged."""
+    """The status file of a snapshot; if it is missing or damaged, `problem` is a message for the user."""
 
     status: Status | None
     problem: str | None = None
     is_damaged: bool = False
 
     def run_after(self, snapshot: Snapshot, columns: tuple[str, ...]) -> dict[str, Any] | None:
-        """Return the run that the snapshot does not hold yet, if any, as a row with these columns of `runs`."""
+        """Return the run that is not in the snapshot yet, if any, as a row with these columns of `runs`."""
         if self.status is None or self.status.run_id is None:
             return None
         if snapshot.ask(_KNOWN, [self.status.run_id]).rows != [(0,)]:
@@ -29,26 +29,26 @@ class Current:
         return self.as_run(columns)
 
     def as_run(self, columns: tuple[str, ...] = ()) -> dict[str, Any] | None:
-        """Return the status as a row with these columns of `runs`; what it does not say is None."""
+        """Return the status as a row with these columns of `runs`; values that it does not have are None."""
         if self.status is None:
             return None
         message = asdict(self.status) | {"state": self.status.state.value}
         return {name: message.get(name) for name in columns or tuple(message)}
 
     def other(self) -> Status | None:
-        """Return what a command that makes no run, such as publish, is doing or failed to do."""
+        """Return the status of a command without a run, such as publish, that is running or failed."""
         status = self.status
         return status if status and status.run_id is None and status.state is not RunState.COMPLETE else None
 
 
 def current(settings: Settings) -> Current:
-    """Read the status file beside the snapshot; a run whose process is gone is shown as interrupted."""
+    """Read the status file next to the snapshot; a run whose process is gone is shown as interrupted."""
     try:
         status = read_status(settings.snapshot_file())
     except StatusUnreadable as error:
         return Current(None, str(error), is_damaged=True)
     if status is None and settings.snapshot_url() and not settings.warehouse.exists():
-        # A copy of what another machine published: the status file is there.
+        # The snapshot is a copy; the status file is on the machine that published it.
         return Current(None)
     if status is None:
         path = status_path(settings.snapshot_file())

@@ -11,7 +11,7 @@ import typer
 from flows.config.settings import Settings, load
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document to standard output.")]
-# Paths are text here: Path would make s3:/bucket of s3://bucket, and a message would show that.
+# Paths are strings here: Path would turn s3://bucket into s3:/bucket, and messages would show that.
 WarehouseFile = Annotated[
     str | None,
     typer.Option(
@@ -87,7 +87,7 @@ Retries = Annotated[
 ]
 LogFormat = Annotated[
     Literal["text", "json"],
-    # What is typed is read before it is parsed (flows/cli/app.py); here it is only declared.
+    # Only declared here: flows/cli/app.py reads it before the command line is parsed.
     typer.Option("--log-format", help="Log lines on standard error: text, or one JSON object per line."),
 ]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Log every retry and wait.")]
@@ -119,7 +119,7 @@ MaxRequests = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class RunArguments:
-    """The options that every command has that makes a run, as typed."""
+    """The options shared by all commands that start a run."""
 
     base_url: BaseUrl = None
     warehouse: WarehouseFile = None
@@ -137,13 +137,13 @@ class RunArguments:
 
     @property
     def chosen(self) -> dict[str, object]:
-        """The settings that this run changes."""
+        """The settings of this run that are also parameters of its flow; None: as configured."""
         names = ("warehouse", "snapshot", "concurrency", "page_size", "max_wait", "busy_wait", "engine")
         return {name: getattr(self, name) for name in names}
 
     @property
     def typed(self) -> dict[str, object]:
-        """The settings that a person at the command line alone may change: no parameters of a flow."""
+        """The settings that can only be changed on the command line: they are not parameters of a flow."""
         return {"base_url": self.base_url, "scheduler": self.scheduler}
 
     def settings(self) -> Settings:
@@ -152,7 +152,7 @@ class RunArguments:
 
 
 def with_run_arguments(command: Callable[..., None]) -> Callable[..., None]:
-    """Let a command take these options besides its own; it gets them as its argument `run`."""
+    """Add these options to a command, which receives them as its argument `run`."""
     shared = signature(RunArguments).parameters
 
     @wraps(command)

@@ -1,4 +1,4 @@
-"""Carrying out a run from the command line: tracked by Prefect where its API is configured, else directly."""
+"""Running a sync or backfill from the command line: tracked by Prefect if its API is configured, otherwise directly."""
 
 import logging
 import sys
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 def _say(line: str) -> None:
-    # A log file needs dates; a JSON line has its own.
+    # A log file needs times; JSON lines have them anyway.
     at = "" if err.is_terminal or json_log.in_force() else f"{datetime.now(UTC):{DATED}} "
     err.print(f"{WARN} {at}{clean(line)}", soft_wrap=True)
 
@@ -84,11 +84,11 @@ async def _tracked(
 
 
 def _speak_up(*, verbose: bool) -> None:
-    """Log every retry and wait if that is asked for; only ours, for Prefect and its client would log every request."""
+    """Log every retry and wait if `verbose`. Only for our packages: Prefect and its client would log each request."""
     if json_log.in_force():
         return
     if not verbose:
-        # The report has them, counted by cause.
+        # The report has these warnings, counted by cause.
         logging.getLogger("flows.engine.partition_scan").setLevel(logging.ERROR)
         return
     handler = logging.StreamHandler(sys.stderr)
@@ -103,7 +103,7 @@ def _speak_up(*, verbose: bool) -> None:
 
 def _address(settings: Settings, *, tracked: bool) -> str:
     if tracked and settings.credentials is not None:
-        # Only Prefect's server knows what its block holds; the run reads it there.
+        # The address is in the block, which the run reads from Prefect's server.
         return settings.base_url or f"the service of block {settings.credentials}"
     address = settings.address()
     settings.key()
@@ -117,7 +117,10 @@ def carry_out(
     *,
     what: str,
 ) -> None:
-    """Carry out a run and its retries, report the last of them, and exit with its code; `what` is the command."""
+    """Run a sync or backfill with its retries, report the last attempt, and exit with its code.
+
+    `what` is the name of the command.
+    """
     from flows.engine.resources import build_request
     from flows.engine.retrying import retried
 
@@ -148,7 +151,7 @@ def carry_out(
     clock = SystemClock()
 
     def announce(report: "RunReport", retry: "Retry") -> None:
-        # A flow run took the signals for itself.
+        # The flow run has replaced the signal handlers.
         listen.get()()
         at = clock.now() + timedelta(seconds=retry.seconds)
         _say(f"The run ended {report.state.value}. {retry}, at {at:%H:%M:%S} UTC.")

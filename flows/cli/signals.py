@@ -12,14 +12,14 @@ from flows.reporting.exit_code import SIGNALLED
 
 T = TypeVar("T")
 
-# Takes the signals back, for a coroutine in which others have taken them for themselves.
+# Installs the signal handlers again, for a coroutine in which other code has replaced them.
 listen: ContextVar[Callable[[], None]] = ContextVar("listen")
 
 
 def run_until_signalled(work: Coroutine[Any, Any, T], stopped: Callable[[], str] = lambda: "Stopped.") -> T:
-    """Run a coroutine; SIGTERM and SIGINT cancel it, so that it can close what it opened.
+    """Run a coroutine. SIGTERM and SIGINT cancel it, so that it can close its resources.
 
-    Exits with 128 plus the signal's number when one came, after a line with the text of `stopped`.
+    After a signal, the text of `stopped` is printed, and the process exits with 128 plus the signal's number.
     """
     received: list[int] = []
 

@@ -1,4 +1,4 @@
-"""The snapshot's file that a command reads, where it is in a bucket."""
+"""Downloading the snapshot that a command reads, if it is in a bucket."""
 
 import asyncio
 from pathlib import Path
@@ -7,9 +7,10 @@ from flows.config.settings import Settings
 
 
 def current_snapshot(settings: Settings) -> Path:
-    """Return the snapshot's file on this machine, after a download where the bucket has a newer one.
+    """Return the snapshot's file on this machine, after downloading it if the bucket has a newer one.
 
-    Where the warehouse is, no bucket is asked: its file is what was published last. Raises StoreError and OSError.
+    On the machine of the warehouse nothing is downloaded, because its file is the latest one. Raises StoreError and
+    OSError.
     """
     url, file = settings.snapshot_url(), settings.snapshot_file()
     if url is not None and not settings.warehouse.exists():

@@ -1,4 +1,4 @@
-"""Surfaces as they are typed."""
+"""Parsing of surfaces on the command line."""
 
 from collections.abc import Sequence
 
@@ -7,7 +7,7 @@ from models.partition import SURFACES, Surface
 
 
 def to_surfaces(typed: Sequence[str] | None) -> list[Surface]:
-    """Return the surfaces that were typed, none for none; raises SettingsError for what is no surface."""
+    """Return the given surfaces; empty if none are given. Raises SettingsError for an unknown surface."""
     known = {str(surface): surface for surface in SURFACES}
     wrong = [name for name in typed or () if name not in known]
     if wrong:

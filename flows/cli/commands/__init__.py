@@ -1,1 +1,1 @@
-"""The commands, one module each; `command_table` imports the one that is typed."""
+"""The commands; `command_table` imports only the module of the called one."""

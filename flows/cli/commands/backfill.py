@@ -1,4 +1,4 @@
-"""`gramhouse backfill`: chosen accounts scanned again from the first page."""
+"""`gramhouse backfill`: scans selected accounts again from the first page."""
 
 from dataclasses import asdict
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""`gramhouse demo`: the whole of it on nothing but this machine, and a first look at what it made."""
+"""`gramhouse demo`: runs everything on this machine, and shows queries of the result."""
 
 import subprocess
 import sys
@@ -66,7 +66,7 @@ def _program() -> str:
     return str(given.relative_to(here)) if given.is_absolute() and given.is_relative_to(here) else str(given)
 
 
-# The demo's first day is in the past, so that later calls, each a day later, do not lie in the future.
+# The demo's first day is in the past, so that later calls, each one day later, are not in the future.
 _BACK = timedelta(days=3)
 
 

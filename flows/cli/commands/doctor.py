@@ -1,4 +1,4 @@
-"""`gramhouse doctor`: what a run needs, checked one by one, each with its hint."""
+"""`gramhouse doctor`: checks the requirements of a run one by one, with a hint for each."""
 
 import asyncio
 import os
@@ -33,7 +33,7 @@ _MARKS = {"ok": DONE, "note": WARN, "bad": FAIL}
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What one check found: `verdict` is ok, note or bad; a bad one names its fix in `message`."""
+    """The result of one check: `verdict` is ok, note or bad; if it is bad, `message` contains the fix."""
 
     check: str
     verdict: str
@@ -68,12 +68,12 @@ def _cooldowns(settings: Settings, now: datetime) -> Cooldowns:
         try:
             return read_cooldowns(settings, "gramhouse doctor", snapshot, now=now)
         except QueryError:
-            # What is wrong with the snapshot is a finding of its own.
+            # Problems of the snapshot are a separate finding.
             return Cooldowns()
 
 
 def _api(settings: Settings, now: datetime) -> Iterator[Finding]:
-    """Ask for a page of accounts and one of media, once each, and nothing that a Retry-After still forbids."""
+    """Request one page of accounts and one of media, once each, except during a cooldown."""
     try:
         address, key = settings.address(), settings.key()
     except SettingsError:
@@ -99,7 +99,7 @@ async def _asked(address: str, key: SecretStr, cooldowns: Cooldowns) -> list[Fin
         if error.disposition is Disposition.WAIT:
             wait = f" for {span(error.retry_after)}" if error.retry_after else ""
             return Finding(check, "note", f"{error}. Rate-limited{wait}; not retried.")
-        # An account that is gone says nothing of the key.
+        # An account that no longer exists is not a problem of the key.
         verdict = "note" if error.outcome == "not_found" else "bad"
         return Finding(check, verdict, f"{error}. Fix: {error.hint}.")
 

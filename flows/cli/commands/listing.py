@@ -39,10 +39,10 @@ def _what(run: Mapping[str, Any]) -> str:
 
 
 def plain_table(columns: Mapping[str, str]) -> Table:
-    """Return a table without rules; `columns` maps names to `right` or an empty text."""
+    """Return a table without lines; `columns` maps names to `right` or an empty string."""
     table = Table(box=None, header_style="bold", pad_edge=False)
     for name, side in columns.items():
-        # On a narrow terminal only the id is cut; --json prints it whole.
+        # On a narrow terminal only the id is truncated; --json prints all of it.
         no_wrap = name != "account id"
         table.add_column(name, justify="right" if side == "right" else "left", no_wrap=no_wrap, overflow="ellipsis")
     return table
@@ -58,10 +58,10 @@ def accounts(
 ) -> None:
     """List accounts: status, token expiry and age of their media."""
     with open_snapshot(current_snapshot(load(snapshot=snapshot))) as opened:
-        # Snapshots of older versions know of no missing accounts.
+        # Snapshots of older versions do not have missing_since.
         known = "missing_since" in opened.ask("FROM accounts LIMIT 0").columns
         missing_since = "a.missing_since" if known else "NULL::TIMESTAMPTZ AS missing_since"
-        # Nor of recent scans.
+        # Nor do they have recent_at.
         has_recent = "recent_at" in opened.ask("FROM completed_scans LIMIT 0").columns
         closed_at = "greatest(w.complete_at, w.recent_at)" if has_recent else "w.complete_at"
         query = _SQL["accounts"].format(missing_since=missing_since, closed_at=closed_at)
@@ -121,7 +121,7 @@ def runs(
     if as_json:
         print_json({"runs": rows})
         return
-    # A narrow terminal would cut numbers, and a number that is cut is another number.
+    # A narrow terminal would truncate numbers, which would then be wrong.
     sizes = ("accounts", "pages") if out.width >= _ROOM_FOR_SIZES else ()
     table = plain_table(
         {

@@ -32,7 +32,7 @@ LIMIT ?
 _SHOWN = 20
 _ALL = 2**63 - 1
 
-# As many reasons as the first line names, and as many characters of a payload as a person looks at.
+# The number of reasons in the first line, and of characters shown of a payload.
 _NAMED = 3
 _PAYLOAD = 160
 
@@ -102,7 +102,7 @@ def _list(settings: Settings, limit: int | None, *, as_json: bool) -> None:
         print_json({"records": rows})
         return
     for line in _show(reasons, rows):
-        # A line is not broken where the terminal ends: an id that is cut in two cannot be copied.
+        # Not wrapped, because an id that is split over two lines cannot be copied.
         out.print(line, soft_wrap=True)
 
 

@@ -1,4 +1,4 @@
-"""`gramhouse sandbox`: API v1 served here, for demos and tests."""
+"""`gramhouse sandbox`: serves API v1 on this machine, for demos and tests."""
 
 import json
 import re
@@ -105,9 +105,9 @@ def sandbox(
 
     The key is `sandbox-demo-key`. POST /_sandbox/day advances the data by one day.
 
-    Keys, while it runs: GET /_sandbox/keys lists them, POST /_sandbox/keys makes one of
-    {"name": "reader", "scopes": ["automations:read"], "accounts": 30}, DELETE /_sandbox/keys/NAME revokes one.
-    A secret is shown once, when its key is made.
+    Keys can be managed while it runs: GET /_sandbox/keys lists them, DELETE /_sandbox/keys/NAME revokes one, and POST
+    /_sandbox/keys with {"name": "reader", "scopes": ["automations:read"], "accounts": 30} creates one. A secret is
+    shown only when its key is created.
     """
     check_variables()
     from connectors.sandbox.data.calendar import FIRST_DAY

@@ -43,7 +43,7 @@ _SHOWN = 200
 
 
 class Format(StrEnum):
-    """How an answer is written."""
+    """The output format of a query's result."""
 
     TABLE = "table"
     CSV = "csv"
@@ -63,7 +63,7 @@ def _print_table(columns: Sequence[str], shown: Sequence[tuple[Any, ...]], rows:
 
 
 def print_answer(answer: Answer) -> None:
-    """Print an answer as a table, its first 200 rows at most."""
+    """Print the first 200 rows of a query's result as a table."""
     _print_table(answer.columns, answer.rows[:_SHOWN], len(answer.rows))
 
 
@@ -77,7 +77,7 @@ def _table(stream: Stream) -> None:
 
 
 class _Terminal:
-    """Standard output for raw rows, which may steer a program but no terminal."""
+    """Standard output for raw rows on a terminal, without control characters."""
 
     def write(self, text: str) -> int:
         return sys.stdout.write(without_control_characters(text, newlines=True))
@@ -99,7 +99,7 @@ _WRITERS = {Format.TABLE: _table, Format.CSV: _csv}
 
 @contextmanager
 def _gone_at_once() -> Iterator[None]:
-    """Let Ctrl-C end the process: a reader has nothing to tidy up, and DuckDB looks for it only now and then."""
+    """Make Ctrl-C end the process immediately: a reader needs no cleanup, and DuckDB checks for signals only rarely."""
     before = signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:
         yield
@@ -120,7 +120,7 @@ def query(
     """
     settings = load(snapshot=snapshot)
     text = sys.stdin.read() if sql == "-" else sql
-    # What was typed need not be UTF-8; DuckDB takes nothing else.
+    # Arguments may be invalid UTF-8, which DuckDB does not accept.
     question = text.encode(errors="surrogateescape").decode(errors="replace")
     with open_snapshot(current_snapshot(settings), with_raw=mentions_raw_media(question)) as opened:
         document = Document(_destination()) if as_json or style is Format.JSON else None

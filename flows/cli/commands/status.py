@@ -1,4 +1,7 @@
-"""`gramhouse status`: how things stand, from the snapshot and the status file beside it; no writer is in the way."""
+"""`gramhouse status`: the state of data and runs, read from the snapshot and the status file next to it.
+
+It does not open the warehouse, so it never waits for a writer.
+"""
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
@@ -32,10 +35,10 @@ _WARNINGS = statements("flows.reporting.summary")["warnings"]
 
 _MARKS = {"complete": DONE, "failed": FAIL, "interrupted": FAIL}
 
-# Runs that ended so left a snapshot.
+# Runs that end in these states have published a snapshot.
 _PUBLISHES = {RunState.COMPLETE, RunState.PARTIAL}
 
-# Names of stale accounts on a line; --json has them all.
+# The number of stale accounts named on a line; --json has all of them.
 _NAMED = 5
 
 _FAILURES = f"""
@@ -45,7 +48,8 @@ FROM ({grouped(_SQL["last_tried"])}) ORDER BY scans DESC, outcome, error_code
 
 _LAST_RUN = "SELECT * FROM runs WHERE kind IN ('sync', 'backfill') ORDER BY seq DESC LIMIT 1"
 
-# $1 is the reader's time, and what is stale at $2 is stale. `age_seconds`: of the oldest that should be fresh.
+# $1 is the current time; $2 is the time for which staleness is determined. `age_seconds` is the age of the oldest scan
+# of an account that should be fresh.
 _FRESHNESS = """
 SELECT
     f.surface, count(f.stale_at) AS accounts, count(*) FILTER (f.stale_at < $2) AS stale,
@@ -61,7 +65,7 @@ SELECT f.account_id, f.ig_username, f.surface, f.complete_at, f.outcome, f.error
 FROM freshness AS f WHERE f.stale_at < $1 ORDER BY f.stale_at, f.ig_username, f.surface
 """
 
-# Scans that rejected records removed nothing, for longer than an account may be stale.
+# Accounts whose scans could not mark removals because of rejected records, for longer than the stale limit.
 _UNDECIDED = """
 SELECT f.account_id, f.ig_username, f.surface, f.removals_undecided_since
 FROM freshness AS f WHERE f.removals_undecided_since < $1 ORDER BY f.removals_undecided_since, f.ig_username, f.surface
@@ -69,7 +73,7 @@ FROM freshness AS f WHERE f.removals_undecided_since < $1 ORDER BY f.removals_un
 
 
 def _gather(snapshot: Snapshot, now: datetime, state: Current, stale_after: float | None) -> dict[str, Any]:
-    """Read what the status says; `stale_after`, in seconds, takes the place of the snapshot's own."""
+    """Read the contents of the status; `stale_after`, in seconds, overrides the limit of the snapshot."""
     totals = snapshot.ask(_SQL["totals"]).records()[0]
     limit = totals["stale_after"] if stale_after is None else stale_after
     stale_at = now + timedelta(seconds=totals["stale_after"] - limit)
@@ -93,13 +97,13 @@ def _gather(snapshot: Snapshot, now: datetime, state: Current, stale_after: floa
 
 
 def _undecided(snapshot: Snapshot, before: datetime) -> list[dict[str, Any]]:
-    # A snapshot of an older version has no such column.
+    # Snapshots of older versions do not have this column.
     columns = snapshot.ask("SELECT * FROM freshness LIMIT 0").columns
     return snapshot.ask(_UNDECIDED, [before]).records() if "removals_undecided_since" in columns else []
 
 
 def attention(found: Mapping[str, Any], state: Current) -> list[str]:
-    """Return why a person should look: words for programs, none when all is well."""
+    """Return the reasons that require attention, as words for programs; empty if there are none."""
     last = found["last_run"]
     ends = {run["state"] for run in (*filter(None, [last]), *found["unresolved"])}
     other = state.other()
@@ -218,14 +222,14 @@ def _print(found: Mapping[str, Any], state: Current, writing: Holder | None) -> 
         for line in _lines(found):
             out.print(line)
     elif found["last_run"] and found["last_run"]["run_id"]:
-        # Without a snapshot that can be read nothing is known to be well.
+        # Without a readable snapshot, the run is not marked as good.
         out.print(_run({"added": None, "changed": None} | found["last_run"], is_checked=False))
 
 
 def report(settings: Settings, now: datetime, *, as_json: bool = False, as_metrics: bool = False) -> ExitCode:
-    """Print the status as of `now`; return 0 when all is well, 3 when something needs a person.
+    """Print the status as of `now`; return 0, or 3 if something requires attention.
 
-    Raises SnapshotMissing where there is neither a snapshot nor a run, WarehouseUnusable and StoreError.
+    Raises SnapshotMissing if there is neither a snapshot nor a run, WarehouseUnusable and StoreError.
     """
     snapshot = current_snapshot(settings)
     writing, state = holder(settings.warehouse), current(settings)

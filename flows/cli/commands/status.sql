@@ -1,5 +1,6 @@
 -- name: unresolved
--- Runs that no later run made up for: one of everything does, and one that was asked for the same.
+-- Runs that no later run has made up for. A complete or partial sync of everything does, or a run of the same kind and
+-- selection.
 SELECT r.* FROM runs AS r
 WHERE r.state IN ('failed', 'interrupted') AND NOT EXISTS (
     FROM runs AS l

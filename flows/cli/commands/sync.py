@@ -1,4 +1,4 @@
-"""`gramhouse sync` and `gramhouse publish`: what writes."""
+"""`gramhouse sync` and `gramhouse publish`."""
 
 from typing import Annotated
 
@@ -31,7 +31,7 @@ from models.incremental import SyncMode
 
 
 def sync_mode(*, incremental: bool, full_refresh: bool) -> SyncMode | None:
-    """Return the mode that was typed, None where none was. Raises SettingsError for both."""
+    """Return the mode given on the command line, if any. Raises SettingsError if both options are given."""
     if incremental and full_refresh:
         message = "--incremental and --full-refresh cannot be combined. Fix: use one of them."
         raise SettingsError(message)

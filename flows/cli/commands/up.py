@@ -1,4 +1,4 @@
-"""`gramhouse up`: Prefect's server with its UI, and the deployments with their schedules, as one process tree."""
+"""`gramhouse up`: runs a Prefect server with its UI, and serves the deployments with their schedules."""
 
 import signal
 import threading
@@ -34,7 +34,7 @@ from flows.reporting.page.write import default_path
 
 _LOOK_EVERY = 0.5
 
-# The serving process sees its flow runs off, each of which may need ten seconds.
+# Seconds. The serving process waits for its flow runs to end, each of which may need ten seconds.
 _SERVING_GRACE = 17.0
 
 _DAY = int(timedelta(days=1).total_seconds())
@@ -46,11 +46,11 @@ def server_environment(settings: Settings) -> dict[str, str]:
         **prefect_environment(settings.prefect_home, settings.prefect_port),
         "PREFECT_SERVER_SERVICES_DB_VACUUM_ENABLED": "events,flow_runs,orphans",
         "PREFECT_SERVER_SERVICES_DB_VACUUM_RETENTION_PERIOD": str(settings.keep_prefect * _DAY),
-        # The same time, in the notation that this one reads.
+        # The same time, in the format of this setting.
         "PREFECT_SERVER_EVENTS_RETENTION_PERIOD": f"P{settings.keep_prefect}D",
     }
     if settings.prefect_database is not None:
-        # In the environment, for anybody on the machine can read what a process was called with.
+        # In the environment, because all users of the machine can read the arguments of a process.
         env["PREFECT_SERVER_DATABASE_CONNECTION_URL"] = settings.prefect_database.get_secret_value()
     return env
 
@@ -70,7 +70,7 @@ def _signals() -> Iterator[threading.Event]:
     ended = threading.Event()
     before = {}
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        # An ignored signal stays ignored: with nohup, the command is meant to outlive its terminal.
+        # An ignored signal remains ignored: with nohup, the command must survive the end of its terminal.
         if signal.getsignal(number) is not signal.SIG_IGN:
             before[number] = signal.signal(number, lambda *_: ended.set())
     try:
@@ -95,7 +95,7 @@ def _bring_up(settings: Settings, api: str | None, stack: ExitStack, ended: thre
     home, port = settings.prefect_home, settings.prefect_port
     processes, holds = [], []
     report = settings.report or default_path(settings.snapshot_file())
-    # Each run renews it, also where no setting names it.
+    # Each run renews the report, even if the setting is not set.
     env: Mapping[str, str] = {**PREFECT_QUIET, "GRAMHOUSE_REPORT": str(report)}
     options = []
     if api is None:
@@ -110,7 +110,7 @@ def _bring_up(settings: Settings, api: str | None, stack: ExitStack, ended: thre
         )
         server.wait(ended.is_set)
         processes.append(server)
-        # The server's pipe is held by the serving process, too: flow runs that are ended can still say so.
+        # The serving process also holds the server's pipe, so that the server receives the end of its flow runs.
         holds.append(parent_watch)
         home_env = prefect_environment(home, port)
         address = settings.report_url or f"http://127.0.0.1:{port}{REPORT_PATH}"

@@ -1,1 +1,1 @@
-"""What the commands print: terminal, pipes, JSON, metrics."""
+"""The output of commands: terminal, pipes, JSON, metrics."""

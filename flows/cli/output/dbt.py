@@ -15,10 +15,10 @@ _HEAD = (
     f"# Written by `gramhouse describe --format dbt`. In profiles.yml, attach the snapshot as {SOURCE}, read-only.\n"
 )
 
-# dbt renders descriptions; what is named by the API must not become a template.
+# dbt renders descriptions; names from the API must not be interpreted as templates.
 _TEMPLATE = re.compile(r"(?<=\{)(?=[{%#])")
 
-# Snapshots whose own limit is unknown.
+# Seconds; for snapshots without their own limit.
 _STALE_AFTER = 36 * 3600
 
 
@@ -61,7 +61,7 @@ def _table(table: Mapping[str, Any], columns: Sequence[Mapping[str, Any]], relat
 
 
 def _relation(name: str, columns: Sequence[Mapping[str, Any]]) -> Relation:
-    # Tables that the declarations do not know are those of further arrays of objects.
+    # Tables that are not declared are child tables of other arrays of objects.
     undeclared = CHILD if {column["name"] for column in columns} >= set(CHILD.key) else Relation()
     return relations().get(name, undeclared)
 
@@ -87,6 +87,6 @@ def sources(
         "tables": described,
     }
     document = {"version": 2, "sources": [source]}
-    # In ASCII: what is named by the API steers no terminal.
+    # In ASCII, so that names from the API cannot contain control sequences for the terminal.
     body: str = yaml.safe_dump(document, sort_keys=False, width=120)
     return _HEAD + body

@@ -1,4 +1,4 @@
-"""`gramhouse sync --dry-run`: about how many requests a sync would make, by reason."""
+"""`gramhouse sync --dry-run`: the estimated number of requests of a sync, by reason."""
 
 from datetime import UTC, datetime
 
@@ -26,7 +26,7 @@ _WHAT = {
 def show_estimate(
     settings: Settings, surfaces: tuple[Surface, ...], mode: SyncMode, most: int | None, *, as_json: bool
 ) -> None:
-    """Print about how many requests a sync of this mode would make; `most` is --max-requests.
+    """Print the estimated number of requests of a sync in this mode; `most` is --max-requests.
 
     Raises SnapshotMissing and WarehouseUnusable.
     """

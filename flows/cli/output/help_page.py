@@ -1,4 +1,4 @@
-"""The page of `gramhouse --help`: laid out like Typer's own, without Rich, which takes longer to import than to use."""
+"""The page of `gramhouse --help`, in the layout of Typer's, but without Rich, whose import takes too long."""
 
 import os
 import shutil
@@ -10,16 +10,16 @@ import typer
 
 Row = tuple[str, str]
 
-# Corners, edges and sides of a panel: the second where the output's encoding has no lines.
+# Corners, edges and sides of a panel; in ASCII if the output's encoding has no box-drawing characters.
 _LINES = tuple("╭╮╰╯─│")
 _ASCII = tuple("++++-|")
 
-# Typer's own: the least that is left to a text beside a name.
+# The minimum width of the text next to a name, as in Typer.
 _LEAST = 10
 
 
 def wants_colour() -> bool:
-    """Say whether standard output is to be coloured: NO_COLOR and FORCE_COLOR decide, and else the terminal."""
+    """Return whether standard output is coloured. NO_COLOR and FORCE_COLOR have precedence over the terminal."""
     if os.environ.get("NO_COLOR"):
         return False
     return bool(os.environ.get("FORCE_COLOR")) or (sys.stdout.isatty() and os.environ.get("TERM") != "dumb")
@@ -53,7 +53,7 @@ def _panel(title: str, rows: Sequence[Row], *, width: int, names: int) -> Iterat
 
 
 def page(usage: str, text: str, panels: Sequence[tuple[str, Sequence[Row]]]) -> str:
-    """Return the page, as wide as the terminal; `panels` are titles with names and what they do."""
+    """Return the page, as wide as the terminal; `panels` are titles with rows of a name and its description."""
     width = shutil.get_terminal_size().columns
     lines = ["", *(f" {typer.style(line, bold=True)}" for line in _wrapped(usage, width - 2)), ""]
     lines += [*(f" {line}" for line in _wrapped(text, width - 2)), ""]

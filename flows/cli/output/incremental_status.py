@@ -1,4 +1,4 @@
-"""What `gramhouse status` says of incremental scans: how old recent and full ones are, what is overdue, and gaps."""
+"""The part of `gramhouse status` about incremental scans: ages of recent and full ones, overdue full scans, gaps."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
@@ -9,10 +9,10 @@ from flows.cli.output.terminal import DONE, FAIL, WARN, clean, moment
 from flows.reporting.words import count, span
 from models.incremental import OVERDUE
 
-# Names of accounts on a line, and lines of gaps; --json has them all.
+# The number of accounts named on a line, and of lines of gaps; --json has all of them.
 _NAMED = 5
 
-# Where recent scans followed full ones: the age of either, in seconds, of the accounts where it is greatest.
+# For accounts with recent scans after a full one: the greatest ages, in seconds, of both kinds of scans.
 _RECENT = """
 SELECT
     surface, count(*) AS accounts, epoch($1::TIMESTAMPTZ) - epoch(min(recent_at)) AS recent,
@@ -20,7 +20,7 @@ SELECT
 FROM freshness WHERE recent_at IS NOT NULL AND stale_at IS NOT NULL GROUP BY surface ORDER BY surface
 """
 
-# Full scans that a budget defers for too long.
+# Accounts whose full scans a budget has deferred for too long.
 _FULL_OVERDUE = f"""
 SELECT f.account_id, f.ig_username, f.complete_at
 FROM freshness AS f CROSS JOIN published AS p
@@ -34,7 +34,7 @@ _GAPS = "SELECT g.*, a.ig_username FROM gaps AS g LEFT JOIN accounts AS a USING 
 
 def incremental(snapshot: Snapshot, now: datetime) -> dict[str, list[dict[str, Any]]]:
     """Read `recent`, `full_overdue` and `gaps`, as of `now`."""
-    # A snapshot of an older version knows of no recent scans.
+    # Snapshots of older versions do not have recent scans.
     knows = snapshot.has("gaps")
     return {
         "recent": snapshot.ask(_RECENT, [now]).records() if knows else [],
@@ -44,12 +44,12 @@ def incremental(snapshot: Snapshot, now: datetime) -> dict[str, list[dict[str, A
 
 
 def incremental_lines(found: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the lines of what was read."""
+    """Yield the lines of text for the result of `incremental`."""
     yield from map(_recent_line, found["recent"])
     if found["full_overdue"]:
         yield _full_overdue_line(found["full_overdue"])
     if found["recent"]:
-        # Where every scan is full, the outcomes already show which partitions are out of date.
+        # If every scan is full, the outcomes already show which partitions are out of date.
         yield from _gap_lines(found["gaps"])
 
 

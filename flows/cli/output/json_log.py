@@ -1,4 +1,4 @@
-"""`--log-format json`: standard error as one JSON object per line, with the same fields in each."""
+"""`--log-format json`: one JSON object per line on standard error, each with the same fields."""
 
 import io
 import json
@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING, TextIO
 if TYPE_CHECKING:
     from flows.engine.run_context import Counters
 
-# Of a record: what it is about, as connectors and flows give it in `extra`.
+# The fields of a log record that connectors and flows set with `extra`.
 _FACTS = ("account", "username", "partition", "code", "http_status", "correlation_id", "retry_in", "resume_after")
 
-# What a line for a person begins with (flows/cli/output/terminal.py).
+# The prefixes of lines for users (flows/cli/output/terminal.py).
 _LEVELS = {"✖ ": "error", "! ": "warning", "✔ ": "info"}
 
 
 class JsonLines(io.TextIOBase):
-    """A standard error that writes whatever it is given as JSON objects, one a line.
+    """A replacement of standard error that writes all text as JSON objects, one per line.
 
-    `now` is the wall clock (UTC). `counters` are those of the run that this process makes, once it makes one.
+    `now` is the wall clock (UTC). `counters` are those of this process's run, set when it begins.
     """
 
     def __init__(self, stream: TextIO, now: Callable[[], datetime]) -> None:
@@ -33,7 +33,7 @@ class JsonLines(io.TextIOBase):
         self.counters: Counters | None = None
 
     def write(self, text: str) -> int:
-        """Write each line that is whole by now; the mark before it is its level."""
+        """Write all complete lines. A line's prefix determines its level."""
         *lines, self._begun = (self._begun + text).split("\n")
         for line in filter(str.strip, lines):
             mark = next((mark for mark in _LEVELS if line.startswith(mark)), "")
@@ -41,15 +41,15 @@ class JsonLines(io.TextIOBase):
         return len(text)
 
     def writable(self) -> bool:
-        """Say that it can be written to."""
+        """Return True."""
         return True
 
     def flush(self) -> None:
-        """Pass on what is written."""
+        """Flush the underlying stream."""
         self._stream.flush()
 
     def fileno(self) -> int:
-        """Return the descriptor behind it, which child processes write to."""
+        """Return the descriptor of the underlying stream, which child processes write to."""
         return self._stream.fileno()
 
     def say(self, message: str, *, level: str = "info", facts: Mapping[str, object] | None = None) -> None:
@@ -58,7 +58,7 @@ class JsonLines(io.TextIOBase):
         time = self._now().isoformat(timespec="milliseconds").replace("+00:00", "Z")
         about = {**dict.fromkeys(_FACTS), **(facts or {})}
         line = json.dumps({"time": time, "level": level, "message": message, "run": run, **about}, default=str)
-        # At once: threads write, too.
+        # In a single call, because other threads write as well.
         self._stream.write(line + "\n")
 
 
@@ -75,7 +75,7 @@ class _Handler(logging.Handler):
 
 
 def begin() -> None:
-    """Make standard error, the log and a traceback at the end JSON lines."""
+    """Convert standard error, log records and the traceback of an uncaught exception to JSON lines."""
     lines = JsonLines(sys.stderr, lambda: datetime.now(UTC))
 
     def uncaught(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
@@ -91,5 +91,5 @@ def begin() -> None:
 
 
 def in_force() -> JsonLines | None:
-    """Return standard error where it takes JSON."""
+    """Return the JSON standard error, if it is active."""
     return sys.stderr if isinstance(sys.stderr, JsonLines) else None

@@ -1,6 +1,6 @@
-"""`gramhouse status --format openmetrics`: the status as numbers for Prometheus.
+"""`gramhouse status --format openmetrics`: the status as metrics for Prometheus.
 
-Only gauges, without timestamps: OpenMetrics has more, which node_exporter's textfile collector refuses.
+Only gauges without timestamps, because node_exporter's textfile collector rejects other features of OpenMetrics.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -10,7 +10,7 @@ from typing import Any
 from flows.cli.output.terminal import without_control_characters
 from models.runs import RunState
 
-# Labels and a value; None is left out.
+# Labels and a value; samples with None are omitted.
 Sample = tuple[Mapping[str, str], float | None]
 
 REASONS = (
@@ -93,7 +93,7 @@ def _snapshot(found: Mapping[str, Any]) -> Iterator[str]:
 
 
 def metrics(found: Mapping[str, Any], reasons: Iterable[str], *, writing: bool) -> str:
-    """Return what `status` found as an OpenMetrics exposition; `reasons` are why a person should look."""
+    """Return the status as an OpenMetrics exposition; `reasons` are the reasons that require attention."""
     given = set(reasons)
     why = (({"reason": reason}, int(reason in given)) for reason in REASONS)
     unresolved = len(found["unresolved"])
@@ -113,6 +113,6 @@ def metrics(found: Mapping[str, Any], reasons: Iterable[str], *, writing: bool) 
 
 
 def unreadable() -> str:
-    """Return the exposition of a status that cannot be read."""
+    """Return the exposition for a status that cannot be read."""
     lines = _family("snapshot_readable", "1 if there is a snapshot that can be read.", _plain(0))
     return "\n".join([*lines, "# EOF"])

@@ -1,4 +1,4 @@
-"""Progress of a run: a moving line on a terminal, a plain line now and then elsewhere."""
+"""The progress of a run: an updated line on a terminal, otherwise a line every 15 seconds."""
 
 import threading
 from collections.abc import Iterable, Iterator
@@ -18,7 +18,7 @@ _PLAIN_EVERY = 15.0
 
 
 def line(counters: Counters, seconds: float, outlook: Iterable[str] = ()) -> str:
-    """Say how far a run is, after so many seconds."""
+    """Return the progress of a run after a number of seconds, as text."""
     more = "" if counters.catalogue_complete else "+"
     parts = [
         f"{counters.accounts_done:,} of {counters.accounts:,}{more} accounts",
@@ -34,7 +34,7 @@ def line(counters: Counters, seconds: float, outlook: Iterable[str] = ()) -> str
 
 @contextmanager
 def watch(counters: Counters) -> Iterator[None]:
-    """Show the counters for as long as the block runs."""
+    """Show the counters while the block runs."""
     clock, pace = SystemClock(), Pace()
     began = clock.monotonic()
 

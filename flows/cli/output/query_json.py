@@ -1,4 +1,4 @@
-"""A query's answer as one JSON object, which is completed whatever ends the query."""
+"""A query's result as one JSON object, which is completed however the query ends."""
 
 import json
 import math
@@ -15,7 +15,7 @@ from flows.cli.output.terminal import failure
 from flows.reporting.exit_code import SIGNALLED, ExitCode
 from flows.reporting.words import json_value
 
-# Seconds that a signal waits for a reader that does not read.
+# Seconds after a signal in which the output's reader must read the rest.
 _GRACE = 1.0
 
 
@@ -28,9 +28,9 @@ class Destination(Protocol):
 
 
 class Document:
-    """The object: `columns`, `rows`, and `exit_code`; `state`, `message` and `hint` too, unless that is 0.
+    """The object: `columns`, `rows` and `exit_code`, and if that is not 0, also `state`, `message` and `hint`.
 
-    Rows are written as they come, so what went wrong is known only after the rows before it.
+    Rows are written as they arrive, so an error follows the rows before it.
     """
 
     def __init__(self, destination: Destination) -> None:
@@ -40,7 +40,7 @@ class Document:
         self._has_ended = False
 
     def write(self, stream: Stream) -> None:
-        """Write the rows and the end; raises QueryError, after which `end` is to be called."""
+        """Write the rows and the end. Raises QueryError, after which `end` must be called."""
         self._put(f'{{"columns": {_text(stream.columns)}, "rows": [', separator="")
         for batch in stream.batches:
             rows = (
@@ -66,9 +66,10 @@ class Document:
 
     @contextmanager
     def ended_by_signals(self) -> Iterator[None]:
-        """Let Ctrl-C and SIGTERM complete the object and end the process at once.
+        """Make Ctrl-C and SIGTERM complete the object and end the process immediately.
 
-        Python's own handlers would wait until DuckDB returns, which may take minutes; a thread does not.
+        This is done in a thread, because Python's signal handlers would wait until DuckDB returns, which may take
+        minutes.
         """
         reader, writer = os.pipe()
         os.set_blocking(writer, False)
@@ -103,7 +104,7 @@ def _text(value: object) -> str:
 
 
 def _nested(value: object) -> object:
-    """Return the value of a JSON column; text that Python does not parse stays text."""
+    """Return the parsed value of a JSON column; text that Python cannot parse remains text."""
     try:
         return json.loads(value) if isinstance(value, str) else value
     except ValueError:
@@ -111,7 +112,7 @@ def _nested(value: object) -> object:
 
 
 def _plain(value: object) -> object:
-    """Return a value that JSON can hold: its keys are text, and it knows no NaN."""
+    """Return a value that JSON supports: keys become strings, and numbers that are not finite become None."""
     if isinstance(value, dict):
         return {str(name): _plain(inner) for name, inner in value.items()}
     if isinstance(value, list | tuple):

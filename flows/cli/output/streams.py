@@ -1,4 +1,4 @@
-"""Standard streams that stay usable: a log that cannot be written must not end a run."""
+"""Makes standard streams robust: a log that cannot be written must not end a run."""
 
 import io
 import os
@@ -9,7 +9,7 @@ _STREAMS = (0, 1, 2)
 
 
 class _Forgiving(io.FileIO):
-    """Standard error whose reader may be gone and whose disk may be full: what cannot be written is dropped."""
+    """Standard error that drops what cannot be written, because of a closed pipe or a full disk."""
 
     def write(self, data: object) -> int:
         try:
@@ -19,9 +19,9 @@ class _Forgiving(io.FileIO):
 
 
 def keep_usable() -> None:
-    """Open what is closed of standard input, output and error, and let standard error drop what it cannot write.
+    """Open closed standard streams, and make standard error drop what cannot be written.
 
-    A closed descriptor would be given to the next file that is opened, which could be the warehouse.
+    The next opened file, which could be the warehouse, would get the descriptor of a closed stream.
     """
     for number in _STREAMS:
         try:
@@ -33,7 +33,7 @@ def keep_usable() -> None:
     if sys.stdout is None:
         sys.stdout = io.TextIOWrapper(io.FileIO(1, "wb", closefd=False), encoding="utf-8")
     elif isinstance(sys.stdout, io.TextIOWrapper) and isinstance(raw := sys.stdout.buffer, io.RawIOBase):
-        # With PYTHONUNBUFFERED, what a pipe does not take at once, as when a signal comes, would be lost.
+        # With PYTHONUNBUFFERED, the rest of a partial write to a pipe, such as after a signal, would be lost.
         sys.stdout = io.TextIOWrapper(io.BufferedWriter(raw), sys.stdout.encoding, line_buffering=True)
     encoding = "utf-8" if sys.stderr is None else sys.stderr.encoding
     written = io.BufferedWriter(_Forgiving(2, "wb", closefd=False))
@@ -41,7 +41,7 @@ def keep_usable() -> None:
 
 
 def drop_output() -> None:
-    """Let what is still to be written to standard output go nowhere: Python would end with 120 over it."""
+    """Discard the buffered standard output: otherwise Python would fail to flush it and exit with code 120."""
     with suppress(OSError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())

@@ -48,7 +48,7 @@ def _warning(warning: RunWarning) -> str:
 
 
 def _relation(run: RunCounts, report: RunReport) -> str:
-    """Return the relation of an earlier run to this one in one word."""
+    """Return the relation of an earlier run to this one, as one word."""
     if run.run_id not in report.resumed_runs:
         return "merged"
     return "resumed" if run.state is RunState.INTERRUPTED else "unpublished"
@@ -92,7 +92,7 @@ def _made(report: RunReport) -> Iterator[tuple[str, str]]:
 
 
 def show(report: RunReport) -> None:
-    """Print a run's report; a single line where the API would not hear of us."""
+    """Print a run's report; only its error if it was stopped before it landed a page."""
     mark = _MARKS[report.state]
     if report.stopped_by and not report.pages:
         out.print(f"{mark} [bold]{report.state.value}[/] {_stopped(report.stopped_by)}", soft_wrap=True)

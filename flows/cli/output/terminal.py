@@ -21,11 +21,11 @@ _UNLIMITED = 10**6
 
 class _Console(Console):
     def on_broken_pipe(self) -> None:
-        # By default it ends the process, whatever the exit code of the work that is reported.
+        # Rich would exit with its own code instead of that of the command.
         raise  # noqa: PLE0704 - it is called while the error is handled
 
     def print(self, *objects: Any, **options: Any) -> None:  # noqa: ANN401 - the signature is Rich's
-        # `out`, which sets crop, calls this with text as it is.
+        # `self.out` below sets `crop` and calls this method.
         if self.is_terminal or "crop" in options:
             super().print(*objects, **options)
             return
@@ -37,7 +37,7 @@ class _Console(Console):
 out = _Console(highlight=False, emoji=False, width=None if sys.stdout.isatty() else _UNLIMITED)
 err = _Console(stderr=True, highlight=False, emoji=False, width=None if sys.stderr.isatty() else _UNLIMITED)
 
-# How a line in a log begins.
+# The time at the beginning of a line in a log.
 DATED = "%Y-%m-%d %H:%M:%S UTC"
 
 DONE = "[green]✔[/]"
@@ -53,7 +53,7 @@ _STATES: dict[int, str] = {
 _SHOWN = {"\t", "\n"}
 
 
-# Controls, formatting (but for the joiner that emoji are made with), surrogates, line and paragraph separators.
+# Control and format characters (except for the joiner of emoji), surrogates, line and paragraph separators.
 _STEERING = {"Cc", "Cf", "Cs", "Zl", "Zp"}
 _JOINER = "\u200d"
 
@@ -63,24 +63,24 @@ def _harmless(char: str) -> bool:
 
 
 def without_control_characters(text: object, *, newlines: bool = False) -> str:
-    """Return text from outside without what could steer a terminal."""
+    """Return text from outside without characters that could control a terminal."""
     keep = _SHOWN if newlines else set()
     return "".join(char if char in keep or _harmless(char) else " " for char in str(text))
 
 
 def clean(text: object, *, newlines: bool = False) -> str:
-    """Return text from outside without what could steer a terminal or pass for markup."""
+    """Return text from outside without terminal control characters, and with Rich markup escaped."""
     return escape(without_control_characters(text, newlines=newlines))
 
 
 def print_json(document: object) -> None:
-    """Print a JSON document, for programs; on a terminal without what could steer it."""
+    """Print a JSON document for programs; on a terminal without control characters."""
     text = json.dumps(document, default=json_value, ensure_ascii=False)
     out.out(without_control_characters(text) if out.is_terminal else text)
 
 
 def failure(exit_code: int, message: str) -> dict[str, object]:
-    """Return the JSON object for a command that ended without a report; the text after `Fix:` is the hint."""
+    """Return the JSON object of a command that ended without a report; the text after `Fix:` is the hint."""
     what, _, hint = message.partition(" Fix: ")
     state = _STATES.get(exit_code, "stopped")
     return {"state": state, "exit_code": int(exit_code), "message": what, "hint": hint or None}
@@ -88,7 +88,7 @@ def failure(exit_code: int, message: str) -> dict[str, object]:
 
 @contextmanager
 def reporting() -> Iterator[None]:
-    """Write the report of finished work, whose exit code stands even if the report cannot be written."""
+    """Write the report of a finished command. If it cannot be written, the exit code is unchanged."""
     try:
         yield
         sys.stdout.flush()
@@ -98,5 +98,5 @@ def reporting() -> Iterator[None]:
 
 
 def moment(at: datetime | None, *, seconds: bool = False) -> str:
-    """Say a time to the minute, or to the second, UTC."""
+    """Return a time to the minute or to the second, UTC; empty for None."""
     return "" if at is None else at.strftime("%Y-%m-%d %H:%M:%S" if seconds else "%Y-%m-%d %H:%M")
