@@ -1,4 +1,4 @@
-"""Rewrites the warehouse file, compacted and sorted, and replaces the old one after comparing their rows."""
+"""Rewrites the warehouse file compactly and sorted, and replaces the old file after comparing their rows."""
 
 import logging
 import os
@@ -23,12 +23,12 @@ from models.tables import WAREHOUSE, core_children
 
 _OLD = "old_warehouse"
 _DRAFT = "new_warehouse"
-# A whole row, by a name that no column has.
+# An alias for whole rows; no column has this name.
 _ROW = "whole_row_of_it"
 
 _log = logging.getLogger(__name__)
 
-# Where a DuckDB file says that it is one; how DuckDB names what it spills.
+# The position of the magic bytes in a DuckDB file, and the prefix of the files to which DuckDB spills.
 _MAGIC = slice(8, 12)
 _SPILLED = "duckdb_temp_"
 
@@ -37,7 +37,7 @@ _KEPT = "The warehouse is unchanged."
 
 @dataclass(frozen=True, slots=True)
 class Compacted:
-    """The file's size in bytes, before (with the log beside it) and after, and the result for the raw store."""
+    """The file's size in bytes before (including its WAL) and after, and the result for the raw store."""
 
     before: int
     after: int
@@ -45,7 +45,7 @@ class Compacted:
 
 
 def free_bytes(folder: Path) -> int:
-    """Return how much may still be written in a folder's file system."""
+    """Return the free bytes of a folder's file system."""
     return shutil.disk_usage(folder).free
 
 
@@ -54,7 +54,7 @@ def _beside(path: Path, suffix: str) -> Path:
 
 
 def _tables(db: DuckDBPyConnection, database: str) -> dict[tuple[str, str], list[tuple[object, ...]]]:
-    """Return each table's columns, in their order: name, type, whether it may be NULL, comment."""
+    """Return each table's columns in order: name, type, whether it may be NULL, comment."""
     found: dict[tuple[str, str], list[tuple[object, ...]]] = {}
     columns = db.execute(
         "SELECT schema_name, table_name, column_name, data_type, is_nullable, comment FROM duckdb_columns()"
@@ -68,7 +68,7 @@ def _tables(db: DuckDBPyConnection, database: str) -> dict[tuple[str, str], list
 
 
 def _order(schema: str, table: str, columns: set[object]) -> str:
-    # Tables that are not declared are like media_children, one for each list of objects that items carry.
+    # Tables that are not declared are child tables, one for each list of objects in items, sorted like media_children.
     keys = WAREHOUSE.tables.get(f"{schema}.{table}", core_children).info.get("sorted_by", ())
     return "ORDER BY " + ", ".join(keys) if keys and all(key.split()[0] in columns for key in keys) else ""
 
@@ -97,7 +97,7 @@ def _write(db: DuckDBPyConnection, draft: Path) -> None:
 
 
 def _verify(db: DuckDBPyConnection, path: Path, draft: Path) -> None:
-    """Read the draft back from the disk: the same tables, columns and rows, in whatever order."""
+    """Check that the draft on disk has the same tables, columns and rows, in any order. Raises WarehouseUnusable."""
     db.execute(f"ATTACH {literal(str(draft))} AS {_DRAFT} (READ_ONLY)")
     tables = _tables(db, _OLD)
     same = _tables(db, _DRAFT) == tables
@@ -132,12 +132,12 @@ def _clear(draft: Path) -> None:
 
 
 def _draft_of(warehouse: Path) -> Path:
-    """Return where a compaction writes; `warehouse` is resolved."""
+    """Return the path to which a compaction writes; `warehouse` is a resolved path."""
     return warehouse.with_name(f".{warehouse.name}.compacted")
 
 
 def _is_a_draft(file: Path) -> bool:
-    """Say whether a file is one that DuckDB began to write, which no link is."""
+    """Return whether a file was written by DuckDB, perhaps not completely; symbolic links are not."""
     if file.is_symlink() or not file.is_file():
         return False
     with file.open("rb") as opened:
@@ -146,9 +146,9 @@ def _is_a_draft(file: Path) -> bool:
 
 
 def remove_left_over(warehouse: Path) -> None:
-    """Remove the copy that a killed compaction left, and what it spilled; any other file of that name stays.
+    """Remove the draft and the spill folder of a killed compaction; other files with these names are kept.
 
-    The caller has the warehouse open for writing: no compaction is under way.
+    The caller has the warehouse open for writing, so no compaction is running.
     """
     draft = _draft_of(warehouse.resolve())
     spill = _beside(draft, ".tmp")
@@ -172,7 +172,7 @@ def _rewrite(path: Path, draft: Path, free: Callable[[Path], int]) -> None:
     spill = str(_beside(draft, ".tmp"))
     with duckdb.connect(config={"memory_limit": "1GB", "temp_directory": spill}) as db:
         db.execute("SET enable_progress_bar = false")
-        # Held open until the draft is in its place, the old file lets no other program write to it meanwhile.
+        # The old file stays attached until it is replaced: DuckDB's lock keeps other programs from writing to it.
         db.execute(f"ATTACH {literal(str(path))} AS {_OLD} (READ_ONLY)")
         if _beside(path, ".wal").exists():
             message = f"cannot compact {path}: another program has just written to it. Fix: try again. {_KEPT}"
@@ -192,27 +192,27 @@ def compact(
     keep_raw: timedelta | None = None,
     free: Callable[[Path], int] = free_bytes,
 ) -> Compacted:
-    """Rewrite the warehouse file small and sorted, and small parts of the raw store into larger ones; return the sizes.
+    """Rewrite the warehouse file compactly and sorted, and combine small parts of the raw store; return the sizes.
 
-    `raw` is the folder of raw stores; by default `raw` beside the file. Raw rows older than `keep_raw` that another one
-    of the item, in the same version, has superseded are deleted; None keeps them.
+    `raw` is the folder of raw stores; default: `raw` next to the file. Raw rows older than `keep_raw` are deleted if a
+    newer one of the same item and version exists; None keeps them.
 
-    Whatever fails, the old file stays; when the process is killed, too. An older gramhouse's file is upgraded
-    on the way, as whenever it is opened.
+    If anything fails or the process is killed, the old file is kept. A file of an older version is upgraded, as
+    whenever it is opened.
 
-    Raises WarehouseBusy when another process holds the file, and WarehouseUnusable when there is none, it cannot
-    be used, or the disk has no room for a second copy.
+    Raises WarehouseBusy when another process holds the file, and WarehouseUnusable when the file does not exist or
+    cannot be used, or when the disk has no space for a second copy.
     """
     if not warehouse.exists():
         message = f"There is no warehouse at {warehouse} yet. Fix: `gramhouse sync` creates it."
         raise WarehouseUnusable(message)
-    # A link stays a link: what it points to is replaced.
+    # If the path is a symbolic link, its target is replaced.
     path = warehouse.resolve()
     draft = _draft_of(path)
     with hold(warehouse, "gramhouse compact", since=now.isoformat(timespec="seconds"), pause=pause):
         try:
             before = sum(part.stat().st_size for part in (path, _beside(path, ".wal")) if part.exists())
-            # Upgrades it, and leaves nothing in the log and the segments beside it that belongs into the file.
+            # Upgrades the file, and recovers the WAL and the segments next to it, whose contents belong into the file.
             with connect(warehouse, raw) as connection:
                 make_ready(connection, path, now=now)
                 with connection.begin():

@@ -1,7 +1,7 @@
 """Finds stored times that are in the future, because the clock was ahead, and moves them back.
 
-Sequence numbers define the order of runs and scans. Times are used only for ages and waits, for which a time in the
-future is useless.
+Sequence numbers define the order of runs and scans. Times are used only for ages and waits, which a time in the future
+would make wrong.
 """
 
 from collections.abc import Callable
@@ -19,7 +19,7 @@ from models.runs import RunWarning
 from models.tables import WAREHOUSE
 from models.tables.columns import INSTANT
 
-# Not ours, or rightly in the future.
+# Times that this machine's clock did not set, and times that may be in the future.
 _NOT_OURS = {
     "core.media.published_at",
     "core.media_superseded.published_at",
@@ -29,25 +29,26 @@ _NOT_OURS = {
     "ops.cooldowns.resume_after",
 }
 
-# Stored after the fact: what a publishing of today notes of older runs says nothing of when they were.
+# Times that are stored later, for older rows: they do not show when the rows were written.
 _NO_WITNESS = {"core.runs.published_at"}
 
-# A wait, or the hours between two scans, count from here: a time moved further back would cut it short.
+# Waits, and the hours between two scans, are counted from these times. They are moved to the present, because an
+# earlier time would shorten the wait.
 _COUNTED_FROM = {"since", "missed_from", "asked_at"}
 
-# The age of such a scan is unknown: it is resumed, and then repeated from the first page.
+# The age of an unfinished scan is then unknown: it is resumed, and then repeated from the first page.
 _AGE_UNKNOWN = {"ops.checkpoints.started_at"}
 
-# Fewer posts than this with a later time may be errors of their authors' clocks.
+# The least number of posts in the future from which the clock is considered wrong; fewer may be errors of their data.
 _WITNESSES = 3
 
-# What NTP may put right at any time.
+# A difference that NTP may correct at any time.
 _TOLERATED = timedelta(minutes=2)
 
 
 @dataclass(frozen=True, slots=True)
 class Ahead:
-    """The times of one column, `schema.table.column`, that lie in the future."""
+    """The times of one column, `schema.table.column`, that are in the future."""
 
     column: str
     count: int
@@ -57,18 +58,18 @@ class Ahead:
 
 @dataclass(frozen=True, slots=True)
 class Repair:
-    """What was found in the future; `behind`: this machine's clock seems to be wrong instead, and nothing was moved."""
+    """The times found in the future. `behind`: this machine's clock seems to be behind, so nothing was changed."""
 
     found: tuple[Ahead, ...] = ()
     behind: bool = False
 
     @property
     def count(self) -> int:
-        """How many times lie, or lay, in the future."""
+        """The number of times that are, or were, in the future."""
         return sum(one.count for one in self.found)
 
     def last(self) -> datetime:
-        """Return the latest of them; ValueError when there is none."""
+        """Return the latest of them. Raises ValueError if there are none."""
         return max(one.last for one in self.found)
 
 
@@ -90,7 +91,7 @@ def _micros(moment: datetime) -> int:
 
 
 def find(db: DuckDBPyConnection, now: datetime) -> tuple[Ahead, ...]:
-    """Return the columns that hold times after `now`."""
+    """Return the columns that contain times after `now`."""
     asked = " UNION ALL ".join(
         f"SELECT '{table}.{column}', count(*), min({column}), max({column}) FROM {table} WHERE {column} > {_at(now)}"  # noqa: S608
         for table, column in _columns()
@@ -99,7 +100,10 @@ def find(db: DuckDBPyConnection, now: datetime) -> tuple[Ahead, ...]:
 
 
 def _is_behind(db: DuckDBPyConnection, now: datetime) -> bool:
-    """Say whether it is rather `now` that is wrong: most runs lie after it, and more than two, or posts do, too."""
+    """Return whether `now` itself is probably wrong.
+
+    That is, most runs began after it, and there are more than two runs, or several posts were published after it too.
+    """
     ahead, runs = db.execute(
         f"SELECT count(*) FILTER (started_at > {_at(now)}), count(*) FROM core.runs WHERE state <> 'running'"  # noqa: S608
     ).fetchall()[0]
@@ -122,11 +126,11 @@ def _trusted(db: DuckDBPyConnection, now: datetime) -> datetime | None:
 def repair(connection: Connection, *, now: datetime, unknown: datetime, insist: bool = False) -> Repair:
     """Move every time after `now` back, in the open transaction; return what was found.
 
-    What was stored while the clock was ahead keeps its order, and where there is room its distances, and follows the
-    newest time that can be trusted: it is at least as old as it looks. Where there is none, and for scans that are
-    not complete, `unknown` stands for a time too long ago to count. Waits of the API's begin now, in their full length.
+    The moved times begin after the newest trusted time. They keep their order and, if there is enough room before
+    `now`, their distances. If there is no trusted time, and for unfinished scans, `unknown` is used: a time so long ago
+    that data of that age is out of date. Cooldowns begin now, with their full length.
 
-    Nothing is moved when it seems to be `now` that is wrong, unless a person insists.
+    Nothing is moved if `now` itself is probably wrong, unless `insist`.
     """
     db = raw_connection(connection)
     found = find(db, now)
@@ -169,7 +173,7 @@ def _move_registry(connection: Connection, moved: Callable[[datetime], datetime]
 
 
 def repair_future_times(connection: Connection, run_id: str, *, now: datetime, within: timedelta) -> None:
-    """Move back what lies in the future, and warn of it in a run; a step of a minute or two is worth no warning."""
+    """Move times in the future back, and record a warning of a run, unless they are at most two minutes ahead."""
     found = repair(connection, now=now, unknown=unknown_age(now, within))
     if not found.count or (not found.behind and found.last() - now <= _TOLERATED):
         return
@@ -185,5 +189,5 @@ def repair_future_times(connection: Connection, run_id: str, *, now: datetime, w
 
 
 def unknown_age(now: datetime, within: timedelta) -> datetime:
-    """Return the time that stands for one unknown: too long ago for what was done then to count."""
+    """Return the time to use for unknown times: so long ago that data of that age is out of date."""
     return now - within - timedelta(days=1)

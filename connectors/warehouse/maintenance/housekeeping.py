@@ -12,7 +12,7 @@ from models.tables import core_quarantine
 
 _SQL = statements(__name__)
 
-# The views show each partition's last outcome, however old it is, so it is kept.
+# The last outcome of each partition, which is kept at any age because views show it.
 _LAST_WORDS = """
 SELECT arg_max(o.rowid, r.seq) FROM core.run_outcomes AS o JOIN core.runs AS r USING (run_id)
 GROUP BY o.resource, o.account_id, o.surface
@@ -34,14 +34,15 @@ RETURNING run_id
 """
 
 
-# What leaves less than this part, and days for less than half of the time to keep, is no tidying up: a clock is ahead.
+# If less than this share of the runs would remain, and they cover less than half of the retention time, then the clock
+# is probably ahead, and nothing is deleted.
 _LEAST_KEPT = 0.5
 
 
 def newest(connection: Connection, *, now: datetime) -> datetime:
-    """Return the time that ages are counted from: when the run before the last one ended, and `now` at the latest.
+    """Return the time from which ages are computed: the end of the run before the last one, at the latest `now`.
 
-    A clock that jumped ahead since then makes nothing older than it is.
+    Thus a clock that has jumped ahead since then does not make data look older than it is.
     """
     found = connection.exec_driver_sql(
         "SELECT arg_max(ended_at, seq) FROM core.runs WHERE seq < (SELECT max(seq) FROM core.runs)"
@@ -50,27 +51,26 @@ def newest(connection: Connection, *, now: datetime) -> datetime:
 
 
 def is_nearly_all(days: Collection[date], *, before: date, keep: int) -> bool:
-    """Say whether too much would go with what is before a date: most of it, and with it most of the days to `keep`.
+    """Return whether deleting runs before a date would delete too much: most runs, and most of the `keep` days.
 
-    `days` are those of all that there is, one for each run.
+    `days` has the day of each run.
     """
     kept = [day for day in days if day >= before]
     return len(kept) < _LEAST_KEPT * len(days) and 2 * len(set(kept)) < keep
 
 
 def run_days(connection: Connection) -> list[date]:
-    """Return for each run the day (UTC) on which it began."""
+    """Return the day (UTC) on which each run began."""
     return list(connection.exec_driver_sql("SELECT (started_at AT TIME ZONE 'UTC')::DATE FROM core.runs").scalars())
 
 
 def forget_runs(connection: Connection, *, before: datetime) -> int:
-    """Delete the runs that began before an instant, with their outcomes and warnings, in the open transaction.
+    """Delete runs that began before a time, with their outcomes and warnings, in the open transaction.
 
-    Returns how many runs are gone.
+    Returns the number of deleted runs.
 
-    None that still matters goes: a run under way, the last that ended of each kind and selection, those that may
-    yet be resumed. A partition's last outcome stays, and the run in which it was met. What the deleted runs did stays
-    counted, in one row for all of them.
+    Kept at any age: the running run, the last ended run of each kind and selection, runs that may still be resumed, and
+    the last outcome of each partition together with its run. The counts of deleted runs are kept, combined in one row.
     """
     old = connection.exec_driver_sql(_SQL["old"], (before,)).scalars().all()
     if not old:
@@ -83,14 +83,14 @@ def forget_runs(connection: Connection, *, before: datetime) -> int:
     return gone
 
 
-# So many runs have a row for each partition, as the report shows them; older ones only where the outcome changed.
+# The last runs, which the report shows, keep all outcomes; older runs keep only outcomes that changed.
 _RUNS_IN_FULL = 30
 
-# A scan that read what is new is as good an outcome as one that read everything.
+# The outcomes recent and complete count as the same.
 _SEEN = "concat_ws(' ', replace(o.outcome, 'recent', 'complete'), o.error_code, o.detail)"
 
-# Each partition's last outcome stays, for it is read later, and so does the first of each month: when the oldest runs
-# are forgotten, later ones still have an outcome that theirs is the same as.
+# Each partition's last outcome is kept because it is read later. The first one of each month is kept too, so that when
+# the oldest runs are deleted, the deleted outcomes of later runs can still be inferred from an equal one.
 _THIN_OUTCOMES = f"""
 WITH old AS (
     SELECT
@@ -108,18 +108,18 @@ WHERE rowid IN (SELECT row_id FROM old WHERE outcome IN ('complete', 'recent', '
 
 
 def thin_outcomes(connection: Connection, *, before: datetime, runs_in_full: int = _RUNS_IN_FULL) -> None:
-    """Delete successful outcomes that are like the partition's one before, in the open transaction.
+    """Delete successful outcomes that equal the partition's previous one, in the open transaction.
 
-    Those that were known before an instant and are not of the last runs: a run has one for each partition. What went
-    wrong stays as long as its run, and a partition's last outcome as long as there is none after it.
+    Only outcomes from before a time are deleted, and none of the last `runs_in_full` runs. Unsuccessful outcomes are
+    kept as long as their run, and so is the last outcome of each partition.
     """
     connection.exec_driver_sql(_THIN_OUTCOMES, (before, runs_in_full))
 
 
 def forget_quarantined(connection: Connection, *, before: datetime) -> int:
-    """Delete the records in quarantine that were last met before an instant, in the open transaction; return how many.
+    """Delete quarantined records that were last received before a time, in the open transaction; return how many.
 
-    A record that is still sent stays, however long ago it was first met.
+    A record that the API still sends is kept, no matter when it was first received.
     """
     statement = delete(core_quarantine).where(core_quarantine.c.last_seen_at < before)
     return len(connection.execute(statement.returning(core_quarantine.c.seen_at)).all())

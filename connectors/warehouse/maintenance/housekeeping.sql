@@ -1,6 +1,6 @@
 -- name: old
--- A run is kept whatever its age if it is under way, the last of its kind that ended, or one that the next run of its
--- kind may resume.
+-- A run is kept at any age if it is running, if it is the last ended run of its kind and selection, or if the next run
+-- of the same kind and selection may resume it.
 WITH RECURSIVE runs AS (
     SELECT
         run_id, resumes, started_at, state,

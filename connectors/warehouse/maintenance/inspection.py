@@ -18,7 +18,7 @@ _COOLDOWNS = "SELECT scope, max(resume_after) FROM ops.cooldowns WHERE resume_af
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """The times that lie in the future, the service's address, and until when (UTC) each tenant scope must wait."""
+    """Times in the future, the service's address, and the end (UTC) of each tenant scope's cooldown."""
 
     ahead: tuple[Ahead, ...] = ()
     base_url: str | None = None
@@ -28,7 +28,7 @@ class Inspection:
 def inspect(
     path: Path, activity: str, *, now: datetime, since: str, pause: Callable[[float], None]
 ) -> Inspection | None:
-    """Read a warehouse that this gramhouse wrote last; None where there is none, or one of another version.
+    """Inspect a warehouse; return None if it does not exist or was written by another version.
 
     Raises WarehouseBusy and WarehouseUnusable.
     """
@@ -37,7 +37,7 @@ def inspect(
     with hold(path, activity, since=since, pause=pause):
         try:
             with duckdb.connect(str(path), read_only=True) as db:
-                # An older one lacks columns; the next sync upgrades it.
+                # An older warehouse lacks columns; the next sync upgrades it.
                 if revisions.read(db) != revisions.HEAD:
                     return None
                 db.execute("SET TimeZone = 'UTC'")

@@ -1,4 +1,4 @@
-"""Steps when a warehouse is opened for writing, before anything lands: recovery, and the upgrade of its rows."""
+"""Steps when a warehouse is opened for writing, before pages land: recovery, and the upgrade of its rows."""
 
 import logging
 from datetime import datetime
@@ -14,13 +14,13 @@ from connectors.warehouse.storage.connection import raw_connection, value
 
 _log = logging.getLogger(__name__)
 
-# Rows whose payloads move in one transaction.
+# The most payloads that are moved in one transaction.
 _AT_ONCE = 50_000
 
-# Rows that an older version wrote have no landing number of their own: theirs are below every other one.
+# Rows of older versions have no landing number. They get numbers below all others, from here on.
 _LOWEST = -(2**62)
 
-# Versions first, which are stored in their order: the last landing number of an item is then that of its row in media.
+# The history first, which is stored in order, so that an item's row in media gets its highest landing number.
 _MOVED = (("media_superseded", "valid_from"), ("media", "changed_at"))
 
 _HAS_PAYLOAD = """
@@ -48,10 +48,11 @@ ORDER BY m.landed
 
 
 def make_ready(connection: Connection, path: Path, *, now: datetime, at_once: int = _AT_ONCE) -> None:
-    """Recover what a killed process left, then bring the rows of an older version to this one's form.
+    """Recover after a killed process, then upgrade rows that an older version wrote.
 
-    Each step is a transaction of its own, and after a kill the next call continues there. `at_once` rows
-    move in one. The connection must be in no transaction. Raises WarehouseUnusable.
+    Each step is a separate transaction; after a kill, the next call continues with the step that was interrupted.
+    `at_once` is the most rows that are moved in one transaction. The connection must not be in a transaction. Raises
+    WarehouseUnusable.
     """
     recover(connection, path)
     recover_parts(connection, now=now)
@@ -73,13 +74,13 @@ def _move_payloads(connection: Connection, at_once: int) -> None:
 
 
 def drop_payload(connection: Connection, table: str) -> None:
-    """Drop the column of an older version's payloads, all of which have moved. In no transaction."""
+    """Drop the payload column of an older version, after its payloads were moved. Call it outside of a transaction."""
     with connection.begin():
         connection.exec_driver_sql(f'ALTER TABLE core.{table} DROP COLUMN "old payload"')
 
 
 def move_some(connection: Connection, table: str, at: str, at_once: int) -> bool:
-    """Move some payloads to a part of the raw store, in one transaction; return whether there were any."""
+    """Move up to `at_once` payloads to a part of the raw store, in one transaction; return whether there were any."""
     db = raw_connection(connection)
     with connection.begin():
         last = max((part.last_landed for part in all_parts(connection) if part.last_landed < 0), default=_LOWEST)

@@ -1,6 +1,6 @@
-"""Decodes quarantined media items again with the current mapping: those that now have an id become rows.
+"""Decodes quarantined media items again with the current mapping; those that now have an id become rows.
 
-Rejected accounts are not decoded again here, because every sync lists all accounts.
+Rejected accounts are not decoded again, because every sync lists all accounts.
 """
 
 from collections.abc import Iterable
@@ -15,13 +15,13 @@ from connectors.warehouse.schema.field_registry import read_mapping
 from connectors.warehouse.storage.quoting import literal
 from models.schema.mapping import Mapping
 
-# As much payload (bytes) as is merged at once.
+# The most bytes of payloads in one merge.
 _BATCH_BYTES = 16 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Records that were met between two instants, both included: microseconds since 1970."""
+    """Records that were received between two times, inclusive, in microseconds since 1970."""
 
     first: int
     last: int
@@ -29,7 +29,7 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a retry is about: `records` that become rows, of `items` media items; `outdated` ones have just left."""
+    """A planned retry: `records` of `items` media items will become rows; `outdated` records were deleted."""
 
     records: int
     items: int
@@ -39,7 +39,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class StillRejected:
-    """Records that stay in quarantine, for one reason."""
+    """The number of records that remain in quarantine, for one reason."""
 
     resource: str
     reason: str
@@ -47,7 +47,7 @@ class StillRejected:
 
 
 def _id(index: int) -> str:
-    # An object or a list is no id, and neither is empty text.
+    # Objects, lists and empty text are not valid ids.
     return f"CASE WHEN left(ids[{index}], 1) NOT IN ('', '{{', '[') THEN ids[{index}] END"
 
 
@@ -61,7 +61,7 @@ def _ids(mapping: Mapping) -> str:
 
 
 def _identify(kind: str, table: str, mapping: Mapping, columns: str, where: str = "true") -> tuple[str, str]:
-    # Two statements: asked for at once, those with an id alone, DuckDB would take each payload apart a dozen times.
+    # Two statements: with the condition in the first one, DuckDB would parse each payload a dozen times.
     find = f"""
 CREATE {kind} {table} AS
 SELECT {columns}, {_media_id(mapping)} AS media_id
@@ -82,7 +82,7 @@ QUALIFY row_number() OVER (PARTITION BY account_id, surface, run_kind ORDER BY s
 """
 
 
-# A quarantine may be larger than memory, so payloads are no part of the plan.
+# Without payloads, because the quarantine may be larger than memory.
 _NARROW = "record, account_id, surface, seen_at, strlen(payload) AS size"
 
 _PLANNED = f"""
@@ -136,9 +136,9 @@ WHERE NOT outdated GROUP BY ALL ORDER BY instant
 _DROP_OUTDATED = "DELETE FROM core.quarantine WHERE rowid IN (SELECT record FROM retry_plan WHERE outdated)"
 
 
-# In the order in which they were met, so that the last version of an item is its last. They count as seen by each scan
-# that is half-way: it passed its first pages by an older mapping, and does not know that it misses them. Where two
-# are, each gets its own copy.
+# Staged in the order in which they were received, so that the last version of an item is merged last. They count as
+# seen by each unfinished scan of the partition, which may have rejected them with the old mapping and would miss them.
+# If there are two such scans, each gets a copy.
 _STAGE = f"""
 INSERT INTO ops.staging BY NAME
 SELECT
@@ -149,13 +149,13 @@ FROM ops.retried AS r
 LEFT JOIN ({_OPEN_SCANS}) AS o USING (account_id, surface)
 """  # noqa: S608
 
-# Their pages are counted for the runs that landed them.
+# The pages and items were counted for the runs that landed them.
 _NO_PAGES = "UPDATE core.run_counts SET pages = 0, items = 0 WHERE run_id = ?"
 
 _LEAVE = "DELETE FROM core.quarantine WHERE rowid IN (SELECT record FROM ops.retried)"
 
-# No complete scan since knew these items, so none of them says that they were still there at its end: when they were
-# last seen stays what the quarantine knows, until the next complete scan finds them there or gone.
+# Complete scans after these records were received do not prove that the items still existed, because the items had no
+# rows. They are entered as missing, last seen when the record was, until the next complete scan decides.
 _DOUBT = """
 INSERT INTO ops.missing BY NAME
 SELECT
@@ -172,7 +172,7 @@ SELECT resource, reason, count(*) AS records FROM core.quarantine GROUP BY ALL O
 
 
 def _batches(sizes: Iterable[tuple[int, int]], most: int) -> tuple[Batch, ...]:
-    # Cut between instants, so that versions of an item met at once are compared with one another.
+    # Batches are divided only between different times, so that versions of an item with the same time are compared.
     batches: list[Batch] = []
     held = 0
     for instant, size in sizes:
@@ -186,10 +186,10 @@ def _batches(sizes: Iterable[tuple[int, int]], most: int) -> tuple[Batch, ...]:
 
 
 def prepare_retry(connection: Connection, *, batch_bytes: int = _BATCH_BYTES) -> Plan:
-    """Find the quarantined media items that have an id by now, and delete the outdated ones, in the open transaction.
+    """Find quarantined media items that have an id now, and delete outdated ones, in the open transaction.
 
-    A record is outdated when its item was seen at the same time or later: what is stored is newer. All others are in
-    the batches of the plan.
+    A record is outdated if its stored item was seen at the same time or later. All other records are in the batches of
+    the plan.
     """
     run = connection.exec_driver_sql
     for statement in (*_identify("TEMP TABLE", "retry_identified", read_mapping(connection), _NARROW), _PLANNED):
@@ -203,19 +203,19 @@ def prepare_retry(connection: Connection, *, batch_bytes: int = _BATCH_BYTES) ->
 
 
 def retry(connection: Connection, batch: Batch, *, run_id: str, now: datetime) -> None:
-    """Make rows of a planned batch, in the open transaction: its records leave the quarantine, or nothing happens.
+    """Merge the records of a planned batch into rows and delete them from quarantine, in the open transaction.
 
-    What that adds and changes is counted for the run `run_id`.
+    Changes are counted for the run `run_id`.
 
-    The batches of a plan must come in their order, and nothing may be merged in between.
+    The batches of a plan must be passed in order, without other merges in between.
 
-    Raises ValueError while something is staged: that must be merged first, for it landed before.
+    Raises ValueError if pages are staged: they landed before, so they must be merged first.
     """
     run = connection.exec_driver_sql
     if run("SELECT count(*) FROM ops.staging").scalar_one():
         message = "merge what is staged before a retry"
         raise ValueError(message)
-    # No temporary table: the merge drops every one of them.
+    # Not a temporary table, because the merge drops all of these.
     met = f"seen_at BETWEEN make_timestamptz({batch.first}) AND make_timestamptz({batch.last})"
     for statement in _identify("TABLE", "ops.retried", read_mapping(connection), "* EXCLUDE (ids)", met):
         run(statement)
@@ -223,7 +223,7 @@ def retry(connection: Connection, batch: Batch, *, run_id: str, now: datetime) -
     run(_STAGE, (last, run_id))
     run(_LEAVE)
     merge(connection)
-    # Their numbers are given again to what lands next, which must not take them for news of its own time.
+    # The next landings reuse these numbers; their scans must not take these rows for newer ones.
     run("UPDATE core.media SET written_seq = NULL WHERE written_seq > ?", (last,))
     run(_NO_PAGES, (run_id,))
     run(_DOUBT, (now,))
@@ -231,5 +231,5 @@ def retry(connection: Connection, batch: Batch, *, run_id: str, now: datetime) -
 
 
 def staying(connection: Connection) -> tuple[StillRejected, ...]:
-    """Return what is in quarantine, by reason."""
+    """Return the numbers of records in quarantine, by resource and reason."""
     return tuple(StillRejected(*row) for row in connection.exec_driver_sql(_STAY))

@@ -27,12 +27,12 @@ from models.schema.naming import unique
 from models.schema.table_schemas import Metric, TableSchema, history, table_schemas
 from models.tables import WAREHOUSE
 
-# As many items as are joined with their counts in the memory of a run.
+# The most items that can be joined with their counts in the memory of a run.
 _JOINED_AT_ONCE = 250_000
 
 _OF_A_MAPPING = {JsonType.SHADOWED, JsonType.UNREADABLE}
 
-# Columns whose values do not follow from the payload, or are made for all of it.
+# Columns that are not decoded from the payload: they are kept, or computed from the whole payload.
 _KEY = "m.account_id, m.surface, m.media_id, m.raw_landed"
 _LIFE = (
     f"{_KEY}, h.payload_hash, m.first_seen_at, m.written_at, m.written_seq, m.changed_at, m.content_changed_at,"
@@ -51,7 +51,7 @@ class RebuildResult:
 
 
 def _renamed(registry: Registry, own: OwnNames) -> Registry:
-    """Give way to the mapping: a field whose name it claims gets another."""
+    """Return the registry with new names for fields whose name the mapping uses, and without its JSON types."""
     taken: dict[str, set[str]] = {resource: set(names) for resource, names in own.columns.items()}
     fields: dict[tuple[str, str], Field] = {}
     for key, field in sorted(registry.items(), key=lambda item: (item[0][0], item[1].ordinal)):
@@ -89,7 +89,10 @@ def _decode_again(
     kept: str,
     children: Sequence[TableSchema] = (),
 ) -> int:
-    """Decode the payloads of a table into a new one, with its children; return its rows. `kept` values stay."""
+    """Decode the payloads of a table into a new table, and its children; return the number of rows.
+
+    `kept` are the columns that are copied from the old table.
+    """
     table = WAREHOUSE.tables[stored.table]
     before = _new_table(connection, table, schema)
     rows = 0
@@ -116,7 +119,7 @@ ORDER BY c._order_key
 
 
 def _keep_rest(connection: Connection, table: Table, before: str) -> int:
-    """Keep the rows whose bytes are not kept, with what their columns say as far as the new ones can hold it."""
+    """Copy rows whose bytes are not in the raw store; values that do not fit the new column types become NULL."""
     types = "SELECT column_name, data_type FROM duckdb_columns() WHERE schema_name || '.' || table_name = ?"
     old, new = (
         dict(raw_connection(connection).execute(f"{types} AND database_name = current_database()", [name]).fetchall())
@@ -129,7 +132,7 @@ def _keep_rest(connection: Connection, table: Table, before: str) -> int:
 
 
 def _metrics(connection: Connection, metrics: tuple[Metric, ...]) -> None:
-    """Append what the counts are now read as, where that is not what was last observed."""
+    """Append the counts as they are decoded now, if they differ from the last observed ones."""
     counts = counts_of(metrics, "m")
     names = names_of(metrics)
     run = connection.exec_driver_sql
@@ -143,7 +146,7 @@ WITH present AS (
     FROM (SELECT *, {counts} AS counts FROM core.media AS m WHERE {some})
 ),
 observed AS (FROM core.media_metrics WHERE {some}),
--- Of an item that a page holds twice there are two.
+-- Two rows for an item that occurs twice on a page.
 last AS (
     SELECT account_id, surface, media_id, metric, value FROM observed
     SEMI JOIN (
@@ -171,10 +174,10 @@ WHERE media_metrics.account_id = r.account_id AND media_metrics.surface = r.surf
 
 
 def rebuild_stored(connection: Connection, mapping: Mapping) -> RebuildResult:
-    """Read every stored payload by the mapping: columns, versions', too, children, counts; in the open transaction.
+    """Decode all stored payloads with the mapping, in the open transaction: items, history, children, current counts.
 
-    Ids stay as they landed, and so do the instants at which versions begin and end, and counts of the past. What is
-    staged must be merged before.
+    Ids, the times at which versions begin and end, and counts of the past do not change. Staged pages must be merged
+    before.
     """
     with on_all_cores(raw_connection(connection)):
         return _rebuild(connection, mapping)
@@ -210,10 +213,10 @@ _IS_OUTDATED = "SELECT EXISTS (FROM core.media WHERE payload_hash IS NULL AND ra
 
 
 def rebuild_outdated(connection: Connection) -> int:
-    """Decode again, in the open transaction, what a version wrote that compared items by their text.
+    """Rebuild, in the open transaction, if there are rows of a version that compared items by their text.
 
-    Returns how many items that were. Such rows have no hash, no overflow, and columns of less exact types: unless they
-    are rebuilt, the next sync takes them for changed.
+    Returns the number of items. Such rows have no hash, no overflow, and less exact column types; without the rebuild
+    the next sync would report them as changed.
     """
     if not value(raw_connection(connection), _IS_OUTDATED):
         return 0
@@ -221,9 +224,9 @@ def rebuild_outdated(connection: Connection) -> int:
 
 
 def adopt_mapping(connection: Connection, mapping: Mapping) -> bool:
-    """Take a mapping for a warehouse without rows; return whether the stored rows are what it makes of their payloads.
+    """Store the mapping if there are no rows; return whether the stored rows were decoded with this mapping.
 
-    A warehouse that an older gramhouse filled has no mapping yet.
+    A warehouse that an older version filled has no mapping yet.
     """
     if not connection.exec_driver_sql("SELECT EXISTS (FROM core.media)").scalar_one():
         if not connection.exec_driver_sql("SELECT EXISTS (FROM ops.mapping)").scalar_one() or (
