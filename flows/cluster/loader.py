@@ -32,7 +32,7 @@ OnStop = Callable[[StopMark], object]
 
 @dataclass(slots=True)
 class FollowedBatch:
-    """A batch whose log is being read. `expected`: the items of each partition's last full scan, None if unknown."""
+    """A batch whose log is being read. `expected`: the items that each partition's last closed scan found."""
 
     number: int
     batch: Batch

@@ -27,7 +27,7 @@ FROM freshness AS f CROSS JOIN published AS p
 WHERE f.recent_at IS NOT NULL AND f.stale_at IS NOT NULL
   AND f.complete_at < $1::TIMESTAMPTZ - to_seconds({OVERDUE} * p.full_refresh_every)
 ORDER BY f.complete_at, f.ig_username
-"""  # noqa: S608 - a number of ours
+"""  # noqa: S608 - a constant
 
 _GAPS = "SELECT g.*, a.ig_username FROM gaps AS g LEFT JOIN accounts AS a USING (account_id) ORDER BY since, surface"
 

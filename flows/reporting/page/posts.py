@@ -34,7 +34,7 @@ FROM media AS m JOIN usual AS u ON u.account_id = m.account_id
 WHERE m.surface = 'posts' AND m.published_at >= {{at}} - INTERVAL {_DAYS} DAYS AND m.published_at <= {{at}}
   AND m.like_count IS NOT NULL AND u.usual >= {{least}}
 QUALIFY rank <= 20 OR is_sample
-"""  # noqa: S608 - numbers of ours
+"""  # noqa: S608 - constants of this module
 
 _COUNTS = f"""
 SELECT r.account_id, r.media_id, r.rank, r.is_sample, r.published_at, r.last_seen_at, c.value,
