@@ -1,6 +1,6 @@
-"""Where a process may die: at a step of its loop, before a statement, before or after a commit.
+"""The points where a process can be killed: a step of its loop, before a statement, before or after a commit.
 
-What lands is committed by writing it: before that is in the midst of it.
+For a landing, which is committed by writing it to a segment, "before commit" is in the middle of the write.
 """
 
 import sys
@@ -20,7 +20,7 @@ from connectors.warehouse.ingest.landing.page_commit import Record
 from connectors.warehouse.ingest.landing.segments import Segments
 from connectors.warehouse.storage import connection as connecting
 from connectors.warehouse.storage.connection import raw_connection
-from tests.simulation.disk import torn_by
+from tests.simulation.disk import torn_write
 from tests.simulation.loop import Killed
 
 Where = Literal["step", "statement", "before commit", "after commit"]
@@ -28,14 +28,14 @@ Where = Literal["step", "statement", "before commit", "after commit"]
 
 @dataclass(frozen=True, slots=True)
 class Crash:
-    """The process dies at the nth of these, counted from 1."""
+    """The process is killed when it reaches the nth point of this kind, counted from 1."""
 
     where: Where
     nth: int
 
 
-class Dice:
-    """Counts what a process does, and kills it when its time has come. `on_death` sees the files as they are then."""
+class CrashTrigger:
+    """Counts the points that a process reaches and kills it at `crash`; `on_death` is called at that moment."""
 
     def __init__(self, crash: Crash | None, on_death: Callable[[], None]) -> None:
         self.crash = crash
@@ -43,8 +43,8 @@ class Dice:
         self.on_death = on_death
         self.dead = False
 
-    def pass_(self, where: Where) -> None:
-        """Pass a place where the process may die."""
+    def reach(self, where: Where) -> None:
+        """Kill the process if this is the point of its crash."""
         if self.dead:
             return
         self.counts[where] += 1
@@ -52,56 +52,56 @@ class Dice:
             self.die()
 
     def die(self) -> None:
-        """Die here."""
+        """Kill the process."""
         self.dead = True
         self.on_death()
         raise Killed
 
 
-class _Watched:
-    """DuckDB's own connection, of which every statement is a place to die."""
+class _CrashableConnection:
+    """A DuckDB connection on which every statement and commit is a crash point."""
 
-    def __init__(self, db: duckdb.DuckDBPyConnection, dice: Dice) -> None:
+    def __init__(self, db: duckdb.DuckDBPyConnection, trigger: CrashTrigger) -> None:
         self._db = db
-        self._dice = dice
+        self._trigger = trigger
 
-    def execute(self, *statement: Any) -> Any:  # noqa: ANN401 - whatever DuckDB takes and gives
-        self._dice.pass_("statement")
+    def execute(self, *statement: Any) -> Any:  # noqa: ANN401 - the same as DuckDB's
+        self._trigger.reach("statement")
         return self._db.execute(*statement)
 
     def commit(self) -> None:
-        self._dice.pass_("before commit")
+        self._trigger.reach("before commit")
         self._db.commit()
-        self._dice.pass_("after commit")
+        self._trigger.reach("after commit")
 
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever else it has
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - any attribute
         return getattr(self._db, name)
 
 
 @contextmanager
-def watched(dice: Dice, landed: Callable[[], None]) -> Iterator[None]:
-    """Let every statement and commit of the writer pass the dice; `landed` is told whenever something is durable."""
+def crash_points(trigger: CrashTrigger, landed: Callable[[], None]) -> Iterator[None]:
+    """Make every statement and commit of the writer a crash point; call `landed` after each durable write."""
 
     def before(*_: object) -> None:
-        dice.pass_("statement")
+        trigger.reach("statement")
 
     do_commit = Dialect.do_commit
 
     def commit(self: Dialect, connection: object) -> None:
-        dice.pass_("before commit")
+        trigger.reach("before commit")
         do_commit(self, connection)  # type: ignore[no-untyped-call]
-        dice.pass_("after commit")
+        trigger.reach("after commit")
 
     real_append = Segments.append
 
     def append(self: Segments, records: Sequence[Record]) -> None:
         real_append(self, records)
         landed()
-        dice.pass_("after commit")
+        trigger.reach("after commit")
 
     with pytest.MonkeyPatch.context() as inner:
         inner.setattr(Dialect, "do_commit", commit)
-        inner.setattr(segments, "write", torn_by(lambda: dice.pass_("before commit")))
+        inner.setattr(segments, "write", torn_write(lambda: trigger.reach("before commit")))
         inner.setattr(Segments, "append", append)
         for name, module in list(sys.modules.items()):
             if (
@@ -109,7 +109,11 @@ def watched(dice: Dice, landed: Callable[[], None]) -> Iterator[None]:
                 and module is not connecting
                 and hasattr(module, "raw_connection")
             ):
-                inner.setattr(module, "raw_connection", lambda connection: _Watched(raw_connection(connection), dice))
+                inner.setattr(
+                    module,
+                    "raw_connection",
+                    lambda connection: _CrashableConnection(raw_connection(connection), trigger),
+                )
         event.listen(Engine, "before_cursor_execute", before)
         try:
             yield

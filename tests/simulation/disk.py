@@ -1,4 +1,4 @@
-"""The files of a warehouse whose process is killed again and again: what it holds at that instant is what it leaves."""
+"""The files of a warehouse whose process is killed: the next process continues with a copy from that moment."""
 
 import shutil
 from collections.abc import Callable, Iterator
@@ -16,47 +16,47 @@ Writer = Callable[..., AbstractContextManager[Connection]]
 _real: Writer = connecting.writer
 
 
-def torn_by(between: Callable[[], None]) -> Callable[[int, bytes], None]:
-    """Return a way to write that does `between` in the midst of it."""
+def torn_write(between: Callable[[], None]) -> Callable[[int, bytes], None]:
+    """Return a write function that calls `between` when half of the data is written."""
 
-    def halting(handle: int, data: bytes) -> None:
+    def write_halves(handle: int, data: bytes) -> None:
         half = len(data) // 2
         write(handle, data[:half])
         between()
         write(handle, data[half:])
 
-    return halting
+    return write_halves
 
 
 class Disk:
-    """A folder for each process. The files of a process that died are copied as they are, unclosed."""
+    """A folder for each process. The files of a killed process are copied without closing them."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._lives = 0
-        self.home.mkdir(parents=True)
+        self._processes = 0
+        self.folder.mkdir(parents=True)
 
     @property
-    def home(self) -> Path:
-        return self._folder / f"{self._lives}"
+    def folder(self) -> Path:
+        return self._folder / f"{self._processes}"
 
     @property
     def warehouse(self) -> Path:
-        return self.home / "rig.duckdb"
+        return self.folder / "rig.duckdb"
 
     @property
     def snapshot(self) -> Path:
-        return self.home / "analytics.duckdb"
+        return self.folder / "analytics.duckdb"
 
-    def salvage(self) -> None:
-        """Keep the files as they are now: those of the process that dies here."""
-        before = self.home
-        self._lives += 1
-        shutil.copytree(before, self.home)
+    def copy_files(self) -> None:
+        """Copy the current files, for the process after the one that is killed now."""
+        before = self.folder
+        self._processes += 1
+        shutil.copytree(before, self.folder)
 
     @contextmanager
     def opened(self, look: Callable[[Connection], None]) -> Iterator[Writer]:
-        """Lend a warehouse's writer, which is closed with the block, whoever is dead by then."""
+        """Replace the warehouse's writer by one that is always closed at the end of the block, even after a kill."""
 
         closing = ExitStack()
 
@@ -69,10 +69,10 @@ class Disk:
             finally:
                 closing.close()
 
-        before = self.home
+        before = self.folder
         try:
             yield writer
         finally:
             closing.close()
-            if before != self.home:
+            if before != self.folder:
                 shutil.rmtree(before)

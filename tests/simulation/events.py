@@ -1,4 +1,4 @@
-"""What happens in a day, in its order: the trace that a seed must repeat to the letter."""
+"""The events of a day, in order. A seed must always produce the same ones."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -12,13 +12,13 @@ _BEGINNING = datetime.fromtimestamp(FIRST_DAY, UTC)
 
 
 def instant(seconds: float) -> datetime:
-    """The time of day at a second of the loop's."""
+    """Return the date and time for a time of the loop in seconds."""
     return _BEGINNING + timedelta(seconds=seconds)
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
-    """A request left."""
+class RequestSent:
+    """A request was sent."""
 
     at: float
     partition: Partition
@@ -26,8 +26,8 @@ class Sent:
 
 
 @dataclass(frozen=True, slots=True)
-class Got:
-    """An answer arrived: status 0 is a broken connection, and what is not `whole` was cut."""
+class ResponseReceived:
+    """A response arrived; status 0 is a broken connection, and `whole` is false for a truncated body."""
 
     at: float
     partition: Partition
@@ -43,16 +43,16 @@ class Got:
 
 
 @dataclass(frozen=True, slots=True)
-class Lost:
-    """Whoever asked no longer waits for the answer."""
+class RequestCancelled:
+    """The request was cancelled."""
 
     at: float
     partition: Partition
 
 
 @dataclass(frozen=True, slots=True)
-class PendingPages:
-    """A page is durable; with it a recent scan is closed, or it goes on as far as its cursor leads."""
+class PageLanded:
+    """A page is durable; `recent`: it closes a recent scan."""
 
     at: float
     correlation_id: str | None
@@ -60,8 +60,8 @@ class PendingPages:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
-    """A page that could not be read is durably kept for quarantine."""
+class PageQuarantined:
+    """An unreadable page is durably in quarantine."""
 
     at: float
     partition: Partition
@@ -69,24 +69,26 @@ class Kept:
 
 
 @dataclass(frozen=True, slots=True)
-class GivenUp:
-    """A scan that must not be resumed is durably marked so."""
+class ScanAbandoned:
+    """A scan is durably marked as abandoned, so that it is not resumed."""
 
     at: float
     partition: Partition
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
-    """A promise to wait is durable."""
+class CooldownLanded:
+    """A cooldown is durable."""
 
     at: float
     scope: str
 
 
-Event = Sent | Got | Lost | PendingPages | Kept | GivenUp | Held
+Event = (
+    RequestSent | ResponseReceived | RequestCancelled | PageLanded | PageQuarantined | ScanAbandoned | CooldownLanded
+)
 
 
 def scope_of(partition: Partition) -> str:
-    """The tenant scope of a partition, by API 4."""
+    """Return the tenant scope of a partition (API 4)."""
     return "account_catalog" if partition == CATALOGUE else f"selected_account:{partition[0]}"

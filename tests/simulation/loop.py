@@ -1,4 +1,4 @@
-"""An event loop whose time is told, not taken: it passes only when nothing else can happen. The loop can be killed."""
+"""An event loop on virtual time, which advances only when no task is ready. The loop can be killed."""
 
 import asyncio
 import heapq
@@ -10,25 +10,25 @@ from typing import Any, TypeVar, cast
 
 T = TypeVar("T")
 
-# As long as a job on the writer's thread, or a step of the loop, may take.
+# The longest duration of a job in an executor, in virtual seconds.
 _SLOWEST_JOB = 0.02
 
 
 class Killed(BaseException):
-    """The process died here, as by kill -9: nothing of it goes on."""
+    """The process was killed here, as by kill -9."""
 
 
-class Stuck(Exception):  # noqa: N818 - what became of the run
-    """Everybody waits for somebody: a run that would never end."""
+class Deadlock(Exception):  # noqa: N818 - named after the state
+    """All tasks are waiting: the run would never end."""
 
 
 class VirtualLoop(asyncio.BaseEventLoop):
-    """One process. Jobs for its executors run on the loop itself, one after the other, each a little later.
+    """The loop of one process. Jobs for executors run on the loop itself, one after the other, each with a delay.
 
-    `dies_at` is the step before which it dies; after `most_steps` it is believed to go round in circles.
+    The process is killed before step `dies_at`. More than `most_steps` steps count as an endless loop.
     """
 
-    # Asyncio's own: what is to be run now, and what at its time.
+    # Attributes of asyncio's BaseEventLoop.
     _ready: deque[Any]
     _scheduled: list[Any]
 
@@ -52,7 +52,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         if not self._ready:
             if not self._scheduled:
                 message = "nothing is ready, and nothing will be"
-                raise Stuck(message)
+                raise Deadlock(message)
             timer = heapq.heappop(self._scheduled)
             timer._scheduled = False  # noqa: SLF001
             self._now = max(self._now, timer.when())
@@ -62,13 +62,13 @@ class VirtualLoop(asyncio.BaseEventLoop):
             return
         self.steps += 1
         if self.steps == self._dies_at and not self.dead:
-            # It is left for the burial, which lets everybody unwind.
+            # `unwind` runs it later.
             self._ready.appendleft(handle)
             self.die()
             return
         if self.steps > self.most_steps:
             message = f"the run takes more than {self.most_steps:,} steps"
-            raise Stuck(message)
+            raise Deadlock(message)
         handle._run()  # noqa: SLF001
 
     def die(self) -> None:
@@ -77,7 +77,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self.stop()
 
     def run_in_executor(self, executor: Executor | None, func: Callable[..., T], *args: object) -> "asyncio.Future[T]":
-        """Run a job on the loop, after the jobs which that executor was given before."""
+        """Run a job on the loop, after the earlier jobs of the same executor."""
         future: asyncio.Future[T] = self.create_future()
         if self.dead:
             future.set_exception(ConnectionAbortedError("the process is dead"))
@@ -90,8 +90,8 @@ class VirtualLoop(asyncio.BaseEventLoop):
                     result = func(*args)
             except Killed:
                 self.die()
-            except Exception as error:  # noqa: BLE001 - handed on, as a thread does
-                # Of a dead process it is only what unwinding came upon.
+            except Exception as error:  # noqa: BLE001 - passed on, as an executor does
+                # In a killed process, an error is only a result of unwinding.
                 if not self.dead and not future.done():
                     future.set_exception(error)
             if future.done():
@@ -108,19 +108,19 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return future
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
-        """What is left of a dead process says nothing."""
+        """Ignore errors of a killed process."""
         if not self.dead:
             super().call_exception_handler(context)
 
     def _process_events(self, event_list: object) -> None:
-        """There are no sockets."""
+        """Do nothing: there are no sockets."""
 
     def _write_to_self(self) -> None:
-        """Nobody sleeps in a selector."""
+        """Do nothing: there is no selector to wake up."""
 
 
-def live(loop: VirtualLoop, body: Coroutine[Any, Any, T]) -> T | None:
-    """Run a process to its end and return what it says; None when it was killed."""
+def run_process(loop: VirtualLoop, body: Coroutine[Any, Any, T]) -> T | None:
+    """Run a process until it ends; return its result, or None if it was killed."""
     task = loop.create_task(body)
     loop.main = task
     task.add_done_callback(lambda _: None if loop.dead else loop.stop())
@@ -133,12 +133,13 @@ def live(loop: VirtualLoop, body: Coroutine[Any, Any, T]) -> T | None:
         loop.dead = True
 
 
-def bury(loop: VirtualLoop) -> None:
-    """Let what is left of a process unwind, cut off from everything, so that no coroutine is left half-way."""
+def unwind(loop: VirtualLoop) -> None:
+    """Cancel the remaining tasks of a process and close its loop, so that no coroutine is left unfinished."""
     loop.most_steps = loop.steps + 100_000
     try:
         if loop.main is not None and not loop.main.done():
-            # The others end with it, as they would have; whoever is cancelled before it began has no `finally`.
+            # Cancel the main task first: it cancels its children, as usual. A task cancelled before it started would
+            # not run its `finally`.
             loop.main.cancel()
             loop.run_until_complete(asyncio.gather(loop.main, return_exceptions=True))
         while tasks := [task for task in asyncio.all_tasks(loop) if not task.done()]:

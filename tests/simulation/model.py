@@ -1,4 +1,4 @@
-"""What a warehouse must hold, from what was served and had landed: told in plain Python, knowing none of our code."""
+"""The expected contents of a warehouse, computed from landed pages in plain Python, without gramhouse's own code."""
 
 import json
 from collections import Counter
@@ -23,34 +23,34 @@ _IDS = BUILT_IN.media_id
 _ACCOUNT = ("id", "ig_username", "public_id", "status")
 
 
-def whole_text(value: Any) -> Any:  # noqa: ANN401 - any JSON
-    """A value with half surrogate pairs replaced, as no file can hold them."""
+def replace_lone_surrogates(value: Any) -> Any:  # noqa: ANN401 - any JSON
+    """Replace lone surrogates, which cannot be stored as UTF-8."""
     if isinstance(value, str):
         return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     if isinstance(value, list):
-        return [whole_text(inner) for inner in value]
-    return {key: whole_text(inner) for key, inner in value.items()} if isinstance(value, dict) else value
+        return [replace_lone_surrogates(inner) for inner in value]
+    return {key: replace_lone_surrogates(inner) for key, inner in value.items()} if isinstance(value, dict) else value
 
 
 @lru_cache(maxsize=4096)
 def parsed(body: bytes) -> Item:
-    """The page in a body."""
+    """Parse the page in a response body."""
     page = json.loads(body)
-    return whole_text(page) if b"\\ud" in body else page  # type: ignore[no-any-return]
+    return replace_lone_surrogates(page) if b"\\ud" in body else page  # type: ignore[no-any-return]
 
 
 def id_of(item: object) -> str | None:
-    """An item's id, if it has one."""
+    """Return the id of an item; None if it has none."""
     found = (reading.at(item, path) for path in _IDS)
     return next((str(one) for one in found if one not in (None, "")), None)
 
 
 @dataclass(eq=False)
 class Scan:
-    """One scan of a partition, as the service saw it: `following` is the cursor of the page that is next.
+    """One scan of a partition, as the API saw it; `following` is the cursor of the next page.
 
-    It began between `earliest` and `started`. `known_landed` is the landing that closed what it may stop at; None: it
-    is full. `share` is that of the refresh interval after which the next full scan is due.
+    It began between `earliest` and `started`. `known_landed` is the landing that closed the scan whose known territory
+    it may stop at; None for a full scan. `share` is the share of the refresh interval until the next full scan.
     """
 
     started: datetime
@@ -59,9 +59,9 @@ class Scan:
     day: int
     following: str | None = None
     pages: int = 0
-    over: bool = False
-    dead: bool = False
-    given_up: bool = False
+    closed: bool = False
+    restarts: bool = False
+    abandoned: bool = False
     ended_in: int = -1
     cursors: set[str] = field(default_factory=set)
     seen: set[Key] = field(default_factory=set)
@@ -75,19 +75,19 @@ class Scan:
 
 @dataclass
 class Model:
-    """All that landed, page by page, in the order of landing."""
+    """The state after all landed pages, in the order of landing."""
 
     accounts: Accounts = field(default_factory=Accounts)
     media: Media = field(default_factory=lambda: Media(content, is_same, published))
     sightings: dict[Key, list[tuple[Item, datetime]]] = field(default_factory=dict)
-    vouched: dict[Key, datetime] = field(default_factory=dict)
+    last_returned: dict[Key, datetime] = field(default_factory=dict)
     landed: int = 0
     quarantine: dict[tuple[Partition, str], str] = field(default_factory=dict)
     counts: dict[int, Counter[str]] = field(default_factory=dict)
     count: Counter[str] = field(default_factory=Counter)
 
     def land(self, day: int, scan: Scan, partition: Partition, body: bytes, at: datetime) -> None:
-        """A page has landed in a process, which was received `at`; with it a recent scan is closed, or not."""
+        """Land a page that process `day` received at time `at`; with the last page, the scan is closed."""
         self.landed += 1
         scan.began = scan.began or self.landed
         page = parsed(body)
@@ -118,7 +118,7 @@ class Model:
             return
         key = (*partition, media_id)
         scan.seen.add(key)
-        self.vouched[key] = at
+        self.last_returned[key] = at
         before = self.media.rows.get(key)
         payload = before.payload if before else None
         if (what := self.media.see(key, item, self.landed, at)) is not None:
@@ -127,16 +127,16 @@ class Model:
             self.sightings.setdefault(key, []).append((item, at))
 
     def keep(self, partition: Partition, text: str) -> None:
-        """A page that could not be read has landed in a process."""
+        """Put an unreadable page into quarantine."""
         self.quarantine.setdefault((partition, text), text)
 
     def _quarantine(self, partition: Partition, item: Any) -> None:  # noqa: ANN401 - any JSON
-        """A record whose content came before is the same, and stays as it was."""
+        """Put a record into quarantine, unless one with the same content is there already."""
         text = json.dumps(item, sort_keys=True)
         self.quarantine.setdefault((partition, content(item) if isinstance(item, dict) else text), text)
 
     def _end(self, scan: Scan, partition: Partition, at: datetime) -> None:
-        self.vouched.update(dict.fromkeys(scan.seen, at))
+        self.last_returned.update(dict.fromkeys(scan.seen, at))
         if self.media.is_overtaken(partition, scan.began):
             return
         if partition == CATALOGUE:
@@ -146,25 +146,25 @@ class Model:
 
 
 def is_same(one: Item, other: Item) -> bool:
-    """Tell whether an item differs in addresses of media at most."""
+    """Return whether two versions of an item are equal apart from media URLs."""
     return bool(lasting(one) == lasting(other))
 
 
 def listed(items: Iterable[Any]) -> list[Listed]:
-    """The ids and times of a page's items."""
+    """Return the ids and publication times of a page's items."""
     objects = (item if isinstance(item, dict) else {} for item in items)
     return [(id_of(item), reading.canonical(item, _PUBLISHED)) for item in objects]
 
 
 def published(item: Item) -> datetime | None:
-    """When an item says that it was published."""
+    """Return an item's publication time."""
     found = reading.canonical(item, _PUBLISHED)
     assert found is None or isinstance(found, datetime)
     return found
 
 
 def is_account(item: object) -> bool:
-    """Tell whether the sandbox left an account as it was: its ghost never is one, and a spoilt name is none."""
+    """Return whether a record is a valid account; the sandbox's faults produce accounts that are not."""
     if not isinstance(item, dict) or any(name not in item for name in _ACCOUNT):
         return False
     return "host" not in str(item["public_id"]) and not str(item["ig_username"]).startswith("half an emoji")

@@ -1,18 +1,18 @@
-"""The shortest story that still goes wrong: greedily fewer days, fewer faults, a smaller world."""
+"""Shrinks a failing scenario greedily: fewer days, fewer faults, less data."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from connectors.sandbox.settings import PLAIN_FEED
-from tests.simulation.story import Day, Story, World
+from tests.simulation.scenario import Day, Scenario, World
 
 _PLAIN = Day()
 _NAMES = [name for name in Day.__slots__ if name != "faults"]
 
 
-def _without_days(story: Story) -> Iterator[Story]:
-    for number in reversed(range(len(story.days))):
-        yield replace(story, days=story.days[:number] + story.days[number + 1 :])
+def _without_days(scenario: Scenario) -> Iterator[Scenario]:
+    for number in reversed(range(len(scenario.days))):
+        yield replace(scenario, days=scenario.days[:number] + scenario.days[number + 1 :])
 
 
 def _smaller_worlds(world: World) -> Iterator[World]:
@@ -28,34 +28,34 @@ def _smaller_worlds(world: World) -> Iterator[World]:
 
 
 def _plainer(day: Day) -> Iterator[Day]:
-    for place in range(len(day.faults)):
-        yield replace(day, faults=day.faults[:place] + day.faults[place + 1 :])
+    for index in range(len(day.faults)):
+        yield replace(day, faults=day.faults[:index] + day.faults[index + 1 :])
     for name in _NAMES:
         if getattr(day, name) != getattr(_PLAIN, name):
             yield replace(day, **{name: getattr(_PLAIN, name)})
 
 
-def simpler(story: Story) -> Iterator[Story]:
-    """Every story that is simpler by one thing, the boldest first."""
-    yield from _without_days(story)
-    for world in _smaller_worlds(story.world):
-        yield replace(story, world=world)
-    for number, day in enumerate(story.days):
+def simpler(scenario: Scenario) -> Iterator[Scenario]:
+    """Yield every scenario that is simpler in one respect, the largest reductions first."""
+    yield from _without_days(scenario)
+    for world in _smaller_worlds(scenario.world):
+        yield replace(scenario, world=world)
+    for number, day in enumerate(scenario.days):
         for plainer in _plainer(day):
-            yield replace(story, days=(*story.days[:number], plainer, *story.days[number + 1 :]))
+            yield replace(scenario, days=(*scenario.days[:number], plainer, *scenario.days[number + 1 :]))
 
 
-def shrink(story: Story, fails: Callable[[Story], bool], *, plays: int = 60) -> Story:
-    """Return the shortest story found that still fails, trying at most so many."""
+def shrink(scenario: Scenario, fails: Callable[[Scenario], bool], *, attempts: int = 60) -> Scenario:
+    """Return the simplest scenario found that still fails, after at most `plays` simulations."""
     tried = 0
-    begin = True
-    while begin:
-        begin = False
-        for candidate in simpler(story):
-            if tried == plays:
-                return story
+    found = True
+    while found:
+        found = False
+        for candidate in simpler(scenario):
+            if tried == attempts:
+                return scenario
             tried += 1
             if fails(candidate):
-                story, begin = candidate, True
+                scenario, found = candidate, True
                 break
-    return story
+    return scenario

@@ -1,4 +1,4 @@
-"""Stories with batches on workers, whose store is another party that fails; referee and model are the same."""
+"""Scenarios with batches on workers and a store that fails, too; the checks are the same."""
 
 from pathlib import Path
 
@@ -7,19 +7,19 @@ import pytest
 from models import incremental
 from tests.model.recent import RUN
 from tests.simulation.disk import Disk
-from tests.simulation.story import tell
-from tests.simulation.workers import WorkersPlayer
+from tests.simulation.scenario import generate_scenario
+from tests.simulation.workers import WorkersSimulator
 
 
 @pytest.mark.parametrize(("seed", "recent"), [(0, 0), (3, 1), (4, 0)])
-def test_whatever_befalls_runs_and_store_the_snapshot_is_what_was_visible(
+def test_whatever_faults_occur_in_runs_and_store_the_snapshot_is_correct(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int, recent: int
 ) -> None:
     monkeypatch.setattr(incremental, "KNOWN_RUN", RUN)
     monkeypatch.setattr("flows.cluster.worker._PAGES", 1)
-    player = WorkersPlayer(tell(seed, 4), Disk(tmp_path))
-    player.play()
-    assert player.ended >= 3
-    assert player.recent >= recent
-    assert player.failed
-    assert any(key.endswith("/end") for key in player.objects)
+    simulator = WorkersSimulator(generate_scenario(seed, 4), Disk(tmp_path))
+    simulator.run()
+    assert simulator.ended >= 3
+    assert simulator.recent >= recent
+    assert simulator.failed
+    assert any(key.endswith("/end") for key in simulator.objects)

@@ -1,4 +1,4 @@
-"""The sandbox, asked without sockets: its ASGI application is called, and every answer that arrived is written down."""
+"""An HTTP transport that calls the sandbox's ASGI application without sockets and logs every request and response."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -9,7 +9,7 @@ import aiohttp
 import httpx
 
 from connectors.sandbox.http.app import Sandbox
-from tests.simulation.events import CATALOGUE, Event, Got, Lost, Partition, Sent
+from tests.simulation.events import CATALOGUE, Event, Partition, RequestCancelled, RequestSent, ResponseReceived
 
 
 class _Stream(httpx.AsyncByteStream):
@@ -25,7 +25,7 @@ class _Stream(httpx.AsyncByteStream):
 
 
 def asked(request: httpx.Request) -> tuple[Partition, str | None]:
-    """What a request asks for: partition and cursor."""
+    """Return the partition and the cursor of a request."""
     path, _, query = request.url.raw_path.decode().partition("?")
     text = {name: values[0] for name, values in parse_qs(query).items()}
     parts = path.split("/")
@@ -33,19 +33,19 @@ def asked(request: httpx.Request) -> tuple[Partition, str | None]:
     return partition, text.get("cursor")
 
 
-class Wire(httpx.AsyncBaseTransport):
-    """What lies between a client and the sandbox. Each way takes its time, drawn from `random`.
+class SimulatedTransport(httpx.AsyncBaseTransport):
+    """Connects a client to the sandbox with random latency in both directions.
 
-    `turns` are the requests at which the service moves on to its next day.
+    At the requests `day_changes`, the sandbox advances to the next day.
     """
 
     def __init__(
-        self, sandbox: Sandbox, random: Random, log: list[Event], *, slowest: float, turns: Sequence[int]
+        self, sandbox: Sandbox, random: Random, log: list[Event], *, slowest: float, day_changes: Sequence[int]
     ) -> None:
         self._sandbox = sandbox
         self._random = random
         self._slowest = slowest
-        self._turns = turns
+        self._turns = day_changes
         self._log = log
         self._sent = 0
 
@@ -54,15 +54,15 @@ class Wire(httpx.AsyncBaseTransport):
         partition, cursor = asked(request)
         self._sent += 1
         self._sandbox.day += self._turns.count(self._sent)
-        self._log.append(Sent(clock(), partition, cursor))
+        self._log.append(RequestSent(clock(), partition, cursor))
         try:
             await asyncio.sleep(self._random.random() * self._slowest)
             status, headers, body, whole = await self._ask(request)
             await asyncio.sleep(self._random.random() * self._slowest)
         except asyncio.CancelledError:
-            self._log.append(Lost(clock(), partition))
+            self._log.append(RequestCancelled(clock(), partition))
             raise
-        self._log.append(Got(clock(), partition, cursor, status, headers, body, whole))
+        self._log.append(ResponseReceived(clock(), partition, cursor, status, headers, body, whole))
         if status == 0:
             message = "the sandbox reset this connection, by script"
             raise ConnectionResetError(message)

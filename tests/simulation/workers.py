@@ -1,4 +1,4 @@
-"""A story whose batches workers scan, through a shared store that outlives each process, fails, and answers late."""
+"""Simulates scenarios with batches on workers, through a shared store that fails and is slow."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -25,15 +25,15 @@ from models.media_page import DEFAULT_PATHS
 from models.schema.mapping_built_in import BUILT_IN
 from tests.flows.cluster.fake_cluster import FakeCluster
 from tests.simulation.loop import VirtualLoop
-from tests.simulation.play import MOST_BYTES, Player, ProcessClock
-from tests.simulation.story import Day, Story
-from tests.simulation.transport import Wire
+from tests.simulation.scenario import Day, Scenario
+from tests.simulation.simulator import MOST_BYTES, ProcessClock, Simulator
+from tests.simulation.transport import SimulatedTransport
 from tests.store.memory import FlakyStore
 
 
 @dataclass
 class ProcessStore(FlakyStore):
-    """The store as one process, and its workers, reach it: nothing arrives there once they are dead."""
+    """The store as seen by one process and its workers; after their death, nothing reaches it."""
 
     loop: VirtualLoop | None = None
     on_entry: Callable[[Entry], None] = lambda _: None
@@ -57,7 +57,7 @@ class ProcessStore(FlakyStore):
 
 @dataclass
 class SimulatedCluster(FakeCluster):
-    """Workers on the loop of the process, which die with it."""
+    """Workers on the event loop of the process; they die with it."""
 
     send: Send | None = None
     clock: Any = None
@@ -79,16 +79,16 @@ class SimulatedCluster(FakeCluster):
         )
 
 
-class WorkersPlayer(Player):
-    """Plays a story with workers; what they land is durable once its entry is. Each landing must be an entry."""
+class WorkersSimulator(Simulator):
+    """Simulates a scenario with workers; what they land is durable once its log entry is."""
 
     objects: dict[str, bytes]
     failed: int
 
-    def __init__(self, story: Story, disk: Any) -> None:  # noqa: ANN401 - a disk
-        # Workers know no limit of requests. They look at the store every few seconds of a wait.
-        days = tuple(replace(day, max_requests=None, max_wait=min(day.max_wait, 400.0)) for day in story.days)
-        super().__init__(replace(story, days=days), disk)
+    def __init__(self, scenario: Scenario, disk: Any) -> None:  # noqa: ANN401 - a disk
+        # Workers have no request limit. The wait is limited because they poll the store every few seconds of it.
+        days = tuple(replace(day, max_requests=None, max_wait=min(day.max_wait, 400.0)) for day in scenario.days)
+        super().__init__(replace(scenario, days=days), disk)
         self.objects, self.failed = {}, 0
 
     def _landing(self, landings: Any, *, after: int) -> Any:  # noqa: ANN401 - landings, and their records
@@ -109,14 +109,16 @@ class WorkersPlayer(Player):
     async def _process(self, loop: VirtualLoop, number: int, day: Day, random: Random) -> RunReport:
         loop.most_steps = 1_000_000
         clock, ids = ProcessClock(loop), count(1)
-        wire = Wire(self.sandbox, random, self._log, slowest=day.latency, turns=day.turns)
+        transport = SimulatedTransport(
+            self.sandbox, random, self._log, slowest=day.latency, day_changes=day.day_changes
+        )
         client = ApiClient(
-            "http://127.0.0.1", SecretStr(DEMO_KEY), clock=clock, transport=wire, max_body_bytes=MOST_BYTES
+            "http://127.0.0.1", SecretStr(DEMO_KEY), clock=clock, transport=transport, max_body_bytes=MOST_BYTES
         )
         flaky = ProcessStore(self.objects, chance=random, loop=loop, on_entry=self._entered)
         store = RepeatingStore(flaky, clock=clock)
         api = ApiAccess(
-            "http://127.0.0.1", DEFAULT_PATHS, BUILT_IN, BUILT_IN, day.page_size, day.places, day.max_wait,
+            "http://127.0.0.1", DEFAULT_PATHS, BUILT_IN, BUILT_IN, day.page_size, day.concurrency, day.max_wait,
             scan_expired=False,
         )  # fmt: skip
         cluster = SimulatedCluster(None, store, send=client.send, clock=clock, random=random, number=number)  # type: ignore[arg-type]
@@ -144,7 +146,7 @@ class WorkersPlayer(Player):
                     clock=clock,
                     random=random.random,
                     new_id=new_id,
-                    slots=Slots(day.places),
+                    slots=Slots(day.concurrency),
                     page_size=day.page_size,
                     max_wait=day.max_wait,
                     batches=batches,

@@ -20,7 +20,7 @@ from connectors.warehouse.ingest.landing.page_commit import Record
 from connectors.warehouse.ingest.landing.segments import Segments
 from connectors.warehouse.storage import connection as connecting
 from connectors.warehouse.storage.connection import raw_connection
-from tests.simulation.disk import torn_by
+from tests.simulation.disk import torn_write
 from tests.simulation.loop import Killed
 
 Where = Literal["statement", "before commit", "after commit"]
@@ -126,7 +126,7 @@ def _writing(fuse: Fuse) -> Callable[[int, bytes], None]:
         except duckdb.Error as error:
             raise OSError(errno.ENOSPC, "No space left on device") from error
 
-    return torn_by(between)
+    return torn_write(between)
 
 
 def _appending(fuse: Fuse) -> Callable[[Segments, Sequence[Record]], None]:

@@ -169,7 +169,7 @@ class Warehouses(RuleBasedStateMachine):
     @rule(how=st.sampled_from(("dies", "is restarted", "is compacted", "is read anew")))
     def between_two_calls(self, how: str) -> None:
         if how == "dies":
-            self.disk.salvage()
+            self.disk.copy_files()
             self._live_again()
         elif how == "is read anew":
             self._merge_all()
@@ -264,7 +264,7 @@ class Warehouses(RuleBasedStateMachine):
         column_of_drift(self.model, self.alive.ask, inside=True)
 
     def _open(self) -> None:
-        self.process = Process(self.disk.warehouse, self.disk.salvage, now=self.now, merge_bytes=self.merge_bytes)
+        self.process = Process(self.disk.warehouse, self.disk.copy_files, now=self.now, merge_bytes=self.merge_bytes)
 
     def _close(self) -> None:
         self._forget()
@@ -276,6 +276,6 @@ class Warehouses(RuleBasedStateMachine):
     def _live_again(self) -> None:
         self._close()
         for life in self.folder.iterdir():
-            if life != self.disk.home:
+            if life != self.disk.folder:
                 shutil.rmtree(life)
         self._open()

@@ -9,8 +9,8 @@ from hypothesis.stateful import run_state_machine_as_test
 from connectors.warehouse.storage.connection import connect
 from models import incremental
 from tests.model.recent import RUN
+from tests.stateful.injected_bugs import PLANTED
 from tests.stateful.machine import Warehouses
-from tests.stateful.planted import PLANTED
 from tests.stateful.profiles import LOOKING, finding
 
 

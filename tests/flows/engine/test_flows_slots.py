@@ -16,7 +16,7 @@ from flows.engine.pipeline import run_sync
 from flows.engine.run_context import RunStopped, StopSignal
 from tests.clocks import StillClock, VirtualClock
 from tests.flows.fake_api import FakeApi, open_run_resources, request
-from tests.simulation.loop import VirtualLoop, bury, live
+from tests.simulation.loop import VirtualLoop, run_process, unwind
 
 pytestmark = pytest.mark.anyio
 
@@ -150,9 +150,9 @@ def _fetch(folder: Path, service: Far, in_flight: int, *, landing: float = 0.0) 
     loop = VirtualLoop(0.0, NoTime())
     asyncio.set_event_loop(loop)
     try:
-        live(loop, body())
+        run_process(loop, body())
     finally:
-        bury(loop)
+        unwind(loop)
         asyncio.set_event_loop(None)
     return service.ended - service.began
 

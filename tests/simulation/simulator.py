@@ -1,4 +1,4 @@
-"""One story, played: every day a process that may die, and after it the referee and the model have their say."""
+"""Simulates a scenario: every day runs a process that may be killed, then the protocol and the snapshot are checked."""
 
 import asyncio
 import hashlib
@@ -36,17 +36,26 @@ from models.checkpoint import ScanState
 from models.page_commit import PageCommit
 from models.selection import Selection
 from tests.model.recent import EVERY, LOOKBACK, RUN
-from tests.simulation.compare import Snapshot, compare
-from tests.simulation.crashes import Dice, watched
+from tests.simulation.api_checks import check_above_depths, check_against_api, check_request_count, is_undisturbed
+from tests.simulation.crashes import CrashTrigger, crash_points
 from tests.simulation.disk import Disk
-from tests.simulation.events import Event, GivenUp, Held, Kept, PendingPages, Sent, instant
-from tests.simulation.loop import VirtualLoop, bury, live
-from tests.simulation.referee import WITHIN, Foul, Referee, Session, require
-from tests.simulation.service import hold_above_depths, hold_against_the_service, hold_to_its_requests, is_plain
-from tests.simulation.story import Day, Story
-from tests.simulation.transport import Wire
+from tests.simulation.events import (
+    CooldownLanded,
+    Event,
+    PageLanded,
+    PageQuarantined,
+    RequestSent,
+    ScanAbandoned,
+    instant,
+)
+from tests.simulation.loop import VirtualLoop, run_process, unwind
+from tests.simulation.protocol_checker import WITHIN, ProtocolChecker, Session, Violation, require
+from tests.simulation.scenario import Day, Scenario
+from tests.simulation.snapshot_check import Snapshot, compare
+from tests.simulation.transport import SimulatedTransport
 
-# Long enough for every promise to wait to be over, and once more; then with full scans, if there were others.
+# Days without faults at the end: 60 hours, so that all cooldowns are over, and another; with full scans, if others had
+# recent ones.
 _QUIET = (Day(hours=60.0), Day())
 _QUIET_RECENT = (*(replace(day, mode="incremental") for day in _QUIET), Day(page_size=50))
 MOST_BYTES = 300_000
@@ -55,7 +64,7 @@ _OUTCOMES = "SELECT account_id, surface, outcome, error_code, correlation_id FRO
 
 
 class ProcessClock:
-    """What a process is told of the time: the monotonic clock begins anew in each."""
+    """The clock of a process; its monotonic time starts at 0."""
 
     def __init__(self, loop: VirtualLoop) -> None:
         self._loop = loop
@@ -68,13 +77,13 @@ class ProcessClock:
         return self._loop.time() - self._begun
 
     async def sleep(self, seconds: float) -> None:
-        # Less would be lost in the sum: time that does not pass is waited for without end.
+        # A shorter sleep would vanish in floating point addition, and a polling loop would never end.
         await asyncio.sleep(max(seconds, 1e-6))
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A row of the ledger."""
+    """A row of `core.runs`."""
 
     run_id: str
     kind: str
@@ -86,17 +95,17 @@ class Run:
 
 
 def day_of(id_: str) -> int:
-    """The day in which an id was made."""
+    """Return the day on which an id was created."""
     return int(id_.partition("-")[0])
 
 
 @dataclass
-class Player:
-    """Plays a story in a folder."""
+class Simulator:
+    """Simulates a scenario in a folder."""
 
-    story: Story
+    scenario: Scenario
     disk: Disk
-    referee: Referee = field(default_factory=Referee)
+    checker: ProtocolChecker = field(default_factory=ProtocolChecker)
     now: float = 3600.0
     runs: list[Run] = field(default_factory=list)
     days: int = 0
@@ -105,7 +114,7 @@ class Player:
     trace: Any = field(default_factory=hashlib.sha256)
 
     def __post_init__(self) -> None:
-        world = self.story.world
+        world = self.scenario.world
         settings = SandboxSettings(
             seed=world.seed,
             accounts=world.accounts,
@@ -124,30 +133,30 @@ class Player:
     def _time(self) -> float:
         return self._loop.time() if self._loop else self.now
 
-    def play(self) -> None:
-        """Play all days, then quiet ones, partial only for accounts that are missing.
+    def run(self) -> None:
+        """Simulate all days, then the days without faults, which may only be partial because of missing accounts.
 
-        Raises Foul, or what a run raised.
+        Raise Violation, or the error of a run.
         """
-        days = self.story.days
+        days = self.scenario.days
         for number, day in enumerate(days):
-            self._play(number, day)
+            self._run_day(number, day)
         is_recent = any(day.mode == "incremental" for day in days)
         for number, day in enumerate(_QUIET_RECENT if is_recent else _QUIET, start=len(days)):
-            report = self._play(number, day)
-            due = "partial" if self.referee.model.accounts.missing else "complete"
-            require(report is not None and report.state == due, f"a quiet day ended {report}")
+            report = self._run_day(number, day)
+            due = "partial" if self.checker.model.accounts.missing else "complete"
+            require(report is not None and report.state == due, f"a day without faults ended {report}")
             snapshot = Snapshot(self.disk.snapshot)
             try:
-                hold_against_the_service(self.referee, self.sandbox, snapshot)
+                check_against_api(self.checker, self.sandbox, snapshot)
             finally:
                 snapshot.close()
 
-    def _play(self, number: int, day: Day) -> RunReport | None:
+    def _run_day(self, number: int, day: Day) -> RunReport | None:
         self.days += 1
-        self._set_stage(day)
+        self._configure_sandbox(day)
         self.now += day.hours * 3600
-        random = Random(f"{self.story.seed} {number}")
+        random = Random(f"{self.scenario.seed} {number}")
         step = day.crash.nth if day.crash and day.crash.where == "step" else None
         self._loop = loop = VirtualLoop(self.now, random, dies_at=step)
         self._log, self._pending = [], []
@@ -155,30 +164,30 @@ class Player:
 
         def on_death() -> None:
             loop.die()
-            self.disk.salvage()
+            self.disk.copy_files()
 
-        dice = Dice(day.crash, on_death)
+        trigger = CrashTrigger(day.crash, on_death)
         report = None
         with self.disk.opened(self._look) as writer, pytest.MonkeyPatch.context() as patch:
             patch.setattr(writing, "writer", writer)
             patch.setattr(landed, "numbered", self._landing)
             try:
-                with watched(dice, self._committed):
-                    report = live(loop, self._process(loop, number, day, random))
-                if report is None and not dice.dead:
-                    self.disk.salvage()
+                with crash_points(trigger, self._committed):
+                    report = run_process(loop, self._process(loop, number, day, random))
+                if report is None and not trigger.dead:
+                    self.disk.copy_files()
             except NothingChosen:
-                require(not self.referee.present(), "nothing was chosen of something")
+                require(not self.checker.present(), "the selection was empty although there are accounts")
             finally:
                 self.now, log = loop.time(), list(self._log)
-                bury(loop)
+                unwind(loop)
         for event in log:
             self.trace.update(repr(event).encode())
         run_kind = "backfill" if day.backfill else "sync"
-        self._judge(day, Session(number, run_kind, session_begun, day.mode, day.max_requests), log, report)
+        self._check(day, Session(number, run_kind, session_begun, day.mode, day.max_requests), log, report)
         return report
 
-    def _set_stage(self, day: Day) -> None:
+    def _configure_sandbox(self, day: Day) -> None:
         sandbox = self.sandbox
         sandbox.day += day.advance
         sandbox.faults.replace(day.faults)
@@ -191,7 +200,7 @@ class Player:
             "SELECT run_id, kind, selection, state, started_at, resumes, published_at IS NOT NULL FROM core.runs"
             " ORDER BY started_at DESC"
         ).all()
-        # Which of two threads is first would be chance.
+        # With several threads the order would not be deterministic.
         connection.exec_driver_sql("SET threads = 1")
         connection.rollback()
         self.runs = [Run(*row) for row in rows]
@@ -204,24 +213,24 @@ class Player:
         now = self._time()
         if landing.page is not None and landing.page.scan_id:
             recent = landing.checkpoint is not None and landing.checkpoint.state is ScanState.RECENT
-            yield PendingPages(now, landing.page.correlation_id, recent)
+            yield PageLanded(now, landing.page.correlation_id, recent)
         elif landing.page is not None:
             [record], where = landing.page.rejected, landing.page.partition
-            yield Kept(now, (where.account_id, where.surface), record.payload)
+            yield PageQuarantined(now, (where.account_id, where.surface), record.payload)
         if landing.checkpoint is not None and landing.checkpoint.state is ScanState.ABANDONED:
             where = landing.checkpoint.partition
-            yield GivenUp(now, (where.account_id, where.surface))
+            yield ScanAbandoned(now, (where.account_id, where.surface))
         if landing.cooldown is not None:
-            yield Held(now, landing.cooldown.scope)
+            yield CooldownLanded(now, landing.cooldown.scope)
 
     def _committed(self) -> None:
         self._log += self._pending
         self._pending = []
 
-    def _judge(self, day: Day, session: Session, log: list[Event], report: RunReport | None) -> None:
+    def _check(self, day: Day, session: Session, log: list[Event], report: RunReport | None) -> None:
         session.chain = self._chain(session)
-        self.referee.begin(session)
-        self.referee.follow(session, log)
+        self.checker.begin(session)
+        self.checker.check_events(session, log)
         if report is None:
             if self.disk.snapshot.exists():
                 Snapshot(self.disk.snapshot).close()
@@ -232,23 +241,23 @@ class Player:
             rows = snapshot.rows(_OUTCOMES.format(report.run_id))
             outcomes = {(account, surface): (kind, code, trace) for account, surface, kind, code, trace in rows}
             require(len(rows) == len(outcomes), "a partition has two outcomes")
-            self.referee.judge(session, outcomes, report.state)
+            self.checker.check_outcomes(session, outcomes, report.state)
             resumed_runs = [day_of(run_id) for run_id in report.resumed_runs]
-            require(resumed_runs == session.chain, f"the run resumes {resumed_runs}, and should {session.chain}")
-            compare(self.referee.model, self.referee.gaps(), snapshot)
+            require(resumed_runs == session.chain, f"the run resumes {resumed_runs}, and should resume {session.chain}")
+            compare(self.checker.model, self.checker.gaps(), snapshot)
         finally:
             snapshot.close()
         recent = {where[0] for where, (kind, _, _) in outcomes.items() if kind == "recent"}
         self.recent += len(recent)
-        if is_plain(day):
+        if is_undisturbed(day):
             closed = {where for where, (kind, _, _) in outcomes.items() if kind in ("complete", "recent")}
-            begun = {one.partition for one in log if isinstance(one, Sent) and one.cursor is None}
-            hold_above_depths(self.referee, self.sandbox, closed & begun)
-        hold_to_its_requests(day, session, self.sandbox, recent, log)
+            begun = {one.partition for one in log if isinstance(one, RequestSent) and one.cursor is None}
+            check_above_depths(self.checker, self.sandbox, closed & begun)
+        check_request_count(day, session, self.sandbox, recent, log)
         self.trace.update(repr((report.state, sorted(rows, key=repr))).encode())
 
     def _chain(self, session: Session) -> list[int]:
-        """The days that a run takes over, newest first, by what the ledger said when it began."""
+        """Return the days of the runs that this run resumes, newest first, by the ledger at its start."""
         selection = None if session.run_kind == "sync" else str(_EVERYTHING)
         runs = {run.run_id: run for run in self.runs if (run.kind, run.selection) == (session.run_kind, selection)}
         run = next(iter(runs.values()), None)
@@ -261,7 +270,7 @@ class Player:
         return [day_of(run.run_id) for run in chain]
 
     def request(self, day: Day) -> RunRequest:
-        """What the process of a day is asked to do."""
+        """Return the run request of a day."""
         return RunRequest(
             self.disk.snapshot,
             WITHIN,
@@ -276,9 +285,11 @@ class Player:
     async def _process(self, loop: VirtualLoop, number: int, day: Day, random: Random) -> RunReport:
         clock = ProcessClock(loop)
         ids = count(1)
-        wire = Wire(self.sandbox, random, self._log, slowest=day.latency, turns=day.turns)
+        transport = SimulatedTransport(
+            self.sandbox, random, self._log, slowest=day.latency, day_changes=day.day_changes
+        )
         client = ApiClient(
-            "http://127.0.0.1", SecretStr(DEMO_KEY), clock=clock, transport=wire, max_body_bytes=MOST_BYTES
+            "http://127.0.0.1", SecretStr(DEMO_KEY), clock=clock, transport=transport, max_body_bytes=MOST_BYTES
         )
         warehouse = open_warehouse(self.disk.warehouse, "a simulation", now=clock.now(), merge_bytes=day.merge_bytes)
         request = self.request(day)
@@ -289,7 +300,7 @@ class Player:
                 clock=clock,
                 random=random.random,
                 new_id=lambda: f"{number}-{next(ids)}",
-                slots=Slots(day.places),
+                slots=Slots(day.concurrency),
                 page_size=day.page_size,
                 max_wait=day.max_wait,
             )
@@ -297,32 +308,36 @@ class Player:
 
 
 @dataclass(frozen=True, slots=True)
-class Played:
-    """How a story ended: `trace` is the same whenever it is played, and `foul` is None when all was well.
+class SimulationResult:
+    """The result of a scenario; `trace` is a digest of all events, and `violation` is None if nothing failed.
 
-    `recent` counts the scans that stopped in known territory.
+    `recent` is the number of scans that stopped in known territory.
     """
 
-    story: Story
+    scenario: Scenario
     days: int
     ended: int
     recent: int
     trace: str
-    foul: str | None = None
+    violation: str | None = None
 
 
-def play(story: Story) -> Played:
-    """Play a story on a disk of its own."""
+def simulate(scenario: Scenario) -> SimulationResult:
+    """Simulate a scenario in a temporary folder."""
     logging.disable()
-    home = "/dev/shm" if Path("/dev/shm").is_dir() else None
-    with tempfile.TemporaryDirectory(prefix="simulation-", dir=home) as folder, pytest.MonkeyPatch.context() as patch:
+    memory = "/dev/shm" if Path("/dev/shm").is_dir() else None
+    with tempfile.TemporaryDirectory(prefix="simulation-", dir=memory) as folder, pytest.MonkeyPatch.context() as patch:
         patch.setattr(incremental, "KNOWN_RUN", RUN)
-        player = Player(story, Disk(Path(folder)))
-        foul = None
+        simulator = Simulator(scenario, Disk(Path(folder)))
+        violation = None
         try:
-            player.play()
-        except Exception as error:  # noqa: BLE001 - whatever it is, this seed has found it
-            foul = "".join(traceback.format_exception(error)[-2:]) if not isinstance(error, Foul) else f"{error}"
+            simulator.run()
+        except Exception as error:  # noqa: BLE001 - any error is a finding of this seed
+            violation = (
+                "".join(traceback.format_exception(error)[-2:]) if not isinstance(error, Violation) else f"{error}"
+            )
         finally:
             logging.disable(logging.NOTSET)
-        return Played(story, player.days, player.ended, player.recent, player.trace.hexdigest(), foul)
+        return SimulationResult(
+            scenario, simulator.days, simulator.ended, simulator.recent, simulator.trace.hexdigest(), violation
+        )

@@ -1,4 +1,4 @@
-"""The warehouse, held against what the service shows: here nothing is known of how scans decide."""
+"""Compares the warehouse with the data of the sandbox, without any knowledge of how scans decide."""
 
 import json
 from collections.abc import Collection
@@ -11,18 +11,18 @@ from models.schema.mapping_built_in import BUILT_IN
 from tests.model import reading
 from tests.model.reading import lasting
 from tests.model.recent import LOOKBACK, PINS, RUN, Key
-from tests.simulation.compare import Snapshot
-from tests.simulation.events import Event, Partition, Sent, instant
+from tests.simulation.events import Event, Partition, RequestSent, instant
 from tests.simulation.model import id_of
-from tests.simulation.referee import Referee, Session, require
-from tests.simulation.story import Day
+from tests.simulation.protocol_checker import ProtocolChecker, Session, require
+from tests.simulation.scenario import Day
+from tests.simulation.snapshot_check import Snapshot
 
 _PUBLISHED = next(column for column in BUILT_IN.columns if column.column == "published_at")
 _DEPTHS = "SELECT account_id, covered_from FROM freshness WHERE surface = 'posts' AND recent_at IS NOT NULL"
 
 
-def shown(sandbox: Sandbox) -> dict[Key, Any]:
-    """The items that the service lists today, of accounts whose token has not expired."""
+def listed_items(sandbox: Sandbox) -> dict[Key, Any]:
+    """Return the items that the API lists today, of accounts whose token has not expired."""
     items = (
         ((account.id, surface), json.loads(text))
         for account, surface, text in sandbox.catalogue.truth(sandbox.day)
@@ -32,28 +32,28 @@ def shown(sandbox: Sandbox) -> dict[Key, Any]:
 
 
 def published(item: Any) -> datetime | None:  # noqa: ANN401 - any JSON
-    """When an item says that it was published."""
+    """Return an item's publication time."""
     found = reading.canonical(item, _PUBLISHED)
     assert found is None or isinstance(found, datetime)
     return found
 
 
-def hold_against_the_service(referee: Referee, sandbox: Sandbox, snapshot: Snapshot) -> None:
-    """Raise Foul unless a quiet day has left what the service shows, but for what is gone in doubt.
+def check_against_api(checker: ProtocolChecker, sandbox: Sandbox, snapshot: Snapshot) -> None:
+    """Raise Violation unless the warehouse equals the API after a day without faults, except for pending removals.
 
-    Posts that are as old as `freshness` says a recent scan did not read may differ.
+    Posts below the depth of a recent scan, as stated in `freshness`, may differ.
     """
-    model, day = referee.model, sandbox.day
+    model, day = checker.model, sandbox.day
     accounts = {account.id: account.status for account in sandbox.catalogue.accounts(day)}
-    present = {one: status for one, status in referee.present().items() if one not in model.accounts.missing}
-    require(present == accounts, "the accounts are not those of the service")
+    present = {one: status for one, status in checker.present().items() if one not in model.accounts.missing}
+    require(present == accounts, "the accounts are not those of the API")
     depths: dict[str, datetime | None] = dict(snapshot.rows(_DEPTHS))
 
     def is_covered(key: Key, at: datetime | None) -> bool:
         depth = depths.get(key[0]) if key[1] == "posts" else None
         return depth is None or (at is not None and at > depth)
 
-    truth = {key: item for key, item in shown(sandbox).items() if is_covered(key, published(item))}
+    truth = {key: item for key, item in listed_items(sandbox).items() if is_covered(key, published(item))}
     held = {
         key: lasting(row.payload)
         for key, row in model.media.rows.items()
@@ -61,17 +61,17 @@ def hold_against_the_service(referee: Referee, sandbox: Sandbox, snapshot: Snaps
         if is_covered(key, published(row.payload))
     }
     differing = sorted(key for key in truth.keys() | held.keys() if truth.get(key) != held.get(key))
-    require(not differing, f"the media are not those of the service: {differing[:3]}")
+    require(not differing, f"the media are not those of the API: {differing[:3]}")
 
 
-def is_plain(day: Day) -> bool:
-    """Whether what a scan of this day receives is what the service lists from its beginning to its end."""
-    return not day.turns and not any(rule.action.kind in TAMPERINGS for rule in day.faults)
+def is_undisturbed(day: Day) -> bool:
+    """Return whether scans of this day receive unchanged data: no change of day and no tampered pages."""
+    return not day.day_changes and not any(rule.action.kind in TAMPERINGS for rule in day.faults)
 
 
-def hold_above_depths(referee: Referee, sandbox: Sandbox, closed: Collection[Partition]) -> None:
-    """Raise Foul unless every post that the service lists above the depth of a scan just closed is there as listed."""
-    truth, model = shown(sandbox), referee.model
+def check_above_depths(checker: ProtocolChecker, sandbox: Sandbox, closed: Collection[Partition]) -> None:
+    """Raise Violation unless the warehouse has every post above the depth of the scans just closed, as listed."""
+    truth, model = listed_items(sandbox), checker.model
     for key, item in truth.items():
         if key[:2] not in closed or key[1] != "posts":
             continue
@@ -83,21 +83,21 @@ def hold_above_depths(referee: Referee, sandbox: Sandbox, closed: Collection[Par
             require(row is not None and row.removed_at is None, f"{key} of {at} is listed, and marked as gone")
 
 
-def hold_to_its_requests(
+def check_request_count(
     day: Day, session: Session, sandbox: Sandbox, recent: Collection[str], log: Collection[Event]
 ) -> None:
-    """Raise Foul where an undisturbed recent scan took more than pins, window, a run for each unknown post, a page."""
-    if day.faults or day.crash or day.forgets_cursors or day.turns:
+    """Raise Violation if an undisturbed recent scan sent more requests than its known and unknown posts require."""
+    if day.faults or day.crash or day.forgets_cursors or day.day_changes:
         return
-    truth = shown(sandbox)
+    truth = listed_items(sandbox)
     for account_id in recent:
         partition = (account_id, "posts")
-        asked = [event for event in log if isinstance(event, Sent) and event.partition == partition]
-        if not asked or asked[0].cursor is not None:
+        requests = [event for event in log if isinstance(event, RequestSent) and event.partition == partition]
+        if not requests or requests[0].cursor is not None:
             continue
-        since = instant(asked[0].at) - LOOKBACK
+        since = instant(requests[0].at) - LOOKBACK
         times = {key[2]: published(item) for key, item in truth.items() if key[:2] == partition}
         window = {media_id for media_id, at in times.items() if at is not None and at >= since}
         unknown = len(times.keys() - window - session.known[partition])
-        most = -(-(2 * PINS + len(window) + (unknown + 1) * (RUN + 1)) // day.page_size) + 1
-        require(len(asked) <= most, f"{account_id}: {len(asked)} requests, and {most} are enough")
+        maximum = -(-(2 * PINS + len(window) + (unknown + 1) * (RUN + 1)) // day.page_size) + 1
+        require(len(requests) <= maximum, f"{account_id}: {len(requests)} requests, and {maximum} are enough")

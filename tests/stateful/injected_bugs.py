@@ -16,7 +16,7 @@ from connectors.warehouse.merge import merge
 from connectors.warehouse.merge.run_counts import MergeStats
 from connectors.warehouse.snapshot.publish import publish
 from connectors.warehouse.storage.connection import raw_connection
-from tests.simulation.planted import one_look_removes, otherwise
+from tests.simulation.injected_bugs import one_scan_removes, replace_text
 
 Plant = Callable[[pytest.MonkeyPatch], None]
 
@@ -56,7 +56,7 @@ def _doubles(patch: pytest.MonkeyPatch) -> None:
 
 
 def _removal_after_a_partial_scan(patch: pytest.MonkeyPatch) -> None:
-    otherwise(patch, merge, "_FINISHED", "c.state = 'complete'", "c.state <> 'abandoned'")
+    replace_text(patch, merge, "_FINISHED", "c.state = 'complete'", "c.state <> 'abandoned'")
 
 
 def _forgotten_when_merged(patch: pytest.MonkeyPatch) -> None:
@@ -117,5 +117,5 @@ PLANTED: Mapping[str, Plant] = {
     "cleared before it is merged": _cleared_before_it_is_merged,
     "the old snapshot away first": _old_snapshot_away_first,
     "the unmerged is published": _unmerged_is_published,
-    "one look removes": one_look_removes,
+    "one look removes": one_scan_removes,
 }

@@ -1,4 +1,4 @@
-"""The snapshot, held against the model: column by column, row by row."""
+"""Compares the snapshot with the model, row by row."""
 
 import json
 from collections import Counter
@@ -15,7 +15,7 @@ from tests.model import reading
 from tests.model.recent import Key
 from tests.simulation.events import CATALOGUE, Partition
 from tests.simulation.model import Model
-from tests.simulation.referee import Foul, require
+from tests.simulation.protocol_checker import Violation, require
 
 Row = tuple[Any, ...]
 _COLUMNS = [column for column in BUILT_IN.columns if column.column != "media_url"]
@@ -50,18 +50,19 @@ def _plain(row: Row) -> Row:
     return tuple(value.astimezone(UTC).isoformat() if isinstance(value, datetime) else value for value in row)
 
 
-def _same(table: str, expected: list[Row], found: list[Row]) -> None:
-    wanted, there = Counter(map(_plain, expected)), Counter(map(_plain, found))
-    if wanted != there:
-        missing, besides = (
-            list(map(str, (one - other).elements())) for one, other in ((wanted, there), (there, wanted))
+def _compare(table: str, expected: list[Row], found: list[Row]) -> None:
+    expected_rows, found_rows = Counter(map(_plain, expected)), Counter(map(_plain, found))
+    if expected_rows != found_rows:
+        missing, unexpected = (
+            list(map(str, (one - other).elements()))
+            for one, other in ((expected_rows, found_rows), (found_rows, expected_rows))
         )
-        message = "\n  ".join((table, "should hold:", *sorted(missing), "but holds:", *sorted(besides)))
-        raise Foul(message)
+        message = "\n  ".join((table, "missing:", *sorted(missing), "unexpected:", *sorted(unexpected)))
+        raise Violation(message)
 
 
 def _canonical(text: str) -> str:
-    """JSON in one order of keys; what is none, as a page that was cut, as it is."""
+    """Sort the keys of a JSON text; return text that is not JSON, such as a truncated page, unchanged."""
     try:
         return json.dumps(json.loads(text), sort_keys=True)
     except ValueError:
@@ -80,31 +81,31 @@ def _closed(model: Model, where: Partition) -> Row:
 
 
 def compare(model: Model, gaps: list[Row], snapshot: Snapshot) -> None:
-    """Raise Foul at the first table that differs."""
-    _same("gaps", gaps, snapshot.rows(_GAPS))
-    _same(
+    """Raise Violation for the first table that differs."""
+    _compare("gaps", gaps, snapshot.rows(_GAPS))
+    _compare(
         "completed_scans",
         [_closed(model, where) for where in model.media.closed],
         snapshot.rows(f"SELECT {_CLOSED} FROM completed_scans"),
     )
     names = ("ig_username", "public_id", "status", "token_expired_since", "first_seen_at", "last_seen_at", "removed_at")
-    _same(
+    _compare(
         "missing accounts",
         [(account_id, since) for account_id, (since, _) in model.accounts.missing.items()],
         snapshot.rows("SELECT account_id, missing_since FROM accounts WHERE missing_since IS NOT NULL"),
     )
-    _same(
+    _compare(
         "accounts",
         [(account_id, *(getattr(row, name) for name in names)) for account_id, row in model.accounts.rows.items()],
         snapshot.rows(f"SELECT account_id, {', '.join(names)} FROM accounts"),
     )
-    _same(
+    _compare(
         "account_status_history",
         [tuple(period) for period in model.accounts.periods],
         snapshot.rows("SELECT account_id, status, valid_from, valid_to FROM account_status_history"),
     )
     _compare_media(model, snapshot)
-    _same(
+    _compare(
         "media_superseded",
         [(*row[:-1], json.dumps(row[-1], sort_keys=True)) for row in model.media.superseded],
         [
@@ -115,15 +116,15 @@ def compare(model: Model, gaps: list[Row], snapshot: Snapshot) -> None:
             )
         ],
     )
-    # A process has one run at most, and the first part of a run's id is the number of its process.
+    # A process has at most one run, and a run's id begins with the number of its process.
     found = snapshot.rows(f"SELECT split_part(run_id, '-', 1)::INTEGER, {', '.join(_COUNTS)} FROM runs")
-    _same(
+    _compare(
         "runs",
         [(day, *(count[name] for name in _COUNTS)) for day, count in model.counts.items()],
         [row for row in found if any(row[1:])],
     )
     found = snapshot.rows("SELECT account_id, surface, payload FROM quarantine")
-    _same(
+    _compare(
         "quarantine",
         [(*where, _canonical(text)) for (where, _), text in model.quarantine.items()],
         [(account, surface, _canonical(payload)) for account, surface, payload in found],
@@ -138,15 +139,15 @@ def _compare_media(model: Model, snapshot: Snapshot) -> None:
         canonical = (reading.canonical(item, column) for column in _COLUMNS)
         payload = json.dumps(item, sort_keys=True)
         expected.append((*key, payload, *output, row.removed_at, row.removal, *canonical))
-        told, seen = model.media.last_seen(key), model.vouched[key]
-        require(told <= seen, f"{key} is said to be seen at {told}, and was at {seen} for the last time")
+        stated, seen = model.media.last_seen(key), model.last_returned[key]
+        require(stated <= seen, f"{key}: last_seen_at is {stated}, but the API last returned it at {seen}")
     found = [
         (*row[:3], _canonical(row[3]), *row[4:])
         for row in snapshot.rows(f"SELECT {_MEDIA} FROM {raw.media(snapshot.rows)}")
     ]
-    _same("media", expected, found)
+    _compare("media", expected, found)
     names: dict[str, str] = dict(snapshot.rows("SELECT path, column_name FROM fields WHERE resource = 'media'"))
-    _same(
+    _compare(
         "media_metrics",
         [(*key, *row) for key in model.sightings for row in _metrics(model, key, names)],
         snapshot.rows("SELECT account_id, surface, media_id, metric, value, observed_at FROM media_metrics"),

@@ -1,4 +1,4 @@
-"""Bugs planted on purpose: a simulation that finds none of them would prove nothing."""
+"""Bugs that are injected on purpose, to verify that the simulation finds them."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -14,20 +14,19 @@ from connectors.warehouse.merge import merge, removal, run_counts
 from connectors.warehouse.runs import closed_scans, progress
 from connectors.warehouse.snapshot import contents
 from flows.engine import partition_scan as scanning
-from flows.engine import scan_depth
-from flows.engine import steps as rounds
+from flows.engine import scan_depth, steps
 from models import incremental
 from models.checkpoint import plan_scan
 from models.incremental import ClosedScan, Feed, FullReason, Incremental
 from models.incremental import why_full as real_why_full
 from models.page_commit import PageCommit
-from tests.simulation import play
+from tests.simulation import simulator
 
-Plant = Callable[[pytest.MonkeyPatch], None]
+InjectBug = Callable[[pytest.MonkeyPatch], None]
 
 
 def _checkpoint_before_rows(patch: pytest.MonkeyPatch) -> None:
-    """A page lands one commit after its checkpoint, save at the end of a scan."""
+    """A page lands one commit after its checkpoint, except at the end of a scan."""
     late: list[PageCommit] = []
 
     def numbered(landings: Sequence[PageCommit], *, after: int) -> list[Record]:
@@ -40,28 +39,28 @@ def _checkpoint_before_rows(patch: pytest.MonkeyPatch) -> None:
                 ready.append(landing)
         return real_numbered(ready, after=after)
 
-    patch.setattr(play, "real_numbered", numbered)
+    patch.setattr(simulator, "real_numbered", numbered)
 
 
 def _dropped_page(patch: pytest.MonkeyPatch) -> None:
-    """Of two pages that arrive for one commit, the second is forgotten."""
+    """Of two pages in one commit, the second is dropped."""
 
     def numbered(landings: Sequence[PageCommit], *, after: int) -> list[Record]:
-        kept = [replace(one, page=None) if place == 1 else one for place, one in enumerate(landings)]
+        kept = [replace(one, page=None) if index == 1 else one for index, one in enumerate(landings)]
         return real_numbered(kept, after=after)
 
-    patch.setattr(play, "real_numbered", numbered)
+    patch.setattr(simulator, "real_numbered", numbered)
 
 
 def _tombstones_after_a_partial_scan(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(merge, "_FINISHED", merge._FINISHED.replace("c.state = 'complete'", "c.state = c.state"))  # noqa: SLF001
 
 
-def _comes_too_early(patch: pytest.MonkeyPatch) -> None:
+def _retries_too_early(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(backoff, "_with_jitter", lambda wait, _policy, _random: max(wait * 0.9, 0.5))
 
 
-def _forgets_promises(patch: pytest.MonkeyPatch) -> None:
+def _forgets_cooldowns(patch: pytest.MonkeyPatch) -> None:
     def cooldowns(_: Connection, *, now: datetime) -> Mapping[str, datetime]:  # noqa: ARG001 - as it is called
         return {}
 
@@ -69,16 +68,16 @@ def _forgets_promises(patch: pytest.MonkeyPatch) -> None:
 
 
 def _scans_expired(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(rounds, "EXPIRED", "expired")
+    patch.setattr(steps, "EXPIRED", "expired")
 
 
 def _scans_again(patch: pytest.MonkeyPatch) -> None:
-    """What the interrupted run had completed is not believed."""
-    patch.setattr(scanning, "plan_scan", lambda *where, **message: plan_scan(*where, **{**message, "resumed_runs": ()}))
+    """Scans that the interrupted run had completed are ignored."""
+    patch.setattr(scanning, "plan_scan", lambda *args, **kwargs: plan_scan(*args, **{**kwargs, "resumed_runs": ()}))
 
 
 def _counts_for_the_run_that_merges(patch: pytest.MonkeyPatch) -> None:
-    """What an interrupted run landed is counted for the one that merges it."""
+    """Pages that an interrupted run landed are counted for the run that merges them."""
     landed = "SELECT seq, run_id FROM ops.staging"
     assert run_counts._COUNTED.count(landed) == 1  # noqa: SLF001
     newest = "SELECT seq, (SELECT arg_max(run_id, started_at) FROM core.runs) AS run_id FROM ops.staging"
@@ -86,7 +85,7 @@ def _counts_for_the_run_that_merges(patch: pytest.MonkeyPatch) -> None:
 
 
 def _unproved(patch: pytest.MonkeyPatch) -> None:
-    """No order is looked at: known posts stop a scan."""
+    """The order of the feed is ignored: known posts always stop a scan."""
 
     def why_full(closed: ClosedScan | None, mode: Incremental | None) -> FullReason | None:
         why = real_why_full(closed, mode)
@@ -96,38 +95,38 @@ def _unproved(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Feed, "reaches_known", property(lambda feed: feed.known_run >= incremental.KNOWN_RUN))
 
 
-def otherwise(patch: pytest.MonkeyPatch, module: object, name: str, old: str, new: str) -> None:
+def replace_text(patch: pytest.MonkeyPatch, module: object, name: str, old: str, new: str) -> None:
     text = getattr(module, name)
     assert text.count(old) == 1
     patch.setattr(module, name, text.replace(old, new))
 
 
-def one_look_removes(patch: pytest.MonkeyPatch) -> None:
-    """What a recent scan misses is marked at once."""
-    otherwise(patch, removal, "_GONE", " AND (x.since IS NOT NULL OR NOT x.is_recent))", ")")
+def one_scan_removes(patch: pytest.MonkeyPatch) -> None:
+    """Items that one recent scan misses are marked as removed at once."""
+    replace_text(patch, removal, "_GONE", " AND (x.since IS NOT NULL OR NOT x.is_recent))", ")")
 
 
 def open_scans_are_known(patch: pytest.MonkeyPatch) -> None:
-    """What a scan landed that was cut short is known."""
-    otherwise(patch, closed_scans, "_KNOWN", " AND coalesce(m.written_seq, 0) <= w.seq", "")
+    """Items that an interrupted scan landed count as known."""
+    replace_text(patch, closed_scans, "_KNOWN", " AND coalesce(m.written_seq, 0) <= w.seq", "")
 
 
 def _seen_by_recent_scans(patch: pytest.MonkeyPatch) -> None:
-    """A recent scan is said to have seen all posts, and not those alone that it covered."""
-    otherwise(patch, contents, "_RECENT", " AND gh_item.published_at > gh_lookup.posts_covered_from", "")
+    """A recent scan counts as having seen all posts, not only those that it covered."""
+    replace_text(patch, contents, "_RECENT", " AND gh_item.published_at > gh_lookup.posts_covered_from", "")
 
 
-# Each with a seed that finds it, or did when this was written: the stories change when their telling does.
-PLANTED: Mapping[str, tuple[Plant, int]] = {
+# Each bug with the first of the seeds that are tried to find it. Scenarios of a seed change with the generator.
+INJECTED_BUGS: Mapping[str, tuple[InjectBug, int]] = {
     "checkpoint before rows": (_checkpoint_before_rows, 6),
     "dropped page": (_dropped_page, 0),
     "tombstones after a partial scan": (_tombstones_after_a_partial_scan, 4),
-    "comes too early": (_comes_too_early, 2),
-    "forgets promises": (_forgets_promises, 2),
+    "retries too early": (_retries_too_early, 2),
+    "forgets cooldowns": (_forgets_cooldowns, 2),
     "scans expired accounts": (_scans_expired, 6),
     "scans again what was complete": (_scans_again, 1),
-    "an order that was not proved": (_unproved, 1),
-    "one look removes": (one_look_removes, 13),
+    "an unproved order": (_unproved, 1),
+    "one recent scan removes": (one_scan_removes, 13),
     "rows of an open scan are known": (open_scans_are_known, 31),
     "recent scans have seen everything": (_seen_by_recent_scans, 3),
 }
